@@ -1,0 +1,70 @@
+/**
+ * Writes src/gen from proto/ (`npm run generate`), or with `--check` generates into a temporary folder and exits 1 when src/gen
+ * differs from it: the generated code is committed, so it can be stale.
+ */
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '..');
+const generated = join(root, 'src/gen');
+
+/** Files of gRPC that npm packages ship, by the canonical name that reflection clients know them by. */
+const borrowed = {
+  'grpc/health/v1/health.proto': 'node_modules/grpc-health-check/proto/health/v1/health.proto',
+  'grpc/reflection/v1/reflection.proto': 'node_modules/@grpc/reflection/build/proto/grpc/reflection/v1/reflection.proto',
+} as const;
+
+function layOutBorrowed(): void {
+  const target = join(root, 'node_modules/.cache/tollgate/proto');
+  rmSync(target, { recursive: true, force: true });
+  for (const [name, source] of Object.entries(borrowed)) {
+    mkdirSync(dirname(join(target, name)), { recursive: true });
+    cpSync(join(root, source), join(target, name));
+  }
+}
+
+/** Runs `buf generate`; `prefix` is the folder that the outputs of buf.gen.yaml are relative to. */
+function generateInto(prefix: string): void {
+  layOutBorrowed();
+  const { status, error } = spawnSync(join(root, 'node_modules/.bin/buf'), ['generate', '--output', prefix], {
+    cwd: root,
+    stdio: 'inherit',
+  });
+  if (error !== undefined) throw error;
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+/** Path below `folder` → content, for every file in it. */
+function filesBelow(folder: string): Map<string, string> {
+  if (!existsSync(folder)) return new Map();
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile());
+  return new Map(
+    entries.map(entry => {
+      const path = join(entry.parentPath, entry.name);
+      return [path.slice(folder.length + 1), readFileSync(path, 'utf8')];
+    }),
+  );
+}
+
+/** Paths whose content differs, or that exist on one side only. */
+function differences(left: Map<string, string>, right: Map<string, string>): string[] {
+  return [...new Set([...left.keys(), ...right.keys()])].filter(path => left.get(path) !== right.get(path)).sort();
+}
+
+if (process.argv.includes('--check')) {
+  const temporary = mkdtempSync(join(tmpdir(), 'tollgate-generate-'));
+  try {
+    generateInto(temporary);
+    const stale = differences(filesBelow(generated), filesBelow(join(temporary, 'src/gen')));
+    if (stale.length > 0) {
+      console.error(`src/gen is not what proto/ generates; run "npm run generate". Differing:\n  ${stale.join('\n  ')}`);
+      process.exitCode = 1;
+    }
+  } finally {
+    rmSync(temporary, { recursive: true, force: true });
+  }
+} else {
+  generateInto(root);
+}
