@@ -1,0 +1,86 @@
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import type { Stepper } from '../lib/stepper.ts';
+
+/** A JSON value, as `JSON.parse` makes it. */
+export type Json = string | number | boolean | null | Json[] | JsonObject;
+/** A JSON object. */
+export type JsonObject = { [member: string]: Json };
+
+/** A request body as the edge read it. */
+export interface ReceivedRequest {
+  /** The parsed body; whatever JSON the client sent. */
+  readonly body: unknown;
+  /** The bytes it was parsed from. */
+  readonly raw: Uint8Array;
+  /** Lower-case header names; only those that the protocol owns are read. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+}
+
+/** A decoded request and what rendering its answer needs to know of it. */
+export interface DecodedRequest {
+  readonly request: GenerateRequest;
+  /** The client asked for a stream. */
+  readonly stream: boolean;
+  /** The client wants usage in the stream (Chat's `stream_options.include_usage`); always true where the protocol always has it. */
+  readonly includeUsage: boolean;
+}
+
+/**
+ * Events to frames: each string is one whole SSE frame, blank line included. `end()` answers what closes a stream after `completed`
+ * (Chat: `[DONE]`) and throws where `completed` never came.
+ */
+export interface StreamRenderer extends Stepper<GenerationEvent, string> {
+  /** The frames that tell a client of this protocol that its stream failed. Nothing follows them. */
+  fail(error: GatewayError, requestId: string): string[];
+  /** A frame that keeps a quiet stream alive; safe at any moment between frames, also before the first one. */
+  readonly keepAlive: string;
+}
+
+/** The client's side of a protocol: pure functions, no I/O, no clock. */
+export interface ClientCodec {
+  readonly protocol: Protocol;
+  /** Throws `GatewayError` `validation_error` with `param` and `violations`, in the client's own field names. */
+  decodeRequest(received: ReceivedRequest): DecodedRequest;
+  renderStream(decoded: DecodedRequest): StreamRenderer;
+  /** All events of a generation, `started` to `completed`, as the whole answer. */
+  renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject;
+}
+
+/** What is sent to an upstream of the protocol. */
+export interface EncodedRequest {
+  readonly body: JsonObject;
+  /** What was dropped because the protocol can't say it, by the client's field name ("top_k"). */
+  readonly dropped: readonly string[];
+}
+
+/** The request and what the route changes in it. */
+export interface EncodeInput {
+  readonly request: GenerateRequest;
+  /** The upstream's own name of the model. */
+  readonly model: string;
+  readonly maxOutputTokens: number | undefined;
+  /** Whether to ask for a stream. */
+  readonly stream: boolean;
+}
+
+/** The upstream's side of a protocol: pure functions, no I/O, no clock. */
+export interface UpstreamCodec {
+  readonly protocol: Protocol;
+  /** Same input, same bytes. Same protocol: the client's JSON, patched. Throws `GatewayError` `unsupported_parameter`. */
+  encodeRequest(input: EncodeInput): EncodedRequest;
+  /** Parses the data of SSE events. `end()` throws `UpstreamFailure` `truncated` where the end never came. */
+  parseStream(provider: string): Stepper<SseMessage, GenerationEvent>;
+  /** Parses a whole answer into the same events. Throws `UpstreamFailure` `malformed`. */
+  parseWhole(body: Json, provider: string): GenerationEvent[];
+  /** What an error body says: message, field, kind. Never throws. */
+  parseError(status: number, body: string): { message?: string; param?: string; contextLengthExceeded?: boolean };
+}
+
+/** One event of an SSE stream: `event` is '' where the stream names none. */
+export interface SseMessage {
+  readonly event: string;
+  readonly data: string;
+}

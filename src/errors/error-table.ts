@@ -1,0 +1,232 @@
+/**
+ * The one table of errors. A code without all facets does not compile; `test/errors-doc.test.ts` keeps `docs/errors.md` equal to it.
+ * Sources: `spec/service.md` (Errors), `spec/decisions.md` §3.
+ */
+
+/** What a code means to each kind of caller. */
+export interface ErrorFacets {
+  /** HTTP status of a REST answer. */
+  readonly http: 400 | 401 | 403 | 404 | 409 | 413 | 422 | 429 | 500 | 502 | 503;
+  /** gRPC status name of an RPC answer. */
+  readonly rpc:
+    | 'InvalidArgument'
+    | 'Unauthenticated'
+    | 'PermissionDenied'
+    | 'NotFound'
+    | 'FailedPrecondition'
+    | 'AlreadyExists'
+    | 'Aborted'
+    | 'ResourceExhausted'
+    | 'Internal'
+    | 'Unavailable';
+  /** `x-should-retry` of both official clients; undefined leaves it to them. */
+  readonly retry: boolean | undefined;
+  /** The log's level where the error is answered. */
+  readonly log: 'info' | 'warn' | 'error';
+  /** What to do next, unless the error says it better. */
+  readonly tip: string;
+}
+
+const readTip = 'Read `param` and the message, correct the request and send it again.';
+
+/** Every code the gateway answers with. */
+export const errorTable = {
+  invalid_request: {
+    http: 400,
+    rpc: 'InvalidArgument',
+    retry: undefined,
+    log: 'info',
+    tip: 'Send a JSON body with `Content-Type: application/json`, and only the documented query parameters.',
+  },
+  validation_error: { http: 422, rpc: 'InvalidArgument', retry: undefined, log: 'info', tip: readTip },
+  model_not_found: {
+    http: 400,
+    rpc: 'InvalidArgument',
+    retry: undefined,
+    log: 'info',
+    tip: 'List the models with GET /v1/models and use one of their ids.',
+  },
+  model_not_supported: {
+    http: 400,
+    rpc: 'InvalidArgument',
+    retry: undefined,
+    log: 'info',
+    tip: 'Use one of the paths in the model’s `endpoints`, or another model.',
+  },
+  unsupported_feature: {
+    http: 400,
+    rpc: 'InvalidArgument',
+    retry: undefined,
+    log: 'info',
+    tip: 'Leave the field out, or choose a model whose `capabilities` list the feature.',
+  },
+  unsupported_parameter: {
+    http: 400,
+    rpc: 'InvalidArgument',
+    retry: undefined,
+    log: 'info',
+    tip: 'Leave the field out, or choose a model whose upstream knows it.',
+  },
+  context_length_exceeded: {
+    http: 400,
+    rpc: 'InvalidArgument',
+    retry: undefined,
+    log: 'info',
+    tip: 'Shorten the input, or choose a model with a larger `context_length`.',
+  },
+  upstream_rejected: {
+    http: 400,
+    rpc: 'InvalidArgument',
+    retry: undefined,
+    log: 'info',
+    tip: 'The model’s provider refused this content: correct the request as the message says.',
+  },
+  previous_response_not_found: {
+    http: 400,
+    rpc: 'InvalidArgument',
+    retry: undefined,
+    log: 'info',
+    tip: 'Send the whole conversation as `input`, or continue from a stored response of this account.',
+  },
+  invalid_api_key: {
+    http: 401,
+    rpc: 'Unauthenticated',
+    retry: undefined,
+    log: 'info',
+    tip: 'Send a valid key as `Authorization: Bearer KEY` or `x-api-key: KEY`.',
+  },
+  permission_denied: {
+    http: 403,
+    rpc: 'PermissionDenied',
+    retry: undefined,
+    log: 'info',
+    tip: 'Use a key of the right kind, or ask the operator for the missing scope.',
+  },
+  key_disabled: {
+    http: 403,
+    rpc: 'PermissionDenied',
+    retry: undefined,
+    log: 'info',
+    tip: 'Ask the operator to enable the key: npx tollgate keys enable KEY_ID.',
+  },
+  model_not_allowed: {
+    http: 403,
+    rpc: 'PermissionDenied',
+    retry: undefined,
+    log: 'info',
+    tip: 'GET /v1/models lists the models that this key may use; `allowed_models` of the key decides.',
+  },
+  not_found: {
+    http: 404,
+    rpc: 'NotFound',
+    retry: undefined,
+    log: 'info',
+    tip: 'Check the path, the method and the id.',
+  },
+  conflict: {
+    http: 409,
+    rpc: 'AlreadyExists',
+    retry: false,
+    log: 'info',
+    tip: 'Read the present state first; the change was already made or contradicts it.',
+  },
+  idempotency_in_progress: {
+    http: 409,
+    rpc: 'Aborted',
+    retry: undefined,
+    log: 'info',
+    tip: 'The first request with this Idempotency-Key still runs: wait and repeat.',
+  },
+  idempotency_key_reused: {
+    http: 422,
+    rpc: 'FailedPrecondition',
+    retry: false,
+    log: 'info',
+    tip: 'Use a new Idempotency-Key for a new body.',
+  },
+  body_too_large: {
+    http: 413,
+    rpc: 'ResourceExhausted',
+    retry: false,
+    log: 'info',
+    tip: 'Send a smaller body, or ask the operator to raise `limits.body_bytes`.',
+  },
+  rate_limit: {
+    http: 429,
+    rpc: 'ResourceExhausted',
+    retry: false,
+    log: 'info',
+    tip: 'Wait as long as `retry-after` says, or raise the key’s limit.',
+  },
+  spending_limit: {
+    http: 429,
+    rpc: 'ResourceExhausted',
+    retry: false,
+    log: 'info',
+    tip: 'Raise the key’s limit, or wait until it resets.',
+  },
+  insufficient_balance: {
+    http: 429,
+    rpc: 'ResourceExhausted',
+    retry: false,
+    log: 'info',
+    tip: 'Ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.',
+  },
+  subscription_exhausted: {
+    http: 429,
+    rpc: 'ResourceExhausted',
+    retry: false,
+    log: 'info',
+    tip: 'Wait for the next period, start a larger plan, or set `fallback_to_payg` on the key.',
+  },
+  internal: {
+    http: 500,
+    rpc: 'Internal',
+    retry: undefined,
+    log: 'error',
+    tip: 'Try again; if it stays, give the operator the error’s `id`.',
+  },
+  server_restarted: {
+    http: 500,
+    rpc: 'Internal',
+    retry: undefined,
+    log: 'warn',
+    tip: 'The gateway was restarted while this ran; nothing was charged. Send the request again.',
+  },
+  upstream_error: {
+    http: 502,
+    rpc: 'Unavailable',
+    retry: undefined,
+    log: 'warn',
+    tip: 'Try again with exponential backoff, or use another model.',
+  },
+  upstream_timeout: {
+    http: 502,
+    rpc: 'Unavailable',
+    retry: undefined,
+    log: 'warn',
+    tip: 'Try again with exponential backoff, ask for a shorter answer, or use another model.',
+  },
+  model_unavailable: {
+    http: 502,
+    rpc: 'Unavailable',
+    retry: undefined,
+    log: 'warn',
+    tip: 'Use another model, or try again later: GET /v1/models shows `available`.',
+  },
+  overloaded: {
+    http: 503,
+    rpc: 'Unavailable',
+    retry: undefined,
+    log: 'warn',
+    tip: 'Try again after `retry-after` seconds.',
+  },
+} as const satisfies Record<string, ErrorFacets>;
+
+/** A code of the table. */
+export type ErrorCode = keyof typeof errorTable;
+
+/** Whether a string is a code of the table (a peer's newer code may not be). */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(errorTable, code);
+}

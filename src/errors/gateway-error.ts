@@ -1,0 +1,77 @@
+import { type ErrorCode, type ErrorFacets, errorTable } from './error-table.ts';
+
+/** A request window as it stands after (or without) a request. Times in ms since 1970 UTC. */
+export interface WindowState {
+  readonly limit: 'minute_limit' | 'daily_limit' | 'free_minute' | 'free_day';
+  readonly max: number;
+  readonly remaining: number;
+  readonly resetAtMs: number;
+}
+
+/** The limit that refused a request: amounts in `unit`, settled plus held. Absent `resetAtMs`: it never resets by itself. */
+export interface DenialFacts {
+  readonly limit: WindowState['limit'] | 'monthly_limit' | 'balance' | 'subscription';
+  readonly unit: 'requests' | 'nano_usd' | 'tokens';
+  readonly used: number | bigint;
+  readonly max: number | bigint;
+  readonly resetAtMs?: number;
+}
+
+/** One field that broke a schema. `inputJson` is absent where the value is absent or secret. */
+export interface Violation {
+  readonly path: readonly string[];
+  readonly message: string;
+  readonly type: string;
+  readonly inputJson?: string;
+}
+
+/** What an error can say beside its code and message. */
+export interface ErrorFacts {
+  /** The field that caused it ("messages.0.content"). */
+  readonly param?: string;
+  /** What to do next, where the table's tip is not the best. */
+  readonly tip?: string;
+  /** When waiting helps, how long. */
+  readonly retryAfterMs?: number;
+  /** Overrides the table's `retry`. */
+  readonly retry?: boolean;
+  readonly denial?: DenialFacts;
+  /** The key's request windows, tightest first. */
+  readonly limits?: readonly WindowState[];
+  readonly violations?: readonly Violation[];
+  /** The request's id, where the one who answers can't know it. */
+  readonly requestId?: string;
+  /** For the log only; never reaches a caller. */
+  readonly cause?: unknown;
+}
+
+/** The one error class: whatever a caller is refused with. `message` is for the caller, `cause` only for the log. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError';
+  readonly code: ErrorCode;
+  readonly facts: ErrorFacts;
+
+  constructor(code: ErrorCode, message: string, facts: ErrorFacts = {}) {
+    super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    this.code = code;
+    this.facts = facts;
+  }
+
+  get facets(): ErrorFacets {
+    return errorTable[this.code];
+  }
+
+  get tip(): string {
+    return this.facts.tip ?? this.facets.tip;
+  }
+
+  get retry(): boolean | undefined {
+    return this.facts.retry ?? this.facets.retry;
+  }
+}
+
+/** Whatever was thrown, as a `GatewayError`: one passes through, anything else becomes `internal` with it as the cause. */
+export function toGatewayError(thrown: unknown): GatewayError {
+  if (thrown instanceof GatewayError) return thrown;
+  return new GatewayError('internal', 'The gateway failed.', { cause: thrown });
+}

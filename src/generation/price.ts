@@ -1,0 +1,101 @@
+import type { CachePricing, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+
+/**
+ * The one function that prices: holds and settles both use it. Prices are pico-dollars a token (10^-12 dollars; dollars per 1 million
+ * tokens times 10^6), factors thousandths; the cost is the exact sum, rounded once, half up, to the nano-dollar.
+ * Source: decisions §6.
+ */
+
+/** The kinds of line items; they do not overlap. */
+export type LineKind = 'input' | 'cache_read' | 'cache_write_5m' | 'cache_write_1h' | 'output' | 'image';
+
+/** The prices that apply to one request, in pico-dollars a token (of an image: a picture). null: no price, so no such line can be charged. */
+export interface PriceSheet {
+  readonly input: bigint | null;
+  /** null: charged as uncached input. */
+  readonly cacheRead: bigint | null;
+  readonly cacheWrite5m: bigint | null;
+  readonly cacheWrite1h: bigint | null;
+  readonly output: bigint | null;
+  readonly image: bigint | null;
+}
+
+/** One line of the arithmetic. */
+export interface CostLine {
+  readonly kind: LineKind;
+  /** Tokens (pictures of an image line). */
+  readonly tokens: number;
+  readonly pricePicoUsd: bigint;
+  /** The tier's factor: 500, 1000 or 2000. */
+  readonly multiplierPermille: number;
+  /** What a plan takes off, in thousandths. */
+  readonly discountPermille: number;
+}
+
+/** Token counts by line kind. */
+export interface PricedUsage {
+  readonly input: number;
+  readonly cacheRead: number;
+  readonly cacheWrite5m: number;
+  readonly cacheWrite1h: number;
+  readonly output: number;
+  readonly images: number;
+}
+
+function cacheOf(caching: CachePricing | undefined): Pick<PriceSheet, 'cacheRead' | 'cacheWrite5m' | 'cacheWrite1h'> {
+  return {
+    cacheRead: caching?.readPicoUsd ?? null,
+    cacheWrite5m: caching?.write5mPicoUsd ?? null,
+    cacheWrite1h: caching?.write1hPicoUsd ?? null,
+  };
+}
+
+/** The prices of a request with that many input tokens, cached ones included: the highest passed threshold holds for all of it. */
+export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
+  let sheet: PriceSheet = {
+    input: pricing.inputPicoUsd ?? null,
+    output: pricing.outputPicoUsd ?? null,
+    image: pricing.imageNanoUsd === undefined ? null : pricing.imageNanoUsd * 1000n,
+    ...cacheOf(pricing.caching),
+  };
+  let passed = -1;
+  for (const step of pricing.above) {
+    if (inputTokens <= step.inputTokens || step.inputTokens <= passed) continue;
+    passed = step.inputTokens;
+    sheet = { input: step.inputPicoUsd, output: step.outputPicoUsd, image: sheet.image, ...cacheOf(step.caching) };
+  }
+  return sheet;
+}
+
+/** The lines of a usage; buckets without tokens are left out. Throws where a bucket has tokens but no price. */
+export function costLines(usage: PricedUsage, sheet: PriceSheet, multiplierPermille: number): CostLine[] {
+  const rows: [LineKind, number, bigint | null][] = [
+    ['input', usage.input, sheet.input],
+    ['cache_read', usage.cacheRead, sheet.cacheRead ?? sheet.input],
+    ['cache_write_5m', usage.cacheWrite5m, sheet.cacheWrite5m ?? sheet.input],
+    ['cache_write_1h', usage.cacheWrite1h, sheet.cacheWrite1h ?? sheet.input],
+    ['output', usage.output, sheet.output],
+    ['image', usage.images, sheet.image],
+  ];
+  const lines: CostLine[] = [];
+  for (const [kind, tokens, price] of rows) {
+    if (tokens === 0) continue;
+    if (price === null) throw new Error(`no price for ${kind}`);
+    lines.push({ kind, tokens, pricePicoUsd: price, multiplierPermille, discountPermille: 0 });
+  }
+  return lines;
+}
+
+/** A line's cost in units of 10^-18 dollars, exact. */
+export function lineCostAtto(line: CostLine): bigint {
+  const factor = BigInt(line.multiplierPermille) * BigInt(1000 - line.discountPermille);
+  return BigInt(line.tokens) * line.pricePicoUsd * factor;
+}
+
+const attoPerNano = 1_000_000_000n;
+
+/** The exact sum of the lines, rounded once, half up, to nano-dollars. */
+export function costOf(lines: readonly CostLine[]): bigint {
+  const atto = lines.reduce((sum, line) => sum + lineCostAtto(line), 0n);
+  return (atto + attoPerNano / 2n) / attoPerNano;
+}

@@ -1,0 +1,74 @@
+import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import type { Hold } from './hold.ts';
+
+/** One try of a generation at one upstream. */
+export interface UpstreamCall {
+  /** Nothing goes upstream without a hold. */
+  readonly hold: Hold;
+  /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
+  readonly request: GenerateRequest;
+  /** The upstream's own name of the model. */
+  readonly model: string;
+  /** The output limit to send: the client's, lowered to the model's or to what funds pay. Undefined: send none. */
+  readonly maxOutputTokens: number | undefined;
+  /** Which try of this request it is, over all routes, from 1. */
+  readonly attempt: number;
+  /** Aborted when nobody wants the answer any more: the upstream must stop within a second. */
+  readonly signal: AbortSignal;
+}
+
+/** Something that answers generations: a provider over HTTP, or the built-in simulator. */
+export interface Upstream {
+  /**
+   * The answer as batches of events that were ready at once, never empty: `started` first, `completed` last (with `usage` only where
+   * the upstream reported it). Items may interleave; the core puts them in order. Fields that only the gateway knows
+   * (request id, cost, limits) stay empty. Throws `UpstreamFailure`, also where the answer ends without its end; throws
+   * the signal's reason once it is aborted.
+   */
+  generate(call: UpstreamCall): AsyncIterable<GenerationEvent[]>;
+  /** The upstream's own count of input tokens; absent where it has none. */
+  countTokens?(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number>;
+}
+
+/** How a try at an upstream went wrong; decides retries, the circuit breaker and the client's error. */
+export type UpstreamFailureKind =
+  | 'connect' // refused, reset or timed out before the request was taken
+  | 'status' // answered with an error status
+  | 'first_event_timeout'
+  | 'idle_timeout'
+  | 'total_timeout'
+  | 'reported' // an error event inside the stream
+  | 'truncated' // the stream ended without its end
+  | 'malformed'; // not what the protocol says
+
+/** What is known of a failure. */
+export interface UpstreamFailureFacts {
+  /** The HTTP status, where the upstream answered with one or its error event names one. */
+  readonly status?: number;
+  /** The upstream's own message, which may reach the client; never its address, headers or credentials. */
+  readonly message?: string;
+  /** The field it names. */
+  readonly param?: string;
+  /** It says that the input is too long for the model. */
+  readonly contextLengthExceeded?: boolean;
+  /** Its `retry-after`. */
+  readonly retryAfterMs?: number;
+  /** A rehearsal that the simulator was asked for: opens no circuit breaker. */
+  readonly ordered?: boolean;
+  /** For the log only. */
+  readonly cause?: unknown;
+}
+
+/** A try at an upstream that failed. Not an answer to a caller: the core decides what becomes of it. */
+export class UpstreamFailure extends Error {
+  override readonly name = 'UpstreamFailure';
+  readonly kind: UpstreamFailureKind;
+  readonly facts: UpstreamFailureFacts;
+
+  constructor(kind: UpstreamFailureKind, facts: UpstreamFailureFacts = {}) {
+    super(facts.message ?? `upstream failure: ${kind}`, facts.cause === undefined ? undefined : { cause: facts.cause });
+    this.kind = kind;
+    this.facts = facts;
+  }
+}

@@ -1,0 +1,107 @@
+import { create } from '@bufbuild/protobuf';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { isErrorCode } from '../errors/error-table.ts';
+import { type DenialFacts, type ErrorFacts, GatewayError, toGatewayError, type Violation, type WindowState } from '../errors/gateway-error.ts';
+import { type Denial, type ErrorDetail, ErrorDetailSchema } from '../gen/tollgate/v1/error_pb.ts';
+import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
+
+/** The gateway's errors as RPC errors and back: the detail carries everything, so that REST and RPC callers are told the same. */
+
+/** The RPC error that says what `thrown` says, with an `ErrorDetail`. Message text goes into the detail, because gRPC clients show it percent-encoded. */
+export function toConnectError(thrown: unknown, requestId: string): ConnectError {
+  if (thrown instanceof ConnectError) return thrown;
+  const error = toGatewayError(thrown);
+  const { facts } = error;
+  const detail = create(ErrorDetailSchema, {
+    code: error.code,
+    message: error.message,
+    param: facts.param ?? '',
+    tip: error.tip,
+    httpStatus: error.facets.http,
+    requestId: facts.requestId ?? requestId,
+    limits: (facts.limits ?? []).map(limitStateOf),
+    violations: (facts.violations ?? []).map(violation => ({
+      path: [...violation.path],
+      message: violation.message,
+      type: violation.type,
+      inputJson: violation.inputJson ?? '',
+    })),
+    ...(facts.retryAfterMs === undefined ? {} : { retryAfterMs: BigInt(Math.ceil(facts.retryAfterMs)) }),
+    ...(error.retry === undefined ? {} : { shouldRetry: error.retry }),
+    ...(facts.denial === undefined ? {} : { denial: denialOf(facts.denial) }),
+  });
+  return new ConnectError(error.message, Code[error.facets.rpc], undefined, [{ desc: ErrorDetailSchema, value: detail }], error);
+}
+
+/** The gateway error inside an RPC error; a foreign or aborted call becomes `internal` with it as the cause. */
+export function fromConnectError(thrown: unknown): GatewayError {
+  if (!(thrown instanceof ConnectError)) return toGatewayError(thrown);
+  if (thrown.cause instanceof GatewayError) return thrown.cause;
+  const [detail] = thrown.findDetails(ErrorDetailSchema);
+  if (detail === undefined || !isErrorCode(detail.code)) {
+    return new GatewayError('internal', 'The gateway failed.', { cause: thrown });
+  }
+  return new GatewayError(detail.code, detail.message, factsOf(detail));
+}
+
+function factsOf(detail: ErrorDetail): ErrorFacts {
+  return {
+    tip: detail.tip,
+    requestId: detail.requestId,
+    limits: detail.limits.map(windowOf),
+    violations: detail.violations.map(
+      (violation): Violation => ({
+        path: violation.path,
+        message: violation.message,
+        type: violation.type,
+        ...(violation.inputJson === '' ? {} : { inputJson: violation.inputJson }),
+      }),
+    ),
+    ...(detail.param === '' ? {} : { param: detail.param }),
+    ...(detail.retryAfterMs === undefined ? {} : { retryAfterMs: Number(detail.retryAfterMs) }),
+    ...(detail.shouldRetry === undefined ? {} : { retry: detail.shouldRetry }),
+    ...(detail.denial === undefined ? {} : { denial: factsOfDenial(detail.denial) }),
+  };
+}
+
+/** A window as the contract says it. */
+export function limitStateOf(window: WindowState): LimitState {
+  return {
+    $typeName: 'tollgate.v1.LimitState',
+    limit: window.limit,
+    max: BigInt(window.max),
+    remaining: BigInt(window.remaining),
+    resetAtMs: BigInt(window.resetAtMs),
+  };
+}
+
+/** The contract's window as a value. */
+export function windowOf(state: LimitState): WindowState {
+  return {
+    limit: state.limit as WindowState['limit'],
+    max: Number(state.max),
+    remaining: Number(state.remaining),
+    resetAtMs: Number(state.resetAtMs),
+  };
+}
+
+function denialOf(facts: DenialFacts): Omit<Denial, '$typeName'> {
+  return {
+    limit: facts.limit,
+    unit: facts.unit,
+    used: BigInt(facts.used),
+    max: BigInt(facts.max),
+    ...(facts.resetAtMs === undefined ? {} : { resetAtMs: BigInt(facts.resetAtMs) }),
+  };
+}
+
+function factsOfDenial(denial: Denial): DenialFacts {
+  return {
+    limit: denial.limit as DenialFacts['limit'],
+    unit: denial.unit as DenialFacts['unit'],
+    used: denial.used,
+    max: denial.max,
+    ...(denial.resetAtMs === undefined ? {} : { resetAtMs: Number(denial.resetAtMs) }),
+  };
+}
+

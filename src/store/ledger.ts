@@ -1,0 +1,331 @@
+import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
+import type { ErrorCode } from '../errors/error-table.ts';
+import type { CostLine, PriceSheet } from '../generation/price.ts';
+
+/**
+ * The ledger's port: who may do what, who pays, and what was paid. Every method is one transaction, and a promise resolves
+ * only when its effect is durable. Expected outcomes are values; a throw means that the ledger itself failed
+ * (`overloaded` when its queue is full or its disk is, which the caller answers as 503), and nothing was done.
+ * Money is in nano-dollars, times in ms since 1970 UTC. Design: `shared/design/accounting.md`; behaviour: decisions §6.
+ */
+export interface Ledger {
+  /** Checks every limit and the funds, then holds, all or nothing. The same id again answers the same. */
+  admit(command: AdmitCommand): Promise<Admitted | Denied>;
+  /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
+  extend(command: ExtendCommand): Promise<Extended>;
+  /** Replaces the hold by the real cost, once; the same settle again answers the same. */
+  settle(command: SettleCommand): Promise<Settled>;
+  /** Gives a hold back without a record. */
+  void(id: number, reason: 'rejected' | 'gateway_failure' | 'cancelled'): Promise<'voided' | 'not_held'>;
+  /** The highest request id ever stored; ids go on above it. */
+  readonly lastId: number;
+
+  /** A key by the SHA-256 of its text; undefined where none has it, or it was revoked or deleted. Always the present state. */
+  findCredential(hash: Uint8Array): Promise<Credential | undefined>;
+  /** The request windows of a key as they stand, tightest first; free windows included where `free`. Consumes nothing. */
+  windows(keyId: number, free: boolean): Promise<WindowState[]>;
+
+  createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
+  listAccounts(): Promise<AccountRow[]>;
+  findAccount(accountId: number): Promise<AccountRow | undefined>;
+  /** `insufficient`: a negative credit takes more than what no hold covers. */
+  addCredit(command: {
+    accountId: number;
+    amount: bigint;
+    note: string;
+  }): Promise<AccountRow | 'not_found' | 'insufficient'>;
+
+  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | 'not_found' | 'insufficient'>;
+  /** Without those that were revoked or deleted, oldest first. */
+  listKeys(accountId: number): Promise<KeyRow[]>;
+  /** `accountId` undefined: whatever its account (the operator). */
+  findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined>;
+  /** Only the fields that are there change. `insufficient`: the balance moves more than what no hold covers. */
+  updateKey(command: {
+    keyId: number;
+    accountId: number;
+    settings: KeySettings;
+  }): Promise<KeyRow | 'not_found' | 'insufficient'>;
+  setKeyState(command: {
+    keyId: number;
+    accountId: number | undefined;
+    state: KeyState;
+  }): Promise<KeyRow | 'not_found'>;
+  /** undefined lifts the limit. */
+  setMonthlyLimit(command: { keyId: number; limit: bigint | undefined }): Promise<KeyRow | 'not_found'>;
+
+  createManagementKey(command: NewKey & { scopes: readonly string[] }): Promise<ManagementKeyRow | 'not_found'>;
+  listManagementKeys(accountId: number): Promise<ManagementKeyRow[]>;
+  setManagementKeyScopes(command: {
+    keyId: number;
+    scopes: readonly string[];
+  }): Promise<ManagementKeyRow | 'not_found'>;
+  setManagementKeyState(command: { keyId: number; state: KeyState }): Promise<ManagementKeyRow | 'not_found'>;
+
+  /** Makes account 1 with its keys where the ledger has no account yet; answers whether it did. */
+  bootstrap(command: Bootstrap): Promise<boolean>;
+
+  listActivity(filter: ActivityFilter): Promise<UsageRow[]>;
+  /** One record with its arithmetic. */
+  findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined>;
+  listVoidedHolds(limit: number): Promise<VoidedHoldRow[]>;
+
+  /** Runs every invariant; the violations, in words for the operator. Empty: all hold. */
+  verify(): Promise<string[]>;
+  /** Ends after everything that was queued is durable. */
+  close(): Promise<void>;
+}
+
+/** What an admission decides on. */
+export interface AdmitCommand {
+  /** Made by the caller before anything else; names hold, settle and record. */
+  readonly id: number;
+  /** What the client is told; stored with the record. */
+  readonly requestId: string;
+  /** Whose request: a key's hash (public and RPC callers) or its id (AccountingService). */
+  readonly key: { readonly hash: Uint8Array } | { readonly id: number };
+  /** The listed id, compared with the key's allowed models and stored with the record. */
+  readonly model: string;
+  /** A `:free` model: the account's free windows count it. */
+  readonly free: boolean;
+  /** What to hold; undefined where the request costs nothing. */
+  readonly funds: FundsEstimate | undefined;
+  /** Set for holds of other services: they expire, and survive restarts. */
+  readonly expiresAtMs?: number;
+}
+
+/**
+ * What a request is thought to cost. The hold is `inputNanoUsd` plus as many output tokens, between the least and the
+ * wanted, as the funds pay. Prices are the dearest that can apply (tier, `above`, margin), before any plan's discount.
+ */
+export interface FundsEstimate {
+  /** Estimated input tokens with the margin; what a plan is held for. */
+  readonly inputTokens: number;
+  readonly inputNanoUsd: bigint;
+  /** Price of an output token in pico-dollars. */
+  readonly outputPicoUsd: bigint;
+  /** Below this many the request is refused. */
+  readonly outputTokensMin: number;
+  /** The first slice. */
+  readonly outputTokensWanted: number;
+  /** Text requests may be paid by a plan; images and other services' work never. */
+  readonly plan: boolean;
+}
+
+/** A hold was placed. */
+export interface Admitted {
+  readonly kind: 'admitted';
+  readonly id: number;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly heldNanoUsd: bigint;
+  /** Output tokens that the hold pays. */
+  readonly outputTokens: number;
+  /** Output tokens that the funds could still pay beside the hold; Infinity where the request costs nothing. */
+  readonly outputTokensAvailable: number;
+  /** What the funds could still pay beside the hold. */
+  readonly availableNanoUsd: bigint;
+  /** The key's request windows after this request, tightest first. */
+  readonly windows: readonly WindowState[];
+}
+
+/** Nothing was held or counted. */
+export interface Denied {
+  readonly kind: 'denied';
+  readonly code: Extract<
+    ErrorCode,
+    | 'invalid_api_key'
+    | 'key_disabled'
+    | 'permission_denied'
+    | 'model_not_allowed'
+    | 'rate_limit'
+    | 'spending_limit'
+    | 'insufficient_balance'
+    | 'subscription_exhausted'
+    | 'conflict'
+  >;
+  readonly denial?: DenialFacts;
+  /** Where waiting helps. */
+  readonly retryAfterMs?: number;
+  readonly windows: readonly WindowState[];
+}
+
+/** More to hold: output tokens (granted in part where funds end), or an amount (all or nothing). */
+export type ExtendCommand =
+  | { readonly id: number; readonly outputTokens: number }
+  | { readonly id: number; readonly nanoUsd: bigint; readonly expiresAtMs?: number };
+
+/** What was granted. */
+export interface Extended {
+  /** `not_held`: unknown, settled, voided or expired. */
+  readonly kind: 'extended' | 'denied' | 'not_held';
+  /** Granted output tokens. */
+  readonly outputTokens: number;
+  /** All that is held now. */
+  readonly heldNanoUsd: bigint;
+  /** Output tokens that the funds could still pay beside it. */
+  readonly outputTokensAvailable: number;
+}
+
+/** How a request ended. */
+export type RecordState = 'completed' | 'incomplete' | 'client_aborted' | 'upstream_failed';
+
+/** Tokens in buckets that do not overlap; `reasoning` is a part of `output`. */
+export interface UsageBuckets {
+  readonly input: number;
+  readonly cacheRead: number;
+  readonly cacheWrite5m: number;
+  readonly cacheWrite1h: number;
+  readonly output: number;
+  readonly reasoning: number;
+  readonly images: number;
+}
+
+/** The end of a request. */
+export interface SettleCommand {
+  readonly id: number;
+  readonly state: RecordState;
+  readonly usage: UsageBuckets;
+  readonly usageSource: 'reported' | 'estimated';
+  readonly serviceTier: 'default' | 'flex' | 'priority';
+  readonly latencyMs: number;
+  /** Time to first event; undefined where none came. */
+  readonly firstEventMs: number | undefined;
+  /** Provider and tries, for the operator; '' and 0 where nothing went upstream. */
+  readonly provider: string;
+  readonly attempts: number;
+  /** The prices that apply (one version of the listed prices) and the tier's factor: `priceOf` makes the cost of them. */
+  readonly prices: PriceSheet;
+  readonly multiplierPermille: number;
+  /** Cost that is known otherwise (AccountingService): then the prices are not used. */
+  readonly costNanoUsd?: bigint;
+}
+
+/** The charge. `cost` is what was debited; `writtenOff` what no funds covered. */
+export interface Settled {
+  readonly kind: 'settled' | 'not_held' | 'conflict';
+  readonly costNanoUsd: bigint;
+  readonly writtenOffNanoUsd: bigint;
+}
+
+/** What `findCredential` knows. */
+export interface Credential {
+  readonly kind: 'api_key' | 'management_key';
+  readonly keyId: number;
+  readonly accountId: number;
+  readonly disabled: boolean;
+  /** Of a management key; empty otherwise. */
+  readonly scopes: readonly string[];
+  /** Of an API key; null allows all. */
+  readonly allowedModels: readonly string[] | null;
+  /** Whether the key has a `minute_limit`, or a `daily_limit` in requests. */
+  readonly hasWindow: boolean;
+}
+
+export type KeyState = 'enabled' | 'disabled' | 'revoked';
+
+/** A key that the caller made: only hash and mask are stored. */
+export interface NewKey {
+  readonly accountId: number;
+  readonly hash: Uint8Array;
+  readonly masked: string;
+}
+
+/** Settings of a key; an absent field does not change, or has its default on a new key. */
+export interface KeySettings {
+  readonly label?: string;
+  /** Dollars or requests, as configured; 0: none. */
+  readonly dailyLimit?: number;
+  readonly minuteLimit?: number;
+  /** Listed ids; null allows all. */
+  readonly allowedModels?: readonly string[] | null;
+  /** Moved out of the account; null moves it back. */
+  readonly balance?: bigint | null;
+  readonly useSubsFirst?: boolean;
+  readonly fallbackToPayg?: boolean;
+}
+
+export interface AccountRow {
+  readonly accountId: number;
+  readonly name: string;
+  readonly balance: bigint;
+  readonly held: bigint;
+  readonly createdAtMs: number;
+}
+
+export interface KeyRow {
+  readonly keyId: number;
+  readonly accountId: number;
+  readonly masked: string;
+  readonly createdAtMs: number;
+  readonly label: string;
+  readonly dailyLimit: number;
+  readonly minuteLimit: number;
+  readonly allowedModels: readonly string[] | null;
+  /** null: spends from the account. */
+  readonly balance: bigint | null;
+  readonly usageToday: bigint;
+  readonly usageMinute: number;
+  readonly lastUsedAtMs: number | undefined;
+  readonly useSubsFirst: boolean;
+  readonly fallbackToPayg: boolean;
+  readonly disabled: boolean;
+  readonly monthlyLimit: bigint | undefined;
+}
+
+export interface ManagementKeyRow {
+  readonly keyId: number;
+  readonly accountId: number;
+  readonly masked: string;
+  readonly scopes: readonly string[];
+  readonly disabled: boolean;
+  readonly createdAtMs: number;
+}
+
+export interface Bootstrap {
+  readonly accountName: string;
+  readonly balance: bigint;
+  readonly apiKey: { readonly hash: Uint8Array; readonly masked: string };
+  readonly managementKey: { readonly hash: Uint8Array; readonly masked: string; readonly scopes: readonly string[] };
+}
+
+/** Newest first; absent filters mean any. */
+export interface ActivityFilter {
+  readonly accountId: number;
+  readonly limit: number;
+  readonly offset: number;
+  readonly model?: string;
+  readonly keyId?: number;
+  readonly startMs?: number;
+  readonly endMs?: number;
+}
+
+export interface UsageRow {
+  readonly requestId: string;
+  readonly model: string;
+  readonly keyId: number;
+  readonly createdAtMs: number;
+  readonly costNanoUsd: bigint;
+  readonly writtenOffNanoUsd: bigint;
+  readonly state: RecordState;
+  readonly usageSource: 'reported' | 'estimated';
+  readonly serviceTier: 'default' | 'flex' | 'priority';
+  readonly latencyMs: number;
+  readonly usage: UsageBuckets;
+}
+
+/** A line of the arithmetic and who paid it. */
+export interface PaidLine extends CostLine {
+  readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'account';
+}
+
+export interface VoidedHoldRow {
+  readonly id: number;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly model: string;
+  readonly heldNanoUsd: bigint;
+  readonly admittedAtMs: number;
+  readonly voidedAtMs: number;
+  readonly reason: 'restarted' | 'expired';
+}
