@@ -13,7 +13,8 @@ const generated = join(root, 'src/gen');
 /** Files of gRPC that npm packages ship, by the canonical name that reflection clients know them by. */
 const borrowed = {
   'grpc/health/v1/health.proto': 'node_modules/grpc-health-check/proto/health/v1/health.proto',
-  'grpc/reflection/v1/reflection.proto': 'node_modules/@grpc/reflection/build/proto/grpc/reflection/v1/reflection.proto',
+  'grpc/reflection/v1/reflection.proto':
+    'node_modules/@grpc/reflection/build/proto/grpc/reflection/v1/reflection.proto',
 } as const;
 
 function layOutBorrowed(): void {
@@ -59,7 +60,9 @@ if (process.argv.includes('--check')) {
     generateInto(temporary);
     const stale = differences(filesBelow(generated), filesBelow(join(temporary, 'src/gen')));
     if (stale.length > 0) {
-      console.error(`src/gen is not what proto/ generates; run "npm run generate". Differing:\n  ${stale.join('\n  ')}`);
+      console.error(
+        `src/gen is not what proto/ generates; run "npm run generate". Differing:\n  ${stale.join('\n  ')}`,
+      );
       process.exitCode = 1;
     }
   } finally {
