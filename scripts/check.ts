@@ -1,0 +1,54 @@
+/**
+ * The fast part of the tests (`npm run check`): format, lint, types, the contract, generated code, folder direction. Every step
+ * runs even when one before it fails, so that one run shows all there is to mend.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '..');
+const bin = join(root, 'node_modules/.bin');
+
+type Step = { readonly name: string; readonly command: readonly [string, ...string[]] };
+
+/** The tests of test/clients can be judged only where `npm test` has installed the clients that they import. */
+const clients = join(root, 'test/clients');
+
+/** The tidy test is not among them: `npm test` runs it with the other tests. */
+function steps(): readonly Step[] {
+  const clientsInstalled = existsSync(join(clients, 'node_modules'));
+  const clientTests = clientsInstalled && readdirSync(clients).some(name => name.endsWith('.ts'));
+  const clientsIgnored = clientsInstalled ? [] : ['--ignore-pattern', 'test/clients/**'];
+  const clientTypes: Step = { name: 'types of client tests', command: [join(bin, 'tsc'), '--project', clients] };
+  return [
+    { name: 'format', command: [join(bin, 'oxfmt'), '--check', '.'] },
+    { name: 'lint', command: [join(bin, 'oxlint'), ...clientsIgnored] },
+    { name: 'types', command: [join(bin, 'tsc'), '--project', root] },
+    ...(clientTests ? [clientTypes] : []),
+    { name: 'contract', command: [join(bin, 'buf'), 'lint'] },
+    { name: 'generated code', command: [process.execPath, join(root, 'scripts/generate.ts'), '--check'] },
+  ];
+}
+
+const tidy: Step = { name: 'tidy', command: [join(bin, 'vitest'), 'run', '--reporter=minimal', 'test/tidy.test.ts'] };
+
+/** Runs one step, its output passed on; true when it succeeded. */
+function run({ name, command: [program, ...options] }: Step): boolean {
+  const began = performance.now();
+  const { status, error } = spawnSync(program, options, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
+  const passed = error === undefined && status === 0;
+  const seconds = ((performance.now() - began) / 1000).toFixed(1);
+  console.log(
+    `${passed ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)${error === undefined ? '' : `: ${error.message}`}`,
+  );
+  return passed;
+}
+
+/** Runs every step, and returns how many succeeded and how many did not. */
+export function runChecks(more: readonly Step[] = []): { passed: number; failed: number } {
+  const each = [...steps(), ...more];
+  const passed = each.filter(step => run(step)).length;
+  return { passed, failed: each.length - passed };
+}
+
+if (import.meta.main) process.exitCode = runChecks([tidy]).failed > 0 ? 1 : 0;

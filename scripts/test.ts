@@ -1,0 +1,112 @@
+/**
+ * `npm test`: the checks, the packages that the client tests need, then every test; ends with the line `N passed, N failed` whatever
+ * happened. With arguments (`npm test -- src/lib`) vitest alone, on the files they name. `--long` runs test/long instead.
+ */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { runChecks } from './check.ts';
+
+type Count = { passed: number; failed: number };
+
+/** The members of vitest's JSON report that are read here. */
+type Report = {
+  readonly numPassedTests: number;
+  readonly numFailedTests: number;
+  readonly testResults: readonly {
+    readonly status: string;
+    readonly assertionResults: readonly { readonly status: string }[];
+  }[];
+};
+
+const root = resolve(import.meta.dirname, '..');
+const clients = join(root, 'test/clients');
+
+/** Changes whenever what `npm ci` would install in test/clients does. */
+function clientsFingerprint(): string {
+  const hash = createHash('sha256');
+  for (const name of ['package.json', 'package-lock.json']) hash.update(readFileSync(join(clients, name)));
+  return hash.digest('hex');
+}
+
+/**
+ * Installs the official clients where they are missing or their lockfile has changed. What it counts as: nothing where nothing was to
+ * do or it went well, one failure otherwise.
+ */
+function installClients(): Count {
+  const stamp = join(clients, 'node_modules/.tollgate-fingerprint');
+  const fingerprint = clientsFingerprint();
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === fingerprint) return { passed: 0, failed: 0 };
+  // The npm that runs this script: a script of Node.js, named in the environment of every script that npm runs.
+  const npm = process.env['npm_execpath'];
+  const [program, own] = npm === undefined ? ['npm', []] : [process.execPath, [npm]];
+  const { status } = spawnSync(program, [...own, 'ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd: clients,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  if (status === 0) {
+    writeFileSync(stamp, fingerprint);
+    return { passed: 0, failed: 0 };
+  }
+  console.error('FAILED npm ci in test/clients');
+  return { passed: 0, failed: 1 };
+}
+
+/** What a report says; a file that failed without a failed test (it did not load, a hook threw) is one failure. */
+function countOf(path: string): Count {
+  if (!existsSync(path)) return { passed: 0, failed: 1 };
+  const report = JSON.parse(readFileSync(path, 'utf8')) as Report;
+  const broken = report.testResults.filter(
+    file => file.status === 'failed' && !file.assertionResults.some(({ status }) => status === 'failed'),
+  );
+  return { passed: report.numPassedTests, failed: report.numFailedTests + broken.length };
+}
+
+function runVitest(options: readonly string[]): Count {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-test-'));
+  const report = join(folder, 'report.json');
+  try {
+    const { status } = spawnSync(
+      process.execPath,
+      [
+        join(root, 'node_modules/vitest/vitest.mjs'),
+        'run',
+        '--reporter=default',
+        '--reporter=json',
+        `--outputFile.json=${report}`,
+        ...options,
+      ],
+      { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] },
+    );
+    const count = countOf(report);
+    // An error outside every test fails the run, not a test.
+    return status !== 0 && count.failed === 0 ? { ...count, failed: 1 } : count;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function main(): void {
+  const options = process.argv.slice(2).filter(option => option !== '--long');
+  const long = process.argv.includes('--long');
+  const whole = !long && options.length === 0;
+  // Before the checks, which judge the client tests with the clients' types.
+  const counts: Count[] = [installClients()];
+  if (whole) counts.push(runChecks());
+  counts.push(runVitest(long ? ['--config', 'vitest.long.config.ts', ...options] : options));
+
+  const passed = counts.reduce((sum, count) => sum + count.passed, 0);
+  const failed = counts.reduce((sum, count) => sum + count.failed, 0);
+  process.exitCode = failed === 0 ? 0 : 1;
+  console.log(`\n${passed} passed, ${failed} failed`);
+}
+
+try {
+  main();
+} catch (error) {
+  console.error(error);
+  console.log('\n0 passed, 1 failed');
+  process.exitCode = 1;
+}

@@ -1,0 +1,66 @@
+/** Invariants of the packages: what makes `npm ci && npm start` work on a machine with Node 20 and no compiler. */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+type Manifest = {
+  readonly dependencies: Record<string, string>;
+  readonly devDependencies?: Record<string, string>;
+  readonly allowScripts: Record<string, boolean>;
+  readonly scripts?: Record<string, string>;
+};
+type Locked = {
+  readonly version: string;
+  readonly resolved?: string;
+  readonly hasInstallScript?: boolean;
+  readonly gypfile?: boolean;
+};
+type Lock = { readonly packages: Record<string, Locked> };
+
+const root = resolve(import.meta.dirname, '..');
+const read = (path: string): string => readFileSync(resolve(root, path), 'utf8');
+const manifest = JSON.parse(read('package.json')) as Manifest;
+
+test('better-sqlite3 has "gypfile": false in the lockfile', () => {
+  // npm 10 ignores allowScripts and would run node-gyp, which fails where Python is missing; `npm install` removes the line.
+  const { packages } = JSON.parse(read('package-lock.json')) as Lock;
+  expect(packages['node_modules/better-sqlite3']?.gypfile, 'add "gypfile": false to node_modules/better-sqlite3').toBe(
+    false,
+  );
+});
+
+test('tests run on the pinned Node.js', () => {
+  expect(process.version).toBe(`v${manifest.dependencies['node']}`);
+});
+
+test('a signal to npm start reaches the gateway, and so do its arguments', () => {
+  // Without exec, SIGTERM ends npm and its shell and orphans the gateway.
+  expect(manifest.scripts?.['start']).toBe('exec node src/main.ts serve');
+});
+
+test('tests see no key or setting of the developer', () => {
+  expect(Object.keys(process.env).filter(name => /^TOLLGATE_|_API_KEYS?$|^OLLAMA_/.test(name))).toEqual([]);
+});
+
+describe.each(['.', 'test/clients', 'bench/peers'])('package %s', folder => {
+  const { dependencies, devDependencies, allowScripts } = JSON.parse(read(`${folder}/package.json`)) as Manifest;
+  const { packages } = JSON.parse(read(`${folder}/package-lock.json`)) as Lock;
+
+  test('names every dependency to the digit', () => {
+    const loose = Object.entries({ ...dependencies, ...devDependencies }).filter(
+      ([, version]) => !/^(npm:@?[^@]+@)?\d+\.\d+\.\d+$/.test(version),
+    );
+    expect(loose).toEqual([]);
+  });
+
+  test('decides about every install script', () => {
+    const scripted = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript === true);
+    const names = scripted.map(([path]) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length));
+    expect(names.filter(name => !(name in allowScripts))).toEqual([]);
+  });
+
+  test('has a lockfile that names no registry', () => {
+    // `omit-lockfile-registry-resolved` of .npmrc: the address of one machine's mirror is no use to another.
+    expect(Object.keys(packages).filter(path => packages[path]?.resolved !== undefined)).toEqual([]);
+  });
+});

@@ -1,0 +1,164 @@
+/**
+ * Checks what no linter knows: which folder may import which, and where files stand. It is a test, so that a broken rule fails where
+ * every other mistake fails. Lengths (function 70, file 600, 4 parameters) are rules of the linter.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, relative, resolve } from 'node:path';
+import { parseSync } from 'oxc-parser';
+import { expect, test } from 'vitest';
+
+const root = resolve(import.meta.dirname, '..');
+const src = resolve(root, 'src');
+
+/** Each folder may import itself and the folders named here; nothing else below `src/`. `main.ts` wires everything. */
+const mayImport: Record<string, readonly string[]> = {
+  lib: [],
+  gen: [],
+  errors: ['lib'],
+  telemetry: ['lib', 'errors'],
+  config: ['lib', 'errors'],
+  generation: ['lib', 'errors', 'gen'],
+  codecs: ['lib', 'errors', 'gen', 'generation'],
+  store: ['lib', 'errors', 'gen', 'generation'],
+  simulator: ['lib', 'errors', 'gen', 'generation'],
+  upstreams: ['lib', 'errors', 'gen', 'generation', 'codecs', 'telemetry'],
+  core: ['lib', 'errors', 'gen', 'generation', 'store', 'upstreams', 'simulator', 'telemetry'],
+  rpc: ['lib', 'errors', 'gen', 'telemetry'],
+  edge: ['lib', 'errors', 'gen', 'generation', 'codecs', 'rpc', 'telemetry'],
+  cli: ['lib', 'errors', 'gen', 'config', 'rpc'],
+};
+/** Folders whose sub-folders are alternatives: none may import another. */
+const alternatives = ['codecs', 'store'];
+/** Folders of pure functions: no I/O, no clock, no log, so of Node's own modules only these. */
+const pure = ['errors', 'generation', 'codecs'];
+const pureBuiltins = new Set(['node:assert', 'node:assert/strict', 'node:buffer', 'node:crypto', 'node:util']);
+/** Packages that belong to one part of the program. A package that is not listed may be imported anywhere. */
+const packageOf: Record<string, readonly string[]> = {
+  'better-sqlite3': ['store/sqlite'],
+  commander: ['cli'],
+  fastify: ['edge'],
+  pino: ['telemetry'],
+  'prom-client': ['telemetry'],
+  undici: ['upstreams'],
+};
+/** Words that say nothing about what a file is for. */
+const emptyWords = /(^|[-./])(utils?|helpers?|managers?|common|misc)([-./]|$)/;
+
+function filesBelow(folder: string): string[] {
+  const path = resolve(root, folder);
+  if (!existsSync(path)) return [];
+  return readdirSync(path, { recursive: true, encoding: 'utf8' })
+    .filter(file => file.endsWith('.ts') && !file.includes('node_modules/') && !file.startsWith('gen/'))
+    .sort();
+}
+
+const all = filesBelow('src');
+const files = all.filter(file => !file.endsWith('.test.ts'));
+
+/** What a file imports, re-exports, loads later or starts as a worker: names of packages, and paths below `src/` for its own files. */
+function importsOf(file: string): string[] {
+  const text = readFileSync(resolve(src, file), 'utf8');
+  const { module, errors } = parseSync(file, text);
+  if (errors.length > 0) throw new Error(`${file}: ${errors[0]?.message}`);
+  const names = [
+    ...module.staticImports.map(each => each.moduleRequest.value),
+    ...module.staticExports.flatMap(each => each.entries.map(entry => entry.moduleRequest?.value)),
+    // `import('x')` as an expression and as a type, and the file of a worker.
+    ...[...text.matchAll(/\bimport\(\s*['"]([^'"]+)['"]|\bnew URL\(\s*['"](\.[^'"]+)['"]/g)].map(([, a, b]) => a ?? b),
+  ].filter(name => name !== undefined);
+  return names.map(name => (name.startsWith('.') ? relative(src, resolve(src, dirname(file), name)) : name));
+}
+
+const isOwn = (target: string): boolean => target.endsWith('.ts');
+
+/** Why `file` may not import its own project's `target`, or nothing where it may. */
+function forbidden(file: string, target: string): string | undefined {
+  const [from = '', own = ''] = file.split('/');
+  const [to = '', part = '', ...deeper] = target.split('/');
+  const inside = deeper.length > 0; // in a sub-folder of `to`
+  if (to === '..') return 'src imports nothing outside src';
+  if (target.endsWith('.test.ts')) return 'nobody imports a test';
+  if (to !== from && !mayImport[from]?.includes(to)) return `${from} may not import ${to}`;
+  if (to === from && alternatives.includes(to) && inside && file.split('/').length > 2 && own !== part) {
+    return 'one alternative imports another';
+  }
+  if (to === 'store' && from !== 'store' && inside) return 'only main.ts picks an engine';
+  return undefined;
+}
+
+/** Why `file` may not import the package or builtin `name`, or nothing where it may. */
+function forbiddenPackage(file: string, name: string): string | undefined {
+  const [from = ''] = file.split('/');
+  if (pure.includes(from) && name.startsWith('node:') && !pureBuiltins.has(name)) return `${from} is pure`;
+  const owners = packageOf[name.startsWith('@') ? name.split('/', 2).join('/') : (name.split('/')[0] ?? name)];
+  if (owners === undefined || owners.some(owner => file.startsWith(`${owner}/`))) return undefined;
+  return `only ${owners.join(', ')} may import it`;
+}
+
+/** Broken rules as `file -> target: why`. */
+function broken(among: readonly string[], why: (file: string, target: string) => string | undefined): string[] {
+  return among.flatMap(file =>
+    importsOf(file).flatMap(target => {
+      const reason = why(file, target);
+      return reason === undefined ? [] : [`${file} -> ${target}: ${reason}`];
+    }),
+  );
+}
+
+test('every file below src but main.ts lies in a folder of the table', () => {
+  expect(
+    all.filter(file => file !== 'main.ts' && !(file.includes('/') && file.slice(0, file.indexOf('/')) in mayImport)),
+  ).toEqual([]);
+});
+
+test('folders import only the folders they are allowed to, types included', () => {
+  expect(
+    broken(
+      files.filter(file => file !== 'main.ts'),
+      (file, target) => (isOwn(target) ? forbidden(file, target) : undefined),
+    ),
+  ).toEqual([]);
+});
+
+test('nobody imports main.ts or a path without its ending', () => {
+  const bad = broken(all, (_, target) => {
+    if (target === 'main.ts') return 'main.ts is the end of the line';
+    return target.startsWith('.') ||
+      existsSync(resolve(src, `${target}.ts`)) ||
+      existsSync(resolve(src, target, 'index.ts'))
+      ? 'name the file with its ending'
+      : undefined;
+  });
+  expect(bad).toEqual([]);
+});
+
+test('packages are imported only where they belong', () => {
+  expect(
+    broken(
+      files.filter(file => file !== 'main.ts'),
+      (file, target) => (isOwn(target) ? undefined : forbiddenPackage(file, target)),
+    ),
+  ).toEqual([]);
+});
+
+test('the current time is read in lib only', () => {
+  const bad = files.filter(
+    file => !file.startsWith('lib/') && /\bnew Date\(\)|\bDate\.now\b/.test(readFileSync(resolve(src, file), 'utf8')),
+  );
+  expect(bad).toEqual([]);
+});
+
+test('no file has a name that says nothing', () => {
+  const named = ['src', 'test', 'scripts', 'bench'].flatMap(folder =>
+    filesBelow(folder).map(file => `${folder}/${file}`),
+  );
+  expect(named.filter(file => emptyWords.test(file))).toEqual([]);
+});
+
+test('a test below src stands beside the file it is about, and no test stands outside src and test', () => {
+  const alone = all.filter(
+    file => file.endsWith('.test.ts') && !existsSync(resolve(src, file.replace(/(\.[a-z0-9-]+)*\.test\.ts$/, '.ts'))),
+  );
+  const outside = ['scripts', 'bench', 'proto'].flatMap(filesBelow).filter(file => file.endsWith('.test.ts'));
+  expect([...alone, ...outside]).toEqual([]);
+});
