@@ -3,7 +3,7 @@
  * differs from it: the generated code is committed, so it can be stale.
  */
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 
@@ -17,12 +17,14 @@ const borrowed = {
     'node_modules/@grpc/reflection/build/proto/grpc/reflection/v1/reflection.proto',
 } as const;
 
+/** Copies what has changed only, so that two runs at once do not take files from each other. */
 function layOutBorrowed(): void {
-  const target = join(root, 'node_modules/.cache/tollgate/proto');
-  rmSync(target, { recursive: true, force: true });
   for (const [name, source] of Object.entries(borrowed)) {
-    mkdirSync(dirname(join(target, name)), { recursive: true });
-    cpSync(join(root, source), join(target, name));
+    const target = join(root, 'node_modules/.cache/tollgate/proto', name);
+    const content = readFileSync(join(root, source), 'utf8');
+    if (existsSync(target) && readFileSync(target, 'utf8') === content) continue;
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(target, content);
   }
 }
 
