@@ -1,5 +1,5 @@
 /** Invariants of the packages: what makes `npm ci && npm start` work on a machine with Node 20 and no compiler. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
@@ -36,6 +36,12 @@ test('tests run on the pinned Node.js', () => {
 test('a signal to npm start reaches the gateway, and so do its arguments', () => {
   // Without exec, SIGTERM ends npm and its shell and orphans the gateway.
   expect(manifest.scripts?.['start']).toBe('exec node src/main.ts serve');
+});
+
+test('npx tollgate runs on the pinned Node.js and leaves the checkout as it was', () => {
+  // npx puts node_modules/.bin first, and makes the file executable where it is not, which git then shows as a change.
+  expect(read('src/main.ts').split('\n', 1)).toEqual(['#!/usr/bin/env -S node']);
+  expect(statSync(resolve(root, 'src/main.ts')).mode & 0o111).toBe(0o111);
 });
 
 test('tests see no key or setting of the developer', () => {
