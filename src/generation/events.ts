@@ -75,7 +75,7 @@ export function partClosed(choice: number, at: readonly [item: number, part: num
 }
 
 /** `item_closed`. */
-export function itemClosed(choice: number, item: number, status = ItemStatus.COMPLETED): GenerationEvent {
+export function itemClosed(choice: number, item: number, status: ItemStatus = ItemStatus.COMPLETED): GenerationEvent {
   return wrap(choice, {
     case: 'itemClosed',
     value: { $typeName: 'tollgate.v1.ItemClosed', item, status, phase: Phase.UNSPECIFIED },

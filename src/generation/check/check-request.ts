@@ -1,0 +1,118 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type GenerateRequest, type Tool, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName, type RequestField } from './field-names.ts';
+
+/**
+ * What every request must satisfy, whoever sends it: the edge's schemas say what a public body looks like, this says what a generation is. Ranges are those
+ * of `spec/service.md`; the stricter ones of an interface are its schema's.
+ */
+export function checkRequest(request: GenerateRequest): void {
+  checkNumbers(request);
+  if (request.items.length === 0) throw invalid(request, 'items', 'must have at least one entry');
+  if (request.stop.some(text => text === '')) throw invalid(request, 'items', 'a stop sequence must not be empty', 'stop');
+  for (const [index, item] of request.items.entries()) checkItem(request, item, index);
+  checkTools(request);
+  checkCalls(request);
+  checkBudget(request);
+}
+
+function invalid(request: GenerateRequest, field: RequestField, message: string, param?: string): GatewayError {
+  const name = param ?? fieldName(request.endpoint, field);
+  return new GatewayError('validation_error', `${name}: ${message}.`, {
+    param: name,
+    violations: [{ path: name.split('.'), message, type: 'invalid_value' }],
+  });
+}
+
+type Range = readonly [name: string, value: number | undefined, min: number, max: number];
+
+function checkNumbers(request: GenerateRequest): void {
+  const { sampling } = request;
+  const ranges: Range[] = [
+    ['temperature', sampling?.temperature, 0, 2],
+    ['top_p', sampling?.topP, 0, 1],
+    ['frequency_penalty', sampling?.frequencyPenalty, -2, 2],
+    ['presence_penalty', sampling?.presencePenalty, -2, 2],
+    ['top_logprobs', sampling?.topLogprobs, 0, 20],
+    [fieldName(request.endpoint, 'max_output_tokens'), request.maxOutputTokens, 1, 2 ** 32],
+    [fieldName(request.endpoint, 'candidates'), request.candidates, 1, 128],
+    ['max_tool_calls', request.maxToolCalls, 1, 2 ** 32],
+  ];
+  for (const [name, value, min, max] of ranges) {
+    if (value === undefined || (value >= min && value <= max)) continue;
+    const allowed = max === 2 ** 32 ? `must be at least ${min}` : `must be from ${min} to ${max}`;
+    throw invalid(request, 'items', allowed, name);
+  }
+}
+
+function checkItem(request: GenerateRequest, item: Item, index: number): void {
+  const at = `${fieldName(request.endpoint, 'items')}.${index}`;
+  const { content } = item;
+  if (content.case === undefined) throw invalid(request, 'items', 'an item must say what it is', at);
+  if (content.case === 'message') {
+    if (content.value.role === Role.UNSPECIFIED) throw invalid(request, 'items', 'a message needs a role', `${at}.role`);
+    checkParts(request, content.value.parts, at);
+  }
+  if (content.case === 'toolResult') checkParts(request, content.value.parts, at);
+}
+
+function checkParts(request: GenerateRequest, parts: readonly Part[], at: string): void {
+  if (parts.every(part => part.content.case !== undefined)) return;
+  throw invalid(request, 'items', 'a part must say what it is', at);
+}
+
+function nameOf(tool: Tool): string | undefined {
+  return tool.tool.case === 'function' || tool.tool.case === 'custom' ? tool.tool.value.name : undefined;
+}
+
+function checkTools(request: GenerateRequest): void {
+  const names = new Set<string>();
+  for (const [index, tool] of request.tools.entries()) {
+    const name = nameOf(tool);
+    if (name === undefined) continue;
+    if (names.has(name)) throw invalid(request, 'tools', `there are two tools named ${name}`, `tools.${index}`);
+    names.add(name);
+  }
+  const { toolChoice } = request;
+  if (toolChoice === undefined) return;
+  const hosted = request.tools.some(tool => tool.tool.case === 'hosted');
+  const missing = toolChoice.tools.find(tool => !names.has(tool.name));
+  if (missing !== undefined && !hosted) throw invalid(request, 'tool_choice', `names ${missing.name}, which is not among the tools`);
+  const forced = toolChoice.mode === ToolChoiceMode.REQUIRED || toolChoice.mode === ToolChoiceMode.NAMED;
+  if (forced && request.tools.length === 0) throw invalid(request, 'tool_choice', 'asks for a call, but there are no tools');
+}
+
+/** Every result answers an earlier call, and every call is answered before the conversation goes on. Source: wire.md C4. */
+function checkCalls(request: GenerateRequest): void {
+  const open = new Map<string, string>();
+  for (const [index, { content }] of request.items.entries()) {
+    if (content.case === 'toolCall') open.set(content.value.callId, content.value.name);
+    if (content.case === 'message' && content.value.role === Role.USER) checkAnswered(request, open);
+    if (content.case === 'toolResult' && !open.delete(content.value.callId)) {
+      throw orphan(request, `The tool result for call "${content.value.callId}" (entry ${index}) answers no earlier call`);
+    }
+  }
+  checkAnswered(request, open);
+}
+
+function checkAnswered(request: GenerateRequest, open: ReadonlyMap<string, string>): void {
+  const [first] = open;
+  if (first === undefined) return;
+  throw orphan(request, `The call "${first[0]}" of ${first[1]} has no result before the conversation goes on`);
+}
+
+function orphan(request: GenerateRequest, message: string): GatewayError {
+  return new GatewayError('unsupported_parameter', `${message}.`, {
+    param: fieldName(request.endpoint, 'items'),
+    tip: 'Send each tool call of the assistant together with exactly one result for it, in that order.',
+  });
+}
+
+function checkBudget(request: GenerateRequest): void {
+  const { reasoning, maxOutputTokens } = request;
+  if (reasoning?.budgetTokens === undefined || maxOutputTokens === undefined) return;
+  if (reasoning.budgetTokens >= maxOutputTokens) {
+    throw invalid(request, 'reasoning', 'budget_tokens must be below the output limit', 'thinking.budget_tokens');
+  }
+}

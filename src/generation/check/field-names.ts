@@ -1,0 +1,49 @@
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+
+/** The places of a request that a check can name. */
+export type RequestField =
+  | 'items'
+  | 'tools'
+  | 'tool_choice'
+  | 'reasoning'
+  | 'max_output_tokens'
+  | 'service_tier'
+  | 'output_format'
+  | 'candidates';
+
+type Names = Readonly<Record<RequestField, string>>;
+
+const canonical: Names = {
+  items: 'items',
+  tools: 'tools',
+  tool_choice: 'tool_choice',
+  reasoning: 'reasoning',
+  max_output_tokens: 'max_output_tokens',
+  service_tier: 'service_tier',
+  output_format: 'output_format',
+  candidates: 'candidates',
+};
+
+const byEndpoint: Partial<Record<Endpoint, Names>> = {
+  [Endpoint.CHAT_COMPLETIONS]: {
+    ...canonical,
+    items: 'messages',
+    reasoning: 'reasoning_effort',
+    max_output_tokens: 'max_completion_tokens',
+    output_format: 'response_format',
+    candidates: 'n',
+  },
+  [Endpoint.RESPONSES]: { ...canonical, items: 'input', reasoning: 'reasoning.effort', output_format: 'text.format' },
+  [Endpoint.MESSAGES]: {
+    ...canonical,
+    items: 'messages',
+    reasoning: 'thinking',
+    max_output_tokens: 'max_tokens',
+    output_format: 'output_config.format',
+  },
+};
+
+/** What the caller's interface calls a field, so that an error names what the caller wrote. */
+export function fieldName(endpoint: Endpoint, field: RequestField): string {
+  return (byEndpoint[endpoint] ?? canonical)[field];
+}

@@ -1,0 +1,56 @@
+import { ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
+import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { finished, type FinishFacts, itemClosed, partClosed } from '../events.ts';
+
+/**
+ * Follows what is open in one choice, so that the gateway can end the choice at any moment in good order, and remembers that it did: whatever
+ * the upstream still says of it is dropped. Takes events after serialiser and validator: one item, one part at a time.
+ */
+export class ChoiceEnd {
+  #item = -1;
+  #part = -1;
+  #itemOpen = false;
+  #partOpen = false;
+  /** The gateway ended the choice. */
+  isCut = false;
+  /** The choice has ended, by itself or cut. */
+  isOver = false;
+
+  /** Follows an event that goes on to the client. */
+  follow({ event }: GenerationEvent): void {
+    switch (event.case) {
+      case 'itemOpened':
+        this.#item = event.value.item;
+        this.#itemOpen = true;
+        return;
+      case 'partOpened':
+        this.#part = event.value.part;
+        this.#partOpen = true;
+        return;
+      case 'partClosed':
+        this.#partOpen = false;
+        return;
+      case 'itemClosed':
+        this.#itemOpen = false;
+        return;
+      case 'finished':
+        this.isOver = true;
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** Closes what is open and finishes the choice. `status` is that of the item that was open. */
+  cut(choice: number, reason: FinishReason, how: FinishFacts & { status: ItemStatus }): GenerationEvent[] {
+    const events: GenerationEvent[] = [];
+    if (this.#partOpen) events.push(partClosed(choice, [this.#item, this.#part]));
+    if (this.#itemOpen) events.push(itemClosed(choice, this.#item, how.status));
+    events.push(finished(choice, reason, how));
+    this.#partOpen = false;
+    this.#itemOpen = false;
+    this.isCut = true;
+    this.isOver = true;
+    return events;
+  }
+}

@@ -1,0 +1,141 @@
+import type { Item, Part } from '../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, type GenerationEvent, type PartOpened } from '../gen/tollgate/v1/event_pb.ts';
+import type { Stepper } from '../lib/stepper.ts';
+import { UpstreamFailure } from './upstream.ts';
+
+/**
+ * Stands between what an upstream says and what a client sees, and lets nothing through that breaks the order of events: `started` first,
+ * open before delta, one open item at a time in a choice, every open closed before `finished`, exactly one `finished` a choice, `completed` last. A
+ * breach is `UpstreamFailure` `malformed`; an end without `completed` is `truncated`, never an invented finish.
+ */
+export class Validator implements Stepper<GenerationEvent, GenerationEvent> {
+  #state: 'new' | 'started' | 'completed' = 'new';
+  readonly #choices = new Map<number, ValidChoice>();
+
+  push(event: GenerationEvent): GenerationEvent[] {
+    const kind = event.event.case;
+    if (this.#state === 'completed') throw malformed(`${kind} after completed`);
+    if (this.#state === 'new') {
+      if (kind !== 'started') throw malformed(`${kind} before started`);
+      this.#state = 'started';
+      return [event];
+    }
+    if (kind === 'started') throw malformed('started twice');
+    if (kind === 'completed') this.#complete();
+    else if (kind !== 'usageReported' && kind !== 'extension') this.#choice(event.choice).check(event);
+    return [event];
+  }
+
+  end(): GenerationEvent[] {
+    if (this.#state !== 'completed') throw new UpstreamFailure('truncated');
+    return [];
+  }
+
+  #complete(): void {
+    if (this.#choices.size === 0) throw malformed('completed without a finish');
+    for (const choice of this.#choices.values()) {
+      if (!choice.isFinished) throw malformed('completed before every choice finished');
+    }
+    this.#state = 'completed';
+  }
+
+  #choice(index: number): ValidChoice {
+    let choice = this.#choices.get(index);
+    if (choice === undefined) {
+      choice = new ValidChoice();
+      this.#choices.set(index, choice);
+    }
+    return choice;
+  }
+}
+
+function malformed(what: string): UpstreamFailure {
+  return new UpstreamFailure('malformed', { message: `The upstream's answer is out of order: ${what}.` });
+}
+
+/** Which part a kind of delta adds to; arguments add to the item itself. */
+const partOfDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' | undefined>> = {
+  [DeltaKind.UNSPECIFIED]: undefined,
+  [DeltaKind.TEXT]: 'text',
+  [DeltaKind.REFUSAL]: 'refusal',
+  [DeltaKind.ARGUMENTS]: 'item',
+  [DeltaKind.REASONING]: 'reasoningText',
+  [DeltaKind.SUMMARY]: 'summaryText',
+};
+
+class ValidChoice {
+  isFinished = false;
+  #items = 0;
+  #open: Item['content']['case'] | undefined;
+  #parts = 0;
+  #part: Part['content']['case'] | undefined;
+
+  check({ event }: GenerationEvent): void {
+    if (this.isFinished) throw malformed(`${event.case} after finished`);
+    switch (event.case) {
+      case 'itemOpened':
+        return this.#openItem(event.value.item, event.value.content);
+      case 'partOpened':
+        return this.#openPart(event.value);
+      case 'delta':
+        return this.#delta(event.value);
+      case 'partClosed':
+        this.#requirePart(event.value);
+        this.#part = undefined;
+        return;
+      case 'annotationAdded':
+        return this.#requirePart(event.value);
+      case 'opaqueAdded':
+        return this.#requireItem(event.value.item);
+      case 'itemClosed':
+        this.#requireItem(event.value.item);
+        if (this.#part !== undefined) throw malformed('an item closed before its part');
+        this.#open = undefined;
+        return;
+      case 'finished':
+        if (this.#open !== undefined) throw malformed('finished with an open item');
+        this.isFinished = true;
+        return;
+      default:
+        return;
+    }
+  }
+
+  #openItem(item: number, content: Item | undefined): void {
+    if (this.#open !== undefined) throw malformed('two open items');
+    if (item !== this.#items) throw malformed(`item ${item} where ${this.#items} comes next`);
+    if (content?.content.case === undefined) throw malformed('an item without content');
+    this.#open = content.content.case;
+    this.#items += 1;
+    this.#parts = 0;
+  }
+
+  #openPart(value: PartOpened): void {
+    this.#requireItem(value.item);
+    if (this.#part !== undefined) throw malformed('two open parts');
+    if (value.part !== this.#parts) throw malformed(`part ${value.part} where ${this.#parts} comes next`);
+    if (value.content?.content.case === undefined) throw malformed('a part without content');
+    this.#part = value.content.content.case;
+    this.#parts += 1;
+  }
+
+  #delta(value: { item: number; part: number; kind: DeltaKind }): void {
+    const wanted = partOfDelta[value.kind];
+    if (wanted === 'item') {
+      this.#requireItem(value.item);
+      if (this.#open !== 'toolCall') throw malformed('arguments outside a call');
+      return;
+    }
+    this.#requirePart(value);
+    if (wanted === undefined || wanted !== this.#part) throw malformed('a delta of another kind than its part');
+  }
+
+  #requireItem(item: number): void {
+    if (this.#open === undefined || item !== this.#items - 1) throw malformed(`item ${item} is not open`);
+  }
+
+  #requirePart({ item, part }: { item: number; part: number }): void {
+    this.#requireItem(item);
+    if (this.#part === undefined || part !== this.#parts - 1) throw malformed(`part ${part} is not open`);
+  }
+}
