@@ -1,0 +1,276 @@
+/**
+ * A gateway as its operator starts it: a process of its own on a data directory of its own, spoken to over its two listeners and its command line. Nothing
+ * here imports the gateway's code but the generated clients of its contract.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Client, createClient, type Interceptor } from '@connectrpc/connect';
+import { createConnectTransport } from '@connectrpc/connect-node';
+import { expect } from 'vitest';
+import { AccountService, type ActivityRecord } from '../src/gen/tollgate/v1/account_pb.ts';
+import { AdminService } from '../src/gen/tollgate/v1/admin_pb.ts';
+
+/** The root of the checkout. */
+export const root = resolve(import.meta.dirname, '..');
+const main = join(root, 'src/main.ts');
+
+/** How to start it. */
+export interface GatewayOptions {
+  /** An earlier gateway's folder; absence makes a new one. */
+  readonly home?: Home;
+  /** Text of the configuration file; absence starts it on its defaults. */
+  readonly config?: string;
+  /** Further environment variables. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Dollars of account 1 at first start; default 10. */
+  readonly balance?: string;
+}
+
+/** What outlives a process: its folder, its keys. */
+export interface Home {
+  readonly folder: string;
+  readonly dataDir: string;
+  readonly apiKey: string;
+  readonly managementKey: string;
+}
+
+/** How a process ended: its exit code, or null where a signal ended it. */
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A command's end; `json` is its standard output where that is JSON. */
+export interface CommandEnd extends Ended {
+  readonly json: unknown;
+}
+
+/** A new API key: the credential and its id. */
+export interface NewKey {
+  readonly key: string;
+  readonly id: bigint;
+}
+
+/** A running gateway. */
+export interface Gateway {
+  /** Origin of the public listener. */
+  readonly url: string;
+  /** Origin of the internal listener. */
+  readonly rpcUrl: string;
+  readonly apiKey: string;
+  readonly managementKey: string;
+  readonly dataDir: string;
+  readonly home: Home;
+  /** From the start of the process to its first ready answer. */
+  readonly readyMs: number;
+  /** What it has printed so far, errors included. */
+  printed(): string;
+  /** The internal services, with the management key and with the operator's token. */
+  readonly account: Client<typeof AccountService>;
+  readonly admin: Client<typeof AdminService>;
+  /** Runs `tollgate ARGS` against it. */
+  cli(args: readonly string[]): Promise<CommandEnd>;
+  /** Asks it to stop and waits for its end. */
+  stop(signal?: 'SIGTERM' | 'SIGINT'): Promise<Ended>;
+  /** Kills it (SIGKILL) and waits for its end. */
+  kill(): Promise<Ended>;
+  readonly ended: Promise<Ended>;
+  readonly pid: number;
+}
+
+const children = new Set<ChildProcess>();
+// A worker that ends early (a test run cut short) leaves no gateway behind.
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+});
+
+/** The environment of a program that sees nothing of the developer's. */
+export function environmentOf(home: Home, more: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return {
+    PATH: process.env['PATH'] ?? '',
+    HOME: home.folder,
+    TOLLGATE_DATA_DIR: home.dataDir,
+    TOLLGATE_PORT: '0',
+    TOLLGATE_RPC_PORT: '0',
+    ...more,
+  };
+}
+
+/** A new folder with keys that a first start is to take. */
+export function makeHome(): Home {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-e2e-'));
+  // Hexadecimal digits are base62 digits too.
+  const secret = (): string => randomBytes(22).toString('hex').slice(0, 43);
+  return {
+    folder,
+    dataDir: join(folder, 'data'),
+    apiKey: `sk-tg-${secret()}`,
+    managementKey: `mk-tg-${secret()}`,
+  };
+}
+
+/** Starts a program and gathers what it prints until it ends. */
+export function run(
+  command: readonly [string, ...string[]],
+  options: { readonly cwd: string; readonly env: Record<string, string> },
+): { child: ChildProcess; output: { stdout: string; stderr: string }; ended: Promise<Ended> } {
+  const [program, ...args] = command;
+  const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  children.add(child);
+  const output = { stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
+  const ended = new Promise<Ended>((done, failed) => {
+    child.once('error', failed);
+    child.once('close', code => {
+      children.delete(child);
+      done({ code, ...output });
+    });
+  });
+  return { child, output, ended };
+}
+
+/** Runs `tollgate ARGS` to its end. */
+export async function runCommand(
+  home: Home,
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<CommandEnd> {
+  const { ended } = run([process.execPath, main, ...args], {
+    cwd: home.folder,
+    env: environmentOf(home, environment),
+  });
+  const end = await ended;
+  return { ...end, json: parsed(end.stdout) };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Waits for the two addresses, then for readiness; throws with all that was printed when the process ends or 30 s pass first. */
+async function waitUntilReady({ output, ended }: ReturnType<typeof run>): Promise<{ url: string; rpcUrl: string }> {
+  let end: Ended | undefined;
+  void ended.then(each => (end = each));
+  for (const deadline = performance.now() + 30_000; performance.now() < deadline; await sleep(10)) {
+    if (end !== undefined) break;
+    const url = /^\s*public\s+(http:\S+)/m.exec(output.stdout)?.[1];
+    const rpcUrl = /^\s*internal\s+(http:\S+)/m.exec(output.stdout)?.[1];
+    if (url === undefined || rpcUrl === undefined) continue;
+    const ready = await fetch(`${url}/readyz`).catch(() => undefined);
+    await ready?.arrayBuffer();
+    if (ready?.status === 200) return { url, rpcUrl };
+  }
+  throw new Error(`The gateway did not become ready (exit code ${end?.code}):\n${output.stdout}\n${output.stderr}`);
+}
+
+function withCredential(credential: string): Interceptor {
+  return next => request => {
+    request.header.set('authorization', `Bearer ${credential}`);
+    return next(request);
+  };
+}
+
+function transportOf(rpcUrl: string, credential: string): ReturnType<typeof createConnectTransport> {
+  return createConnectTransport({
+    baseUrl: rpcUrl,
+    httpVersion: '1.1',
+    interceptors: [withCredential(credential)],
+  });
+}
+
+/** Starts a gateway and waits until it is ready. */
+export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
+  const home = options.home ?? makeHome();
+  const config = join(home.folder, 'gateway.yaml');
+  if (options.config !== undefined) writeFileSync(config, options.config);
+  const env = environmentOf(home, {
+    TOLLGATE_BOOTSTRAP_API_KEY: home.apiKey,
+    TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: home.managementKey,
+    TOLLGATE_BOOTSTRAP_BALANCE: options.balance ?? '10',
+    ...options.environment,
+  });
+  const began = performance.now();
+  const arguments_ = options.config === undefined ? [] : ['--config', config];
+  const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
+  const { url, rpcUrl } = await waitUntilReady(running);
+  const readyMs = performance.now() - began;
+  const { child, output, ended } = running;
+  const end = (signal: NodeJS.Signals): Promise<Ended> => {
+    child.kill(signal);
+    return ended;
+  };
+  const token = readFileSync(join(home.dataDir, 'operator.token'), 'utf8').trim();
+  return {
+    url,
+    rpcUrl,
+    apiKey: home.apiKey,
+    managementKey: home.managementKey,
+    dataDir: home.dataDir,
+    home,
+    readyMs,
+    printed: () => output.stdout + output.stderr,
+    account: createClient(AccountService, transportOf(rpcUrl, home.managementKey)),
+    admin: createClient(AdminService, transportOf(rpcUrl, token)),
+    cli: args => runCommand(home, args, { TOLLGATE_RPC_PORT: new URL(rpcUrl).port }),
+    stop: (signal = 'SIGTERM') => end(signal),
+    kill: () => end('SIGKILL'),
+    ended,
+    pid: child.pid ?? 0,
+  };
+}
+
+/** What all accounts' running requests hold, in nano-dollars. */
+export async function heldBy({ admin }: Gateway): Promise<bigint> {
+  const { accounts } = await admin.listAccounts({});
+  return accounts.reduce((sum, account) => sum + account.heldNanoUsd, 0n);
+}
+
+/** Account 1's balance in nano-dollars. */
+export async function balanceOf({ account }: Gateway): Promise<bigint> {
+  return (await account.getBalance({})).balanceNanoUsd;
+}
+
+/** A settled request with its arithmetic, waited for up to 5 s: a client that goes away does not see its request end. */
+export async function recordOf({ account }: Gateway, requestId: string): Promise<ActivityRecord> {
+  for (const deadline = performance.now() + 5_000; ; await sleep(20)) {
+    const found = await account.getActivity({ requestId }).catch((error: unknown) => {
+      if (performance.now() > deadline) throw error;
+      return undefined;
+    });
+    if (found?.record !== undefined) return found.record;
+  }
+}
+
+/** A new key of account 1. */
+export async function makeKey(
+  { admin }: Gateway,
+  settings: NonNullable<Parameters<Gateway['admin']['createApiKey']>[0]['settings']> = {},
+): Promise<NewKey> {
+  const { key } = await admin.createApiKey({ accountId: 1n, settings });
+  if (key === undefined) throw new Error('no key in the answer');
+  return { key: key.key, id: key.apiKeyId };
+}
+
+/** What must hold after every test file: nothing is held, the gateway stops by itself with 0, the ledger's invariants hold. */
+export async function endGateway(gateway: Gateway): Promise<void> {
+  try {
+    await expect.poll(() => heldBy(gateway), { timeout: 5_000, message: 'held' }).toBe(0n);
+    const { code, stderr } = await gateway.stop();
+    expect(code, stderr).toBe(0);
+    const verified = await gateway.cli(['ledger', 'verify']);
+    expect(verified.code, verified.stdout + verified.stderr).toBe(0);
+  } finally {
+    await gateway.kill();
+    rmSync(gateway.home.folder, { recursive: true, force: true });
+  }
+}
