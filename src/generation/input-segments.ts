@@ -1,0 +1,154 @@
+import { type CacheHint, type Item, type MediaSource, type Part, Role } from '../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
+
+/** One piece of a model's input, in the order in which an upstream reads it: tools, output format, instructions, items. */
+export interface InputSegment {
+  /** What it is and whose ("user", "tool", "call", …): equal texts of different kinds differ in a cached prefix. */
+  readonly kind: string;
+  readonly text: string;
+  /** Tokens that frame it, or that stand for a picture or file, as the simulator bills them. */
+  readonly flatTokens: number;
+  /** The most that any known upstream takes for them. */
+  readonly flatTokensMax: number;
+  /** A cached prefix may end after it. */
+  readonly cache: CacheHint | undefined;
+}
+
+interface SegmentFacts {
+  readonly flat?: number;
+  readonly flatMax?: number;
+  readonly cache?: CacheHint | undefined;
+}
+
+function segment(kind: string, text: string, facts: SegmentFacts = {}): InputSegment {
+  const { flat = 0, flatMax = 2 * flat, cache } = facts;
+  return { kind, text, flatTokens: flat, flatTokensMax: flatMax, cache };
+}
+
+/** Tokens that frame a message, by OpenAI's published count: 3 and one for the role. */
+const messageTokens = 4;
+const callTokens = 6;
+const toolTokens = 8;
+const lowDetailImageTokens = 85;
+const imageTokens = 765;
+/** Above what Anthropic, OpenAI and Gemini take for one picture of any size that they do not scale down. */
+const imageTokensMax = 2_048;
+
+const roleNames: Readonly<Record<number, string>> = {
+  [Role.SYSTEM]: 'system',
+  [Role.DEVELOPER]: 'developer',
+  [Role.USER]: 'user',
+  [Role.ASSISTANT]: 'assistant',
+};
+
+function sourceText(source: MediaSource | undefined): string {
+  return source?.source.case === 'text' ? source.source.value : '';
+}
+
+/** What names the bytes in a cached prefix. Only their ends are looked at: a hash of 64 MiB would cost more than the answer. */
+function sourceKey(source: MediaSource | undefined): string {
+  const value = source?.source.value ?? '';
+  return `${value.length}:${value.slice(0, 256)}:${value.slice(-256)}`;
+}
+
+/** A file's tokens by its size: base64 of 4 bytes is at most one token where all of it is compressed text. */
+function fileFlat(source: MediaSource | undefined): SegmentFacts {
+  if (source?.source.case === 'text') return {};
+  const length = source?.source.case === 'base64' ? source.source.value.length : 0;
+  return { flat: 64 + Math.ceil(length / 64), flatMax: 2_048 + Math.ceil(length / 4) };
+}
+
+function partSegment(kind: string, part: Part): InputSegment {
+  const { content, cache } = part;
+  switch (content.case) {
+    case 'text':
+    case 'refusal':
+    case 'reasoningText':
+    case 'summaryText':
+      return segment(kind, content.value.text, { cache });
+    case 'image': {
+      const flat = content.value.detail === 'low' ? lowDetailImageTokens : imageTokens;
+      return segment(`${kind} image ${sourceKey(content.value.source)}`, '', { flat, flatMax: imageTokensMax, cache });
+    }
+    case 'file': {
+      const { source, filename, title, context } = content.value;
+      const text = [filename, title, context, sourceText(source)].filter(each => each !== '').join('\n');
+      return segment(`${kind} file ${sourceKey(source)}`, text, { ...fileFlat(source), cache });
+    }
+    case 'audio':
+    case 'video':
+      return segment(`${kind} ${content.case} ${sourceKey(content.value.source)}`, '', {
+        ...fileFlat(content.value.source),
+        cache,
+      });
+    case 'searchResult':
+      return segment(kind, content.value.json, { cache });
+    case undefined:
+      return segment(kind, '', { cache });
+  }
+}
+
+function* itemSegments({ content }: Item): Generator<InputSegment> {
+  switch (content.case) {
+    case 'message': {
+      const kind = roleNames[content.value.role] ?? 'message';
+      yield segment(kind, content.value.name, { flat: messageTokens });
+      for (const part of content.value.parts) yield partSegment(kind, part);
+      return;
+    }
+    case 'toolCall': {
+      const { name, arguments: text, cache } = content.value;
+      yield segment('call', `${name}\n${text}`, { flat: callTokens, cache });
+      return;
+    }
+    case 'toolResult': {
+      yield segment('result', content.value.name, { flat: callTokens, cache: undefined });
+      for (const part of content.value.parts) yield partSegment('result', part);
+      if (content.value.cache !== undefined) yield segment('result', '', { cache: content.value.cache });
+      return;
+    }
+    case 'reasoning': {
+      for (const part of content.value.parts) yield partSegment('reasoning', part);
+      const hidden = content.value.opaque.reduce((sum, opaque) => sum + opaque.data.length, 0);
+      yield segment('reasoning', '', { flat: messageTokens, flatMax: messageTokens + Math.ceil(hidden / 4) });
+      return;
+    }
+    case 'compaction':
+      yield segment('compaction', '', { flat: Math.ceil((content.value.opaque?.data.length ?? 0) / 4) });
+      return;
+    case 'serverTool':
+      yield segment('server tool', content.value.json);
+      break;
+    case 'reference':
+    case undefined:
+  }
+}
+
+function toolSegment(tool: Tool): InputSegment {
+  const facts = { flat: toolTokens, cache: tool.cache };
+  switch (tool.tool.case) {
+    case 'function': {
+      const { name, description = '', parametersJson } = tool.tool.value;
+      return segment('tool', `${name}\n${description}\n${parametersJson}`, facts);
+    }
+    case 'custom': {
+      const { name, description = '', formatJson } = tool.tool.value;
+      return segment('tool', `${name}\n${description}\n${formatJson}`, facts);
+    }
+    case 'hosted':
+      return segment('tool', tool.tool.value.json, facts);
+    case undefined:
+      return segment('tool', '', facts);
+  }
+}
+
+/** A request's input as an upstream reads it, piece by piece; the order is what prompt caches see as a prefix. */
+export function* inputSegments(request: GenerateRequest): Generator<InputSegment> {
+  for (const tool of request.tools) yield toolSegment(tool);
+  const schema = request.outputFormat?.schemaJson ?? '';
+  if (schema !== '') yield segment('format', schema, { flat: toolTokens });
+  if (request.instructions !== undefined) yield segment('system', request.instructions, { flat: messageTokens });
+  for (const item of request.items) yield* itemSegments(item);
+  // What primes the answer.
+  yield segment('end', '', { flat: 3, cache: undefined });
+}

@@ -1,0 +1,169 @@
+import type * as o200kBase from 'gpt-tokenizer/encoding/o200k_base';
+import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import { estimateTokens } from './estimate.ts';
+import { inputSegments } from './input-segments.ts';
+
+export { type TokenEstimate, estimateTokens } from './estimate.ts';
+
+/** A run of whole code points and how many tokens spell it (more than one where a code point needs several). */
+export interface TokenPiece {
+  readonly text: string;
+  readonly tokens: number;
+}
+
+/**
+ * Counts and splits by the vocabulary o200k_base. Special tokens have no meaning here: `<|endoftext|>` is text like any other. Long runs without
+ * a space are cut before they are merged, which keeps the time linear and makes the count up to 1 % too high there.
+ */
+export interface Tokenizer {
+  count(text: string): number;
+  /** The token ids. */
+  encode(text: string): number[];
+  /** The texts of the tokens: they concatenate to `text` exactly, and none holds half a code point. */
+  split(text: string): string[];
+  /** The same lazily, with the tokens of each. */
+  pieces(text: string): Generator<TokenPiece>;
+}
+
+/** What measuring an output needs of it. */
+export type TokenCounter = Pick<Tokenizer, 'split'>;
+
+/** The most characters that are merged in one go. */
+const windowLength = 512;
+/** Where a window has no safe place: the merge is quadratic in the run, and 128 costs a third of 512. */
+const hardCutLength = 128;
+
+/** Visible and no mark that could join the space after it: the vocabulary's pattern never spans such a place. */
+function endsWord(code: number): boolean {
+  return (code > 32 && code < 127) || (code >= 0xc0 && code < 0x1680) || (code > 0x3000 && code < 0xfeff);
+}
+
+function isAsciiAlphanumeric(code: number): boolean {
+  return (code >= 48 && code <= 57) || (code >= 65 && code <= 90) || (code >= 97 && code <= 122);
+}
+
+/** Whether the vocabulary's pattern always starts anew at `at`, so that a cut there changes no token. */
+function isSafeCut(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  const before = text.charCodeAt(at - 1);
+  return (code === 32 && endsWord(before)) || (code === 10 && isAsciiAlphanumeric(before));
+}
+
+function cutAfter(text: string, start: number): number {
+  if (text.length - start <= windowLength) return text.length;
+  for (let at = start + windowLength; at > start; at -= 1) if (isSafeCut(text, at)) return at;
+  const end = start + hardCutLength;
+  const last = text.charCodeAt(end - 1);
+  return last >= 0xd800 && last < 0xdc00 ? end + 1 : end;
+}
+
+/**
+ * Cuts a text into runs of at most 512 characters that are tokenized one by one. Where two texts begin alike so do their runs, up to the
+ * last 512 characters that they share.
+ */
+export function* tokenRuns(text: string): Generator<string> {
+  for (let start = 0; start < text.length;) {
+    const end = cutAfter(text, start);
+    yield text.slice(start, end);
+    start = end;
+  }
+}
+
+type Encoding = typeof o200kBase;
+/** A token's spelling by its id: text, or bytes where it is no whole code point. */
+type Spellings = readonly (string | readonly number[])[];
+
+/** Every text is plain: without this the package throws at the spelling of a special token. */
+const plainText = { disallowedSpecial: new Set<string>() };
+
+function utf8Length(codePoint: number): number {
+  if (codePoint < 0x80) return 1;
+  if (codePoint < 0x800) return 2;
+  return codePoint < 0x10000 ? 3 : 4;
+}
+
+/** Walks ids and text side by side by their bytes, because a token may end inside a code point. */
+function* spell(run: string, ids: readonly number[], spellings: Spellings): Generator<TokenPiece> {
+  let start = 0;
+  let end = 0;
+  let tokens = 0;
+  let bytesLeft = 0;
+  for (const id of ids) {
+    const spelling = spellings[id] ?? '';
+    tokens += 1;
+    if (typeof spelling === 'string' && bytesLeft === 0) {
+      end += spelling.length;
+    } else {
+      bytesLeft += typeof spelling === 'string' ? Buffer.byteLength(spelling) : spelling.length;
+      for (;;) {
+        const codePoint = run.codePointAt(end);
+        if (codePoint === undefined || utf8Length(codePoint) > bytesLeft) break;
+        bytesLeft -= utf8Length(codePoint);
+        end += codePoint < 0x10000 ? 1 : 2;
+      }
+    }
+    if (bytesLeft > 0 || end === start) continue;
+    yield { text: run.slice(start, end), tokens };
+    start = end;
+    tokens = 0;
+  }
+}
+
+function makeTokenizer(encoding: Encoding, spellings: Spellings): Tokenizer {
+  const encodeRun = (run: string): number[] => encoding.encode(run, plainText);
+  function* pieces(text: string): Generator<TokenPiece> {
+    for (const run of tokenRuns(text)) yield* spell(run, encodeRun(run), spellings);
+  }
+  return {
+    count(text) {
+      let count = 0;
+      for (const run of tokenRuns(text)) count += encoding.countTokens(run, plainText);
+      return count;
+    },
+    encode(text) {
+      const ids: number[] = [];
+      for (const run of tokenRuns(text)) ids.push(...encodeRun(run));
+      return ids;
+    },
+    split: text => Array.from(pieces(text), piece => piece.text),
+    pieces,
+  };
+}
+
+async function importTokenizer(): Promise<Tokenizer> {
+  const [encoding, ranks] = await Promise.all([
+    import('gpt-tokenizer/encoding/o200k_base'),
+    import('gpt-tokenizer/bpeRanks/o200k_base'),
+  ]);
+  // The package would keep the last 100,000 words, each of which keeps the whole prompt that it is a slice of.
+  encoding.setMergeCacheSize(0);
+  return makeTokenizer(encoding, ranks.default);
+}
+
+let loading: Promise<Tokenizer> | undefined;
+
+/** The tokenizer, loaded once and only when first asked for (120 ms and 40 MB that a start should not wait for). */
+export function loadTokenizer(): Promise<Tokenizer> {
+  loading ??= importTokenizer();
+  return loading;
+}
+
+/** Input tokens as the simulator bills them: each text by the tokenizer, and what frames a message, a tool or a picture at a flat figure. */
+export function countInput(request: GenerateRequest, tokenizer: Tokenizer): number {
+  let count = 0;
+  for (const segment of inputSegments(request)) count += tokenizer.count(segment.text) + segment.flatTokens;
+  return count;
+}
+
+/**
+ * A safe upper estimate of a request's input tokens, for a hold, without the tokenizer: a few ns a character. What an upstream adds for its
+ * own tool prompt is in it; what another vocabulary than o200k_base needs more is not.
+ */
+export function estimateInput(request: GenerateRequest): number {
+  let count = request.tools.length > 0 ? toolPromptTokens : 0;
+  for (const segment of inputSegments(request)) count += estimateTokens(segment.text).high + segment.flatTokensMax;
+  return count;
+}
+
+/** Anthropic's own tool prompt, the longest known: 346 tokens (platform.claude.com, tool use pricing, 2026-11). */
+const toolPromptTokens = 350;
