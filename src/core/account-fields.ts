@@ -1,0 +1,197 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { GatewayError, toGatewayError } from '../errors/gateway-error.ts';
+import type {
+  ActivityRecordSchema,
+  ApiKeySchema,
+  CostBucketSchema,
+  KeySettings as SettingsMessage,
+} from '../gen/tollgate/v1/account_pb.ts';
+import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_pb.ts';
+import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import type { KeyRow, KeySettings, PaidLine, RecordState, UsageRow } from '../store/ledger.ts';
+
+/** Keys, settings and records between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
+
+/** The listed id of a model as a caller may write it; throws `model_not_found` where no model has it. */
+export type ListedId = (model: string) => string;
+
+const labelMax = 200;
+const modelsMax = 1_000;
+/** In dollars a limit must fit the ledger's 64-bit nano-dollars. */
+const limitMax = 9_000_000_000n;
+const idMax = BigInt(Number.MAX_SAFE_INTEGER);
+
+/** An id of the contract as the ledger's; one that the gateway can't have made is `not_found`. `what` names the thing ("API key"). */
+export function idOf(id: bigint, what: string): number {
+  if (id < 1n || id > idMax) throw notFound(what, id);
+  return Number(id);
+}
+
+/** The error for an id that does not exist, or belongs to another account: callers must not be able to tell which. */
+export function notFound(what: string, id: bigint | number | string): GatewayError {
+  return new GatewayError('not_found', `There is no ${what} ${id}.`);
+}
+
+/** The error for a field whose value is not allowed. `param` is the path of the field, with dots. */
+export function invalidField(param: string, message: string, input?: unknown): GatewayError {
+  const inputJson = input === undefined ? undefined : JSON.stringify(input);
+  return new GatewayError('validation_error', `${param}: ${message}`, {
+    param,
+    violations: [
+      { path: param.split('.'), message, type: 'value_error', ...(inputJson === undefined ? {} : { inputJson }) },
+    ],
+  });
+}
+
+/** The error for a move of money that takes more than what no hold covers. */
+export function insufficientBalance(from: string): GatewayError {
+  return new GatewayError(
+    'validation_error',
+    `balance: ${from} has less than that beside what running requests hold.`,
+    {
+      param: 'balance',
+      tip: 'Read the balances, and ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.',
+    },
+  );
+}
+
+/** A text of 1 to `max` characters without line breaks or other control characters around it being lost: taken as it is. */
+export function checkText(param: string, text: string, max: number): string {
+  if (text.length === 0 || text.length > max) {
+    throw invalidField(param, `must have 1 to ${max} characters`, text.slice(0, max));
+  }
+  return text;
+}
+
+/** The settings that a caller supplied, checked; models are stored by listed id. */
+export function settingsOf(message: SettingsMessage | undefined, listedId: ListedId): KeySettings {
+  if (message === undefined) return {};
+  const { label, dailyLimit, minuteLimit, useSubsFirst, fallbackToPayg } = message;
+  if (label !== undefined && label.length > labelMax) {
+    throw invalidField('label', `must have at most ${labelMax} characters`, label.slice(0, labelMax));
+  }
+  return {
+    ...(label === undefined ? {} : { label }),
+    ...(dailyLimit === undefined ? {} : { dailyLimit: limitOf('daily_limit', dailyLimit) }),
+    ...(minuteLimit === undefined ? {} : { minuteLimit: limitOf('minute_limit', minuteLimit) }),
+    ...modelsOf(message, listedId),
+    ...balanceOf(message),
+    ...(useSubsFirst === undefined ? {} : { useSubsFirst }),
+    ...(fallbackToPayg === undefined ? {} : { fallbackToPayg }),
+  };
+}
+
+function limitOf(param: string, value: bigint): number {
+  if (value > limitMax) throw invalidField(param, `must be at most ${limitMax}`, value.toString());
+  return Number(value);
+}
+
+function balanceOf({ noBalance, balanceNanoUsd }: SettingsMessage): Pick<KeySettings, 'balance'> {
+  if (noBalance) return { balance: null };
+  if (balanceNanoUsd === undefined) return {};
+  if (balanceNanoUsd < 0n) throw invalidField('balance', 'must be 0 or more');
+  return { balance: balanceNanoUsd };
+}
+
+function modelsOf(message: SettingsMessage, listedId: ListedId): Pick<KeySettings, 'allowedModels'> {
+  if (message.allowAllModels) return { allowedModels: null };
+  if (message.allowedModels === undefined) return {};
+  const { models } = message.allowedModels;
+  if (models.length > modelsMax) throw invalidField('allowed_models', `must have at most ${modelsMax} entries`);
+  return { allowedModels: [...new Set(models.map((model, index) => listedEntry(model, index, listedId)))] };
+}
+
+function listedEntry(model: string, index: number, listedId: ListedId): string {
+  try {
+    return listedId(model);
+  } catch (thrown) {
+    const error = toGatewayError(thrown);
+    if (error.code === 'internal') throw error;
+    const param = `allowed_models.${index}`;
+    throw new GatewayError('validation_error', `${param}: ${error.message}`, { param, tip: error.tip, cause: error });
+  }
+}
+
+/** A key as the contract says it; `text` is the full key, only in the answer that made it. */
+export function apiKeyOf(row: KeyRow, text?: string): MessageInitShape<typeof ApiKeySchema> {
+  const { balance, lastUsedAtMs, allowedModels, monthlyLimit } = row;
+  return {
+    apiKeyId: BigInt(row.keyId),
+    accountId: BigInt(row.accountId),
+    key: text ?? row.masked,
+    createdAtMs: BigInt(row.createdAtMs),
+    label: row.label,
+    dailyLimit: BigInt(row.dailyLimit),
+    minuteLimit: BigInt(row.minuteLimit),
+    usageTodayNanoUsd: row.usageToday,
+    usageMinute: BigInt(row.usageMinute),
+    useSubsFirst: row.useSubsFirst,
+    fallbackToPayg: row.fallbackToPayg,
+    disabled: row.disabled,
+    ...(balance === null ? {} : { balanceNanoUsd: balance }),
+    ...(lastUsedAtMs === undefined ? {} : { lastUsedAtMs: BigInt(lastUsedAtMs) }),
+    ...(allowedModels === null ? {} : { allowedModels: { models: [...allowedModels] } }),
+    ...(monthlyLimit === undefined ? {} : { monthlyLimitNanoUsd: monthlyLimit }),
+  };
+}
+
+const states: Record<RecordState, StateMessage> = {
+  completed: StateMessage.COMPLETED,
+  incomplete: StateMessage.INCOMPLETE,
+  client_aborted: StateMessage.CLIENT_ABORTED,
+  upstream_failed: StateMessage.UPSTREAM_FAILED,
+};
+
+const tiers: Record<UsageRow['serviceTier'], ServiceTier> = {
+  default: ServiceTier.DEFAULT,
+  flex: ServiceTier.FLEX,
+  priority: ServiceTier.PRIORITY,
+};
+
+const payers: Record<PaidLine['paidBy'], Payer> = {
+  free: Payer.FREE,
+  subscription: Payer.SUBSCRIPTION,
+  key_balance: Payer.KEY_BALANCE,
+  account: Payer.ACCOUNT,
+};
+
+/** A settled request as the contract says it; `lines` where its arithmetic was asked for. */
+export function recordOf(
+  row: UsageRow,
+  lines: readonly PaidLine[] = [],
+): MessageInitShape<typeof ActivityRecordSchema> {
+  const { usage } = row;
+  return {
+    requestId: row.requestId,
+    model: row.model,
+    apiKeyId: BigInt(row.keyId),
+    createdAtMs: BigInt(row.createdAtMs),
+    costNanoUsd: row.costNanoUsd,
+    writtenOffNanoUsd: row.writtenOffNanoUsd,
+    state: states[row.state],
+    usageSource: row.usageSource === 'reported' ? UsageSource.REPORTED : UsageSource.ESTIMATED,
+    serviceTier: tiers[row.serviceTier],
+    latencyMs: BigInt(row.latencyMs),
+    usage: {
+      inputTokens: usage.input,
+      cacheReadTokens: usage.cacheRead,
+      cacheWrite5mTokens: usage.cacheWrite5m,
+      cacheWrite1hTokens: usage.cacheWrite1h,
+      outputTokens: usage.output,
+      reasoningTokens: usage.reasoning,
+    },
+    buckets: lines.map(bucketOf),
+  };
+}
+
+function bucketOf(line: PaidLine): MessageInitShape<typeof CostBucketSchema> {
+  return {
+    kind: line.kind,
+    tokens: BigInt(line.tokens),
+    pricePicoUsd: line.pricePicoUsd,
+    multiplierPermille: line.multiplierPermille,
+    discountPermille: line.discountPermille,
+    paidBy: payers[line.paidBy],
+  };
+}

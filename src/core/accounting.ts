@@ -1,0 +1,178 @@
+import { create } from '@bufbuild/protobuf';
+import type { ServiceImpl } from '@connectrpc/connect';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
+import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
+import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
+import type { PriceSheet } from '../generation/price.ts';
+import type { Clock } from '../lib/clock.ts';
+import { publicRequestId } from '../lib/ids.ts';
+import type { Denied, FundsEstimate, Ledger, UsageBuckets } from '../store/ledger.ts';
+import { checkText, idOf, invalidField } from './account-fields.ts';
+import { limitOf, requireOperator } from './credential.ts';
+import { deniedError } from './generation/admission.ts';
+
+/** What the accounting service needs of the ledger. */
+export type AccountingPort = Pick<Ledger, 'findCredential' | 'findKey' | 'admit' | 'extend' | 'settle' | 'void'>;
+
+/** What the accounting service works with. */
+export interface AccountingOptions {
+  readonly ledger: AccountingPort;
+  readonly operatorToken: string;
+  readonly clock: Clock;
+}
+
+const modelMax = 200;
+const idMax = BigInt(Number.MAX_SAFE_INTEGER);
+const hourMs = 3_600_000n;
+/** The longest that a hold may live without a settle or an extend. */
+const expiresInMsMax = 30n * 24n * hourMs;
+
+/** The service knows its own costs: the gateway's price list has no part in them. */
+const noPrices: PriceSheet = {
+  input: null,
+  cacheRead: null,
+  cacheWrite5m: null,
+  cacheWrite1h: null,
+  output: null,
+  image: null,
+};
+
+/**
+ * AccountingService: metering for services that do work of their own. Ids are the caller's; a repeat of a call answers as the call did.
+ * Denials carry their `ErrorFacts`; an id without a hold (unknown, settled, voided or expired) is `not_found`.
+ */
+export function accountingService(options: AccountingOptions): ServiceImpl<typeof AccountingService> {
+  const { ledger, clock, operatorToken } = options;
+  return {
+    async admit(request, context) {
+      await requireOperator(context, ledger, operatorToken);
+      const id = workId(request.id);
+      const model = checkText('model', request.model, modelMax);
+      const amount = notNegative('amount', request.amountNanoUsd);
+      const keyId = idOf(request.apiKeyId, 'API key');
+      const expiresAtMs = expiry(clock, request.expiresInMs ?? hourMs);
+      const reply = await ledger.admit({
+        id,
+        requestId: publicRequestId(id),
+        key: { id: keyId },
+        model,
+        free: false,
+        funds: fixedFunds(amount),
+        expiresAtMs,
+      });
+      if (reply.kind === 'denied') throw await deniedWork(ledger, reply, { keyId, model });
+      return {
+        heldNanoUsd: reply.heldNanoUsd,
+        availableNanoUsd: reply.availableNanoUsd,
+        limits: reply.windows.map(limitOf),
+        expiresAtMs: BigInt(expiresAtMs),
+      };
+    },
+    async extend(request, context) {
+      await requireOperator(context, ledger, operatorToken);
+      const id = workId(request.id);
+      const nanoUsd = notNegative('amount', request.amountNanoUsd);
+      const expiresAtMs = request.expiresInMs === undefined ? undefined : expiry(clock, request.expiresInMs);
+      const reply = await ledger.extend({ id, nanoUsd, ...(expiresAtMs === undefined ? {} : { expiresAtMs }) });
+      if (reply.kind === 'not_held') throw notHeld(id);
+      if (reply.kind === 'denied') {
+        throw new GatewayError('insufficient_balance', `The funds can’t hold that much more for ${id}.`);
+      }
+      return { heldNanoUsd: reply.heldNanoUsd };
+    },
+    async settle(request, context) {
+      await requireOperator(context, ledger, operatorToken);
+      const id = workId(request.id);
+      const reply = await ledger.settle({
+        ...settleFacts,
+        id,
+        usage: bucketsOf(request.usage),
+        latencyMs: Number(request.latencyMs),
+        costNanoUsd: notNegative('cost', request.costNanoUsd),
+      });
+      if (reply.kind === 'not_held') throw notHeld(id);
+      if (reply.kind === 'conflict') {
+        throw new GatewayError('conflict', `${id} is settled with another cost.`, { param: 'cost' });
+      }
+      return { costNanoUsd: reply.costNanoUsd, writtenOffNanoUsd: reply.writtenOffNanoUsd };
+    },
+    async void(request, context) {
+      await requireOperator(context, ledger, operatorToken);
+      // What the caller wants is that nothing is held: where nothing is, a repeat has nothing more to do.
+      await ledger.void(workId(request.id), 'cancelled');
+      return {};
+    },
+  };
+}
+
+const settleFacts = {
+  state: 'completed',
+  usageSource: 'reported',
+  serviceTier: 'default',
+  firstEventMs: undefined,
+  provider: '',
+  attempts: 0,
+  prices: noPrices,
+  multiplierPermille: 1000,
+} as const;
+
+/** What was denied, as the customer would be told; where it is the key, the caller's own credential is not what is meant. */
+async function deniedWork(
+  ledger: AccountingPort,
+  denied: Denied,
+  { keyId, model }: { keyId: number; model: string },
+): Promise<GatewayError> {
+  const key = await ledger.findKey(keyId, undefined);
+  const error = deniedError(denied, { model: create(ModelSchema, { id: model }), accountId: key?.accountId ?? 0 });
+  if (denied.code !== 'invalid_api_key' && denied.code !== 'key_disabled') return error;
+  return new GatewayError(error.code, error.message, { ...error.facts, param: 'api_key_id' });
+}
+
+function workId(id: bigint): number {
+  if (id < 1n || id > idMax) throw invalidField('id', `must be 1 to ${idMax}`, id.toString());
+  return Number(id);
+}
+
+function notNegative(param: string, nanoUsd: bigint): bigint {
+  if (nanoUsd < 0n) throw invalidField(param, 'must be 0 or more', nanoUsd.toString());
+  return nanoUsd;
+}
+
+function expiry(clock: Clock, expiresInMs: bigint): number {
+  if (expiresInMs < 1n || expiresInMs > expiresInMsMax) {
+    throw invalidField('expires_in_ms', `must be 1 to ${expiresInMsMax}`, expiresInMs.toString());
+  }
+  return clock.now() + Number(expiresInMs);
+}
+
+function notHeld(id: number): GatewayError {
+  return new GatewayError('not_found', `Nothing is held for ${id}: it was never admitted, or has ended.`, {
+    param: 'id',
+  });
+}
+
+/** All of the amount or nothing; what costs nothing has no payer. */
+function fixedFunds(amount: bigint): FundsEstimate | undefined {
+  if (amount === 0n) return undefined;
+  return {
+    inputTokens: 0,
+    inputNanoUsd: amount,
+    outputPicoUsd: 0n,
+    outputTokensMin: 0,
+    outputTokensWanted: 0,
+    plan: false,
+  };
+}
+
+function bucketsOf(usage: Usage | undefined): UsageBuckets {
+  return {
+    input: usage?.inputTokens ?? 0,
+    cacheRead: usage?.cacheReadTokens ?? 0,
+    cacheWrite5m: usage?.cacheWrite5mTokens ?? 0,
+    cacheWrite1h: usage?.cacheWrite1hTokens ?? 0,
+    output: usage?.outputTokens ?? 0,
+    reasoning: usage?.reasoningTokens ?? 0,
+    images: 0,
+  };
+}

@@ -1,0 +1,83 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { base62 } from '../lib/ids.ts';
+
+/**
+ * What keys are made of and how a caller's credential is read. Only SHA-256 and the masked form of a key are ever stored, so nothing here
+ * can give a key back. Source: decisions §2.
+ */
+
+/** The prefix of each kind of key. */
+export const keyPrefixes = { apiKey: 'sk-tg-', managementKey: 'mk-tg-' } as const;
+
+/** The shortest key text with a known prefix that a credential can have: what bootstrap variables may set, prefix included. */
+export const keyTextMin = 24;
+const keyTextMax = 512;
+/** 62^43 is the first power of 62 above 2^256. */
+const keyDigits = 43;
+
+/** A key as it was made. `text` is shown once; `hash` (SHA-256) and `masked` are what is stored. */
+export interface KeyMaterial {
+  readonly text: string;
+  readonly hash: Uint8Array;
+  readonly masked: string;
+}
+
+/** A fresh key: the kind's prefix and 43 base62 characters made from 32 random bytes. */
+export function makeKey(kind: keyof typeof keyPrefixes): KeyMaterial {
+  const digits = base62(BigInt(`0x${randomBytes(32).toString('hex')}`), keyDigits);
+  return keyMaterial(keyPrefixes[kind] + digits);
+}
+
+/** Hash and mask of a key whose text is given (bootstrap variables). */
+export function keyMaterial(text: string): KeyMaterial {
+  return { text, hash: hashKey(text), masked: maskKey(text) };
+}
+
+/** SHA-256 of a key's text. */
+export function hashKey(text: string): Uint8Array {
+  return createHash('sha256').update(text, 'utf8').digest();
+}
+
+/** Prefix, first 4 and last 4 characters: `sk-tg-a1B2…Z9y8`. */
+export function maskKey(text: string): string {
+  const prefix = Object.values(keyPrefixes).find(each => text.startsWith(each)) ?? '';
+  return `${text.slice(0, prefix.length + 4)}…${text.slice(-4)}`;
+}
+
+/** Whether a text can be a key at all; what can't is refused without asking the ledger. */
+export function isKeyText(text: string): boolean {
+  return (
+    text.length >= keyTextMin &&
+    text.length <= keyTextMax &&
+    Object.values(keyPrefixes).some(prefix => text.startsWith(prefix))
+  );
+}
+
+/** Whether two secrets are equal, in a time that tells nothing about where they differ. */
+export function secretsEqual(one: string, other: string): boolean {
+  return timingSafeEqual(hashKey(one), hashKey(other));
+}
+
+const bearerPattern = /^bearer +(\S+) *$/i;
+
+/**
+ * The credential in a call's metadata: `authorization: Bearer KEY` or `x-api-key: KEY`. Throws `invalid_api_key` where there is none, where
+ * `authorization` has another form, and where both are there and differ.
+ */
+export function readCredential(headers: Headers): string {
+  const authorization = headers.get('authorization');
+  const apiKey = headers.get('x-api-key')?.trim();
+  const bearer = authorization === null ? undefined : bearerPattern.exec(authorization)?.[1];
+  if (authorization !== null && bearer === undefined) {
+    throw new GatewayError('invalid_api_key', 'The authorization header must have the form "Bearer KEY".');
+  }
+  if (bearer !== undefined && apiKey !== undefined && bearer !== apiKey) {
+    throw new GatewayError('invalid_api_key', 'The authorization and x-api-key headers name different keys: send one.');
+  }
+  const credential = bearer ?? apiKey;
+  if (credential === undefined || credential === '') {
+    throw new GatewayError('invalid_api_key', 'An API key is missing.');
+  }
+  return credential;
+}

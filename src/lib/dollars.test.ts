@@ -1,0 +1,47 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { dollarsNumber, dollarsText, parseDollars } from './dollars.ts';
+
+test('decimal texts become exact nano-dollars, rounded half up', () => {
+  const cases: [string, bigint][] = [
+    ['0', 0n],
+    ['10', 10_000_000_000n],
+    ['0.1', 100_000_000n],
+    ['.25', 250_000_000n],
+    ['+1', 1_000_000_000n],
+    ['-0.5', -500_000_000n],
+    ['0.0000000004', 0n],
+    ['0.0000000005', 1n],
+    ['0.00000000149999', 1n],
+    ['-0.0000000005', -1n],
+    ['0.9999999999', 1_000_000_000n],
+    ['9223372036.854775807', 2n ** 63n - 1n],
+  ];
+  for (const [text, nano] of cases) expect([text, parseDollars(text)]).toEqual([text, nano]);
+});
+
+test('what is no decimal number, or too large for the ledger, is refused', () => {
+  for (const text of ['', ' 1', '1 ', '1.', '.', '-', '1e3', '0x10', '1,000', '$1', 'NaN', 'Infinity', '1.2.3', '٣']) {
+    expect([text, parseDollars(text)]).toEqual([text, undefined]);
+  }
+  expect(parseDollars('9223372036.854775808')).toBeUndefined();
+});
+
+test('every amount comes back from its text, which has no trailing zeros', () => {
+  fc.assert(
+    fc.property(fc.bigInt({ min: -(2n ** 63n) + 1n, max: 2n ** 63n - 1n }), nano => {
+      const text = dollarsText(nano);
+      expect(parseDollars(text)).toBe(nano);
+      expect(text).not.toMatch(/\.\d*0$|\.$|^-?0\d/);
+    }),
+  );
+});
+
+test('amounts are shown as the shortest decimals', () => {
+  expect(dollarsText(10_000_000_000n)).toBe('10');
+  expect(dollarsText(50_000_000n)).toBe('0.05');
+  expect(dollarsText(-1_000_000_001n)).toBe('-1.000000001');
+  expect(dollarsText(0n)).toBe('0');
+  expect(JSON.stringify(dollarsNumber(300_000_000n))).toBe('0.3');
+  expect(JSON.stringify(dollarsNumber(3_999_999_999_999_999n))).toBe('3999999.999999999');
+});
