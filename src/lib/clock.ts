@@ -5,3 +5,8 @@ export interface Clock {
 
 /** The machine's clock. It may step back: nothing may rely on its order (ids do, and keep it themselves). */
 export const systemClock: Clock = { now: () => Date.now() };
+
+/** A time in ms since 1970 as ISO 8601 in UTC ("2026-11-21T10:00:00.000Z"). */
+export function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
+}

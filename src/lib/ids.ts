@@ -5,6 +5,9 @@ const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const idPattern = /^req_([0-9A-Za-z]{10})[0-9A-Za-z]{11}$/;
 const idMax = 2 ** 53 - 1;
 
+/** The header in which the edge names a request to the core of its process; the network listener strips it, so that nobody else can. */
+export const requestIdHeader = 'x-tollgate-request-id';
+
 /** An unsigned integer in base62, padded with zeros on the left. */
 export function base62(value: number | bigint, length: number): string {
   let rest = BigInt(value);

@@ -20,10 +20,8 @@ import {
   type Transport,
   type UnaryResponse,
 } from '@connectrpc/connect';
+import { requestIdHeader } from '../lib/ids.ts';
 import { toConnectError } from './errors.ts';
-
-/** The header in which the edge names the request; the network listener strips it, so that only this process can set it. */
-export const requestIdHeader = 'x-tollgate-request-id';
 
 /** What `Headers` is made from; the name that lib.dom has for it. */
 type HeadersInit = ConstructorParameters<typeof Headers>[0];

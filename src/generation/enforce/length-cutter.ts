@@ -59,7 +59,7 @@ class LengthChoice {
 
   push(event: GenerationEvent, limit: number): GenerationEvent[] {
     if (this.end.isCut) return [];
-    if (event.event.case === 'delta' && limit !== Infinity) return this.#delta(event, event.event.value, limit);
+    if (event.event.case === 'delta') return this.#delta(event, event.event.value, limit);
     this.end.follow(event);
     return [event];
   }

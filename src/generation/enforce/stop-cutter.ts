@@ -90,12 +90,17 @@ class StopChoice {
   }
 }
 
-/** The earliest stop sequence in a text; of several at one place the first listed. */
+/**
+ * The stop sequence that is complete first, so that the answer does not depend on how the text was cut into deltas; of several that end at one
+ * place the longest.
+ */
 function firstMatch(text: string, stop: readonly string[]): { at: number; stop: string } | undefined {
-  let best: { at: number; stop: string } | undefined;
+  let best: { at: number; end: number; stop: string } | undefined;
   for (const sequence of stop) {
     const at = text.indexOf(sequence);
-    if (at >= 0 && (best === undefined || at < best.at)) best = { at, stop: sequence };
+    const end = at + sequence.length;
+    if (at < 0) continue;
+    if (best === undefined || end < best.end || (end === best.end && at < best.at)) best = { at, end, stop: sequence };
   }
   return best;
 }

@@ -1,8 +1,9 @@
-import type { TokenCounter } from '../tokens.ts';
+import type { TokenCounter, TokenPiece } from '../tokens.ts';
 
 /** No tokenizer makes more tokens of a text than it has UTF-8 bytes, and no UTF-16 unit has more than three of those. */
 const tokensPerUnitMax = 3;
-const pieceMax = 128;
+/** A longer counted text is let go of but for its last tokens. */
+const keptLengthMax = 128;
 
 /**
  * Measures output as it comes, and says where a limit cuts it. It counts only where the limit could be near, and only the new
@@ -23,21 +24,26 @@ export class TokenMeter {
     const before = this.#text;
     this.#text += addition;
     if (this.#counted + this.#text.length * tokensPerUnitMax <= limit) return addition;
-    const tokens = this.#counter.split(this.#text);
     const room = limit - this.#counted;
-    if (tokens.length <= room) {
-      this.#settle(tokens);
-      return addition;
+    const pieces: TokenPiece[] = [];
+    let tokens = 0;
+    let length = 0;
+    for (const piece of this.#counter.pieces(this.#text)) {
+      if (tokens + piece.tokens > room) return addition.slice(0, Math.max(0, length - before.length));
+      tokens += piece.tokens;
+      length += piece.text.length;
+      pieces.push(piece);
     }
-    const kept = tokens.slice(0, Math.max(0, room)).join('').length - before.length;
-    return addition.slice(0, Math.max(0, kept));
+    this.#settle(pieces);
+    return addition;
   }
 
   /** Lets go of what is counted for good: all but the last tokens, which the next addition may still change. */
-  #settle(tokens: readonly string[]): void {
-    if (this.#text.length < pieceMax) return;
-    const settled = tokens.slice(0, -8);
-    this.#counted += settled.length;
-    this.#text = this.#text.slice(settled.join('').length);
+  #settle(pieces: readonly TokenPiece[]): void {
+    if (this.#text.length < keptLengthMax) return;
+    for (const piece of pieces.slice(0, -8)) {
+      this.#counted += piece.tokens;
+      this.#text = this.#text.slice(piece.text.length);
+    }
   }
 }

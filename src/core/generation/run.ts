@@ -1,0 +1,270 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
+import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { completed } from '../../generation/events.ts';
+import { Hold } from '../../generation/hold.ts';
+import { loadTokenizer } from '../../generation/tokens.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import type { Admitted, Ledger, Settled } from '../../store/ledger.ts';
+import type { RoutedStep, Router } from '../routing/router.ts';
+import type { Applicant } from './admission.ts';
+import { continued } from './continued.ts';
+import { clientLimit } from './funds.ts';
+import { PauseJoin } from './pause-join.ts';
+import { Pipeline } from './pipeline.ts';
+import { billedTier, chargeOf, noUsage, type Outcome, settleCommand } from './settlement.ts';
+import { Slices } from './slices.ts';
+import { type CountedUsage, Tally, usageMessage, usageSource } from './tally.ts';
+
+/** What a generation runs with. */
+export interface RunTools {
+  readonly ledger: Ledger;
+  readonly router: Router;
+  /** Name the route to the client. */
+  readonly exposeRoute: boolean;
+  /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
+  readonly toleranceOf: (provider: string) => number;
+}
+
+/** What is known of an admitted request. */
+export interface AdmittedRequest extends Applicant {
+  readonly admitted: Admitted;
+  readonly admittedAtMs: number;
+}
+
+/**
+ * One admitted generation, from the first try to the settled charge. Accounting belongs to it, not to the client's connection: however the
+ * reading of its events ends, its hold is settled or voided exactly once.
+ */
+export class GenerationRun {
+  readonly #tools: RunTools;
+  readonly #asked: AdmittedRequest;
+  readonly #streamed: boolean;
+  readonly #abort = new AbortController();
+  readonly #startedAtMs = performance.now();
+  readonly #tally = new Tally();
+  readonly #slices: Slices;
+  /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
+  readonly #limit: number | undefined;
+  readonly #finishes: FinishReason[] = [];
+  #pipeline: Pipeline | undefined;
+  #join = new PauseJoin();
+  /** Events that wait for the settle (finishes), or for the end (a whole answer). */
+  #kept: GenerationEvent[] = [];
+  #outcome: Outcome = { kind: 'client_gone' };
+  #firstEventMs: number | undefined;
+  #route = { provider: '', model: '' };
+  #attempts = 0;
+  #isCut = false;
+
+  constructor(tools: RunTools, asked: AdmittedRequest) {
+    this.#tools = tools;
+    this.#asked = asked;
+    this.#streamed = asked.request.delivery !== Delivery.WHOLE;
+    this.#limit = limitOf(asked);
+    this.#slices = new Slices(tools.ledger, asked.admitted, {
+      candidates: this.#candidates,
+      onEnd: tokens => this.#pipeline?.lowerLimit(Math.floor(tokens / this.#candidates)),
+    });
+  }
+
+  get #candidates(): number {
+    return this.#asked.request.candidates ?? 1;
+  }
+
+  /** The gateway stops: ends the answer now. */
+  cut(): void {
+    this.#isCut = true;
+    this.#abort.abort(new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 }));
+  }
+
+  /** The answer in batches. `completed` comes when the charge is durable. Throws what the caller is told. */
+  async *events(signal: AbortSignal): AsyncGenerator<GenerationEvent[], void, undefined> {
+    const abort = (): void => this.#abort.abort(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    if (signal.aborted) abort();
+    let settled: Settled | undefined;
+    try {
+      yield* this.#answer();
+      this.#outcome = { kind: 'answered', finishes: this.#finishes };
+      const counted = await this.#count();
+      settled = await this.#settle(counted);
+      yield [...this.#kept, this.#completed(counted, settled)];
+    } catch (thrown) {
+      throw this.#failed(thrown, signal);
+    } finally {
+      signal.removeEventListener('abort', abort);
+      if (settled === undefined) await this.#settleUnanswered();
+    }
+  }
+
+  /** All calls of the answer: one, and one more for each pause. */
+  async *#answer(): AsyncGenerator<GenerationEvent[], void, undefined> {
+    let { request } = this.#asked;
+    for (;;) {
+      yield* this.#call(request);
+      if (!this.#join.isPaused) return;
+      await this.#tally.carry(request);
+      request = continued(request, this.#join.goOn());
+    }
+  }
+
+  async *#call(request: GenerateRequest): AsyncGenerator<GenerationEvent[], void, undefined> {
+    const steps = this.#tools.router.run({
+      hold: Hold.of(this.#asked.admitted),
+      request,
+      maxOutputTokens: this.#limit,
+      signal: this.#abort.signal,
+      restartable: !this.#streamed && request === this.#asked.request,
+    });
+    try {
+      let next = await steps.next();
+      while (next.done !== true) {
+        const events = await this.#step(next.value);
+        if (events instanceof UpstreamFailure) {
+          // Told to the router as the failure of its try, so that it retries and counts it.
+          next = await steps.throw(events);
+          continue;
+        }
+        if (events.length > 0) yield events;
+        if (this.#pipeline?.isDone === true) return;
+        next = await steps.next();
+      }
+      if (!this.#join.isPaused) this.#pipeline?.end();
+    } finally {
+      await steps.return();
+    }
+  }
+
+  async #step(step: RoutedStep): Promise<GenerationEvent[] | UpstreamFailure> {
+    if (step.kind === 'begun') {
+      await this.#begin(step);
+      return [];
+    }
+    this.#tally.take(step.events);
+    try {
+      const events = this.#pipeline?.push(this.#join.push(step.events)) ?? [];
+      await this.#slices.reach(this.#tally.outputTokensHigh);
+      return this.#release(events);
+    } catch (thrown) {
+      if (thrown instanceof UpstreamFailure) return thrown;
+      throw thrown;
+    }
+  }
+
+  async #begin({ route, attempt }: Extract<RoutedStep, { kind: 'begun' }>): Promise<void> {
+    this.#attempts = attempt;
+    this.#route = route;
+    this.#firstEventMs ??= performance.now() - this.#startedAtMs;
+    if (!this.#join.isFirstCall) return;
+    // A further begin of the first call means that nothing of an earlier try was shown.
+    this.#tally.restart();
+    this.#join = new PauseJoin();
+    this.#kept = [];
+    this.#finishes.length = 0;
+    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.toleranceOf(route.provider) };
+    this.#pipeline = new Pipeline(this.#asked.request, await loadTokenizer(), limits);
+  }
+
+  /** What may go to the client now. */
+  #release(events: readonly GenerationEvent[]): GenerationEvent[] {
+    const ready: GenerationEvent[] = [];
+    for (const event of events) {
+      const { event: step } = event;
+      if (step.case === 'completed' || step.case === 'usageReported') continue;
+      if (step.case === 'finished') this.#finishes.push(step.value.reason);
+      const shown = step.case === 'started' ? this.#started(event) : event;
+      (this.#streamed && step.case !== 'finished' ? ready : this.#kept).push(shown);
+    }
+    return ready;
+  }
+
+  #started(event: GenerationEvent): GenerationEvent {
+    if (event.event.case !== 'started') return event;
+    const { requestId, model, admitted, admittedAtMs } = this.#asked;
+    const limits = admitted.windows.map(window => ({
+      $typeName: 'tollgate.v1.LimitState' as const,
+      limit: window.limit,
+      max: BigInt(window.max),
+      remaining: BigInt(window.remaining),
+      resetAtMs: BigInt(window.resetAtMs),
+    }));
+    const route = this.#tools.exposeRoute ? `${this.#route.provider}/${this.#route.model}` : '';
+    const own = { requestId, model: model.id, createdAtMs: BigInt(admittedAtMs), limits, route };
+    return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
+  }
+
+  #completed(counted: CountedUsage, settled: Settled): GenerationEvent {
+    return completed({
+      usage: usageMessage(counted, this.#tally.extra),
+      usageSource: usageSource(counted.source),
+      costNanoUsd: settled.costNanoUsd,
+      serviceTier: billedTier(this.#asked.tier, this.#tally.serviceTier),
+    });
+  }
+
+  /** Decides the outcome of what was thrown, and what the caller is told. */
+  #failed(thrown: unknown, signal: AbortSignal): unknown {
+    if (this.#isCut) {
+      this.#outcome = { kind: 'cut' };
+      return this.#abort.signal.reason;
+    }
+    if (signal.aborted) {
+      this.#outcome = { kind: 'client_gone' };
+      return signal.reason instanceof ConnectError ? signal.reason : new ConnectError('The call was cancelled.', Code.Canceled);
+    }
+    const error = toGatewayError(thrown);
+    this.#outcome = { kind: 'failed', error };
+    return error;
+  }
+
+  async #settleUnanswered(): Promise<void> {
+    const { ledger } = this.#tools;
+    const { id } = this.#asked;
+    await this.#slices.idle();
+    const progress = { streamed: this.#streamed, hasOutput: !this.#tally.isEmpty, wasSent: this.#firstEventMs !== undefined };
+    const charge = chargeOf(this.#outcome, progress);
+    if (charge.kind === 'void') {
+      await ledger.void(id, charge.reason);
+      return;
+    }
+    await this.#settle(charge.kind === 'usage' ? await this.#count() : { buckets: noUsage, source: 'reported' });
+  }
+
+  #count(): Promise<CountedUsage> {
+    const outputMax = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
+    return this.#tally.count(this.#asked.request, outputMax);
+  }
+
+  async #settle(counted: CountedUsage): Promise<Settled> {
+    await this.#slices.idle();
+    const progress = { streamed: this.#streamed, hasOutput: !this.#tally.isEmpty, wasSent: true };
+    const charge = chargeOf(this.#outcome, progress);
+    if (charge.kind === 'void') throw new Error('a voided generation is not settled');
+    const command = settleCommand({
+      id: this.#asked.id,
+      model: this.#asked.model,
+      askedTier: this.#asked.tier,
+      reportedTier: this.#tally.serviceTier,
+      state: charge.state,
+      counted,
+      latencyMs: performance.now() - this.#startedAtMs,
+      firstEventMs: this.#firstEventMs,
+      provider: this.#route.provider,
+      attempts: this.#attempts,
+    });
+    const settled = await this.#tools.ledger.settle(command);
+    if (settled.kind !== 'settled') throw new Error(`settle of ${this.#asked.id}: ${settled.kind}`);
+    return settled;
+  }
+}
+
+/** The output limit that binds one choice: the client's own, or less where funds can't pay it; undefined where neither binds. */
+function limitOf({ request, model, admitted }: AdmittedRequest): number | undefined {
+  const client = clientLimit(request, model);
+  const payable = Math.floor((admitted.outputTokens + admitted.outputTokensAvailable) / (request.candidates ?? 1));
+  const wanted = client ?? model.maxOutputTokens ?? Infinity;
+  return payable < wanted ? payable : client;
+}
+

@@ -1,0 +1,121 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
+import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { priceSheet } from '../../generation/price.ts';
+import type { RecordState, SettleCommand, UsageBuckets } from '../../store/ledger.ts';
+import { multiplierOf } from './funds.ts';
+import type { CountedUsage } from './tally.ts';
+
+/** How a generation ended; who pays for what follows from it. */
+export type Outcome =
+  | { readonly kind: 'answered'; readonly finishes: readonly FinishReason[] }
+  | { readonly kind: 'client_gone' }
+  /** The gateway stops and cut the answer. */
+  | { readonly kind: 'cut' }
+  | { readonly kind: 'failed'; readonly error: GatewayError };
+
+/** What the ledger is told: charge this usage under this state, or give the hold back. */
+export type Charge =
+  | { readonly kind: 'usage'; readonly state: RecordState }
+  | { readonly kind: 'nothing'; readonly state: RecordState }
+  | { readonly kind: 'void'; readonly reason: 'rejected' | 'gateway_failure' | 'cancelled' };
+
+/** What the table of decisions §6 needs to know beside the outcome. */
+export interface Progress {
+  /** The client takes the answer as it comes. */
+  readonly streamed: boolean;
+  /** Some output has come from the upstream. */
+  readonly hasOutput: boolean;
+  /** The request was sent to an upstream. */
+  readonly wasSent: boolean;
+}
+
+const lengthFinishes: ReadonlySet<FinishReason> = new Set([
+  FinishReason.LENGTH,
+  FinishReason.CONTEXT_WINDOW,
+  FinishReason.CONTENT_FILTER,
+  FinishReason.REFUSAL,
+]);
+
+/** Who pays for what. Source: decisions §6, "Who pays for what". */
+export function chargeOf(outcome: Outcome, progress: Progress): Charge {
+  switch (outcome.kind) {
+    case 'answered':
+      return { kind: 'usage', state: outcome.finishes.some(reason => lengthFinishes.has(reason)) ? 'incomplete' : 'completed' };
+    case 'client_gone':
+      return progress.wasSent ? { kind: 'usage', state: 'client_aborted' } : { kind: 'void', reason: 'cancelled' };
+    case 'cut':
+      return progress.streamed && progress.hasOutput
+        ? { kind: 'usage', state: 'incomplete' }
+        : { kind: 'void', reason: 'gateway_failure' };
+    case 'failed':
+      return chargeOfFailure(outcome.error, progress);
+  }
+}
+
+function chargeOfFailure({ code }: GatewayError, progress: Progress): Charge {
+  if (code === 'internal') return { kind: 'void', reason: 'gateway_failure' };
+  if (code !== 'upstream_error' && code !== 'upstream_timeout') return { kind: 'void', reason: 'rejected' };
+  const delivered = progress.streamed && progress.hasOutput;
+  return { kind: delivered ? 'usage' : 'nothing', state: 'upstream_failed' };
+}
+
+/** No usage at all. */
+export const noUsage: UsageBuckets = {
+  input: 0,
+  cacheRead: 0,
+  cacheWrite5m: 0,
+  cacheWrite1h: 0,
+  output: 0,
+  reasoning: 0,
+  images: 0,
+};
+
+/** What every settle of a generation says beside its usage. */
+export interface SettleFacts {
+  readonly id: number;
+  readonly model: Model;
+  readonly askedTier: ServiceTier;
+  /** The tier that the upstream reports; undefined: none. */
+  readonly reportedTier: ServiceTier | undefined;
+  readonly state: RecordState;
+  readonly counted: CountedUsage;
+  readonly latencyMs: number;
+  readonly firstEventMs: number | undefined;
+  readonly provider: string;
+  readonly attempts: number;
+}
+
+/** The tier that is billed: the one reported, never a dearer one than was asked for. */
+export function billedTier(asked: ServiceTier, reported: ServiceTier | undefined): ServiceTier {
+  if (reported === undefined || multiplierOf(reported) > multiplierOf(asked)) return asked;
+  return reported;
+}
+
+function tierName(tier: ServiceTier): SettleCommand['serviceTier'] {
+  if (tier === ServiceTier.FLEX) return 'flex';
+  return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
+}
+
+/** The settle command of a generation. */
+export function settleCommand(facts: SettleFacts): SettleCommand {
+  const { model, counted } = facts;
+  if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
+  const { buckets } = counted;
+  const inputTokens = buckets.input + buckets.cacheRead + buckets.cacheWrite5m + buckets.cacheWrite1h;
+  const tier = billedTier(facts.askedTier, facts.reportedTier);
+  return {
+    id: facts.id,
+    state: facts.state,
+    usage: buckets,
+    usageSource: counted.source,
+    serviceTier: tierName(tier),
+    latencyMs: Math.round(facts.latencyMs),
+    firstEventMs: facts.firstEventMs === undefined ? undefined : Math.round(facts.firstEventMs),
+    provider: facts.provider,
+    attempts: facts.attempts,
+    prices: priceSheet(model.pricing, inputTokens),
+    multiplierPermille: multiplierOf(tier),
+  };
+}

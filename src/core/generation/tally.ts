@@ -1,0 +1,134 @@
+import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
+import { type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { countInput, estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
+import type { UsageBuckets } from '../../store/ledger.ts';
+
+/** Usage as it is charged, and who counted it. */
+export interface CountedUsage {
+  readonly buckets: UsageBuckets;
+  readonly source: 'reported' | 'estimated';
+}
+
+/** What the gateway has taken from an upstream: counts that it reported, and the text for the case that it reports none. */
+export class Tally {
+  /** Reported while the answer runs: only its input is final. */
+  #interim: Usage | undefined;
+  /** Reported for the whole answer. */
+  #final: Usage | undefined;
+  #output = '';
+  #outputHigh = 0;
+  /** Usage of earlier calls for the same answer (a continued pause). */
+  #before: CountedUsage | undefined;
+  /** The tier that the upstream says it used; undefined where it says none. */
+  serviceTier: ServiceTier | undefined;
+
+  /** Takes a batch as it came from the upstream, before anything is enforced. */
+  take(events: readonly GenerationEvent[]): void {
+    for (const { event } of events) {
+      if (event.case === 'delta') this.#text(event.value.text);
+      else if (event.case === 'itemOpened') this.#opened(event.value.content?.content);
+      else if (event.case === 'usageReported') this.#interim = event.value.usage;
+      else if (event.case === 'started') this.#interim = event.value.usage ?? this.#interim;
+      else if (event.case === 'completed') {
+        this.#final = event.value.usage;
+        if (event.value.serviceTier !== ServiceTier.UNSPECIFIED) this.serviceTier = event.value.serviceTier;
+      }
+    }
+  }
+
+  /** No output has come. */
+  get isEmpty(): boolean {
+    return this.#output === '' && this.#before === undefined;
+  }
+
+  /** Output tokens so far, never too few. */
+  get outputTokensHigh(): number {
+    return this.#outputHigh + (this.#before?.buckets.output ?? 0);
+  }
+
+  /** Members of the upstream's own usage, for clients of its protocol. */
+  get extra(): Usage['extra'] {
+    return this.#final?.extra;
+  }
+
+  /** Forgets a try whose output nobody has seen. */
+  restart(): void {
+    this.#interim = undefined;
+    this.#final = undefined;
+    this.#output = '';
+    this.#outputHigh = 0;
+  }
+
+  /** Ends one call of an answer that goes on with another: their usage is summed. */
+  async carry(request: GenerateRequest): Promise<void> {
+    const counted = await this.count(request);
+    this.restart();
+    this.#before = counted;
+  }
+
+  /** The usage of all calls: as reported where the upstream reported it, counted here where not. Output is never more than `outputMax`. */
+  async count(request: GenerateRequest, outputMax = Infinity): Promise<CountedUsage> {
+    const reported = this.#final ?? this.#interim;
+    const input = reported?.inputTokens;
+    const output = this.#final?.outputTokens;
+    const tokenizer = input !== undefined && output !== undefined ? undefined : await loadTokenizer();
+    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output) ?? 0, outputMax);
+    const buckets: UsageBuckets = {
+      input: input ?? (tokenizer === undefined ? 0 : countInput(request, tokenizer)),
+      cacheRead: reported?.cacheReadTokens ?? 0,
+      cacheWrite5m: reported?.cacheWrite5mTokens ?? 0,
+      cacheWrite1h: reported?.cacheWrite1hTokens ?? 0,
+      output: outputTokens,
+      reasoning: Math.min(reported?.reasoningTokens ?? 0, outputTokens),
+      images: 0,
+    };
+    const source = tokenizer === undefined ? 'reported' : 'estimated';
+    return sum(this.#before, { buckets, source });
+  }
+
+  #opened(content: Item['content'] | undefined): void {
+    if (content?.case === 'toolCall') this.#text(content.value.name);
+  }
+
+  #text(text: string): void {
+    this.#output += text;
+    this.#outputHigh += estimateTokens(text).high;
+  }
+}
+
+function sum(before: CountedUsage | undefined, now: CountedUsage): CountedUsage {
+  if (before === undefined) return now;
+  const [a, b] = [before.buckets, now.buckets];
+  return {
+    buckets: {
+      input: a.input + b.input,
+      cacheRead: a.cacheRead + b.cacheRead,
+      cacheWrite5m: a.cacheWrite5m + b.cacheWrite5m,
+      cacheWrite1h: a.cacheWrite1h + b.cacheWrite1h,
+      output: a.output + b.output,
+      reasoning: a.reasoning + b.reasoning,
+      images: 0,
+    },
+    source: before.source === 'reported' ? now.source : 'estimated',
+  };
+}
+
+/** The charged usage as clients are told it. */
+export function usageMessage({ buckets }: CountedUsage, extra: Usage['extra']): Usage {
+  return {
+    $typeName: 'tollgate.v1.Usage',
+    inputTokens: buckets.input,
+    cacheReadTokens: buckets.cacheRead,
+    cacheWrite5mTokens: buckets.cacheWrite5m,
+    cacheWrite1hTokens: buckets.cacheWrite1h,
+    outputTokens: buckets.output,
+    reasoningTokens: buckets.reasoning,
+    ...(extra === undefined ? {} : { extra }),
+  };
+}
+
+/** The source as the contract says it. */
+export function usageSource(source: CountedUsage['source']): UsageSource {
+  return source === 'reported' ? UsageSource.REPORTED : UsageSource.ESTIMATED;
+}

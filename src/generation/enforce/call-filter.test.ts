@@ -1,0 +1,69 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from 'vitest';
+import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { GenerateRequestSchema, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
+import { CallFilter, type CallRules, callRules } from './call-filter.ts';
+import { callItem, finishesOf, stop, textItem, through } from './enforce.fixtures.ts';
+
+const anything: CallRules = { candidates: 1, callsMax: Infinity, callable: undefined };
+
+function namesOf(events: readonly GenerationEvent[]): [number, string][] {
+  return events.flatMap(({ event }) => {
+    if (event.case !== 'itemOpened') return [];
+    const content = event.value.content?.content;
+    return [[event.value.item, content?.case === 'toolCall' ? content.value.name : 'text'] satisfies [number, string]];
+  });
+}
+
+const answer = [
+  ...textItem(['hi']),
+  ...callItem('a', 1),
+  ...callItem('b', 2),
+  ...callItem('a', 3),
+  stop(FinishReason.TOOL_CALLS),
+];
+
+describe('CallFilter', () => {
+  test('without rules everything passes as it is', () => {
+    expect(through(new CallFilter(anything), answer)).toEqual(answer);
+  });
+
+  test('calls beyond the limit are left out whole, and the items are numbered without gaps', () => {
+    expect(namesOf(through(new CallFilter({ ...anything, callsMax: 1 }), answer))).toEqual([
+      [0, 'text'],
+      [1, 'a'],
+    ]);
+  });
+
+  test('calls of tools outside the choice are left out, later ones move up', () => {
+    const out = through(new CallFilter({ ...anything, callable: new Set(['b']) }), answer);
+    expect(namesOf(out)).toEqual([
+      [0, 'text'],
+      [1, 'b'],
+    ]);
+    expect(finishesOf(out)).toEqual([[FinishReason.TOOL_CALLS, undefined]]);
+  });
+
+  test('a choice whose calls were all left out did not end for calls', () => {
+    const out = through(new CallFilter({ ...anything, callsMax: 0 }), answer);
+    expect(namesOf(out)).toEqual([[0, 'text']]);
+    expect(finishesOf(out)).toEqual([[FinishReason.STOP, undefined]]);
+  });
+
+  test('choices that nobody asked for are left out', () => {
+    const out = through(new CallFilter(anything), [...textItem(['a']), ...textItem(['b'], { choice: 1 }), stop(), stop(FinishReason.STOP, 1)]);
+    expect(new Set(out.map(event => event.choice))).toEqual(new Set([0]));
+  });
+
+  test('the rules follow from the request', () => {
+    const rules = (init: Parameters<typeof create<typeof GenerateRequestSchema>>[1]) => callRules(create(GenerateRequestSchema, init));
+    expect(rules({})).toEqual(anything);
+    expect(rules({ candidates: 3, parallelToolCalls: false })).toEqual({ candidates: 3, callsMax: 1, callable: undefined });
+    expect(rules({ toolChoice: { mode: ToolChoiceMode.NONE } }).callsMax).toBe(0);
+    expect(rules({ maxToolCalls: 2, parallelToolCalls: true }).callsMax).toBe(2);
+    expect(rules({ toolChoice: { mode: ToolChoiceMode.NAMED, tools: [{ name: 'a' }] } }).callable).toEqual(new Set(['a']));
+    expect(rules({ toolChoice: { mode: ToolChoiceMode.AUTO, restricted: true, tools: [{ name: 'a' }, { name: 'b' }] } }).callable).toEqual(
+      new Set(['a', 'b']),
+    );
+  });
+});

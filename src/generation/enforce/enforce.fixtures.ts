@@ -1,0 +1,82 @@
+import { type Item, ItemStatus, type Part, Phase, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { Stepper } from '../../lib/stepper.ts';
+import { delta, finished, itemClosed, itemOpened, partClosed, partOpened } from '../events.ts';
+
+/** Small answers for the tests of the enforcing steppers. */
+
+const item = (content: Item['content']): Item => ({
+  $typeName: 'tollgate.v1.Item',
+  id: '',
+  status: ItemStatus.IN_PROGRESS,
+  turn: 0,
+  content,
+});
+
+const message = item({
+  case: 'message',
+  value: { $typeName: 'tollgate.v1.Message', role: Role.ASSISTANT, name: '', parts: [], phase: Phase.UNSPECIFIED },
+});
+
+const textPart: Part = {
+  $typeName: 'tollgate.v1.Part',
+  content: { case: 'text', value: { $typeName: 'tollgate.v1.TextPart', text: '', annotations: [], logprobs: [] } },
+};
+
+/** A text item of one part in the given deltas. */
+export function textItem(texts: readonly string[], at: { choice?: number; item?: number } = {}): GenerationEvent[] {
+  const { choice = 0, item: index = 0 } = at;
+  return [
+    itemOpened(choice, index, message),
+    partOpened(choice, [index, 0], textPart),
+    ...texts.map(text => delta(choice, [index, 0], { kind: DeltaKind.TEXT, text })),
+    partClosed(choice, [index, 0]),
+    itemClosed(choice, index),
+  ];
+}
+
+/** A function call with whole arguments. */
+export function callItem(name: string, index: number, choice = 0): GenerationEvent[] {
+  const value = {
+    $typeName: 'tollgate.v1.ToolCall' as const,
+    callId: `call_${index}`,
+    name,
+    kind: ToolKind.FUNCTION,
+    arguments: '',
+  };
+  return [
+    itemOpened(choice, index, item({ case: 'toolCall', value })),
+    delta(choice, [index, 0], { kind: DeltaKind.ARGUMENTS, text: '{}' }),
+    itemClosed(choice, index),
+  ];
+}
+
+/** The end of a choice. */
+export function stop(reason: FinishReason = FinishReason.STOP, choice = 0): GenerationEvent {
+  return finished(choice, reason, { native: 'native' });
+}
+
+/** What a stepper lets through. */
+export function through(
+  stepper: Stepper<GenerationEvent, GenerationEvent>,
+  events: readonly GenerationEvent[],
+): GenerationEvent[] {
+  return [...events.flatMap(event => stepper.push(event)), ...stepper.end()];
+}
+
+/** All text of the deltas. */
+export function textOf(events: readonly GenerationEvent[]): string {
+  return events.map(({ event }) => (event.case === 'delta' ? event.value.text : '')).join('');
+}
+
+/** The cases of the events, in order. */
+export function casesOf(events: readonly GenerationEvent[]): (string | undefined)[] {
+  return events.map(({ event }) => event.case);
+}
+
+/** The finishes: reason, matched stop. */
+export function finishesOf(events: readonly GenerationEvent[]): [FinishReason, string | undefined][] {
+  return events.flatMap(({ event }) =>
+    event.case === 'finished' ? [[event.value.reason, event.value.matchedStop] satisfies [FinishReason, string | undefined]] : [],
+  );
+}

@@ -1,0 +1,54 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
+import { loadTokenizer } from '../tokens.ts';
+import { casesOf, finishesOf, stop, textItem, textOf, through } from './enforce.fixtures.ts';
+import { LengthCutter } from './length-cutter.ts';
+
+const tokenizer = await loadTokenizer();
+const words = 'The quick brown fox jumps over the lazy dog and then sleeps for a very long time under an old oak tree. '.repeat(20);
+
+describe('LengthCutter', () => {
+  test('an answer below its limit passes unchanged', () => {
+    const answer = [...textItem(tokenizer.split(words)), stop()];
+    expect(through(new LengthCutter(tokenizer, tokenizer.count(words)), answer)).toEqual(answer);
+  });
+
+  test('an answer above its limit ends with exactly as many tokens, in good order', () => {
+    for (const limit of [1, 10, 100, 300]) {
+      const out = through(new LengthCutter(tokenizer, limit), [...textItem(tokenizer.split(words)), stop()]);
+      expect(textOf(out)).toBe(tokenizer.split(words).slice(0, limit).join(''));
+      expect(casesOf(out).slice(-3)).toEqual(['partClosed', 'itemClosed', 'finished']);
+      expect(finishesOf(out)).toEqual([[FinishReason.LENGTH, undefined]]);
+    }
+  });
+
+  test('however the text is cut into deltas, no more tokens than the limit come out, and at most one less', () => {
+    const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 5, maxLength: 60 });
+    fc.assert(
+      fc.property(sizes, fc.integer({ min: 1, max: 80 }), (cuts, limit) => {
+        const texts: string[] = [];
+        let at = 0;
+        for (const size of cuts) {
+          texts.push(words.slice(at, at + size));
+          at += size;
+        }
+        const whole = tokenizer.count(texts.join(''));
+        const count = tokenizer.count(textOf(through(new LengthCutter(tokenizer, limit), [...textItem(texts), stop()])));
+        expect(count).toBeLessThanOrEqual(limit);
+        expect(count).toBeGreaterThanOrEqual(Math.min(whole, limit) - 1);
+      }),
+    );
+  });
+
+  test('a limit that is lowered while the answer runs holds from then on', () => {
+    const cutter = new LengthCutter(tokenizer, Infinity);
+    const [first = '', second = ''] = [words.slice(0, 400), words.slice(400)];
+    const events = textItem([first, second]);
+    const out = [...through(cutter, events.slice(0, 3))];
+    cutter.lower(tokenizer.count(first) + 5);
+    out.push(...through(cutter, [...events.slice(3), stop()]));
+    expect(tokenizer.count(textOf(out))).toBeLessThanOrEqual(tokenizer.count(first) + 5);
+    expect(cutter.hasCut).toBe(true);
+  });
+});

@@ -1,0 +1,104 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Item, ItemStatus, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, FinishReason, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import { completed, delta, finished, itemClosed, itemOpened, started } from './events.ts';
+import { itemOf, Serialiser } from './serialise.ts';
+import { Validator } from './validate.ts';
+
+function call(name: string, kind = ToolKind.FUNCTION): Item {
+  return {
+    $typeName: 'tollgate.v1.Item',
+    id: '',
+    status: ItemStatus.IN_PROGRESS,
+    turn: 0,
+    content: {
+      case: 'toolCall',
+      value: { $typeName: 'tollgate.v1.ToolCall', callId: `call_${name}`, name, kind, arguments: '' },
+    },
+  };
+}
+
+const text = (item: number, value: string): GenerationEvent =>
+  delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: value });
+
+function serialised(events: readonly GenerationEvent[]): GenerationEvent[] {
+  const serialiser = new Serialiser();
+  return [...events.flatMap(event => serialiser.push(event)), ...serialiser.end()];
+}
+
+/** The argument texts by item, in the order of the items. */
+function argumentsOf(events: readonly GenerationEvent[]): string[] {
+  const texts: string[] = [];
+  for (const { event } of events) {
+    if (event.case === 'itemOpened') texts[event.value.item] = '';
+    if (event.case === 'delta') texts[event.value.item] = (texts[event.value.item] ?? '') + event.value.text;
+  }
+  return texts;
+}
+
+describe('Serialiser', () => {
+  test('two interleaved calls leave one after the other, whole and in the order in which they opened', () => {
+    const events = serialised([
+      itemOpened(0, 0, call('a')),
+      text(0, '{"x"'),
+      itemOpened(0, 1, call('b')),
+      text(1, '{"y"'),
+      text(0, ':1}'),
+      text(1, ':2}'),
+      itemClosed(0, 0),
+      itemClosed(0, 1),
+    ]);
+    expect(events.map(event => [event.event.case, itemOf(event)])).toEqual([
+      ['itemOpened', 0],
+      ['delta', 0],
+      ['delta', 0],
+      ['itemClosed', 0],
+      ['itemOpened', 1],
+      ['delta', 1],
+      ['delta', 1],
+      ['itemClosed', 1],
+    ]);
+    expect(argumentsOf(events)).toEqual(['{"x":1}', '{"y":2}']);
+  });
+
+  test('a whole function call without arguments gets {}, a custom or cut one does not', () => {
+    const closing = (kind: ToolKind, status: ItemStatus): string[] =>
+      argumentsOf(serialised([itemOpened(0, 0, call('a', kind)), text(0, ''), itemClosed(0, 0, status)]));
+    expect(closing(ToolKind.FUNCTION, ItemStatus.COMPLETED)).toEqual(['{}']);
+    expect(closing(ToolKind.CUSTOM, ItemStatus.COMPLETED)).toEqual(['']);
+    expect(closing(ToolKind.FUNCTION, ItemStatus.INCOMPLETE)).toEqual(['']);
+  });
+
+  test('any interleaving of any items comes out valid, with every text whole', () => {
+    const schedule = fc.array(fc.array(fc.string({ minLength: 1, maxLength: 3 }), { maxLength: 4 }), { minLength: 1, maxLength: 5 });
+    fc.assert(
+      fc.property(schedule, fc.infiniteStream(fc.nat()), (items, picks) => {
+        const events = interleave(items, picks);
+        const out = serialised(events);
+        const validator = new Validator();
+        for (const event of [started({}), ...out, finished(0, FinishReason.TOOL_CALLS), completed({})]) validator.push(event);
+        validator.end();
+        const wanted = items.map(parts => parts.join('') || '{}');
+        expect(argumentsOf(out).toSorted()).toEqual(wanted.toSorted());
+      }),
+    );
+  });
+});
+
+/** Each item opens, says its parts and closes; which of the items goes next is picked anew every time. */
+function interleave(items: readonly (readonly string[])[], picks: Iterable<number>): GenerationEvent[] {
+  const queues = items.map((parts, item) => [
+    itemOpened(0, item, call(`t${item}`)),
+    ...parts.map(part => text(item, part)),
+    itemClosed(0, item),
+  ]);
+  const events: GenerationEvent[] = [];
+  for (const pick of picks) {
+    const left = queues.filter(queue => queue.length > 0);
+    const next = left[pick % left.length]?.shift();
+    if (next === undefined) break;
+    events.push(next);
+  }
+  return events;
+}
