@@ -1,0 +1,111 @@
+/** Windows, caps and key states, as a client of REST sees them (decisions §2, §3, §6). */
+import { afterAll, expect, test } from 'vitest';
+import { endGateway, makeKey, startGateway } from '../gateway.ts';
+import { type Answer, ask, complete } from './chat-client.ts';
+
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+afterAll(() => endGateway(gateway));
+
+const hello = ask('Hello\n!sim tokens=3');
+const headerOf = (answer: Answer, name: string): string | null => answer.headers.get(`x-ratelimit-${name}-requests`);
+
+test('a free model answers 20 requests a minute, over all keys of the account', async () => {
+  const body = ask('Hello\n!sim tokens=3', { model: 'sim/small:free' });
+  const other = await makeKey(gateway);
+  const keys = [gateway.apiKey, other.key];
+  const answers = await Promise.all(Array.from({ length: 25 }, (_, index) => complete(gateway, body, { key: keys[index % 2] ?? null })));
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
+  const refused = answers.filter(({ status }) => status === 429);
+  expect(refused).toHaveLength(5);
+  for (const answer of refused) {
+    expect(answer.body.error).toMatchObject({ code: 'rate_limit', type: 'rate_limit_error' });
+    expect(headerOf(answer, 'limit')).toBe('20');
+    expect(headerOf(answer, 'remaining')).toBe('0');
+    expect(headerOf(answer, 'reset')).toMatch(/^(\d+m)?\d+s$/);
+    const wait = Number(answer.headers.get('retry-after'));
+    expect(wait).toBeGreaterThanOrEqual(1);
+    expect(wait).toBeLessThanOrEqual(61);
+  }
+  // PAYG models have no such window.
+  expect((await complete(gateway, hello)).status).toBe(200);
+});
+
+test('remaining counts down over a minute limit, and a refused request is told when to come back', async () => {
+  const { key } = await makeKey(gateway, { minuteLimit: 3n });
+  const answers: Answer[] = [];
+  for (let count = 0; count < 4; count += 1) answers.push(await complete(gateway, hello, { key }));
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+  expect(answers.map(answer => headerOf(answer, 'limit'))).toEqual(['3', '3', '3', '3']);
+  expect(answers.map(answer => headerOf(answer, 'remaining'))).toEqual(['2', '1', '0', '0']);
+  // A request that breaks the schema is not admitted, and still shows the window.
+  const broken = await complete(gateway, { ...hello, temperature: 9 }, { key });
+  expect([broken.status, headerOf(broken, 'remaining')]).toEqual([422, '0']);
+});
+
+test('a key without a window has no such headers', async () => {
+  const answer = await complete(gateway, hello);
+  expect(headerOf(answer, 'limit')).toBeNull();
+});
+
+test('what fails before admission counts in no window', async () => {
+  const { key } = await makeKey(gateway, { minuteLimit: 1n });
+  for (const body of ['{', JSON.stringify({ ...hello, model: 'acme/none' }), JSON.stringify({ ...hello, top_p: 7 })]) {
+    expect([400, 422]).toContain((await complete(gateway, body, { key })).status);
+  }
+  expect((await complete(gateway, hello, { key })).status).toBe(200);
+  expect((await complete(gateway, hello, { key })).status).toBe(429);
+});
+
+test('a change of a limit holds from the next request on', async () => {
+  const { key, id } = await makeKey(gateway, { minuteLimit: 1n });
+  expect((await complete(gateway, hello, { key })).status).toBe(200);
+  expect((await complete(gateway, hello, { key })).status).toBe(429);
+  await gateway.account.updateKey({ apiKeyId: id, settings: { minuteLimit: 0n } });
+  expect((await complete(gateway, hello, { key })).status).toBe(200);
+  await gateway.account.updateKey({ apiKeyId: id, settings: { allowedModels: { models: ['sim/small'] } } });
+  const refused = await complete(gateway, hello, { key });
+  expect([refused.status, refused.body.error.code]).toEqual([403, 'model_not_allowed']);
+  const allowed = await complete(gateway, { ...hello, model: 'small-20260501' }, { key });
+  expect([allowed.status, allowed.body.model]).toEqual([200, 'sim/small']);
+});
+
+test('a monthly limit binds the output like money and refuses with spending_limit once it is used up', async () => {
+  const { key, id } = await makeKey(gateway);
+  expect((await gateway.cli(['keys', 'monthly-limit', String(id), '0.002'])).code).toBe(0);
+  const bound = await complete(gateway, ask('Hello\n!sim tokens=4000'), { key });
+  expect([bound.status, bound.finish]).toEqual([200, 'length']);
+  expect(bound.body.usage.cost).toBeLessThanOrEqual(0.002);
+  const refused = await complete(gateway, hello, { key });
+  expect([refused.status, refused.body.error.code]).toEqual([429, 'spending_limit']);
+  expect(refused.headers.get('x-should-retry')).toBe('false');
+  expect((await gateway.cli(['keys', 'monthly-limit', String(id), 'none'])).code).toBe(0);
+  expect((await complete(gateway, hello, { key })).status).toBe(200);
+});
+
+test('a daily limit of a dollar lets less than a dollar through', async () => {
+  const { key } = await makeKey(gateway, { dailyLimit: 1n });
+  expect((await complete(gateway, hello, { key })).status).toBe(200);
+});
+
+test('disabling is 403, enabling mends it, revoking is 401 for good', async () => {
+  const { key, id } = await makeKey(gateway);
+  const statusAfter = async (command: string): Promise<number> => {
+    expect((await gateway.cli(['keys', command, String(id)])).code).toBe(0);
+    return (await complete(gateway, hello, { key })).status;
+  };
+  expect(await statusAfter('disable')).toBe(403);
+  expect(await statusAfter('enable')).toBe(200);
+  expect(await statusAfter('revoke')).toBe(401);
+});
+
+test('both ways of sending a key work, both at once and different are 401', async () => {
+  const { key } = await makeKey(gateway);
+  const send = (headers: Record<string, string>): Promise<Answer> => complete(gateway, hello, { key: null, headers });
+  expect((await send({ authorization: `Bearer ${key}` })).status).toBe(200);
+  expect((await send({ 'x-api-key': key })).status).toBe(200);
+  expect((await send({ 'x-api-key': key, authorization: `Bearer ${key}` })).status).toBe(200);
+  expect((await send({ 'x-api-key': key, authorization: `Bearer ${gateway.apiKey}` })).status).toBe(401);
+  expect((await send({})).status).toBe(401);
+  expect((await send({ authorization: 'Bearer sk-tg-short' })).status).toBe(401);
+  expect((await send({ authorization: `Basic ${key}` })).status).toBe(401);
+});

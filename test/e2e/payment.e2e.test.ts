@@ -1,0 +1,247 @@
+/** Who pays for what (decisions §6), as seen in balances, answers and the ledger's records. */
+import { afterAll, describe, expect, test } from 'vitest';
+import { type ActivityRecord, Payer, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { balanceOf, endGateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { ask, type ChatUsage, complete, payg, post, stream } from './chat-client.ts';
+
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
+afterAll(() => endGateway(gateway));
+
+const dollars = (amount: number | string | null): bigint => BigInt(Math.round(Number(amount) * 1e9));
+const steer = (line: string, more?: object): Record<string, unknown> => ask(`Tolls\n!sim ${line}`, { ...more });
+const requestIdOf = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
+
+/** The exact sum of a record's line items, rounded once, half up: nano-dollars. */
+function arithmeticOf({ buckets }: ActivityRecord): bigint {
+  const scale = 1_000n * 1_000n * 1_000n;
+  const exact = buckets.reduce(
+    (sum, each) =>
+      sum + each.tokens * each.pricePicoUsd * BigInt(each.multiplierPermille) * BigInt(1_000 - each.discountPermille),
+    0n,
+  );
+  return (exact * 2n + scale) / (scale * 2n);
+}
+
+describe('one request', () => {
+  test('its cost is price times tokens: in the answer, the header, the record and the balance alike', async () => {
+    const before = await balanceOf(gateway);
+    const answer = await complete(gateway, steer('tokens=123'));
+    const { prompt_tokens: input, completion_tokens: output, cost } = answer.body.usage;
+    expect(output).toBe(123);
+    // sim/large: 1 dollar a million tokens of input, 4 of output; nothing of so short a prompt is cached.
+    const nano = BigInt(input) * 1_000n + BigInt(output) * 4_000n;
+    expect(dollars(cost)).toBe(nano);
+    expect(dollars(answer.headers.get('x-tollgate-cost'))).toBe(nano);
+    expect(before - (await balanceOf(gateway))).toBe(nano);
+    const record = await recordOf(gateway, requestIdOf(answer));
+    expect(record).toMatchObject({
+      model: payg,
+      costNanoUsd: nano,
+      writtenOffNanoUsd: 0n,
+      state: RecordState.COMPLETED,
+      serviceTier: ServiceTier.DEFAULT,
+    });
+    expect(arithmeticOf(record)).toBe(nano);
+    expect(record.buckets.map(({ kind, tokens, paidBy }) => [kind, tokens, paidBy])).toEqual([
+      ['input', BigInt(input), Payer.ACCOUNT],
+      ['output', 123n, Payer.ACCOUNT],
+    ]);
+  });
+
+  test('a stream shows the same cost in its usage, and has no cost header', async () => {
+    const answer = await stream(gateway, steer('tokens=77'));
+    expect(answer.headers.get('x-tollgate-cost')).toBeNull();
+    const record = await recordOf(gateway, requestIdOf(answer));
+    expect(record.costNanoUsd).toBe(dollars(answer.usage?.cost ?? -1));
+    expect(record.costNanoUsd).toBe(BigInt(answer.usage?.prompt_tokens ?? 0) * 1_000n + 77n * 4_000n);
+  });
+
+  test.each([
+    ['flex', ServiceTier.FLEX, 500n],
+    ['priority', ServiceTier.PRIORITY, 2_000n],
+  ] as const)('%s multiplies the price, asked for by field or by suffix', async (tier, billed, permille) => {
+    const byField = await complete(gateway, steer('tokens=40', { service_tier: tier }));
+    const bySuffix = await complete(gateway, steer('tokens=40', { model: `${payg}:${tier}` }));
+    for (const answer of [byField, bySuffix]) {
+      expect(answer.body).toMatchObject({ model: payg, service_tier: tier });
+      const usage: ChatUsage = answer.body.usage;
+      const nano = ((BigInt(usage.prompt_tokens) * 1_000n + 160_000n) * permille) / 1_000n;
+      const record = await recordOf(gateway, requestIdOf(answer));
+      expect({ cost: record.costNanoUsd, tier: record.serviceTier }).toEqual({ cost: nano, tier: billed });
+    }
+  });
+
+  test('a tier given both ways and different is 400', async () => {
+    const answer = await complete(gateway, steer('tokens=1', { model: `${payg}:flex`, service_tier: 'priority' }));
+    expect(answer.status).toBe(400);
+  });
+
+  test('a free model costs nothing and is recorded', async () => {
+    const before = await balanceOf(gateway);
+    const answer = await complete(gateway, steer('tokens=10', { model: 'sim/small:free' }));
+    expect(answer.headers.get('x-tollgate-cost')).toBe('0');
+    expect((await recordOf(gateway, requestIdOf(answer))).costNanoUsd).toBe(0n);
+    expect(await balanceOf(gateway)).toBe(before);
+  });
+
+  test('n answers are charged for all of them, and their input once', async () => {
+    const one = await complete(gateway, steer('tokens=30'));
+    const three = await complete(gateway, steer('tokens=30', { n: 3 }));
+    expect(three.body.usage.completion_tokens).toBe(90);
+    expect(three.body.usage.prompt_tokens).toBe(one.body.usage.prompt_tokens);
+    expect(dollars(three.body.usage.cost)).toBe(BigInt(one.body.usage.prompt_tokens) * 1_000n + 90n * 4_000n);
+  });
+
+  test('a repeated long prompt is read from the cache at the cache’s price', async () => {
+    const body = ask(`${'The toll of the bridge is a coin. '.repeat(400)}\n!sim tokens=5`, { model: 'sim/small' });
+    const first = await complete(gateway, body);
+    const again = await complete(gateway, body);
+    expect(first.body.usage.prompt_tokens_details?.cached_tokens).toBe(0);
+    const cached = again.body.usage.prompt_tokens_details?.cached_tokens ?? 0;
+    expect(cached).toBeGreaterThan(1_000);
+    expect(again.body.usage.prompt_tokens).toBe(first.body.usage.prompt_tokens);
+    const record = await recordOf(gateway, requestIdOf(again));
+    expect(arithmeticOf(record)).toBe(record.costNanoUsd);
+    expect(record.buckets.find(({ kind }) => kind === 'cache_read')?.tokens).toBe(BigInt(cached));
+    expect(record.costNanoUsd).toBeLessThan(dollars(first.body.usage.cost));
+  });
+
+  test('prices above a threshold hold for the whole request', async () => {
+    const body = ask(`${'word '.repeat(33_000)}\n!sim tokens=10`, { model: 'sim/long' });
+    const answer = await complete(gateway, body);
+    expect(answer.body.usage.prompt_tokens).toBeGreaterThan(32_000);
+    const record = await recordOf(gateway, requestIdOf(answer));
+    expect(record.buckets.map(({ kind, pricePicoUsd }) => [kind, pricePicoUsd])).toEqual([
+      ['input', 1_000_000n],
+      ['output', 3_000_000n],
+    ]);
+  });
+});
+
+describe('clients that go away', () => {
+  test('from a stream: what was delivered is paid, once, within a second or so', async () => {
+    const answer = await stream(gateway, steer('tokens=5000 tps=100'), { until: chunks => chunks.length > 12 });
+    const left = performance.now();
+    const record = await recordOf(gateway, requestIdOf(answer));
+    expect(performance.now() - left).toBeLessThan(1_500);
+    expect(record.state).toBe(RecordState.CLIENT_ABORTED);
+    expect(record.usage?.outputTokens).toBeGreaterThan(5);
+    expect(record.usage?.outputTokens).toBeLessThan(400);
+    expect(arithmeticOf(record)).toBe(record.costNanoUsd);
+    expect(record.costNanoUsd).toBeGreaterThan(0n);
+  });
+
+  test('from an answer that is not streamed: likewise', async () => {
+    const { key, id } = await makeKey(gateway);
+    const leave = AbortSignal.timeout(700);
+    await expect(complete(gateway, steer('tokens=5000 tps=100'), { key, signal: leave })).rejects.toThrow();
+    await expect
+      .poll(async () => (await gateway.account.listActivity({ apiKeyId: id })).records.map(({ state }) => state))
+      .toEqual([RecordState.CLIENT_ABORTED]);
+    const { records } = await gateway.account.listActivity({ apiKeyId: id });
+    expect(records[0]?.usage?.outputTokens).toBeGreaterThan(5);
+    expect(records[0]?.usage?.outputTokens).toBeLessThan(400);
+  });
+
+  test('before the first event: the input at most', async () => {
+    const { key, id } = await makeKey(gateway);
+    const leave = AbortSignal.timeout(300);
+    await expect(stream(gateway, steer('delay_ms=20000'), { key, signal: leave })).rejects.toThrow();
+    await expect
+      .poll(async () => (await gateway.account.listActivity({ apiKeyId: id })).records.map(({ state }) => state))
+      .toEqual([RecordState.CLIENT_ABORTED]);
+    const { records } = await gateway.account.listActivity({ apiKeyId: id });
+    expect(records[0]?.usage?.outputTokens ?? 0).toBe(0);
+  });
+});
+
+describe('a key’s own balance', () => {
+  test('is moved out of the account, pays, and is never stepped in for', async () => {
+    const before = await balanceOf(gateway);
+    const { key, id } = await makeKey(gateway, { balanceNanoUsd: 1_000_000n });
+    expect(before - (await balanceOf(gateway))).toBe(1_000_000n);
+    const answer = await complete(gateway, steer('tokens=50'), { key });
+    const record = await recordOf(gateway, requestIdOf(answer));
+    expect(record.buckets.map(({ paidBy }) => paidBy)).toEqual([Payer.KEY_BALANCE, Payer.KEY_BALANCE]);
+    const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
+    expect(shown?.balanceNanoUsd).toBe(1_000_000n - record.costNanoUsd);
+    expect(before - (await balanceOf(gateway))).toBe(1_000_000n);
+    await gateway.account.deleteKey({ apiKeyId: id });
+    expect(before - (await balanceOf(gateway))).toBe(record.costNanoUsd);
+    expect((await complete(gateway, steer('tokens=1'), { key })).status).toBe(401);
+  });
+
+  test.each([false, true])('that runs out ends the answer with finish length, never below zero (stream: %s)', async streamed => {
+    // Pays for some 500 tokens of output.
+    const { key, id } = await makeKey(gateway, { balanceNanoUsd: 2_000_000n });
+    const send = streamed ? stream : complete;
+    const answer = await send(gateway, steer('tokens=3000'), { key });
+    expect(answer.status).toBe(200);
+    expect(answer.finish).toBe('length');
+    const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
+    const record = await recordOf(gateway, requestIdOf(answer));
+    expect(record).toMatchObject({ state: RecordState.INCOMPLETE, writtenOffNanoUsd: 0n });
+    expect(record.usage?.outputTokens).toBeGreaterThan(200);
+    expect(shown?.balanceNanoUsd).toBe(2_000_000n - record.costNanoUsd);
+    expect(shown?.balanceNanoUsd).toBeGreaterThanOrEqual(0n);
+  });
+
+  test('that can’t pay for the input and 16 tokens is refused before anything is asked', async () => {
+    const { key, id } = await makeKey(gateway, { balanceNanoUsd: 20_000n });
+    const answer = await complete(gateway, ask('word '.repeat(500)), { key });
+    expect(answer.status).toBe(429);
+    expect(answer.body.error).toMatchObject({ code: 'insufficient_balance', type: 'rate_limit_error' });
+    expect(answer.body.error.tip).toContain('credits add');
+    expect(answer.headers.get('x-should-retry')).toBe('false');
+    expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
+  });
+
+  test('credit makes the next request work', async () => {
+    const { account } = await gateway.admin.createAccount({ name: 'poor', balanceNanoUsd: 0n });
+    const made = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
+    const key = made.key?.key ?? '';
+    expect((await complete(gateway, steer('tokens=1'), { key })).status).toBe(429);
+    expect((await gateway.cli(['credits', 'add', String(account?.accountId), '1.5'])).code).toBe(0);
+    expect((await complete(gateway, steer('tokens=1'), { key })).status).toBe(200);
+  });
+});
+
+describe('a thousand requests at once', () => {
+  test('on a key with five cents never overspend', async () => {
+    const funds = 50_000_000n;
+    const { key, id } = await makeKey(gateway, { balanceNanoUsd: funds });
+    // Each costs about 0.82 cents at most, so that six or so can be paid; the pace keeps them running side by side.
+    const send = async (index: number): Promise<{ status: number; code: string | undefined; cost: bigint }> => {
+      const body = steer('tokens=2000 tps=4000', { max_tokens: 2_000, stream: index % 2 === 0 });
+      if (index % 2 === 0) {
+        const { status, error, usage } = await stream(gateway, body, { key });
+        return { status, code: error?.code, cost: dollars(usage?.cost ?? 0) };
+      }
+      const answer = await complete(gateway, body, { key });
+      return { status: answer.status, code: answer.body.error?.code, cost: dollars(answer.body.usage?.cost ?? 0) };
+    };
+    const answers = await Promise.all(Array.from({ length: 1_000 }, (_, index) => send(index)));
+    const paid = answers.filter(({ status }) => status === 200);
+    const refused = answers.filter(({ status }) => status !== 200);
+    expect(new Set(refused.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(['429 insufficient_balance']));
+    expect(paid.length).toBeGreaterThanOrEqual(5);
+    const spent = paid.reduce((sum, { cost }) => sum + cost, 0n);
+    expect(spent).toBeLessThanOrEqual(funds);
+    const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
+    expect(shown?.balanceNanoUsd).toBe(funds - spent);
+    const { records } = await gateway.account.listActivity({ apiKeyId: id, limit: 1_000 });
+    expect(records).toHaveLength(paid.length);
+    expect(records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n)).toBe(spent);
+    expect(records.every(({ writtenOffNanoUsd }) => writtenOffNanoUsd === 0n)).toBe(true);
+  });
+});
+
+test('count and list of models cost nothing and leave no record', async () => {
+  const { key, id } = await makeKey(gateway);
+  const response = await fetch(`${gateway.url}/v1/models`, { headers: { 'x-api-key': key } });
+  expect(response.status).toBe(200);
+  await response.arrayBuffer();
+  expect((await post(gateway, '/v1/chat/completions', '{', { key })).status).toBe(400);
+  expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
+});
