@@ -1,0 +1,152 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { DescService } from '@bufbuild/protobuf';
+import { type ConnectRouter, createConnectRouter, type HandlerContext } from '@connectrpc/connect';
+import {
+  compressionBrotli,
+  compressionGzip,
+  universalRequestFromNodeRequest,
+  universalResponseToNodeResponse,
+} from '@connectrpc/connect-node';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { Health } from '../gen/grpc/health/v1/health_pb.ts';
+import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
+import { callBoundary, type CallObserver, gateOf } from './call-boundary.ts';
+import { HealthState, healthService } from './health.ts';
+import { requestIdHeader } from '../lib/ids.ts';
+import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
+import { reflectionService } from './reflection.ts';
+
+/** A page of metrics as Prometheus reads it. */
+export interface MetricsPage {
+  readonly contentType: string;
+  readonly body: string;
+}
+
+/** What the internal listener serves. */
+export interface RpcListenerOptions {
+  /** Registers the services; health and reflection are added to them. */
+  readonly routes: (router: ConnectRouter) => void;
+  /** A fresh public request id (`req_…`) for every call; callers can't bring their own. */
+  readonly nextRequestId: () => string;
+  /** What a call must satisfy before its body is read, beside what its service checks; absent: nothing. */
+  readonly gate?: (context: HandlerContext) => Promise<void>;
+  /** `GET /metrics`; absent: 404. */
+  readonly metrics?: () => Promise<MetricsPage>;
+  /** Told of every call that ended. */
+  readonly observe?: CallObserver;
+  /** The largest message, in bytes; default 64 MiB. */
+  readonly messageBytesMax?: number;
+  /** What differs from `defaultConnectionLimits`. */
+  readonly connections?: Partial<ConnectionLimits>;
+}
+
+/** An open port. */
+export interface RpcListener {
+  /** Opens the port (0: the system picks one) and answers what was opened. */
+  listen(host: string, port: number): Promise<{ readonly host: string; readonly port: number }>;
+  /** From now on `/readyz` is 503, health NOT_SERVING, and new calls are `overloaded`; calls in flight go on. */
+  drain(): void;
+  /** Drains, waits at most `graceMs` for calls in flight, then cuts them. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Generous for services of one's own network, finite for their mistakes. */
+export const defaultConnectionLimits: ConnectionLimits = {
+  headMs: 10_000,
+  pingMs: 30_000,
+  streamsMax: 10_000,
+  sessionMegabytesMax: 1_024,
+  windowBytes: 1 << 20,
+};
+
+const messageBytesMax = 64 << 20;
+const drainRetryMs = 1_000;
+
+/**
+ * The internal listener: gRPC, gRPC-Web and Connect over cleartext HTTP/2 and HTTP/1.1 on one port, with health, reflection, `/healthz`,
+ * `/readyz` and `/metrics`. Errors are thrown as `GatewayError` by services and carry an `ErrorDetail`. Source: decisions §1.
+ */
+export function createRpcListener(options: RpcListenerOptions): RpcListener {
+  const observe = options.observe ?? (() => undefined);
+  const { router, health } = routerOf(options, observe);
+  const handlers = new Map(router.handlers.map(handler => [handler.requestPath, handler]));
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const requestId = options.nextRequestId();
+    // Overwritten before anything reads it: only the edge, in this process, may name a request.
+    request.headers[requestIdHeader] = requestId;
+    response.setHeader('x-request-id', requestId);
+    const path = (request.url ?? '').split('?', 1)[0] ?? '';
+    const handler = handlers.get(path);
+    if (handler === undefined) {
+      await answerPlainHttp({ path, request, response }, health, options.metrics);
+      return;
+    }
+    const reply = await handler(universalRequestFromNodeRequest(request, response, undefined, undefined));
+    await universalResponseToNodeResponse(reply, response);
+  };
+  const ports = createProtocolSwitch(
+    (request, response) => {
+      // What is thrown here is a request that can't be parsed (its `Host`), or an answer that nobody takes any more: services' errors are answers.
+      answer(request, response).catch(() => {
+        if (!response.headersSent) response.writeHead(400);
+        response.end();
+      });
+    },
+    { ...defaultConnectionLimits, ...options.connections },
+  );
+  return {
+    listen: async (host, port) => ({ host, port: await ports.listen(host, port) }),
+    drain: () => health.drain(),
+    close: async graceMs => {
+      health.drain();
+      await ports.close(graceMs);
+    },
+  };
+}
+
+function routerOf(options: RpcListenerOptions, observe: CallObserver): { router: ConnectRouter; health: HealthState } {
+  const own: readonly DescService[] = [Health, ServerReflection];
+  const check = async (context: HandlerContext): Promise<void> => {
+    if (own.includes(context.service)) return;
+    if (health.draining.aborted) {
+      throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: drainRetryMs });
+    }
+    await options.gate?.(context);
+  };
+  const router = createConnectRouter({
+    acceptCompression: [compressionGzip, compressionBrotli],
+    interceptors: [callBoundary(observe)],
+    requestGate: gateOf(check, observe),
+    readMaxBytes: options.messageBytesMax ?? messageBytesMax,
+  });
+  options.routes(router);
+  const services = [...new Set(router.handlers.map(handler => handler.service)), ...own];
+  const health = new HealthState(services.map(({ typeName }) => typeName));
+  router.service(Health, healthService(health));
+  router.service(ServerReflection, reflectionService(services, health.draining));
+  return { router, health };
+}
+
+async function answerPlainHttp(
+  { path, request, response }: { path: string; request: IncomingMessage; response: ServerResponse },
+  health: HealthState,
+  metrics: RpcListenerOptions['metrics'],
+): Promise<void> {
+  const reads = request.method === 'GET' || request.method === 'HEAD';
+  const send = (status: number, contentType: string, body: string): void => {
+    response.writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body) });
+    response.end(request.method === 'HEAD' ? '' : body);
+  };
+  const json = (status: number, body: object): void => send(status, 'application/json', JSON.stringify(body));
+  if (reads && path === '/healthz') json(200, { status: 'ok' });
+  else if (reads && path === '/readyz') {
+    json(health.draining.aborted ? 503 : 200, { status: health.draining.aborted ? 'draining' : 'ready' });
+  } else if (reads && path === '/metrics' && metrics !== undefined) {
+    const page = await metrics();
+    send(200, page.contentType, page.body);
+  } else {
+    // A body that nobody reads must not be taken for the connection's next request.
+    if (request.httpVersionMajor === 1) response.setHeader('connection', 'close');
+    json(404, { code: 'not_found', message: `There is no ${request.method ?? ''} ${path} on this listener.` });
+  }
+}

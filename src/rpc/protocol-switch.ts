@@ -1,0 +1,147 @@
+import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Session } from 'node:http2';
+import type { Socket } from 'node:net';
+
+/**
+ * One cleartext port for HTTP/1.1 and HTTP/2: the first bytes of a connection say which it is (RFC 9113 §3.4, "prior knowledge"), and the
+ * socket goes to a server of that kind, both with the same request listener.
+ */
+export interface ProtocolSwitch {
+  /** Listens; the promise has the port that was opened. Rejects where the address is taken or not ours. */
+  listen(host: string, port: number): Promise<number>;
+  /** Takes no more connections, lets requests in flight end for at most `graceMs`, then cuts what is left. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** Limits of connections; times in ms. */
+export interface ConnectionLimits {
+  /** How long a client may take to send the head of a request. */
+  readonly headMs: number;
+  /** How often an HTTP/2 client is pinged; one that does not answer for as long is cut, so that its calls stop. */
+  readonly pingMs: number;
+  /** The most calls at once on one HTTP/2 connection. */
+  readonly streamsMax: number;
+  /** Memory that one HTTP/2 session may take, in MB. */
+  readonly sessionMegabytesMax: number;
+  /** What a client may send ahead of being read, on a stream; a connection gets four times that. */
+  readonly windowBytes: number;
+}
+
+const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+
+/** A port that answers both protocols with `listener`. HTTP/2 requests come through Node's compatibility layer. */
+export function createProtocolSwitch(listener: RequestListener, limits: ConnectionLimits): ProtocolSwitch {
+  const http1 = createHttpServer(
+    { headersTimeout: limits.headMs, keepAliveTimeout: 65_000, requestTimeout: 0 },
+    listener,
+  );
+  const http2 = createSecondServer(listener, limits);
+  const sessions = new Set<ServerHttp2Session>();
+  const sockets = new Set<Socket>();
+  http2.on('session', session => {
+    sessions.add(session);
+    session.once('close', () => sessions.delete(session));
+    watchSession(session, limits);
+  });
+  // The HTTP/1.1 server owns the port (so that its time-outs and `close` work); what it would do with a connection waits for the first bytes.
+  const serveHttp1 = http1.listeners('connection').map(each => each.bind(http1));
+  http1.removeAllListeners('connection');
+  http1.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    awaitProtocol(socket, limits.headMs, protocol => {
+      if (protocol === 'http2') http2.emit('connection', socket);
+      else for (const serve of serveHttp1) serve(socket);
+    });
+  });
+  return {
+    listen: (host, port) => listenOn(http1, host, port),
+    close: graceMs => closeAll({ http1, sessions, sockets }, graceMs),
+  };
+}
+
+function createSecondServer(listener: RequestListener, limits: ConnectionLimits): Http2Server {
+  const server = createHttp2Server({
+    maxSessionMemory: limits.sessionMegabytesMax,
+    settings: { maxConcurrentStreams: limits.streamsMax, initialWindowSize: limits.windowBytes },
+  });
+  server.on('request', listener as unknown as (request: unknown, response: unknown) => void);
+  // A broken session concerns its own client only; Node throws where nobody listens.
+  server.on('sessionError', () => undefined);
+  return server;
+}
+
+function watchSession(session: ServerHttp2Session, { pingMs, windowBytes }: ConnectionLimits): void {
+  session.setLocalWindowSize(windowBytes * 4);
+  let answered = true;
+  const timer = setInterval(() => {
+    if (!answered) {
+      session.destroy();
+      return;
+    }
+    answered = false;
+    if (!session.ping(() => (answered = true))) answered = true;
+  }, pingMs);
+  timer.unref();
+  session.once('close', () => clearInterval(timer));
+}
+
+/** Calls back once with the protocol that the first bytes speak; the bytes stay in the socket. A socket that ends or waits too long is gone. */
+function awaitProtocol(socket: Socket, headMs: number, found: (protocol: 'http1' | 'http2') => void): void {
+  const cut = (): void => {
+    socket.destroy();
+  };
+  socket.on('error', cut);
+  socket.setTimeout(headMs, cut);
+  let seen = Buffer.alloc(0);
+  const take = (): void => {
+    const chunk: Buffer | null = socket.read() as Buffer | null;
+    if (chunk === null) return;
+    seen = Buffer.concat([seen, chunk]);
+    const length = Math.min(seen.length, preface.length);
+    const isPreface = seen.subarray(0, length).equals(preface.subarray(0, length));
+    if (isPreface && length < preface.length) return;
+    socket.off('readable', take);
+    socket.off('end', cut);
+    socket.off('error', cut);
+    socket.setTimeout(0);
+    socket.unshift(seen);
+    found(isPreface ? 'http2' : 'http1');
+  };
+  socket.on('readable', take);
+  socket.once('end', cut);
+}
+
+function listenOn(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      const address = server.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : port);
+    });
+  });
+}
+
+interface Open {
+  readonly http1: Server;
+  readonly sessions: ReadonlySet<ServerHttp2Session>;
+  readonly sockets: ReadonlySet<Socket>;
+}
+
+async function closeAll({ http1, sessions, sockets }: Open, graceMs: number): Promise<void> {
+  // Resolves with the last connection, whichever protocol it speaks: they all came through this server.
+  const closed = new Promise<void>(resolve => {
+    http1.close(() => resolve());
+  });
+  for (const session of sessions) session.close();
+  // A kept-alive HTTP/1.1 connection becomes idle when its last request ends, and Node looks for idle ones only when asked.
+  const sweep = setInterval(() => http1.closeIdleConnections(), 50);
+  const cut = setTimeout(() => {
+    for (const session of sessions) session.destroy();
+    for (const socket of sockets) socket.destroy();
+  }, graceMs);
+  await closed;
+  clearInterval(sweep);
+  clearTimeout(cut);
+}

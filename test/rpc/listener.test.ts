@@ -1,0 +1,491 @@
+import { execFile } from 'node:child_process';
+import { connect as connectHttp2 } from 'node:http2';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { Code, ConnectError, createClient, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
+import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
+import { credentials, loadPackageDefinition, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+import { GrpcReflection } from 'grpc-js-reflection-client';
+import { afterEach, expect, test } from 'vitest';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import { Health, HealthCheckResponse_ServingStatus as Status } from '../../src/gen/grpc/health/v1/health_pb.ts';
+import { ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
+import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import type { RpcCall } from '../../src/rpc/call-boundary.ts';
+import { createRpcListener, type RpcListenerOptions } from '../../src/rpc/listener.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+const run = promisify(execFile);
+
+/** A generation service whose answers show what the listener gave it. */
+class Probe {
+  /** Reasons of the signals that were aborted, in order. */
+  readonly stopped: string[] = [];
+  readonly seen: HandlerContext[] = [];
+
+  get service(): ServiceImpl<typeof GenerationService> {
+    const { seen, stopped } = this;
+    return {
+      async *generate({ model }, context) {
+        seen.push(context);
+        if (model === 'refused')
+          throw new GatewayError('model_not_found', 'no such model: “refused”', { param: 'model' });
+        if (model === 'broken') throw new TypeError('secret of the implementation');
+        yield {
+          events: [
+            { event: { case: 'started', value: { model: context.requestHeader.get('x-tollgate-request-id') ?? '' } } },
+          ],
+        };
+        if (model === 'quick') return;
+        await new Promise<void>(done => {
+          context.signal.addEventListener('abort', () => done(), { once: true });
+        });
+        stopped.push(
+          ConnectError.from(context.signal.reason).code === Code.DeadlineExceeded ? 'deadline' : 'cancelled',
+        );
+        throw context.signal.reason;
+      },
+      countTokens({ request }, context) {
+        seen.push(context);
+        return { inputTokens: request?.items.length ?? 0 };
+      },
+    };
+  }
+}
+
+const open: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0)) await close();
+});
+
+async function start(options: Partial<RpcListenerOptions> = {}) {
+  const probe = new Probe();
+  const calls: RpcCall[] = [];
+  let last = 0;
+  const listener = createRpcListener({
+    routes: router => router.service(GenerationService, probe.service),
+    nextRequestId: () => `req_${(last += 1)}`,
+    observe: call => calls.push(call),
+    ...options,
+  });
+  const { port } = await listener.listen('127.0.0.1', 0);
+  open.push(() => listener.close(200));
+  return { probe, calls, listener, port, baseUrl: `http://127.0.0.1:${port}` };
+}
+
+function transports(baseUrl: string) {
+  return {
+    'gRPC over HTTP/2': createGrpcTransport({ baseUrl }),
+    'gRPC-Web over HTTP/2': createGrpcWebTransport({ baseUrl, httpVersion: '2' }),
+    'gRPC-Web over HTTP/1.1': createGrpcWebTransport({ baseUrl, httpVersion: '1.1' }),
+    'Connect over HTTP/2': createConnectTransport({ baseUrl, httpVersion: '2' }),
+    'Connect over HTTP/1.1': createConnectTransport({ baseUrl, httpVersion: '1.1' }),
+  };
+}
+
+async function until(condition: () => boolean, withinMs = 2_000): Promise<void> {
+  const end = performance.now() + withinMs;
+  while (!condition()) {
+    if (performance.now() > end) throw new Error('it did not come about in time');
+    await sleep(5);
+  }
+}
+
+async function failureOf(messages: AsyncIterable<unknown>): Promise<ConnectError> {
+  try {
+    for await (const _message of messages);
+  } catch (thrown) {
+    return ConnectError.from(thrown);
+  }
+  throw new Error('the call succeeded');
+}
+
+test('one port answers gRPC, gRPC-Web and Connect over HTTP/2 and HTTP/1.1', async () => {
+  const { baseUrl } = await start();
+  for (const [name, transport] of Object.entries(transports(baseUrl))) {
+    const client = createClient(GenerationService, transport);
+    const { inputTokens } = await client.countTokens({ request: { items: [{}, {}, {}] } });
+    const replies = await Array.fromAsync(client.generate({ model: 'quick' }));
+    expect([name, inputTokens, replies.length]).toEqual([name, 3, 1]);
+  }
+});
+
+test('an error carries code, field, tip, status and request id as a detail, over every protocol', async () => {
+  const { baseUrl } = await start();
+  for (const [name, transport] of Object.entries(transports(baseUrl))) {
+    const error = await failureOf(createClient(GenerationService, transport).generate({ model: 'refused' }));
+    const [detail] = error.findDetails(ErrorDetailSchema);
+    expect([name, error.code, detail?.code, detail?.message, detail?.param, detail?.httpStatus]).toEqual([
+      name,
+      Code.InvalidArgument,
+      'model_not_found',
+      'no such model: “refused”',
+      'model',
+      400,
+    ]);
+    expect(detail?.tip).toBe('List the models with GET /v1/models and use one of their ids.');
+    expect(detail?.requestId).toMatch(/^req_\d+$/);
+    expect(error.metadata.get('x-request-id') ?? detail?.requestId).toBe(detail?.requestId);
+  }
+});
+
+test('what a service throws by mistake is told to the observer and not to the caller', async () => {
+  const { baseUrl, calls } = await start();
+  const error = await failureOf(
+    createClient(GenerationService, createGrpcTransport({ baseUrl })).generate({ model: 'broken' }),
+  );
+  expect(error.code).toBe(Code.Internal);
+  expect(JSON.stringify([error.rawMessage, error.findDetails(ErrorDetailSchema)[0]?.message])).not.toContain('secret');
+  expect(calls.map(({ procedure, code }) => [procedure, code])).toEqual([
+    ['tollgate.v1.GenerationService/Generate', 'internal'],
+  ]);
+  expect(calls[0]?.error?.cause).toBeInstanceOf(TypeError);
+});
+
+test('a caller can’t bring a request id of its own', async () => {
+  const { baseUrl, probe } = await start();
+  for (const transport of Object.values(transports(baseUrl))) {
+    const headers = { 'x-tollgate-request-id': 'req_forged' };
+    await createClient(GenerationService, transport).countTokens({}, { headers });
+  }
+  expect(probe.seen.map(({ requestHeader }) => requestHeader.get('x-tollgate-request-id'))).toEqual([
+    'req_1',
+    'req_2',
+    'req_3',
+    'req_4',
+    'req_5',
+  ]);
+});
+
+test('a deadline reaches the service and the caller, over every protocol', async () => {
+  const { baseUrl, probe, calls } = await start();
+  for (const [name, transport] of Object.entries(transports(baseUrl))) {
+    probe.stopped.length = 0;
+    const error = await failureOf(
+      createClient(GenerationService, transport).generate({ model: 'slow' }, { timeoutMs: 150 }),
+    );
+    expect([name, error.code]).toEqual([name, Code.DeadlineExceeded]);
+    await until(() => probe.stopped.length === 1);
+  }
+  await until(() => calls.length === 5);
+  expect(new Set(calls.map(({ code }) => code)).isSubsetOf(new Set(['deadline_exceeded', 'cancelled']))).toBe(true);
+});
+
+test('a call that its caller cancels stops the service within a second, over every protocol', async () => {
+  const { baseUrl, probe } = await start();
+  for (const [name, transport] of Object.entries(transports(baseUrl))) {
+    probe.stopped.length = 0;
+    const controller = new AbortController();
+    const replies = createClient(GenerationService, transport).generate(
+      { model: 'slow' },
+      { signal: controller.signal },
+    );
+    const iterator = replies[Symbol.asyncIterator]();
+    await iterator.next();
+    controller.abort();
+    await expect(iterator.next()).rejects.toThrow(/cancel|abort/);
+    await until(() => probe.stopped.length === 1, 1_000);
+    expect([name, probe.stopped]).toEqual([name, ['cancelled']]);
+  }
+});
+
+test('curl-like Connect JSON over HTTP/1.1 works on one kept connection, errors as JSON with the detail’s text', async () => {
+  const { baseUrl } = await start();
+  const post = (body: string) =>
+    fetch(`${baseUrl}/tollgate.v1.GenerationService/CountTokens`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    });
+  const good = await post('{"request":{"model":"m","items":[{},{}]}}');
+  expect([good.status, await good.json()]).toEqual([200, { inputTokens: 2 }]);
+  const bad = await post('{"request":');
+  expect([bad.status, (await bad.json()).code]).toEqual([400, 'invalid_argument']);
+});
+
+interface GrpcClient {
+  Generate(
+    request: object,
+    metadata: Metadata,
+    options: object,
+  ): AsyncIterable<{ events: { started?: { model: string } }[] }>;
+  CountTokens(
+    request: object,
+    metadata: Metadata,
+    done: (error: ServiceError | null, reply: { input_tokens: number }) => void,
+  ): void;
+  close(): void;
+}
+
+test('a plain grpc-js client with dynamically loaded protos calls it and is told a deadline', async () => {
+  const { port, probe } = await start();
+  const definition = loadSync('tollgate/v1/generation.proto', {
+    includeDirs: [resolve(root, 'proto')],
+    keepCase: true,
+    oneofs: true,
+  });
+  const loaded = loadPackageDefinition(definition) as never as {
+    tollgate: { v1: { GenerationService: new (address: string, channel: unknown) => GrpcClient } };
+  };
+  const client = new loaded.tollgate.v1.GenerationService(`127.0.0.1:${port}`, credentials.createInsecure());
+  try {
+    const count = await new Promise((done, failed) => {
+      client.CountTokens({ request: { items: [{}] } }, new Metadata(), (error, reply) =>
+        error ? failed(error) : done(reply),
+      );
+    });
+    expect(count).toMatchObject({ input_tokens: 1 });
+    const failure = await Array.fromAsync(
+      client.Generate({ model: 'slow' }, new Metadata(), { deadline: Date.now() + 150 }),
+    ).catch((error: unknown) => error as ServiceError);
+    expect(failure).toMatchObject({ code: status.DEADLINE_EXCEEDED });
+    await until(() => probe.stopped.length === 1);
+  } finally {
+    client.close();
+  }
+});
+
+test('buf curl reads the contract by reflection and calls', async () => {
+  const { baseUrl } = await start();
+  const call = (protocol: string) =>
+    run(resolve(root, 'node_modules/.bin/buf'), [
+      'curl',
+      '--http2-prior-knowledge',
+      `--protocol=${protocol}`,
+      '--reflect-protocol=grpc-v1',
+      '--data={"request":{"items":[{},{}]}}',
+      `${baseUrl}/tollgate.v1.GenerationService/CountTokens`,
+    ]);
+  for (const protocol of ['grpc', 'grpcweb', 'connect']) {
+    const { stdout } = await call(protocol);
+    expect([protocol, JSON.parse(stdout)]).toEqual([protocol, { inputTokens: 2 }]);
+  }
+});
+
+test('reflection lists all services and answers with a file and all it imports', async () => {
+  const { port } = await start();
+  const client = new GrpcReflection(`127.0.0.1:${port}`, credentials.createInsecure());
+  expect([...(await client.listServices())].sort()).toEqual([
+    'grpc.health.v1.Health',
+    'grpc.reflection.v1.ServerReflection',
+    'tollgate.v1.GenerationService',
+  ]);
+  const byFile = await client.getDescriptorByFileName('tollgate/v1/generation.proto');
+  expect(byFile.getPackageNames()).toEqual(new Set(['tollgate.v1']));
+  const methods = await client.listMethods('tollgate.v1.GenerationService');
+  expect(methods.map(({ name }) => name)).toEqual(['Generate', 'CountTokens']);
+  await expect(client.getDescriptorBySymbol('tollgate.v1.Nothing')).rejects.toThrow('tollgate.v1.Nothing is not known');
+});
+
+test('health answers by service without a credential, and watchers are told when the process stops', async () => {
+  const { baseUrl, listener } = await start({
+    gate: async () => {
+      throw new GatewayError('invalid_api_key', 'nobody passes');
+    },
+  });
+  const client = createClient(Health, createGrpcTransport({ baseUrl }));
+  expect(await client.check({})).toMatchObject({ status: Status.SERVING });
+  expect(await client.check({ service: 'tollgate.v1.GenerationService' })).toMatchObject({ status: Status.SERVING });
+  await expect(client.check({ service: 'nobody' })).rejects.toMatchObject({ code: Code.NotFound });
+  const watch = client.watch({})[Symbol.asyncIterator]();
+  expect((await watch.next()).value).toMatchObject({ status: Status.SERVING });
+  listener.drain();
+  expect((await watch.next()).value).toMatchObject({ status: Status.NOT_SERVING });
+  expect((await watch.next()).done).toBe(true);
+  expect(await client.check({})).toMatchObject({ status: Status.NOT_SERVING });
+});
+
+test('the gate refuses a call before its body is read', async () => {
+  const { port, probe, calls } = await start({
+    gate: async () => {
+      throw new GatewayError('invalid_api_key', 'An API key is missing.');
+    },
+  });
+  const socket = connectTcp(port, '127.0.0.1');
+  socket.write(
+    'POST /tollgate.v1.GenerationService/CountTokens HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 60000000\r\n\r\n{',
+  );
+  const reply = await textUntil(socket, /"details"/);
+  expect(reply).toMatch(/^HTTP\/1\.1 401 /);
+  expect(probe.seen).toEqual([]);
+  expect(calls.map(({ code, requestId }) => [code, requestId])).toEqual([['invalid_api_key', 'req_1']]);
+  socket.destroy();
+});
+
+test('a message over the limit is refused', async () => {
+  const { baseUrl, probe } = await start({ messageBytesMax: 1_000 });
+  const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
+  await expect(client.countTokens({ request: { model: 'x'.repeat(2_000) } })).rejects.toMatchObject({
+    code: Code.ResourceExhausted,
+  });
+  expect(probe.seen).toEqual([]);
+});
+
+test('liveness, readiness and metrics are plain HTTP without a key, other paths 404', async () => {
+  const { baseUrl, listener } = await start({
+    metrics: async () => ({ contentType: 'text/plain; version=0.0.4', body: 'up 1\n' }),
+  });
+  const get = async (path: string) => {
+    const response = await fetch(baseUrl + path);
+    return [response.status, response.headers.get('content-type'), await response.text()];
+  };
+  expect(await get('/healthz')).toEqual([200, 'application/json', '{"status":"ok"}']);
+  expect(await get('/readyz')).toEqual([200, 'application/json', '{"status":"ready"}']);
+  expect(await get('/metrics')).toEqual([200, 'text/plain; version=0.0.4', 'up 1\n']);
+  expect((await get('/elsewhere?x=1'))[0]).toBe(404);
+  listener.drain();
+  expect(await get('/healthz')).toEqual([200, 'application/json', '{"status":"ok"}']);
+  expect(await get('/readyz')).toEqual([503, 'application/json', '{"status":"draining"}']);
+});
+
+test('plain HTTP pages are served over HTTP/2 too', async () => {
+  const { baseUrl } = await start();
+  const session = connectHttp2(baseUrl);
+  const stream = session.request({ ':path': '/healthz' });
+  const chunks = await Array.fromAsync<Buffer>(stream);
+  expect(Buffer.concat(chunks).toString()).toBe('{"status":"ok"}');
+  session.close();
+});
+
+test('draining refuses new calls as overloaded with a time to retry, and lets calls in flight end', async () => {
+  const { baseUrl, listener, probe } = await start();
+  const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
+  const controller = new AbortController();
+  const running = client.generate({ model: 'slow' }, { signal: controller.signal })[Symbol.asyncIterator]();
+  await running.next();
+  listener.drain();
+  const error = await failureOf(client.generate({ model: 'quick' }));
+  const [detail] = error.findDetails(ErrorDetailSchema);
+  expect([error.code, detail?.code, detail?.httpStatus, detail?.retryAfterMs]).toEqual([
+    Code.Unavailable,
+    'overloaded',
+    503,
+    1_000n,
+  ]);
+  expect(probe.stopped).toEqual([]);
+  controller.abort();
+  await expect(running.next()).rejects.toThrow();
+});
+
+test('closing ends idle connections at once, and cuts calls that outlive the grace', async () => {
+  const { baseUrl, listener, probe } = await start();
+  await fetch(`${baseUrl}/healthz`).then(response => response.text());
+  const idle = connectHttp2(baseUrl);
+  await new Promise<void>(done => {
+    idle.once('remoteSettings', () => done());
+  });
+  const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
+  const running = client.generate({ model: 'slow' })[Symbol.asyncIterator]();
+  await running.next();
+  const beganMs = performance.now();
+  const cut = expect(running.next()).rejects.toThrow();
+  await listener.close(300);
+  await cut;
+  expect(performance.now() - beganMs).toBeGreaterThan(250);
+  expect(performance.now() - beganMs).toBeLessThan(1_500);
+  await until(() => probe.stopped.length === 1);
+  await expect(fetch(`${baseUrl}/healthz`)).rejects.toThrow();
+});
+
+test('closing without calls in flight takes no grace', async () => {
+  const { baseUrl, listener } = await start();
+  await fetch(`${baseUrl}/healthz`).then(response => response.text());
+  const beganMs = performance.now();
+  await listener.close(10_000);
+  expect(performance.now() - beganMs).toBeLessThan(1_000);
+});
+
+test('first bytes that come one by one still find their protocol', async () => {
+  const { port } = await start();
+  const socket = connectTcp({ port, host: '127.0.0.1', noDelay: true });
+  for (const byte of 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n') {
+    socket.write(byte);
+    await sleep(1);
+  }
+  const settings = await new Promise<Buffer>(done => {
+    socket.once('data', done);
+  });
+  expect(settings[3]).toBe(4); // a SETTINGS frame
+  socket.destroy();
+  const other = connectTcp({ port, host: '127.0.0.1', noDelay: true });
+  for (const byte of 'PROPFIND / HTTP/1.1\r\nhost: x\r\n\r\n') {
+    other.write(byte);
+    await sleep(1);
+  }
+  expect(await textUntil(other, /\r\n\r\n/)).toMatch(/^HTTP\/1\.1 404 /);
+  other.destroy();
+});
+
+test('connections that say nothing, half a preface or nonsense are cut, and the listener goes on', async () => {
+  const { port, baseUrl } = await start({ connections: { headMs: 200 } });
+  const gone = ['', 'PRI * HT', 'POST /x HTTP/1.1\r\nhost'].map(async head => {
+    const socket = connectTcp(port, '127.0.0.1');
+    if (head !== '') socket.write(head);
+    socket.resume();
+    await new Promise<void>(done => {
+      socket.once('close', () => done());
+    });
+  });
+  const nonsense = connectTcp(port, '127.0.0.1');
+  nonsense.write('\0\x01\x02 nonsense\r\n\r\n');
+  nonsense.resume();
+  await Promise.all([
+    ...gone.slice(0, 2),
+    new Promise<void>(done => {
+      nonsense.once('close', () => done());
+    }),
+  ]);
+  expect((await fetch(`${baseUrl}/healthz`)).status).toBe(200);
+});
+
+test('a request whose Host is no host is refused, and the listener goes on', async () => {
+  const { port, baseUrl } = await start();
+  for (const head of ['HTTP/1.0\r\n', 'HTTP/1.1\r\nhost: [\r\n']) {
+    const socket = connectTcp(port, '127.0.0.1');
+    socket.write(
+      `POST /tollgate.v1.GenerationService/CountTokens ${head}content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`,
+    );
+    expect(await textUntil(socket, /\r\n\r\n/)).toMatch(/^HTTP\/1\.1 400 /);
+    socket.destroy();
+  }
+  expect((await fetch(`${baseUrl}/healthz`)).status).toBe(200);
+});
+
+test('a client that vanishes without a word is noticed by its missing pongs, and its call stops', async () => {
+  const { port, baseUrl, probe } = await start({ connections: { pingMs: 100 } });
+  // A relay that stops relaying stands for a network that swallows everything.
+  const { createServer } = await import('node:net');
+  let silent = false;
+  const relay = createServer(near => {
+    const far = connectTcp(port, '127.0.0.1');
+    near.on('data', data => void (silent || far.write(data)));
+    far.on('data', data => void (silent || near.write(data)));
+    for (const socket of [near, far])
+      socket.on('error', () => undefined).on('close', () => void (near.destroy(), far.destroy()));
+  });
+  await new Promise<void>(done => {
+    relay.listen(0, '127.0.0.1', done);
+  });
+  open.push(async () => void relay.close());
+  const address = relay.address();
+  const relayed = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+  const running = createClient(GenerationService, createGrpcTransport({ baseUrl: relayed })).generate({
+    model: 'slow',
+  });
+  const iterator = running[Symbol.asyncIterator]();
+  await iterator.next();
+  silent = true;
+  await until(() => probe.stopped.length === 1);
+  await expect(iterator.next()).rejects.toThrow();
+  expect((await fetch(`${baseUrl}/healthz`)).status).toBe(200);
+});
+
+async function textUntil(socket: Socket, pattern: RegExp): Promise<string> {
+  let text = '';
+  socket.on('data', data => (text += data.toString('latin1')));
+  await until(() => pattern.test(text));
+  return text;
+}
