@@ -1,0 +1,58 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AnswerHeaders } from './call.ts';
+
+/** Whole answers on the raw response. Every answer but a stream is written here, so that none forgets what an unread body needs. */
+
+/** A whole answer. `body` is empty where there is none. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: AnswerHeaders;
+  readonly body: string;
+}
+
+/** An unread body up to this size is read over, so that its connection can be used again. */
+const skippedBodyBytes = 65_536;
+/** How long a client that still sends a refused body is listened to, so that it reads the answer before the connection closes. */
+const lingerMs = 2000;
+
+/** JSON as an answer. */
+export function jsonAnswer(status: number, headers: AnswerHeaders, value: unknown): Answer {
+  return {
+    status,
+    headers: { ...headers, 'content-type': 'application/json; charset=utf-8' },
+    body: JSON.stringify(value),
+  };
+}
+
+/**
+ * Writes an answer. A body that was not read is never kept: a small one is read over; of a larger one nothing more is taken than what arrives within
+ * two seconds, and the connection closes. Closing at once would reset it under a client that is still sending, and the answer would be lost.
+ */
+export function writeAnswer(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+  const headers: AnswerHeaders = { ...answer.headers };
+  if (answer.status !== 204) headers['content-length'] = Buffer.byteLength(answer.body);
+  if (!hasLargeUnreadBody(request)) {
+    response.writeHead(answer.status, headers);
+    response.end(answer.body);
+    return;
+  }
+  headers['connection'] = 'close';
+  response.writeHead(answer.status, headers);
+  response.flushHeaders();
+  response.write(answer.body);
+  const end = (): void => {
+    clearTimeout(timer);
+    request.off('end', end).off('close', end);
+    response.end();
+  };
+  const timer = setTimeout(end, lingerMs);
+  // Discarding what still comes ends in an error where the client goes away: nobody is left to be told.
+  request.on('error', () => undefined);
+  request.on('end', end).on('close', end).resume();
+}
+
+function hasLargeUnreadBody(request: IncomingMessage): boolean {
+  if (request.complete) return false;
+  if (request.headers['transfer-encoding'] !== undefined) return true;
+  return Number(request.headers['content-length'] ?? 0) > skippedBodyBytes;
+}

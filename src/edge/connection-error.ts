@@ -1,0 +1,49 @@
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { Edge } from './edge.ts';
+import { errorEnvelope } from './error-answer.ts';
+
+/** Errors below HTTP, where there is no request to answer: bytes that are no HTTP, headers too large, a request that never ends. */
+
+const messages: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: 'The request’s headers are too large.',
+  ERR_HTTP_REQUEST_TIMEOUT: 'The request took too long to arrive.',
+};
+
+/** What Node keeps on the socket of a server: the answer that is being written to it. */
+interface Answering extends Socket {
+  readonly _httpMessage?: (ServerResponse & { readonly req: IncomingMessage }) | null;
+}
+
+/**
+ * Answers 400 with the envelope where that can't be mistaken for another request's answer, then closes. Nothing is written into an answer
+ * that has begun, nor ahead of one that is still due on this connection.
+ */
+export function answerConnectionError(edge: Edge, error: Error & { code?: string }, socket: Answering): void {
+  const pending = socket._httpMessage;
+  const isBroken = pending != null && !pending.headersSent && !pending.req.complete;
+  if (!socket.writable || error.code === 'ECONNRESET' || (pending != null && !isBroken)) {
+    socket.destroy();
+    return;
+  }
+  const { nextRequestId, texts, logger } = edge.options;
+  const id = nextRequestId();
+  const message = messages[error.code ?? ''] ?? 'The request is not valid HTTP.';
+  const refusal = new GatewayError('invalid_request', message, { cause: error });
+  const body = JSON.stringify(errorEnvelope(refusal, id, texts));
+  const { http } = refusal.facets;
+  socket.end(
+    [
+      `HTTP/1.1 ${http} ${STATUS_CODES[http] ?? ''}`,
+      `x-request-id: ${id}`,
+      'content-type: application/json; charset=utf-8',
+      `content-length: ${Buffer.byteLength(body)}`,
+      'connection: close',
+      '',
+      body,
+    ].join('\r\n'),
+    () => socket.destroy(),
+  );
+  logger.info({ requestId: id, status: http, code: refusal.code, reason: error.code }, 'request');
+}

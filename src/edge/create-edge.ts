@@ -1,0 +1,122 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { chatCodec } from '../codecs/chat/index.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import { writeAnswer } from './answer.ts';
+import { Call } from './call.ts';
+import { answerConnectionError } from './connection-error.ts';
+import { corsHeaders, preflightHeaders } from './cors.ts';
+import { Edge } from './edge.ts';
+import { answerError } from './error-answer.ts';
+import { registerGeneration } from './generation-route.ts';
+import { operatorPaths, registerHealth } from './health-routes.ts';
+import { registerModels } from './model-routes.ts';
+import type { EdgeOptions } from './options.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Generations that are being answered, streams and whole answers. */
+    openAnswers(): number;
+    /** Resolves when no generation is being answered. */
+    idle(): Promise<void>;
+  }
+}
+
+/** A request must have arrived by then, body included. */
+const requestTimeoutMs = 300_000;
+const headersTimeoutMs = 60_000;
+/** Longer than the 60 s of the usual load balancers, so that it is they who close idle connections. */
+const keepAliveTimeoutMs = 75_000;
+/** What is still open so long after `close()` was called is cut. */
+const closeGraceMs = 2000;
+
+/**
+ * The public listener: REST and SSE over the core's services, to be started with `listen`. It knows no storage, prices or providers. To stop
+ * it: let `draining()` be true, await `idle()` as long as the grace is, then `close()`, which ends at latest two seconds later.
+ */
+export function createEdge(options: EdgeOptions): FastifyInstance {
+  const edge = new Edge(options);
+  const app = fastify({
+    logger: false,
+    genReqId: () => options.nextRequestId(),
+    requestIdHeader: false,
+    bodyLimit: options.bodyBytesMax,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    connectionTimeout: 0,
+    // Requests that arrive while the gateway stops are refused here, with the envelope.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    http: { headersTimeout: headersTimeoutMs },
+    frameworkErrors: (error, request, reply) => {
+      request.call = callOf(edge, request);
+      void answerError(edge, request, reply, { thrown: error });
+    },
+    clientErrorHandler: (error, socket) => answerConnectionError(edge, error, socket),
+  });
+  app.decorate('openAnswers', () => edge.openAnswers());
+  app.decorate('idle', () => edge.idle());
+  app.decorateRequest('call');
+  app.addHook('onRequest', (request, reply, done) => {
+    request.call = callOf(edge, request);
+    if (!refuses(edge, request, reply)) done();
+  });
+  app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
+  app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
+  readBodiesInRoutes(app);
+  closeInTime(app, edge);
+  registerHealth(app, edge);
+  registerModels(app, edge);
+  registerGeneration(app, edge, {
+    path: '/v1/chat/completions',
+    codec: chatCodec,
+    endpoint: Endpoint.CHAT_COMPLETIONS,
+  });
+  return app;
+}
+
+const notFound = { thrown: new GatewayError('not_found', 'No such path, or not with this method.') };
+
+function callOf({ options }: Edge, request: FastifyRequest): Call {
+  const { corsOrigins } = options;
+  return new Call(request.id, corsOrigins.length === 0 ? {} : corsHeaders(corsOrigins, request.raw.headers.origin));
+}
+
+/** Answers what needs no route and no key: a stopping gateway, unknown paths (before their body is read), a browser's question. */
+function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): boolean {
+  const { call, raw } = request;
+  if (edge.stopping() && !operatorPaths.has(request.routeOptions.url ?? '')) {
+    void answerError(edge, request, reply, { thrown: new GatewayError('overloaded', 'The gateway is stopping.') });
+    return true;
+  }
+  if (!request.is404) return false;
+  const preflight = preflightHeaders(raw, call.headers);
+  if (preflight === undefined) {
+    void answerError(edge, request, reply, notFound);
+  } else {
+    reply.hijack();
+    writeAnswer(raw, reply.raw, { status: 204, headers: preflight, body: '' });
+  }
+  return true;
+}
+
+/** The framework reads no body: each route reads its own, after it knows who calls, and says `100 Continue` only then. */
+function readBodiesInRoutes(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _payload, done) => {
+    done(null);
+  });
+  const route = (request: IncomingMessage, response: ServerResponse): void => app.routing(request, response);
+  app.server.on('checkContinue', route).on('checkExpectation', route);
+  // Each of the requests that a client sends ahead on one connection watches its socket.
+  app.server.on('connection', socket => socket.setMaxListeners(0));
+}
+
+function closeInTime(app: FastifyInstance, edge: Edge): void {
+  app.addHook('preClose', done => {
+    edge.closing = true;
+    setTimeout(() => app.server.closeAllConnections(), closeGraceMs).unref();
+    done();
+  });
+}

@@ -1,0 +1,56 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { FastifyRequest } from 'fastify';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { CredentialKind } from '../gen/tollgate/v1/credential_pb.ts';
+import type { Edge } from './edge.ts';
+
+/** What a credential may be for a route. */
+export type AllowedKinds = 'api_key' | 'management_key' | 'any_key';
+
+const bearer = /^bearer +([\x21-\x7e]+) *$/i;
+const keyText = /^[\x21-\x7e]+$/;
+
+/**
+ * The key of a request: `Authorization: Bearer KEY` or `x-api-key: KEY`; an empty header counts as absent. Throws `invalid_api_key` where
+ * neither is there, one is malformed, or they differ. Source: decisions §2.
+ */
+export function readKey(headers: IncomingHttpHeaders): string {
+  const { authorization = '', 'x-api-key': apiKey = '' } = headers;
+  const fromBearer = bearer.exec(authorization)?.[1];
+  if (authorization !== '' && fromBearer === undefined) {
+    throw new GatewayError('invalid_api_key', 'The Authorization header is not of the form “Bearer KEY”.');
+  }
+  if (typeof apiKey !== 'string' || (apiKey !== '' && !keyText.test(apiKey))) {
+    throw new GatewayError('invalid_api_key', 'The x-api-key header holds no key.');
+  }
+  if (fromBearer !== undefined && apiKey !== '' && fromBearer !== apiKey) {
+    throw new GatewayError('invalid_api_key', 'Authorization and x-api-key name different keys: send one of them.');
+  }
+  const key = fromBearer ?? apiKey;
+  if (key === '') throw new GatewayError('invalid_api_key', 'No API key was sent.');
+  return key;
+}
+
+/** Refuses a credential of the wrong kind with `permission_denied`. */
+function checkKind(kind: CredentialKind, allowed: AllowedKinds): void {
+  const isApiKey = kind === CredentialKind.API_KEY;
+  const isManagementKey = kind === CredentialKind.MANAGEMENT_KEY;
+  if ((isApiKey && allowed !== 'management_key') || (isManagementKey && allowed !== 'api_key')) return;
+  throw new GatewayError(
+    'permission_denied',
+    allowed === 'management_key'
+      ? 'This path needs a management key (mk-tg-…).'
+      : 'This path needs an API key (sk-tg-…).',
+  );
+}
+
+/** A hook that finds out who calls, before the body is read. Throws what the client is to be told. */
+export function authenticate(edge: Edge, allowed: AllowedKinds): (request: FastifyRequest) => Promise<void> {
+  return async request => {
+    const { call } = request;
+    call.useKey(readKey(request.raw.headers));
+    const credential = await edge.credentials.authenticate({}, { headers: call.rpcHeaders() });
+    checkKind(credential.kind, allowed);
+    call.credential = credential;
+  };
+}

@@ -1,0 +1,54 @@
+import { type Client, createClient } from '@connectrpc/connect';
+import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
+import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import type { EdgeOptions } from './options.ts';
+
+/** What every route works with: the options, the core's clients, and what is being answered right now. */
+export class Edge {
+  readonly options: EdgeOptions;
+  readonly credentials: Client<typeof CredentialService>;
+  readonly catalog: Client<typeof CatalogService>;
+  readonly generation: Client<typeof GenerationService>;
+  /** The listener is being closed. */
+  closing = false;
+  #open = 0;
+  readonly #whenIdle: (() => void)[] = [];
+
+  constructor(options: EdgeOptions) {
+    this.options = options;
+    this.credentials = createClient(CredentialService, options.transport);
+    this.catalog = createClient(CatalogService, options.transport);
+    this.generation = createClient(GenerationService, options.transport);
+  }
+
+  /** Whether an answer is the last one on its connection, because the gateway stops. */
+  stopping(): boolean {
+    return this.closing || this.options.draining();
+  }
+
+  /** Answers of generations that have not ended yet, streams and whole ones. */
+  openAnswers(): number {
+    return this.#open;
+  }
+
+  /** An answer begins. */
+  opened(): void {
+    this.#open += 1;
+  }
+
+  /** An answer has ended. */
+  closed(): void {
+    this.#open -= 1;
+    if (this.#open > 0) return;
+    for (const resolve of this.#whenIdle.splice(0)) resolve();
+  }
+
+  /** Resolves when no answer is open. */
+  async idle(): Promise<void> {
+    if (this.#open === 0) return;
+    await new Promise<void>(resolve => {
+      this.#whenIdle.push(resolve);
+    });
+  }
+}

@@ -1,0 +1,139 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { errorType } from '../errors/error-type.ts';
+import { GatewayError, toGatewayError, type WindowState } from '../errors/gateway-error.ts';
+import { fromConnectError, windowOf } from '../rpc/errors.ts';
+import { jsonAnswer, writeAnswer } from './answer.ts';
+import type { AnswerHeaders, Call } from './call.ts';
+import { ClientGone } from './client-gone.ts';
+import type { Edge } from './edge.ts';
+import { limitHeaders } from './limit-headers.ts';
+import type { ErrorTexts } from './options.ts';
+import { recordRequest } from './request-record.ts';
+
+/** Errors as REST clients see them: the envelope, its headers, and the one place where they are answered. Source: decisions §3. */
+
+/** The error envelope: all ten fields, null where empty. */
+export interface ErrorEnvelope {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string;
+    readonly status_code: number;
+    readonly id: string;
+    readonly tip: string | null;
+    readonly docs: string | null;
+    readonly support: string | null;
+    readonly community: Readonly<Record<string, string>> | null;
+  };
+}
+
+const minuteWindows = new Set<string>(['minute_limit', 'free_minute']);
+/** What a client of an overloaded gateway is told to wait, unless the error knows better. */
+const overloadedRetryMs = 1000;
+
+/** The envelope of an error. `id` is the request's. */
+export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): ErrorEnvelope {
+  const linked = (address: string | null): string | null => address?.replaceAll('{code}', error.code) ?? null;
+  return {
+    error: {
+      message: error.message,
+      type: errorType(error.facets.http),
+      param: error.facts.param ?? null,
+      code: error.code,
+      status_code: error.facets.http,
+      id,
+      tip: error.tip === '' ? null : error.tip,
+      docs: linked(texts.docs),
+      support: linked(texts.support),
+      community: texts.community,
+    },
+  };
+}
+
+/**
+ * `x-should-retry`: of all refusals with 429 only those of a minute window pass soon enough for an automatic retry. Undefined leaves it to the client.
+ */
+function shouldRetry(error: GatewayError): boolean | undefined {
+  if (error.facets.http !== 429) return error.retry;
+  return minuteWindows.has(error.facts.denial?.limit ?? '') || error.facts.retry === true;
+}
+
+/** The headers that tell a client whether and when to try again, and how its windows stand. */
+export function errorHeaders(error: GatewayError, windows: readonly WindowState[], nowMs: number): AnswerHeaders {
+  const headers: AnswerHeaders = limitHeaders(windows, nowMs);
+  const retryAfterMs = error.facts.retryAfterMs ?? (error.code === 'overloaded' ? overloadedRetryMs : undefined);
+  if (retryAfterMs !== undefined) headers['retry-after'] = Math.max(1, Math.ceil(retryAfterMs / 1000));
+  const retry = shouldRetry(error);
+  if (retry !== undefined) headers['x-should-retry'] = String(retry);
+  if (error.facets.http === 401) headers['www-authenticate'] = 'Bearer realm="tollgate"';
+  return headers;
+}
+
+/** Whatever was thrown on the way to an answer, as what the client is told. */
+export function clientError(thrown: unknown): GatewayError {
+  if (thrown instanceof Error && 'code' in thrown && 'statusCode' in thrown && String(thrown.code).startsWith('FST_')) {
+    return fromFramework(thrown, Number(thrown.statusCode));
+  }
+  return fromConnectError(thrown);
+}
+
+function fromFramework(error: Error & { code: unknown }, status: number): GatewayError {
+  const { code } = error;
+  if (code === 'FST_ERR_BAD_URL' || code === 'FST_ERR_MAX_PARAM_LENGTH') {
+    return new GatewayError('not_found', 'No such path.');
+  }
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    return new GatewayError('invalid_request', 'The Content-Type header is malformed: send application/json.');
+  }
+  if (status >= 400 && status < 500) return new GatewayError('invalid_request', error.message, { cause: error });
+  return toGatewayError(error);
+}
+
+/** The key's windows: those that the error brought, else as the core tells them; none where it can't. */
+async function windowsOf(edge: Edge, call: Call, error: GatewayError): Promise<readonly WindowState[]> {
+  const { limits = [] } = error.facts;
+  if (limits.length > 0 || !call.tellsLimits || call.credential === undefined) return limits;
+  return readWindows(edge, call);
+}
+
+/** Asks the core how the key's windows stand; nothing is consumed. None where the core can't say. */
+export async function readWindows(edge: Edge, call: Call): Promise<readonly WindowState[]> {
+  try {
+    const { limits } = await edge.credentials.authenticate({ limits: true }, { headers: call.rpcHeaders() });
+    return limits.map(windowOf);
+  } catch (thrown) {
+    // The answer is about another error: this one only costs it a header.
+    edge.options.logger.debug({ requestId: call.id, error: thrown }, 'windows unknown');
+    return [];
+  }
+}
+
+/** What is answered and known of the answer when a request fails. */
+export interface FailureFacts {
+  readonly stream?: boolean;
+  readonly model?: string;
+}
+
+/** Answers an error, whatever was thrown, and records the request. Never rejects. */
+export async function answerError(
+  edge: Edge,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  failure: { readonly thrown: unknown; readonly facts?: FailureFacts },
+): Promise<void> {
+  reply.hijack();
+  const { call, raw } = request;
+  const { thrown, facts = {} } = failure;
+  if (thrown instanceof ClientGone || raw.socket.destroyed) {
+    recordRequest(edge, request, { ...facts, status: 499, code: 'client_gone' });
+    return;
+  }
+  const error = clientError(thrown);
+  const windows = await windowsOf(edge, call, error);
+  const { http } = error.facets;
+  const headers = { ...call.headers, ...errorHeaders(error, windows, edge.options.clock.now()) };
+  if (edge.stopping()) headers['connection'] = 'close';
+  writeAnswer(raw, reply.raw, jsonAnswer(http, headers, errorEnvelope(error, call.id, edge.options.texts)));
+  recordRequest(edge, request, { ...facts, status: http, code: error.code, error });
+}

@@ -1,0 +1,59 @@
+import type { Completed, GenerationEvent, Started } from '../gen/tollgate/v1/event_pb.ts';
+import { dollarsText } from '../lib/dollars.ts';
+import { windowOf } from '../rpc/errors.ts';
+import type { AnswerHeaders } from './call.ts';
+import { limitHeaders } from './limit-headers.ts';
+
+/** What the headers, the log line and the metrics of a generation need of its events. */
+export class GenerationFacts {
+  started: Started | undefined;
+  completed: Completed | undefined;
+  /** Until the first event came; undefined before it. */
+  firstEventMs: number | undefined;
+
+  /** Looks at a batch as it passes. */
+  observe(events: readonly GenerationEvent[], elapsedMs: () => number): void {
+    this.firstEventMs ??= elapsedMs();
+    for (const { event } of events) {
+      if (event.case === 'started') this.started ??= event.value;
+      else if (event.case === 'completed') this.completed = event.value;
+    }
+  }
+
+  /** The headers of the answer: request windows, warnings, route, and the cost where it is known already (not in a stream). */
+  headers(nowMs: number): AnswerHeaders {
+    const { started, completed } = this;
+    if (started === undefined) return {};
+    const headers = limitHeaders(started.limits.map(windowOf), nowMs);
+    if (started.warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(started.warnings);
+    if (started.route !== '') headers['x-tollgate-route'] = headerText(started.route);
+    if (completed !== undefined) headers['x-tollgate-cost'] = dollarsText(completed.costNanoUsd);
+    return headers;
+  }
+
+  /** What the request's record is told. */
+  record(): { model?: string; firstEventMs?: number; completed?: Completed } {
+    const { started, completed, firstEventMs } = this;
+    return {
+      ...(started === undefined ? {} : { model: started.model }),
+      ...(firstEventMs === undefined ? {} : { firstEventMs }),
+      ...(completed === undefined ? {} : { completed }),
+    };
+  }
+}
+
+/** Clients refuse answers whose headers are larger than 8 to 16 KiB together. */
+const warningsLengthMax = 4096;
+
+/** Warnings as one header value; what does not fit is cut at a comma and marked by "…" (percent-encoded). */
+function warningsText(warnings: readonly string[]): string {
+  const text = headerText(warnings.join('; '));
+  if (text.length <= warningsLengthMax) return text;
+  const cut = text.lastIndexOf(',', warningsLengthMax);
+  return `${text.slice(0, cut === -1 ? warningsLengthMax : cut)},%E2%80%A6`;
+}
+
+/** A text as a header value: whatever is no printable ASCII is percent-encoded, since warnings name the client's own fields. */
+function headerText(text: string): string {
+  return text.toWellFormed().replaceAll(/[^\x20-\x7e]+/g, encodeURIComponent);
+}

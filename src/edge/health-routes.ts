@@ -1,0 +1,28 @@
+import type { FastifyInstance } from 'fastify';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { jsonAnswer, writeAnswer } from './answer.ts';
+import type { Edge } from './edge.ts';
+
+/** Paths that a stopping gateway still answers. */
+export const operatorPaths: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
+
+/** `GET /healthz` (the process lives), `GET /readyz` (it takes requests; 503 while it stops) and, where configured, `GET /metrics`. No key needed. */
+export function registerHealth(app: FastifyInstance, edge: Edge): void {
+  app.get('/healthz', (request, reply) => {
+    reply.hijack();
+    writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
+  });
+  app.get('/readyz', (request, reply) => {
+    if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
+    reply.hijack();
+    writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
+  });
+  if (!edge.options.publicMetrics) return;
+  app.get('/metrics', async (request, reply) => {
+    const { registry } = edge.options.metrics;
+    const body = await registry.metrics();
+    reply.hijack();
+    const headers = { ...request.call.headers, 'content-type': registry.contentType };
+    writeAnswer(request.raw, reply.raw, { status: 200, headers, body });
+  });
+}

@@ -1,0 +1,137 @@
+/** Where a text stops being JSON, and how deep JSON nests: what `JSON.parse` does not tell. Source: RFC 8259. */
+
+/** The place where JSON breaks. */
+export interface SyntaxProblem {
+  /** From 1. */
+  readonly line: number;
+  /** From 1, in UTF-16 units. */
+  readonly column: number;
+  /** What may stand there ("a value"). */
+  readonly expected: string;
+}
+
+type Expectation = 'value' | 'value or ]' | 'key' | 'key or }' | 'colon' | 'comma or end' | 'nothing';
+
+const described: Readonly<Record<Expectation, string>> = {
+  value: 'a value',
+  'value or ]': 'a value or “]”',
+  key: 'a double-quoted member name',
+  'key or }': 'a double-quoted member name or “}”',
+  colon: '“:”',
+  'comma or end': '“,” or the end of the object or array',
+  nothing: 'the end of the body',
+};
+const whitespace = /[ \t\n\r]*/y;
+const literal = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+
+/** Where `text`, which `JSON.parse` refused, breaks. */
+export function findSyntaxProblem(text: string): SyntaxProblem {
+  const { at, expected } = scan(text);
+  const before = text.slice(0, at);
+  const line = before.split('\n').length;
+  return { line, column: at - before.lastIndexOf('\n'), expected };
+}
+
+function scan(text: string): { at: number; expected: string } {
+  const open: string[] = [];
+  let expect: Expectation = 'value';
+  let at = 0;
+  for (;;) {
+    at = matchEnd(whitespace, text, at) ?? at;
+    const char = text.charAt(at);
+    const refused = { at, expected: described[expect] };
+    const closer = open.at(-1) === '{' ? '}' : ']';
+    if (char === closer && (expect === 'comma or end' || expect === 'value or ]' || expect === 'key or }')) {
+      open.pop();
+      expect = open.length === 0 ? 'nothing' : 'comma or end';
+      at += 1;
+    } else if (expect === 'comma or end' || expect === 'colon') {
+      if (char !== (expect === 'colon' ? ':' : ',')) return refused;
+      expect = expect === 'comma or end' && open.at(-1) === '{' ? 'key' : 'value';
+      at += 1;
+    } else if (char === '"' && expect !== 'nothing') {
+      const end = stringEnd(text, at);
+      if (end.problem !== undefined) return { at: end.at, expected: end.problem };
+      at = end.at;
+      expect = isKey(expect) ? 'colon' : after(open);
+    } else if (expect !== 'value' && expect !== 'value or ]') {
+      return refused;
+    } else if (char === '{' || char === '[') {
+      open.push(char);
+      expect = char === '{' ? 'key or }' : 'value or ]';
+      at += 1;
+    } else {
+      const end = matchEnd(literal, text, at);
+      if (end === undefined) return refused;
+      at = end;
+      expect = after(open);
+    }
+  }
+}
+
+function isKey(expect: Expectation): boolean {
+  return expect === 'key' || expect === 'key or }';
+}
+
+function after(open: readonly string[]): Expectation {
+  return open.length === 0 ? 'nothing' : 'comma or end';
+}
+
+function matchEnd(pattern: RegExp, text: string, at: number): number | undefined {
+  pattern.lastIndex = at;
+  return pattern.test(text) ? pattern.lastIndex : undefined;
+}
+
+const escape = /["\\/bfnrt]|u[0-9a-fA-F]{4}/y;
+
+/** The place after the string that begins at `from`, or where it breaks. */
+function stringEnd(text: string, from: number): { at: number; problem?: string } {
+  let at = from + 1;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === 0x22) return { at: at + 1 };
+    if (code < 0x20) return { at, problem: 'no raw control character in a string (escape it)' };
+    if (code === 0x5c) {
+      const end = matchEnd(escape, text, at + 1);
+      if (end === undefined) return { at, problem: 'a valid escape' };
+      at = end;
+    } else {
+      at += 1;
+    }
+  }
+  return { at, problem: '“"” at the end of the string' };
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
+/** Strings longer than this are searched for their end by native code. */
+const shortStringBytes = 64;
+
+/** Whether JSON nests deeper than `depthMax`. Costs about a nanosecond a byte outside long strings. */
+export function nestsDeeperThan(depthMax: number, json: Uint8Array): boolean {
+  // Every level takes two bytes, so that most bodies need not be looked at.
+  if (json.length <= 2 * depthMax) return false;
+  let depth = 0;
+  for (let at = 0; at < json.length; at += 1) {
+    const byte = json[at];
+    if (byte === quote) at = closingQuote(json, at);
+    else if (byte === 0x7b || byte === 0x5b) depth += 1;
+    else if (byte === 0x7d || byte === 0x5d) depth -= 1;
+    if (depth > depthMax) return true;
+  }
+  return false;
+}
+
+function closingQuote(json: Uint8Array, from: number): number {
+  let at = from + 1;
+  for (const short = at + shortStringBytes; at < short; at += 1) {
+    if (json[at] === quote) return at;
+    if (json[at] === backslash) at += 1;
+  }
+  for (at = json.indexOf(quote, at); at !== -1; at = json.indexOf(quote, at + 1)) {
+    let backslashes = 0;
+    while (json[at - 1 - backslashes] === backslash) backslashes += 1;
+    if (backslashes % 2 === 0) return at;
+  }
+  return json.length;
+}

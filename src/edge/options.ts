@@ -1,0 +1,36 @@
+import type { Transport } from '@connectrpc/connect';
+import type { Clock } from '../lib/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+
+/** What an operator says in every error. `{code}` in an address becomes the error's code. null: nothing is said. */
+export interface ErrorTexts {
+  readonly docs: string | null;
+  readonly support: string | null;
+  /** Name to address ("discussions"). */
+  readonly community: Readonly<Record<string, string>> | null;
+}
+
+/** What the public listener is made from. */
+export interface EdgeOptions {
+  /** Where the core's services are called: in process, or over HTTP/2. */
+  readonly transport: Transport;
+  /** Makes the public id of a request ("req_…"). */
+  readonly nextRequestId: () => string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** `GET /metrics` on the public listener too. */
+  readonly publicMetrics: boolean;
+  /** The largest body that is read. */
+  readonly bodyBytesMax: number;
+  /** How long a stream may be quiet before a keep-alive is sent. */
+  readonly keepAliveMs: number;
+  /** Every translation warning is refused, whatever the request says. */
+  readonly strict: boolean;
+  readonly texts: ErrorTexts;
+  /** Origins whose pages may call ("https://app.example"); "*" allows all, none allows none. */
+  readonly corsOrigins: readonly string[];
+  /** The gateway is stopping: new requests are refused, streams in flight may end. */
+  readonly draining: () => boolean;
+}

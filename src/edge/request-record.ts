@@ -1,0 +1,73 @@
+import type { FastifyRequest } from 'fastify';
+import type { GatewayError } from '../errors/gateway-error.ts';
+import type { Completed, Usage } from '../gen/tollgate/v1/event_pb.ts';
+import { dollarsNumber } from '../lib/dollars.ts';
+import type { Edge } from './edge.ts';
+
+/** How a request ended. */
+export interface RequestOutcome {
+  /** The HTTP status that was sent; 499 where the client went away before it. */
+  readonly status: number;
+  /** The error's code, where it failed. */
+  readonly code?: string;
+  readonly error?: GatewayError;
+  readonly stream?: boolean;
+  /** The listed id, once the core has told it. */
+  readonly model?: string;
+  readonly firstEventMs?: number;
+  /** What the core said at the end; absent where it never came. */
+  readonly completed?: Completed;
+}
+
+/** The one log line and the metrics of an answered request. */
+export function recordRequest(edge: Edge, request: FastifyRequest, outcome: RequestOutcome): void {
+  const { call } = request;
+  const { status, code, error, stream, model, firstEventMs, completed } = outcome;
+  const durationMs = call.elapsedMs();
+  const endpoint = request.routeOptions.url ?? '';
+  const tokens = completed?.usage === undefined ? undefined : tokensOf(completed.usage);
+  const costUsd = completed === undefined ? undefined : dollarsNumber(completed.costNanoUsd);
+  edge.options.metrics.answered({
+    endpoint,
+    status,
+    durationMs,
+    ...(model === undefined ? {} : { model }),
+    ...(firstEventMs === undefined ? {} : { firstEventMs }),
+    ...(tokens === undefined ? {} : { tokens }),
+    ...(costUsd === undefined ? {} : { costUsd }),
+  });
+  edge.options.logger[error?.facets.log ?? 'info'](
+    {
+      requestId: call.id,
+      keyId: call.credential === undefined ? undefined : Number(call.credential.keyId),
+      method: request.method,
+      path: endpoint,
+      status,
+      code,
+      param: error?.facts.param,
+      model,
+      stream,
+      latencyMs: rounded(durationMs),
+      firstEventMs: firstEventMs === undefined ? undefined : rounded(firstEventMs),
+      tokens,
+      costUsd,
+      // A refusal explains itself by its code; only what the gateway or an upstream did wrong needs its cause.
+      error: status >= 500 ? error?.cause : undefined,
+    },
+    'request',
+  );
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 10) / 10;
+}
+
+function tokensOf(usage: Usage): Record<string, number> {
+  return {
+    input: usage.inputTokens ?? 0,
+    cache_read: usage.cacheReadTokens ?? 0,
+    cache_write_5m: usage.cacheWrite5mTokens ?? 0,
+    cache_write_1h: usage.cacheWrite1hTokens ?? 0,
+    output: usage.outputTokens ?? 0,
+  };
+}

@@ -1,0 +1,63 @@
+import { destination, type DestinationStream, type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
+
+/** The process's log: JSON lines, one a request. Prompts, outputs, keys and raw bodies never reach it. */
+export type Logger = PinoLogger;
+
+/** From which level on lines are written. */
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
+/** How to log. */
+export interface LoggerOptions {
+  readonly level: LogLevel;
+  /** Where lines go; absent: standard error, buffered for at most `flushEveryMs`. */
+  readonly destination?: DestinationStream;
+}
+
+const bufferBytes = 8192;
+const flushEveryMs = 100;
+const causesMax = 5;
+
+/** Errors whose messages repeat what a client or an upstream sent: only their kind is logged. */
+const foreignMessages = new Set(['GatewayError', 'UpstreamFailure', 'ConnectError', 'SyntaxError']);
+
+/**
+ * Makes the log. Lines are buffered, because a system call a request would cost more than the line: the buffer is written when it is full,
+ * after 100 ms, and when the process ends.
+ */
+export function createLogger({ level, destination: given }: LoggerOptions): Logger {
+  return pino(
+    { level, base: null, timestamp: stdTimeFunctions.isoTime, serializers: { error: describeError } },
+    given ?? bufferedStandardError(),
+  );
+}
+
+function bufferedStandardError(): DestinationStream {
+  const stream = destination({ dest: 2, sync: false, minLength: bufferBytes });
+  setInterval(() => stream.flush(), flushEveryMs).unref();
+  return stream;
+}
+
+/** What the log may say of an error and its causes: kind, code, where it was thrown, and the message only where it is this program's own. */
+export interface ErrorDescription {
+  readonly name: string;
+  readonly message?: string;
+  readonly code?: string | number;
+  readonly kind?: string;
+  readonly at?: readonly string[];
+  readonly cause?: ErrorDescription;
+}
+
+/** Describes whatever was thrown, its causes included (at most five). */
+export function describeError(thrown: unknown, depth = 0): ErrorDescription {
+  if (!(thrown instanceof Error)) return { name: typeof thrown };
+  const { code, kind } = thrown as { code?: unknown; kind?: unknown };
+  const frames = (thrown.stack ?? '').split('\n').filter(line => line.startsWith('    at '));
+  return {
+    name: thrown.name,
+    ...(foreignMessages.has(thrown.name) ? {} : { message: thrown.message }),
+    ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}),
+    ...(typeof kind === 'string' ? { kind } : {}),
+    at: frames.map(line => line.trim()),
+    ...(thrown.cause === undefined || depth >= causesMax ? {} : { cause: describeError(thrown.cause, depth + 1) }),
+  };
+}
