@@ -1,0 +1,99 @@
+import type { Upstream } from '../../generation/upstream.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { Semaphore } from '../../lib/semaphore.ts';
+import { Breaker, type BreakerPolicy } from './breaker.ts';
+import type { RouteName, RoutingObserver } from './observer.ts';
+import type { Provider, RouteConfig, RoutingConfig } from './route-table.ts';
+
+/** A route with what it has learnt. */
+export interface LiveRoute extends RouteConfig {
+  readonly name: RouteName;
+  readonly upstream: Upstream;
+  readonly breaker: Breaker;
+  /** The provider's; undefined where it takes any number of requests. */
+  readonly semaphore: Semaphore | undefined;
+}
+
+interface LiveProvider {
+  readonly provider: Provider;
+  readonly semaphore: Semaphore | undefined;
+}
+
+/** What live routes are made with. */
+export interface LiveRouteTools {
+  readonly clock: Clock;
+  readonly breaker: BreakerPolicy;
+  readonly observer: RoutingObserver;
+}
+
+const keyOf = (name: RouteName): string => JSON.stringify([name.modelId, name.provider, name.model]);
+
+const sameLimits = (one: Provider['concurrency'], other: Provider['concurrency']): boolean =>
+  one?.slots === other?.slots && one?.waitersMax === other?.waitersMax && one?.waitMs === other?.waitMs;
+
+/** The routes of all models. A new configuration keeps what is known of the routes and providers that stay. */
+export class LiveRoutes {
+  readonly #tools: LiveRouteTools;
+  #providers = new Map<string, LiveProvider>();
+  #routes = new Map<string, readonly LiveRoute[]>();
+
+  constructor(config: RoutingConfig, tools: LiveRouteTools) {
+    this.#tools = tools;
+    this.replace(config);
+  }
+
+  /** Takes another configuration. Throws where a route names no provider; then nothing has changed. */
+  replace(config: RoutingConfig): void {
+    const providers = new Map(
+      config.providers.map(provider => [provider.name, { provider, semaphore: this.#semaphoreOf(provider) }]),
+    );
+    const breakers = new Map(
+      [...this.#routes.values()].flat().map(route => [keyOf(route.name), route.breaker] as const),
+    );
+    const routes = new Map<string, readonly LiveRoute[]>();
+    for (const [modelId, configured] of config.routes) {
+      routes.set(
+        modelId,
+        configured.map(route => this.#liveRoute({ modelId, ...route }, providers, breakers)),
+      );
+    }
+    this.#providers = providers;
+    this.#routes = routes;
+  }
+
+  /** A model's routes as configured; none of an unknown model. */
+  of(modelId: string): readonly LiveRoute[] {
+    return this.#routes.get(modelId) ?? [];
+  }
+
+  /** Every route. */
+  all(): LiveRoute[] {
+    return [...this.#routes.values()].flat();
+  }
+
+  #semaphoreOf({ name, concurrency }: Provider): Semaphore | undefined {
+    const before = this.#providers.get(name);
+    if (before !== undefined && sameLimits(before.provider.concurrency, concurrency)) return before.semaphore;
+    return concurrency === undefined ? undefined : new Semaphore(concurrency);
+  }
+
+  #liveRoute(
+    route: RouteConfig & { readonly modelId: string },
+    providers: ReadonlyMap<string, LiveProvider>,
+    breakers: ReadonlyMap<string, Breaker>,
+  ): LiveRoute {
+    const live = providers.get(route.provider);
+    if (live === undefined) throw new Error(`model ${route.modelId} names an unknown provider: ${route.provider}`);
+    const { modelId, ...config } = route;
+    const name: RouteName = { modelId, provider: route.provider, model: route.model };
+    const { clock, breaker, observer } = this.#tools;
+    return {
+      ...config,
+      name,
+      upstream: live.provider.upstream,
+      semaphore: live.semaphore,
+      breaker:
+        breakers.get(keyOf(name)) ?? new Breaker(clock, breaker, state => observer.breakerChanged?.(name, state)),
+    };
+  }
+}

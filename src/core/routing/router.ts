@@ -1,0 +1,174 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import type { Hold } from '../../generation/hold.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import { type Random, type Sleep, systemRandom, systemSleep } from '../../lib/backoff.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
+import { type LiveRoute, LiveRoutes } from './live-routes.ts';
+import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
+import { defaultRetryPolicy, type PlannedTry, RequestPlan, type RetryPolicy } from './request-plan.ts';
+import { carriesTier, orderRoutes, type RoutingConfig } from './route-table.ts';
+
+/** What a router is made with; what is left out has the decided default. */
+export interface RouterOptions {
+  readonly config: RoutingConfig;
+  readonly clock: Clock;
+  readonly retry?: RetryPolicy;
+  readonly breaker?: BreakerPolicy;
+  readonly observer?: RoutingObserver;
+  readonly random?: Random;
+  readonly sleep?: Sleep;
+}
+
+/** A generation that is to be answered. */
+export interface RoutedCall {
+  readonly hold: Hold;
+  /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
+  readonly request: GenerateRequest;
+  /** The output limit to send; undefined: none. */
+  readonly maxOutputTokens: number | undefined;
+  /** Aborted when nobody wants the answer any more. */
+  readonly signal: AbortSignal;
+  /** Whether the caller can forget what it got: then an answer that breaks in the middle may be begun again. */
+  readonly restartable: boolean;
+}
+
+/** What the caller of `run` gets. */
+export type RoutedStep =
+  /** An answer begins; whatever came before it is void. More than one only where the call is restartable. */
+  | { readonly kind: 'begun'; readonly route: RouteName; readonly attempt: number }
+  /** Its next events. */
+  | { readonly kind: 'events'; readonly events: GenerationEvent[] };
+
+/** What is known of a try while it runs. */
+interface Running {
+  readonly planned: PlannedTry;
+  readonly startedAtMs: number;
+  firstEventAtMs: number | undefined;
+  ended: boolean;
+}
+
+const unobserved: RoutingObserver = {};
+
+/** Answers generations by the routes of their model: tries, retries, next routes, circuit breakers. Source: decisions §3 and §4. */
+export class Router {
+  readonly #routes: LiveRoutes;
+  readonly #observer: RoutingObserver;
+  readonly #random: Random;
+  readonly #sleep: Sleep;
+  #retry: RetryPolicy;
+
+  constructor(options: RouterOptions) {
+    this.#observer = options.observer ?? unobserved;
+    this.#random = options.random ?? systemRandom;
+    this.#sleep = options.sleep ?? systemSleep;
+    this.#retry = options.retry ?? defaultRetryPolicy;
+    const breaker = options.breaker ?? defaultBreakerPolicy;
+    this.#routes = new LiveRoutes(options.config, { clock: options.clock, breaker, observer: this.#observer });
+  }
+
+  /** Takes another configuration; requests that run keep their routes, breakers of routes that stay keep their state. */
+  replace(config: RoutingConfig, retry: RetryPolicy): void {
+    this.#routes.replace(config);
+    this.#retry = retry;
+  }
+
+  /** Whether some route of the model could be tried now; false of a model without routes. */
+  isAvailable(modelId: string): boolean {
+    return this.#routes.of(modelId).some(route => route.breaker.passable);
+  }
+
+  /** The state of every route's breaker. */
+  breakers(): { route: RouteName; state: BreakerState }[] {
+    return this.#routes.all().map(({ name, breaker }) => ({ route: name, state: breaker.state }));
+  }
+
+  /**
+   * The answer: `begun` before the first events of a try, then its events to `completed`. Throws `GatewayError` with what the client
+   * is told, and the signal's reason once it is aborted. A caller that stops reading stops the upstream.
+   */
+  async *run(call: RoutedCall): AsyncGenerator<RoutedStep, void, undefined> {
+    const plan = new RequestPlan(
+      this.#routesOf(call.request),
+      { model: call.request.model, signal: call.signal },
+      { policy: this.#retry, random: this.#random, sleep: this.#sleep },
+    );
+    for (;;) {
+      const running = this.#start(call, await plan.next());
+      try {
+        for await (const events of this.#answer(call, running.planned)) {
+          if (running.firstEventAtMs === undefined) {
+            running.firstEventAtMs = performance.now();
+            plan.answering();
+            yield { kind: 'begun', route: running.planned.route.name, attempt: running.planned.number };
+          }
+          const last = events.at(-1)?.event.case === 'completed';
+          if (last) {
+            plan.completed();
+            this.#end(call, running, { result: 'completed' });
+          }
+          yield { kind: 'events', events };
+          if (last) return;
+        }
+        throw new UpstreamFailure('truncated');
+      } catch (thrown) {
+        if (running.ended) throw thrown;
+        this.#end(call, running, call.signal.aborted ? { result: 'aborted' } : outcomeOf(thrown));
+        if (call.signal.aborted) {
+          plan.left(false);
+          throw thrown;
+        }
+        plan.failed(thrown, running.firstEventAtMs !== undefined && !call.restartable);
+      } finally {
+        if (!running.ended) {
+          const enough = running.firstEventAtMs !== undefined && !call.signal.aborted;
+          plan.left(enough);
+          this.#end(call, running, { result: enough ? 'cut' : 'aborted' });
+        }
+      }
+    }
+  }
+
+  #routesOf(request: GenerateRequest): readonly LiveRoute[] {
+    const all = this.#routes.of(request.model);
+    const able = all.filter(route => carriesTier(route, request.serviceTier));
+    if (able.length === 0 && all.length > 0) {
+      throw new GatewayError('unsupported_feature', `No provider of ${request.model} has the asked service tier.`, {
+        param: 'service_tier',
+      });
+    }
+    return orderRoutes(able, this.#random);
+  }
+
+  #answer(call: RoutedCall, { route, number }: PlannedTry): AsyncIterable<GenerationEvent[]> {
+    const { hold, request, maxOutputTokens, signal } = call;
+    return route.upstream.generate({ hold, request, maxOutputTokens, signal, model: route.model, attempt: number });
+  }
+
+  #start(call: RoutedCall, planned: PlannedTry): Running {
+    const { route, number } = planned;
+    this.#observer.attemptStarted?.({ route: route.name, holdId: call.hold.id, number });
+    return { planned, startedAtMs: performance.now(), firstEventAtMs: undefined, ended: false };
+  }
+
+  #end(call: RoutedCall, running: Running, outcome: Pick<AttemptOutcome, 'result' | 'status'>): void {
+    running.ended = true;
+    const { planned, startedAtMs, firstEventAtMs } = running;
+    this.#observer.attemptEnded?.(
+      { route: planned.route.name, holdId: call.hold.id, number: planned.number },
+      {
+        ...outcome,
+        durationMs: performance.now() - startedAtMs,
+        ...(firstEventAtMs === undefined ? {} : { firstEventMs: firstEventAtMs - startedAtMs }),
+      },
+    );
+  }
+}
+
+function outcomeOf(thrown: unknown): Pick<AttemptOutcome, 'result' | 'status'> {
+  if (!(thrown instanceof UpstreamFailure)) return { result: thrown instanceof GatewayError ? 'refused' : 'defect' };
+  const { kind, facts } = thrown;
+  return { result: kind, ...(facts.status === undefined ? {} : { status: facts.status }) };
+}

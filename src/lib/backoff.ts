@@ -1,0 +1,42 @@
+/** How long to wait between tries. */
+export interface BackoffPolicy {
+  /** The longest wait before the first further try; it doubles with each one. */
+  readonly baseMs: number;
+  /** What it never passes, whatever the number of tries. */
+  readonly maxMs: number;
+}
+
+/** A number in [0, 1), as `Math.random` makes it; injected so that tests know what comes. */
+export type Random = () => number;
+
+/** A fresh random number: spreads load, keeps no secret. */
+export const systemRandom: Random = () => Math.random();
+
+/**
+ * The wait before a further try in ms: exponential with full jitter, so that callers who failed together do not come back together.
+ * `failures` is how many tries have failed, from 1. `askedMs` is what the other side asked for: then the wait is at least that,
+ * with jitter on top.
+ */
+export function backoffMs(failures: number, policy: BackoffPolicy, random: Random, askedMs = 0): number {
+  const ceiling = Math.min(policy.maxMs, policy.baseMs * 2 ** (failures - 1));
+  if (askedMs > 0) return askedMs + random() * policy.baseMs;
+  return random() * ceiling;
+}
+
+/** Waits; rejects with the signal's reason as soon as it is aborted. */
+export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>;
+
+/** The real wait. */
+export const systemSleep: Sleep = async (ms, signal) => {
+  signal.throwIfAborted();
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  const onAbort = (): void => reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    await promise;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+  }
+};

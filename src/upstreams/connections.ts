@@ -1,0 +1,42 @@
+import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
+
+/** Proxies as the environment names them; absent: none. */
+export interface ProxySettings {
+  /** For `http:` upstreams. */
+  readonly httpProxy?: string;
+  /** For `https:` upstreams. */
+  readonly httpsProxy?: string;
+  /** Hosts that are reached directly. */
+  readonly noProxy?: string;
+}
+
+/** How connections to one upstream are made. */
+export interface ConnectionSettings {
+  readonly origin: string;
+  readonly connectMs: number;
+  readonly proxy: ProxySettings;
+}
+
+/**
+ * The connections to one origin. Every option that matters is spelled out: the limits of time are the gateway's own (undici's
+ * are coarse), so undici's are off; redirects are never followed, because they would carry the credential elsewhere; HTTP/1.1, because an aborted
+ * request must close its socket.
+ */
+export function openConnections({ origin, connectMs, proxy }: ConnectionSettings): Dispatcher {
+  const options = {
+    connections: null,
+    pipelining: 1,
+    allowH2: false,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    maxResponseSize: -1,
+    maxHeaderSize: 65_536,
+    keepAliveTimeout: 4_000,
+    keepAliveMaxTimeout: 60_000,
+    keepAliveTimeoutThreshold: 1_000,
+    strictContentLength: true,
+    connect: { timeout: connectMs, rejectUnauthorized: true, keepAlive: true, noDelay: true, autoSelectFamily: true },
+  };
+  if (proxy.httpProxy === undefined && proxy.httpsProxy === undefined) return new Pool(origin, options);
+  return new EnvHttpProxyAgent({ ...options, ...proxy });
+}

@@ -1,0 +1,174 @@
+import type { UpstreamCodec } from '../codecs/codec.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import { type Upstream, type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { UpstreamTimeouts } from './answer-deadlines.ts';
+import { AnswerReader } from './answer-reader.ts';
+import { type Authentication, authentications } from './authentication.ts';
+import { openConnections, type ProxySettings } from './connections.ts';
+import { cleanFailure, statusFailure } from './error-answer.ts';
+import type { HttpRequest, ResponseHead } from './http-exchange.ts';
+import { KeyRing, type RevealableKey } from './key-ring.ts';
+import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
+import { UpstreamLine } from './upstream-line.ts';
+
+/** What is the same for all upstreams of a wire protocol. */
+export interface UpstreamProtocol {
+  readonly codec: UpstreamCodec;
+  readonly authentication: Authentication;
+  /** What follows the base URL for a model, query included. */
+  path(model: string): string;
+}
+
+/** An upstream of the configuration. */
+export interface HttpUpstreamOptions {
+  /** The provider's name in the configuration. */
+  readonly name: string;
+  readonly protocol: UpstreamProtocol;
+  /** As the protocol's official client takes it. */
+  readonly baseUrl: string;
+  /** Used in rotation; empty: no credential is sent. */
+  readonly keys: readonly RevealableKey[];
+  /** Sent with every call, lower-case names; they win over what the gateway sends by itself, save a key. */
+  readonly headers: Readonly<Record<string, RevealableKey>>;
+  readonly timeouts: UpstreamTimeouts;
+  /** The most bytes of one event, or of an answer that is not streamed. */
+  readonly eventBytesMax: number;
+  readonly proxy: ProxySettings;
+  readonly clock: Clock;
+}
+
+/** An upstream with connections of its own. */
+export interface HttpUpstream extends Upstream {
+  /** Lets running calls end, then closes the connections; no call may follow. */
+  close(): Promise<void>;
+}
+
+/**
+ * The client of one provider. It always asks for a stream and folds nothing: an upstream that answers whole gives one batch.
+ * Credentials travel in headers only, and no failure names one, nor an address.
+ */
+export class HttpProvider implements HttpUpstream {
+  readonly #options: HttpUpstreamOptions;
+  readonly #base: URL;
+  readonly #connections: ReturnType<typeof openConnections>;
+  readonly #keys: KeyRing;
+  readonly #clean: CleanMessage;
+  readonly #configured: Readonly<Record<string, string>>;
+
+  constructor(options: HttpUpstreamOptions) {
+    this.#options = options;
+    this.#base = new URL(options.baseUrl);
+    const { connectMs } = options.timeouts;
+    this.#connections = openConnections({ origin: this.#base.origin, connectMs, proxy: options.proxy });
+    this.#keys = new KeyRing(options.keys);
+    this.#configured = Object.fromEntries(
+      Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const),
+    );
+    const secrets = [...options.keys.map(key => key.reveal()), ...Object.values(this.#configured)];
+    this.#clean = messageCleaner({ secrets, baseUrl: options.baseUrl });
+  }
+
+  async *generate(call: UpstreamCall): AsyncGenerator<GenerationEvent[], void, undefined> {
+    call.signal.throwIfAborted();
+    const { body, warnings } = this.#encode(call);
+    const line = new UpstreamLine(call.signal, this.#options.timeouts);
+    let reader: AnswerReader | undefined;
+    try {
+      reader = this.#readerOf(call, await this.#open(call, body, line));
+      while (!reader.completed) {
+        const { events, failure } = await line.next(reader);
+        if (events.length > 0) {
+          warn(events, warnings);
+          yield events;
+        }
+        if (failure !== undefined) throw failure;
+      }
+    } catch (thrown) {
+      throw thrown instanceof UpstreamFailure ? cleanFailure(thrown, this.#clean) : thrown;
+    } finally {
+      line.close(reader?.completed === true);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#connections.close();
+  }
+
+  #encode({ request, model, maxOutputTokens }: UpstreamCall): { body: string; warnings: string[] } {
+    const { body, dropped } = this.#options.protocol.codec.encodeRequest({
+      request,
+      model,
+      maxOutputTokens,
+      stream: true,
+    });
+    const [param] = dropped;
+    if (param === undefined) return { body: JSON.stringify(body), warnings: [] };
+    if (request.strict) {
+      throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${dropped.join(', ')}.`, {
+        param,
+      });
+    }
+    return { body: JSON.stringify(body), warnings: [`dropped=${dropped.join(',')}`] };
+  }
+
+  /** The head of an answer that begins well. Goes through the keys while they are refused. */
+  async #open(call: UpstreamCall, body: string, line: UpstreamLine): Promise<ResponseHead> {
+    const { hold, model } = call;
+    const { codec } = this.#options.protocol;
+    for (;;) {
+      const picked = this.#keys.pick(hold, model);
+      if (picked === undefined) throw this.#keys.lastRefusal(hold) ?? new UpstreamFailure('status', { status: 401 });
+      const head = await line.send(this.#connections, this.#request(call, body, picked.key));
+      if (head.status >= 200 && head.status < 300) return head;
+      const tools = { codec, clean: this.#clean, clock: this.#options.clock };
+      const failure = statusFailure(head, await line.errorBody(), tools);
+      if (!this.#keys.learn(hold, model, { index: picked.index, failure })) throw failure;
+    }
+  }
+
+  #request({ request, model }: UpstreamCall, body: string, key: RevealableKey | undefined): HttpRequest {
+    const { protocol } = this.#options;
+    const { source } = request;
+    const headers: Record<string, string> = {
+      accept: 'text/event-stream, application/json',
+      'user-agent': 'tollgate',
+      ...(source?.protocol === protocol.codec.protocol ? source.headers : {}),
+      ...this.#configured,
+      'content-type': 'application/json',
+    };
+    if (key !== undefined) {
+      const [name, value] = authentications[protocol.authentication](key.reveal());
+      headers[name] = value;
+    }
+    return { origin: this.#base.origin, path: pathBelow(this.#base, protocol.path(model)), headers, body };
+  }
+
+  #readerOf({ request }: UpstreamCall, { headers }: ResponseHead): AnswerReader {
+    const { protocol, name, eventBytesMax } = this.#options;
+    const type = headers['content-type'];
+    return new AnswerReader({
+      codec: protocol.codec,
+      provider: name,
+      eventBytesMax,
+      contentType: typeof type === 'string' ? type : '',
+      candidates: request.candidates ?? 1,
+    });
+  }
+}
+
+/** A path below a base URL, which may have a path and a query of its own. */
+function pathBelow(base: URL, path: string): string {
+  const joined = base.pathname.replace(/\/+$/, '') + path;
+  if (base.search === '') return joined;
+  return joined + (joined.includes('?') ? `&${base.search.slice(1)}` : base.search);
+}
+
+/** Tells the reader of the answer what was dropped for this upstream. */
+function warn(events: readonly GenerationEvent[], warnings: readonly string[]): void {
+  if (warnings.length === 0) return;
+  for (const { event } of events) {
+    if (event.case === 'started') event.value.warnings.push(...warnings);
+  }
+}

@@ -1,0 +1,68 @@
+/** What must not be seen, and how long a message may be. */
+export interface CleanerOptions {
+  /** Keys and configured header values. */
+  readonly secrets: readonly string[];
+  /** The upstream's base URL. */
+  readonly baseUrl: string;
+}
+
+/** An upstream's own text made fit for a client; undefined where nothing readable is left. */
+export type CleanMessage = (text: string) => string | undefined;
+
+const messageMax = 1_000;
+/** Cut before the patterns run: they are linear, but a message of megabytes is still not worth it. */
+const readMax = 8_000;
+/** Shorter secrets would make ordinary words vanish, and are none. */
+const secretMin = 6;
+
+const credential = '[credential]';
+const address = '[address]';
+
+/** Patterns of what no configuration names: other people's keys, masked keys, addresses behind the upstream. */
+const patterns: readonly (readonly [RegExp, string])[] = [
+  [/\b(bearer|basic)\s+[\w.~+/=*…-]{6,}/gi, `$1 ${credential}`],
+  [/\b(?:sk|pk|rk|gsk|xai|hf|nvapi)[-_][\w*….-]{8,}/gi, credential],
+  [/\bAIza[\w*…-]{10,}/g, credential],
+  [/\b(?:https?|wss?|unix|grpc):\/\/[^\s"'<>)\]}]+/gi, address],
+  [/\[[0-9a-f]*:[0-9a-f:.]+\](?::\d+)?/gi, address],
+  [/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b/g, address],
+  [
+    /\b(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:internal|local|lan|svc|cluster|intranet|corp))(?::\d{1,5})?\b/gi,
+    address,
+  ],
+  [/\b[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\d{2,5}\b/gi, address],
+];
+
+/**
+ * Makes a cleaner: credentials and addresses go, control characters and runs of blanks become one blank, HTML is no message, and
+ * what is left has at most 1,000 characters. Source: decisions §3 ("nothing of an upstream's credentials, address or raw headers").
+ */
+export function messageCleaner(options: CleanerOptions): CleanMessage {
+  const { host, hostname } = new URL(options.baseUrl);
+  // The longest first: one secret may be part of another.
+  const secrets = options.secrets
+    .filter(secret => secret.length >= secretMin)
+    .toSorted((one, other) => other.length - one.length);
+  return text => {
+    let clean = text.slice(0, readMax);
+    if (/<(?:!doctype|html|head|body)\b/i.test(clean)) return undefined;
+    for (const secret of secrets) clean = clean.replaceAll(secret, credential);
+    for (const [pattern, replacement] of patterns) clean = clean.replaceAll(pattern, replacement);
+    for (const name of [host, hostname]) clean = replaceAnyCase(clean, name, address);
+    clean = clean
+      .replaceAll(/[\p{Cc}\p{Cs}\s]+/gu, ' ')
+      .trim()
+      .slice(0, messageMax)
+      .toWellFormed();
+    return clean === '' ? undefined : clean;
+  };
+}
+
+function replaceAnyCase(text: string, part: string, replacement: string): string {
+  return text.replaceAll(new RegExp(RegExp.escape(part), 'gi'), replacement);
+}
+
+/** An upstream's name of a field, where it looks like one: "messages.0.content", "tools[1].name". */
+export function cleanParam(param: string): string | undefined {
+  return /^[\w.[\]$-]{1,200}$/.test(param) ? param : undefined;
+}

@@ -1,0 +1,103 @@
+import type { Dispatcher } from 'undici';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import { AnswerDeadlines, GraceOver, type UpstreamTimeouts } from './answer-deadlines.ts';
+import type { AnswerReader, ReadBatch } from './answer-reader.ts';
+import { asError } from './as-error.ts';
+import { BrokenExchange, HttpExchange, type HttpRequest, type ResponseHead } from './http-exchange.ts';
+
+/** The most that is read of an error's body. */
+const errorBytesMax = 65_536;
+
+/** What a break of the connection is as a failure of the upstream. */
+function asFailure(thrown: unknown): Error {
+  if (!(thrown instanceof BrokenExchange)) return asError(thrown);
+  if (thrown.malformed) return new UpstreamFailure('malformed', { cause: thrown });
+  return new UpstreamFailure(thrown.phase === 'answering' ? 'truncated' : 'connect', { cause: thrown });
+}
+
+/** The line to an upstream during one try: exchanges one after the other, their time limits, and the caller's wish to stop. */
+export class UpstreamLine {
+  readonly #signal: AbortSignal;
+  readonly #deadlines: AnswerDeadlines;
+  readonly #onAbort = (): void => this.#exchange?.fail(this.#signal.reason);
+  #exchange: HttpExchange | undefined;
+  #answering = false;
+  #finishing = false;
+
+  constructor(signal: AbortSignal, timeouts: UpstreamTimeouts) {
+    this.#signal = signal;
+    this.#deadlines = new AnswerDeadlines(timeouts, reason => this.#exchange?.fail(reason));
+    signal.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  /** Sends a request and waits for the head of its answer. Throws `UpstreamFailure`, or the signal's reason. */
+  async send(connections: Dispatcher, request: HttpRequest): Promise<ResponseHead> {
+    this.#signal.throwIfAborted();
+    this.#deadlines.connecting();
+    this.#exchange = new HttpExchange(connections, request, () => this.#deadlines.sent());
+    try {
+      return await this.#exchange.head;
+    } catch (thrown) {
+      this.#signal.throwIfAborted();
+      throw asFailure(thrown);
+    }
+  }
+
+  /** The beginning of an error's body, as much as comes in time. Throws the signal's reason. */
+  async errorBody(): Promise<string> {
+    this.#deadlines.errorBody();
+    const parts: Buffer[] = [];
+    let bytes = 0;
+    try {
+      while (bytes < errorBytesMax) {
+        const chunks = await this.#exchange?.read();
+        if (chunks === undefined) break;
+        parts.push(...chunks);
+        bytes += chunks.reduce((sum, chunk) => sum + chunk.length, 0);
+      }
+    } catch (thrown) {
+      // The status has said that it failed; a body that breaks off changes nothing.
+      this.#signal.throwIfAborted();
+      if (!(thrown instanceof BrokenExchange || thrown instanceof GraceOver || thrown instanceof UpstreamFailure))
+        throw thrown;
+    }
+    this.#exchange?.drain();
+    return Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
+  }
+
+  /** The next batch of an answer. Throws the signal's reason; a failure of the upstream is part of the batch. */
+  async next(reader: AnswerReader): Promise<ReadBatch> {
+    this.#signal.throwIfAborted();
+    const batch = await this.#batch(reader);
+    if (reader.finished && !this.#finishing) {
+      this.#finishing = true;
+      this.#deadlines.finishing();
+    } else if (!this.#answering && batch.events.length > 0) {
+      this.#answering = true;
+      this.#deadlines.answering();
+    }
+    return batch;
+  }
+
+  /** Ends it. `whole`: the answer has come whole, so that its connection may serve again; else it is closed. */
+  close(whole: boolean): void {
+    this.#deadlines.stop();
+    this.#signal.removeEventListener('abort', this.#onAbort);
+    if (whole) this.#exchange?.drain();
+    else this.#exchange?.fail(new Error('the answer is no longer wanted'));
+  }
+
+  async #batch(reader: AnswerReader): Promise<ReadBatch> {
+    this.#deadlines.waiting();
+    try {
+      const chunks = await this.#exchange?.read();
+      this.#deadlines.arrived();
+      return chunks === undefined ? reader.end() : reader.push(chunks);
+    } catch (thrown) {
+      this.#signal.throwIfAborted();
+      // Every choice has ended: what is missing is usage at most, which the gateway can estimate.
+      if (thrown instanceof GraceOver || (thrown instanceof BrokenExchange && reader.finished)) return reader.end();
+      return { events: [], failure: asFailure(thrown) };
+    }
+  }
+}
