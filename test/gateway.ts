@@ -266,9 +266,9 @@ export async function endGateway(gateway: Gateway): Promise<void> {
   try {
     await expect.poll(() => heldBy(gateway), { timeout: 5_000, message: 'held' }).toBe(0n);
     const { code, stderr } = await gateway.stop();
-    expect(code, stderr).toBe(0);
+    expect(code, `${stderr}`).toBe(0);
     const verified = await gateway.cli(['ledger', 'verify']);
-    expect(verified.code, verified.stdout + verified.stderr).toBe(0);
+    expect(verified.code, `${verified.stdout}${verified.stderr}`).toBe(0);
   } finally {
     await gateway.kill();
     rmSync(gateway.home.folder, { recursive: true, force: true });

@@ -51,15 +51,27 @@ test('a streamed run gives deltas, tool events and the same final output', async
     if (event.type === 'raw_model_stream_event' && event.data.type === 'output_text_delta') text += event.data.delta;
   }
   await result.completed;
-  expect([...kinds]).toEqual(expect.arrayContaining(['tool_call_item', 'tool_call_output_item', 'message_output_item']));
+  expect([...kinds]).toEqual(
+    expect.arrayContaining(['tool_call_item', 'tool_call_output_item', 'message_output_item']),
+  );
   expect(asked).toHaveLength(1);
   expect(text).toContain('Sunny');
   expect(result.finalOutput).toBe(text);
 });
 
 test('a hand-off goes to the other agent, which answers', async () => {
-  const poet = new Agent({ name: 'Poet', instructions: 'You write verse.', model: payg, handoffDescription: 'Writes poems' });
-  const triage = Agent.create({ name: 'Triage', instructions: 'Hand over to the right agent.', model: payg, handoffs: [poet] });
+  const poet = new Agent({
+    name: 'Poet',
+    instructions: 'You write verse.',
+    model: payg,
+    handoffDescription: 'Writes poems',
+  });
+  const triage = Agent.create({
+    name: 'Triage',
+    instructions: 'Hand over to the right agent.',
+    model: payg,
+    handoffs: [poet],
+  });
   const result = await runner.run(triage, 'Transfer me to the poet.\n!sim calls=1');
   expect(result.lastAgent?.name).toBe('Poet');
   expect(result.finalOutput).not.toBe('');

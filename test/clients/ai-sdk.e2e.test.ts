@@ -13,13 +13,20 @@ const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 
 afterAll(() => endGateway(gateway));
 
 const settings = { baseURL: `${gateway.url}/v1`, apiKey: gateway.apiKey };
-const compatible = createOpenAICompatible({ ...settings, name: 'tollgate', includeUsage: true, supportsStructuredOutputs: true });
+const compatible = createOpenAICompatible({
+  ...settings,
+  name: 'tollgate',
+  includeUsage: true,
+  supportsStructuredOutputs: true,
+});
 const models = [
   { name: '@ai-sdk/openai', model: createOpenAI(settings).chat(payg) },
   { name: '@ai-sdk/openai-compatible', model: compatible(payg) },
 ] as const;
 
-const weather = (asked: string[]): { get_weather: ReturnType<typeof weatherTool> } => ({ get_weather: weatherTool(asked) });
+const weather = (asked: string[]): { get_weather: ReturnType<typeof weatherTool> } => ({
+  get_weather: weatherTool(asked),
+});
 function weatherTool(asked: string[]) {
   return tool({
     description: 'The weather of a city',
@@ -157,7 +164,7 @@ describe.each(models)('$name', ({ model }) => {
 
 test('reasoning shows with the compatible provider, before the text', async () => {
   const result = await generateText({ model: compatible(payg), reasoning: 'medium', prompt: 'What is 17 times 23?' });
-  expect(result.reasoningText ?? '').not.toBe('');
+  expect(result.finalStep.reasoningText ?? '').not.toBe('');
   expect(result.usage.outputTokenDetails.reasoningTokens).toBeGreaterThan(0);
   const streamed = streamText({ model: compatible(payg), reasoning: 'low', prompt: 'What is 17 times 23?' });
   const kinds: string[] = [];

@@ -48,7 +48,11 @@ describe('models', () => {
   test('list has every built-in model with what both clients read', async () => {
     const models = [];
     for await (const model of client.models.list()) models.push(model);
-    expect(models.find(({ id }) => id === payg)).toMatchObject({ id: payg, object: 'model', owned_by: 'tollgate-simulator' });
+    expect(models.find(({ id }) => id === payg)).toMatchObject({
+      id: payg,
+      object: 'model',
+      owned_by: 'tollgate-simulator',
+    });
     expect(models.every(({ created }) => Number.isInteger(created))).toBe(true);
     expect(models.some(({ id }) => id.endsWith(':free'))).toBe(true);
   });
@@ -84,7 +88,11 @@ describe('text', () => {
     expect(data.model).toBe(payg);
     expect(data.id).toBe(`chatcmpl-${request_id?.slice('req_'.length)}`);
     expect(data.choices).toHaveLength(1);
-    expect(data.choices[0]).toMatchObject({ index: 0, finish_reason: 'stop', message: { role: 'assistant', refusal: null } });
+    expect(data.choices[0]).toMatchObject({
+      index: 0,
+      finish_reason: 'stop',
+      message: { role: 'assistant', refusal: null },
+    });
     expect(data.choices[0]?.message.content).not.toBe('');
     const usage = data.usage;
     expect(usage?.total_tokens).toBe((usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0));
@@ -169,9 +177,7 @@ describe('text', () => {
   test.each([false, true])('max_completion_tokens ends the text with finish length (stream: %s)', async streamed => {
     const body = { model: payg, messages: [user('Write a long text.')], max_completion_tokens: 25 };
     const answer = streamed
-      ? await client.chat.completions
-          .stream({ ...body, stream_options: { include_usage: true } })
-          .finalChatCompletion()
+      ? await client.chat.completions.stream({ ...body, stream_options: { include_usage: true } }).finalChatCompletion()
       : await client.chat.completions.create(body);
     expect(answer.choices[0]?.finish_reason).toBe('length');
     expect(answer.usage?.completion_tokens).toBe(25);
@@ -236,7 +242,11 @@ describe('tools', () => {
     const tool = zodFunction({
       name: 'book_table',
       description: 'Books a table at a restaurant',
-      parameters: z.object({ guests: z.number().int().min(1).max(12), name: z.string(), outside: z.boolean().nullable() }),
+      parameters: z.object({
+        guests: z.number().int().min(1).max(12),
+        name: z.string(),
+        outside: z.boolean().nullable(),
+      }),
     });
     const body = { model: payg, messages: [user('Book a table for 4 in the name of Ada.')], tools: [tool] };
     const parsed = await client.chat.completions.parse(body);
@@ -428,7 +438,12 @@ describe('errors', () => {
   test('BadRequestError: an unknown model', async () => {
     const failure = await failureOf(client.chat.completions.create({ ...body, model: 'acme/unknown' }));
     expect(failure).toBeInstanceOf(OpenAI.BadRequestError);
-    expect(failure).toMatchObject({ status: 400, code: 'model_not_found', param: 'model', type: 'invalid_request_error' });
+    expect(failure).toMatchObject({
+      status: 400,
+      code: 'model_not_found',
+      param: 'model',
+      type: 'invalid_request_error',
+    });
   });
 
   test('UnprocessableEntityError: a value out of range', async () => {

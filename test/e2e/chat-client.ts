@@ -231,7 +231,8 @@ function collected(response: Response, raw: string, began: number, first: number
 function callsOf(choices: readonly ChatChunk['choices'][number][]): ToolCall[] {
   const calls: { id: string; type: string; function: { name: string; arguments: string } }[] = [];
   for (const { index, id, type, function: part } of choices.flatMap(({ delta }) => delta.tool_calls ?? [])) {
-    const call = (calls[index] ??= { id: '', type: '', function: { name: '', arguments: '' } });
+    calls[index] ??= { id: '', type: '', function: { name: '', arguments: '' } };
+    const call = calls[index];
     call.id += id ?? '';
     call.type += type ?? '';
     call.function.name += part?.name ?? '';

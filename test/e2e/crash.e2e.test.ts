@@ -41,41 +41,45 @@ async function allRecords({ account }: Gateway): Promise<ActivityRecord[]> {
   }
 }
 
-test(`after each of ${rounds} kills under mixed load the ledger has what clients were told, once`, { timeout: 180_000 }, async () => {
-  const funds = 1_000n * 1_000_000_000n;
-  let gateway = await startGateway({ config, balance: '1000' });
-  const { home } = gateway;
-  const acknowledged: Acknowledged = new Map();
-  const readyMs: number[] = [];
-  try {
-    for (let round = 0; round < rounds; round += 1) {
-      const clients = Array.from({ length: 8 }, (_, index) => converse(gateway, acknowledged, round * 8 + index));
-      await sleep(120 + ((round * 53) % 260));
+test(
+  `after each of ${rounds} kills under mixed load the ledger has what clients were told, once`,
+  { timeout: 180_000 },
+  async () => {
+    const funds = 1_000n * 1_000_000_000n;
+    let gateway = await startGateway({ config, balance: '1000' });
+    const { home } = gateway;
+    const acknowledged: Acknowledged = new Map();
+    const readyMs: number[] = [];
+    try {
+      for (let round = 0; round < rounds; round += 1) {
+        const clients = Array.from({ length: 8 }, (_, index) => converse(gateway, acknowledged, round * 8 + index));
+        await sleep(120 + ((round * 53) % 260));
+        await gateway.kill();
+        await Promise.all(clients);
+        gateway = await startGateway({ config, home });
+        readyMs.push(gateway.readyMs);
+        expect(await heldBy(gateway), `held after kill ${round}`).toBe(0n);
+      }
+      expect(acknowledged.size).toBeGreaterThan(rounds * 5);
+      const records = await allRecords(gateway);
+      const charged = new Map(records.map(({ requestId, costNanoUsd }) => [requestId, costNanoUsd]));
+      expect(charged.size, 'a request has one record').toBe(records.length);
+      const lost = [...acknowledged].filter(([id, cost]) => charged.get(id) !== cost);
+      expect(lost).toEqual([]);
+      const total = records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
+      expect(funds - (await balanceOf(gateway))).toBe(total);
+      // Killed requests were given up without a charge and are listed for the operator.
+      const { holds } = await gateway.admin.listVoidedHolds({ limit: 1_000 });
+      expect(holds.length).toBeGreaterThan(0);
+      expect(holds.every(({ reason }) => reason === 'restarted')).toBe(true);
+      const verified = await gateway.cli(['ledger', 'verify']);
+      expect(verified.code, `${verified.stdout}${verified.stderr}`).toBe(0);
+      // Bound for two loaded cores; alone it is under a second.
+      expect(Math.max(...readyMs)).toBeLessThan(5_000);
+      await endGateway(gateway);
+    } finally {
       await gateway.kill();
-      await Promise.all(clients);
-      gateway = await startGateway({ config, home });
-      readyMs.push(gateway.readyMs);
-      expect(await heldBy(gateway), `held after kill ${round}`).toBe(0n);
+      rmSync(home.folder, { recursive: true, force: true });
     }
-    expect(acknowledged.size).toBeGreaterThan(rounds * 5);
-    const records = await allRecords(gateway);
-    const charged = new Map(records.map(({ requestId, costNanoUsd }) => [requestId, costNanoUsd]));
-    expect(charged.size, 'a request has one record').toBe(records.length);
-    const lost = [...acknowledged].filter(([id, cost]) => charged.get(id) !== cost);
-    expect(lost).toEqual([]);
-    const total = records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
-    expect(funds - (await balanceOf(gateway))).toBe(total);
-    // Killed requests were given up without a charge and are listed for the operator.
-    const { holds } = await gateway.admin.listVoidedHolds({ limit: 1_000 });
-    expect(holds.length).toBeGreaterThan(0);
-    expect(holds.every(({ reason }) => reason === 'restarted')).toBe(true);
-    const verified = await gateway.cli(['ledger', 'verify']);
-    expect(verified.code, verified.stdout + verified.stderr).toBe(0);
-    // Bound for two loaded cores; alone it is under a second.
-    expect(Math.max(...readyMs)).toBeLessThan(5_000);
-    await endGateway(gateway);
-  } finally {
-    await gateway.kill();
-    rmSync(home.folder, { recursive: true, force: true });
-  }
-});
+  },
+);

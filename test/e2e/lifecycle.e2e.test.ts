@@ -38,7 +38,9 @@ async function startOnItsOwn(home: Home, command: readonly [string, ...string[]]
   const running = run(command, { cwd, env: environmentOf(home) });
   await expect.poll(() => running.output.stdout, { timeout: 20_000 }).toMatch(/^\s*internal\s+http/m);
   const url = /^\s*public\s+(http:\S+)/m.exec(running.output.stdout)?.[1] ?? '';
-  await expect.poll(async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.status, { timeout: 20_000 }).toBe(200);
+  await expect
+    .poll(async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.status, { timeout: 20_000 })
+    .toBe(200);
   return { ...running, url };
 }
 
@@ -59,7 +61,7 @@ describe('a newcomer', () => {
     expect(first).toBeGreaterThan(-1);
     const last = lines.findIndex((line, index) => index >= first && !line.endsWith('\\'));
     const pasted = spawnSync('sh', ['-c', lines.slice(first, last + 1).join('\n')], { encoding: 'utf8' });
-    expect(pasted.status, pasted.stderr).toBe(0);
+    expect(pasted.status, `${pasted.stderr}`).toBe(0);
     const answer = pasted.stdout;
     expect(answer).toContain(answer.includes('data: ') ? '[DONE]' : '"choices"');
     const models = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${managementKey}` } });
@@ -73,7 +75,7 @@ describe('a newcomer', () => {
   test('the keys are nowhere in the data directory', () => {
     const key = readFileSync(join(home.folder, 'key'), 'utf8');
     for (const name of readdirSync(home.dataDir)) {
-      expect(readFileSync(join(home.dataDir, name)).includes(key), name).toBe(false);
+      expect(readFileSync(join(home.dataDir, name)).includes(key), `${name}`).toBe(false);
     }
   });
 
@@ -90,7 +92,7 @@ describe('a newcomer', () => {
 
   test('ledger verify needs no running gateway', async () => {
     const { code, stdout, stderr } = await runCommand(home, ['ledger', 'verify']);
-    expect(code, stdout + stderr).toBe(0);
+    expect(code, `${stdout}${stderr}`).toBe(0);
   });
 });
 
@@ -114,7 +116,7 @@ describe('probes', () => {
     const { done, usage } = await open;
     expect({ done, tokens: usage?.completion_tokens }).toEqual({ done: true, tokens: 300 });
     expect((await ended).code).toBe(0);
-    await gateway.cli(['ledger', 'verify']).then(({ code, stdout }) => expect(code, stdout).toBe(0));
+    await gateway.cli(['ledger', 'verify']).then(({ code, stdout }) => expect(code, `${stdout}`).toBe(0));
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });
@@ -127,7 +129,7 @@ describe('streams in flight at SIGTERM', () => {
     await sleep(700);
     const began = performance.now();
     const { code, stderr } = await gateway.stop();
-    expect(code, stderr).toBe(0);
+    expect(code, `${stderr}`).toBe(0);
     expect(performance.now() - began).toBeGreaterThan(900);
     expect(performance.now() - began).toBeLessThan(5_000);
     const cut = await Promise.all(streams);
@@ -172,17 +174,25 @@ describe('what can’t start says why and exits 2', () => {
     ['an unknown member', 'shutdown_grace: 30s\nshutdown_grase: 1s\n', /bad\.yaml:2.*shutdown_grase/s],
     ['a wrong type', 'retries: many\n', /bad\.yaml:1.*retries/s],
     ['a wrong duration', 'timeouts:\n  idle: soon\n', /bad\.yaml:2.*timeouts\.idle/s],
-    ['a PAYG model without a price', 'models:\n  - id: acme/a\n    endpoints: [/v1/chat/completions]\n', /bad\.yaml:2.*(models\.0|models\[0\]).*pric/s],
-    ['a price on a :free id', 'models:\n  - { id: "acme/a:free", endpoints: [/v1/chat/completions], pricing: { input: 1, output: 1 } }\n', /bad\.yaml:2.*free/s],
+    [
+      'a PAYG model without a price',
+      'models:\n  - id: acme/a\n    endpoints: [/v1/chat/completions]\n',
+      /bad\.yaml:2.*(models\.0|models\[0\]).*pric/s,
+    ],
+    [
+      'a price on a :free id',
+      'models:\n  - { id: "acme/a:free", endpoints: [/v1/chat/completions], pricing: { input: 1, output: 1 } }\n',
+      /bad\.yaml:2.*free/s,
+    ],
     ['an unset variable', 'public_url: "${NOBODY_SET_THIS}"\n', /bad\.yaml:1.*NOBODY_SET_THIS/s],
     ['no YAML', 'a: [1\n', /bad\.yaml:\d/],
   ])('%s, with file, line and path; config check too', async (_, text, shown) => {
     const { home, file } = withFile(text);
     const served = await start(home, ['--config', file]);
-    expect(served.code, served.stderr).toBe(2);
+    expect(served.code, `${served.stderr}`).toBe(2);
     expect(served.stdout + served.stderr).toMatch(shown);
     const checked = await runCommand(home, ['config', 'check', file]);
-    expect(checked.code, checked.stderr).toBe(2);
+    expect(checked.code, `${checked.stderr}`).toBe(2);
     expect(checked.stdout + checked.stderr).toMatch(shown);
   });
 
@@ -202,7 +212,7 @@ describe('what can’t start says why and exits 2', () => {
     [{ TOLLGATE_PORT: '70000' }, /TOLLGATE_PORT/],
   ])('%j', async (environment, shown) => {
     const { code, stderr } = await start(newHome(), [], environment);
-    expect(code, stderr).toBe(2);
+    expect(code, `${stderr}`).toBe(2);
     expect(stderr).toMatch(shown);
     // A key that was refused is not shown.
     for (const value of Object.values(environment)) if (value.length > 20) expect(stderr).not.toContain(value);
@@ -223,7 +233,7 @@ test('a second gateway on the same data is refused and the first goes on', async
   expect(second.stderr).toMatch(/data|in use|running|lock/i);
   expect((await complete(gateway, steer('tokens=3'))).status).toBe(200);
   const verified = await gateway.cli(['ledger', 'verify', '--json']);
-  expect(verified.code, verified.stderr).toBe(0);
+  expect(verified.code, `${verified.stderr}`).toBe(0);
   expect(verified.json).toBeDefined();
   await endGateway(gateway);
 });

@@ -13,7 +13,9 @@ test('a free model answers 20 requests a minute, over all keys of the account', 
   const body = ask('Hello\n!sim tokens=3', { model: 'sim/small:free' });
   const other = await makeKey(gateway);
   const keys = [gateway.apiKey, other.key];
-  const answers = await Promise.all(Array.from({ length: 25 }, (_, index) => complete(gateway, body, { key: keys[index % 2] ?? null })));
+  const answers = await Promise.all(
+    Array.from({ length: 25 }, (_, index) => complete(gateway, body, { key: keys[index % 2] ?? null })),
+  );
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
   const refused = answers.filter(({ status }) => status === 429);
   expect(refused).toHaveLength(5);

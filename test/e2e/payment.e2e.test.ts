@@ -119,6 +119,19 @@ describe('one request', () => {
   });
 });
 
+test.each([false, true])('tries that fail before the first event are made again and paid once (stream: %s)', async streamed => {
+  const send = streamed ? stream : complete;
+  const before = await balanceOf(gateway);
+  const answer = await send(gateway, steer('tokens=20 status=500 times=2'));
+  expect([answer.status, answer.finish]).toEqual([200, 'stop']);
+  const record = await recordOf(gateway, requestIdOf(answer));
+  expect(record.state).toBe(RecordState.COMPLETED);
+  expect(before - (await balanceOf(gateway))).toBe(record.costNanoUsd);
+  const never = await send(gateway, steer('tokens=20 status=500 times=9'));
+  expect(never.status).toBe(502);
+  expect((await recordOf(gateway, requestIdOf(never))).costNanoUsd).toBe(0n);
+});
+
 describe('clients that go away', () => {
   test('from a stream: what was delivered is paid, once, within a second or so', async () => {
     const answer = await stream(gateway, steer('tokens=5000 tps=100'), { until: chunks => chunks.length > 12 });
@@ -172,20 +185,23 @@ describe('a key’s own balance', () => {
     expect((await complete(gateway, steer('tokens=1'), { key })).status).toBe(401);
   });
 
-  test.each([false, true])('that runs out ends the answer with finish length, never below zero (stream: %s)', async streamed => {
-    // Pays for some 500 tokens of output.
-    const { key, id } = await makeKey(gateway, { balanceNanoUsd: 2_000_000n });
-    const send = streamed ? stream : complete;
-    const answer = await send(gateway, steer('tokens=3000'), { key });
-    expect(answer.status).toBe(200);
-    expect(answer.finish).toBe('length');
-    const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
-    const record = await recordOf(gateway, requestIdOf(answer));
-    expect(record).toMatchObject({ state: RecordState.INCOMPLETE, writtenOffNanoUsd: 0n });
-    expect(record.usage?.outputTokens).toBeGreaterThan(200);
-    expect(shown?.balanceNanoUsd).toBe(2_000_000n - record.costNanoUsd);
-    expect(shown?.balanceNanoUsd).toBeGreaterThanOrEqual(0n);
-  });
+  test.each([false, true])(
+    'that runs out ends the answer with finish length, never below zero (stream: %s)',
+    async streamed => {
+      // Pays for some 500 tokens of output.
+      const { key, id } = await makeKey(gateway, { balanceNanoUsd: 2_000_000n });
+      const send = streamed ? stream : complete;
+      const answer = await send(gateway, steer('tokens=3000'), { key });
+      expect(answer.status).toBe(200);
+      expect(answer.finish).toBe('length');
+      const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
+      const record = await recordOf(gateway, requestIdOf(answer));
+      expect(record).toMatchObject({ state: RecordState.INCOMPLETE, writtenOffNanoUsd: 0n });
+      expect(record.usage?.outputTokens).toBeGreaterThan(200);
+      expect(shown?.balanceNanoUsd).toBe(2_000_000n - record.costNanoUsd);
+      expect(shown?.balanceNanoUsd).toBeGreaterThanOrEqual(0n);
+    },
+  );
 
   test('that can’t pay for the input and 16 tokens is refused before anything is asked', async () => {
     const { key, id } = await makeKey(gateway, { balanceNanoUsd: 20_000n });
@@ -224,7 +240,9 @@ describe('a thousand requests at once', () => {
     const answers = await Promise.all(Array.from({ length: 1_000 }, (_, index) => send(index)));
     const paid = answers.filter(({ status }) => status === 200);
     const refused = answers.filter(({ status }) => status !== 200);
-    expect(new Set(refused.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(['429 insufficient_balance']));
+    expect(new Set(refused.map(({ status, code }) => `${status} ${code}`))).toEqual(
+      new Set(['429 insufficient_balance']),
+    );
     expect(paid.length).toBeGreaterThanOrEqual(5);
     const spent = paid.reduce((sum, { cost }) => sum + cost, 0n);
     expect(spent).toBeLessThanOrEqual(funds);

@@ -210,7 +210,10 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
         type: 'upstream_error',
       });
       const record = await recordOf(gateway, requestId);
-      expect({ state: record.state, cost: record.costNanoUsd }).toEqual({ state: RecordState.UPSTREAM_FAILED, cost: 0n });
+      expect({ state: record.state, cost: record.costNanoUsd }).toEqual({
+        state: RecordState.UPSTREAM_FAILED,
+        cost: 0n,
+      });
     },
   );
 
@@ -294,7 +297,10 @@ describe('which line steers', () => {
   });
 
   test('a prompt that asks for a long text gets one up to the limit, in many deltas', async () => {
-    const { usage, chunks, finish } = await stream(gateway, ask('Write a very long essay about roads.', { max_tokens: 2_000 }));
+    const { usage, chunks, finish } = await stream(
+      gateway,
+      ask('Write a very long essay about roads.', { max_tokens: 2_000 }),
+    );
     expect(usage?.completion_tokens).toBe(2_000);
     expect(finish).toBe('length');
     expect(chunks.length).toBeGreaterThan(200);

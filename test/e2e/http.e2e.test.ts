@@ -1,0 +1,254 @@
+/** What every answer of the public listener has, and the catalogue as REST shows it (decisions §3, §4). */
+import { connect } from 'node:net';
+import { afterAll, describe, expect, test } from 'vitest';
+import { endGateway, makeKey, startGateway } from '../gateway.ts';
+import { ask, type ChatError, complete, payg, post, stream } from './chat-client.ts';
+
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\naliases: { big: sim/large }\n' });
+afterAll(() => endGateway(gateway));
+
+const envelope = ['code', 'community', 'docs', 'id', 'message', 'param', 'status_code', 'support', 'tip', 'type'];
+const hello = ask('Hello\n!sim tokens=3');
+const get = (path: string, key = gateway.apiKey): Promise<Response> =>
+  fetch(`${gateway.url}${path}`, { headers: { authorization: `Bearer ${key}` } });
+
+interface ListedModel {
+  readonly id: string;
+  readonly [member: string]: unknown;
+}
+async function listed(query = '', key?: string): Promise<ListedModel[]> {
+  const response = await get(`/v1/models${query}`, key);
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { data: ListedModel[] }).data;
+}
+
+describe('errors', () => {
+  const cases: [name: string, status: number, code: string, request: () => Promise<Response>][] = [
+    ['an unknown path', 404, 'not_found', () => get('/v1/nothing')],
+    ['a wrong method', 404, 'not_found', () => get('/v1/chat/completions')],
+    ['an unknown model in a path', 404, 'not_found', () => get('/v1/models/acme/none')],
+    ['no key', 401, 'invalid_api_key', () => post(gateway, '/v1/chat/completions', hello, { key: null })],
+    [
+      'a management key',
+      403,
+      'permission_denied',
+      () => post(gateway, '/v1/chat/completions', hello, { key: gateway.managementKey }),
+    ],
+    ['broken JSON', 400, 'invalid_request', () => post(gateway, '/v1/chat/completions', '{"model":')],
+    [
+      'another content type',
+      400,
+      'invalid_request',
+      () => post(gateway, '/v1/chat/completions', 'a=b', { headers: { 'content-type': 'text/plain' } }),
+    ],
+    [
+      'a body that breaks the schema',
+      422,
+      'validation_error',
+      () => post(gateway, '/v1/chat/completions', { ...hello, n: 0 }),
+    ],
+    [
+      'an unknown model',
+      400,
+      'model_not_found',
+      () => post(gateway, '/v1/chat/completions', { ...hello, model: 'acme/none' }),
+    ],
+    [
+      'a model that is down',
+      502,
+      'model_unavailable',
+      () => post(gateway, '/v1/chat/completions', { ...hello, model: 'sim/unavailable' }),
+    ],
+    [
+      'tools for a model without',
+      400,
+      'unsupported_feature',
+      () =>
+        post(gateway, '/v1/chat/completions', {
+          ...hello,
+          model: 'sim/writer',
+          tools: [{ type: 'function', function: { name: 'a' } }],
+        }),
+    ],
+    [
+      'an effort for a model without',
+      400,
+      'unsupported_feature',
+      () => post(gateway, '/v1/chat/completions', { ...hello, model: 'sim/writer', reasoning_effort: 'low' }),
+    ],
+    [
+      'a tier of a model without',
+      400,
+      'unsupported_feature',
+      () => post(gateway, '/v1/chat/completions', { ...hello, model: 'sim/small:flex' }),
+    ],
+    ['a bad query', 400, 'invalid_request', () => get('/v1/models?limit=0')],
+  ];
+  test.each(cases)('%s is %i %s with the whole envelope', async (_, status, code, request) => {
+    const response = await request();
+    const { error, ...rest } = (await response.json()) as { error: ChatError };
+    expect({ status: response.status, code: error.code }).toEqual({ status, code });
+    expect(Object.keys(rest)).toEqual([]);
+    expect(Object.keys(error).toSorted()).toEqual(envelope);
+    expect(error.status_code).toBe(status);
+    expect(error.id).toBe(response.headers.get('x-request-id'));
+    expect(error.id).toMatch(/^req_/);
+    expect(error.tip).not.toBe('');
+    expect(response.headers.get('content-type')).toMatch(/^application\/json/);
+  });
+
+  test('a body over the limit is 413, one without a key is refused unread', async () => {
+    const small = await startGateway({ config: 'limits: { body_bytes: 100000 }\n' });
+    const large = { ...hello, messages: [{ role: 'user', content: 'x'.repeat(200_000) }] };
+    const tooLarge = await complete(small, large);
+    expect([tooLarge.status, tooLarge.body.error.code]).toEqual([413, 'body_too_large']);
+    await endGateway(small);
+    // The body is announced and never sent: the answer comes all the same.
+    const { hostname, port } = new URL(gateway.url);
+    const socket = connect(Number(port), hostname);
+    socket.write(
+      'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 50000000\r\n\r\n',
+    );
+    const [bytes] = await new Promise<[Buffer]>((done, failed) => {
+      socket.once('data', (chunk: Buffer) => done([chunk]));
+      socket.once('error', failed);
+    });
+    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 401 /);
+    socket.destroy();
+  });
+});
+
+describe('answers', () => {
+  test('whole: JSON, request id, cost', async () => {
+    const { headers, body } = await complete(gateway, hello);
+    expect(headers.get('content-type')).toMatch(/^application\/json/);
+    expect(headers.get('x-request-id')).toBe(`req_${body.id.slice('chatcmpl-'.length)}`);
+    expect(Number(headers.get('x-tollgate-cost'))).toBe(body.usage.cost);
+    expect(body).toMatchObject({ object: 'chat.completion', model: payg, service_tier: 'default' });
+    expect(Math.abs(body.created - Date.now() / 1_000)).toBeLessThan(30);
+    expect(body.choices[0]).toMatchObject({ index: 0, logprobs: null, message: { role: 'assistant', refusal: null } });
+    expect(body.choices[0]?.message).not.toHaveProperty('tool_calls');
+  });
+
+  test('streamed: server-sent events that nobody buffers', async () => {
+    const { headers, raw, chunks } = await stream(gateway, hello);
+    expect(headers.get('content-type')).toMatch(/^text\/event-stream/);
+    expect(headers.get('cache-control')).toMatch(/no-(store|cache|transform)/);
+    expect(headers.get('x-request-id')).toBe(`req_${chunks[0]?.id.slice('chatcmpl-'.length)}`);
+    expect(raw).not.toContain('\r');
+    expect(
+      raw
+        .split('\n\n')
+        .slice(0, -1)
+        .every(frame => /^(data: |: )/.test(frame)),
+    ).toBe(true);
+  });
+
+  test('null in an optional field is a field that was not sent', async () => {
+    const nothing = {
+      temperature: null,
+      tools: null,
+      stop: null,
+      user: null,
+      max_tokens: null,
+      stream: null,
+      n: null,
+      response_format: null,
+      stream_options: null,
+      tool_choice: null,
+      reasoning_effort: null,
+    };
+    expect((await complete(gateway, { ...hello, ...nothing })).status).toBe(200);
+  });
+
+  test('fields that nobody knows are no mistake', async () => {
+    expect((await complete(gateway, { ...hello, acme_setting: { deep: [1] } })).status).toBe(200);
+  });
+
+  test('an output limit above the model’s is lowered to it', async () => {
+    expect((await complete(gateway, { ...hello, max_tokens: 10_000_000 })).status).toBe(200);
+  });
+
+  test('more input than the context holds is context_length_exceeded, free and without a record', async () => {
+    const { key, id } = await makeKey(gateway);
+    const answer = await complete(gateway, ask('word '.repeat(140_000), { model: 'sim/small' }), { key });
+    expect([answer.status, answer.body.error.code]).toEqual([400, 'context_length_exceeded']);
+    expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
+  });
+
+  test.each(['large', 'sim/large-20260501', 'large-2026-05-01', 'big', 'big-20260501'])(
+    '%s is sim/large',
+    async model => {
+      const { status, body } = await complete(gateway, { ...hello, model });
+      expect([status, body.model]).toEqual([200, payg]);
+    },
+  );
+
+  test('connections are used again after streams', async () => {
+    for (let count = 0; count < 5; count += 1) {
+      expect((await stream(gateway, hello)).done).toBe(true);
+      expect((await complete(gateway, hello)).status).toBe(200);
+    }
+  });
+});
+
+describe('models', () => {
+  test('each has every field, and prices in dollars a million tokens', async () => {
+    const models = await listed();
+    const members = [
+      'available',
+      'capabilities',
+      'context_length',
+      'created',
+      'created_at',
+      'description',
+      'display_name',
+      'endpoints',
+      'id',
+      'max_output_tokens',
+      'name',
+      'object',
+      'owned_by',
+      'pricing',
+      'type',
+    ];
+    for (const model of models) expect(Object.keys(model)).toEqual(expect.arrayContaining(members));
+    expect(models.find(({ id }) => id === payg)).toMatchObject({
+      object: 'model',
+      type: 'model',
+      available: true,
+      endpoints: ['/v1/chat/completions', '/v1/responses', '/v1/messages'],
+      capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: ['flex', 'priority'] },
+      pricing: { input: 1, output: 4, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 }, above: [] },
+    });
+    expect(models.find(({ id }) => id === 'sim/unavailable')).toMatchObject({ available: false });
+    expect(models.find(({ id }) => id === 'sim/uncached')).toMatchObject({ pricing: { caching: null } });
+    expect(models.find(({ id }) => id === 'sim/long')).toMatchObject({
+      pricing: { above: [{ input_tokens: 32_000, input: 1, output: 3 }] },
+    });
+  });
+
+  test('filters and pages', async () => {
+    const all = (await listed()).map(({ id }) => id);
+    const ids = async (query: string): Promise<string[]> => (await listed(query)).map(({ id }) => id);
+    expect(await ids('?free=true')).toEqual(all.filter(id => id.endsWith(':free')));
+    expect(await ids('?available=false')).toEqual(['sim/unavailable']);
+    expect(await ids('?capability=reasoning')).not.toContain('sim/writer');
+    expect(await ids('?q=writer')).toEqual(['sim/writer']);
+    expect(await ids('?limit=2')).toEqual(all.slice(0, 2));
+    expect(await ids(`?limit=2&after_id=${encodeURIComponent(all[1] ?? '')}`)).toEqual(all.slice(2, 4));
+    const page = (await (await get('/v1/models?limit=2')).json()) as Record<string, unknown>;
+    expect(page).toMatchObject({ object: 'list', first_id: all[0], last_id: all[1], has_more: true });
+  });
+
+  test('a key with allowed_models sees only those', async () => {
+    const { key } = await makeKey(gateway, { allowedModels: { models: ['sim/small', 'big'] } });
+    expect((await listed('', key)).map(({ id }) => id).toSorted()).toEqual(['sim/large', 'sim/small']);
+    expect((await get('/v1/models/sim/writer', key)).status).toBe(404);
+    expect((await get('/v1/models/sim/large', key)).status).toBe(200);
+  });
+
+  test('a management key may list them', async () => {
+    expect((await listed('', gateway.managementKey)).length).toBeGreaterThan(3);
+  });
+});
