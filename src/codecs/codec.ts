@@ -2,7 +2,10 @@ import type { GatewayError } from '../errors/gateway-error.ts';
 import type { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import type { SseMessage } from '../lib/sse.ts';
 import type { Stepper } from '../lib/stepper.ts';
+
+export type { SseMessage } from '../lib/sse.ts';
 
 /** A JSON value, as `JSON.parse` makes it. */
 export type Json = string | number | boolean | null | Json[] | JsonObject;
@@ -26,6 +29,8 @@ export interface DecodedRequest {
   readonly stream: boolean;
   /** The client wants usage in the stream (Chat's `stream_options.include_usage`); always true where the protocol always has it. */
   readonly includeUsage: boolean;
+  /** The client speaks the deprecated form of tool calls (Chat's `functions`) and is answered in it. */
+  readonly legacyFunctions?: true;
 }
 
 /**
@@ -77,10 +82,4 @@ export interface UpstreamCodec {
   parseWhole(body: Json, provider: string): GenerationEvent[];
   /** What an error body says: message, field, kind. Never throws. */
   parseError(status: number, body: string): { message?: string; param?: string; contextLengthExceeded?: boolean };
-}
-
-/** One event of an SSE stream: `event` is '' where the stream names none. */
-export interface SseMessage {
-  readonly event: string;
-  readonly data: string;
 }

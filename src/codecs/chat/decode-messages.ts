@@ -1,0 +1,235 @@
+import { type Extra, type Item, type Part, Protocol, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  extraOf,
+  imageContent,
+  isBase64,
+  itemOf,
+  mediaSource,
+  messageContent,
+  opaqueOf,
+  parseDataUrl,
+  partOf,
+  reasoningContent,
+  reasoningTextContent,
+  refusalContent,
+  textContent,
+  toolCallContent,
+  toolResultContent,
+} from '../content.ts';
+import { invalidField, members, type UnknownMembers } from '../schema.ts';
+import { cacheHintOf } from './cache-hint.ts';
+import { itemsOfDetails } from './reasoning-details.ts';
+import type { ChatMessage, ChatPart, ChatToolCall } from './request-schema.ts';
+
+/** Chat Completions messages to items. Sources: wire.md C1, C3. */
+
+type AssistantMessage = ChatMessage & { role: 'assistant' };
+
+const knownOf: Readonly<Record<ChatMessage['role'], ReadonlySet<string>>> = {
+  system: members('role', 'content', 'name'),
+  developer: members('role', 'content', 'name'),
+  user: members('role', 'content', 'name'),
+  assistant: members(
+    'role',
+    'content',
+    'name',
+    'refusal',
+    'tool_calls',
+    'function_call',
+    'reasoning',
+    'reasoning_content',
+    'reasoning_details',
+  ),
+  tool: members('role', 'content', 'tool_call_id'),
+  function: members('role', 'content', 'name'),
+};
+const cacheNames = ['cache_control', 'prompt_cache_breakpoint'];
+const knownOfPart: Readonly<Record<ChatPart['type'], ReadonlySet<string>>> = {
+  text: members('type', 'text', ...cacheNames),
+  refusal: members('type', 'refusal', ...cacheNames),
+  image_url: members('type', 'image_url', ...cacheNames),
+  input_audio: members('type', 'input_audio', ...cacheNames),
+  file: members('type', 'file', ...cacheNames),
+};
+const knownOfImage = members('url', 'detail');
+const knownOfAudio = members('data', 'format');
+const knownOfFile = members('file_data', 'file_id', 'filename');
+/** `index` belongs to streams; programs that put a stream together send it back. */
+const knownOfCall = members('id', 'type', 'index', 'function', 'custom');
+const knownOfCallWithSignature = members('id', 'type', 'index', 'function', 'custom', 'extra_content');
+const knownOfFunctionCall = members('name', 'arguments');
+const knownOfCustomCall = members('name', 'input');
+
+/** Items in the order of the messages. Throws `validation_error`. */
+export function decodeMessages(messages: readonly ChatMessage[], unknown: UnknownMembers): Item[] {
+  const decoder = new MessageDecoder(unknown);
+  for (const [index, message] of messages.entries()) decoder.add(message, index);
+  return decoder.items;
+}
+
+const roles = { system: Role.SYSTEM, developer: Role.DEVELOPER, user: Role.USER } as const;
+
+class MessageDecoder {
+  readonly items: Item[] = [];
+  readonly #unknown: UnknownMembers;
+  /** The ids that calls of the deprecated form were given, by function name: their results carry only the name. */
+  readonly #legacyCalls = new Map<string, string>();
+
+  constructor(unknown: UnknownMembers) {
+    this.#unknown = unknown;
+  }
+
+  add(message: ChatMessage, index: number): void {
+    const path = `messages.${index}`;
+    const extra = this.#unknown.note(message, knownOf[message.role], path);
+    switch (message.role) {
+      case 'assistant':
+        return this.#assistant(message, index, extra);
+      case 'tool': {
+        const plain = typeof message.content === 'string';
+        const parts = this.#parts(message.content, path);
+        this.items.push(itemOf(toolResultContent({ callId: message.tool_call_id, parts, plain }), 0, extra));
+        return;
+      }
+      case 'function': {
+        const callId = this.#legacyCalls.get(message.name) ?? `call_${message.name}`;
+        const parts = [partOf(textContent(message.content ?? ''))];
+        this.items.push(itemOf(toolResultContent({ callId, name: message.name, parts, plain: true }), 0, extra));
+        return;
+      }
+      default: {
+        const parts = this.#parts(message.content, path);
+        this.items.push(itemOf(messageContent(roles[message.role], parts, message.name ?? ''), 0, extra));
+      }
+    }
+  }
+
+  #assistant(message: AssistantMessage, index: number, extra: Extra | undefined): void {
+    const path = `messages.${index}`;
+    const turn = index + 1;
+    const first = this.items.length;
+    this.items.push(...this.#reasoning(message, turn));
+    const calls = message.tool_calls ?? [];
+    const parts = message.content == null || message.content === '' ? [] : this.#parts(message.content, path);
+    if (message.refusal != null && message.refusal !== '') parts.push(partOf(refusalContent(message.refusal)));
+    const silent = calls.length > 0 || message.function_call != null || this.items.length > first;
+    if (message.content == null && parts.length === 0 && !silent && extra === undefined) {
+      throw invalidField(`${path}.content`, 'is required unless the message has tool calls', 'invalid_type');
+    }
+    if (parts.length > 0 || !silent)
+      this.items.push(itemOf(messageContent(Role.ASSISTANT, parts, message.name ?? ''), turn));
+    for (const [at, call] of calls.entries()) this.items.push(this.#call(call, `${path}.tool_calls.${at}`, turn));
+    if (message.function_call != null) this.items.push(this.#legacyCall(message.function_call, turn));
+    const head = this.items[first];
+    if (extra !== undefined && head !== undefined) head.extra = merged(extra, head.extra);
+  }
+
+  #reasoning(message: AssistantMessage, turn: number): Item[] {
+    const details = message.reasoning_details ?? [];
+    if (details.length > 0) return itemsOfDetails(details, turn);
+    const text = message.reasoning_content ?? message.reasoning ?? '';
+    return text === '' ? [] : [itemOf(reasoningContent({ parts: [partOf(reasoningTextContent(text))] }), turn)];
+  }
+
+  #call(call: ChatToolCall, path: string, turn: number): Item {
+    const signature = call.type === 'function' ? googleSignatureOf(call.extra_content) : undefined;
+    const extra = this.#unknown.note(call, signature === undefined ? knownOfCall : knownOfCallWithSignature, path);
+    if (call.type === 'custom') {
+      const { name, input } = call.custom;
+      this.#unknown.note(call.custom, knownOfCustomCall, `${path}.custom`);
+      const content = toolCallContent({ callId: call.id, name, kind: ToolKind.CUSTOM, arguments: input });
+      return itemOf(content, turn, extra);
+    }
+    const { name, arguments: args } = call.function;
+    this.#unknown.note(call.function, knownOfFunctionCall, `${path}.function`);
+    const signed = signature === undefined ? {} : { signature: opaqueOf('gemini.thought_signature', signature) };
+    return itemOf(toolCallContent({ callId: call.id, name, arguments: args, ...signed }), turn, extra);
+  }
+
+  #legacyCall(call: { readonly name: string; readonly arguments: string }, turn: number): Item {
+    const callId = `call_${turn}`;
+    this.#legacyCalls.set(call.name, callId);
+    return itemOf(toolCallContent({ callId, name: call.name, arguments: call.arguments }), turn);
+  }
+
+  #parts(content: string | readonly ChatPart[], path: string): Part[] {
+    if (typeof content === 'string') return [partOf(textContent(content))];
+    return content.map((part, index) => this.#part(part, `${path}.content.${index}`));
+  }
+
+  #part(part: ChatPart, path: string): Part {
+    const extra = this.#unknown.note(part, knownOfPart[part.type], path);
+    const result = partOf(this.#content(part, path), extra);
+    const cache = part.type === 'refusal' ? undefined : cacheHintOf(part);
+    if (cache !== undefined) result.cache = cache;
+    return result;
+  }
+
+  #content(part: ChatPart, path: string): Part['content'] {
+    switch (part.type) {
+      case 'text':
+        return textContent(part.text);
+      case 'refusal':
+        return refusalContent(part.refusal);
+      case 'image_url':
+        this.#unknown.note(part.image_url, knownOfImage, `${path}.image_url`);
+        return imageContent(imageSource(part.image_url.url, `${path}.image_url.url`), part.image_url.detail ?? '');
+      case 'input_audio': {
+        this.#unknown.note(part.input_audio, knownOfAudio, `${path}.input_audio`);
+        const { data, format } = part.input_audio;
+        if (!isBase64(data)) throw invalidField(`${path}.input_audio.data`, 'must be base64');
+        const source = mediaSource({ case: 'base64', value: data }, `audio/${format}`);
+        return { case: 'audio', value: { $typeName: 'tollgate.v1.AudioPart', source, format } };
+      }
+      case 'file':
+        this.#unknown.note(part.file, knownOfFile, `${path}.file`);
+        return fileContent(part.file, `${path}.file`);
+    }
+  }
+}
+
+/** A signature of Gemini, where `extra_content` has nothing else. */
+function googleSignatureOf(extraContent: object | null | undefined): string | undefined {
+  const { google } = (extraContent ?? {}) as { google?: unknown };
+  const { thought_signature: signature } = (google ?? {}) as { thought_signature?: unknown };
+  const alone = Object.keys(extraContent ?? {}).length === 1 && Object.keys(google ?? {}).length === 1;
+  return alone && typeof signature === 'string' ? signature : undefined;
+}
+
+function merged(extra: Extra, other: Extra | undefined): Extra {
+  if (other === undefined) return extra;
+  return extraOf(Protocol.CHAT, `${other.json.slice(0, -1)},${extra.json.slice(1)}`);
+}
+
+function imageSource(url: string, path: string): ReturnType<typeof mediaSource> {
+  if (!url.startsWith('data:')) {
+    if (!/^https?:\/\/[^/]/i.test(url)) throw invalidField(path, 'must be an http(s) address or a base64 data URL');
+    return mediaSource({ case: 'url', value: url });
+  }
+  const data = parseDataUrl(url);
+  if (data === undefined || !isBase64(data.base64)) {
+    throw invalidField(path, 'must be a data URL of the form data:image/png;base64,…');
+  }
+  return mediaSource({ case: 'base64', value: data.base64 }, data.mediaType);
+}
+
+interface ChatFile {
+  readonly file_data?: string | null | undefined;
+  readonly file_id?: string | null | undefined;
+  readonly filename?: string | null | undefined;
+}
+
+function fileContent(file: ChatFile, path: string): Part['content'] {
+  const content = (source: ReturnType<typeof mediaSource>): Part['content'] => ({
+    case: 'file',
+    value: { $typeName: 'tollgate.v1.FilePart', source, filename: file.filename ?? '', title: '', context: '' },
+  });
+  if (file.file_data != null) {
+    const data = parseDataUrl(file.file_data);
+    const base64 = data?.base64 ?? file.file_data;
+    if (!isBase64(base64)) throw invalidField(`${path}.file_data`, 'must be base64 or a base64 data URL');
+    return content(mediaSource({ case: 'base64', value: base64 }, data?.mediaType));
+  }
+  if (file.file_id != null) return content(mediaSource({ case: 'fileId', value: file.file_id }));
+  throw invalidField(path, 'needs `file_data` or `file_id`');
+}

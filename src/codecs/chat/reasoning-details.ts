@@ -1,0 +1,171 @@
+import { type Extra, type Item, type Opaque, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { JsonObject } from '../codec.ts';
+import {
+  extraOf,
+  itemOf,
+  opaqueOf,
+  partOf,
+  reasoningContent,
+  reasoningTextContent,
+  summaryTextContent,
+} from '../content.ts';
+
+/**
+ * `reasoning_details`: how Chat Completions carries thoughts, summaries and blobs (an extension that OpenRouter brought and others follow). Entries with the
+ * same `index` belong to one block of thoughts, which is one item here. Source: wire.md B1, C3; cases RE-02, RE-25.
+ */
+
+/** One entry, as it may come from anyone. */
+export interface ReasoningDetail {
+  readonly type?: string | null | undefined;
+  readonly text?: string | null | undefined;
+  readonly summary?: string | null | undefined;
+  readonly data?: string | null | undefined;
+  readonly signature?: string | null | undefined;
+  readonly format?: string | null | undefined;
+  readonly index?: number | null | undefined;
+}
+
+/** The entry types that are known. */
+export const detailType = {
+  text: 'reasoning.text',
+  summary: 'reasoning.summary',
+  encrypted: 'reasoning.encrypted',
+} as const;
+
+const formatOfKind: Readonly<Record<string, string>> = {
+  'anthropic.signature': 'anthropic-claude-v1',
+  'anthropic.redacted': 'anthropic-claude-v1',
+  'openai.encrypted': 'openai-responses-v1',
+  'gemini.thought_signature': 'google-gemini-v1',
+  'tollgate.envelope': 'tollgate-v1',
+};
+
+/** The blob of an entry: a signature of its text, or data that hides it. Undefined where it has none. */
+export function opaqueOfDetail(detail: ReasoningDetail, provider: string): Opaque | undefined {
+  const { signature, data, format } = detail;
+  if (signature != null && signature !== '') return opaqueOf(signatureKind(format), signature, provider);
+  if (data != null && data !== '') return opaqueOf(encryptedKind(format), data, provider);
+  return undefined;
+}
+
+function signatureKind(format: string | null | undefined): string {
+  if (format == null || format === 'anthropic-claude-v1') return 'anthropic.signature';
+  return format === 'google-gemini-v1' ? 'gemini.thought_signature' : 'chat.signature';
+}
+
+function encryptedKind(format: string | null | undefined): string {
+  switch (format) {
+    case 'anthropic-claude-v1':
+      return 'anthropic.redacted';
+    case 'google-gemini-v1':
+      return 'gemini.thought_signature';
+    case 'tollgate-v1':
+      return 'tollgate.envelope';
+    case 'openai-responses-v1':
+    case 'azure-openai-responses-v1':
+    case 'xai-responses-v1':
+      return 'openai.encrypted';
+    default:
+      return 'chat.encrypted';
+  }
+}
+
+/** Whether a blob is a signature of a readable text, as against data that hides it. */
+function isSignature(kind: string): boolean {
+  return kind === 'anthropic.signature' || kind === 'chat.signature';
+}
+
+const own = new Set(['type', 'text', 'summary', 'data', 'signature', 'index']);
+
+/** The members of an entry beside its text and blob (`format`, `id`, …), which go back with every entry of its block; undefined: none. */
+export function extraOfDetail(detail: ReasoningDetail): Extra | undefined {
+  const rest = Object.entries(detail).filter(([name, value]) => !own.has(name) && value != null);
+  return rest.length === 0 ? undefined : extraOf(Protocol.CHAT, JSON.stringify(Object.fromEntries(rest)));
+}
+
+/** Blocks of thoughts from all entries of a message; entries without an index are blocks of their own. */
+export function itemsOfDetails(details: readonly ReasoningDetail[], turn: number): Item[] {
+  const blocks: ReasoningDetail[][] = [];
+  const byIndex = new Map<number, ReasoningDetail[]>();
+  for (const detail of details) {
+    const known = detail.index == null ? undefined : byIndex.get(detail.index);
+    if (known !== undefined) {
+      known.push(detail);
+      continue;
+    }
+    const block = [detail];
+    blocks.push(block);
+    if (detail.index != null) byIndex.set(detail.index, block);
+  }
+  return blocks.map(block => itemOfBlock(block, turn));
+}
+
+function itemOfBlock(block: readonly ReasoningDetail[], turn: number): Item {
+  const opaque = block.map(detail => opaqueOfDetail(detail, '')).filter(each => each !== undefined);
+  const rest = Object.assign(
+    {},
+    ...block.map(detail => JSON.parse(extraOfDetail(detail)?.json ?? '{}') as JsonObject),
+  ) as JsonObject;
+  const extra = Object.keys(rest).length === 0 ? undefined : extraOf(Protocol.CHAT, JSON.stringify(rest));
+  const redacted = opaque.some(each => each.kind === 'anthropic.redacted');
+  return itemOf(reasoningContent({ parts: partsOfBlock(block), opaque, redacted }), turn, extra);
+}
+
+/** Pieces of the same kind that follow each other are pieces of one text. */
+function partsOfBlock(block: readonly ReasoningDetail[]): Part[] {
+  const parts: Part[] = [];
+  for (const detail of block) {
+    const summary = detail.summary ?? '';
+    const text = detail.text ?? '';
+    const last = parts.at(-1)?.content;
+    if (summary !== '') {
+      if (last?.case === 'summaryText') last.value.text += summary;
+      else parts.push(partOf(summaryTextContent(summary)));
+    } else if (text !== '') {
+      if (last?.case === 'reasoningText') last.value.text += text;
+      else parts.push(partOf(reasoningTextContent(text)));
+    }
+  }
+  return parts;
+}
+
+/** The readable text of a reasoning part; '' where it is none. */
+export function thoughtOf(part: Part): string {
+  const { content } = part;
+  return content.case === 'reasoningText' || content.case === 'summaryText' ? content.value.text : '';
+}
+
+/** The entries of one reasoning item, whole; `index` tells the blocks of a message apart. `opaque`: the blobs that may be sent. */
+export function detailsOfItem(item: Item, index: number, opaque?: readonly Opaque[]): JsonObject[] {
+  if (item.content.case !== 'reasoning') return [];
+  const { parts } = item.content.value;
+  const blobs = opaque ?? item.content.value.opaque;
+  const rest = extraMembers(item.extra);
+  const entries: JsonObject[] = parts.map(part =>
+    part.content.case === 'summaryText'
+      ? { type: detailType.summary, summary: part.content.value.text, ...rest, index }
+      : { type: detailType.text, text: thoughtOf(part), ...rest, index },
+  );
+  for (const blob of blobs) {
+    const entry: JsonObject = { ...detailOfOpaque(blob), ...rest, index };
+    const last = entries.at(-1);
+    if (entry['type'] === detailType.text && last?.['type'] === detailType.text) Object.assign(last, entry);
+    else entries.push(entry);
+  }
+  return entries;
+}
+
+/** The entry of one blob, without its index. */
+export function detailOfOpaque(opaque: Opaque): JsonObject {
+  const format = formatOfKind[opaque.kind];
+  const named: JsonObject = format === undefined ? {} : { format };
+  if (isSignature(opaque.kind)) return { type: detailType.text, signature: opaque.data, ...named };
+  return { type: detailType.encrypted, data: opaque.data, ...named };
+}
+
+/** The members that Chat Completions alone knows; none where there are none or they belong to another protocol. */
+export function extraMembers(extra: Extra | undefined): JsonObject {
+  if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json === '') return {};
+  return JSON.parse(extra.json) as JsonObject;
+}

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import type { GatewayError } from '../../errors/gateway-error.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type Completed,
+  type Extension,
+  ExtensionScope,
+  type GenerationEvent,
+  type Started,
+} from '../../gen/tollgate/v1/event_pb.ts';
+import { sseComment, sseData } from '../../lib/sse.ts';
+import type { DecodedRequest, StreamRenderer } from '../codec.ts';
+import { ChoiceRenderer } from './choice-renderer.ts';
+import { ChunkFrame } from './chunk-frame.ts';
+import { errorFrame } from './error.ts';
+import { identityOf } from './identity.ts';
+import { renderServiceTier, renderUsage } from './usage.ts';
+
+/**
+ * Events to chunks. The finish of every choice waits for `completed`: what is finished is in the ledger, and a failure in between still ends the stream
+ * without a finish. Source: wire.md B1, C5.
+ */
+export class ChatStreamRenderer implements StreamRenderer {
+  readonly keepAlive: string = sseComment('keepalive');
+  readonly #decoded: DecodedRequest;
+  readonly #choices: ChoiceRenderer[] = [];
+  #frame = new ChunkFrame('', false);
+  #state: 'new' | 'started' | 'completed' = 'new';
+
+  constructor(decoded: DecodedRequest) {
+    this.#decoded = decoded;
+  }
+
+  push({ choice, event }: GenerationEvent): string[] {
+    switch (event.case) {
+      case 'started':
+        return this.#start(event.value);
+      case 'completed':
+        return this.#complete(event.value);
+      case 'extension':
+        return this.#extend(choice, event.value);
+      case 'usageReported':
+        return [];
+      default:
+        return this.#choice(choice).push(event);
+    }
+  }
+
+  end(): string[] {
+    assert(this.#state === 'completed', 'the generation ended without completed');
+    return [sseData('[DONE]')];
+  }
+
+  fail(error: GatewayError, requestId: string): string[] {
+    return [errorFrame(error, requestId)];
+  }
+
+  #start(started: Started): string[] {
+    const { id, created, model, fingerprint } = identityOf(started);
+    const members = { id, object: 'chat.completion.chunk', created, model, system_fingerprint: fingerprint };
+    this.#frame = new ChunkFrame(JSON.stringify(members).slice(0, -1), this.#decoded.includeUsage);
+    this.#state = 'started';
+    return this.#choice(0).begin();
+  }
+
+  #choice(index: number): ChoiceRenderer {
+    assert(this.#state === 'started', 'an event outside started and completed');
+    let choice = this.#choices[index];
+    if (choice === undefined) {
+      choice = new ChoiceRenderer(index, this.#frame, this.#decoded.legacyFunctions === true);
+      this.#choices[index] = choice;
+    }
+    return choice;
+  }
+
+  /** Unknown members stand in the next chunk. Where their place is taken, the chunk that those were meant for had nothing else: it goes first. */
+  #extend(index: number, { scope, extra }: Extension): string[] {
+    if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json.length < 3) return [];
+    const members = `,${extra.json.slice(1, -1)}`;
+    const choice = this.#choice(index);
+    if (scope !== ExtensionScope.RESPONSE) return choice.extend(scope, members);
+    const ready = this.#frame.hasMembers ? choice.flush() : [];
+    this.#frame.add(members);
+    return ready;
+  }
+
+  #complete(completed: Completed): string[] {
+    const tier = `,"service_tier":"${renderServiceTier(completed.serviceTier)}"`;
+    // A choice may be missing where a later one spoke first and this one never did.
+    const frames = this.#choices.flatMap(choice => choice.finish(tier));
+    if (this.#decoded.includeUsage) frames.push(this.#frame.usageChunk(JSON.stringify(renderUsage(completed)), tier));
+    this.#state = 'completed';
+    return frames;
+  }
+}

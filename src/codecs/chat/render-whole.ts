@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { type Item, ItemStatus, type Part, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { type FoldedChoice, foldEvents } from '../../generation/fold.ts';
+import type { DecodedRequest, JsonObject } from '../codec.ts';
+import { renderAnnotation } from './annotation.ts';
+import { renderFinishReason } from './finish-reason.ts';
+import { identityOf } from './identity.ts';
+import { renderTokens } from './logprobs.ts';
+import { detailsOfItem, extraMembers, thoughtOf } from './reasoning-details.ts';
+import { callMembers } from './tool-call.ts';
+import { renderServiceTier, renderUsage } from './usage.ts';
+
+/** The whole answer: what the chunks of the same events add up to. Source: service.md (Chat completion resource), wire.md B1. */
+export function renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject {
+  const { started, choices, completed } = foldEvents(events);
+  assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
+  const { id, created, model, fingerprint } = identityOf(started);
+  const legacy = decoded.legacyFunctions === true;
+  return {
+    ...membersOf(choices, ExtensionScope.RESPONSE),
+    id,
+    object: 'chat.completion',
+    created,
+    model,
+    choices: choices.map((choice, index) => renderChoice(choice, index, legacy)),
+    usage: renderUsage(completed),
+    service_tier: renderServiceTier(completed.serviceTier),
+    system_fingerprint: fingerprint,
+  };
+}
+
+/** Unknown members of one place, from all chunks: of several with one name the last one stands. */
+function membersOf(choices: readonly FoldedChoice[], scope: ExtensionScope): JsonObject {
+  const members: JsonObject = {};
+  for (const { extensions } of choices) {
+    for (const extension of extensions) {
+      if (extension.scope === scope) Object.assign(members, extraMembers(extension.extra));
+    }
+  }
+  return members;
+}
+
+function renderChoice(choice: FoldedChoice, index: number, legacy: boolean): JsonObject {
+  const { items, finished } = choice;
+  assert(finished !== undefined, `choice ${index} never finished`);
+  const hasCalls = items.some(item => item.content.case === 'toolCall');
+  const reason = renderFinishReason(finished.reason, hasCalls);
+  const parts = items.flatMap(item => (item.content.case === 'message' ? item.content.value.parts : []));
+  return {
+    index,
+    message: { ...membersOf([choice], ExtensionScope.DELTA), ...renderMessage(items, parts, legacy) },
+    logprobs: renderLogprobs(parts),
+    finish_reason: legacy && reason === 'tool_calls' ? 'function_call' : reason,
+    ...membersOf([choice], ExtensionScope.CHOICE),
+  };
+}
+
+/** Several texts join: Chat has one place for them. */
+function renderMessage(items: readonly Item[], parts: readonly Part[], legacy: boolean): JsonObject {
+  const texts = parts.filter(part => part.content.case === 'text');
+  const refusals = parts.filter(part => part.content.case === 'refusal');
+  const calls = items.flatMap(item => callOf(item));
+  const text = texts.map(textOf).join('');
+  const refusal = refusals.map(textOf).join('');
+  const isSilent = text === '' && (calls.length > 0 || refusal !== '');
+  const annotations = texts
+    .flatMap(part => (part.content.case === 'text' ? part.content.value.annotations : []))
+    .map(renderAnnotation)
+    .filter(annotation => annotation !== undefined);
+  return {
+    role: 'assistant',
+    content: isSilent ? null : text.toWellFormed(),
+    refusal: refusal === '' ? null : refusal.toWellFormed(),
+    ...renderReasoning(items),
+    ...(annotations.length === 0 ? {} : { annotations }),
+    ...renderCalls(calls, legacy),
+  };
+}
+
+function textOf({ content }: Part): string {
+  return content.case === 'text' || content.case === 'refusal' ? content.value.text : '';
+}
+
+function renderReasoning(items: readonly Item[]): JsonObject {
+  const blocks = items.filter(item => item.content.case === 'reasoning');
+  if (blocks.length === 0) return {};
+  const text = blocks
+    .flatMap(({ content }) => (content.case === 'reasoning' ? content.value.parts.map(thoughtOf) : []))
+    .join('');
+  return {
+    ...(text === '' ? {} : { reasoning_content: text.toWellFormed() }),
+    reasoning_details: blocks.flatMap((item, index) => detailsOfItem(item, index)),
+  };
+}
+
+function callOf(item: Item): JsonObject[] {
+  if (item.content.case !== 'toolCall') return [];
+  const call = item.content.value;
+  // As in a stream: strict clients refuse a call without any arguments (case TS-10).
+  const isEmpty = call.arguments === '' && call.kind !== ToolKind.CUSTOM && item.status !== ItemStatus.INCOMPLETE;
+  return [callMembers(item, call, isEmpty ? '{}' : call.arguments.toWellFormed())];
+}
+
+function renderCalls(calls: readonly JsonObject[], legacy: boolean): JsonObject {
+  const [first] = calls;
+  if (first === undefined) return {};
+  const called = first['function'];
+  return legacy && called !== undefined ? { function_call: called } : { tool_calls: [...calls] };
+}
+
+/** Null where no token has one, as when they were not asked for. */
+function renderLogprobs(parts: readonly Part[]): JsonObject | null {
+  const tokens = parts.flatMap(({ content }) => (content.case === 'text' ? content.value.logprobs : []));
+  return tokens.length === 0 ? null : { content: renderTokens(tokens), refusal: null };
+}

@@ -1,0 +1,210 @@
+import * as z from 'zod';
+import {
+  flag,
+  integerIn,
+  jsonObject,
+  listOf,
+  numberIn,
+  object,
+  oneOf,
+  someText,
+  text,
+  textUpTo,
+  toolName,
+} from '../schema.ts';
+
+/**
+ * What the body of a Chat Completions request looks like. Unknown members stay in the checked value; null in an optional field means that it was not sent.
+ * Sources: service.md (POST /v1/chat/completions), decisions §4, wire.md B1.
+ */
+
+const cacheControl = object({ type: text, ttl: text.nullish() }).nullish();
+const cacheHints = { cache_control: cacheControl, prompt_cache_breakpoint: jsonObject.nullish() };
+
+const textPart = object({ type: z.literal('text'), text, ...cacheHints });
+const refusalPart = object({ type: z.literal('refusal'), refusal: text });
+const imagePart = object({
+  type: z.literal('image_url'),
+  image_url: object({ url: someText, detail: oneOf(['auto', 'low', 'high', 'original']).nullish() }),
+  ...cacheHints,
+});
+const audioPart = object({
+  type: z.literal('input_audio'),
+  input_audio: object({ data: someText, format: oneOf(['wav', 'mp3']) }),
+  ...cacheHints,
+});
+const filePart = object({
+  type: z.literal('file'),
+  file: object({ file_data: someText.nullish(), file_id: someText.nullish(), filename: text.nullish() }),
+  ...cacheHints,
+});
+
+const userPart = z.discriminatedUnion(
+  'type',
+  [textPart, imagePart, audioPart, filePart],
+  'must be one of "text", "image_url", "input_audio", "file"',
+);
+const assistantPart = z.discriminatedUnion('type', [textPart, refusalPart], 'must be one of "text", "refusal"');
+const onlyTextPart = z.discriminatedUnion('type', [textPart], 'must be "text"');
+
+const partsOf = <T extends z.ZodType>(part: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
+  z.union([text, listOf(part, 1)], 'must be a string or an array of parts');
+
+const functionCall = object({ name: someText, arguments: text });
+const toolCall = z.discriminatedUnion(
+  'type',
+  [
+    object({ type: z.literal('function'), id: someText, function: functionCall, extra_content: jsonObject.nullish() }),
+    object({ type: z.literal('custom'), id: someText, custom: object({ name: someText, input: text }) }),
+  ],
+  'must be one of "function", "custom"',
+);
+/** One entry of `reasoning_details` (an extension of several providers): a thought, a summary or a blob. */
+const reasoningDetail = object({
+  type: someText,
+  text: text.nullish(),
+  summary: text.nullish(),
+  data: text.nullish(),
+  signature: text.nullish(),
+  format: text.nullish(),
+  index: z.number('must be a number').nullish(),
+});
+
+const name = someText.nullish();
+const message = z.discriminatedUnion(
+  'role',
+  [
+    object({ role: z.literal('system'), content: partsOf(onlyTextPart), name }),
+    object({ role: z.literal('developer'), content: partsOf(onlyTextPart), name }),
+    object({ role: z.literal('user'), content: partsOf(userPart), name }),
+    object({
+      role: z.literal('assistant'),
+      content: partsOf(assistantPart).nullish(),
+      name,
+      refusal: text.nullish(),
+      tool_calls: listOf(toolCall, 0).nullish(),
+      function_call: functionCall.nullish(),
+      reasoning_content: text.nullish(),
+      reasoning: text.nullish(),
+      reasoning_details: z.array(reasoningDetail, 'must be an array').nullish(),
+    }),
+    object({ role: z.literal('tool'), content: partsOf(onlyTextPart), tool_call_id: someText }),
+    object({ role: z.literal('function'), content: text.nullable(), name: someText }),
+  ],
+  'must be one of "system", "developer", "user", "assistant", "tool", "function"',
+);
+
+const functionShape = { name: toolName, description: text.nullish(), parameters: jsonObject.nullish() };
+const tool = z.discriminatedUnion(
+  'type',
+  [
+    object({
+      type: z.literal('function'),
+      function: object({ ...functionShape, strict: flag.nullish() }),
+      ...cacheHints,
+    }),
+    object({
+      type: z.literal('custom'),
+      custom: object({ name: toolName, description: text.nullish(), format: jsonObject.nullish() }),
+      ...cacheHints,
+    }),
+  ],
+  'must be one of "function", "custom"',
+);
+
+const toolReferences = [
+  object({ type: z.literal('function'), function: object({ name: someText }) }),
+  object({ type: z.literal('custom'), custom: object({ name: someText }) }),
+] as const;
+const toolReference = z.discriminatedUnion('type', toolReferences, 'must be one of "function", "custom"');
+const allowedTools = object({ mode: oneOf(['auto', 'required']), tools: listOf(toolReference, 1) });
+const toolChoice = z.union(
+  [
+    oneOf(['none', 'auto', 'required']),
+    z.discriminatedUnion(
+      'type',
+      [...toolReferences, object({ type: z.literal('allowed_tools'), allowed_tools: allowedTools })],
+      'must be one of "function", "custom", "allowed_tools"',
+    ),
+  ],
+  'must be "none", "auto", "required" or an object that names tools',
+);
+
+const responseFormat = z.discriminatedUnion(
+  'type',
+  [
+    object({ type: z.literal('text') }),
+    object({ type: z.literal('json_object') }),
+    object({
+      type: z.literal('json_schema'),
+      json_schema: object({
+        name: toolName,
+        description: text.nullish(),
+        schema: jsonObject.nullish(),
+        strict: flag.nullish(),
+      }),
+    }),
+  ],
+  'must be one of "text", "json_object", "json_schema"',
+);
+
+const biasKey = z.string().regex(/^\d+$/, 'must be the number of a token');
+const metadataAllowed = 'must be an object of at most 16 strings';
+const metadata = z
+  .record(
+    z.string().max(64, 'must have a name of at most 64 characters'),
+    text.max(512, 'must have at most 512 characters'),
+    metadataAllowed,
+  )
+  .refine(value => Object.keys(value).length <= 16, metadataAllowed);
+
+/** The body of a Chat Completions request. */
+export const chatRequestSchema = object({
+  model: someText,
+  messages: listOf(message, 1),
+  max_completion_tokens: integerIn(1).nullish(),
+  max_tokens: integerIn(1).nullish(),
+  temperature: numberIn(0, 2).nullish(),
+  top_p: numberIn(0, 1).nullish(),
+  frequency_penalty: numberIn(-2, 2).nullish(),
+  presence_penalty: numberIn(-2, 2).nullish(),
+  stop: z.union([someText, listOf(someText, 0, 4)], 'must be a string or an array of up to 4 strings').nullish(),
+  n: integerIn(1, 128).nullish(),
+  seed: integerIn(-(2 ** 63), 2 ** 63).nullish(),
+  logprobs: flag.nullish(),
+  top_logprobs: integerIn(0, 20).nullish(),
+  logit_bias: z.record(biasKey, numberIn(-100, 100), 'must be an object of numbers from -100 to 100').nullish(),
+  response_format: responseFormat.nullish(),
+  reasoning_effort: oneOf(['none', 'minimal', 'low', 'medium', 'high', 'xhigh']).nullish(),
+  verbosity: oneOf(['low', 'medium', 'high']).nullish(),
+  tools: listOf(tool, 0).nullish(),
+  tool_choice: toolChoice.nullish(),
+  parallel_tool_calls: flag.nullish(),
+  functions: listOf(object(functionShape), 0).nullish(),
+  function_call: z
+    .union([oneOf(['none', 'auto']), object({ name: someText })], 'must be "none", "auto" or an object with a name')
+    .nullish(),
+  stream: flag.nullish(),
+  stream_options: object({ include_usage: flag.nullish() }).nullish(),
+  service_tier: oneOf(['auto', 'default', 'flex', 'priority']).nullish(),
+  prompt_cache_key: textUpTo(64).nullish(),
+  metadata: metadata.nullish(),
+  user: text.nullish(),
+  safety_identifier: text.nullish(),
+  store: flag.nullish(),
+});
+
+/** A checked Chat Completions request. */
+export type ChatRequest = z.output<typeof chatRequestSchema>;
+/** A checked message. */
+export type ChatMessage = ChatRequest['messages'][number];
+/** A checked tool call of an assistant message. */
+export type ChatToolCall = z.output<typeof toolCall>;
+/** A checked part of any message. */
+export type ChatPart = z.output<typeof userPart> | z.output<typeof assistantPart>;
+/** A checked tool. */
+export type ChatTool = z.output<typeof tool>;
+/** A checked tool choice. */
+export type ChatToolChoice = z.output<typeof toolChoice>;
+/** A checked entry of `reasoning_details`. */
+export type ChatReasoningDetail = z.output<typeof reasoningDetail>;

@@ -1,0 +1,19 @@
+import { type Item, type Opaque, type ToolCall, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import type { JsonObject } from '../codec.ts';
+import { extraMembers } from './reasoning-details.ts';
+
+/** The members of a tool call as Chat writes it, with the given arguments; `index`, where it is needed, stands before them. */
+export function callMembers(item: Item, call: ToolCall, args: string): JsonObject {
+  const { callId: id, name, signature } = call;
+  const body: JsonObject =
+    call.kind === ToolKind.CUSTOM
+      ? { type: 'custom', custom: { name, input: args } }
+      : { type: 'function', function: { name, arguments: args } };
+  const signed = signature === undefined ? undefined : signatureMembers(signature);
+  return { id, ...body, ...signed, ...extraMembers(item.extra) };
+}
+
+/** A signature as Gemini's own Chat interface carries it (case RE-23); undefined where Chat has no place for it. */
+export function signatureMembers({ kind, data }: Opaque): JsonObject | undefined {
+  return kind === 'gemini.thought_signature' ? { extra_content: { google: { thought_signature: data } } } : undefined;
+}

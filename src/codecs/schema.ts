@@ -1,0 +1,143 @@
+import * as z from 'zod';
+import { GatewayError, type Violation } from '../errors/gateway-error.ts';
+import type { Extra, Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import type { JsonObject } from './codec.ts';
+import { extraOf } from './content.ts';
+
+/**
+ * What the schemas of all interfaces share: fields whose message says what is allowed, the way from a schema's issues to the gateway's error, and the
+ * members that a schema does not know.
+ */
+
+type Path = readonly PropertyKey[];
+
+/** A number within a range. */
+export function numberIn(min: number, max: number): z.ZodNumber {
+  const allowed = `must be a number from ${min} to ${max}`;
+  return z.number(allowed).min(min, allowed).max(max, allowed);
+}
+
+/** A whole number within a range; without `max` any from `min` on, as large as JSON can say. */
+export function integerIn(min: number, max?: number): z.ZodNumber {
+  const allowed =
+    max === undefined ? `must be an integer of at least ${min}` : `must be an integer from ${min} to ${max}`;
+  const from = z.number(allowed).refine(Number.isInteger, allowed).min(min, allowed);
+  return max === undefined ? from : from.max(max, allowed);
+}
+
+/** One of a few words. */
+export function oneOf<const T extends readonly string[]>(values: T): z.ZodEnum<{ [K in T[number]]: K }> {
+  return z.enum(values, `must be one of ${values.map(value => `"${value}"`).join(', ')}`);
+}
+
+/** A text with at least one character, and at most `max`. */
+export function textUpTo(max: number): z.ZodString {
+  const allowed = `must be a string of 1 to ${max} characters`;
+  return z.string(allowed).min(1, allowed).max(max, allowed);
+}
+
+/** Any text. */
+export const text = z.string('must be a string');
+/** A text with at least one character. */
+export const someText = z.string('must be a string').min(1, 'must not be empty');
+/** True or false. */
+export const flag = z.boolean('must be a boolean');
+/** The names of functions and schemas. */
+export const toolName = z
+  .string('must be a string')
+  .regex(/^[a-zA-Z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, underscores or dashes');
+/** Free-form JSON: an object that is carried as it is, nulls included. */
+export const jsonObject = z.custom<JsonObject>(
+  value => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'must be an object',
+);
+
+/** An object whose unknown members stay in it. */
+export function object<const T extends z.core.$ZodLooseShape>(shape: T): z.ZodObject<T, z.core.$loose> {
+  return z.looseObject(shape, 'must be an object');
+}
+
+/** A list with at least `min` and at most `max` entries. */
+export function listOf<T extends z.ZodType>(entry: T, min: number, max?: number): z.ZodArray<T> {
+  const allowed =
+    max === undefined ? `must be an array of at least ${min}` : `must be an array of ${min} to ${max} entries`;
+  const list = z.array(entry, 'must be an array').min(min, allowed);
+  return max === undefined ? list : list.max(max, allowed);
+}
+
+/** The checked body. Throws `validation_error` that names the first wrong field and lists all. */
+export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
+  const result = schema.safeParse(body);
+  if (result.success) return result.data;
+  throw invalidBody(violationsOf(result.error.issues, [], body));
+}
+
+/** `validation_error` for one field, for rules that no schema says. */
+export function invalidField(param: string, message: string, type = 'invalid_value'): GatewayError {
+  return invalidBody([{ path: param.split('.'), message, type }]);
+}
+
+function invalidBody(violations: readonly Violation[]): GatewayError {
+  const [first = { path: [], message: 'is not valid' }] = violations;
+  const param = first.path.join('.');
+  const message = param === '' ? `The body ${first.message}.` : `\`${param}\` ${first.message}.`;
+  return new GatewayError('validation_error', message, { ...(param === '' ? {} : { param }), violations });
+}
+
+function violationsOf(issues: readonly z.core.$ZodIssue[], base: Path, body: unknown): Violation[] {
+  return issues.flatMap(issue => {
+    const path = [...base, ...issue.path];
+    const inner = issue.code === 'invalid_union' ? closest(issue.errors) : undefined;
+    if (inner !== undefined) return violationsOf(inner, path, body);
+    const value = valueAt(body, path);
+    const message = value === undefined && path.length > 0 ? `is required and ${issue.message}` : issue.message;
+    const violation: Violation = { path: path.map(String), message, type: issue.code };
+    // Texts may be prompts or secrets: only what can be neither is repeated.
+    return typeof value === 'number' || typeof value === 'boolean' || value === null
+      ? [{ ...violation, inputJson: JSON.stringify(value) }]
+      : [violation];
+  });
+}
+
+/** The alternative of a union that the value was meant to be: one whose faults lie inside it. Undefined where it is none of them. */
+function closest(alternatives: readonly z.core.$ZodIssue[][]): z.core.$ZodIssue[] | undefined {
+  return alternatives.find(issues => issues.length > 0 && issues.every(issue => issue.path.length > 0));
+}
+
+function valueAt(body: unknown, path: Path): unknown {
+  let value = body;
+  for (const step of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[step];
+  }
+  return value;
+}
+
+/** The known members of an object of the interface. */
+export function members(...names: string[]): ReadonlySet<string> {
+  return new Set(names);
+}
+
+/** Collects the members that an interface does not know: their paths, and their JSON where an item, part or tool carries it on. */
+export class UnknownMembers {
+  readonly paths: string[] = [];
+  readonly #protocol: Protocol;
+
+  constructor(protocol: Protocol) {
+    this.#protocol = protocol;
+  }
+
+  /** Notes the unknown members of `value`, which stands at `path` ('' for the body). Members that are null count as not sent. */
+  note(value: object, known: ReadonlySet<string>, path: string): Extra | undefined {
+    let unknown: Record<string, unknown> | undefined;
+    for (const name in value) {
+      if (known.has(name)) continue;
+      const member = (value as Record<string, unknown>)[name];
+      if (member === null || member === undefined) continue;
+      this.paths.push(path === '' ? name : `${path}.${name}`);
+      unknown ??= Object.create(null) as Record<string, unknown>;
+      unknown[name] = member;
+    }
+    return unknown === undefined ? undefined : extraOf(this.#protocol, JSON.stringify(unknown));
+  }
+}

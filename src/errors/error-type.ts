@@ -1,0 +1,20 @@
+import type { ErrorFacets } from './error-table.ts';
+
+const byStatus: Readonly<Record<ErrorFacets['http'], string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'invalid_request_error',
+  409: 'invalid_request_error',
+  413: 'invalid_request_error',
+  422: 'invalid_request_error',
+  429: 'rate_limit_error',
+  500: 'server_error',
+  502: 'upstream_error',
+  503: 'server_error',
+};
+
+/** The `type` of an error in the OpenAI interfaces, by its HTTP status. Source: decisions §3. */
+export function errorType(http: ErrorFacets['http']): string {
+  return byStatus[http];
+}

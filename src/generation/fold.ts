@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import type { Item, Opaque, Part, TokenLogprob } from '../gen/tollgate/v1/content_pb.ts';
+import type {
+  AnnotationAdded,
+  Completed,
+  Delta,
+  Extension,
+  Finished,
+  GenerationEvent,
+  OpaqueAdded,
+  Started,
+  Usage,
+} from '../gen/tollgate/v1/event_pb.ts';
+
+/**
+ * A whole answer from its events: what is not streamed says exactly what the stream would have said. Pure: events are read, never changed.
+ */
+
+/** One candidate, whole. */
+export interface FoldedChoice {
+  /** In the order in which they opened. */
+  readonly items: readonly Item[];
+  /** Absent where the events end before it. */
+  readonly finished: Finished | undefined;
+  /** Members of the protocol that the model has no field for, in order. */
+  readonly extensions: readonly Extension[];
+}
+
+/** An answer, as far as its events go. */
+export interface FoldedGeneration {
+  readonly started: Started | undefined;
+  /** By the choices' numbers; a choice that says nothing is empty, not missing. At least one where anything started. */
+  readonly choices: readonly FoldedChoice[];
+  /** The last usage that was reported; that of `completed` where it came. */
+  readonly usage: Usage | undefined;
+  readonly completed: Completed | undefined;
+}
+
+/** Folds events, whole or as far as they came; items may interleave. Throws on events of an item or part that never opened. */
+export function foldEvents(events: readonly GenerationEvent[]): FoldedGeneration {
+  const fold = new Fold();
+  for (const event of events) fold.add(event);
+  return fold;
+}
+
+class Fold implements FoldedGeneration {
+  started: Started | undefined;
+  usage: Usage | undefined;
+  completed: Completed | undefined;
+  readonly choices: ChoiceFold[] = [];
+
+  add({ choice, event }: GenerationEvent): void {
+    switch (event.case) {
+      case 'started':
+        this.started = event.value;
+        this.usage = event.value.usage;
+        this.#choice(0);
+        return;
+      case 'usageReported':
+        this.usage = event.value.usage;
+        return;
+      case 'completed':
+        this.completed = event.value;
+        this.usage = event.value.usage ?? this.usage;
+        return;
+      default:
+        this.#choice(choice).add(event);
+    }
+  }
+
+  #choice(index: number): ChoiceFold {
+    while (this.choices.length <= index) this.choices.push(new ChoiceFold());
+    const choice = this.choices[index];
+    assert(choice !== undefined);
+    return choice;
+  }
+}
+
+class ChoiceFold implements FoldedChoice {
+  readonly items: Item[] = [];
+  readonly extensions: Extension[] = [];
+  finished: Finished | undefined;
+  /** Items by the number that their events name. */
+  readonly #byNumber = new Map<number, Item>();
+
+  add(event: GenerationEvent['event']): void {
+    switch (event.case) {
+      case 'itemOpened':
+        return this.#open(event.value.item, event.value.content);
+      case 'partOpened':
+        return this.#openPart(event.value.item, event.value.content);
+      case 'delta':
+        return this.#delta(event.value);
+      case 'annotationAdded':
+        return this.#annotate(event.value);
+      case 'opaqueAdded':
+        return this.#addOpaque(event.value);
+      case 'itemClosed': {
+        const item = this.#item(event.value.item);
+        item.status = event.value.status;
+        if (item.content.case === 'message' && event.value.phase !== 0) item.content.value.phase = event.value.phase;
+        return;
+      }
+      case 'finished':
+        this.finished = event.value;
+        return;
+      case 'extension':
+        this.extensions.push(event.value);
+        break;
+      default:
+    }
+  }
+
+  #open(number: number, content: Item | undefined): void {
+    assert(content !== undefined, 'an item opened without content');
+    const item = { ...content, content: copyOfContent(content.content) };
+    this.#byNumber.set(number, item);
+    this.items.push(item);
+  }
+
+  #openPart(number: number, content: Part | undefined): void {
+    assert(content !== undefined, 'a part opened without content');
+    partsOf(this.#item(number)).push({ ...content, content: copyOfPart(content.content) });
+  }
+
+  #delta({ item: number, part: at, text, logprobs }: Delta): void {
+    const item = this.#item(number);
+    if (item.content.case === 'toolCall') item.content.value.arguments += text;
+    else addText(partAt(item, at), text, logprobs);
+  }
+
+  #annotate({ item: number, part: at, annotation }: AnnotationAdded): void {
+    const { content } = partAt(this.#item(number), at);
+    if (content.case === 'text' && annotation !== undefined) content.value.annotations.push(annotation);
+  }
+
+  #addOpaque({ item: number, part: at, opaque }: OpaqueAdded): void {
+    if (opaque === undefined) return;
+    const item = this.#item(number);
+    if (at !== undefined) partAt(item, at).signature = opaque;
+    else addOpaque(item, opaque);
+  }
+
+  #item(number: number): Item {
+    const item = this.#byNumber.get(number);
+    assert(item !== undefined, `item ${number} never opened`);
+    return item;
+  }
+}
+
+function partsOf({ content }: Item): Part[] {
+  if (content.case === 'message' || content.case === 'reasoning' || content.case === 'toolResult')
+    return content.value.parts;
+  throw new assert.AssertionError({ message: `a ${content.case ?? 'nameless item'} has no parts` });
+}
+
+function partAt(item: Item, at: number): Part {
+  const part = partsOf(item)[at];
+  assert(part !== undefined, `part ${at} never opened`);
+  return part;
+}
+
+function addText({ content }: Part, text: string, logprobs: readonly TokenLogprob[]): void {
+  switch (content.case) {
+    case 'text':
+      content.value.text += text;
+      if (logprobs.length > 0) content.value.logprobs.push(...logprobs);
+      return;
+    case 'refusal':
+    case 'reasoningText':
+    case 'summaryText':
+      content.value.text += text;
+      return;
+    default:
+      throw new assert.AssertionError({ message: `a ${content.case ?? 'nameless'} part has no text` });
+  }
+}
+
+function addOpaque({ content }: Item, opaque: Opaque): void {
+  if (content.case === 'reasoning') content.value.opaque.push(opaque);
+  else if (content.case === 'toolCall') content.value.signature = opaque;
+  else if (content.case === 'compaction') content.value.opaque = opaque;
+}
+
+/** A copy as deep as the fold writes. */
+function copyOfContent(content: Item['content']): Item['content'] {
+  switch (content.case) {
+    case 'message':
+    case 'toolResult': {
+      const parts = content.value.parts.map(part => ({ ...part, content: copyOfPart(part.content) }));
+      return { ...content, value: { ...content.value, parts } } as Item['content'];
+    }
+    case 'reasoning': {
+      const parts = content.value.parts.map(part => ({ ...part, content: copyOfPart(part.content) }));
+      return { case: 'reasoning', value: { ...content.value, parts, opaque: [...content.value.opaque] } };
+    }
+    case 'toolCall':
+      return { case: 'toolCall', value: { ...content.value } };
+    case 'compaction':
+      return { case: 'compaction', value: { ...content.value } };
+    default:
+      return content;
+  }
+}
+
+function copyOfPart(content: Part['content']): Part['content'] {
+  if (content.case === undefined) return content;
+  if (content.case === 'text') {
+    const { annotations, logprobs } = content.value;
+    return { case: 'text', value: { ...content.value, annotations: [...annotations], logprobs: [...logprobs] } };
+  }
+  return { ...content, value: { ...content.value } } as Part['content'];
+}

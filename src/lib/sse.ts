@@ -1,0 +1,145 @@
+import type { Stepper } from './stepper.ts';
+
+/**
+ * Server-sent events, both ways: an incremental reader of bytes and the writers of frames.
+ * Source: WHATWG HTML, "Interpreting an event stream"; wire.md B1, B4, C5.
+ */
+
+/** One event of a stream: `event` is '' where the stream names none. */
+export interface SseMessage {
+  readonly event: string;
+  /** The data lines, joined by line feeds. */
+  readonly data: string;
+  /** The bytes ended inside this event, so that its data may be cut; absent everywhere else. */
+  readonly cut?: true;
+}
+
+/** An event of a stream is larger than the reader accepts. */
+export class SseEventTooLarge extends Error {
+  override readonly name = 'SseEventTooLarge';
+
+  constructor(sizeMax: number) {
+    super(`an event of the stream is larger than ${sizeMax}`);
+  }
+}
+
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const byteOrderMark = '\uFEFF';
+
+/**
+ * Bytes to events, however the bytes are cut: inside characters, between CR and LF, inside a line. Lines end with LF, CRLF or CR; a byte order mark
+ * and comments are skipped, `id` and `retry` are read over. An event whose blank line never came is answered by `end()`, marked as cut. Throws
+ * `SseEventTooLarge` where an event grows beyond `sizeMax`: the unfinished line in bytes plus the finished data lines in UTF-16 units.
+ */
+export class SseReader implements Stepper<Uint8Array, SseMessage> {
+  readonly #sizeMax: number;
+  /** Bytes after the last line end: never part of a finished line. */
+  #rest: Uint8Array[] = [];
+  #restSize = 0;
+  /** The last chunk ended in CR: a LF that follows belongs to the same line end. */
+  #afterCarriageReturn = false;
+  #atStart = true;
+  #event = '';
+  #data: string | undefined;
+
+  constructor(sizeMax: number) {
+    this.#sizeMax = sizeMax;
+  }
+
+  push(chunk: Uint8Array): SseMessage[] {
+    const from = this.#afterCarriageReturn && chunk[0] === lineFeed ? 1 : 0;
+    if (chunk.length === from) {
+      if (from === 1) this.#afterCarriageReturn = false;
+      return [];
+    }
+    this.#afterCarriageReturn = chunk[chunk.length - 1] === carriageReturn;
+    const end = Math.max(chunk.lastIndexOf(lineFeed), chunk.lastIndexOf(carriageReturn)) + 1;
+    if (end <= from) {
+      this.#keep(from === 0 ? chunk : chunk.subarray(from));
+      return [];
+    }
+    // A line end is never a byte of another character, so that whole lines are whole text.
+    const messages = this.#lines(this.#text(chunk.subarray(from, end)));
+    if (end < chunk.length) this.#keep(chunk.subarray(end));
+    return messages;
+  }
+
+  end(): SseMessage[] {
+    if (this.#restSize > 0) this.#line(this.#text(new Uint8Array()));
+    if (this.#data === undefined) return [];
+    const message: SseMessage = { event: this.#event, data: this.#data, cut: true };
+    this.#data = undefined;
+    this.#event = '';
+    return [message];
+  }
+
+  #keep(bytes: Uint8Array): void {
+    // A copy: whoever reads a socket may use its buffer again.
+    this.#rest.push(bytes.slice());
+    this.#restSize += bytes.length;
+    this.#check();
+  }
+
+  #check(): void {
+    if (this.#restSize + (this.#data?.length ?? 0) > this.#sizeMax) throw new SseEventTooLarge(this.#sizeMax);
+  }
+
+  /** What was kept and the bytes that follow it, as text without a byte order mark. */
+  #text(bytes: Uint8Array): string {
+    let whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    if (this.#restSize > 0) {
+      whole = Buffer.concat([...this.#rest, whole]);
+      this.#rest = [];
+      this.#restSize = 0;
+    }
+    const text = whole.toString('utf8');
+    if (!this.#atStart) return text;
+    this.#atStart = false;
+    return text.startsWith(byteOrderMark) ? text.slice(1) : text;
+  }
+
+  #lines(text: string): SseMessage[] {
+    const lines = text.includes('\r') ? text.replaceAll(/\r\n?/g, '\n') : text;
+    const messages: SseMessage[] = [];
+    let from = 0;
+    for (let to = lines.indexOf('\n'); to !== -1; to = lines.indexOf('\n', from)) {
+      if (to > from) this.#line(lines.slice(from, to));
+      else this.#dispatch(messages);
+      from = to + 1;
+    }
+    return messages;
+  }
+
+  #dispatch(messages: SseMessage[]): void {
+    if (this.#data !== undefined) messages.push({ event: this.#event, data: this.#data });
+    this.#data = undefined;
+    this.#event = '';
+  }
+
+  #line(line: string): void {
+    const colon = line.indexOf(':');
+    const field = colon === -1 ? line : line.slice(0, colon);
+    if (field !== 'data' && field !== 'event') return;
+    const from = line.charCodeAt(colon + 1) === 0x20 ? colon + 2 : colon + 1;
+    const value = colon === -1 ? '' : line.slice(from);
+    if (field === 'event') this.#event = value;
+    else this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`;
+    this.#check();
+  }
+}
+
+/** The frame of an event without a name. `data` must not contain line ends (JSON text has none). */
+export function sseData(data: string): string {
+  return `data: ${data}\n\n`;
+}
+
+/** The frame of a named event. `data` must not contain line ends. */
+export function sseEvent(event: string, data: string): string {
+  return `event: ${event}\ndata: ${data}\n\n`;
+}
+
+/** A comment that keeps a quiet stream alive: one line end only, since some clients take a blank line for an empty event (wire.md C5). */
+export function sseComment(text: string): string {
+  return `: ${text}\n`;
+}
