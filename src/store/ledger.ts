@@ -80,7 +80,7 @@ export interface Ledger {
 export interface AdmitCommand {
   /** Made by the caller before anything else; names hold, settle and record. */
   readonly id: number;
-  /** What the client is told; stored with the record. */
+  /** What the client is told (`publicRequestId` of the id); stored with the record, and found by it. */
   readonly requestId: string;
   /** Whose request: a key's hash (public and RPC callers) or its id (AccountingService). */
   readonly key: { readonly hash: Uint8Array } | { readonly id: number };
@@ -127,6 +127,8 @@ export interface Admitted {
   readonly availableNanoUsd: bigint;
   /** The key's request windows after this request, tightest first. */
   readonly windows: readonly WindowState[];
+  /** When the hold expires; only of other services' holds. */
+  readonly expiresAtMs?: number;
 }
 
 /** Nothing was held or counted. */
@@ -165,6 +167,8 @@ export interface Extended {
   readonly heldNanoUsd: bigint;
   /** Output tokens that the funds could still pay beside it. */
   readonly outputTokensAvailable: number;
+  /** When the hold expires; only of other services' holds. */
+  readonly expiresAtMs?: number;
 }
 
 /** How a request ended. */

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { costLines, costOf } from '../../generation/price.ts';
+import type { RecordState, SettleCommand, Settled, UsageBuckets } from '../ledger.ts';
+import { dayOf, hourOf } from './calendar.ts';
+import type { Query, Sql } from './database.ts';
+import type { Dictionary } from './dictionary.ts';
+import { type Funds, leftOfAll } from './funds.ts';
+import type { HoldFacts, Holds, VoidReason } from './holds.ts';
+import type { KeyFinder } from './key-facts.ts';
+import type { Moves } from './moves.ts';
+
+/** What settlements stand on. */
+export interface SettlementParts {
+  readonly sql: Sql;
+  readonly keys: KeyFinder;
+  readonly funds: Funds;
+  readonly holds: Holds;
+  readonly moves: Moves;
+  readonly dictionary: Dictionary;
+}
+
+interface Stored {
+  state: RecordState;
+  input: bigint;
+  cache_read: bigint;
+  cache_write_5m: bigint;
+  cache_write_1h: bigint;
+  output: bigint;
+  reasoning: bigint;
+  images: bigint;
+  cost: bigint;
+  written_off: bigint;
+}
+
+type Values = Record<string, string | number | bigint | null>;
+
+const summed = `requests, failed, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost,
+  written_off, latency_ms`;
+
+/** Raises the sums of a period by one usage row. */
+function rollup(period: 'hour' | 'day'): string {
+  return `INSERT INTO usage_${period} (account_id, ${period}, key_id, model_id, ${summed})
+    VALUES (@accountId, @${period}, @keyId, @modelId, 1, @failed, @input, @cacheRead, @cacheWrite5m, @cacheWrite1h, @output,
+      @reasoning, @images, @cost, @writtenOff, @latencyMs)
+    ON CONFLICT DO UPDATE SET requests = requests + 1, failed = failed + excluded.failed, input = input + excluded.input,
+      cache_read = cache_read + excluded.cache_read, cache_write_5m = cache_write_5m + excluded.cache_write_5m,
+      cache_write_1h = cache_write_1h + excluded.cache_write_1h, output = output + excluded.output,
+      reasoning = reasoning + excluded.reasoning, images = images + excluded.images, cost = cost + excluded.cost,
+      written_off = written_off + excluded.written_off, latency_ms = latency_ms + excluded.latency_ms`;
+}
+
+/** Ends requests: by a charge or by giving the hold back, once. */
+export class Settlements {
+  readonly #parts: SettlementParts;
+  readonly #find: Query<[number], Stored>;
+  readonly #usage: Query<[Values], unknown>;
+  readonly #hour: Query<[Values], unknown>;
+  readonly #day: Query<[Values], unknown>;
+
+  constructor(parts: SettlementParts) {
+    this.#parts = parts;
+    this.#find = parts.sql.prepare(
+      `SELECT state, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off
+         FROM usage WHERE id = ?`,
+    );
+    this.#usage = parts.sql.prepare(
+      `INSERT INTO usage (id, request_id, account_id, key_id, model_id, free, external, payer, created_at_ms, state, usage_source,
+         service_tier, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, price_id,
+         multiplier_permille, latency_ms, first_event_ms, provider, attempts, asked, admitted, admitted_tokens, expires_at_ms)
+       VALUES (@id, @requestId, @accountId, @keyId, @modelId, @free, @external, @payer, @admittedAtMs, @state, @usageSource,
+         @serviceTier, @input, @cacheRead, @cacheWrite5m, @cacheWrite1h, @output, @reasoning, @images, @cost, @writtenOff, @priceId,
+         @multiplierPermille, @latencyMs, @firstEventMs, @provider, @attempts, @asked, @admitted, @admittedTokens, @expiresAtMs)`,
+    );
+    this.#hour = parts.sql.prepare(rollup('hour'));
+    this.#day = parts.sql.prepare(rollup('day'));
+  }
+
+  settle(command: SettleCommand, nowMs: number): Settled {
+    const { holds, keys, funds, moves, dictionary } = this.#parts;
+    const total = totalOf(command);
+    const hold = holds.find(command.id);
+    if (hold === undefined) return this.#again(command, total);
+    const key = keys.find({ id: hold.keyId });
+    assert(key !== undefined, 'keys are never deleted');
+
+    const cost = debitOf(total, hold.held, leftOfAll(funds.of(key, hold.payer, hold.admittedAtMs)));
+    const writtenOff = total - cost;
+    const row = rowOf(command, hold, { cost, writtenOff });
+    const priceId = command.costNanoUsd === undefined ? dictionary.price(command.prices) : null;
+    this.#usage.run({ ...row, priceId });
+    this.#hour.run({ ...row, hour: hourOf(hold.admittedAtMs) });
+    this.#day.run({ ...row, day: dayOf(hold.admittedAtMs) });
+    holds.release(hold, key, cost, nowMs);
+    moves.writeOff(key, hold.id, writtenOff, nowMs);
+    return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: writtenOff };
+  }
+
+  void(id: number, reason: VoidReason, nowMs: number): 'voided' | 'not_held' {
+    const { holds } = this.#parts;
+    const hold = holds.find(id);
+    if (hold === undefined)
+      return holds.voidedFor(id) === reason && this.#find.get(id) === undefined ? 'voided' : 'not_held';
+    holds.void(hold, reason, nowMs);
+    return 'voided';
+  }
+
+  /** The answer to a repeat: what was charged then; `conflict` where it was another charge. */
+  #again(command: SettleCommand, total: bigint): Settled {
+    const stored = this.#find.get(command.id);
+    if (stored === undefined) return { kind: 'not_held', costNanoUsd: 0n, writtenOffNanoUsd: 0n };
+    const same =
+      stored.state === command.state &&
+      stored.cost + stored.written_off === total &&
+      sameBuckets(stored, command.usage);
+    const kind = same ? 'settled' : 'conflict';
+    return { kind, costNanoUsd: stored.cost, writtenOffNanoUsd: stored.written_off };
+  }
+}
+
+/** What the request cost by its arithmetic, or as the other service says. Throws where a bucket has tokens and no price. */
+function totalOf(command: SettleCommand): bigint {
+  const { usage, prices, multiplierPermille } = command;
+  return command.costNanoUsd ?? costOf(costLines(usage, prices, multiplierPermille));
+}
+
+/** What of a cost is debited: all that the hold covers, and of the rest as much as no other hold covers and no cap forbids. */
+function debitOf(total: bigint, held: bigint, left: bigint): bigint {
+  const covered = held + left;
+  return total < covered ? total : covered;
+}
+
+function sameBuckets(stored: Stored, usage: UsageBuckets): boolean {
+  return (
+    stored.input === BigInt(usage.input) &&
+    stored.cache_read === BigInt(usage.cacheRead) &&
+    stored.cache_write_5m === BigInt(usage.cacheWrite5m) &&
+    stored.cache_write_1h === BigInt(usage.cacheWrite1h) &&
+    stored.output === BigInt(usage.output) &&
+    stored.reasoning === BigInt(usage.reasoning) &&
+    stored.images === BigInt(usage.images)
+  );
+}
+
+function rowOf(command: SettleCommand, hold: HoldFacts, charge: { cost: bigint; writtenOff: bigint }): Values {
+  const { state, usageSource, serviceTier, provider, attempts, multiplierPermille } = command;
+  return {
+    ...command.usage,
+    ...charge,
+    id: hold.id,
+    requestId: hold.requestId,
+    accountId: hold.accountId,
+    keyId: hold.keyId,
+    modelId: hold.modelId,
+    free: hold.free ? 1 : 0,
+    external: hold.expiresAtMs === null ? 0 : 1,
+    payer: hold.payer,
+    admittedAtMs: hold.admittedAtMs,
+    state,
+    failed: state === 'upstream_failed' ? 1 : 0,
+    usageSource,
+    serviceTier,
+    multiplierPermille,
+    latencyMs: Math.round(command.latencyMs),
+    firstEventMs: command.firstEventMs === undefined ? null : Math.round(command.firstEventMs),
+    provider,
+    attempts,
+    asked: hold.asked,
+    admitted: hold.admitted,
+    admittedTokens: hold.admittedTokens,
+    expiresAtMs: hold.expiresAtMs,
+  };
+}

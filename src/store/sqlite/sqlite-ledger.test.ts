@@ -1,0 +1,213 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { publicRequestId } from '../../lib/ids.ts';
+import {
+  admitOf,
+  amount,
+  type Bench,
+  dollar,
+  estimate,
+  hashOf,
+  openBench,
+  settleAmount,
+  settleOf,
+} from '../../../test/ledger/fixture.ts';
+
+let bench: Bench;
+beforeEach(async () => {
+  bench = await openBench();
+});
+afterEach(async () => bench.end());
+
+test('a hold is the input and the first slice of output, and settling replaces it by the real cost', async () => {
+  const { ledger } = bench;
+  const admitted = await ledger.admit(admitOf(1));
+  expect(admitted).toEqual({
+    kind: 'admitted',
+    id: 1,
+    accountId: 1,
+    keyId: 1,
+    heldNanoUsd: 4_196_000n,
+    outputTokens: 1024,
+    outputTokensAvailable: 2_498_951,
+    availableNanoUsd: 9_995_804_000n,
+    windows: [],
+  });
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar, held: 4_196_000n });
+  expect(await ledger.settle(settleOf(1, 50))).toEqual({
+    kind: 'settled',
+    costNanoUsd: 300_000n,
+    writtenOffNanoUsd: 0n,
+  });
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 9_999_700_000n, held: 0n });
+});
+
+test('a record keeps its arithmetic and is found by its request id, by its own account only', async () => {
+  const { ledger } = bench;
+  const requestId = publicRequestId(7);
+  await ledger.admit(admitOf(7, { requestId }));
+  await ledger.settle(settleOf(7, 50, { multiplierPermille: 2000, serviceTier: 'priority' }));
+  const found = await ledger.findActivity(1, requestId);
+  expect(found?.row).toMatchObject({ requestId, model: 'acme/large', costNanoUsd: 600_000n, serviceTier: 'priority' });
+  const common = { multiplierPermille: 2000, discountPermille: 0, paidBy: 'account' };
+  expect(found?.lines).toEqual([
+    { kind: 'input', tokens: 100, pricePicoUsd: 1_000_000n, ...common },
+    { kind: 'output', tokens: 50, pricePicoUsd: 4_000_000n, ...common },
+  ]);
+  await ledger.createAccount({ name: 'other', balance: 0n });
+  expect(await ledger.findActivity(2, requestId)).toBeUndefined();
+  expect(await ledger.findActivity(1, publicRequestId(7))).toBeUndefined();
+});
+
+test('a repeated settle answers the same and charges once; another charge is a conflict', async () => {
+  const { ledger } = bench;
+  await ledger.admit(admitOf(1));
+  const first = await ledger.settle(settleOf(1, 50));
+  expect(await ledger.settle(settleOf(1, 50))).toEqual(first);
+  expect(await ledger.settle(settleOf(1, 51))).toEqual({ ...first, kind: 'conflict' });
+  expect(await ledger.void(1, 'cancelled')).toBe('not_held');
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 9_999_700_000n, held: 0n });
+});
+
+test('a repeated admit holds once and answers the same, also after it was settled; another one is a conflict', async () => {
+  const { ledger } = bench;
+  const first = await ledger.admit(admitOf(1));
+  expect(await ledger.admit(admitOf(1))).toEqual(first);
+  expect(await ledger.findAccount(1)).toMatchObject({ held: 4_196_000n });
+  expect(await ledger.admit(admitOf(1, { model: 'acme/small' }))).toMatchObject({ kind: 'denied', code: 'conflict' });
+  expect(await ledger.admit(admitOf(1, { funds: amount(5n) }))).toMatchObject({ kind: 'denied', code: 'conflict' });
+  await ledger.settle(settleOf(1, 50));
+  expect(await ledger.admit(admitOf(1))).toMatchObject({
+    kind: 'admitted',
+    heldNanoUsd: 4_196_000n,
+    outputTokens: 1024,
+  });
+  expect(await ledger.findAccount(1)).toMatchObject({ held: 0n });
+});
+
+test('a voided hold is given back and leaves no record; the repeat answers the same', async () => {
+  const { ledger } = bench;
+  await ledger.admit(admitOf(1));
+  expect(await ledger.void(1, 'rejected')).toBe('voided');
+  expect(await ledger.void(1, 'rejected')).toBe('voided');
+  expect(await ledger.void(2, 'rejected')).toBe('not_held');
+  expect(await ledger.settle(settleOf(1, 50))).toMatchObject({ kind: 'not_held' });
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar, held: 0n });
+  expect(await ledger.listActivity({ accountId: 1, limit: 10, offset: 0 })).toEqual([]);
+  expect(await ledger.listVoidedHolds(10)).toEqual([]);
+});
+
+test('funds that pay less than the wanted slice grant what they pay, and what they cannot pay is refused', async () => {
+  const { ledger } = bench;
+  await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 1_000_000n, note: '' });
+  // 1,000,000 − 100,000 of input pays 225 output tokens at 4,000.
+  expect(await ledger.admit(admitOf(1))).toMatchObject({
+    kind: 'admitted',
+    outputTokens: 225,
+    outputTokensAvailable: 0,
+    heldNanoUsd: 1_000_000n,
+    availableNanoUsd: 0n,
+  });
+  expect(await ledger.admit(admitOf(2))).toEqual({
+    kind: 'denied',
+    code: 'insufficient_balance',
+    denial: { limit: 'balance', unit: 'nano_usd', used: 1_000_000n, max: 1_000_000n },
+    windows: [],
+  });
+  expect(await ledger.extend({ id: 1, outputTokens: 1 })).toEqual({
+    kind: 'denied',
+    outputTokens: 0,
+    heldNanoUsd: 1_000_000n,
+    outputTokensAvailable: 0,
+  });
+});
+
+test('what cannot pay for the input and the least output is refused, to the nano-dollar', async () => {
+  const { ledger } = bench;
+  const least = 100_000n + 16n * 4000n;
+  await ledger.addCredit({ accountId: 1, amount: -10n * dollar + least - 1n, note: '' });
+  expect(await ledger.admit(admitOf(1))).toMatchObject({ kind: 'denied', code: 'insufficient_balance' });
+  await ledger.addCredit({ accountId: 1, amount: 1n, note: '' });
+  expect(await ledger.admit(admitOf(1))).toMatchObject({ kind: 'admitted', outputTokens: 16, heldNanoUsd: least });
+});
+
+test('a request that costs nothing needs no money; one that costs next to nothing needs a positive balance', async () => {
+  const { ledger } = bench;
+  await ledger.addCredit({ accountId: 1, amount: -10n * dollar, note: '' });
+  expect(await ledger.admit(admitOf(1, { funds: undefined }))).toMatchObject({
+    kind: 'admitted',
+    heldNanoUsd: 0n,
+    outputTokens: Infinity,
+    outputTokensAvailable: Infinity,
+  });
+  expect(await ledger.admit(admitOf(2, { funds: amount(0n) }))).toMatchObject({ code: 'insufficient_balance' });
+  expect(await ledger.settle(settleOf(1, 50, { multiplierPermille: 0 }))).toMatchObject({ costNanoUsd: 0n });
+});
+
+test('extend grants tokens in part and amounts wholly or not at all', async () => {
+  const { ledger } = bench;
+  await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 200_000n, note: '' });
+  await ledger.admit(admitOf(1, { funds: estimate({ outputTokensWanted: 20 }) }));
+  expect(await ledger.extend({ id: 1, outputTokens: 100 })).toEqual({
+    kind: 'extended',
+    outputTokens: 5,
+    heldNanoUsd: 200_000n,
+    outputTokensAvailable: 0,
+  });
+  expect(await ledger.extend({ id: 1, nanoUsd: 1n })).toMatchObject({ kind: 'denied', heldNanoUsd: 200_000n });
+  expect(await ledger.extend({ id: 9, outputTokens: 1 })).toMatchObject({ kind: 'not_held', outputTokens: 0 });
+  await ledger.addCredit({ accountId: 1, amount: 7n, note: '' });
+  expect(await ledger.extend({ id: 1, nanoUsd: 7n })).toMatchObject({ kind: 'extended', heldNanoUsd: 200_007n });
+});
+
+test('what the hold did not cover is debited as far as no other hold covers it; the rest is written off', async () => {
+  const { ledger } = bench;
+  await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 100n, note: '' });
+  await ledger.admit(admitOf(1, { funds: amount(30n) }));
+  await ledger.admit(admitOf(2, { funds: amount(50n) }));
+  expect(await ledger.settle(settleAmount(1, 1000n))).toEqual({
+    kind: 'settled',
+    costNanoUsd: 50n,
+    writtenOffNanoUsd: 950n,
+  });
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 50n, held: 50n });
+  expect(await ledger.settle(settleAmount(2, 50n))).toMatchObject({ costNanoUsd: 50n, writtenOffNanoUsd: 0n });
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 0n, held: 0n });
+  expect(await ledger.listActivity({ accountId: 1, limit: 10, offset: 0 })).toMatchObject([
+    { costNanoUsd: 50n, writtenOffNanoUsd: 0n },
+    { costNanoUsd: 50n, writtenOffNanoUsd: 950n },
+  ]);
+});
+
+test('credentials are found by hash while they live: keys, management keys, neither', async () => {
+  const { ledger } = bench;
+  expect(await ledger.findCredential(hashOf('key'))).toEqual({
+    kind: 'api_key',
+    keyId: 1,
+    accountId: 1,
+    disabled: false,
+    scopes: [],
+    allowedModels: null,
+    hasWindow: false,
+  });
+  expect(await ledger.findCredential(hashOf('management'))).toMatchObject({
+    kind: 'management_key',
+    scopes: ['keys:read'],
+  });
+  expect(await ledger.findCredential(hashOf('nobody'))).toBeUndefined();
+  await ledger.setKeyState({ keyId: 1, accountId: undefined, state: 'disabled' });
+  expect(await ledger.findCredential(hashOf('key'))).toMatchObject({ disabled: true });
+  await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'revoked' });
+  expect(await ledger.findCredential(hashOf('key'))).toBeUndefined();
+});
+
+test('the first account is made once', async () => {
+  const again = { hash: hashOf('again'), masked: '' };
+  const made = await bench.ledger.bootstrap({
+    accountName: 'again',
+    balance: 1n,
+    apiKey: again,
+    managementKey: { ...again, scopes: [] },
+  });
+  expect(made).toBe(false);
+  expect(await bench.ledger.listAccounts()).toMatchObject([{ accountId: 1, name: 'default', balance: 10n * dollar }]);
+});

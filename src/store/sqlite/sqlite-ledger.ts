@@ -1,0 +1,293 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import type { WindowState } from '../../errors/gateway-error.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type {
+  AccountRow,
+  ActivityFilter,
+  AdmitCommand,
+  Admitted,
+  Bootstrap,
+  Credential,
+  Denied,
+  ExtendCommand,
+  Extended,
+  KeyRow,
+  Ledger,
+  ManagementKeyRow,
+  PaidLine,
+  SettleCommand,
+  Settled,
+  UsageRow,
+  VoidedHoldRow,
+} from '../ledger.ts';
+import { Activity } from './activity.ts';
+import type { AdminCommands, AdminReply } from './administration.ts';
+import type { CheckpointerData } from './checkpointer.ts';
+import { type Connection, openForReading } from './database.ts';
+import type { FaultPlan } from './fault.ts';
+import type { DailyLimitUnit } from './funds.ts';
+import { acquireNodeLock } from './node-lock.ts';
+import { Reader } from './reader.ts';
+import { ledgerPath, verifyInWorker } from './verify.ts';
+import { type AdmitReply, decodeAdmitReply, encodeAdmit, encodeSettle, type WireCommand } from './wire.ts';
+import { type Encode, Writer } from './writer.ts';
+
+/** How to open the ledger. */
+export interface SqliteLedgerOptions {
+  /** Made where it is missing. */
+  readonly dataDir: string;
+  readonly clock: Clock;
+  /** How keys' `daily_limit` is read. */
+  readonly dailyLimitUnit: DailyLimitUnit;
+  /** Tests only: what fails in the first writer. */
+  readonly fault?: FaultPlan;
+}
+
+/** The ledger on a SQLite file, and what was found when it was opened. */
+export interface SqliteLedger extends Ledger {
+  /** Holds of the gateway's own that a crash had left: given back, and listed for the operator. */
+  readonly voidedHoldsAtStart: number;
+  /** Invariants that do not hold, in words; normally none. */
+  readonly violationsAtStart: readonly string[];
+}
+
+/**
+ * Opens the ledger of a data directory, alone. Throws `LedgerStartError` where another process has it, it was written by a newer program, or it can't
+ * be used.
+ */
+export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
+  const { dataDir, clock, dailyLimitUnit, fault } = options;
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const lock = acquireNodeLock(dataDir);
+  try {
+    const path = ledgerPath(dataDir);
+    const commits = new SharedArrayBuffer(4);
+    const data = { path, dailyLimitUnit, commits, fault };
+    const { writer, voidedHolds, violations } = await Writer.start(data, () => clock.now());
+    const workerData: CheckpointerData = { path, commits };
+    const checkpointer = new Worker(new URL('./checkpointer.ts', import.meta.url), { workerData });
+    // The gateway works without it: the writer then checkpoints by itself, in larger pieces.
+    checkpointer.on('error', () => undefined);
+    const db = openForReading(path);
+    return new WorkerLedger(
+      { dataDir, clock, dailyLimitUnit, writer, checkpointer, db, lock },
+      voidedHolds,
+      violations,
+    );
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+interface Parts {
+  readonly dataDir: string;
+  readonly clock: Clock;
+  readonly dailyLimitUnit: DailyLimitUnit;
+  readonly writer: Writer;
+  readonly checkpointer: Worker;
+  readonly db: Connection;
+  readonly lock: { release(): void };
+}
+
+class WorkerLedger implements SqliteLedger {
+  readonly voidedHoldsAtStart: number;
+  readonly violationsAtStart: readonly string[];
+  readonly #parts: Parts;
+  readonly #reader: Reader;
+  readonly #activity: Activity;
+
+  constructor(parts: Parts, voidedHolds: number, violations: readonly string[]) {
+    this.voidedHoldsAtStart = voidedHolds;
+    this.violationsAtStart = violations;
+    this.#parts = parts;
+    this.#reader = new Reader(parts.db, parts.dailyLimitUnit);
+    this.#activity = new Activity(parts.db);
+  }
+
+  get lastId(): number {
+    return this.#reader.lastId();
+  }
+
+  async admit(command: AdmitCommand): Promise<Admitted | Denied> {
+    const nowMs = this.#now();
+    return decodeAdmitReply(await this.#send<AdmitReply>(seq => encodeAdmit(command, seq, nowMs)));
+  }
+
+  extend(command: ExtendCommand): Promise<Extended> {
+    const nowMs = this.#now();
+    return this.#send(seq => ['extend', seq, nowMs, command]);
+  }
+
+  settle(command: SettleCommand): Promise<Settled> {
+    const nowMs = this.#now();
+    return this.#send(seq => encodeSettle(command, seq, nowMs));
+  }
+
+  void(id: number, reason: 'rejected' | 'gateway_failure' | 'cancelled'): Promise<'voided' | 'not_held'> {
+    const nowMs = this.#now();
+    return this.#send(seq => ['void', seq, nowMs, id, reason]);
+  }
+
+  windows(keyId: number, free: boolean): Promise<WindowState[]> {
+    const nowMs = this.#now();
+    return this.#send(seq => ['windows', seq, nowMs, keyId, free]);
+  }
+
+  async findCredential(hash: Uint8Array): Promise<Credential | undefined> {
+    return this.#reader.credential(hash);
+  }
+
+  async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {
+    return found(this.#reader.account(Number(await this.#admin('createAccount', command))));
+  }
+
+  async listAccounts(): Promise<AccountRow[]> {
+    await this.#sweep();
+    return this.#reader.accounts();
+  }
+
+  async findAccount(accountId: number): Promise<AccountRow | undefined> {
+    await this.#sweep();
+    return this.#reader.account(accountId);
+  }
+
+  async addCredit(command: AdminCommands['addCredit']): Promise<AccountRow | 'not_found' | 'insufficient'> {
+    const reply = await this.#admin('addCredit', command);
+    return typeof reply === 'number' ? found(this.#reader.account(reply)) : refusal(reply);
+  }
+
+  async createKey(command: AdminCommands['createKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
+    return this.#keyAfter(await this.#admin('createKey', ownHash(command)));
+  }
+
+  async listKeys(accountId: number): Promise<KeyRow[]> {
+    await this.#sweep();
+    return this.#reader.keysOf(accountId, this.#now());
+  }
+
+  async findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined> {
+    await this.#sweep();
+    const key = this.#reader.key(keyId, this.#now(), false);
+    return accountId === undefined || key?.accountId === accountId ? key : undefined;
+  }
+
+  async updateKey(command: AdminCommands['updateKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
+    return this.#keyAfter(await this.#admin('updateKey', command));
+  }
+
+  async setKeyState(command: AdminCommands['setKeyState']): Promise<KeyRow | 'not_found'> {
+    return this.#knownKeyAfter(await this.#admin('setKeyState', command));
+  }
+
+  async setMonthlyLimit(command: AdminCommands['setMonthlyLimit']): Promise<KeyRow | 'not_found'> {
+    return this.#knownKeyAfter(await this.#admin('setMonthlyLimit', command));
+  }
+
+  async createManagementKey(command: AdminCommands['createManagementKey']): Promise<ManagementKeyRow | 'not_found'> {
+    return this.#managementKeyAfter(await this.#admin('createManagementKey', ownHash(command)));
+  }
+
+  async listManagementKeys(accountId: number): Promise<ManagementKeyRow[]> {
+    return this.#reader.managementKeysOf(accountId);
+  }
+
+  async setManagementKeyScopes(
+    command: AdminCommands['setManagementKeyScopes'],
+  ): Promise<ManagementKeyRow | 'not_found'> {
+    return this.#managementKeyAfter(await this.#admin('setManagementKeyScopes', command));
+  }
+
+  async setManagementKeyState(
+    command: AdminCommands['setManagementKeyState'],
+  ): Promise<ManagementKeyRow | 'not_found'> {
+    return this.#managementKeyAfter(await this.#admin('setManagementKeyState', command));
+  }
+
+  async bootstrap(command: Bootstrap): Promise<boolean> {
+    const { apiKey, managementKey } = command;
+    const owned = { ...command, apiKey: ownHash(apiKey), managementKey: ownHash(managementKey) };
+    return (await this.#admin('bootstrap', owned)) !== 'nothing_to_do';
+  }
+
+  async listActivity(filter: ActivityFilter): Promise<UsageRow[]> {
+    return this.#activity.list(filter);
+  }
+
+  async findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined> {
+    return this.#activity.find(accountId, requestId);
+  }
+
+  async listVoidedHolds(limit: number): Promise<VoidedHoldRow[]> {
+    await this.#sweep();
+    return this.#reader.voidedHolds(limit);
+  }
+
+  async verify(): Promise<string[]> {
+    await this.#sweep();
+    return verifyInWorker(this.#parts.dataDir);
+  }
+
+  async close(): Promise<void> {
+    const { checkpointer, writer, db, lock } = this.#parts;
+    const ended = new Promise(resolve => {
+      checkpointer.once('exit', resolve);
+    });
+    checkpointer.postMessage('close');
+    await ended;
+    await writer.drain();
+    db.close();
+    await writer.close();
+    lock.release();
+  }
+
+  #now(): number {
+    return this.#parts.clock.now();
+  }
+
+  /** The engine's answer to a command, which its kind decides. */
+  async #send<R>(encode: Encode): Promise<R> {
+    return (await this.#parts.writer.send(encode)) as R;
+  }
+
+  #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<AdminReply> {
+    const nowMs = this.#now();
+    const id = randomUUID();
+    return this.#send(seq => ['admin', seq, nowMs, id, name, command] as WireCommand);
+  }
+
+  /** What has expired is judged by the clock when it is read. */
+  async #sweep(): Promise<void> {
+    const nowMs = this.#now();
+    if (this.#reader.hasExpiredHold(nowMs)) await this.#send(seq => ['sweep', seq, nowMs]);
+  }
+
+  #keyAfter(reply: AdminReply): KeyRow | 'not_found' | 'insufficient' {
+    return typeof reply === 'number' ? found(this.#reader.key(reply, this.#now(), true)) : refusal(reply);
+  }
+
+  #knownKeyAfter(reply: AdminReply): KeyRow | 'not_found' {
+    return typeof reply === 'number' ? found(this.#reader.key(reply, this.#now(), true)) : 'not_found';
+  }
+
+  #managementKeyAfter(reply: AdminReply): ManagementKeyRow | 'not_found' {
+    return typeof reply === 'number' ? found(this.#reader.managementKey(reply)) : 'not_found';
+  }
+}
+
+function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {
+  return reply === 'insufficient' ? 'insufficient' : 'not_found';
+}
+
+/** A hash that is a view of a larger buffer would be sent with all of it. */
+function ownHash<T extends { readonly hash: Uint8Array }>(command: T): T {
+  return { ...command, hash: Uint8Array.from(command.hash) };
+}
+
+/** A row that the writer has just answered about: rows are never deleted. */
+function found<T>(row: T | undefined): T {
+  if (row === undefined) throw new Error('the ledger lost a row');
+  return row;
+}

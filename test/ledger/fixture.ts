@@ -1,0 +1,169 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { PriceSheet } from '../../src/generation/price.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import type { AdmitCommand, FundsEstimate, SettleCommand, UsageBuckets } from '../../src/store/ledger.ts';
+import { openSqliteLedger, type SqliteLedger, type SqliteLedgerOptions } from '../../src/store/sqlite/sqlite-ledger.ts';
+import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
+
+/** What the ledger's tests share: a clock that they set, commands with few words, a directory that goes away. */
+
+/** A clock that stands until it is set. */
+export class TestClock implements Clock {
+  nowMs: number;
+
+  constructor(start: string | number = '2026-05-10T12:00:00Z') {
+    this.nowMs = typeof start === 'number' ? start : Date.parse(start);
+  }
+
+  now(): number {
+    return this.nowMs;
+  }
+
+  /** Moves by that many ms; back where negative. */
+  step(byMs: number): void {
+    this.nowMs += byMs;
+  }
+
+  set(time: string): void {
+    this.nowMs = Date.parse(time);
+  }
+}
+
+export const dollar = 1_000_000_000n;
+
+/** The hash of a key by its name. */
+export function hashOf(name: string): Uint8Array {
+  return createHash('sha256').update(name).digest();
+}
+
+/** 1 dollar per million input tokens, 4 per million output tokens: a token costs 1,000 and 4,000 nano-dollars. */
+export const sheet: PriceSheet = {
+  input: 1_000_000n,
+  cacheRead: null,
+  cacheWrite5m: null,
+  cacheWrite1h: null,
+  output: 4_000_000n,
+  image: null,
+};
+
+export const noUsage: UsageBuckets = {
+  input: 0,
+  cacheRead: 0,
+  cacheWrite5m: 0,
+  cacheWrite1h: 0,
+  output: 0,
+  reasoning: 0,
+  images: 0,
+};
+
+/** What a request of `sheet` with that much input is thought to cost. */
+export function estimate(change: Partial<FundsEstimate> = {}): FundsEstimate {
+  return {
+    inputTokens: 100,
+    inputNanoUsd: 100_000n,
+    outputPicoUsd: 4_000_000n,
+    outputTokensMin: 16,
+    outputTokensWanted: 1024,
+    plan: true,
+    ...change,
+  };
+}
+
+/** An estimate of an exact amount without output. */
+export function amount(nanoUsd: bigint): FundsEstimate {
+  return {
+    inputTokens: 0,
+    inputNanoUsd: nanoUsd,
+    outputPicoUsd: 0n,
+    outputTokensMin: 0,
+    outputTokensWanted: 0,
+    plan: false,
+  };
+}
+
+/** An admit of the key named `key`. */
+export function admitOf(id: number, change: Partial<AdmitCommand> = {}, key = 'key'): AdmitCommand {
+  return {
+    id,
+    requestId: `req_${id}`,
+    key: { hash: hashOf(key) },
+    model: 'acme/large',
+    free: false,
+    funds: estimate(),
+    ...change,
+  };
+}
+
+/** A settle of a whole answer of 100 input and `output` output tokens at `sheet`. */
+export function settleOf(id: number, output: number, change: Partial<SettleCommand> = {}): SettleCommand {
+  return {
+    id,
+    state: 'completed',
+    usage: { ...noUsage, input: 100, output },
+    usageSource: 'reported',
+    serviceTier: 'default',
+    latencyMs: 250,
+    firstEventMs: 50,
+    provider: 'local',
+    attempts: 1,
+    prices: sheet,
+    multiplierPermille: 1000,
+    ...change,
+  };
+}
+
+/** A settle that costs exactly that much. */
+export function settleAmount(id: number, nanoUsd: bigint, change: Partial<SettleCommand> = {}): SettleCommand {
+  return settleOf(id, 0, { usage: noUsage, costNanoUsd: nanoUsd, ...change });
+}
+
+/** An empty directory, and how to remove it. */
+export function temporaryDirectory(): { path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'tollgate-ledger-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+/** A ledger with account 1 and its key 1 (named "key"), in a directory of its own. */
+export interface Bench {
+  readonly clock: TestClock;
+  readonly dataDir: string;
+  ledger: SqliteLedger;
+  /** Closes and opens it again. */
+  reopen(): Promise<void>;
+  /** Closes it, sees that every invariant holds, removes it. */
+  end(): Promise<void>;
+}
+
+/** Opens a ledger for a test; `balance` in nano-dollars. */
+export async function openBench(options: Partial<SqliteLedgerOptions> & { balance?: bigint } = {}): Promise<Bench> {
+  const directory = temporaryDirectory();
+  const clock = new TestClock();
+  const { balance = 10n * dollar, ...rest } = options;
+  const all: SqliteLedgerOptions = { dataDir: directory.path, clock, dailyLimitUnit: 'dollars', ...rest };
+  const first = await openSqliteLedger(all);
+  await first.bootstrap({
+    accountName: 'default',
+    balance,
+    apiKey: { hash: hashOf('key'), masked: 'sk-tg-abcd…wxyz' },
+    managementKey: { hash: hashOf('management'), masked: 'mk-tg-abcd…wxyz', scopes: ['keys:read'] },
+  });
+  const bench: Bench = {
+    clock,
+    dataDir: directory.path,
+    ledger: first,
+    async reopen() {
+      await bench.ledger.close();
+      bench.ledger = await openSqliteLedger(all);
+    },
+    async end() {
+      await bench.ledger.close();
+      const violations = verifyLedgerFile(directory.path);
+      directory.remove();
+      if (violations.length > 0) throw new Error(violations.join('\n'));
+    },
+  };
+  return bench;
+}
