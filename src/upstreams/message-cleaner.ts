@@ -10,28 +10,28 @@ export interface CleanerOptions {
 export type CleanMessage = (text: string) => string | undefined;
 
 const messageMax = 1_000;
-/** Cut before the patterns run: they are linear, but a message of megabytes is still not worth it. */
-const readMax = 8_000;
+/** Cut before the patterns run: a message of megabytes is not worth their time. */
+const readMax = 4_000;
 /** Shorter secrets would make ordinary words vanish, and are none. */
 const secretMin = 6;
 
 const credential = '[credential]';
 const address = '[address]';
 
-/** Patterns of what no configuration names: other people's keys, masked keys, addresses behind the upstream. */
+/** What no configuration names: other people's keys, masked keys, addresses behind the upstream. Each is linear in its text. */
 const patterns: readonly (readonly [RegExp, string])[] = [
-  [/\b(bearer|basic)\s+[\w.~+/=*…-]{6,}/gi, `$1 ${credential}`],
+  [/\b(bearer|basic)\s{1,8}[\w.~+/=*…-]{6,}/gi, `$1 ${credential}`],
   [/\b(?:sk|pk|rk|gsk|xai|hf|nvapi)[-_][\w*….-]{8,}/gi, credential],
   [/\bAIza[\w*…-]{10,}/g, credential],
   [/\b(?:https?|wss?|unix|grpc):\/\/[^\s"'<>)\]}]+/gi, address],
-  [/\[[0-9a-f]*:[0-9a-f:.]+\](?::\d+)?/gi, address],
-  [/\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b/g, address],
-  [
-    /\b(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:internal|local|lan|svc|cluster|intranet|corp))(?::\d{1,5})?\b/gi,
-    address,
-  ],
-  [/\b[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\d{2,5}\b/gi, address],
+  [/\[[0-9a-f:.]{2,45}\]:\d{1,5}/gi, address],
 ];
+
+/** A run of characters that a host can have, and its port. */
+const hostLike = /[a-z0-9][a-z0-9.-]*(?::\d{1,5}\b)?/gi;
+const ipv4 = /^\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?$/;
+const privateName = /^localhost(?::\d+)?$|\.(?:internal|local|lan|svc|cluster|intranet|corp)(?::\d+)?$/i;
+const nameWithPort = /^[a-z].*\..*:\d+$/i;
 
 /**
  * Makes a cleaner: credentials and addresses go, control characters and runs of blanks become one blank, HTML is no message, and
@@ -39,6 +39,7 @@ const patterns: readonly (readonly [RegExp, string])[] = [
  */
 export function messageCleaner(options: CleanerOptions): CleanMessage {
   const { host, hostname } = new URL(options.baseUrl);
+  const own = [host, hostname];
   // The longest first: one secret may be part of another.
   const secrets = options.secrets
     .filter(secret => secret.length >= secretMin)
@@ -48,7 +49,7 @@ export function messageCleaner(options: CleanerOptions): CleanMessage {
     if (/<(?:!doctype|html|head|body)\b/i.test(clean)) return undefined;
     for (const secret of secrets) clean = clean.replaceAll(secret, credential);
     for (const [pattern, replacement] of patterns) clean = clean.replaceAll(pattern, replacement);
-    for (const name of [host, hostname]) clean = replaceAnyCase(clean, name, address);
+    clean = clean.replaceAll(hostLike, token => withoutAddress(token, own));
     clean = clean
       .replaceAll(/[\p{Cc}\p{Cs}\s]+/gu, ' ')
       .trim()
@@ -58,8 +59,11 @@ export function messageCleaner(options: CleanerOptions): CleanMessage {
   };
 }
 
-function replaceAnyCase(text: string, part: string, replacement: string): string {
-  return text.replaceAll(new RegExp(RegExp.escape(part), 'gi'), replacement);
+function withoutAddress(token: string, own: readonly string[]): string {
+  const name = token.replace(/[.-]+$/, '');
+  const isAddress =
+    own.includes(name.toLowerCase()) || ipv4.test(name) || privateName.test(name) || nameWithPort.test(name);
+  return isAddress ? address + token.slice(name.length) : token;
 }
 
 /** An upstream's name of a field, where it looks like one: "messages.0.content", "tools[1].name". */

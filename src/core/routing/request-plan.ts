@@ -76,6 +76,7 @@ export class RequestPlan {
    */
   async next(): Promise<PlannedTry> {
     const { model, signal } = this.#request;
+    signal.throwIfAborted();
     for (;;) {
       const route = await this.#nextRoute();
       if (route === undefined) throw this.#failed ?? this.#refused ?? this.#nowhere(model);

@@ -1,0 +1,156 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { Breaker, type BreakerState, defaultBreakerPolicy, type Permit } from './breaker.ts';
+
+function setUp(): { breaker: Breaker; clock: { at: number; now(): number }; states: BreakerState[] } {
+  const clock = {
+    at: 1_000_000,
+    now(): number {
+      return this.at;
+    },
+  };
+  const states: BreakerState[] = [];
+  return { breaker: new Breaker(clock, defaultBreakerPolicy, state => states.push(state)), clock, states };
+}
+
+function permitOf(breaker: Breaker): Permit {
+  const permit = breaker.acquire();
+  if (permit === undefined) throw new Error('no permit');
+  return permit;
+}
+
+function fail(breaker: Breaker, times: number): void {
+  for (let time = 0; time < times; time += 1) permitOf(breaker).failed();
+}
+
+test('the fifth failure in a row opens it, the fourth does not', () => {
+  const { breaker, states } = setUp();
+  fail(breaker, 4);
+  expect([breaker.state, breaker.passable]).toEqual(['closed', true]);
+  fail(breaker, 1);
+  expect([breaker.state, breaker.passable, breaker.acquire()]).toEqual(['open', false, undefined]);
+  expect(states).toEqual(['open']);
+});
+
+test('a success breaks the row; what teaches nothing does not', () => {
+  const { breaker } = setUp();
+  fail(breaker, 4);
+  permitOf(breaker).succeeded();
+  fail(breaker, 4);
+  expect(breaker.state).toBe('closed');
+  permitOf(breaker).released();
+  fail(breaker, 1);
+  expect(breaker.state).toBe('open');
+});
+
+test('a request counts once, whatever it reports after that', () => {
+  const { breaker } = setUp();
+  const permit = permitOf(breaker);
+  for (let time = 0; time < 9; time += 1) permit.failed();
+  expect(breaker.state).toBe('closed');
+});
+
+test('after ten seconds one request may try, and only one', () => {
+  const { breaker, clock } = setUp();
+  fail(breaker, 5);
+  clock.at += 9_999;
+  expect(breaker.acquire()).toBeUndefined();
+  clock.at += 1;
+  expect(breaker.passable).toBe(true);
+  permitOf(breaker);
+  expect([breaker.state, breaker.passable, breaker.acquire()]).toEqual(['half_open', false, undefined]);
+});
+
+test('a probe that succeeds closes it, one that fails opens it for ten seconds more', () => {
+  const { breaker, clock, states } = setUp();
+  fail(breaker, 5);
+  clock.at += 10_000;
+  permitOf(breaker).failed();
+  expect(breaker.acquire()).toBeUndefined();
+  clock.at += 10_000;
+  permitOf(breaker).succeeded();
+  expect(breaker.state).toBe('closed');
+  fail(breaker, 4);
+  expect(breaker.state).toBe('closed');
+  expect(states).toEqual(['open', 'half_open', 'open', 'half_open', 'closed']);
+});
+
+test('a probe whose caller leaves frees its place', () => {
+  const { breaker, clock } = setUp();
+  fail(breaker, 5);
+  clock.at += 10_000;
+  permitOf(breaker).released();
+  expect(breaker.passable).toBe(true);
+  permitOf(breaker).succeeded();
+  expect(breaker.state).toBe('closed');
+});
+
+test('a probe that begins to answer lets the others in, but the next failure opens at once', () => {
+  const { breaker, clock } = setUp();
+  fail(breaker, 5);
+  clock.at += 10_000;
+  const probe = permitOf(breaker);
+  probe.answering();
+  expect(breaker.passable).toBe(true);
+  const other = permitOf(breaker);
+  probe.failed();
+  expect(breaker.state).toBe('open');
+  // The other one began before it opened.
+  other.succeeded();
+  expect(breaker.state).toBe('open');
+});
+
+test('what was permitted before it opened says nothing after', () => {
+  const { breaker, clock } = setUp();
+  const slow = permitOf(breaker);
+  const slower = permitOf(breaker);
+  fail(breaker, 5);
+  slow.succeeded();
+  expect(breaker.state).toBe('open');
+  clock.at += 10_000;
+  permitOf(breaker).succeeded();
+  fail(breaker, 4);
+  slower.failed();
+  expect(breaker.state).toBe('closed');
+});
+
+test('a clock that steps back does not keep it shut', () => {
+  const { breaker, clock } = setUp();
+  fail(breaker, 5);
+  clock.at -= 3_600_000;
+  expect(breaker.passable).toBe(true);
+});
+
+test('in any history there is at most one probe at a time, and five failures in a row are needed to open', () => {
+  const step = fc.oneof(
+    fc.constant('acquire' as const),
+    fc.constantFrom('answering', 'succeeded', 'failed', 'released'),
+    fc.integer({ min: 1, max: 12_000 }),
+  );
+  fc.assert(
+    fc.property(fc.array(fc.tuple(step, fc.nat(20)), { maxLength: 120 }), history => {
+      const { breaker, clock } = setUp();
+      const permits: { permit: Permit; probe: boolean; done: boolean; answered: boolean }[] = [];
+      for (const [what, pick] of history) {
+        if (typeof what === 'number') {
+          clock.at += what;
+        } else if (what === 'acquire') {
+          const before = breaker.state;
+          const permit = breaker.acquire();
+          if (permit !== undefined)
+            permits.push({ permit, probe: before === 'half_open', done: false, answered: false });
+        } else {
+          const chosen = permits[pick % Math.max(permits.length, 1)];
+          if (chosen === undefined) continue;
+          chosen.permit[what]();
+          if (what === 'answering') chosen.answered = true;
+          else chosen.done = true;
+        }
+        const probes = permits.filter(each => each.probe && !each.done && !each.answered);
+        if (breaker.state === 'half_open' && probes.length > 1) return false;
+        if (breaker.state === 'open' && permits.filter(each => each.done).length < 5) return false;
+      }
+      return true;
+    }),
+  );
+});

@@ -1,0 +1,36 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { backoffMs, systemSleep } from './backoff.ts';
+
+const policy = { baseMs: 500, maxMs: 8_000 };
+
+test('the wait doubles its ceiling with each failure up to the maximum, and jitter goes down to nothing', () => {
+  const ceilings = [1, 2, 3, 4, 5, 6, 60].map(failures => backoffMs(failures, policy, () => 0.5) * 2);
+  expect(ceilings).toEqual([500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000]);
+  expect(backoffMs(3, policy, () => 0)).toBe(0);
+});
+
+test('a wait that the other side asked for is kept, with jitter on top of at most the base', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 40 }),
+      fc.integer({ min: 1, max: 100_000 }),
+      fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+      (failures, asked, drawn) => {
+        const wait = backoffMs(failures, policy, () => drawn, asked);
+        return wait >= asked && wait <= asked + policy.baseMs;
+      },
+    ),
+  );
+});
+
+test('a sleep takes its time, and ends with the reason of its signal as soon as that is aborted', async () => {
+  const started = performance.now();
+  await systemSleep(30, new AbortController().signal);
+  expect(performance.now() - started).toBeGreaterThanOrEqual(28);
+  const leaving = new AbortController();
+  const slept = systemSleep(60_000, leaving.signal);
+  leaving.abort(new Error('gone'));
+  await expect(slept).rejects.toThrow('gone');
+  await expect(systemSleep(1, AbortSignal.abort(new Error('gone before')))).rejects.toThrow('gone before');
+});

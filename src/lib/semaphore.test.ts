@@ -1,0 +1,93 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { Semaphore } from './semaphore.ts';
+
+const never = new AbortController().signal;
+
+test('no more hold it than there are slots, and waiters come in their order', async () => {
+  const semaphore = new Semaphore({ slots: 2, waitersMax: 10, waitMs: 60_000 });
+  const [one, two] = [await semaphore.acquire(never), await semaphore.acquire(never)];
+  const order: string[] = [];
+  const three = semaphore.acquire(never).then(release => {
+    order.push('three');
+    return release;
+  });
+  const four = semaphore.acquire(never).then(release => {
+    order.push('four');
+    return release;
+  });
+  expect([semaphore.held, semaphore.waiting]).toEqual([2, 2]);
+  one?.();
+  await three;
+  expect([semaphore.held, semaphore.waiting, order]).toEqual([2, 1, ['three']]);
+  two?.();
+  await four;
+  expect(order).toEqual(['three', 'four']);
+  (await three)?.();
+  (await four)?.();
+  expect([semaphore.held, semaphore.waiting]).toEqual([0, 0]);
+});
+
+test('a slot that is given back twice is free once', async () => {
+  const semaphore = new Semaphore({ slots: 1, waitersMax: 10, waitMs: 60_000 });
+  const first = await semaphore.acquire(never);
+  first?.();
+  const second = await semaphore.acquire(never);
+  first?.();
+  expect([second === undefined, semaphore.held]).toEqual([false, 1]);
+});
+
+test('one too many is turned away at once, one who waited too long after that time', async () => {
+  const semaphore = new Semaphore({ slots: 1, waitersMax: 1, waitMs: 20 });
+  await semaphore.acquire(never);
+  const waiting = semaphore.acquire(never);
+  expect(await semaphore.acquire(never)).toBeUndefined();
+  expect(await waiting).toBeUndefined();
+  expect([semaphore.held, semaphore.waiting]).toEqual([1, 0]);
+});
+
+test('an aborted wait leaves the queue with the reason, and its turn goes to the next', async () => {
+  const semaphore = new Semaphore({ slots: 1, waitersMax: 5, waitMs: 60_000 });
+  const held = await semaphore.acquire(never);
+  const leaving = new AbortController();
+  const left = semaphore.acquire(leaving.signal);
+  const stays = semaphore.acquire(never);
+  leaving.abort(new Error('gone'));
+  await expect(left).rejects.toThrow('gone');
+  held?.();
+  expect(await stays).toBeTypeOf('function');
+  expect([semaphore.held, semaphore.waiting]).toEqual([1, 0]);
+});
+
+test('whatever comes and goes, slots are never passed and never lost', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 1, max: 3 }),
+      fc.array(fc.record({ steps: fc.integer({ min: 0, max: 5 }), aborts: fc.boolean() }), { maxLength: 20 }),
+      async (slots, users) => {
+        const semaphore = new Semaphore({ slots, waitersMax: 4, waitMs: 60_000 });
+        let inside = 0;
+        let most = 0;
+        const visits = users.map(async ({ steps, aborts }) => {
+          const controller = new AbortController();
+          if (aborts) setImmediate(() => controller.abort(new Error('gone')));
+          try {
+            const release = await semaphore.acquire(controller.signal);
+            if (release === undefined) return;
+            inside += 1;
+            most = Math.max(most, inside);
+            for (let step = 0; step < steps; step += 1) await nextTurn();
+            inside -= 1;
+            release();
+          } catch (thrown) {
+            if (!(thrown instanceof Error) || thrown.message !== 'gone') throw thrown;
+          }
+        });
+        await Promise.all(visits);
+        return most <= slots && semaphore.held === 0 && semaphore.waiting === 0;
+      },
+    ),
+    { numRuns: 100 },
+  );
+});
