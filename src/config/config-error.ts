@@ -1,0 +1,36 @@
+/** One thing that is wrong with the environment or the configuration file. */
+export interface Problem {
+  /** The file as it was named; absent where the environment is wrong. */
+  readonly file?: string;
+  /** From 1; absent where the problem is the file as a whole. */
+  readonly line?: number;
+  /** Where in the file ("models[0].pricing.input"), or the variable's name; '' for the whole file. */
+  readonly path: string;
+  /** What is wrong and what is allowed; never the value of a secret. */
+  readonly message: string;
+}
+
+/** A problem on one line: `tollgate.yaml:12: models[0].pricing.input: must be …`. */
+export function problemLine({ file, line, path, message }: Problem): string {
+  const place = file === undefined ? [] : [line === undefined ? file : `${file}:${line}`];
+  return [...place, ...(path === '' ? [] : [path]), message].join(': ');
+}
+
+/**
+ * The gateway can't start with what the operator wrote, or `config check` was asked whether it could. Holds every problem that was
+ * found, in the order of the file; the program prints `lines` and exits 2.
+ */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  readonly problems: readonly Problem[];
+
+  constructor(problems: readonly Problem[]) {
+    super(problems.map(problemLine).join('\n'));
+    this.problems = problems;
+  }
+
+  /** One printable line per problem. */
+  get lines(): readonly string[] {
+    return this.problems.map(problemLine);
+  }
+}

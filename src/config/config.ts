@@ -1,0 +1,265 @@
+import { readFileSync } from 'node:fs';
+import { closest } from '../lib/closest.ts';
+import { ConfigError, type Problem } from './config-error.ts';
+import { checkConsistency } from './consistency.ts';
+import type { Environment, Variables } from './env.ts';
+import { unknownKeyMark } from './scalars.ts';
+import {
+  fileSchema,
+  type ParsedCaching,
+  type ParsedFile,
+  type ParsedModel,
+  type ParsedPlan,
+  type ParsedPricing,
+  type ParsedProvider,
+  type ParsedTimeouts,
+} from './schema.ts';
+import { Secret } from './secrets.ts';
+import type {
+  CachePricingSettings,
+  Config,
+  ModelSettings,
+  PlanSettings,
+  PricingSettings,
+  ProviderSettings,
+  Timeouts,
+} from './settings.ts';
+import { pathText, readYaml, type YamlPath, type YamlSource } from './yaml-source.ts';
+
+/** The file that is read when none is named, if it exists. */
+export const defaultConfigPath = './tollgate.yaml';
+
+/** What to read. */
+export interface LoadOptions {
+  /** The file that the command line names; absent: `TOLLGATE_CONFIG`, else `./tollgate.yaml` if it exists, else the defaults. */
+  readonly path?: string;
+  readonly environment: Pick<Environment, 'configPath' | 'variables'>;
+  /** The ids of the built-in models, which aliases and plans may name. */
+  readonly builtInIds: readonly string[];
+}
+
+/** Reads and checks the configuration. Throws `ConfigError` with every problem; a named file that does not exist is one. */
+export function loadConfig({ path, environment, builtInIds }: LoadOptions): Config {
+  const named = path ?? environment.configPath;
+  const file = named ?? defaultConfigPath;
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    if (missing && named === undefined) return configOf('', '', { variables: environment.variables, builtInIds });
+    const reason = missing ? 'does not exist' : error instanceof Error ? error.message : String(error);
+    throw new ConfigError([{ file, path: '', message: `can't be read: ${reason}` }]);
+  }
+  return configOf(file, text, { variables: environment.variables, builtInIds });
+}
+
+/** The configuration that a text describes; `file` names it in errors, '' where there is no file. Throws `ConfigError`. */
+export function configOf(
+  file: string,
+  text: string,
+  { variables, builtInIds }: { readonly variables: Variables; readonly builtInIds: readonly string[] },
+): Config {
+  const source = readYaml(file, text, variables);
+  const problems: Problem[] = [...source.problems];
+  const report = (path: YamlPath, message: string): void => {
+    // What `${NAME}` could not be read for is already reported, and its text breaks the schema too.
+    const place = pathText(path);
+    if (problems.some(problem => problem.path === place && problem.line === source.lineOf(path))) return;
+    problems.push({ file, line: source.lineOf(path), path: place, message: withShown(source, path, message) });
+  };
+  const parsed = fileSchema.safeParse(source.value);
+  if (parsed.success) checkConsistency(parsed.data, builtInIds, report);
+  else for (const issue of parsed.error.issues) reportIssue(issue, report);
+  if (problems.length > 0 || !parsed.success) {
+    throw new ConfigError(problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0)));
+  }
+  const settings = settingsOf(parsed.data);
+  return deepFreeze(file === '' ? settings : { ...settings, file });
+}
+
+/** Puts the present value before what is allowed, where it is short and no secret. */
+function withShown(source: YamlSource, path: YamlPath, message: string): string {
+  const shown = source.shownOf(path);
+  const secret = path.includes('api_key') || path.includes('headers');
+  return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
+}
+
+type Issue = NonNullable<ReturnType<typeof fileSchema.safeParse>['error']>['issues'][number];
+
+function reportIssue(issue: Issue, report: (path: YamlPath, message: string) => void): void {
+  const path = issue.path.filter(step => typeof step !== 'symbol');
+  if (issue.code === 'unrecognized_keys') {
+    const known = issue.message.slice(unknownKeyMark.length).split(' ');
+    for (const key of issue.keys) {
+      const near = closest(key, known);
+      const hint = near === undefined ? '' : `did you mean ${near}? `;
+      report([...path, key], `is not a known key; ${hint}allowed here: ${known.join(', ')}`);
+    }
+  } else if (issue.code === 'invalid_key') {
+    report(path, `the name ${issue.issues[0]?.message ?? 'is not allowed'}`);
+  } else {
+    report(path, issue.message);
+  }
+}
+
+const standardTimeouts: Timeouts = { connectMs: 10_000, firstEventMs: 300_000, idleMs: 120_000, totalMs: 3_600_000 };
+
+function settingsOf(file: ParsedFile): Config {
+  const timeouts = timeoutsOf(file.timeouts, standardTimeouts);
+  return {
+    ...(file.public_url === undefined ? {} : { publicUrl: file.public_url }),
+    shutdownGraceMs: file.shutdown_grace,
+    keepAliveMs: file.keep_alive,
+    corsOrigins: file.cors_origins,
+    metrics: file.metrics,
+    logLevel: file.log_level,
+    strict: file.strict,
+    exposeRoute: file.expose_route,
+    dailyLimitUnit: file.daily_limit_unit,
+    timeouts,
+    retries: file.retries,
+    limits: {
+      bodyBytes: file.limits?.body_bytes ?? 64 * 1024 ** 2,
+      upstreamEventBytes: file.limits?.upstream_event_bytes ?? 64 * 1024 ** 2,
+    },
+    texts: {
+      ...defined({ docs: file.texts?.docs, support: file.texts?.support, community: file.texts?.community }),
+      tips: file.texts?.tips ?? {},
+    },
+    simulator: {
+      enabled: file.simulator?.enabled ?? true,
+      tokensPerSecond: file.simulator?.tokens_per_second ?? 200,
+      steering: file.simulator?.steering ?? true,
+    },
+    providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, timeouts)),
+    models: file.models.map(modelOf),
+    aliases: new Map(Object.entries(file.aliases)),
+    plans: {
+      core: planOf(file.plans?.core, standardPlans.core),
+      core_pro: planOf(file.plans?.core_pro, standardPlans.core_pro),
+    },
+  };
+}
+
+/** The members that are there: an absent one must not stand as `undefined`. */
+function defined<Shape extends object>(shape: Shape): { [Key in keyof Shape]?: Exclude<Shape[Key], undefined> } {
+  const entries = Object.entries(shape).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [Key in keyof Shape]?: Exclude<Shape[Key], undefined> };
+}
+
+function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Timeouts {
+  return {
+    connectMs: parsed?.connect ?? standard.connectMs,
+    firstEventMs: parsed?.first_event ?? standard.firstEventMs,
+    idleMs: parsed?.idle ?? standard.idleMs,
+    totalMs: parsed?.total ?? standard.totalMs,
+  };
+}
+
+function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts): ProviderSettings {
+  return {
+    name,
+    protocol: provider.protocol,
+    baseUrl: provider.base_url,
+    apiKeys: provider.api_key ?? [],
+    headers: Object.fromEntries(
+      Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),
+    ),
+    timeouts: timeoutsOf(provider.timeouts, timeouts),
+    ...(provider.concurrency === undefined
+      ? {}
+      : {
+          concurrency: {
+            slots: provider.concurrency,
+            waitersMax: provider.queue,
+            waitMs: provider.queue_timeout,
+          },
+        }),
+  };
+}
+
+function modelOf(model: ParsedModel): ModelSettings {
+  const { id, capabilities, routes } = model;
+  const slash = id.indexOf('/');
+  return {
+    id,
+    name: model.name ?? id,
+    description: model.description,
+    ownedBy: model.owned_by ?? (slash > 0 ? id.slice(0, slash) : (routes[0]?.provider ?? 'tollgate')),
+    createdAt: model.created,
+    ...defined({ contextLength: model.context_length, maxOutputTokens: model.max_output_tokens }),
+    endpoints: model.endpoints,
+    vision: capabilities?.vision ?? false,
+    functionCall: capabilities?.function_call ?? false,
+    reasoning: capabilities?.reasoning ?? false,
+    serviceTiers: capabilities?.service_tiers ?? [],
+    available: model.available,
+    pricing: pricingOf(model),
+    maxSize: model.max_size,
+    routes: routes.map(({ tiers, ...route }) => ({ ...route, ...defined({ tiers }) })),
+  };
+}
+
+function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
+  // A free model costs 0 on what it does, said or not.
+  const draws = endpoints.some(path => path.startsWith('/v1/images/'));
+  const free: ParsedPricing = draws ? { image: 0n, above: [] } : { input: 0n, output: 0n, above: [] };
+  const prices = id.endsWith(':free') ? free : (pricing ?? { above: [] });
+  return {
+    ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
+    ...cachingOf(prices.caching),
+    above: prices.above.map(step => ({
+      inputTokens: step.input_tokens,
+      inputPicoUsd: step.input,
+      outputPicoUsd: step.output,
+      ...cachingOf(step.caching),
+    })),
+  };
+}
+
+function cachingOf(caching: ParsedCaching | undefined): { caching?: CachePricingSettings } {
+  const prices = defined({
+    readPicoUsd: caching?.read,
+    write5mPicoUsd: caching?.write_5m,
+    write1hPicoUsd: caching?.write_1h,
+  });
+  return Object.keys(prices).length === 0 ? {} : { caching: prices };
+}
+
+/** The plans as `service.md` sells them; free requests and discount as decisions §6. */
+const standardPlans: Config['plans'] = {
+  core: {
+    biweekly: { priceNanoUsd: 6_990_000_000n, tokens: 15_000_000 },
+    monthly: { priceNanoUsd: 15_990_000_000n, tokens: 35_000_000 },
+    freeDailyRequests: 50,
+    discountPermille: 0,
+    models: null,
+  },
+  core_pro: {
+    biweekly: { priceNanoUsd: 12_990_000_000n, tokens: 28_000_000 },
+    monthly: { priceNanoUsd: 34_990_000_000n, tokens: 80_000_000 },
+    freeDailyRequests: 150,
+    discountPermille: 50,
+    models: null,
+  },
+};
+
+function planOf(plan: ParsedPlan | undefined, standard: PlanSettings): PlanSettings {
+  const period = (own: ParsedPlan['monthly'], usual: PlanSettings['monthly']): PlanSettings['monthly'] =>
+    own === undefined ? usual : { priceNanoUsd: own.price, tokens: own.tokens };
+  return {
+    biweekly: period(plan?.biweekly, standard.biweekly),
+    monthly: period(plan?.monthly, standard.monthly),
+    freeDailyRequests: plan?.free_daily_requests ?? standard.freeDailyRequests,
+    discountPermille: plan?.discount ?? standard.discountPermille,
+    models: plan?.models === undefined ? standard.models : plan.models,
+  };
+}
+
+/** Freezes plain values all the way down. */
+function deepFreeze<Value>(value: Value): Value {
+  if (typeof value !== 'object' || value === null || value instanceof Secret || Object.isFrozen(value)) return value;
+  for (const member of value instanceof Map ? value.values() : Object.values(value)) deepFreeze(member);
+  return Object.freeze(value);
+}

@@ -1,0 +1,177 @@
+import { closest } from '../lib/closest.ts';
+import type { ParsedFile, ParsedModel } from './schema.ts';
+import type { YamlPath } from './yaml-source.ts';
+
+/** Called with each contradiction. */
+type Report = (path: YamlPath, message: string) => void;
+
+const imagePaths: readonly string[] = ['/v1/images/generations', '/v1/images/edits'];
+const tierSuffix = /:(?:flex|priority)$/;
+
+/** Whether the model answers with pictures. */
+const drawsImages = (model: ParsedModel): boolean => model.endpoints.some(path => imagePaths.includes(path));
+
+const mixesPaths = (model: ParsedModel): boolean =>
+  drawsImages(model) && model.endpoints.some(path => !imagePaths.includes(path));
+
+/** `; did you mean X?` where something known is near, else what is known where that is a short list. */
+function suggestion(name: string, known: readonly string[]): string {
+  const near = closest(name, known);
+  if (near !== undefined) return `; did you mean ${near}?`;
+  if (known.length === 0) return '; there are none';
+  return known.length <= 12 ? `; there are: ${known.join(', ')}` : '';
+}
+
+/**
+ * What only shows between the parts of a file that has the right shape. `builtInIds` are the ids of the built-in models. Source:
+ * decisions §1, §4 (ids, aliases, tiers), §6 (prices).
+ */
+export function checkConsistency(file: ParsedFile, builtInIds: readonly string[], report: Report): void {
+  const builtIn = file.simulator?.enabled === false ? [] : builtInIds;
+  const listed = [...file.models.map(({ id }) => id), ...builtIn];
+  const taken = new Set(builtIn);
+  for (const [index, model] of file.models.entries()) {
+    const path = ['models', index];
+    if (taken.has(model.id)) {
+      report(
+        [...path, 'id'],
+        `is the id of ${builtIn.includes(model.id) ? 'a built-in' : 'another'} model, must be unique`,
+      );
+    }
+    taken.add(model.id);
+    checkModel(model, path, report);
+    // Neither prices nor routes can be right for both.
+    if (mixesPaths(model)) continue;
+    checkPricing(model, [...path, 'pricing'], report);
+    checkRoutes(model, file, path, report);
+  }
+  checkProviders(file, report);
+  checkAliases(file, listed, report);
+  checkPlans(file, listed, report);
+}
+
+function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {
+  const { context_length: context, max_output_tokens: output, endpoints } = model;
+  if (tierSuffix.test(model.id)) {
+    report([...path, 'id'], 'ends in :flex or :priority, which callers add to choose a tier; must not');
+  }
+  if (mixesPaths(model)) {
+    report([...path, 'endpoints'], 'mixes image and text paths; make two models of it');
+  }
+  if (context !== undefined && output !== undefined && output > context) {
+    report([...path, 'max_output_tokens'], `must be at most context_length (${context})`);
+  }
+  if (model.max_size !== '' && !drawsImages(model)) {
+    report([...path, 'max_size'], 'is for models that list an image path');
+  }
+  repeated(endpoints, each => report([...path, 'endpoints'], `lists ${each} twice`));
+  repeated(model.capabilities?.service_tiers ?? [], each =>
+    report([...path, 'capabilities', 'service_tiers'], `lists ${each} twice`),
+  );
+}
+
+function repeated(values: readonly string[], found: (value: string) => void): void {
+  for (const value of new Set(values.filter((each, index) => values.indexOf(each) !== index))) found(value);
+}
+
+function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void {
+  const { pricing } = model;
+  if (model.id.endsWith(':free')) {
+    for (const at of pricedAboveZero(pricing, [])) {
+      report([...path, ...at], 'must be 0 or left out: a model whose id ends in :free costs nothing');
+    }
+    return;
+  }
+  if (pricing === undefined) {
+    report(path, 'is missing; every model needs a price (0 for one that costs nothing), or an id that ends in :free');
+    return;
+  }
+  const [needed, foreign] = drawsImages(model)
+    ? ([['image'], ['input', 'output', 'caching']] as const)
+    : ([['input', 'output'], ['image']] as const);
+  for (const name of needed) {
+    if (pricing[name] === undefined)
+      report([...path, name], 'is missing; a model without a price would not be charged');
+  }
+  for (const name of foreign) {
+    if (pricing[name] !== undefined) {
+      report([...path, name], `is not charged for on ${model.endpoints.join(' and ')}; ${needed.join(' and ')} is`);
+    }
+  }
+  let threshold = 0;
+  for (const [index, step] of pricing.above.entries()) {
+    if (step.input_tokens <= threshold) {
+      report([...path, 'above', index, 'input_tokens'], `must be more than the step before (${threshold})`);
+    }
+    threshold = step.input_tokens;
+  }
+  if (drawsImages(model) && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
+}
+
+/** The paths of all prices that are above 0. */
+function pricedAboveZero(value: unknown, path: YamlPath): YamlPath[] {
+  if (typeof value === 'bigint') return value > 0n ? [path] : [];
+  if (Array.isArray(value)) return value.flatMap((item, index) => pricedAboveZero(item, [...path, index]));
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, member]) => pricedAboveZero(member, [...path, name]));
+}
+
+function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, report: Report): void {
+  if (model.routes.length === 0 && model.available) {
+    report([...path, 'routes'], 'is missing; must have at least one route (or set available: false)');
+  }
+  const seen = new Set<string>();
+  for (const [index, { provider, model: name, tiers }] of model.routes.entries()) {
+    const at = [...path, 'routes', index];
+    const key = JSON.stringify([provider, name]);
+    if (seen.has(key)) report(at, `is the same as another route (${provider}, ${name})`);
+    seen.add(key);
+    for (const tier of tiers ?? []) {
+      if (model.capabilities?.service_tiers.includes(tier) !== true) {
+        report([...at, 'tiers'], `has ${tier}, which capabilities.service_tiers of the model lacks`);
+      }
+    }
+    const found = Object.hasOwn(file.providers, provider) ? file.providers[provider] : undefined;
+    if (found === undefined) {
+      report([...at, 'provider'], `names no provider${suggestion(provider, Object.keys(file.providers))}`);
+    } else if (drawsImages(model) !== (found.protocol === 'images') && found.protocol !== 'gemini') {
+      const wanted = drawsImages(model) ? 'images or gemini' : 'chat, responses, messages or gemini';
+      report(
+        [...at, 'provider'],
+        `speaks ${found.protocol}, must speak ${wanted} for ${model.endpoints.join(' and ')}`,
+      );
+    }
+  }
+}
+
+/** A provider of that name would be taken for the built-in one in records and replayed blobs. */
+const builtInProvider = 'simulator';
+
+function checkProviders(file: ParsedFile, report: Report): void {
+  if (Object.hasOwn(file.providers, builtInProvider)) {
+    report(['providers', builtInProvider], 'is the name of the built-in provider; must be another');
+  }
+}
+
+function checkAliases(file: ParsedFile, listed: readonly string[], report: Report): void {
+  for (const [alias, id] of Object.entries(file.aliases)) {
+    const path = ['aliases', alias];
+    if (listed.includes(alias)) report(path, 'is the id of a model, which an alias would hide');
+    if (tierSuffix.test(alias)) report(path, 'must not end in :flex or :priority, which callers add to choose a tier');
+    if (!listed.includes(id)) report(path, `names no model${suggestion(id, listed)}`);
+    else if (alias.endsWith(':free') && !id.endsWith(':free')) {
+      report(path, 'must name a model whose id ends in :free, because it does itself');
+    }
+  }
+}
+
+function checkPlans(file: ParsedFile, listed: readonly string[], report: Report): void {
+  for (const [name, plan] of Object.entries(file.plans ?? {})) {
+    for (const [index, id] of (plan?.models ?? []).entries()) {
+      const path = ['plans', name, 'models', index];
+      const model = file.models.find(each => each.id === id);
+      if (!listed.includes(id)) report(path, `names no model${suggestion(id, listed)}`);
+      else if (model !== undefined && drawsImages(model)) report(path, 'draws images, which plans never pay for');
+    }
+  }
+}

@@ -1,0 +1,102 @@
+import { describe, expect, test } from 'vitest';
+import { ConfigError } from './config-error.ts';
+import { httpUrl, readEnvironment, type Variables } from './env.ts';
+
+function linesOf(variables: Variables): readonly string[] {
+  try {
+    readEnvironment(variables);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.lines;
+    throw error;
+  }
+  return [];
+}
+
+test('an empty environment gives the decided defaults', () => {
+  expect(readEnvironment({})).toEqual({
+    host: '127.0.0.1',
+    port: 8080,
+    rpcHost: '127.0.0.1',
+    rpcPort: 9090,
+    dataDir: './data',
+    bootstrap: { balanceNanoUsd: 10_000_000_000n },
+    variables: {},
+  });
+});
+
+test('an empty variable is as good as none', () => {
+  const names = [
+    'HOST',
+    'PORT',
+    'RPC_HOST',
+    'RPC_PORT',
+    'DATA_DIR',
+    'CONFIG',
+    'BOOTSTRAP_API_KEY',
+    'BOOTSTRAP_BALANCE',
+  ];
+  const variables = Object.fromEntries(names.map(name => [`TOLLGATE_${name}`, '']));
+  expect(readEnvironment(variables)).toEqual({ ...readEnvironment({}), variables });
+});
+
+test('every variable is read', () => {
+  const environment = readEnvironment({
+    TOLLGATE_HOST: '0.0.0.0',
+    TOLLGATE_PORT: '0',
+    TOLLGATE_RPC_HOST: '::1',
+    TOLLGATE_RPC_PORT: '65535',
+    TOLLGATE_DATA_DIR: '/var/lib/tollgate',
+    TOLLGATE_CONFIG: 'gateway.yaml',
+    TOLLGATE_BOOTSTRAP_API_KEY: 'sk-tg-abcdefghijklmnopqr',
+    TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: 'mk-tg-abcdefghijklmnopqr',
+    TOLLGATE_BOOTSTRAP_BALANCE: '0.000000001',
+  });
+  expect(environment).toMatchObject({
+    host: '0.0.0.0',
+    port: 0,
+    rpcHost: '::1',
+    rpcPort: 65_535,
+    dataDir: '/var/lib/tollgate',
+    configPath: 'gateway.yaml',
+  });
+  expect(environment.bootstrap.apiKey?.reveal()).toBe('sk-tg-abcdefghijklmnopqr');
+  expect(environment.bootstrap.managementKey?.reveal()).toBe('mk-tg-abcdefghijklmnopqr');
+  expect(environment.bootstrap.balanceNanoUsd).toBe(1n);
+});
+
+describe('what is refused, and why', () => {
+  test.each<[string, string, string]>([
+    ['TOLLGATE_PORT', '65536', 'is "65536", must be a port from 0 (the system picks one) to 65535'],
+    ['TOLLGATE_PORT', '80a', 'is "80a", must be a port from 0 (the system picks one) to 65535'],
+    ['TOLLGATE_RPC_PORT', '-1', 'is "-1", must be a port from 0 (the system picks one) to 65535'],
+    ['TOLLGATE_HOST', 'http://x', 'must be a host name or an address without a port'],
+    ['TOLLGATE_BOOTSTRAP_API_KEY', 'mk-tg-abcdefghijklmnopqr', 'must begin with sk-tg-'],
+    ['TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY', 'sk-tg-abcdefghijklmnopqr', 'must begin with mk-tg-'],
+    ['TOLLGATE_BOOTSTRAP_API_KEY', 'sk-tg-abcdefghijklmnopq', 'has 23 characters, must have at least 24'],
+    [
+      'TOLLGATE_BOOTSTRAP_API_KEY',
+      'sk-tg-abcdefghijklm nopqrst',
+      'must have at most 512 characters, all of them printable ASCII and none of them a blank',
+    ],
+    [
+      'TOLLGATE_BOOTSTRAP_BALANCE',
+      '-1',
+      'is "-1", must be dollars from 0 to 1000000000 with at most 9 decimals, such as 12.50',
+    ],
+  ])('%s=%s', (name, value, message) => {
+    expect(linesOf({ [name]: value })).toEqual([`${name}: ${message}`]);
+  });
+
+  test('all at once', () => {
+    expect(linesOf({ TOLLGATE_PORT: 'x', TOLLGATE_RPC_PORT: 'y', TOLLGATE_BOOTSTRAP_BALANCE: 'z' })).toHaveLength(3);
+  });
+
+  test('a key is never repeated', () => {
+    expect(linesOf({ TOLLGATE_BOOTSTRAP_API_KEY: 'canary-key' }).join()).not.toContain('canary');
+  });
+});
+
+test('an IPv6 address stands in brackets', () => {
+  expect(httpUrl('::1', 8080)).toBe('http://[::1]:8080');
+  expect(httpUrl('127.0.0.1', 80)).toBe('http://127.0.0.1:80');
+});

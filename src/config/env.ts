@@ -1,0 +1,125 @@
+import { ConfigError, type Problem } from './config-error.ts';
+import { scaledInteger } from './decimal.ts';
+import { Secret } from './secrets.ts';
+
+/** Variables by name, as `process.env` has them. */
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+/** What the first start makes instead of what it would make up. */
+export interface BootstrapEnvironment {
+  /** Absent: a random key. */
+  readonly apiKey?: Secret;
+  /** Absent: a random key. */
+  readonly managementKey?: Secret;
+  /** The balance of account 1 in nano-dollars. */
+  readonly balanceNanoUsd: bigint;
+}
+
+/** Where the gateway runs, and its first secrets. */
+export interface Environment {
+  /** Public listener. Port 0: the system picks one. */
+  readonly host: string;
+  readonly port: number;
+  /** Internal listener. */
+  readonly rpcHost: string;
+  readonly rpcPort: number;
+  /** As written; relative to the working directory. */
+  readonly dataDir: string;
+  /** The configuration file that `TOLLGATE_CONFIG` names; absent: `./tollgate.yaml` if it exists. */
+  readonly configPath?: string;
+  readonly bootstrap: BootstrapEnvironment;
+  /** All variables, for `${NAME}` in the configuration file. */
+  readonly variables: Variables;
+}
+
+const keyLengthMin = 24;
+
+/** Reads one variable after the other and gathers what is wrong, so that one start shows all of it. */
+class EnvironmentReader {
+  readonly problems: Problem[] = [];
+  readonly #variables: Variables;
+
+  constructor(variables: Variables) {
+    this.#variables = variables;
+  }
+
+  /** An empty variable is as good as none: compose files and CI systems pass unset ones on that way. */
+  text(name: string): string | undefined {
+    const value = this.#variables[name];
+    return value === '' ? undefined : value;
+  }
+
+  host(name: string): string {
+    const value = this.text(name) ?? '127.0.0.1';
+    if (!/^[\w.:%-]+$/.test(value)) this.#refuse(name, 'must be a host name or an address without a port');
+    return value;
+  }
+
+  port(name: string, standard: number): number {
+    const value = this.text(name);
+    if (value === undefined) return standard;
+    if (/^\d{1,5}$/.test(value) && Number(value) <= 65_535) return Number(value);
+    this.#refuse(name, `is "${value}", must be a port from 0 (the system picks one) to 65535`);
+    return standard;
+  }
+
+  key(name: string, prefix: string): Secret | undefined {
+    const value = this.text(name);
+    if (value === undefined) return undefined;
+    if (!value.startsWith(prefix)) {
+      this.#refuse(name, `must begin with ${prefix}`);
+    } else if (value.length < keyLengthMin) {
+      this.#refuse(name, `has ${value.length} characters, must have at least ${keyLengthMin}`);
+    } else if (!/^[\x21-\x7e]{1,512}$/.test(value)) {
+      this.#refuse(name, 'must have at most 512 characters, all of them printable ASCII and none of them a blank');
+    }
+    return new Secret(value);
+  }
+
+  dollars(name: string, standard: bigint): bigint {
+    const value = this.text(name);
+    if (value === undefined) return standard;
+    const nanoUsd = scaledInteger(value, 9);
+    if (nanoUsd !== undefined && nanoUsd <= balanceNanoUsdMax) return nanoUsd;
+    this.#refuse(name, `is "${value}", must be dollars from 0 to 1000000000 with at most 9 decimals, such as 12.50`);
+    return standard;
+  }
+
+  #refuse(path: string, message: string): void {
+    this.problems.push({ path, message });
+  }
+}
+
+/** A billion dollars: far from where 64 bits of nano-dollars end. */
+const balanceNanoUsdMax = 10n ** 18n;
+
+/**
+ * Reads and checks the environment, the only place that does. Throws `ConfigError` with every problem. Source: decisions §1.
+ */
+export function readEnvironment(variables: Variables = process.env): Environment {
+  const reader = new EnvironmentReader(variables);
+  const apiKey = reader.key('TOLLGATE_BOOTSTRAP_API_KEY', 'sk-tg-');
+  const managementKey = reader.key('TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY', 'mk-tg-');
+  const configPath = reader.text('TOLLGATE_CONFIG');
+  const environment: Environment = {
+    host: reader.host('TOLLGATE_HOST'),
+    port: reader.port('TOLLGATE_PORT', 8080),
+    rpcHost: reader.host('TOLLGATE_RPC_HOST'),
+    rpcPort: reader.port('TOLLGATE_RPC_PORT', 9090),
+    dataDir: reader.text('TOLLGATE_DATA_DIR') ?? './data',
+    ...(configPath === undefined ? {} : { configPath }),
+    bootstrap: Object.freeze({
+      ...(apiKey === undefined ? {} : { apiKey }),
+      ...(managementKey === undefined ? {} : { managementKey }),
+      balanceNanoUsd: reader.dollars('TOLLGATE_BOOTSTRAP_BALANCE', 10_000_000_000n),
+    }),
+    variables,
+  };
+  if (reader.problems.length > 0) throw new ConfigError(reader.problems);
+  return Object.freeze(environment);
+}
+
+/** The address of a listener as a URL, without a slash at its end. */
+export function httpUrl(host: string, port: number): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}

@@ -1,0 +1,185 @@
+import * as z from 'zod';
+import { scaledInteger } from './decimal.ts';
+import { Secret } from './secrets.ts';
+import { NumberText } from './yaml-source.ts';
+
+/**
+ * The schema's leaves and joints. Every message says what is allowed; `schema.ts` puts file, line, path and the present value before it.
+ */
+
+/** A value of one kind; `allowed` completes "must be …", `read` answers undefined for anything else. */
+export function leaf<T>(allowed: string, read: (value: unknown) => T | undefined): z.ZodType<T> {
+  return z.unknown().transform((value, context): T => {
+    const result = value === undefined ? undefined : read(value);
+    if (result !== undefined) return result;
+    const message = value === undefined ? `is missing, must be ${allowed}` : `must be ${allowed}`;
+    context.issues.push({ code: 'custom', message, input: value });
+    return z.NEVER;
+  });
+}
+
+/** Marks the message of an unknown key; what follows are the keys that are known. */
+export const unknownKeyMark = 'unknown key, known are: ';
+
+const isMapping = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof NumberText);
+
+/** A mapping with these members and no others. */
+export function mapping<Shape extends z.ZodRawShape>(shape: Shape) {
+  const known = unknownKeyMark + Object.keys(shape).join(' ');
+  return z
+    .custom<object>(isMapping, { error: 'must be a mapping (key: value)' })
+    .pipe(z.strictObject(shape, { error: ({ code }) => (code === 'unrecognized_keys' ? known : undefined) }));
+}
+
+/** A mapping whose keys the operator chooses. */
+export function named<Name extends string, Schema extends z.ZodType>(name: z.ZodType<Name>, schema: Schema) {
+  return z.record(name, schema, {
+    error: ({ code }) => (code === 'invalid_type' ? 'must be a mapping (name: value)' : undefined),
+  });
+}
+
+/** A list. */
+export function listOf<Schema extends z.ZodType>(schema: Schema) {
+  return z.array(schema, { error: 'must be a list' });
+}
+
+/** One, or a list of at least one. */
+export function oneOrMore<Schema extends z.ZodType>(schema: Schema) {
+  return z
+    .unknown()
+    .transform(value => (Array.isArray(value) ? (value as unknown[]) : [value]))
+    .pipe(z.array(schema).min(1, { error: 'must be one, or a list of at least one' }));
+}
+
+/** The text of a scalar: `name: 4` is as good as `name: "4"`. */
+function textOf(value: unknown): string | undefined {
+  if (value instanceof NumberText) return value.text;
+  return typeof value === 'string' ? value : undefined;
+}
+
+/** A text that is not empty. */
+export const text = leaf('a text that is not empty', value => textOf(value) || undefined);
+
+/** A text of that form. */
+export function matching(pattern: RegExp, allowed: string): z.ZodType<string> {
+  return leaf(allowed, value => {
+    const candidate = textOf(value);
+    return candidate !== undefined && pattern.test(candidate) ? candidate : undefined;
+  });
+}
+
+/** A text that is never shown, and that can stand in an HTTP header. */
+export const secret = leaf('a text that is not empty and has no line break or blank at its ends', value => {
+  const candidate = textOf(value);
+  return candidate !== undefined && /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(candidate)
+    ? new Secret(candidate)
+    : undefined;
+});
+
+export const flag = leaf('true or false', value => (typeof value === 'boolean' ? value : undefined));
+
+/** One of a few words. */
+export function oneOf<const Word extends string>(...words: Word[]): z.ZodType<Word> {
+  const allowed = [words.slice(0, -1).join(', '), ...words.slice(-1)].join(' or ');
+  return leaf(allowed, value => words.find(word => word === value));
+}
+
+/** A whole number between bounds, both included. */
+export function whole(min: number, max: number): z.ZodType<number> {
+  return leaf(`a whole number from ${min} to ${max}`, value => {
+    if (!(value instanceof NumberText) || !/^\d+$/.test(value.text)) return undefined;
+    return value.value >= min && value.value <= max ? value.value : undefined;
+  });
+}
+
+/** A number above or at `min` and at most `max`. */
+export function numberBetween(min: number, max: number): z.ZodType<number> {
+  return leaf(`a number from ${min} to ${max}`, value => {
+    if (!(value instanceof NumberText)) return undefined;
+    return value.value >= min && value.value <= max ? value.value : undefined;
+  });
+}
+
+/** A decimal as an exact integer of its `digits`th decimal; `what` says what it counts. */
+function exact(what: string, digits: number, max: number): z.ZodType<bigint> {
+  const limit = BigInt(max) * 10n ** BigInt(digits);
+  return leaf(`${what} from 0 to ${max} with at most ${digits} decimals`, value => {
+    const candidate = textOf(value);
+    const scaled = candidate === undefined ? undefined : scaledInteger(candidate, digits);
+    return scaled !== undefined && scaled <= limit ? scaled : undefined;
+  });
+}
+
+/** Dollars per 1 million tokens, as pico-dollars a token. */
+export const tokenPrice = exact('dollars per 1 million tokens', 6, 1_000_000);
+
+/** Dollars, as nano-dollars. */
+export const dollars = exact('dollars', 9, 1_000_000);
+
+/** A fraction, in thousandths. */
+export const fraction: z.ZodType<number> = exact('a fraction', 3, 1).transform(Number);
+
+const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const weekMs = 604_800_000;
+
+/** A time span in milliseconds, at least `minMs`. A week at most: longer ones overflow the timers of Node.js. */
+export function duration(minMs: number): z.ZodType<number> {
+  return leaf(`a duration from ${minMs}ms to 7d, such as 500ms, 30s, 5m, 1h`, value => {
+    const [, amount, unit] = (typeof value === 'string' && /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(value)) || [];
+    if (amount === undefined || unit === undefined) return undefined;
+    const ms = Math.round(Number(amount) * (unitMs[unit] ?? 0));
+    return ms >= minMs && ms <= weekMs ? ms : undefined;
+  });
+}
+
+const unitBytes: Readonly<Record<string, number>> = {
+  '': 1,
+  B: 1,
+  KB: 1000,
+  MB: 1000 ** 2,
+  GB: 1000 ** 3,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+};
+
+/** A size in bytes: a plain number, or one with a unit. */
+export function size(minBytes: number, maxBytes: number): z.ZodType<number> {
+  return leaf(`a size from ${minBytes} to ${maxBytes} bytes, such as 65536, 500KB, 64MiB`, value => {
+    const [, amount, unit] = /^(\d+(?:\.\d+)?) ?((?:[KMG]i?)?B|)$/.exec(textOf(value) ?? '') ?? [];
+    if (amount === undefined || unit === undefined) return undefined;
+    const bytes = Math.round(Number(amount) * (unitBytes[unit] ?? Number.NaN));
+    return bytes >= minBytes && bytes <= maxBytes ? bytes : undefined;
+  });
+}
+
+/** An http or https address without credentials, query or fragment; answered without a slash at its end. */
+export const address = leaf('an http:// or https:// address without credentials, query or fragment', value => {
+  const url = typeof value === 'string' ? URL.parse(value) : null;
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) return undefined;
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') return undefined;
+  return url.href.replace(/\/+$/, '');
+});
+
+/** A link for people. */
+export const link = leaf('an http://, https:// or mailto: link', value => {
+  const url = typeof value === 'string' ? URL.parse(value) : null;
+  return url !== null && ['http:', 'https:', 'mailto:'].includes(url.protocol) ? url.href : undefined;
+});
+
+/** A browser's origin, or `*`. */
+export const origin = leaf('an origin such as https://app.example (no path), or *', value => {
+  if (value === '*') return '*';
+  const url = typeof value === 'string' ? URL.parse(value) : null;
+  return url !== null && ['http:', 'https:'].includes(url.protocol) && url.origin === value ? url.origin : undefined;
+});
+
+/** A day as YYYY-MM-DD, or seconds since 1970 UTC; answered as the latter. */
+export const moment = leaf('a day such as 2026-05-01, or seconds since 1970', value => {
+  if (value instanceof NumberText)
+    return Number.isSafeInteger(value.value) && value.value >= 0 ? value.value : undefined;
+  if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d$/.test(value)) return undefined;
+  const ms = Date.parse(`${value}T00:00:00Z`);
+  return Number.isNaN(ms) || ms < 0 ? undefined : ms / 1000;
+});

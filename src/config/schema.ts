@@ -1,0 +1,172 @@
+import * as z from 'zod';
+import { isErrorCode } from '../errors/error-table.ts';
+import {
+  address,
+  dollars,
+  duration,
+  flag,
+  fraction,
+  leaf,
+  link,
+  listOf,
+  mapping,
+  matching,
+  moment,
+  named,
+  numberBetween,
+  oneOf,
+  oneOrMore,
+  origin,
+  secret,
+  size,
+  text,
+  tokenPrice,
+  whole,
+} from './scalars.ts';
+
+/**
+ * The shape of the file, key by key, as decisions §1 names them. What only shows between parts (a route to a provider that is not
+ * there, a model without a price) is in `consistency.ts`.
+ */
+
+const tokens = whole(1, 4_294_967_295);
+const modelId = matching(
+  /^[A-Za-z0-9][\w.:@+-]*(\/[\w.:@+-]+)*$/,
+  'an id of letters, digits and . _ - : @ + with / between its parts, such as acme/large',
+);
+const providerName = matching(/^[A-Za-z0-9][\w.-]*$/, 'a name of letters, digits and . _ -');
+const headerName = matching(
+  /^(?!(?:host|connection|content-length|content-type|transfer-encoding|accept-encoding)$)[!#$%&'*+.^_`|~0-9a-z-]+$/i,
+  'the name of an HTTP header that the gateway does not set itself',
+);
+
+const timeoutsShape = {
+  connect: duration(1).optional(),
+  first_event: duration(1).optional(),
+  idle: duration(1).optional(),
+  total: duration(1).optional(),
+};
+
+const provider = mapping({
+  protocol: oneOf('chat', 'responses', 'messages', 'gemini', 'images'),
+  base_url: address,
+  api_key: oneOrMore(secret).optional(),
+  headers: named(headerName, secret).default({}),
+  timeouts: mapping(timeoutsShape).optional(),
+  concurrency: whole(1, 100_000).optional(),
+  queue: whole(0, 1_000_000).default(1000),
+  queue_timeout: duration(1).default(30_000),
+});
+
+const caching = mapping({
+  read: tokenPrice.optional(),
+  write_5m: tokenPrice.optional(),
+  write_1h: tokenPrice.optional(),
+});
+
+const pricing = mapping({
+  input: tokenPrice.optional(),
+  output: tokenPrice.optional(),
+  image: dollars.optional(),
+  caching: caching.optional(),
+  above: listOf(
+    mapping({ input_tokens: tokens, input: tokenPrice, output: tokenPrice, caching: caching.optional() }),
+  ).default([]),
+});
+
+const capabilities = mapping({
+  vision: flag.default(false),
+  function_call: flag.default(false),
+  reasoning: flag.default(false),
+  service_tiers: listOf(oneOf('flex', 'priority')).default([]),
+});
+
+const route = mapping({
+  provider: text,
+  model: text,
+  priority: whole(0, 1_000_000).default(1),
+  weight: numberBetween(0, 1_000_000).default(1),
+  tiers: listOf(oneOf('flex', 'priority')).optional(),
+});
+
+const model = mapping({
+  id: modelId,
+  name: text.optional(),
+  description: text.default(''),
+  owned_by: text.optional(),
+  created: moment.default(0),
+  context_length: tokens.optional(),
+  max_output_tokens: tokens.optional(),
+  endpoints: listOf(
+    oneOf('/v1/chat/completions', '/v1/responses', '/v1/messages', '/v1/images/generations', '/v1/images/edits'),
+  )
+    .min(1, { error: 'must list at least one path' })
+    .default(['/v1/chat/completions', '/v1/responses', '/v1/messages']),
+  capabilities: capabilities.optional(),
+  available: flag.default(true),
+  pricing: pricing.optional(),
+  max_size: matching(/^[1-9]\d{1,4}x[1-9]\d{1,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').default(''),
+  routes: listOf(route).default([]),
+});
+
+const period = mapping({ price: dollars, tokens: whole(1, Number.MAX_SAFE_INTEGER) }).optional();
+
+const plan = mapping({
+  biweekly: period,
+  monthly: period,
+  free_daily_requests: whole(0, 1_000_000).optional(),
+  discount: fraction.optional(),
+  models: z
+    .unknown()
+    .transform(value => (value === 'all' ? null : value))
+    .pipe(z.array(text, { error: 'must be all, or a list of model ids' }).nullable())
+    .optional(),
+}).optional();
+
+const errorCode = leaf<string>('an error code of docs/errors.md', value =>
+  typeof value === 'string' && isErrorCode(value) ? value : undefined,
+);
+
+/** The whole file. Its output still has the file's names; `config.ts` makes a `Config` of it. */
+export const fileSchema = mapping({
+  public_url: address.optional(),
+  shutdown_grace: duration(0).default(30_000),
+  keep_alive: duration(10).default(15_000),
+  cors_origins: listOf(origin).default([]),
+  metrics: oneOf('internal', 'public').default('internal'),
+  log_level: oneOf('error', 'warn', 'info', 'debug').default('info'),
+  strict: flag.default(false),
+  expose_route: flag.default(false),
+  daily_limit_unit: oneOf('dollars', 'requests').default('dollars'),
+  timeouts: mapping(timeoutsShape).optional(),
+  retries: whole(0, 100).default(2),
+  limits: mapping({
+    body_bytes: size(1024, 1024 ** 3).optional(),
+    upstream_event_bytes: size(1024, 1024 ** 3).optional(),
+  }).optional(),
+  texts: mapping({
+    docs: link.optional(),
+    support: link.optional(),
+    community: named(text, link).optional(),
+    tips: named(errorCode, text).default({}),
+  }).optional(),
+  simulator: mapping({
+    enabled: flag.default(true),
+    tokens_per_second: numberBetween(0, 1_000_000).default(200),
+    steering: flag.default(true),
+  }).optional(),
+  providers: named(providerName, provider).default({}),
+  models: listOf(model).default([]),
+  aliases: named(modelId, text).default({}),
+  plans: mapping({ core: plan, core_pro: plan }).optional(),
+});
+
+/** A file that has the right shape. */
+export type ParsedFile = z.output<typeof fileSchema>;
+export type ParsedProvider = ParsedFile['providers'][string];
+export type ParsedModel = ParsedFile['models'][number];
+export type ParsedPricing = NonNullable<ParsedModel['pricing']>;
+export type ParsedTimeouts = NonNullable<ParsedFile['timeouts']>;
+export type ParsedCaching = NonNullable<ParsedPricing['caching']>;
+export type ParsedRoute = ParsedModel['routes'][number];
+export type ParsedPlan = NonNullable<NonNullable<ParsedFile['plans']>['core']>;

@@ -1,0 +1,30 @@
+import { inspect } from 'node:util';
+
+/**
+ * A text that must not be shown: it prints as `***` in strings, JSON, logs and inspections, and gives itself away only to whoever
+ * asks by name.
+ */
+export class Secret {
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** The text itself, for the one place that sends or hashes it. */
+  reveal(): string {
+    return this.#text;
+  }
+
+  toString(): string {
+    return '***';
+  }
+
+  toJSON(): string {
+    return '***';
+  }
+
+  [inspect.custom](): string {
+    return '***';
+  }
+}

@@ -1,0 +1,192 @@
+import type { ErrorCode } from '../errors/error-table.ts';
+import type { Secret } from './secrets.ts';
+
+/**
+ * What the configuration file says, checked and with every default filled in. Plain frozen values: `main.ts` hands them down.
+ * Times in ms, sizes in bytes, prices as integers of the unit in the name. Source: decisions §1.
+ */
+export interface Config {
+  /** The file it was read from, as it was named; absent where there is none. */
+  readonly file?: string;
+  /** Without a slash at its end; absent: the address of the public listener. */
+  readonly publicUrl?: string;
+  readonly shutdownGraceMs: number;
+  readonly keepAliveMs: number;
+  /** Origins that browsers may call from, or `*`; empty: none. */
+  readonly corsOrigins: readonly string[];
+  /** `public`: `GET /metrics` on the public listener too. */
+  readonly metrics: 'internal' | 'public';
+  readonly logLevel: 'error' | 'warn' | 'info' | 'debug';
+  /** A translation warning is refused. */
+  readonly strict: boolean;
+  /** Answers name their route in `x-tollgate-route`. */
+  readonly exposeRoute: boolean;
+  readonly dailyLimitUnit: 'dollars' | 'requests';
+  readonly timeouts: Timeouts;
+  /** Further tries on a route before the next route. */
+  readonly retries: number;
+  readonly limits: Limits;
+  readonly texts: Texts;
+  readonly simulator: SimulatorSettings;
+  readonly providers: readonly ProviderSettings[];
+  readonly models: readonly ModelSettings[];
+  /** Listed ids by alias. */
+  readonly aliases: ReadonlyMap<string, string>;
+  readonly plans: Readonly<Record<PlanName, PlanSettings>>;
+}
+
+/** How long an upstream may take. */
+export interface Timeouts {
+  readonly connectMs: number;
+  readonly firstEventMs: number;
+  readonly idleMs: number;
+  readonly totalMs: number;
+}
+
+/** The most of what a caller or an upstream may send. */
+export interface Limits {
+  /** A request body, public or RPC. */
+  readonly bodyBytes: number;
+  /** One event of an upstream's stream, or its whole answer where it does not stream. */
+  readonly upstreamEventBytes: number;
+}
+
+/** What errors say beside their message. Absent links are null in answers. */
+export interface Texts {
+  readonly docs?: string;
+  readonly support?: string;
+  readonly community?: Readonly<Record<string, string>>;
+  /** Replaces the tips of the error table. */
+  readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
+}
+
+/** The built-in models. */
+export interface SimulatorSettings {
+  readonly enabled: boolean;
+  /** 0: no pace. */
+  readonly tokensPerSecond: number;
+  /** Whether `!sim` lines steer it. */
+  readonly steering: boolean;
+}
+
+/** A wire protocol of an upstream. */
+export type ProtocolName = 'chat' | 'responses' | 'messages' | 'gemini' | 'images';
+
+/** An upstream's address and credentials. */
+export interface ProviderSettings {
+  readonly name: string;
+  readonly protocol: ProtocolName;
+  /** As the protocol's official client takes it, without a slash at its end. */
+  readonly baseUrl: string;
+  /** Used in rotation; empty: no credential is sent. */
+  readonly apiKeys: readonly Secret[];
+  /** Lower-case names; sent with every call. */
+  readonly headers: Readonly<Record<string, Secret>>;
+  /** The general ones where the provider has none of its own. */
+  readonly timeouts: Timeouts;
+  /** Calls at once; absent: no limit. */
+  readonly concurrency?: ConcurrencySettings;
+}
+
+/** How many calls a provider takes at once, and who waits. */
+export interface ConcurrencySettings {
+  readonly slots: number;
+  /** More are turned away. */
+  readonly waitersMax: number;
+  readonly waitMs: number;
+}
+
+/** A public path that a model can be used on. */
+export type EndpointPath =
+  | '/v1/chat/completions'
+  | '/v1/responses'
+  | '/v1/messages'
+  | '/v1/images/generations'
+  | '/v1/images/edits';
+
+/** A model of the catalogue. */
+export interface ModelSettings {
+  readonly id: string;
+  readonly name: string;
+  /** May be empty. */
+  readonly description: string;
+  readonly ownedBy: string;
+  /** Seconds since 1970 UTC; 0: not said. */
+  readonly createdAt: number;
+  /** Absent: not said. */
+  readonly contextLength?: number;
+  /** Absent: not said. */
+  readonly maxOutputTokens?: number;
+  readonly endpoints: readonly EndpointPath[];
+  readonly vision: boolean;
+  readonly functionCall: boolean;
+  readonly reasoning: boolean;
+  /** Beside the standard one. */
+  readonly serviceTiers: readonly ('flex' | 'priority')[];
+  /** False: listed, but never routed. */
+  readonly available: boolean;
+  readonly pricing: PricingSettings;
+  /** "2048x2048"; '' where not said. */
+  readonly maxSize: string;
+  /** Empty only where `available` is false. */
+  readonly routes: readonly RouteSettings[];
+}
+
+/** Prices: pico-dollars a token (dollars per 1 million tokens times 10^6), nano-dollars an image. Absent: none. */
+export interface PricingSettings {
+  readonly inputPicoUsd?: bigint;
+  readonly outputPicoUsd?: bigint;
+  readonly imageNanoUsd?: bigint;
+  readonly caching?: CachePricingSettings;
+  /** By rising threshold. */
+  readonly above: readonly PricingAboveSettings[];
+}
+
+/** Prices of cached input; absent: charged as uncached input. */
+export interface CachePricingSettings {
+  readonly readPicoUsd?: bigint;
+  readonly write5mPicoUsd?: bigint;
+  readonly write1hPicoUsd?: bigint;
+}
+
+/** The prices of a whole request with more input tokens than that. */
+export interface PricingAboveSettings {
+  readonly inputTokens: number;
+  readonly inputPicoUsd: bigint;
+  readonly outputPicoUsd: bigint;
+  readonly caching?: CachePricingSettings;
+}
+
+/** One way to a model. */
+export interface RouteSettings {
+  /** The name of a provider. */
+  readonly provider: string;
+  /** The provider's own name of the model. */
+  readonly model: string;
+  /** Lower first. */
+  readonly priority: number;
+  /** Share among routes of one priority; 0: only when the others can't. */
+  readonly weight: number;
+  /** Tiers beside the standard one that it can carry; absent: all of the model's. */
+  readonly tiers?: readonly ('flex' | 'priority')[];
+}
+
+/** A plan that an account can subscribe to. */
+export type PlanName = 'core' | 'core_pro';
+
+/** What a plan costs and gives. */
+export interface PlanSettings {
+  readonly biweekly: PlanPeriod;
+  readonly monthly: PlanPeriod;
+  readonly freeDailyRequests: number;
+  /** Taken off text PAYG, in thousandths. */
+  readonly discountPermille: number;
+  /** The listed ids that the plan pays; null: all text models. */
+  readonly models: readonly string[] | null;
+}
+
+/** A period's price and token budget. */
+export interface PlanPeriod {
+  readonly priceNanoUsd: bigint;
+  readonly tokens: number;
+}

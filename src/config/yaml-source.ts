@@ -1,0 +1,183 @@
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar } from 'yaml';
+import type { Problem } from './config-error.ts';
+import type { Variables } from './env.ts';
+
+/** A number of the file with its digits as written: prices must not pass through a floating-point number. */
+export class NumberText {
+  readonly text: string;
+  readonly value: number;
+
+  constructor(text: string, value: number) {
+    this.text = text;
+    this.value = value;
+  }
+}
+
+/** A value of the file: mappings and lists as JavaScript has them, numbers with their text. A null in a mapping is an absent key. */
+export type YamlValue = string | boolean | null | NumberText | YamlValue[] | { [key: string]: YamlValue };
+
+/** Member names and list positions from the root. */
+export type YamlPath = readonly (string | number)[];
+
+/** A file that was read, and where its parts stand. */
+export interface YamlSource {
+  readonly value: YamlValue;
+  readonly problems: readonly Problem[];
+  /** The line of a part, or of the nearest part around it that exists. From 1. */
+  lineOf(path: YamlPath): number;
+  /** A part as it may be shown in an error: undefined where it is not a scalar, long, or came from the environment. */
+  shownOf(path: YamlPath): string | undefined;
+}
+
+interface Place {
+  readonly line: number;
+  readonly shown: string | undefined;
+}
+
+/** More is no configuration but an attack or a mistake: aliases of aliases grow without bound. */
+const nodesMax = 200_000;
+const depthMax = 32;
+const shownLengthMax = 60;
+
+/** `models[0].pricing.input`. */
+export function pathText(path: YamlPath): string {
+  return path.reduce<string>((text, step) => {
+    if (typeof step === 'number') return `${text}[${step}]`;
+    const name = /^[\w-]+$/.test(step) ? step : JSON.stringify(step);
+    return text === '' ? name : `${text}.${name}`;
+  }, '');
+}
+
+class SourceReader {
+  readonly problems: Problem[] = [];
+  readonly places = new Map<string, Place>();
+  readonly #file: string;
+  readonly #variables: Variables;
+  readonly #lines: LineCounter;
+  readonly #document: Document;
+  #nodes = 0;
+
+  constructor(file: string, text: string, variables: Variables) {
+    this.#file = file;
+    this.#variables = variables;
+    this.#lines = new LineCounter();
+    this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
+    for (const { pos, message, code } of [...this.#document.errors, ...this.#document.warnings]) {
+      this.#refuse(this.#lines.linePos(pos[0]).line, [], yamlMessage(code, message));
+    }
+  }
+
+  read(): YamlValue {
+    if (this.problems.length > 0) return {};
+    return this.#value(this.#document.contents, [], 1) ?? {};
+  }
+
+  #value(node: unknown, path: YamlPath, line: number): YamlValue {
+    this.#nodes += 1;
+    if (this.#nodes > nodesMax || path.length > depthMax) {
+      if (this.problems.length === 0) this.#refuse(line, path, 'is too deep or too large, look for an alias of itself');
+      return null;
+    }
+    if (isAlias(node)) return this.#value(node.resolve(this.#document), path, line);
+    if (isScalar(node)) return this.#scalar(node, path, line);
+    this.#place(path, line);
+    if (isSeq(node))
+      return node.items.map((item, index) => this.#value(item, [...path, index], this.#lineOf(item, line)));
+    if (isMap(node)) return this.#mapping(node.items, path, line);
+    return null;
+  }
+
+  #mapping(items: readonly { key: unknown; value: unknown }[], path: YamlPath, line: number): YamlValue {
+    const members: [string, YamlValue][] = [];
+    for (const { key, value } of items) {
+      const keyLine = this.#lineOf(key, line);
+      const name = isScalar(key) ? (key.source ?? String(key.value)) : undefined;
+      if (name === undefined || name === '__proto__') {
+        this.#refuse(keyLine, path, 'has a key that is not a plain name');
+        continue;
+      }
+      const at = [...path, name];
+      const read = this.#value(value, at, isScalar(value) ? this.#lineOf(value, keyLine) : keyLine);
+      // `models:` with nothing below it is what is left when all its entries are commented out.
+      if (read !== null) members.push([name, read]);
+    }
+    return Object.fromEntries(members);
+  }
+
+  #scalar(node: Scalar, path: YamlPath, line: number): YamlValue {
+    const { value, source = '' } = node;
+    if (typeof value === 'string' && value.includes('${')) {
+      this.#place(path, line);
+      const text = this.#expanded(value, path, line);
+      return node.type === Scalar.PLAIN ? typed(text) : text;
+    }
+    const text = typeof value === 'string' ? value : source;
+    this.#place(path, line, text.length > shownLengthMax ? undefined : JSON.stringify(text));
+    if (typeof value === 'number') return new NumberText(source, value);
+    return typeof value === 'string' || typeof value === 'boolean' ? value : null;
+  }
+
+  /** Reads `${NAME}` from the environment; `$${` is a literal `${`. */
+  #expanded(text: string, path: YamlPath, line: number): string {
+    return text.replaceAll(/\$\$\{|\$\{([^}]*)(\}?)/g, (found: string, name: string | undefined, brace: string) => {
+      if (name === undefined) return '${';
+      if (brace === '' || !/^[A-Za-z_]\w*$/.test(name)) {
+        this.#refuse(
+          line,
+          path,
+          'must have the name of an environment variable between ${ and }; write $${ for a literal ${',
+        );
+        return found;
+      }
+      const value = Object.hasOwn(this.#variables, name) ? this.#variables[name] : undefined;
+      if (value !== undefined) return value;
+      this.#refuse(line, path, `reads the environment variable ${name}, which is not set`);
+      return found;
+    });
+  }
+
+  #lineOf(node: unknown, otherwise: number): number {
+    const range = isScalar(node) || isMap(node) || isSeq(node) || isAlias(node) ? node.range : undefined;
+    return range == null ? otherwise : this.#lines.linePos(range[0]).line;
+  }
+
+  #place(path: YamlPath, line: number, shown?: string): void {
+    this.places.set(JSON.stringify(path), { line, shown });
+  }
+
+  #refuse(line: number, path: YamlPath, message: string): void {
+    this.problems.push({ file: this.#file, line, path: pathText(path), message });
+  }
+}
+
+/** The parser's message in our words where its own say less to an operator. */
+function yamlMessage(code: string, message: string): string {
+  if (code === 'DUPLICATE_KEY') return 'the same key stands twice in one mapping';
+  if (code === 'MULTIPLE_DOCS') return 'must be one YAML document, without a second ---';
+  return `is not valid YAML: ${message}`;
+}
+
+/** A plain scalar after `${NAME}` was put in: what it would have been, had its text stood there. */
+function typed(text: string): YamlValue {
+  if (text === 'true' || text === 'false') return text === 'true';
+  return /^[-+]?\d+(\.\d+)?$/.test(text) ? new NumberText(text, Number(text)) : text;
+}
+
+/** Reads a YAML text. Problems of syntax and of `${NAME}` are listed, never thrown; with a problem of syntax the value is empty. */
+export function readYaml(file: string, text: string, variables: Variables): YamlSource {
+  const reader = new SourceReader(file, text, variables);
+  const value = reader.read();
+  const placeOf = (path: YamlPath): Place | undefined => reader.places.get(JSON.stringify(path));
+  return {
+    value,
+    problems: reader.problems,
+    shownOf: path => placeOf(path)?.shown,
+    lineOf: path => {
+      for (let length = path.length; length >= 0; length -= 1) {
+        const place = placeOf(path.slice(0, length));
+        if (place !== undefined) return place.line;
+      }
+      return 1;
+    },
+  };
+}

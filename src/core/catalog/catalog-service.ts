@@ -1,0 +1,76 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import {
+  type CatalogService,
+  GetModelResponseSchema,
+  type ListModelsRequest,
+  ListModelsResponseSchema,
+  type Model,
+} from '../../gen/tollgate/v1/catalog_pb.ts';
+import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { Catalog } from './catalog.ts';
+
+/** What the catalogue service works with. */
+export interface CatalogServiceOptions {
+  readonly catalog: Catalog;
+  /** The listed ids that the caller may see; null: all. Throws where the credential is none. */
+  readonly visible: (context: HandlerContext) => Promise<readonly string[] | null>;
+}
+
+type Filter = (model: Model) => boolean;
+
+/** What `capability` may name. `service_tiers` means any tier, as the key of that name in a model's `capabilities`. */
+const capabilityFilters: Readonly<Record<string, Filter>> = {
+  vision: model => model.vision,
+  function_call: model => model.functionCall,
+  reasoning: model => model.reasoning,
+  flex: model => model.serviceTiers.includes(ServiceTier.FLEX),
+  priority: model => model.serviceTiers.includes(ServiceTier.PRIORITY),
+  service_tiers: model => model.serviceTiers.length > 0,
+};
+
+/** CatalogService: a key with allowed models sees only those; what it can't see is not found. */
+export function catalogService({ catalog, visible }: CatalogServiceOptions): ServiceImpl<typeof CatalogService> {
+  return {
+    async listModels(request, context) {
+      const allowed = await visible(context);
+      const matches = filterOf(request);
+      const models = catalog.list().filter(model => allowed === null || allowed.includes(model.id));
+      return create(ListModelsResponseSchema, { models: models.filter(matches) });
+    },
+    async getModel({ id }, context) {
+      const allowed = await visible(context);
+      const model = catalog.find(id);
+      if (model === undefined || (allowed !== null && !allowed.includes(model.id))) {
+        throw new GatewayError('not_found', 'There is no such model.', {
+          param: 'id',
+          tip: catalog.suggestion(id, allowed),
+        });
+      }
+      return create(GetModelResponseSchema, { model });
+    },
+  };
+}
+
+function filterOf(request: ListModelsRequest): Filter {
+  const filters: Filter[] = [];
+  const { endpoint, capability, free, available, query } = request;
+  if (endpoint !== Endpoint.UNSPECIFIED) filters.push(model => model.endpoints.includes(endpoint));
+  if (capability !== '') filters.push(capabilityFilter(capability));
+  if (free !== undefined) filters.push(model => model.id.endsWith(':free') === free);
+  if (available !== undefined) filters.push(model => model.available === available);
+  const wanted = query.toLowerCase();
+  if (wanted !== '') {
+    filters.push(({ id, name, description }) => `${id}\n${name}\n${description}`.toLowerCase().includes(wanted));
+  }
+  return model => filters.every(filter => filter(model));
+}
+
+function capabilityFilter(capability: string): Filter {
+  const filter = Object.hasOwn(capabilityFilters, capability) ? capabilityFilters[capability] : undefined;
+  if (filter !== undefined) return filter;
+  throw new GatewayError('invalid_request', `capability must be one of ${Object.keys(capabilityFilters).join(', ')}.`, {
+    param: 'capability',
+  });
+}

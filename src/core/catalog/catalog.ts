@@ -1,0 +1,217 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
+import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { isImageEndpoint, pathOf } from '../../generation/endpoints.ts';
+import { closest } from '../../lib/closest.ts';
+import { tierByName } from './configured-model.ts';
+
+/** What there is to resolve. */
+export interface CatalogContent {
+  /** In the order of the listing; ids are unique. `available` is the operator's word. */
+  readonly models: readonly Model[];
+  /** Listed ids by alias. */
+  readonly aliases: ReadonlyMap<string, string>;
+}
+
+/** What a caller asked for, beside the model's name. */
+export interface Asked {
+  /** Where it is to be used; absent or unspecified: any text path. */
+  readonly endpoint?: Endpoint;
+  /** The request's own tier; absent or unspecified: the one that the name has. */
+  readonly serviceTier?: ServiceTier;
+  /** The listed ids that the caller may see, which are suggested in its stead; null or absent: all. */
+  readonly visible?: readonly string[] | null;
+}
+
+/** A model and the tier that the request runs at: never unspecified. */
+export interface Resolved {
+  readonly model: Model;
+  readonly tier: ServiceTier;
+}
+
+const tierSuffixPattern = /^(.+):(flex|priority)$/s;
+const datePattern = /^(.+)-(?:19|20)\d\d(-?)(?:0[1-9]|1[0-2])\2(?:0[1-9]|[12]\d|3[01])$/s;
+const shownLengthMax = 80;
+
+/** Names of one state of the content, made once. */
+interface Index {
+  readonly models: readonly Model[];
+  readonly byId: ReadonlyMap<string, Model>;
+  readonly byAlias: ReadonlyMap<string, Model>;
+  /** By the part after the provider; null where several listed models have it. */
+  readonly byBarePart: ReadonlyMap<string, Model | null>;
+}
+
+/**
+ * The models that can be asked for, and which of them a name means. Pure and in memory: `isAvailable` says whether a model has a route
+ * that works (the circuit breakers know), `replace` takes a newly read configuration in one step.
+ */
+export class Catalog {
+  readonly #isAvailable: (modelId: string) => boolean;
+  #index: Index;
+
+  constructor(content: CatalogContent, isAvailable: (modelId: string) => boolean) {
+    this.#isAvailable = isAvailable;
+    this.#index = indexOf(content);
+  }
+
+  /** Takes another content for all that is asked from now on; what was resolved stays as it was. */
+  replace(content: CatalogContent): void {
+    this.#index = indexOf(content);
+  }
+
+  /** All models in their order, `available` as it is now. */
+  list(): Model[] {
+    return this.#index.models.map(model => this.#asNow(model));
+  }
+
+  /** Whether the model can be routed now: neither switched off nor without a route that works. */
+  isAvailable(model: Model): boolean {
+    return model.available && this.#isAvailable(model.id);
+  }
+
+  /**
+   * The model that a name means and the tier of the request. The model's `available` is as it is now; whether to refuse because of it is
+   * the caller's decision. Throws `model_not_found`, `model_not_supported`, `invalid_request` (two tiers) or `unsupported_feature`
+   * (a tier that the model lacks), each with its field. Source: decisions §4.
+   */
+  resolve(name: string, asked: Asked = {}): Resolved {
+    const { model, namedTier } = this.#found(name, asked.visible ?? null);
+    checkEndpoint(model, asked.endpoint ?? Endpoint.UNSPECIFIED);
+    const tier = tierOf(name, namedTier, asked.serviceTier ?? ServiceTier.UNSPECIFIED);
+    if (tier !== ServiceTier.DEFAULT && !model.serviceTiers.includes(tier)) {
+      throw new GatewayError('unsupported_feature', `${model.id} has no ${nameOfTier(tier)} tier.`, {
+        param: namedTier === undefined ? 'service_tier' : 'model',
+        tip: tiersTip(model),
+      });
+    }
+    return { model: this.#asNow(model), tier };
+  }
+
+  /** The listed id that a name means, whatever its paths; a tier in the name is read over. Throws `model_not_found`. */
+  listedId(name: string): string {
+    return this.#found(name, null).model.id;
+  }
+
+  /** The model that a name means, whatever its paths; undefined where none does, or the name has a tier that the model lacks. */
+  find(name: string): Model | undefined {
+    const found = this.#find(name);
+    if (found === undefined) return undefined;
+    const { model, namedTier } = found;
+    return namedTier === undefined || model.serviceTiers.includes(namedTier) ? this.#asNow(model) : undefined;
+  }
+
+  /** The tip for a name that no model has. */
+  suggestion(name: string, visible: readonly string[] | null = null): string {
+    const plain = tierSuffixPattern.exec(name)?.[1] ?? name;
+    const undated = datePattern.exec(plain)?.[1] ?? plain;
+    const { models, byAlias, byBarePart } = this.#index;
+    const seen = (model: Model | null | undefined): model is Model =>
+      model != null && (visible === null || visible.includes(model.id));
+    const ids = models.filter(seen).map(({ id }) => id);
+    const aliases = [...byAlias].filter(([, model]) => seen(model)).map(([alias]) => alias);
+    const parts = [...byBarePart].filter(([, model]) => seen(model)).map(([part]) => part);
+    const sharing = ids.filter(id => barePart(id) === undated).slice(0, 5);
+    if (sharing.length > 1) return `Several models have this name: use ${sharing.join(' or ')}.`;
+    const near = closest(undated, [...ids, ...aliases, ...parts]);
+    const list = 'List the models with GET /v1/models and use one of their ids.';
+    return near === undefined ? list : `Did you mean ${near}? ${list}`;
+  }
+
+  #asNow(model: Model): Model {
+    const available = this.isAvailable(model);
+    return available === model.available ? model : { ...model, available };
+  }
+
+  #find(name: string): { model: Model; namedTier: ServiceTier | undefined } | undefined {
+    const whole = findUntiered(this.#index, name);
+    if (whole !== undefined) return { model: whole, namedTier: undefined };
+    const [, plain, tier] = tierSuffixPattern.exec(name) ?? [];
+    if (plain === undefined || (tier !== 'flex' && tier !== 'priority')) return undefined;
+    const model = findUntiered(this.#index, plain);
+    return model && { model, namedTier: tierByName[tier] };
+  }
+
+  #found(name: string, visible: readonly string[] | null): { model: Model; namedTier: ServiceTier | undefined } {
+    const found = this.#find(name);
+    if (found !== undefined) return found;
+    const shown = name.length > shownLengthMax ? `${name.slice(0, shownLengthMax)}…` : name;
+    throw new GatewayError('model_not_found', `There is no model "${shown}".`, {
+      param: 'model',
+      tip: this.suggestion(name, visible),
+    });
+  }
+}
+
+/** The part after `provider/`; undefined where an id has none. */
+function barePart(id: string): string | undefined {
+  const slash = id.indexOf('/');
+  return slash < 0 ? undefined : id.slice(slash + 1);
+}
+
+function indexOf({ models, aliases }: CatalogContent): Index {
+  const byId = new Map(models.map(model => [model.id, model]));
+  if (byId.size !== models.length) throw new Error('two models of the catalogue have the same id');
+  const byAlias = new Map<string, Model>();
+  for (const [alias, id] of aliases) {
+    const model = byId.get(id);
+    if (model === undefined) throw new Error(`the alias ${alias} names no model`);
+    byAlias.set(alias, model);
+  }
+  const byBarePart = new Map<string, Model | null>();
+  for (const model of models) {
+    const part = barePart(model.id);
+    if (part !== undefined) byBarePart.set(part, byBarePart.has(part) ? null : model);
+  }
+  return { models: [...models], byId, byAlias, byBarePart };
+}
+
+function findUntiered(index: Index, name: string): Model | undefined {
+  const found = findUndated(index, name);
+  if (found !== undefined) return found;
+  const undated = datePattern.exec(name)?.[1];
+  // A date that several listed models have is a part of their ids: without it the name would mean another model.
+  if (undated === undefined || index.byBarePart.has(name)) return undefined;
+  return findUndated(index, undated);
+}
+
+function findUndated({ byId, byAlias, byBarePart }: Index, name: string): Model | undefined {
+  return byId.get(name) ?? byAlias.get(name) ?? byBarePart.get(name) ?? undefined;
+}
+
+function checkEndpoint(model: Model, endpoint: Endpoint): void {
+  const usable =
+    endpoint === Endpoint.UNSPECIFIED
+      ? model.endpoints.some(each => !isImageEndpoint(each))
+      : model.endpoints.includes(endpoint);
+  if (usable) return;
+  const where = endpoint === Endpoint.UNSPECIFIED ? 'for text' : `on ${pathOf(endpoint)}`;
+  const paths = model.endpoints.map(pathOf).join(', ');
+  throw new GatewayError('model_not_supported', `${model.id} can't be used ${where}.`, {
+    param: 'model',
+    tip: paths === '' ? 'Use another model.' : `Use it on ${paths}, or another model here.`,
+  });
+}
+
+/** The tier of a request whose name and field may each say one. */
+function tierOf(name: string, named: ServiceTier | undefined, field: ServiceTier): ServiceTier {
+  if (field === ServiceTier.UNSPECIFIED) return named ?? ServiceTier.DEFAULT;
+  if (named === undefined || named === field) return field;
+  const suffix = nameOfTier(named);
+  throw new GatewayError(
+    'invalid_request',
+    `The model "${name}" asks for the tier ${suffix}, but service_tier for ${nameOfTier(field)}.`,
+    { param: 'service_tier', tip: `Leave service_tier out, or the suffix :${suffix} of the model.` },
+  );
+}
+
+function nameOfTier(tier: ServiceTier): string {
+  if (tier === ServiceTier.FLEX) return 'flex';
+  return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
+}
+
+function tiersTip(model: Model): string {
+  const names = model.serviceTiers.map(nameOfTier);
+  if (names.length > 0) return `It has ${names.join(' and ')}; without a tier it runs at the standard one.`;
+  return 'Leave the tier out, or choose a model with `capabilities.service_tiers`: GET /v1/models?capability=flex.';
+}
