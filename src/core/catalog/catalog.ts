@@ -111,8 +111,8 @@ export class Catalog {
     const ids = models.filter(seen).map(({ id }) => id);
     const aliases = [...byAlias].filter(([, model]) => seen(model)).map(([alias]) => alias);
     const parts = [...byBarePart].filter(([, model]) => seen(model)).map(([part]) => part);
-    const sharing = ids.filter(id => barePart(id) === undated).slice(0, 5);
-    if (sharing.length > 1) return `Several models have this name: use ${sharing.join(' or ')}.`;
+    const sharing = [plain, undated].map(part => ids.filter(id => barePart(id) === part)).find(each => each.length > 1);
+    if (sharing !== undefined) return `Several models have this name: use ${sharing.slice(0, 5).join(' or ')}.`;
     const near = closest(undated, [...ids, ...aliases, ...parts]);
     const list = 'List the models with GET /v1/models and use one of their ids.';
     return near === undefined ? list : `Did you mean ${near}? ${list}`;
