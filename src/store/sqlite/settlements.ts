@@ -32,16 +32,19 @@ interface Stored {
   written_off: bigint;
 }
 
-type Values = Record<string, string | number | bigint | null>;
+type Value = string | number | bigint | null;
 
-const summed = `requests, failed, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost,
-  written_off, latency_ms`;
+// Values are bound by position: by name costs twice as much.
+const usageColumns = `id, request_id, account_id, key_id, model_id, free, external, payer, created_at_ms, state, usage_source,
+  service_tier, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, price_id,
+  multiplier_permille, latency_ms, first_event_ms, provider, attempts, asked, admitted, admitted_tokens, expires_at_ms`;
+const rollupColumns = `key_id, model_id, requests, failed, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning,
+  images, cost, written_off, latency_ms`;
 
 /** Raises the sums of a period by one usage row. */
 function rollup(period: 'hour' | 'day'): string {
-  return `INSERT INTO usage_${period} (account_id, ${period}, key_id, model_id, ${summed})
-    VALUES (@accountId, @${period}, @keyId, @modelId, 1, @failed, @input, @cacheRead, @cacheWrite5m, @cacheWrite1h, @output,
-      @reasoning, @images, @cost, @writtenOff, @latencyMs)
+  return `INSERT INTO usage_${period} (account_id, ${period}, ${rollupColumns})
+    VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET requests = requests + 1, failed = failed + excluded.failed, input = input + excluded.input,
       cache_read = cache_read + excluded.cache_read, cache_write_5m = cache_write_5m + excluded.cache_write_5m,
       cache_write_1h = cache_write_1h + excluded.cache_write_1h, output = output + excluded.output,
@@ -53,9 +56,9 @@ function rollup(period: 'hour' | 'day'): string {
 export class Settlements {
   readonly #parts: SettlementParts;
   readonly #find: Query<[number], Stored>;
-  readonly #usage: Query<[Values], unknown>;
-  readonly #hour: Query<[Values], unknown>;
-  readonly #day: Query<[Values], unknown>;
+  readonly #usage: Query<Value[], unknown>;
+  readonly #hour: Query<Value[], unknown>;
+  readonly #day: Query<Value[], unknown>;
 
   constructor(parts: SettlementParts) {
     this.#parts = parts;
@@ -63,14 +66,8 @@ export class Settlements {
       `SELECT state, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off
          FROM usage WHERE id = ?`,
     );
-    this.#usage = parts.sql.prepare(
-      `INSERT INTO usage (id, request_id, account_id, key_id, model_id, free, external, payer, created_at_ms, state, usage_source,
-         service_tier, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, price_id,
-         multiplier_permille, latency_ms, first_event_ms, provider, attempts, asked, admitted, admitted_tokens, expires_at_ms)
-       VALUES (@id, @requestId, @accountId, @keyId, @modelId, @free, @external, @payer, @admittedAtMs, @state, @usageSource,
-         @serviceTier, @input, @cacheRead, @cacheWrite5m, @cacheWrite1h, @output, @reasoning, @images, @cost, @writtenOff, @priceId,
-         @multiplierPermille, @latencyMs, @firstEventMs, @provider, @attempts, @asked, @admitted, @admittedTokens, @expiresAtMs)`,
-    );
+    const places = usageColumns.replaceAll(/\w+/g, '?');
+    this.#usage = parts.sql.prepare(`INSERT INTO usage (${usageColumns}) VALUES (${places})`);
     this.#hour = parts.sql.prepare(rollup('hour'));
     this.#day = parts.sql.prepare(rollup('day'));
   }
@@ -85,11 +82,11 @@ export class Settlements {
 
     const cost = debitOf(total, hold.held, leftOfAll(funds.of(key, hold.payer, hold.admittedAtMs)));
     const writtenOff = total - cost;
-    const row = rowOf(command, hold, { cost, writtenOff });
     const priceId = command.costNanoUsd === undefined ? dictionary.price(command.prices) : null;
-    this.#usage.run({ ...row, priceId });
-    this.#hour.run({ ...row, hour: hourOf(hold.admittedAtMs) });
-    this.#day.run({ ...row, day: dayOf(hold.admittedAtMs) });
+    this.#usage.run(...usageValues(command, hold, { cost, writtenOff, priceId }));
+    const sums = rollupValues(command, hold, { cost, writtenOff });
+    this.#hour.run(hold.accountId, hourOf(hold.admittedAtMs), ...sums);
+    this.#day.run(hold.accountId, dayOf(hold.admittedAtMs), ...sums);
     holds.release(hold, key, cost, nowMs);
     moves.writeOff(key, hold.id, writtenOff, nowMs);
     return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: writtenOff };
@@ -141,32 +138,32 @@ function sameBuckets(stored: Stored, usage: UsageBuckets): boolean {
   );
 }
 
-function rowOf(command: SettleCommand, hold: HoldFacts, charge: { cost: bigint; writtenOff: bigint }): Values {
-  const { state, usageSource, serviceTier, provider, attempts, multiplierPermille } = command;
-  return {
-    ...command.usage,
-    ...charge,
-    id: hold.id,
-    requestId: hold.requestId,
-    accountId: hold.accountId,
-    keyId: hold.keyId,
-    modelId: hold.modelId,
-    free: hold.free ? 1 : 0,
-    external: hold.expiresAtMs === null ? 0 : 1,
-    payer: hold.payer,
-    admittedAtMs: hold.admittedAtMs,
-    state,
-    failed: state === 'upstream_failed' ? 1 : 0,
-    usageSource,
-    serviceTier,
-    multiplierPermille,
-    latencyMs: Math.round(command.latencyMs),
-    firstEventMs: command.firstEventMs === undefined ? null : Math.round(command.firstEventMs),
-    provider,
-    attempts,
-    asked: hold.asked,
-    admitted: hold.admitted,
-    admittedTokens: hold.admittedTokens,
-    expiresAtMs: hold.expiresAtMs,
-  };
+/** What was debited, what was not, and by which prices. */
+interface Charge {
+  readonly cost: bigint;
+  readonly writtenOff: bigint;
+  readonly priceId: number | null;
+}
+
+/** The values of `usageColumns`. */
+function usageValues(command: SettleCommand, hold: HoldFacts, charge: Charge): Value[] {
+  const { usage, state, usageSource, serviceTier, firstEventMs } = command;
+  return [
+    ...[hold.id, hold.requestId, hold.accountId, hold.keyId, hold.modelId, hold.free ? 1 : 0],
+    ...[hold.expiresAtMs === null ? 0 : 1, hold.payer, hold.admittedAtMs, state, usageSource, serviceTier],
+    ...[usage.input, usage.cacheRead, usage.cacheWrite5m, usage.cacheWrite1h, usage.output, usage.reasoning],
+    ...[usage.images, charge.cost, charge.writtenOff, charge.priceId, command.multiplierPermille],
+    ...[Math.round(command.latencyMs), firstEventMs === undefined ? null : Math.round(firstEventMs)],
+    ...[command.provider, command.attempts, hold.asked, hold.admitted, hold.admittedTokens, hold.expiresAtMs],
+  ];
+}
+
+/** The values of `rollupColumns` but the count of requests. */
+function rollupValues(command: SettleCommand, hold: HoldFacts, charge: Omit<Charge, 'priceId'>): Value[] {
+  const { usage, state } = command;
+  return [
+    ...[hold.keyId, hold.modelId, state === 'upstream_failed' ? 1 : 0],
+    ...[usage.input, usage.cacheRead, usage.cacheWrite5m, usage.cacheWrite1h, usage.output, usage.reasoning],
+    ...[usage.images, charge.cost, charge.writtenOff, Math.round(command.latencyMs)],
+  ];
 }

@@ -1,16 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { publicRequestId } from '../../lib/ids.ts';
-import {
-  admitOf,
-  amount,
-  type Bench,
-  dollar,
-  estimate,
-  hashOf,
-  openBench,
-  settleAmount,
-  settleOf,
-} from '../../../test/ledger/fixture.ts';
+import { publicRequestId } from '../../src/lib/ids.ts';
+import { admitOf, amount, type Bench, dollar, estimate, hashOf, openBench, settleAmount, settleOf } from './fixture.ts';
 
 let bench: Bench;
 beforeEach(async () => {
