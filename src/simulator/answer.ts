@@ -1,0 +1,263 @@
+import { DeltaKind, FinishReason, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import { ItemStatus } from '../gen/tollgate/v1/content_pb.ts';
+import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import {
+  type FinishFacts,
+  delta,
+  finished,
+  itemClosed,
+  itemOpened,
+  opaqueAdded,
+  partClosed,
+  partOpened,
+} from '../generation/events.ts';
+import type { TokenPiece, Tokenizer } from '../generation/tokens.ts';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import { type PlannedCall, openedCall, openedMessage, openedPart, openedReasoning } from './items.ts';
+import type { LogprobSource } from './logprobs.ts';
+import { type AnswerStep, quiet } from './pace.ts';
+import { type SealKind, sealThoughts } from './signature.ts';
+import type { OrderedFault, OrderedFinish } from './steering.ts';
+import { untilStop } from './stop.ts';
+
+/** Thoughts before the answer. */
+export interface PlannedReasoning {
+  readonly chunks: Iterable<string>;
+  readonly tokensMax: number;
+  /** Raw, as a summary, or not at all (then only the seal is sent). */
+  readonly form: 'reasoning' | 'summary' | 'hidden';
+  readonly seal: SealKind;
+}
+
+/** The text of an answer. */
+export interface PlannedText {
+  readonly chunks: Iterable<string>;
+  readonly kind: 'text' | 'refusal';
+  /** Exactly so many tokens; undefined: all chunks. */
+  readonly tokens?: number;
+}
+
+/** What one choice is going to say. */
+export interface ChoicePlan {
+  readonly reasoning?: PlannedReasoning;
+  readonly text?: PlannedText;
+  readonly calls: readonly PlannedCall[];
+  /** Undefined: as it comes. */
+  readonly finish?: OrderedFinish;
+}
+
+/** The settings that hold for all choices of an answer. */
+export interface AnswerSettings {
+  readonly model: string;
+  readonly endpoint: Endpoint;
+  readonly tokenizer: Tokenizer;
+  /** The most output tokens of a choice, and what its end is called. */
+  readonly limit: number;
+  readonly limitReason: FinishReason;
+  readonly stop: readonly string[];
+  readonly faults: readonly OrderedFault[];
+}
+
+/** Tokens that frame a tool call in the output, beside its name and arguments. */
+const callFrameTokens = 3;
+
+/** Upstreams' own words for ends: Anthropic's on its interface, OpenAI's elsewhere. */
+const nativeWords: Readonly<Partial<Record<number, readonly [messages: string, others: string]>>> = {
+  [FinishReason.STOP]: ['end_turn', 'stop'],
+  [FinishReason.LENGTH]: ['max_tokens', 'length'],
+  [FinishReason.TOOL_CALLS]: ['tool_use', 'tool_calls'],
+  [FinishReason.REFUSAL]: ['refusal', 'content_filter'],
+  [FinishReason.PAUSE]: ['pause_turn', 'pause_turn'],
+  [FinishReason.CONTEXT_WINDOW]: ['model_context_window_exceeded', 'length'],
+};
+
+const orderedReasons = {
+  stop: FinishReason.STOP,
+  length: FinishReason.LENGTH,
+  refusal: FinishReason.REFUSAL,
+  context_window: FinishReason.CONTEXT_WINDOW,
+  pause: FinishReason.PAUSE,
+} as const satisfies Record<OrderedFinish, FinishReason>;
+
+const refusalDetails = JSON.stringify({
+  type: 'refusal',
+  category: null,
+  explanation: 'The steering line asked the built-in model to refuse.',
+});
+
+/** Where a piece of text goes. */
+interface Target {
+  readonly item: number;
+  readonly kind: DeltaKind;
+}
+
+type Steps = Generator<AnswerStep | typeof quiet, void, void>;
+
+/** Says one choice's plan step by step and counts its tokens. */
+export class ChoiceWriter {
+  /** Output tokens so far, reasoning included. */
+  outputTokens = 0;
+  reasoningTokens = 0;
+  readonly #choice: number;
+  readonly #settings: AnswerSettings;
+  readonly #logprobs: LogprobSource | undefined;
+  #items = 0;
+  #textDeltas = 0;
+  #isCut = false;
+  #matchedStop: string | undefined;
+
+  /** `logprobs` undefined: none were asked for. */
+  constructor(choice: number, settings: AnswerSettings, logprobs: LogprobSource | undefined) {
+    this.#choice = choice;
+    this.#settings = settings;
+    this.#logprobs = logprobs;
+  }
+
+  /** The steps of a plan, to be taken once. */
+  *steps(plan: ChoicePlan): Steps {
+    if (plan.reasoning !== undefined) yield* this.#reasoning(plan.reasoning);
+    if (plan.text !== undefined) yield* this.#text(plan.text);
+    for (const call of plan.calls) if (!this.#isCut && this.#matchedStop === undefined) yield* this.#call(call);
+    // A fault that lies beyond the end of a short answer comes at its end.
+    yield* this.#faults(Infinity);
+    yield this.#free(this.#end(plan));
+  }
+
+  get #room(): number {
+    return Math.max(0, this.#settings.limit - this.outputTokens);
+  }
+
+  #free(event: GenerationEvent): AnswerStep {
+    return { event, tokens: 0 };
+  }
+
+  #count(tokens: number): number {
+    this.outputTokens += tokens;
+    return tokens;
+  }
+
+  *#reasoning(planned: PlannedReasoning): Steps {
+    const { form, seal } = planned;
+    const tokensMax = Math.min(planned.tokensMax, Math.floor(this.#room / 2));
+    if (tokensMax < 1) return;
+    const item = this.#items++;
+    const at = [item, 0] as const;
+    const kind = form === 'summary' ? DeltaKind.SUMMARY : DeltaKind.REASONING;
+    yield this.#free(itemOpened(this.#choice, item, openedReasoning()));
+    yield this.#free(partOpened(this.#choice, at, openedPart(form === 'summary' ? 'summary' : 'reasoning')));
+    let thoughts = '';
+    for (const { text, tokens } of this.#atMost(planned.chunks, tokensMax)) {
+      thoughts += text;
+      this.reasoningTokens += this.#count(tokens);
+      if (form !== 'hidden') yield { event: delta(this.#choice, at, { kind, text }), tokens };
+    }
+    yield this.#free(partClosed(this.#choice, at));
+    yield this.#free(opaqueAdded(this.#choice, item, sealThoughts(seal, this.#settings.model, thoughts)));
+    yield this.#free(itemClosed(this.#choice, item));
+  }
+
+  /** As much of the chunks as fits into so many tokens. */
+  *#atMost(chunks: Iterable<string>, tokensMax: number): Generator<TokenPiece> {
+    let left = tokensMax;
+    for (const chunk of chunks) {
+      for (const piece of this.#settings.tokenizer.pieces(chunk)) {
+        if (piece.tokens > left) return;
+        left -= piece.tokens;
+        yield piece;
+        if (left === 0) return;
+      }
+    }
+  }
+
+  *#text(planned: PlannedText): Steps {
+    yield* this.#faults(0);
+    const kind = planned.kind === 'text' ? DeltaKind.TEXT : DeltaKind.REFUSAL;
+    const target = { item: this.#items++, kind };
+    const at = [target.item, 0] as const;
+    yield this.#free(itemOpened(this.#choice, target.item, openedMessage()));
+    yield this.#free(partOpened(this.#choice, at, openedPart(planned.kind)));
+    yield* this.#chunks(planned, target);
+    yield this.#free(partClosed(this.#choice, at));
+    yield this.#free(itemClosed(this.#choice, target.item, this.#status));
+  }
+
+  get #status(): ItemStatus {
+    return this.#isCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
+  }
+
+  *#chunks({ chunks, tokens = Infinity }: PlannedText, target: Target): Steps {
+    const shown = untilStop(chunks, this.#settings.stop);
+    let left = tokens;
+    while (left > 0) {
+      const { done, value } = shown.next();
+      if (done === true) {
+        this.#matchedStop = value;
+        return;
+      }
+      for (const piece of this.#settings.tokenizer.pieces(value)) {
+        // Where a code point of several tokens does not fit, full stops fill the rest.
+        const fitting = piece.tokens > left ? { text: '.'.repeat(left), tokens: left } : piece;
+        yield* this.#piece(fitting, target);
+        left -= fitting.tokens;
+        if (this.#isCut || left === 0) return;
+      }
+    }
+  }
+
+  *#piece({ text, tokens }: TokenPiece, target: Target): Steps {
+    if (tokens > this.#room) {
+      this.#isCut = true;
+      return;
+    }
+    const { item, kind } = target;
+    const logprobs = kind === DeltaKind.TEXT && this.#logprobs !== undefined ? [this.#logprobs.of(text)] : [];
+    yield { event: delta(this.#choice, [item, 0], { kind, text, logprobs }), tokens: this.#count(tokens) };
+    if (kind === DeltaKind.ARGUMENTS) return;
+    this.#textDeltas += 1;
+    yield* this.#faults(this.#textDeltas);
+  }
+
+  *#faults(deltas: number): Steps {
+    for (const fault of this.#settings.faults) {
+      if (fault.afterDeltas > deltas) continue;
+      if (fault.kind === 'stall') yield quiet;
+      throw fault.kind === 'cut'
+        ? new UpstreamFailure('truncated', { ordered: true, message: 'The built-in model was told to break off.' })
+        : new UpstreamFailure('reported', { ordered: true, message: 'The built-in model was told to fail.' });
+    }
+  }
+
+  *#call(call: PlannedCall): Steps {
+    const frame = this.#settings.tokenizer.count(call.name) + callFrameTokens;
+    if (frame > this.#room) {
+      this.#isCut = true;
+      return;
+    }
+    const item = this.#items++;
+    yield { event: itemOpened(this.#choice, item, openedCall(call)), tokens: this.#count(frame) };
+    for (const piece of this.#settings.tokenizer.pieces(call.arguments)) {
+      yield* this.#piece(piece, { item, kind: DeltaKind.ARGUMENTS });
+      if (this.#isCut) break;
+    }
+    yield this.#free(itemClosed(this.#choice, item, this.#status));
+  }
+
+  #end(plan: ChoicePlan): GenerationEvent {
+    if (this.#isCut) return this.#finish(this.#settings.limitReason);
+    if (plan.finish !== undefined) return this.#finish(orderedReasons[plan.finish]);
+    if (this.#matchedStop !== undefined) return this.#finish(FinishReason.STOP, this.#matchedStop);
+    return this.#finish(plan.calls.length > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP);
+  }
+
+  #finish(reason: FinishReason, matchedStop?: string): GenerationEvent {
+    const [messages = '', others = ''] = nativeWords[reason] ?? [];
+    const isMessages = this.#settings.endpoint === Endpoint.MESSAGES;
+    const word = isMessages ? messages : others;
+    const facts: FinishFacts = {
+      native: matchedStop !== undefined && isMessages ? 'stop_sequence' : word,
+      ...(matchedStop === undefined ? {} : { matchedStop }),
+      ...(reason === FinishReason.REFUSAL ? { detailsJson: refusalDetails } : {}),
+    };
+    return finished(this.#choice, reason, facts);
+  }
+}

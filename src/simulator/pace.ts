@@ -1,0 +1,128 @@
+import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+
+/** One step of an answer: an event, and the output tokens that it carries (0 where it carries none). */
+export interface AnswerStep {
+  readonly event: GenerationEvent;
+  readonly tokens: number;
+}
+
+/** The answer goes quiet: nothing follows until it is aborted. */
+export const quiet = Symbol('quiet');
+
+/** A choice's steps in order; ends by returning or by throwing an `UpstreamFailure`. */
+export type ChoiceSteps = Iterator<AnswerStep | typeof quiet, void, void>;
+
+/** Waits; throws the signal's reason as soon as it is aborted. */
+export function wait(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => {
+      clearTimeout(timer);
+      // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- the caller's own reason, whatever it is
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', abort);
+      resolve();
+    }, ms);
+    signal.addEventListener('abort', abort, { once: true });
+    if (signal.aborted) abort();
+  });
+}
+
+/** Lets everything else that is ready run first. */
+export function yieldToOthers(): Promise<void> {
+  return new Promise(resolve => {
+    setImmediate(resolve);
+  });
+}
+
+/** The most events in one batch, and so the longest that an unpaced answer keeps the event loop. */
+const batchMax = 64;
+/** Tokens that fall due within it come as one batch: a timer for each would cost more than the answer. */
+const tickMs = 20;
+/** How long an answer may be quiet before the wait is started anew; longer than any deadline of the gateway. */
+const quietMs = 2 ** 31 - 1;
+
+/** Several choices side by side, as one upstream interleaves them. */
+class Choices {
+  #running: { steps: ChoiceSteps; tokens: number }[];
+  /** One of them has gone quiet, and the whole answer with it. */
+  isQuiet = false;
+  /** What ended the answer; thrown only after what came before it was sent. */
+  failure: Error | undefined;
+
+  constructor(steps: readonly ChoiceSteps[]) {
+    this.#running = steps.map(each => ({ steps: each, tokens: 0 }));
+  }
+
+  get isOver(): boolean {
+    return this.#running.length === 0 || this.isQuiet || this.failure !== undefined;
+  }
+
+  /** Takes events in turn until every choice has sent `due` tokens, or the batch is full. */
+  take(due: number, batch: GenerationEvent[]): void {
+    let took = true;
+    while (took && !this.isOver && batch.length < batchMax) {
+      took = false;
+      for (const choice of this.#running) {
+        if (this.isOver || choice.tokens >= due) continue;
+        took = true;
+        const step = this.#next(choice.steps);
+        if (step === undefined) continue;
+        choice.tokens += step.tokens;
+        batch.push(step.event);
+      }
+    }
+  }
+
+  #next(steps: ChoiceSteps): AnswerStep | undefined {
+    try {
+      const { done, value } = steps.next();
+      if (done === true) this.#running = this.#running.filter(each => each.steps !== steps);
+      else if (value === quiet) this.isQuiet = true;
+      else return value;
+    } catch (thrown) {
+      this.failure = thrown instanceof Error ? thrown : new Error('a choice failed', { cause: thrown });
+    }
+    return undefined;
+  }
+}
+
+/** An answer of one or more choices. */
+export interface PacedAnswer {
+  /** Sent at once. */
+  readonly first: GenerationEvent;
+  readonly choices: readonly ChoiceSteps[];
+  /** Sent when all choices have ended. */
+  readonly last: () => GenerationEvent;
+}
+
+/**
+ * Sends the choices' events at `tokensPerSecond` each (0: as fast as they are taken), in batches. Waits with timers, never busily; an unpaced answer
+ * lets others run between its batches. Throws the signal's reason once it is aborted, also while the answer is quiet.
+ */
+export async function* paced(
+  answer: PacedAnswer,
+  tokensPerSecond: number,
+  signal: AbortSignal,
+): AsyncGenerator<GenerationEvent[]> {
+  const choices = new Choices(answer.choices);
+  const start = performance.now();
+  let batch = [answer.first];
+  for (;;) {
+    const elapsedMs = performance.now() - start;
+    const due = tokensPerSecond === 0 ? Infinity : 1 + Math.floor((elapsedMs * tokensPerSecond) / 1_000);
+    choices.take(due, batch);
+    if (choices.isOver) break;
+    const isFull = batch.length >= batchMax;
+    if (batch.length > 0) yield batch;
+    batch = [];
+    if (tokensPerSecond === 0 || isFull) await yieldToOthers();
+    else await wait(Math.max(tickMs, (due * 1_000) / tokensPerSecond - elapsedMs), signal);
+    signal.throwIfAborted();
+  }
+  if (!choices.isQuiet && choices.failure === undefined) batch.push(answer.last());
+  if (batch.length > 0) yield batch;
+  while (choices.isQuiet) await wait(quietMs, signal);
+  if (choices.failure !== undefined) throw choices.failure;
+}

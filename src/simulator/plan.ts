@@ -1,0 +1,151 @@
+import type { ToolResult } from '../gen/tollgate/v1/content_pb.ts';
+import {
+  Endpoint,
+  type GenerateRequest,
+  OutputFormatType,
+  ReasoningEffort,
+  ThinkingMode,
+} from '../gen/tollgate/v1/request_pb.ts';
+import type { Tokenizer } from '../generation/tokens.ts';
+import type { ChoicePlan, PlannedReasoning, PlannedText } from './answer.ts';
+import type { PlannedCall } from './items.ts';
+import { type Prompt, partsText } from './prompt.ts';
+import { prose, quoteOf, sentencesAbout, topicsOf } from './prose.ts';
+import { PromptValues } from './prompt-values.ts';
+import { SeededRandom } from './random.ts';
+import { sampleText } from './schema-sampler.ts';
+import type { PlanInput } from './plan-input.ts';
+import { planCalls } from './tool-calls.ts';
+
+/** Tokens of thought by effort: a hundredth of what decisions §4 gives, so that nobody waits for a rehearsal. */
+const effortTokens: Readonly<Record<number, number>> = {
+  [ReasoningEffort.MINIMAL]: 12,
+  [ReasoningEffort.LOW]: 24,
+  [ReasoningEffort.MEDIUM]: 48,
+  [ReasoningEffort.HIGH]: 160,
+  [ReasoningEffort.XHIGH]: 320,
+  [ReasoningEffort.MAX]: 480,
+};
+const adaptiveTokens = 48;
+/** A thinking budget is used up to this part. */
+const budgetShare = 1 / 64;
+
+function thoughtTokens(request: GenerateRequest): number {
+  const { effort = 0, thinking = 0, budgetTokens } = request.reasoning ?? {};
+  if (effort === ReasoningEffort.NONE || thinking === ThinkingMode.DISABLED) return 0;
+  const budget = budgetTokens ?? Infinity;
+  const byEffort = effortTokens[effort];
+  if (byEffort !== undefined) return Math.min(byEffort, budget);
+  if (thinking === ThinkingMode.UNSPECIFIED) return 0;
+  if (thinking === ThinkingMode.ENABLED && budgetTokens !== undefined) {
+    return Math.min(budget, Math.max(16, Math.ceil(budgetTokens * budgetShare)));
+  }
+  return Math.min(adaptiveTokens, budget);
+}
+
+function* thoughts(prompt: Prompt, seed: string): Generator<string> {
+  yield `The question is “${quoteOf(prompt.text, 100)}”.`;
+  if (prompt.results.length > 0) yield ' The tools have answered, so their results come first.';
+  yield* sentencesAbout(topicsOf(prompt.text), new SeededRandom(`thoughts ${seed}`));
+}
+
+function planReasoning({ request, prompt }: PlanInput, seed: string): PlannedReasoning | undefined {
+  const tokensMax = thoughtTokens(request);
+  // A paused answer that goes on has been thought about before.
+  if (tokensMax === 0 || prompt.begun !== '') return undefined;
+  const { summary, display, thinking } = request.reasoning ?? {};
+  const isSigned = request.endpoint === Endpoint.MESSAGES || (thinking ?? 0) !== ThinkingMode.UNSPECIFIED;
+  const shown = summary === undefined ? 'reasoning' : 'summary';
+  return {
+    chunks: thoughts(prompt, seed),
+    tokensMax,
+    form: display === 'omitted' ? 'hidden' : shown,
+    seal: isSigned ? 'anthropic.signature' : 'openai.encrypted',
+  };
+}
+
+function finding(result: ToolResult): string {
+  const said = quoteOf(partsText(result.parts, ' '), 400);
+  const tool = result.name === '' ? 'The tool' : `The tool ${result.name}`;
+  if (result.isError) return `${tool} failed: ${said === '' ? 'it did not say why' : said}.`;
+  return said === '' ? `${tool} answered nothing.` : `${tool} answered: ${said}.`;
+}
+
+function jsonText({ request, prompt }: PlanInput, seed: string): string | undefined {
+  const format = request.outputFormat;
+  switch (format?.type) {
+    case OutputFormatType.JSON_SCHEMA:
+      return sampleText(format.schemaJson, new PromptValues(prompt.text));
+    case OutputFormatType.JSON_OBJECT: {
+      const findings = prompt.results.map(finding);
+      const answer = Array.from(prose({ text: prompt.text, findings, seed })).join('');
+      return JSON.stringify({ topics: topicsOf(prompt.text).slice(0, 5), answer: quoteOf(answer, 600) });
+    }
+    default:
+      return undefined;
+  }
+}
+
+function planText(input: PlanInput, seed: string): PlannedText {
+  const { prompt, steering, sights } = input;
+  const kind = 'text';
+  if (steering.say !== undefined) return { kind, chunks: [steering.say] };
+  const json = jsonText(input, seed);
+  if (json !== undefined) return { kind, chunks: [json] };
+  const files = prompt.files.map(name => `The file ${name} has come; this model does not read its layout.`);
+  const facts = { text: prompt.text, findings: [...prompt.results.map(finding), ...sights, ...files], seed };
+  const deltasMin = Math.max(...(steering.faults ?? []).map(fault => fault.afterDeltas), -1);
+  const tokens = steering.tokens ?? (deltasMin < 0 ? undefined : deltasMin + 8);
+  if (tokens === undefined) return { kind, chunks: prose(facts) };
+  return { kind, chunks: prose({ ...facts, length: { unit: 'endless' } }), tokens };
+}
+
+/** How often an ordered pause comes before the answer goes on to its end. */
+const pauses = 2;
+
+/**
+ * The next part of an answer that is to pause twice. Which part it is shows in how much of the text the request already ends with (the core asks again
+ * with what was said), so that nothing has to be remembered between the calls.
+ */
+function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { text: PlannedText; isLast: boolean } {
+  const { chunks, tokens = Infinity } = text;
+  const pieces: string[] = [];
+  let count = 0;
+  for (const chunk of chunks) {
+    for (const piece of tokenizer.pieces(chunk)) {
+      if (count >= tokens) break;
+      count += piece.tokens;
+      pieces.push(piece.text);
+    }
+    if (count >= tokens) break;
+  }
+  let start = 0;
+  for (let length = begun.length; start < pieces.length && length > 0; start += 1) length -= pieces[start]?.length ?? 0;
+  const share = Math.ceil(pieces.length / (pauses + 1));
+  const part = Math.min(pauses, share === 0 ? pauses : Math.floor(start / share));
+  const isLast = part === pauses || start >= pieces.length;
+  const shown = pieces.slice(start, isLast ? undefined : (part + 1) * share);
+  return { text: { kind: text.kind, chunks: [shown.join('')] }, isLast };
+}
+
+/** Decides what a choice is going to say. */
+export function planChoice(input: PlanInput, choice: number): ChoicePlan {
+  const { prompt, steering, model, tokenizer } = input;
+  const seed = `${model} ${prompt.seed} ${choice}`;
+  const { finish } = steering;
+  const reasoning = planReasoning(input, seed);
+  const thinking = reasoning === undefined ? {} : { reasoning };
+  if (finish === 'refusal') {
+    const text: PlannedText = { kind: 'refusal', chunks: [steering.say ?? 'I’m sorry, but I can’t help with that.'] };
+    return { ...thinking, text, calls: [], finish };
+  }
+  const calls: readonly PlannedCall[] = planCalls(input, seed);
+  if (calls.length > 0) {
+    const said = steering.say === undefined ? {} : { text: planText(input, seed) };
+    return { ...thinking, ...said, calls, ...(finish === undefined || finish === 'pause' ? {} : { finish }) };
+  }
+  const text = planText(input, seed);
+  if (finish !== 'pause') return { ...thinking, text, calls, ...(finish === undefined ? {} : { finish }) };
+  const part = pausedPart(text, prompt.begun, tokenizer);
+  return { ...thinking, text: part.text, calls, finish: part.isLast ? 'stop' : 'pause' };
+}

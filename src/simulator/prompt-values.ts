@@ -1,0 +1,142 @@
+import { quoteOf, topicsOf } from './prose.ts';
+
+const sentenceStarters = new Set(
+  (
+    'a an the i you he she it we they what which who whom whose when where why how is are was were do does did can could will would shall should may ' +
+    'might must please tell get show find give make write call use look check compare search list book send create add set run say explain describe ' +
+    'weather hello hi hey thanks thank ok okay yes no and or but if then also today tomorrow yesterday now my your our their in on at for to of from ' +
+    'convert calculate compute translate summarize summarise return answer let’s let'
+  ).split(' '),
+);
+
+/** Words of a member's name: "cityName", "city_name" and "city-name" are "city", "name". */
+export function wordsOfName(name: string): string[] {
+  const spaced = name.replace(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2');
+  return spaced
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter(word => word !== '');
+}
+
+/** Names in a text: runs of capitalised words ("New York"), without the words that only begin sentences. */
+function namesIn(text: string): string[] {
+  const names: string[] = [];
+  for (const [run] of text.matchAll(
+    /\p{Lu}[\p{L}\p{M}'’.-]*(?: (?:de|da|del|la|of|the|von|van) (?=\p{Lu})| (?=\p{Lu})|[\p{L}\p{M}'’.-])*/gu,
+  )) {
+    const words = run.replace(/[.’'-]+$/u, '').split(' ');
+    while (words.length > 0 && sentenceStarters.has((words[0] ?? '').toLowerCase().replace(/['’]s$/u, '')))
+      words.shift();
+    const name = words.join(' ').replace(/['’]s$/u, '');
+    if (name !== '' && !names.includes(name)) names.push(name);
+  }
+  return names;
+}
+
+function matches(text: string, pattern: RegExp): string[] {
+  return Array.from(text.matchAll(pattern), found => found[1] ?? found[0]);
+}
+
+const namelike = new Set(
+  (
+    'city location place country region state town village capital destination origin from to name person user customer company product title author ' +
+    'airport station stock ticker symbol brand team artist subject topic entity recipient language source target'
+  ).split(' '),
+);
+const phraselike = new Set(
+  (
+    'query q text question prompt message input content search request description command body instruction instructions term terms keyword keywords ' +
+    'phrase sentence note notes comment task pattern value'
+  ).split(' '),
+);
+const answerlike = new Set(
+  'answer summary explanation reasoning reason result conclusion response reply thought analysis'.split(' '),
+);
+const codelike = new Set('id code number no order ticket invoice reference key sku account identifier'.split(' '));
+const expressionlike = new Set('expression formula equation calculation math expr'.split(' '));
+
+/** How much of a text is looked at: names and numbers stand near the beginning or nowhere. */
+const lookedAt = 8_000;
+
+/** Takes values for arguments out of a user's text: each name and number once, in order, and from the start again when all are used. */
+export class PromptValues {
+  readonly #text: string;
+  readonly #names: readonly string[];
+  readonly #numbers: readonly number[];
+  readonly #topics: readonly string[];
+  #nextName: number;
+  #nextNumber = 0;
+
+  /** `skip`: how many names other calls of the same answer have already taken. */
+  constructor(text: string, skip = 0) {
+    this.#text = text.slice(0, lookedAt).trim();
+    const after = matches(this.#text, /\b(?:in|for|at|of|to|from|near|about|named|called) (\p{L}[\p{L}\p{M}-]{2,})/gu);
+    const names = namesIn(this.#text);
+    this.#names = names.length > 0 ? names : after.filter(word => !sentenceStarters.has(word.toLowerCase()));
+    this.#numbers = matches(this.#text, /(?<![\p{L}\d_.-])-?\d{1,15}(?:\.\d{1,10})?(?![\p{L}\d_])/gu).map(Number);
+    this.#topics = topicsOf(this.#text);
+    this.#nextName = skip;
+  }
+
+  /** Names that stand in the text. */
+  get names(): readonly string[] {
+    return this.#names;
+  }
+
+  /** A fitting string for a member of that name; undefined where the text has none. */
+  string(name: string): string | undefined {
+    const words = wordsOfName(name);
+    const is = (set: ReadonlySet<string>): boolean => words.some(word => set.has(word));
+    if (words.includes('email')) return this.#first(/[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{1,63}/g);
+    if (words.some(word => word === 'url' || word === 'uri' || word === 'link'))
+      return this.#first(/https?:\/\/[^\s"'<>)]+/g);
+    if (words.includes('date') || words.includes('day'))
+      return this.#first(/\d{4}-\d{2}-\d{2}/g) ?? this.#first(dayPattern);
+    if (words.includes('time')) return this.#first(/\b\d{1,2}:\d{2}\b/g);
+    if (is(expressionlike)) return this.#first(/\(?-?\d[\d.]*(?:\s*[-+*/^×÷x]\s*[-(]*\d[\d.)]*)+/g) ?? this.phrase();
+    if (is(codelike)) return this.#first(/(?<![\p{L}\d])(?:\p{Lu}{1,6}[-_]?)?\d[\p{L}\d-]{0,30}/gu) ?? this.#name();
+    if (is(answerlike))
+      return this.#topics.length === 0 ? undefined : `It is about ${this.#topics.slice(0, 4).join(', ')}.`;
+    if (is(namelike)) return this.#name();
+    return is(phraselike) ? this.phrase() : undefined;
+  }
+
+  /** What was quoted in the text, or else the text itself, on one line. */
+  phrase(): string | undefined {
+    const quoted = this.#first(/["“«‘']([^"”»’']{2,200})["”»’']/gu);
+    if (quoted !== undefined) return quoted;
+    return this.#text === '' ? undefined : quoteOf(this.#text, 200);
+  }
+
+  /** A word that the text is about. */
+  topic(): string | undefined {
+    return this.#topics[0];
+  }
+
+  /** Whether the text has a word or phrase, whatever the case. */
+  mentions(phrase: string): boolean {
+    return phrase !== '' && this.#text.toLowerCase().includes(phrase.toLowerCase());
+  }
+
+  /** The next number of the text that is allowed; undefined where none is. */
+  number(isAllowed: (value: number) => boolean): number | undefined {
+    for (let tried = 0; tried < this.#numbers.length; tried += 1) {
+      const value = this.#numbers[this.#nextNumber % this.#numbers.length];
+      this.#nextNumber += 1;
+      if (value !== undefined && isAllowed(value)) return value;
+    }
+    return undefined;
+  }
+
+  #name(): string | undefined {
+    const name = this.#names[this.#nextName % Math.max(1, this.#names.length)];
+    this.#nextName += 1;
+    return name ?? this.topic();
+  }
+
+  #first(pattern: RegExp): string | undefined {
+    return matches(this.#text, pattern)[0];
+  }
+}
+
+const dayPattern = /\b(today|tomorrow|yesterday|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b/gi;

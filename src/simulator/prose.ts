@@ -1,0 +1,201 @@
+import { SeededRandom } from './random.ts';
+
+/** How much to write: so many sentences, about so many words, or on and on. */
+export type Length = { readonly unit: 'sentences' | 'words'; readonly count: number } | { readonly unit: 'endless' };
+
+const stopWords = new Set(
+  (
+    'about above after again against also always and another any are asked because been before being below between both but can cannot ' +
+    'could describe detail detailed did does doing down during each essay every exactly explain few for from further generate get give ' +
+    'had has have having hello help here hers him his how into its itself just know less let like list long make many may might more ' +
+    'most much must need not now off once one only other ought our out over own paragraph paragraphs please reply respond same say ' +
+    'sentence sentences shall she should show some such tell text than thank thanks that the their them then there these they this ' +
+    'those three through too two under until very want was were what when where which while who whom whose why will with word words ' +
+    'would write you your'
+  ).split(' '),
+);
+
+/** The words that a text is about, in order, without repetition; at most 12. */
+export function topicsOf(text: string): string[] {
+  const topics = new Map<string, string>();
+  for (const [word] of text.slice(0, 20_000).matchAll(/\p{L}[\p{L}\p{M}\p{N}'’-]*/gu)) {
+    const plain = word.toLowerCase();
+    if (plain.length > 24 || stopWords.has(plain)) continue;
+    if (plain.length < 3 && /^[\u0020-\u007f]+$/.test(plain)) continue;
+    if (!topics.has(plain)) topics.set(plain, word);
+    if (topics.size === 12) break;
+  }
+  return [...topics.values()];
+}
+
+/** A text's beginning on one line, for a quotation; never half a code point. */
+export function quoteOf(text: string, lengthMax = 160): string {
+  const line = text.replace(/\s+/gu, ' ').trim();
+  if (line.length <= lengthMax) return line;
+  const cut = line.slice(0, lengthMax).replace(/[\ud800-\udbff]$/, '');
+  const space = cut.lastIndexOf(' ');
+  return `${space > lengthMax / 2 ? cut.slice(0, space) : cut}…`;
+}
+
+const askedCount =
+  /\b(\d{1,3}(?:,\d{3})+|\d{1,6})[\s-]*(?:or more |random |short |long |full |complete )?(words?|sentences?|paragraphs?|tokens?|lines?|characters?|pages?|bullet points?|items?|examples?|reasons?|facts?)\b/i;
+const endlessWish =
+  /\b(very long|extremely long|really long|long(est)?|lengthy|endless(ly)?|never[- ]ending|as long as|as much as|without stopping|novel|exhaustive(ly)?|keep (going|writing|talking))\b/i;
+const shortWish =
+  /\b(one word|single word|one[- ]line|in one sentence|a sentence|briefly|brief|short|concise(ly)?|tl;?dr|in a few words)\b/i;
+const ampleWish =
+  /\b(essay|story|article|report|chapter|speech|tutorial|guide|in detail|in depth|detailed|thorough(ly)?|comprehensive|poem)\b/i;
+
+/** Words for one of the unit. */
+const wordsPer: Readonly<Record<string, number>> = { word: 1, token: 0.75, character: 0.17, page: 400 };
+
+/** How long an answer the text asks for. */
+export function wishedLength(text: string): Length {
+  const [, digits, unit] = askedCount.exec(text) ?? [];
+  if (digits !== undefined && unit !== undefined) {
+    const count = Number(digits.replaceAll(',', ''));
+    const one = unit.toLowerCase().replace(/s$/, '');
+    const words = wordsPer[one];
+    if (words !== undefined) return { unit: 'words', count: Math.ceil(count * words) };
+    return { unit: 'sentences', count: one === 'paragraph' ? count * paragraphLength : count };
+  }
+  if (shortWish.test(text)) return { unit: 'sentences', count: 1 };
+  if (endlessWish.test(text)) return { unit: 'endless' };
+  if (ampleWish.test(text)) return { unit: 'sentences', count: 18 };
+  return { unit: 'sentences', count: 3 };
+}
+
+const paragraphLength = 5;
+
+const frames = [
+  ({ a, b }) => `The first thing to see about ${a} is how it depends on ${b}.`,
+  ({ a, b, how }) => `${capital(how)}, ${a} and ${b} are looked at together.`,
+  ({ a, b, how }) => `${capital(a)} changes ${how} when ${b} does.`,
+  ({ a, how }) => `It helps to describe ${a} ${how} before judging it.`,
+  ({ a, b }) => `Some would begin with ${b}, others with ${a}; both ways lead to the same place.`,
+  ({ a, b, how }) => `What is said of ${a} holds ${how} for ${b} too.`,
+  ({ a, thing }) => `A good ${thing} of ${a} fits on one page.`,
+  ({ a, b, thing }) => `The ${thing} that joins ${a} and ${b} is easy to miss.`,
+  ({ a, thing }) => `Nobody has a complete ${thing} of ${a}, and nobody needs one.`,
+  ({ a, b }) => `Where ${a} ends, ${b} begins.`,
+  ({ a, b, how }) => `Compare ${a} with ${b}, and do it ${how}.`,
+  ({ a, how, thing }) => `Seen ${how}, ${a} is above all a ${thing}.`,
+  ({ a, thing }) => `The usual ${thing} of ${a} leaves out the cost.`,
+  ({ a, b, thing }) => `Take ${a} as the ${thing} and ${b} as the exception.`,
+  ({ a, b }) => `If ${a} were simpler, ${b} would matter less.`,
+  ({ a, how }) => `In practice ${a} is ${how} handled in small steps.`,
+] as const satisfies readonly ((words: Words) => string)[];
+
+interface Words {
+  readonly a: string;
+  readonly b: string;
+  readonly how: string;
+  readonly thing: string;
+}
+
+const manners = [
+  'at a slow pace',
+  'with some care',
+  'in most cases',
+  'from a distance',
+  'step by step',
+  'as a rule',
+  'over the years',
+  'without much noise',
+  'in plain words',
+  'on closer reading',
+] as const;
+const things = [
+  'summary',
+  'picture',
+  'model',
+  'measure',
+  'history',
+  'example',
+  'outline',
+  'account',
+  'question',
+  'pattern',
+] as const;
+
+function capital(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1);
+}
+
+/** Sentences about the topics, without end; each begins with a space, or with an empty line where a paragraph begins. */
+export function* sentencesAbout(topics: readonly string[], random: SeededRandom): Generator<string> {
+  const [first = 'the question', ...others] = topics;
+  const subjects = [first, ...others] as const;
+  const companions = ['its context', 'the details', ...others, ...subjects] as const;
+  for (let number = 1; ; number += 1) {
+    const a = random.pick(subjects);
+    const b = random.pick(companions);
+    const words = { a, b: a === b ? 'everything around it' : b, how: random.pick(manners), thing: random.pick(things) };
+    const separator = number % paragraphLength === 0 ? '\n\n' : ' ';
+    yield separator + random.pick(frames)(words);
+  }
+}
+
+const openings = ['You wrote', 'The message was', 'Your words were', 'The request reads'] as const;
+
+/** What an answer is about. */
+export interface ProseFacts {
+  /** The last user text. */
+  readonly text: string;
+  /** Sentences that come before all others: results of tools, pictures, files. */
+  readonly findings: readonly string[];
+  readonly seed: string;
+  /** Undefined: as long as the text asks for. */
+  readonly length?: Length;
+}
+
+function countTo(text: string): string | undefined {
+  const [, from = '1', to] = /\bcount (?:up )?(?:from (\d{1,5}) )?to (\d{1,5})\b/i.exec(text) ?? [];
+  if (to === undefined || Number(to) < Number(from)) return undefined;
+  return Array.from({ length: Number(to) - Number(from) + 1 }, (_, at) => Number(from) + at).join(', ');
+}
+
+/**
+ * Prose that answers a text: it says the findings, quotes the text and goes on about its words. Deterministic by the seed; lazily, chunk by chunk,
+ * because an answer may be long and nobody may want all of it.
+ */
+export function* prose(facts: ProseFacts): Generator<string> {
+  const { text, findings, seed } = facts;
+  const random = new SeededRandom(seed);
+  const length = facts.length ?? wishedLength(text);
+  const topics = topicsOf(text);
+  const counted = countTo(text);
+  if (counted !== undefined && facts.length === undefined) {
+    yield counted;
+    return;
+  }
+  if (/\b(one|single) word\b/i.test(text) && facts.length === undefined && findings.length === 0) {
+    yield `${capital(random.pick([topics[0] ?? 'Yes', ...topics]))}.`;
+    return;
+  }
+  let words = 0;
+  let sentences = 0;
+  const isDone = (): boolean => {
+    if (length.unit === 'words') return words >= length.count;
+    return length.unit === 'sentences' && sentences >= length.count;
+  };
+  let separator = '';
+  for (const sentence of opening(text, findings, random)) {
+    yield separator + sentence;
+    separator = ' ';
+    sentences += 1;
+    words += sentence.split(' ').length;
+  }
+  for (const sentence of sentencesAbout(topics, random)) {
+    if (isDone()) return;
+    yield sentence;
+    sentences += 1;
+    words += sentence.split(' ').length - 1;
+  }
+}
+
+function opening(text: string, findings: readonly string[], random: SeededRandom): string[] {
+  if (text === '') return findings.length > 0 ? [...findings] : ['There was no text to answer.'];
+  if (findings.length > 0) return [...findings, `That belongs to “${quoteOf(text, 80)}”.`];
+  return [`${random.pick(openings)}: “${quoteOf(text)}”.`];
+}

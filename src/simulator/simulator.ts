@@ -1,0 +1,176 @@
+import { FinishReason, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
+import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { completed, started } from '../generation/events.ts';
+import { type Tokenizer, countInput, loadTokenizer } from '../generation/tokens.ts';
+import { type Upstream, type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { type AnswerSettings, ChoiceWriter } from './answer.ts';
+import { countedInput } from './counted-input.ts';
+import { LogprobSource } from './logprobs.ts';
+import { type SimulatorModel, cacheModeOf, simulatorModels } from './models.ts';
+import { paced, wait } from './pace.ts';
+import { planChoice } from './plan.ts';
+import type { PlanInput } from './plan-input.ts';
+import { type Prompt, readPrompt } from './prompt.ts';
+import { type InputBuckets, PromptCache } from './prompt-cache.ts';
+import { verifyThoughts } from './signature.ts';
+import { type Steering, parseSteering } from './steering.ts';
+import { Sight } from './vision.ts';
+
+/** How the simulator behaves. */
+export interface SimulatorOptions {
+  /** Output tokens a second of each choice; 0: as fast as possible. */
+  readonly tokensPerSecond: number;
+  /** Whether `!sim ` lines steer; false: they are plain text. */
+  readonly steering: boolean;
+  /** Judges the life of cached prompts. Undefined: the machine's. */
+  readonly clock?: Clock;
+}
+
+/**
+ * The built-in models as an upstream. Of its failures those that a steering line orders are marked (`ordered`), so that they open no circuit breaker.
+ * One instance has one prompt cache, for all callers: the models are for trying out and rehearsing.
+ */
+export function createSimulator(options: SimulatorOptions): Upstream {
+  const simulator = new Simulator(options);
+  return {
+    generate: call => simulator.generate(call),
+    countTokens: async (request, _model, signal) => {
+      signal.throwIfAborted();
+      return countInput(request, await loadTokenizer());
+    },
+  };
+}
+
+/** Beyond a model's limit a steering line can order so many tokens. */
+const ignoredLimitExtra = 1_024;
+const systemFingerprint = 'fp_tollgate_simulator';
+
+function findModel(id: string): SimulatorModel {
+  const model = simulatorModels.find(each => each.id === id);
+  if (model !== undefined) return model;
+  throw new UpstreamFailure('status', { status: 404, message: `The simulator has no model "${id}".` });
+}
+
+class Simulator {
+  readonly #options: SimulatorOptions;
+  readonly #cache: PromptCache;
+  readonly #sight = new Sight();
+
+  constructor(options: SimulatorOptions) {
+    this.#options = options;
+    this.#cache = new PromptCache(options.clock ?? systemClock);
+  }
+
+  async *generate(call: UpstreamCall): AsyncGenerator<GenerationEvent[]> {
+    const { request, signal } = call;
+    signal.throwIfAborted();
+    const model = findModel(call.model);
+    const prompt = readPrompt(request, this.#options.steering);
+    const line = prompt.steeringLine;
+    const steering = line === undefined ? {} : parseSteering(line, model.maxOutputTokens);
+    if (steering.delayMs !== undefined && steering.delayMs > 0) await wait(steering.delayMs, signal);
+    failAsOrdered(steering, call.attempt);
+    verifyThoughts(request.items);
+    const tokenizer = await loadTokenizer();
+    const input = await this.#readInput(call, model, tokenizer);
+    const sights = await this.#sight.describe(prompt.images);
+    signal.throwIfAborted();
+    const plan = { request, model: model.id, prompt, steering, sights, tokenizer };
+    yield* this.#answer(call, model, plan, input);
+  }
+
+  async #readInput(call: UpstreamCall, model: SimulatorModel, tokenizer: Tokenizer): Promise<InputBuckets> {
+    const counted = await countedInput(call.request, tokenizer, model.contextLength, call.signal);
+    return this.#cache.account(model.id, cacheModeOf(model), counted, call.request.cache);
+  }
+
+  async *#answer(
+    call: UpstreamCall,
+    model: SimulatorModel,
+    plan: PlanInput,
+    input: InputBuckets,
+  ): AsyncGenerator<GenerationEvent[]> {
+    const { request, signal } = call;
+    const { steering, prompt } = plan;
+    const settings = answerSettings(call, model, plan, input.total);
+    const choices = Array.from({ length: request.candidates ?? 1 }, (_, choice) => {
+      const writer = new ChoiceWriter(choice, settings, logprobSource(request, prompt, choice));
+      return { writer, steps: writer.steps(planChoice(plan, choice)) };
+    });
+    const isCounted = steering.noUsage !== true;
+    const answer = {
+      first: started({ model: model.id, systemFingerprint, ...(isCounted ? { usage: usageOf(input) } : {}) }),
+      choices: choices.map(choice => choice.steps),
+      last: () => {
+        const writers = choices.map(choice => choice.writer);
+        return completed({ serviceTier: tierOf(request), ...(isCounted ? { usage: usageOf(input, writers) } : {}) });
+      },
+    };
+    yield* paced(answer, steering.tps ?? this.#options.tokensPerSecond, signal);
+  }
+}
+
+function tierOf(request: GenerateRequest): ServiceTier {
+  return request.serviceTier === ServiceTier.UNSPECIFIED ? ServiceTier.DEFAULT : request.serviceTier;
+}
+
+/** Where an upstream would say when to come back. */
+const retryAfterMs = 1_000;
+
+function failAsOrdered({ status, times }: Steering, attempt: number): void {
+  if (status === undefined || (times !== undefined && attempt > times)) return;
+  throw new UpstreamFailure('status', {
+    status,
+    ordered: true,
+    message: `The built-in model was told to answer with status ${status}.`,
+    ...(status === 429 || status === 503 ? { retryAfterMs } : {}),
+  });
+}
+
+function answerSettings(
+  call: UpstreamCall,
+  model: SimulatorModel,
+  { steering, tokenizer }: PlanInput,
+  inputTokens: number,
+): AnswerSettings {
+  const ignored = steering.ignore ?? new Set();
+  const asked = Math.min(call.maxOutputTokens ?? Infinity, model.maxOutputTokens);
+  const wanted = ignored.has('max_tokens') ? model.maxOutputTokens + ignoredLimitExtra : asked;
+  const left = Math.max(0, model.contextLength - inputTokens);
+  return {
+    model: model.id,
+    endpoint: call.request.endpoint,
+    tokenizer,
+    limit: Math.min(wanted, left),
+    limitReason: left < wanted ? FinishReason.CONTEXT_WINDOW : FinishReason.LENGTH,
+    stop: ignored.has('stop') ? [] : call.request.stop,
+    faults: steering.faults ?? [],
+  };
+}
+
+function logprobSource(
+  { sampling, include }: GenerateRequest,
+  prompt: Prompt,
+  choice: number,
+): LogprobSource | undefined {
+  if (sampling?.logprobs !== true && !include.includes('message.output_text.logprobs')) return undefined;
+  return new LogprobSource(`${prompt.seed} ${choice}`, sampling?.topLogprobs ?? 0);
+}
+
+/** Usage with the output of those writers; without them the input alone, as it is known before the answer begins. */
+function usageOf(input: InputBuckets, writers?: readonly ChoiceWriter[]): Usage {
+  const usage: Usage = {
+    $typeName: 'tollgate.v1.Usage',
+    inputTokens: input.uncached,
+    cacheReadTokens: input.read,
+    cacheWrite5mTokens: input.write5m,
+    cacheWrite1hTokens: input.write1h,
+  };
+  if (writers === undefined) return usage;
+  return {
+    ...usage,
+    outputTokens: writers.reduce((sum, writer) => sum + writer.outputTokens, 0),
+    reasoningTokens: writers.reduce((sum, writer) => sum + writer.reasoningTokens, 0),
+  };
+}

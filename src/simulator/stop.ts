@@ -1,0 +1,37 @@
+/** The earliest place of any of the texts at or after `from`, and which one it is; of two at one place the first named. */
+function earliest(text: string, stops: readonly string[]): { at: number; stop: string } | undefined {
+  let found: { at: number; stop: string } | undefined;
+  for (const stop of stops) {
+    const at = text.indexOf(stop);
+    if (at >= 0 && (found === undefined || at < found.at)) found = { at, stop };
+  }
+  return found;
+}
+
+/**
+ * Passes a text on, chunk by chunk, up to the first stop sequence, and returns the one that came. What might be the beginning of one is held
+ * back; cuts are made before a space where there is one, so that the tokens stay those of the whole text.
+ */
+export function* untilStop(chunks: Iterable<string>, stops: readonly string[]): Generator<string, string | undefined> {
+  const sought = stops.filter(stop => stop !== '');
+  if (sought.length === 0) {
+    yield* chunks;
+    return undefined;
+  }
+  const heldLength = Math.max(...sought.map(stop => stop.length)) - 1;
+  let held = '';
+  for (const chunk of chunks) {
+    held += chunk;
+    const found = earliest(held, sought);
+    if (found !== undefined) {
+      yield held.slice(0, found.at);
+      return found.stop;
+    }
+    const safe = held.lastIndexOf(' ', held.length - heldLength);
+    if (safe <= 0) continue;
+    yield held.slice(0, safe);
+    held = held.slice(safe);
+  }
+  yield held;
+  return undefined;
+}

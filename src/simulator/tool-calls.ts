@@ -1,0 +1,224 @@
+import { createHash } from 'node:crypto';
+import { type GenerateRequest, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
+import type { PlannedCall } from './items.ts';
+import { isObject, objectOf, parseJson, stringsOf } from './json-schema.ts';
+import type { PlanInput } from './plan-input.ts';
+import { PromptValues, wordsOfName } from './prompt-values.ts';
+import { topicsOf } from './prose.ts';
+import { spellPattern } from './schema-pattern.ts';
+import { sampleText } from './schema-sampler.ts';
+
+/** A tool that can be called. */
+interface Callable {
+  readonly name: string;
+  readonly isCustom: boolean;
+  readonly description: string;
+  /** Function: the parameters' schema. Custom: the input's format. Empty where none. */
+  readonly json: string;
+}
+
+/** The most calls that one text asks for by itself. */
+const callsMax = 8;
+
+function callablesOf(request: GenerateRequest): Callable[] {
+  const callables: Callable[] = [];
+  for (const { tool } of request.tools) {
+    if (tool.case === 'function') {
+      const { name, description = '', parametersJson } = tool.value;
+      callables.push({ name, isCustom: false, description, json: parametersJson });
+    } else if (tool.case === 'custom') {
+      const { name, description = '', formatJson } = tool.value;
+      callables.push({ name, isCustom: true, description, json: formatJson });
+    }
+  }
+  return callables;
+}
+
+/** What the request says about tools, as far as the simulator keeps it. */
+interface Rule {
+  readonly mode: ToolChoiceMode;
+  /** Those that may be called. */
+  readonly allowed: readonly Callable[];
+  readonly callsMax: number;
+}
+
+function ruleOf({ request, steering }: PlanInput): Rule {
+  const ignored = steering.ignore ?? new Set();
+  const all = callablesOf(request);
+  const choice = ignored.has('tool_choice') ? undefined : request.toolChoice;
+  const named = choice?.tools ?? [];
+  const isLimited = choice?.restricted === true || choice?.mode === ToolChoiceMode.NAMED;
+  const oneOnly = request.parallelToolCalls === false && !ignored.has('parallel');
+  const asked = ignored.has('max_tool_calls') ? Infinity : (request.maxToolCalls ?? Infinity);
+  return {
+    mode: choice?.mode ?? ToolChoiceMode.AUTO,
+    allowed: isLimited ? all.filter(tool => named.some(each => each.name === tool.name)) : all,
+    callsMax: Math.min(oneOnly ? 1 : Infinity, asked),
+  };
+}
+
+/** A word without its usual endings, so that "cities" meets "city" and "booked" "book". */
+function stem(word: string): string {
+  return word
+    .replace(/ies$/, 'y')
+    .replace(/(?<=\p{L}{3})(?:ing|ed|es|s)$/u, '')
+    .replace(/e$/, '');
+}
+
+function stems(text: string): Set<string> {
+  return new Set(
+    topicsOf(text)
+      .flatMap(topic => wordsOfName(topic))
+      .map(stem),
+  );
+}
+
+/** Every word of a text, for the text that may be long. */
+function allStems(text: string): Set<string> {
+  const words =
+    text
+      .slice(0, 20_000)
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]+/gu) ?? [];
+  return new Set(words.map(stem));
+}
+
+interface Fit {
+  readonly tool: Callable;
+  /** Words of the tool's name that the text has. */
+  readonly named: ReadonlySet<string>;
+  readonly score: number;
+}
+
+/** How well tools fit a text, best first; those that do not fit at all are left out. */
+function fitting(tools: readonly Callable[], text: string): Fit[] {
+  const said = allStems(text);
+  const fits = tools.map((tool): Fit => {
+    const name = stems(wordsOfName(tool.name).join(' '));
+    const parameters = Object.keys(objectOf(schemaOf(tool), 'properties')).join(' ');
+    const about = stems(`${tool.description} ${wordsOfName(parameters).join(' ')}`);
+    const named = new Set([...name].filter(word => said.has(word)));
+    const described = [...about].filter(word => said.has(word)).length;
+    return { tool, named, score: named.size * 3 + described };
+  });
+  return fits.filter(fit => fit.score > 0).toSorted((a, b) => b.score - a.score);
+}
+
+function schemaOf(tool: Callable): ReturnType<typeof objectOf> {
+  const schema = parseJson(tool.json);
+  return isObject(schema) ? schema : {};
+}
+
+/** The best tool, and further ones whose names the text has by words of their own ("the weather and the time"). */
+function toolsAskedFor(fits: readonly Fit[]): Callable[] {
+  const [best, ...others] = fits;
+  if (best === undefined) return [];
+  const chosen = [best.tool];
+  const covered = new Set(best.named);
+  for (const { tool, named } of others) {
+    if (best.named.size === 0 || ![...named].some(word => !covered.has(word))) continue;
+    for (const word of named) covered.add(word);
+    chosen.push(tool);
+  }
+  return chosen;
+}
+
+/** Whether a tool takes one name at a time, so that "Paris and Rome" are two calls. */
+function takesOneName(tool: Callable): boolean {
+  const schema = schemaOf(tool);
+  const properties = objectOf(schema, 'properties');
+  const required = stringsOf(schema, 'required');
+  const plain = (required.length > 0 ? required : Object.keys(properties)).filter(name => {
+    const { type, enum: allowed } = objectOf(properties, name);
+    return type === 'string' && allowed === undefined;
+  });
+  return plain.length === 1;
+}
+
+/** Names that stand beside each other as a list. */
+function isListed(names: readonly string[], text: string): boolean {
+  return names.slice(1).every((name, at) => {
+    const start = text.indexOf(names[at] ?? '') + (names[at] ?? '').length;
+    const between = text.slice(start, text.indexOf(name, start));
+    return /^\s*(?:,|and|or|&|vs\.?|versus|,\s*and|,\s*or|und|et|y|e)?\s*(?:(?:the weather )?(?:in|of|for|to)\s+)?$/i.test(
+      between,
+    );
+  });
+}
+
+/** A call and which name of the text it is about. */
+interface Chosen {
+  readonly tool: Callable;
+  readonly skip: number;
+}
+
+function chooseFreely(rule: Rule, text: string): Chosen[] {
+  const asked = toolsAskedFor(fitting(rule.allowed, text));
+  const saysTool = /\b(?:use|call|invoke|run)\b.{0,40}\b(?:tools?|functions?)\b/i.test(text);
+  const [first] = rule.allowed;
+  const mustCall = rule.mode === ToolChoiceMode.REQUIRED || rule.mode === ToolChoiceMode.NAMED;
+  if (asked.length === 0 && first !== undefined && (mustCall || saysTool)) asked.push(first);
+  const { names } = new PromptValues(text);
+  return asked.flatMap(tool => {
+    if (names.length < 2 || !takesOneName(tool) || !isListed(names, text)) return [{ tool, skip: 0 }];
+    return names.map((_, skip) => ({ tool, skip }));
+  });
+}
+
+/** As many as were ordered: the fitting ones first, then the others, then the same again. */
+function chooseOrdered(rule: Rule, input: PlanInput, count: number): Chosen[] {
+  const fits = fitting(rule.allowed, input.prompt.text).map(fit => fit.tool);
+  const ranked = [...fits, ...rule.allowed.filter(tool => !fits.includes(tool))];
+  // Told to ignore the choice, it shows that with a tool that the choice forbids.
+  const named = input.request.toolChoice?.tools ?? [];
+  const forbiddenFirst =
+    input.steering.ignore?.has('tool_choice') === true && named.length > 0
+      ? ranked.toSorted(
+          (a, b) => Number(named.some(x => x.name === a.name)) - Number(named.some(x => x.name === b.name)),
+        )
+      : ranked;
+  return Array.from({ length: count }, (_, at) => {
+    const tool = forbiddenFirst[at % forbiddenFirst.length];
+    return tool === undefined ? [] : [{ tool, skip: Math.floor(at / forbiddenFirst.length) }];
+  }).flat();
+}
+
+function choose(input: PlanInput): Chosen[] {
+  const { prompt, steering } = input;
+  const rule = ruleOf(input);
+  if (rule.allowed.length === 0 || rule.mode === ToolChoiceMode.NONE) return [];
+  const mustCall = rule.mode === ToolChoiceMode.REQUIRED || rule.mode === ToolChoiceMode.NAMED;
+  if (steering.calls !== undefined && !prompt.hasResultSince) {
+    return chooseOrdered(rule, input, steering.calls).slice(0, rule.callsMax);
+  }
+  const isAnswering = prompt.results.length > 0 || steering.say !== undefined || steering.tokens !== undefined;
+  if (!mustCall && (isAnswering || steering.calls !== undefined)) return [];
+  return chooseFreely(rule, prompt.text).slice(0, Math.min(callsMax, rule.callsMax));
+}
+
+function customInput(tool: Callable, values: PromptValues): string {
+  const format = schemaOf(tool);
+  const { definition } = format;
+  const spelled = format['syntax'] === 'regex' && typeof definition === 'string' ? spellPattern(definition) : undefined;
+  return spelled ?? values.phrase() ?? 'nothing';
+}
+
+/** Arguments of a function are an object whatever its schema forgets to say. */
+function functionArguments(tool: Callable, values: PromptValues): string {
+  const schema = schemaOf(tool);
+  return sampleText(JSON.stringify(schema['type'] === undefined ? { ...schema, type: 'object' } : schema), values);
+}
+
+/** The calls of a choice, in order; empty where it answers in text. `seed` makes their ids, which differ within a conversation. */
+export function planCalls(input: PlanInput, seed: string): PlannedCall[] {
+  return choose(input).map(({ tool, skip }, at) => {
+    const values = new PromptValues(input.prompt.text, skip);
+    const id = createHash('sha256').update(`call ${seed} ${at}`).digest('base64url').replace(/[-_]/g, 'x').slice(0, 24);
+    return {
+      callId: `call_${id}`,
+      name: tool.name,
+      isCustom: tool.isCustom,
+      arguments: tool.isCustom ? customInput(tool, values) : functionArguments(tool, values),
+    };
+  });
+}

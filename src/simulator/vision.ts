@@ -1,0 +1,147 @@
+import { createHash } from 'node:crypto';
+import type { ImagePart } from '../gen/tollgate/v1/content_pb.ts';
+import { decodeBase64, parseDataUrl } from '../generation/media.ts';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import type { PlacedImage } from './prompt.ts';
+
+/** First bytes of the formats that providers take; nothing else reaches the decoder. */
+const signatures: readonly (readonly [format: string, at: number, bytes: string])[] = [
+  ['PNG', 0, '89504e470d0a1a0a'],
+  ['JPEG', 0, 'ffd8ff'],
+  ['GIF', 0, '47494638'],
+  ['WebP', 8, '57454250'],
+];
+
+/** The most pixels that are decoded: 50 million, twice what a camera makes. */
+const pixelsMax = 50_000_000;
+/** Descriptions that are remembered, because every turn of a conversation brings its pictures again. */
+const descriptionsMax = 256;
+/** Side of the thumbnail whose colours are counted. */
+const thumbnail = 48;
+
+/** Colours by name, as red, green and blue. */
+const colours: readonly (readonly [name: string, red: number, green: number, blue: number])[] = [
+  ['black', 0, 0, 0],
+  ['white', 255, 255, 255],
+  ['grey', 128, 128, 128],
+  ['red', 220, 20, 30],
+  ['orange', 255, 150, 20],
+  ['yellow', 250, 230, 30],
+  ['green', 30, 160, 50],
+  ['teal', 20, 150, 150],
+  ['cyan', 30, 220, 240],
+  ['blue', 30, 60, 220],
+  ['purple', 130, 40, 170],
+  ['magenta', 235, 40, 220],
+  ['pink', 250, 170, 190],
+  ['brown', 130, 80, 40],
+];
+
+function colourName(red: number, green: number, blue: number): string {
+  let nearest = 'grey';
+  let least = Infinity;
+  for (const [name, r, g, b] of colours) {
+    const distance = (r - red) ** 2 + (g - green) ** 2 + (b - blue) ** 2;
+    if (distance < least) [nearest, least] = [name, distance];
+  }
+  return nearest;
+}
+
+/** The commonest colour of RGB pixels: the mean of the fullest of 4,096 cells. */
+function dominantColour(pixels: Uint8Array): [red: number, green: number, blue: number] {
+  const cells = new Map<number, [count: number, red: number, green: number, blue: number]>();
+  for (let at = 0; at + 2 < pixels.length; at += 3) {
+    const [red = 0, green = 0, blue = 0] = pixels.subarray(at, at + 3);
+    const cell = ((red >> 4) << 8) | ((green >> 4) << 4) | (blue >> 4);
+    const [count, r, g, b] = cells.get(cell) ?? [0, 0, 0, 0];
+    cells.set(cell, [count + 1, r + red, g + green, b + blue]);
+  }
+  let best: [number, number, number, number] = [0, 0, 0, 0];
+  for (const cell of cells.values()) if (cell[0] > best[0]) best = cell;
+  const [count, red, green, blue] = best;
+  const mean = (sum: number): number => Math.round(sum / Math.max(1, count));
+  return [mean(red), mean(green), mean(blue)];
+}
+
+function refuse(number: number, why: string, cause?: unknown): UpstreamFailure {
+  return new UpstreamFailure('status', {
+    status: 400,
+    message: `Image ${number} of the conversation can't be read: ${why}.`,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+function formatOf(bytes: Buffer): string | undefined {
+  return signatures.find(([, at, hex]) => bytes.toString('hex', at, at + hex.length / 2) === hex)?.[0];
+}
+
+async function look(bytes: Buffer, format: string): Promise<string> {
+  const { default: sharp } = await import('sharp');
+  const image = sharp(bytes, { limitInputPixels: pixelsMax, failOn: 'error' });
+  const { width, height, pages = 1 } = await image.metadata();
+  const pixels = await image
+    .resize(thumbnail, thumbnail, { fit: 'fill', kernel: 'nearest' })
+    .flatten({ background: '#ffffff' })
+    .toColourspace('srgb')
+    .raw()
+    .toBuffer({ resolveWithObject: true });
+  const rgb = pixels.info.channels === 3 ? pixels.data : grey(pixels.data, pixels.info.channels);
+  const [red, green, blue] = dominantColour(rgb);
+  const code = [red, green, blue].map(each => each.toString(16).padStart(2, '0')).join('');
+  const kind = pages > 1 ? `${format} of ${pages} frames` : format;
+  return `${width} × ${height} pixels (${kind}), mostly ${colourName(red, green, blue)} (#${code})`;
+}
+
+/** Pixels of another number of channels as RGB, by their first one. */
+function grey(data: Uint8Array, channels: number): Uint8Array {
+  return Uint8Array.from({ length: (data.length / channels) * 3 }, (_, at) => data[Math.floor(at / 3) * channels] ?? 0);
+}
+
+/** Looks at pictures: their size and commonest colour. */
+export class Sight {
+  /** By the SHA-256 of the bytes, least recently used first. */
+  readonly #seen = new Map<string, string>();
+
+  /**
+   * One sentence for each picture that is new in the conversation. Pictures by address or file id are not fetched. Throws `UpstreamFailure` (status
+   * 400) that names the first picture, new or not, that can't be decoded.
+   */
+  async describe(images: readonly PlacedImage[]): Promise<string[]> {
+    const sentences: string[] = [];
+    for (const { image, number, isNew } of images) {
+      const sentence = await this.#sentence(image, number);
+      if (isNew) sentences.push(sentence);
+    }
+    return sentences;
+  }
+
+  async #sentence(image: ImagePart, number: number): Promise<string> {
+    const source = image.source?.source;
+    if (source?.case === 'url') {
+      const inline = parseDataUrl(source.value);
+      if (inline === undefined) return `Image ${number} is at an address; this model does not fetch it.`;
+      return this.#decode(inline.base64, number);
+    }
+    if (source?.case === 'base64') return this.#decode(source.value, number);
+    return `Image ${number} is a stored file; this model can't open it.`;
+  }
+
+  async #decode(base64: string, number: number): Promise<string> {
+    const bytes = decodeBase64(base64);
+    if (bytes === undefined) throw refuse(number, 'it is not valid base64');
+    const format = formatOf(bytes);
+    if (format === undefined) throw refuse(number, 'it is not a PNG, JPEG, GIF or WebP');
+    const key = createHash('sha256').update(bytes).digest('base64url');
+    const seen = this.#seen.get(key);
+    if (seen !== undefined) this.#seen.delete(key);
+    try {
+      const description = seen ?? (await look(bytes, format));
+      this.#seen.set(key, description);
+      const [oldest] = this.#seen.keys();
+      if (this.#seen.size > descriptionsMax && oldest !== undefined) this.#seen.delete(oldest);
+      return `Image ${number} is ${description}.`;
+    } catch (cause) {
+      throw refuse(number, `it is no whole ${format}, or too large`, cause);
+    }
+  }
+}
