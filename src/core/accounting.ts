@@ -66,7 +66,8 @@ export function accountingService(options: AccountingOptions): ServiceImpl<typeo
         heldNanoUsd: reply.heldNanoUsd,
         availableNanoUsd: reply.availableNanoUsd,
         limits: reply.windows.map(limitOf),
-        expiresAtMs: BigInt(expiresAtMs),
+        // A repeat answers what was agreed then.
+        expiresAtMs: BigInt(reply.expiresAtMs ?? expiresAtMs),
       };
     },
     async extend(request, context) {
@@ -99,8 +100,8 @@ export function accountingService(options: AccountingOptions): ServiceImpl<typeo
     },
     async void(request, context) {
       await requireOperator(context, ledger, operatorToken);
-      // What the caller wants is that nothing is held: where nothing is, a repeat has nothing more to do.
-      await ledger.void(workId(request.id), 'cancelled');
+      const id = workId(request.id);
+      if ((await ledger.void(id, 'cancelled')) === 'not_held') throw notHeld(id);
       return {};
     },
   };

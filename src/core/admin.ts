@@ -197,6 +197,7 @@ function holds({ ledger }: AdminOptions, guard: Guard): Part<'listVoidedHolds'> 
 }
 
 function scopesOf(scopes: readonly string[]): string[] {
+  if (scopes.length === 1 && scopes[0] === 'all') return [...allScopes];
   if (scopes.length === 0) throw invalidField('scopes', `name at least one of ${allScopes.join(', ')}`, []);
   for (const [index, scope] of scopes.entries()) {
     if (!allScopes.some(each => each === scope)) {

@@ -82,6 +82,22 @@ export async function requireOperator(caller: Caller, ledger: CredentialPort, op
   });
 }
 
+/** The models that the caller may list: null for all (management keys, the operator, keys without `allowed_models`). */
+export async function visibleModels(
+  caller: Caller,
+  ledger: CredentialPort,
+  operatorToken: string,
+): Promise<readonly string[] | null> {
+  if (isOperator(caller, operatorToken)) return null;
+  const { allowedModels } = await authenticate(caller, ledger, 'any_key');
+  return allowedModels;
+}
+
+/** The network listener's gate: whoever calls any service of the gateway has a valid credential. What it may do, the service decides. */
+export async function requireCredential(caller: Caller, ledger: CredentialPort, operatorToken: string): Promise<void> {
+  if (!isOperator(caller, operatorToken)) await authenticate(caller, ledger, 'any_key');
+}
+
 /** What the credential service works with. */
 export interface CredentialOptions {
   readonly ledger: Pick<Ledger, 'findCredential' | 'windows'>;

@@ -508,7 +508,7 @@ export type CreateManagementKeyRequest = Message<"tollgate.v1.CreateManagementKe
   accountId: bigint;
 
   /**
-   * What it may do; at least one.
+   * What it may do; at least one, or only "all".
    *
    * @generated from field: repeated string scopes = 2;
    */
@@ -599,7 +599,7 @@ export type SetManagementKeyScopesRequest = Message<"tollgate.v1.SetManagementKe
   managementKeyId: bigint;
 
   /**
-   * What it may do; at least one.
+   * What it may do; at least one, or only "all".
    *
    * @generated from field: repeated string scopes = 2;
    */

@@ -1,0 +1,63 @@
+import { InvalidArgumentError } from 'commander';
+import { parseDollars } from '../lib/dollars.ts';
+
+/** Texts of the command line as values. Each throws `InvalidArgumentError`, which is wrong use (exit code 2), where the text is none. */
+
+/** An id: an integer from 1. */
+export function idArgument(text: string): bigint {
+  return BigInt(wholeNumber(text, 1));
+}
+
+/** A limit: an integer from 0, where 0 means none. */
+export function limitArgument(text: string): bigint {
+  return BigInt(wholeNumber(text, 0));
+}
+
+/** A port: 1 to 65535. */
+export function portArgument(text: string): number {
+  const port = wholeNumber(text, 1);
+  if (port > 65_535) throw new InvalidArgumentError('It must be 1 to 65535.');
+  return port;
+}
+
+function wholeNumber(text: string, least: number): number {
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isSafeInteger(value) || value < least) {
+    throw new InvalidArgumentError(`It must be an integer from ${least}.`);
+  }
+  return value;
+}
+
+/** Dollars as nano-dollars, negative ones too. */
+export function dollarsArgument(text: string): bigint {
+  const nanoUsd = parseDollars(text);
+  if (nanoUsd === undefined) throw new InvalidArgumentError('It must be dollars as a decimal number, such as 12.50.');
+  return nanoUsd;
+}
+
+/** An amount that is there, as nano-dollars: 0 or more. */
+export function balanceArgument(text: string): bigint {
+  const nanoUsd = dollarsArgument(text);
+  if (nanoUsd < 0n) throw new InvalidArgumentError('It must be 0 or more.');
+  return nanoUsd;
+}
+
+/** An amount that moves, as nano-dollars: anything but 0. */
+export function creditArgument(text: string): bigint {
+  const nanoUsd = dollarsArgument(text);
+  if (nanoUsd === 0n) throw new InvalidArgumentError('It must not be 0.');
+  return nanoUsd;
+}
+
+/** An amount as nano-dollars, or undefined for `none`. */
+export function dollarsOrNone(text: string): { readonly limit: bigint | undefined } {
+  return { limit: text === 'none' ? undefined : balanceArgument(text) };
+}
+
+/** Words with commas between them; white space around them and empty ones do not count. */
+export function wordsArgument(text: string): string[] {
+  return text
+    .split(',')
+    .map(word => word.trim())
+    .filter(word => word !== '');
+}

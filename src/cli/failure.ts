@@ -1,0 +1,12 @@
+/** A command that could not do what it was asked to. `exitCode` 1: it failed; 2: it was used wrongly. `lines` are for people. */
+export class CommandFailure extends Error {
+  override readonly name = 'CommandFailure';
+  readonly exitCode: 1 | 2;
+  readonly lines: readonly string[];
+
+  constructor(exitCode: 1 | 2, lines: readonly string[], cause?: unknown) {
+    super(lines.join('\n'), cause === undefined ? undefined : { cause });
+    this.exitCode = exitCode;
+    this.lines = lines;
+  }
+}

@@ -1,0 +1,96 @@
+import { join } from 'node:path';
+import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect';
+import type { Environment } from '../config/env.ts';
+import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
+import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
+import { ErrorDetailSchema } from '../gen/tollgate/v1/error_pb.ts';
+import { readSecretFile } from '../lib/secret-file.ts';
+import { createRpcTransport } from '../rpc/client.ts';
+import { fromConnectError } from '../rpc/errors.ts';
+import { CommandFailure } from './failure.ts';
+
+/** Where the running gateway is, as the command line names it; what is absent comes from the environment. */
+export interface GatewayOptions {
+  readonly rpcHost?: string;
+  readonly rpcPort?: number;
+  readonly dataDir?: string;
+}
+
+/** The running gateway's services, with the operator's credential. */
+export interface GatewayClients {
+  readonly admin: Client<typeof AdminService>;
+  readonly catalog: Client<typeof CatalogService>;
+}
+
+/**
+ * Calls the running gateway. Throws `CommandFailure` where there is no operator token, nobody answers, or the gateway refuses; what the gateway calls a wrong
+ * field is wrong use.
+ */
+export async function askGateway<T>(
+  options: GatewayOptions,
+  environment: Environment,
+  ask: (clients: GatewayClients) => Promise<T>,
+): Promise<T> {
+  const { rpcHost: host = environment.rpcHost, rpcPort: port = environment.rpcPort } = options;
+  const tokenPath = join(options.dataDir ?? environment.dataDir, 'operator.token');
+  const transport = createRpcTransport({ host, port, credential: readToken(tokenPath) });
+  try {
+    return await ask({
+      admin: createClient(AdminService, transport),
+      catalog: createClient(CatalogService, transport),
+    });
+  } catch (thrown) {
+    throw failureOf(thrown, { address: `${host}:${port}`, tokenPath });
+  }
+}
+
+function readToken(path: string): string {
+  const absent = (why: string, cause?: unknown): CommandFailure =>
+    new CommandFailure(
+      1,
+      [
+        `The operator token ${path} ${why}.`,
+        'Name the data directory of the running gateway with --data-dir or TOLLGATE_DATA_DIR; its first start makes the token.',
+      ],
+      cause,
+    );
+  let token: string | undefined;
+  try {
+    token = readSecretFile(path);
+  } catch (error) {
+    throw absent(`can't be read: ${error instanceof Error ? error.message : String(error)}`, error);
+  }
+  if (token === undefined) throw absent('does not exist');
+  if (!/^[\x21-\x7e]+$/.test(token)) throw absent('holds no token');
+  return token;
+}
+
+function failureOf(thrown: unknown, where: { address: string; tokenPath: string }): CommandFailure {
+  const error = ConnectError.from(thrown);
+  if (error.findDetails(ErrorDetailSchema).length === 0) {
+    const silent = error.code === Code.Unavailable || error.code === Code.DeadlineExceeded;
+    return new CommandFailure(
+      1,
+      silent
+        ? [
+            `No gateway answers on ${where.address}.`,
+            'Start it with npm start, or name it with --rpc-host and --rpc-port (TOLLGATE_RPC_HOST, TOLLGATE_RPC_PORT).',
+          ]
+        : [`What answers on ${where.address} is no Tollgate, or another version: ${error.rawMessage}`],
+      thrown,
+    );
+  }
+  const refusal = fromConnectError(error);
+  if (refusal.code === 'invalid_api_key') {
+    return new CommandFailure(
+      1,
+      [
+        `The gateway on ${where.address} refuses the operator token ${where.tokenPath}.`,
+        'Name the data directory of that gateway with --data-dir or TOLLGATE_DATA_DIR.',
+      ],
+      thrown,
+    );
+  }
+  const wrongUse = refusal.code === 'validation_error' && (refusal.facts.violations?.length ?? 0) > 0;
+  return new CommandFailure(wrongUse ? 2 : 1, [refusal.message, ...(wrongUse ? [] : [refusal.tip])], thrown);
+}

@@ -1,0 +1,65 @@
+import type { Command } from 'commander';
+import { ConfigError } from '../config/config-error.ts';
+import type { Config } from '../config/settings.ts';
+import { CommandFailure } from './failure.ts';
+import { type Document, jsonText } from './output.ts';
+import type { CommandLinePorts } from './ports.ts';
+
+/** `config check`. A bad file is exit code 2, and with `--json` a document that lists what is wrong. */
+export function configCommands(program: Command, ports: CommandLinePorts): void {
+  const config = program.command('config').description('the configuration file');
+  config
+    .command('check')
+    .description('check a configuration file, the one in use where none is named')
+    .argument('[file]', 'the file')
+    .option('--json', 'print one JSON document')
+    .action(async (path: string | undefined, { json }: { json?: true }) => {
+      const config = await check(path, ports, json === true);
+      ports.streams.out(json === true ? jsonText(documentOf(config)) : summaryOf(config));
+    });
+}
+
+async function check(path: string | undefined, ports: CommandLinePorts, json: boolean): Promise<Config> {
+  try {
+    return await ports.loadConfig(path);
+  } catch (error) {
+    if (error instanceof ConfigError && json) {
+      ports.streams.out(jsonText({ valid: false, file: path ?? null, problems: error.problems }));
+    }
+    throw error;
+  }
+}
+
+function documentOf({ file, providers, models }: Config): Document {
+  return { valid: true, file: file ?? null, providers: providers.length, models: models.length, problems: [] };
+}
+
+function summaryOf({ file, providers, models }: Config): string {
+  const counts = `${providers.length} providers, ${models.length} models beside the built-in ones`;
+  return file === undefined ? `no file: the defaults are used (${counts})\n` : `${file} is good: ${counts}\n`;
+}
+
+/** `ledger verify`. A violated invariant is exit code 1. */
+export function ledgerCommands(program: Command, ports: CommandLinePorts): void {
+  const ledger = program.command('ledger').description('the ledger');
+  ledger
+    .command('verify')
+    .description('check every invariant of the ledger, beside a running gateway or without one')
+    .option('--json', 'print one JSON document')
+    .option('--data-dir <dir>', 'where the ledger is (default: TOLLGATE_DATA_DIR, else ./data)')
+    .action(async ({ json, dataDir }: { json?: true; dataDir?: string }) => {
+      const violations = await verify(dataDir ?? ports.environment().dataDir, ports);
+      const good = violations.length === 0;
+      if (json === true) ports.streams.out(jsonText({ valid: good, violations }));
+      else if (good) ports.streams.out('all invariants hold\n');
+      if (!good) throw new CommandFailure(1, violations);
+    });
+}
+
+async function verify(dataDir: string, ports: CommandLinePorts): Promise<readonly string[]> {
+  try {
+    return await ports.verifyLedger(dataDir);
+  } catch (error) {
+    throw new CommandFailure(1, [error instanceof Error ? error.message : String(error)], error);
+  }
+}

@@ -1,0 +1,51 @@
+/** Where a command's answer goes: tables for people, or one JSON document for programs. */
+
+/** A JSON document: an object of plain values. */
+export type Document = Readonly<Record<string, unknown>>;
+
+/** Writes to the standard output and the standard error. */
+export interface Streams {
+  out(text: string): void;
+  err(text: string): void;
+}
+
+/** The document on one screen, as programs read it. */
+export function jsonText(document: Document): string {
+  return `${JSON.stringify(document, undefined, 2)}\n`;
+}
+
+/** A resource as lines of `name  value`. */
+export function resourceText(resource: Document): string {
+  const width = Math.max(...Object.keys(resource).map(name => name.length));
+  return Object.entries(resource)
+    .map(([name, value]) => `${name.padEnd(width)}  ${cellText(value)}\n`)
+    .join('');
+}
+
+/** Rows as a table with the named columns, or a line that says that there are none. */
+export function tableText(rows: readonly Document[], columns: readonly string[]): string {
+  if (rows.length === 0) return 'none\n';
+  const cells = [columns.map(name => name.toUpperCase()), ...rows.map(row => columns.map(name => cellText(row[name])))];
+  const widths = columns.map((_name, index) => Math.max(...cells.map(line => line[index]?.length ?? 0)));
+  return cells
+    .map(
+      line =>
+        `${line
+          .map((cell, index) => cell.padEnd(widths[index] ?? 0))
+          .join('  ')
+          .trimEnd()}\n`,
+    )
+    .join('');
+}
+
+function cellText(value: unknown): string {
+  if (value === null || value === undefined || value === '') return '-';
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(cellText).join(', ');
+  if (typeof value === 'object') return visible(JSON.stringify(value));
+  return visible(typeof value === 'string' ? value : JSON.stringify(value));
+}
+
+/** Names and labels are callers' texts: what would move the cursor or colour the terminal is shown as a box instead. */
+function visible(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '\u{25A1}');
+}

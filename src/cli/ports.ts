@@ -1,0 +1,16 @@
+import type { Environment } from '../config/env.ts';
+import type { Config } from '../config/settings.ts';
+import type { Streams } from './output.ts';
+
+/** What the command line can't do by itself: `main.ts` wires it. */
+export interface CommandLinePorts {
+  readonly streams: Streams;
+  /** Reads the environment; throws `ConfigError`. Not called for help. */
+  readonly environment: () => Environment;
+  /** Runs the gateway until it has stopped, and answers the exit code. `configPath` is `--config`. */
+  readonly serve: (options: { readonly configPath?: string }) => Promise<number>;
+  /** Reads and checks a configuration file, the one in use where none is named; throws `ConfigError`. */
+  readonly loadConfig: (path: string | undefined) => Config | Promise<Config>;
+  /** Violated invariants of a data directory's ledger in words; throws where there is no ledger. Works beside a running gateway. */
+  readonly verifyLedger: (dataDir: string) => readonly string[] | Promise<readonly string[]>;
+}

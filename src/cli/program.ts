@@ -1,0 +1,53 @@
+import { Command, CommanderError } from 'commander';
+import { ConfigError } from '../config/config-error.ts';
+import { accountCommands, creditCommands } from './accounts.ts';
+import { CommandFailure } from './failure.ts';
+import { keyCommands } from './keys.ts';
+import { configCommands, ledgerCommands } from './local.ts';
+import { managementKeyCommands } from './management-keys.ts';
+import { modelCommands } from './models.ts';
+import type { CommandLinePorts } from './ports.ts';
+
+/**
+ * Runs a command and answers the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without the program's name. Errors in the
+ * program itself are thrown. Source: decisions §1.
+ */
+export async function runCommandLine(args: readonly string[], ports: CommandLinePorts): Promise<number> {
+  let exitCode = 0;
+  const program = buildProgram(ports, code => {
+    exitCode = code;
+  });
+  try {
+    await program.parseAsync([...args], { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (!(error instanceof CommandFailure) && !(error instanceof ConfigError)) throw error;
+    for (const line of error.lines) ports.streams.err(`${line}\n`);
+    return error instanceof ConfigError ? 2 : error.exitCode;
+  }
+}
+
+/** All commands; `exitWith` is told the exit code of `serve`. */
+function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void): Command {
+  const program = new Command('tollgate')
+    .description('A self-hosted gateway to AI models: one address, one credential, every request paid for exactly.')
+    .exitOverride()
+    .configureOutput({ writeOut: text => ports.streams.out(text), writeErr: text => ports.streams.err(text) })
+    .showHelpAfterError('(--help tells how the command is used)');
+  program
+    .command('serve')
+    .description('run the gateway')
+    .option('--config <file>', 'configuration file (default: TOLLGATE_CONFIG, else ./tollgate.yaml if it exists)')
+    .action(async ({ config }: { config?: string }) => {
+      exitWith(await ports.serve(config === undefined ? {} : { configPath: config }));
+    });
+  configCommands(program, ports);
+  ledgerCommands(program, ports);
+  modelCommands(program, ports);
+  accountCommands(program, ports);
+  creditCommands(program, ports);
+  keyCommands(program, ports);
+  managementKeyCommands(program, ports);
+  return program;
+}

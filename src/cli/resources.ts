@@ -1,0 +1,127 @@
+import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
+import type { Account, ManagementKey } from '../gen/tollgate/v1/admin_pb.ts';
+import type { Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { isoTime } from '../lib/clock.ts';
+import { decimalText, dollarsNumber } from '../lib/dollars.ts';
+import type { Document } from './output.ts';
+
+/** What the command line shows of each resource: the fields of `service.md`, dollars as numbers, times in ISO 8601. Source: decisions §1, §2. */
+
+/** An account. */
+export function accountDocument(account: Account): Document {
+  return {
+    account_id: Number(account.accountId),
+    name: account.name,
+    balance: dollarsNumber(account.balanceNanoUsd),
+    held: dollarsNumber(account.heldNanoUsd),
+    created_at: timeOf(account.createdAtMs),
+  };
+}
+
+/** Columns of a table of accounts. */
+export const accountColumns = ['account_id', 'name', 'balance', 'held', 'created_at'] as const;
+
+/** An API key; `key` is full only where the key was just made. */
+export function apiKeyDocument(key: ApiKey): Document {
+  return {
+    api_key_id: Number(key.apiKeyId),
+    account_id: Number(key.accountId),
+    key: key.key,
+    created_at: timeOf(key.createdAtMs),
+    label: key.label,
+    daily_limit: Number(key.dailyLimit),
+    minute_limit: Number(key.minuteLimit),
+    monthly_limit: key.monthlyLimitNanoUsd === undefined ? null : dollarsNumber(key.monthlyLimitNanoUsd),
+    balance: key.balanceNanoUsd === undefined ? null : dollarsNumber(key.balanceNanoUsd),
+    usage_today: dollarsNumber(key.usageTodayNanoUsd),
+    usage_minute: Number(key.usageMinute),
+    last_used_at: key.lastUsedAtMs === undefined ? null : timeOf(key.lastUsedAtMs),
+    use_subs_first: key.useSubsFirst,
+    fallback_to_payg: key.fallbackToPayg,
+    allowed_models: key.allowedModels?.models ?? null,
+    disabled: key.disabled,
+  };
+}
+
+/** Columns of a table of API keys. */
+export const apiKeyColumns = [
+  'api_key_id',
+  'key',
+  'label',
+  'balance',
+  'daily_limit',
+  'minute_limit',
+  'monthly_limit',
+  'usage_today',
+  'allowed_models',
+  'disabled',
+  'last_used_at',
+] as const;
+
+/** A management key; `key` is full only where the key was just made. */
+export function managementKeyDocument(key: ManagementKey): Document {
+  return {
+    management_key_id: Number(key.managementKeyId),
+    account_id: Number(key.accountId),
+    key: key.key,
+    scopes: key.scopes,
+    disabled: key.disabled,
+    created_at: timeOf(key.createdAtMs),
+  };
+}
+
+/** Columns of a table of management keys. */
+export const managementKeyColumns = ['management_key_id', 'key', 'scopes', 'disabled', 'created_at'] as const;
+
+const paths: Partial<Record<Endpoint, string>> = {
+  [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',
+  [Endpoint.RESPONSES]: '/v1/responses',
+  [Endpoint.MESSAGES]: '/v1/messages',
+  [Endpoint.IMAGE_GENERATIONS]: '/v1/images/generations',
+  [Endpoint.IMAGE_EDITS]: '/v1/images/edits',
+};
+
+const tiers: Partial<Record<ServiceTier, string>> = { [ServiceTier.FLEX]: 'flex', [ServiceTier.PRIORITY]: 'priority' };
+
+/** A model of the catalogue; prices in dollars per 1 million tokens, of a picture in dollars. `GET /v1/models` tells more. */
+export function modelDocument(model: Model): Document {
+  return {
+    id: model.id,
+    name: model.name,
+    owned_by: model.ownedBy,
+    available: model.available,
+    context_length: model.contextLength ?? null,
+    max_output_tokens: model.maxOutputTokens ?? null,
+    endpoints: model.endpoints.map(endpoint => paths[endpoint]).filter(path => path !== undefined),
+    capabilities: {
+      vision: model.vision,
+      function_call: model.functionCall,
+      reasoning: model.reasoning,
+      service_tiers: model.serviceTiers.map(tier => tiers[tier]).filter(tier => tier !== undefined),
+    },
+    pricing: pricesOf(model.pricing),
+  };
+}
+
+/** A model as a row of a table. */
+export function modelRow(model: Model): Document {
+  return { ...modelDocument(model), ...pricesOf(model.pricing) };
+}
+
+/** Columns of a table of models. */
+export const modelColumns = ['id', 'owned_by', 'available', 'input', 'output', 'image', 'endpoints'] as const;
+
+function pricesOf(pricing: Pricing | undefined): Document {
+  const perMillion = (picoUsd: bigint | undefined): number | null =>
+    picoUsd === undefined ? null : Number(decimalText(picoUsd, 6));
+  return {
+    input: perMillion(pricing?.inputPicoUsd),
+    output: perMillion(pricing?.outputPicoUsd),
+    image: pricing?.imageNanoUsd === undefined ? null : dollarsNumber(pricing.imageNanoUsd),
+  };
+}
+
+function timeOf(ms: bigint): string {
+  return isoTime(Number(ms));
+}

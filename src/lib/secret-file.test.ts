@@ -1,0 +1,50 @@
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { keepSecretFile, readSecretFile } from './secret-file.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-secret-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const modeOf = (path: string): number => statSync(path).mode & 0o777;
+
+test('a secret is made once, kept after, and only its owner can read it', () => {
+  const path = join(folder, 'data', 'a.token');
+  expect(keepSecretFile(path, () => 'first')).toBe('first');
+  expect(keepSecretFile(path, () => 'second')).toBe('first');
+  expect(readSecretFile(path)).toBe('first');
+  expect(modeOf(path)).toBe(0o600);
+  expect(readdirSync(join(folder, 'data'))).toEqual(['a.token']);
+});
+
+test('a secret that others can read is closed to them again', () => {
+  const path = join(folder, 'a.token');
+  writeFileSync(path, 'text\n');
+  chmodSync(path, 0o644);
+  expect(keepSecretFile(path, () => 'other')).toBe('text');
+  expect(modeOf(path)).toBe(0o600);
+});
+
+test('of two that make the file at once both get the text that won', () => {
+  const path = join(folder, 'a.token');
+  const late = keepSecretFile(path, () => {
+    writeFileSync(path, 'winner\n');
+    return 'loser';
+  });
+  expect(late).toBe('winner');
+  expect(readFileSync(path, 'utf8')).toBe('winner\n');
+});
+
+test('an empty file is an error, never an empty secret', () => {
+  const path = join(folder, 'a.token');
+  writeFileSync(path, '\n');
+  expect(() => keepSecretFile(path, () => 'text')).toThrow('is empty');
+});
+
+test('a missing file is no secret', () => {
+  expect(readSecretFile(join(folder, 'none'))).toBeUndefined();
+});

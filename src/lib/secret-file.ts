@@ -1,0 +1,59 @@
+import { randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+
+/** A secret that lives in a file which only its owner can read. */
+
+/** The text of a secret file without white space around it; undefined where there is no such file. Throws what the file system throws. */
+export function readSecretFile(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/**
+ * The text of a secret file, made by `make` where there is none, mode 0600. The file appears whole or not at all, and of two processes that
+ * make it at once both get the same text. Throws where it is there but empty.
+ */
+export function keepSecretFile(path: string, make: () => string): string {
+  const kept = readSecretFile(path) ?? createSecretFile(path, make());
+  if (kept === '') throw new Error(`${path} is empty: delete it, and a new one is made.`);
+  if ((statSync(path).mode & 0o077) !== 0) chmodSync(path, 0o600);
+  return kept;
+}
+
+function createSecretFile(path: string, text: string): string {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const draft = `${path}.${randomBytes(6).toString('hex')}`;
+  const file = openSync(draft, 'wx', 0o600);
+  try {
+    writeSync(file, `${text}\n`);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  try {
+    linkSync(draft, path);
+    return text;
+  } catch (error) {
+    const winner = readSecretFile(path);
+    if (winner === undefined) throw error;
+    return winner;
+  } finally {
+    rmSync(draft);
+  }
+}
