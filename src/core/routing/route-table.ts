@@ -1,7 +1,6 @@
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Upstream } from '../../generation/upstream.ts';
 import type { Random } from '../../lib/backoff.ts';
-import type { SemaphoreLimits } from '../../lib/semaphore.ts';
 
 /** Someone who answers generations: a provider of the configuration, or the simulator. */
 export interface Provider {
@@ -9,7 +8,7 @@ export interface Provider {
   readonly name: string;
   readonly upstream: Upstream;
   /** How many tries may run there at once; undefined: any number. */
-  readonly concurrency?: SemaphoreLimits | undefined;
+  readonly concurrency?: number | undefined;
 }
 
 /** One way to answer a model. */

@@ -10,7 +10,7 @@ import { Hold } from '../../generation/hold.ts';
 import { type Upstream, type UpstreamCall, UpstreamFailure } from '../../generation/upstream.ts';
 import type { Attempt, AttemptOutcome } from './observer.ts';
 import type { RetryPolicy } from './request-plan.ts';
-import type { Provider, RouteConfig } from './route-table.ts';
+import type { RouteConfig } from './route-table.ts';
 import { type RoutedStep, Router, type RouterOptions } from './router.ts';
 
 /** What a scripted provider does with a call: events and failures in order; `hang` waits until the call is aborted. */
@@ -65,7 +65,7 @@ interface Setting {
 function setUp(
   scripts: Record<string, Upstream | ((call: UpstreamCall) => readonly Act[])>,
   routes: Partial<RouteConfig>[],
-  options: Partial<RouterOptions> & { concurrency?: Provider['concurrency'] } = {},
+  options: Partial<RouterOptions> & { concurrency?: number } = {},
 ): Setting {
   const sleeps: number[] = [];
   const clock = { at: 1_000_000 };
@@ -489,11 +489,12 @@ describe('the order of routes', () => {
 });
 
 describe('the concurrency of a provider', () => {
-  const limits = { slots: 1, waitersMax: 1, waitMs: 60_000 };
+  const queue = { waitersMax: 1, waitMs: 60_000 };
+  const noQueue = { waitersMax: 0, waitMs: 60_000 };
 
   test('makes requests wait for their turn, also over its models', async () => {
     const a = new Scripted(() => answer('x'));
-    const { router } = setUp({ a }, [{}], { concurrency: limits });
+    const { router } = setUp({ a }, [{}], { concurrency: 1, queue });
     const first = ask(router);
     await first.next();
     const second = outcome(router);
@@ -506,12 +507,13 @@ describe('the concurrency of a provider', () => {
   test('passes on those for whom there is no room to wait, and then tells them to come back', async () => {
     const a = new Scripted(() => answer('a'));
     const spare = setUp({ a, b: () => answer('b') }, [{}, { provider: 'b', priority: 2 }], {
-      concurrency: { ...limits, waitersMax: 0 },
+      concurrency: 1,
+      queue: noQueue,
     });
     const first = ask(spare.router);
     await first.next();
     expect((await outcome(spare.router)).seen).toBe('[b.');
-    const alone = setUp({ a }, [{}], { concurrency: { ...limits, waitersMax: 0 } });
+    const alone = setUp({ a }, [{}], { concurrency: 1, queue: noQueue });
     const only = ask(alone.router);
     await only.next();
     const { error } = await outcome(alone.router);
@@ -524,7 +526,7 @@ describe('the concurrency of a provider', () => {
   test('is given back after every end: answered, failed, left, aborted', async () => {
     const acts: Act[][] = [answer('x'), [status(400)], ['hang'], answer('y')];
     const a = new Scripted(() => acts.shift() ?? []);
-    const { router } = setUp({ a }, [{}], { concurrency: { ...limits, waitersMax: 0 } });
+    const { router } = setUp({ a }, [{}], { concurrency: 1, queue: noQueue });
     expect((await outcome(router)).seen).toBe('[x.');
     expect((await outcome(router)).error?.code).toBe('upstream_rejected');
     const leaving = new AbortController();
@@ -550,10 +552,27 @@ test('a caller that stops reading stops the upstream; having had enough is no fa
   expect([a.stopped, log]).toEqual([1, ['1 a/big', '1 cut']]);
 });
 
-test('the end of an answer is known before its last events are read', async () => {
-  const { router, log } = setUp({ a: () => answer('x') }, [{}]);
-  for await (const step of ask(router)) {
-    if (step.kind === 'events' && step.events === end) expect(log).toEqual(['1 a/big', '1 completed']);
+test('a caller that finds the events wrong makes it the failure of the try, also of the last events', async () => {
+  const a = new Scripted(() => answer('x'));
+  const { router, log } = setUp({ a, b: () => answer('y') }, [{}, { provider: 'b', priority: 2 }]);
+  const steps = ask(router, { restartable: true });
+  const seen: string[] = [];
+  let next = await steps.next();
+  while (next.done !== true) {
+    const { value } = next;
+    seen.push(shown(value));
+    const wrong = value.kind === 'events' && value.events === end && a.calls.length <= 3 && log.at(-1)?.includes('a/');
+    next = wrong === true ? await steps.throw(new UpstreamFailure('malformed')) : await steps.next();
   }
-  expect(log.length).toBe(2);
+  expect([seen.join(''), a.calls.length]).toEqual(['[x.[x.[x.[y.', 3]);
+  expect(log.filter(line => !line.includes('/'))).toEqual(['1 malformed', '2 malformed', '3 malformed', '4 completed']);
+  const strict = ask(router);
+  await strict.next();
+  await expect(strict.throw(new UpstreamFailure('malformed'))).rejects.toThrow('can’t be understood');
+});
+
+test('an answer that was read to its last events is complete, whether or not the reader asks for more', async () => {
+  const { router, log } = setUp({ a: () => answer('x') }, [{}]);
+  for await (const step of ask(router)) if (step.kind === 'events' && step.events === end) break;
+  expect(log).toEqual(['1 a/big', '1 completed']);
 });

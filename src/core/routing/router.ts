@@ -6,7 +6,7 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Random, type Sleep, systemRandom, systemSleep } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
-import { type LiveRoute, LiveRoutes } from './live-routes.ts';
+import { defaultProviderQueue, type LiveRoute, LiveRoutes, type ProviderQueue } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import { defaultRetryPolicy, type PlannedTry, RequestPlan, type RetryPolicy } from './request-plan.ts';
 import { carriesTier, orderRoutes, type RoutingConfig } from './route-table.ts';
@@ -17,6 +17,7 @@ export interface RouterOptions {
   readonly clock: Clock;
   readonly retry?: RetryPolicy;
   readonly breaker?: BreakerPolicy;
+  readonly queue?: ProviderQueue;
   readonly observer?: RoutingObserver;
   readonly random?: Random;
   readonly sleep?: Sleep;
@@ -47,6 +48,8 @@ interface Running {
   readonly planned: PlannedTry;
   readonly startedAtMs: number;
   firstEventAtMs: number | undefined;
+  /** `completed` has come. */
+  whole: boolean;
   ended: boolean;
 }
 
@@ -65,8 +68,12 @@ export class Router {
     this.#random = options.random ?? systemRandom;
     this.#sleep = options.sleep ?? systemSleep;
     this.#retry = options.retry ?? defaultRetryPolicy;
-    const breaker = options.breaker ?? defaultBreakerPolicy;
-    this.#routes = new LiveRoutes(options.config, { clock: options.clock, breaker, observer: this.#observer });
+    this.#routes = new LiveRoutes(options.config, {
+      clock: options.clock,
+      breaker: options.breaker ?? defaultBreakerPolicy,
+      queue: options.queue ?? defaultProviderQueue,
+      observer: this.#observer,
+    });
   }
 
   /** Takes another configuration; requests that run keep their routes, breakers of routes that stay keep their state. */
@@ -87,7 +94,8 @@ export class Router {
 
   /**
    * The answer: `begun` before the first events of a try, then its events to `completed`. Throws `GatewayError` with what the client
-   * is told, and the signal's reason once it is aborted. A caller that stops reading stops the upstream.
+   * is told, and the signal's reason once it is aborted. A caller that stops reading stops the upstream; one that finds the
+   * events wrong throws an `UpstreamFailure` into the generator, which makes it the failure of the try.
    */
   async *run(call: RoutedCall): AsyncGenerator<RoutedStep, void, undefined> {
     const plan = new RequestPlan(
@@ -104,31 +112,33 @@ export class Router {
             plan.answering();
             yield { kind: 'begun', route: running.planned.route.name, attempt: running.planned.number };
           }
-          const last = events.at(-1)?.event.case === 'completed';
-          if (last) {
-            plan.completed();
-            this.#end(call, running, { result: 'completed' });
-          }
+          running.whole = events.at(-1)?.event.case === 'completed';
           yield { kind: 'events', events };
-          if (last) return;
+          if (running.whole) return;
         }
         throw new UpstreamFailure('truncated');
       } catch (thrown) {
-        if (running.ended) throw thrown;
-        this.#end(call, running, call.signal.aborted ? { result: 'aborted' } : outcomeOf(thrown));
-        if (call.signal.aborted) {
-          plan.left(false);
-          throw thrown;
-        }
+        const gone = call.signal.aborted;
+        this.#end(call, running, gone ? { result: 'aborted' } : outcomeOf(thrown));
+        if (gone) plan.left(false);
+        call.signal.throwIfAborted();
         plan.failed(thrown, running.firstEventAtMs !== undefined && !call.restartable);
       } finally {
-        if (!running.ended) {
-          const enough = running.firstEventAtMs !== undefined && !call.signal.aborted;
-          plan.left(enough);
-          this.#end(call, running, { result: enough ? 'cut' : 'aborted' });
-        }
+        if (!running.ended) this.#left(call, running, plan);
       }
     }
+  }
+
+  /** The caller has read to the end, or has had enough. */
+  #left(call: RoutedCall, running: Running, plan: RequestPlan): void {
+    if (running.whole) {
+      plan.completed();
+      this.#end(call, running, { result: 'completed' });
+      return;
+    }
+    const enough = running.firstEventAtMs !== undefined && !call.signal.aborted;
+    plan.left(enough);
+    this.#end(call, running, { result: enough ? 'cut' : 'aborted' });
   }
 
   #routesOf(request: GenerateRequest): readonly LiveRoute[] {
@@ -150,7 +160,7 @@ export class Router {
   #start(call: RoutedCall, planned: PlannedTry): Running {
     const { route, number } = planned;
     this.#observer.attemptStarted?.({ route: route.name, holdId: call.hold.id, number });
-    return { planned, startedAtMs: performance.now(), firstEventAtMs: undefined, ended: false };
+    return { planned, startedAtMs: performance.now(), firstEventAtMs: undefined, whole: false, ended: false };
   }
 
   #end(call: RoutedCall, running: Running, outcome: Pick<AttemptOutcome, 'result' | 'status'>): void {

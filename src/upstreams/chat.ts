@@ -1,0 +1,9 @@
+import { chatCodec } from '../codecs/chat/index.ts';
+import type { UpstreamProtocol } from './http-upstream.ts';
+
+/** Chat Completions; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
+export const chatProtocol: UpstreamProtocol = {
+  codec: chatCodec,
+  authentication: 'bearer',
+  path: () => '/chat/completions',
+};

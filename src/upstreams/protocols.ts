@@ -1,0 +1,5 @@
+import { chatProtocol } from './chat.ts';
+import type { UpstreamProtocol } from './http-upstream.ts';
+
+/** How upstreams are spoken to, by the protocol's name in the configuration; absent: no upstream client speaks it. */
+export const protocols: Readonly<Partial<Record<string, UpstreamProtocol>>> = { chat: chatProtocol };
