@@ -1,5 +1,5 @@
+import { parseDollars } from '../lib/dollars.ts';
 import { ConfigError, type Problem } from './config-error.ts';
-import { scaledInteger } from './decimal.ts';
 import { Secret } from './secrets.ts';
 
 /** Variables by name, as `process.env` has them. */
@@ -79,9 +79,9 @@ class EnvironmentReader {
   dollars(name: string, standard: bigint): bigint {
     const value = this.text(name);
     if (value === undefined) return standard;
-    const nanoUsd = scaledInteger(value, 9);
-    if (nanoUsd !== undefined && nanoUsd <= balanceNanoUsdMax) return nanoUsd;
-    this.#refuse(name, `is "${value}", must be dollars from 0 to 1000000000 with at most 9 decimals, such as 12.50`);
+    const nanoUsd = parseDollars(value);
+    if (nanoUsd !== undefined && nanoUsd >= 0n && nanoUsd <= balanceNanoUsdMax) return nanoUsd;
+    this.#refuse(name, `is "${value}", must be dollars from 0 to 1000000000, such as 12.50`);
     return standard;
   }
 
