@@ -56,6 +56,8 @@ export class GenerationRun {
   #firstEventMs: number | undefined;
   #route = { provider: '', model: '' };
   #attempts = 0;
+  /** A try has gone to an upstream. */
+  #wasSent = false;
   #isCut = false;
 
   constructor(tools: RunTools, asked: AdmittedRequest) {
@@ -117,6 +119,9 @@ export class GenerationRun {
       maxOutputTokens: this.#limit,
       signal: this.#abort.signal,
       restartable: !this.#streamed && request === this.#asked.request,
+      onAttempt: () => {
+        this.#wasSent = true;
+      },
     });
     try {
       let next = await steps.next();
@@ -223,7 +228,7 @@ export class GenerationRun {
     const { ledger } = this.#tools;
     const { id } = this.#asked;
     await this.#slices.idle();
-    const progress = { streamed: this.#streamed, hasOutput: !this.#tally.isEmpty, wasSent: this.#firstEventMs !== undefined };
+    const progress = { streamed: this.#streamed, hasOutput: !this.#tally.isEmpty, wasSent: this.#wasSent };
     const charge = chargeOf(this.#outcome, progress);
     if (charge.kind === 'void') {
       await ledger.void(id, charge.reason);

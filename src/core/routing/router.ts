@@ -34,6 +34,8 @@ export interface RoutedCall {
   readonly signal: AbortSignal;
   /** Whether the caller can forget what it got: then an answer that breaks in the middle may be begun again. */
   readonly restartable: boolean;
+  /** Told when a try goes to an upstream, before its first event. */
+  readonly onAttempt?: () => void;
 }
 
 /** What the caller of `run` gets. */
@@ -159,6 +161,7 @@ export class Router {
 
   #start(call: RoutedCall, planned: PlannedTry): Running {
     const { route, number } = planned;
+    call.onAttempt?.();
     this.#observer.attemptStarted?.({ route: route.name, holdId: call.hold.id, number });
     return { planned, startedAtMs: performance.now(), firstEventAtMs: undefined, whole: false, ended: false };
   }

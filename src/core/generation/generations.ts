@@ -9,9 +9,10 @@ import { countInput, loadTokenizer } from '../../generation/tokens.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Credential } from '../../store/ledger.ts';
-import type { Catalog, ResolvedModel } from '../catalog/catalog.ts';
+import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { hashKey, readCredential } from '../keys.ts';
+import { modelUnavailable } from '../routing/failure-policy.ts';
 import { admit } from './admission.ts';
 import { GenerationRun, type RunTools } from './run.ts';
 
@@ -26,6 +27,7 @@ export interface GenerationTools extends RunTools {
 export class Generations {
   readonly #tools: GenerationTools;
   readonly #running = new Set<GenerationRun>();
+  readonly #whenIdle: (() => void)[] = [];
   #isDraining = false;
 
   constructor(tools: GenerationTools) {
@@ -40,9 +42,12 @@ export class Generations {
     };
   }
 
-  /** How many run now. */
-  get runningCount(): number {
-    return this.#running.size;
+  /** Resolves when none runs; at once where that is so now. */
+  async idle(): Promise<void> {
+    if (this.#running.size === 0) return;
+    await new Promise<void>(resolve => {
+      this.#whenIdle.push(resolve);
+    });
   }
 
   /** Takes no new ones from now on. */
@@ -60,6 +65,7 @@ export class Generations {
     const { ledger, clock, ids } = this.#tools;
     const credential = await authenticate(context, ledger, 'api_key');
     const { model, tier, resolved } = this.#resolve(request, credential);
+    if (!model.available) throw modelUnavailable(model.id);
     const named = context.requestHeader.get(requestIdHeader);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const applicant = {
@@ -81,22 +87,21 @@ export class Generations {
       }
     } finally {
       this.#running.delete(run);
+      if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
     }
   }
 
   /** The checked request with the listed model and its tier. */
-  #resolve(request: GenerateRequest, credential: Credential): ResolvedModel & { resolved: GenerateRequest } {
-    const { catalog } = this.#tools;
+  #resolve(request: GenerateRequest, credential: Credential): Resolved & { readonly resolved: GenerateRequest } {
     checkRequest(request);
-    const found = catalog.resolve(request.model, request.serviceTier);
-    const { model, tier } = found;
-    if (credential.allowedModels !== null && !credential.allowedModels.includes(model.id)) {
+    const { endpoint, serviceTier } = request;
+    const visible = credential.allowedModels;
+    const { model, tier } = this.#tools.catalog.resolve(request.model, { endpoint, serviceTier, visible });
+    if (visible !== null && !visible.includes(model.id)) {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
-    catalog.checkEndpoint(model, request.endpoint);
     checkFeatures(request, model);
-    catalog.checkAvailable(model);
-    return { ...found, resolved: { ...request, model: model.id, serviceTier: tier } };
+    return { model, tier, resolved: { ...request, model: model.id, serviceTier: tier } };
   }
 
   async #countTokens({ request }: CountTokensRequest, context: HandlerContext) {

@@ -1,0 +1,45 @@
+import type { Gateway } from './gateway.ts';
+
+/** What an operator reads when the gateway is ready. */
+export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'firstKeys'> {
+  readonly dataDir: string;
+  /** The listed id of a model to try; undefined where the catalogue is empty. */
+  readonly model: string | undefined;
+}
+
+/**
+ * The lines of a ready gateway: addresses, on the first start the keys it made, and a command to try. The command works when it is pasted: on the first
+ * start it asks a model with the new key; later, when no key can be known, it asks whether the gateway is there.
+ */
+export function banner({ publicUrl, rpcUrl, firstKeys, dataDir, model }: BannerFacts): string {
+  const lines = [
+    'Tollgate is ready.',
+    `  public          ${publicUrl}`,
+    `  internal        ${rpcUrl}  (gRPC, gRPC-Web, Connect)`,
+    `  data            ${dataDir}`,
+  ];
+  if (firstKeys !== undefined) lines.push(...keyLines(firstKeys));
+  lines.push('', 'Try it:', ...tryLines(publicUrl, firstKeys, model), '');
+  return lines.join('\n');
+}
+
+function keyLines({ apiKey, managementKey }: NonNullable<BannerFacts['firstKeys']>): string[] {
+  const lines = [
+    ...(apiKey === undefined ? [] : [`  API key         ${apiKey}`]),
+    ...(managementKey === undefined ? [] : [`  management key  ${managementKey}`]),
+  ];
+  return lines.length === 0 ? [] : ['', 'Keys of account 1, shown only now:', ...lines];
+}
+
+function tryLines(publicUrl: string, firstKeys: BannerFacts['firstKeys'], model: string | undefined): string[] {
+  if (firstKeys === undefined || model === undefined) return [`curl ${publicUrl}/readyz`];
+  // A key that the environment set is known to whoever set it, and need not stand in a log.
+  const key = firstKeys.apiKey ?? '$TOLLGATE_BOOTSTRAP_API_KEY';
+  const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Say hello.' }] });
+  return [
+    `curl ${publicUrl}/v1/chat/completions \\`,
+    `  -H "Authorization: Bearer ${key}" \\`,
+    "  -H 'Content-Type: application/json' \\",
+    `  -d '${body}'`,
+  ];
+}

@@ -1,0 +1,30 @@
+import process from 'node:process';
+import { runCommandLine as run } from '../cli/program.ts';
+import { readEnvironment } from '../config/env.ts';
+import { readConfig } from './read-config.ts';
+
+/** How long the end of the process may take after its command is done. */
+const lingerMs = 2_000;
+
+/** Runs the command that the process was started with, with everything that a command needs. Ends the process with its exit code. */
+export async function runCommandLine(): Promise<void> {
+  const exitCode = await run(process.argv.slice(2), {
+    streams: {
+      out: text => void process.stdout.write(text),
+      err: text => void process.stderr.write(text),
+    },
+    environment: () => readEnvironment(),
+    serve: async options => {
+      const { serve } = await import('./serve.ts');
+      return serve(readEnvironment(), options);
+    },
+    loadConfig: path => readConfig(readEnvironment(), path),
+    verifyLedger: async dataDir => {
+      const { verifyLedgerFile } = await import('../store/sqlite/verify.ts');
+      return verifyLedgerFile(dataDir);
+    },
+  });
+  process.exitCode = exitCode;
+  // Whatever a library keeps open must not keep a stopped gateway alive.
+  setTimeout(() => process.exit(), lingerMs).unref();
+}

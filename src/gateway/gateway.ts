@@ -1,0 +1,187 @@
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import type { ConnectRouter, HandlerContext } from '@connectrpc/connect';
+import type { FastifyInstance } from 'fastify';
+import { type Environment, httpUrl } from '../config/env.ts';
+import type { Config } from '../config/settings.ts';
+import { accountService } from '../core/account.ts';
+import { accountingService } from '../core/accounting.ts';
+import { adminService } from '../core/admin.ts';
+import { Catalog, type CatalogContent } from '../core/catalog/catalog.ts';
+import { catalogService } from '../core/catalog/catalog-service.ts';
+import { modelOf } from '../core/catalog/configured-model.ts';
+import { authenticate, credentialService, isOperator } from '../core/credential.ts';
+import { Generations } from '../core/generation/generations.ts';
+import { keepOperatorToken } from '../core/operator-token.ts';
+import { Router } from '../core/routing/router.ts';
+import { createEdge } from '../edge/create-edge.ts';
+import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
+import { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
+import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
+import { CatalogService, ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
+import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { loadTokenizer } from '../generation/tokens.ts';
+import { systemClock } from '../lib/clock.ts';
+import { IdSource, publicRequestId } from '../lib/ids.ts';
+import { InProcessTransport } from '../rpc/in-process.ts';
+import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
+import { simulatorModels } from '../simulator/models.ts';
+import type { Ledger } from '../store/ledger.ts';
+import { openSqliteLedger } from '../store/sqlite/sqlite-ledger.ts';
+import { createLogger, type Logger } from '../telemetry/logger.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import { bootstrap, type FirstKeys } from './bootstrap.ts';
+import { proxyOf, retryPolicy, routingConfig, simulatorName } from './routing.ts';
+import { Stopping } from './stopping.ts';
+
+/** A running gateway. */
+export interface Gateway {
+  readonly publicUrl: string;
+  readonly rpcUrl: string;
+  /** Absent but on the first start. */
+  readonly firstKeys?: FirstKeys;
+  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed. */
+  stop(): Promise<void>;
+  /** Ends the grace of a stop that is under way. */
+  hurry(): void;
+}
+
+/** How far a provider's tokenizer may count above the gateway's before an answer is cut at its output limit. */
+const foreignTolerance = 1.15;
+
+/** Opens everything in one process. Throws `LedgerStartError`, and what listening throws (a port in use). */
+export async function openGateway(environment: Environment, config: Config): Promise<Gateway> {
+  const logger = createLogger({ level: config.logLevel });
+  const ledger = await openSqliteLedger({
+    dataDir: environment.dataDir,
+    clock: systemClock,
+    dailyLimitUnit: config.dailyLimitUnit,
+  });
+  for (const violation of ledger.violationsAtStart) logger.error({ violation }, 'an invariant of the ledger does not hold');
+  if (ledger.voidedHoldsAtStart > 0) logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
+  const ids = new IdSource(systemClock, ledger.lastId);
+  const metrics = new Metrics();
+  const router = new Router({ config: routingConfig(config, proxyOf(environment)), clock: systemClock, retry: retryPolicy(config) });
+  const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
+  const generations = new Generations({
+    ledger,
+    router,
+    catalog,
+    clock: systemClock,
+    ids,
+    exposeRoute: config.exposeRoute,
+    toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
+  });
+  const core: Core = { ledger, catalog, generations, token: keepOperatorToken(join(environment.dataDir, 'operator.token')) };
+  const state = { draining: false };
+  const nextRequestId = (): string => publicRequestId(ids.next());
+  const edge = openEdge({ config, core, logger, metrics, nextRequestId, draining: () => state.draining });
+  const rpc = openRpc({ config, core, logger, metrics, nextRequestId });
+  const firstKeys = await bootstrap(ledger, environment);
+  const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
+  await edge.listen({ host: environment.host, port: environment.port });
+  // Not on the way to the first answer: 120 ms that a start should not wait for.
+  setImmediate(() => void loadTokenizer());
+  const stopping = new Stopping({ edge, rpc, ledger, generations, graceMs: config.shutdownGraceMs });
+  return {
+    publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
+    rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
+    ...(firstKeys === undefined ? {} : { firstKeys }),
+    stop: () => {
+      state.draining = true;
+      return stopping.stop();
+    },
+    hurry: () => stopping.hurry(),
+  };
+}
+
+/** What both listeners offer. */
+interface Core {
+  readonly ledger: Ledger;
+  readonly catalog: Catalog;
+  readonly generations: Generations;
+  readonly token: string;
+}
+
+interface ListenerParts {
+  readonly config: Config;
+  readonly core: Core;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly nextRequestId: () => string;
+}
+
+function portOf(edge: FastifyInstance, port: number): number {
+  const address = edge.server.address();
+  return typeof address === 'object' && address !== null ? address.port : port;
+}
+
+function catalogContent(config: Config): CatalogContent {
+  const builtIn = config.simulator.enabled ? simulatorModels.map(model => create(ModelSchema, model)) : [];
+  const configured = config.models.map(modelOf);
+  const replaced = new Set(configured.map(model => model.id));
+  return { models: [...builtIn.filter(model => !replaced.has(model.id)), ...configured], aliases: config.aliases };
+}
+
+function catalogOf({ ledger, catalog, token }: Core) {
+  const visible = async (context: HandlerContext): Promise<readonly string[] | null> => {
+    if (isOperator(context, token)) return null;
+    return (await authenticate(context, ledger, 'any_key')).allowedModels;
+  };
+  return catalogService({ catalog, visible });
+}
+
+function openEdge(parts: ListenerParts & { readonly draining: () => boolean }): FastifyInstance {
+  const { config, core, logger, metrics, nextRequestId, draining } = parts;
+  const transport = new InProcessTransport()
+    .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
+    .service(CatalogService, catalogOf(core))
+    .service(GenerationService, core.generations.service)
+    .service(AccountService, accountOf(core));
+  return createEdge({
+    transport,
+    nextRequestId,
+    clock: systemClock,
+    logger,
+    metrics,
+    publicMetrics: config.metrics === 'public',
+    bodyBytesMax: config.limits.bodyBytes,
+    keepAliveMs: config.keepAliveMs,
+    strict: config.strict,
+    texts: {
+      docs: config.texts.docs ?? null,
+      support: config.texts.support ?? null,
+      community: config.texts.community ?? null,
+    },
+    corsOrigins: config.corsOrigins,
+    draining,
+  });
+}
+
+function accountOf({ ledger, catalog }: Core) {
+  return accountService({ ledger, listedId: name => catalog.listedId(name) });
+}
+
+function openRpc({ config, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
+  const { ledger, catalog, generations, token } = core;
+  const listedId = (name: string): string => catalog.listedId(name);
+  return createRpcListener({
+    nextRequestId,
+    messageBytesMax: config.limits.bodyBytes,
+    metrics: async () => ({ contentType: metrics.registry.contentType, body: await metrics.registry.metrics() }),
+    observe: call => {
+      const { error, ...facts } = call;
+      if (error === undefined) logger.info(facts, 'call');
+      else logger[error.facets.log]({ ...facts, error }, 'call');
+    },
+    routes: (router: ConnectRouter) => {
+      router.service(CredentialService, credentialService({ ledger, operatorToken: token }));
+      router.service(CatalogService, catalogOf(core));
+      router.service(GenerationService, generations.service);
+      router.service(AccountService, accountOf(core));
+      router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }));
+      router.service(AdminService, adminService({ ledger, operatorToken: token, listedId }));
+    },
+  });
+}

@@ -1,0 +1,68 @@
+import type { Environment } from '../config/env.ts';
+import type { Config, ProviderSettings } from '../config/settings.ts';
+import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
+import type { Provider, RouteConfig, RoutingConfig } from '../core/routing/route-table.ts';
+import { tierByName } from '../core/catalog/configured-model.ts';
+import { systemClock } from '../lib/clock.ts';
+import { simulatorModels } from '../simulator/models.ts';
+import { createSimulator } from '../simulator/simulator.ts';
+import { HttpProvider, type UpstreamProtocol } from '../upstreams/http-upstream.ts';
+import type { ProxySettings } from '../upstreams/connections.ts';
+
+/** The simulator's name as a provider. */
+export const simulatorName = 'simulator';
+
+/** The protocols that upstreams are spoken to in. */
+const protocols: Partial<Record<ProviderSettings['protocol'], UpstreamProtocol>> = {};
+
+/** Providers and routes of a configuration; the built-in models are routes to the simulator. */
+export function routingConfig(config: Config, proxy: ProxySettings): RoutingConfig {
+  const routes = new Map<string, readonly RouteConfig[]>();
+  const providers: Provider[] = config.providers.map(provider => providerOf(provider, config, proxy));
+  if (config.simulator.enabled) {
+    const { tokensPerSecond, steering } = config.simulator;
+    providers.push({ name: simulatorName, upstream: createSimulator({ tokensPerSecond, steering, clock: systemClock }) });
+    for (const { id } of simulatorModels) {
+      routes.set(id, [{ provider: simulatorName, model: id, priority: 1, weight: 1 }]);
+    }
+  }
+  for (const model of config.models) {
+    const own = model.routes.map(({ tiers, ...route }) => ({ ...route, tiers: tiers?.map(tier => tierByName[tier]) }));
+    routes.set(model.id, own);
+  }
+  return { providers, routes };
+}
+
+function providerOf(provider: ProviderSettings, config: Config, proxy: ProxySettings): Provider {
+  const { name, baseUrl, headers, timeouts, concurrency } = provider;
+  const protocol = protocols[provider.protocol];
+  if (protocol === undefined) throw new Error(`no upstream speaks ${provider.protocol} yet`);
+  const upstream = new HttpProvider({
+    name,
+    protocol,
+    baseUrl,
+    keys: provider.apiKeys,
+    headers,
+    timeouts,
+    eventBytesMax: config.limits.upstreamEventBytes,
+    proxy,
+    clock: systemClock,
+  });
+  return { name, upstream, concurrency };
+}
+
+/** The proxies that the environment names, in lower or upper case as other programs read them. */
+export function proxyOf({ variables }: Environment): ProxySettings {
+  const read = (name: string): string | undefined => variables[name] ?? variables[name.toUpperCase()];
+  const [httpProxy, httpsProxy, noProxy] = [read('http_proxy'), read('https_proxy'), read('no_proxy')];
+  return {
+    ...(httpProxy === undefined ? {} : { httpProxy }),
+    ...(httpsProxy === undefined ? {} : { httpsProxy }),
+    ...(noProxy === undefined ? {} : { noProxy }),
+  };
+}
+
+/** How often and how fast is tried again. */
+export function retryPolicy(config: Config): RetryPolicy {
+  return { ...defaultRetryPolicy, retries: config.retries };
+}

@@ -1,0 +1,55 @@
+import type { FastifyInstance } from 'fastify';
+import type { Generations } from '../core/generation/generations.ts';
+import type { RpcListener } from '../rpc/listener.ts';
+import type { Ledger } from '../store/ledger.ts';
+
+/** How long a cut answer may take to settle and to tell its client. */
+const cutMs = 5_000;
+
+/** What is ended. */
+export interface StoppingParts {
+  readonly edge: FastifyInstance;
+  readonly rpc: RpcListener;
+  readonly ledger: Ledger;
+  readonly generations: Generations;
+  readonly graceMs: number;
+}
+
+/** The end of a gateway, once. Source: decisions §1, "stopping". */
+export class Stopping {
+  readonly #parts: StoppingParts;
+  readonly #hurry = Promise.withResolvers<void>();
+  #stopped: Promise<void> | undefined;
+
+  constructor(parts: StoppingParts) {
+    this.#parts = parts;
+  }
+
+  /** Ends it: no new requests, streams in flight get the grace, the rest is cut and settled. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  /** Ends the grace now. */
+  hurry(): void {
+    this.#hurry.resolve();
+  }
+
+  async #stop(): Promise<void> {
+    const { edge, rpc, ledger, generations, graceMs } = this.#parts;
+    rpc.drain();
+    generations.drain();
+    await Promise.race([generations.idle(), after(graceMs), this.#hurry.promise]);
+    generations.cutAll();
+    await Promise.race([generations.idle(), after(cutMs)]);
+    await Promise.all([edge.close(), rpc.close(cutMs)]);
+    await ledger.close();
+  }
+}
+
+function after(ms: number): Promise<void> {
+  return new Promise(resolve => {
+    setTimeout(resolve, ms).unref();
+  });
+}

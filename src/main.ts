@@ -1,0 +1,19 @@
+#!/usr/bin/env -S node
+import { enableCompileCache } from 'node:module';
+import { exit, stderr, versions } from 'node:process';
+
+/** better-sqlite3 ends the process without a word under an older Node, so the version is looked at before anything is loaded. */
+const nodeMajorMin = 26;
+
+if (Number(versions.node.split('.')[0]) < nodeMajorMin) {
+  stderr.write(
+    `Tollgate needs Node.js ${nodeMajorMin}; this is ${versions.node}.\n` +
+      'Start it with `npm start` or `npx tollgate` in the checkout: `npm ci` has installed the right one there.\n',
+  );
+  exit(1);
+}
+
+// A start reads 30,000 lines of TypeScript: without the cache a third of a second more.
+enableCompileCache();
+const { runCommandLine } = await import('./gateway/command-line.ts');
+await runCommandLine();
