@@ -1,0 +1,46 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { configOf } from '../../src/config/config.ts';
+import { fileSchema } from '../../src/config/schema.ts';
+
+const path = resolve(import.meta.dirname, '../../tollgate.example.yaml');
+const example = readFileSync(path, 'utf8');
+const read = (text: string, variables: Readonly<Record<string, string>> = {}) =>
+  configOf('tollgate.example.yaml', text, { variables, builtInIds: [] });
+
+test('the example is read without a single environment variable', () => {
+  const config = read(example);
+  expect(config.models.map(({ id }) => id)).toEqual(['local/llama']);
+  expect(config.providers.map(({ name, baseUrl }) => [name, baseUrl])).toEqual([
+    ['local', 'http://127.0.0.1:11434/v1'],
+  ]);
+});
+
+test('what it shows as a default is the default', () => {
+  const { models: _models, providers: _providers, aliases: _aliases, ...settings } = read(example);
+  const { models, providers, aliases, ...defaults } = read('');
+  expect([models, providers, [...aliases]]).toEqual([[], [], []]);
+  expect(settings).toEqual(defaults);
+});
+
+test('what it has commented out is right too', () => {
+  // An entry behind a # looks like `key: …` or `- …`; prose ends with a full stop.
+  const lines = example
+    .split('\n')
+    .map(line => (line.endsWith('.') ? line : line.replace(/^( *)# (?= *(?:- \{|(?:- )?[a-z_]+:(?: |$)))/, '$1')));
+  const painter = '  painter: { protocol: images, base_url: http://x }\n  local:';
+  const config = read(lines.join('\n').replace('  local:', painter), { LOCAL_KEY: 'a', OPENAI_API_KEY: 'b' });
+  expect(config.publicUrl).toBe('https://gateway.example');
+  expect(config.providers.map(({ name }) => name)).toEqual(['painter', 'local', 'openai']);
+  expect(config.models.map(({ id }) => id)).toEqual(['local/llama', 'acme/paint']);
+  expect(config.models[0]?.pricing.above).toHaveLength(1);
+  expect(config.models[0]?.available).toBe(false);
+  expect(config.texts.support).toBe('mailto:support@gateway.example');
+});
+
+test('it names every key that the file can have', () => {
+  const shape = fileSchema.out.def.shape;
+  const missing = Object.keys(shape).filter(key => !new RegExp(`^(# )?${key}:`, 'm').test(example));
+  expect(missing).toEqual([]);
+});
