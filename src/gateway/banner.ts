@@ -19,8 +19,8 @@ export function banner({ publicUrl, rpcUrl, firstKeys, dataDir, model }: BannerF
     `  data            ${dataDir}`,
   ];
   if (firstKeys !== undefined) lines.push(...keyLines(firstKeys));
-  lines.push('', 'Try it:', ...tryLines(publicUrl, firstKeys, model), '');
-  return lines.join('\n');
+  lines.push('', 'Try it:', ...tryLines(publicUrl, firstKeys, model));
+  return `${lines.join('\n')}\n`;
 }
 
 function keyLines({ apiKey, managementKey }: NonNullable<BannerFacts['firstKeys']>): string[] {

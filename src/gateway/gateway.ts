@@ -1,6 +1,5 @@
-import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import type { ConnectRouter, HandlerContext } from '@connectrpc/connect';
+import type { ConnectRouter } from '@connectrpc/connect';
 import type { FastifyInstance } from 'fastify';
 import { type Environment, httpUrl } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
@@ -10,9 +9,9 @@ import { adminService } from '../core/admin.ts';
 import { Catalog, type CatalogContent } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { modelOf } from '../core/catalog/configured-model.ts';
-import { authenticate, credentialService, isOperator } from '../core/credential.ts';
+import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { Generations } from '../core/generation/generations.ts';
-import { keepOperatorToken } from '../core/operator-token.ts';
+import { operatorToken } from '../core/operator-token.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
@@ -58,11 +57,17 @@ export async function openGateway(environment: Environment, config: Config): Pro
     clock: systemClock,
     dailyLimitUnit: config.dailyLimitUnit,
   });
-  for (const violation of ledger.violationsAtStart) logger.error({ violation }, 'an invariant of the ledger does not hold');
-  if (ledger.voidedHoldsAtStart > 0) logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
+  for (const violation of ledger.violationsAtStart)
+    logger.error({ violation }, 'an invariant of the ledger does not hold');
+  if (ledger.voidedHoldsAtStart > 0)
+    logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
   const ids = new IdSource(systemClock, ledger.lastId);
   const metrics = new Metrics();
-  const router = new Router({ config: routingConfig(config, proxyOf(environment)), clock: systemClock, retry: retryPolicy(config) });
+  const router = new Router({
+    config: routingConfig(config, proxyOf(environment)),
+    clock: systemClock,
+    retry: retryPolicy(config),
+  });
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const generations = new Generations({
     ledger,
@@ -73,7 +78,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
     exposeRoute: config.exposeRoute,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const core: Core = { ledger, catalog, generations, token: keepOperatorToken(join(environment.dataDir, 'operator.token')) };
+  const core: Core = { ledger, catalog, generations, token: operatorToken(environment.dataDir) };
   const state = { draining: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
   const edge = openEdge({ config, core, logger, metrics, nextRequestId, draining: () => state.draining });
@@ -125,11 +130,7 @@ function catalogContent(config: Config): CatalogContent {
 }
 
 function catalogOf({ ledger, catalog, token }: Core) {
-  const visible = async (context: HandlerContext): Promise<readonly string[] | null> => {
-    if (isOperator(context, token)) return null;
-    return (await authenticate(context, ledger, 'any_key')).allowedModels;
-  };
-  return catalogService({ catalog, visible });
+  return catalogService({ catalog, visible: context => visibleModels(context, ledger, token) });
 }
 
 function openEdge(parts: ListenerParts & { readonly draining: () => boolean }): FastifyInstance {
@@ -169,6 +170,7 @@ function openRpc({ config, core, logger, metrics, nextRequestId }: ListenerParts
   return createRpcListener({
     nextRequestId,
     messageBytesMax: config.limits.bodyBytes,
+    gate: context => requireCredential(context, ledger, token),
     metrics: async () => ({ contentType: metrics.registry.contentType, body: await metrics.registry.metrics() }),
     observe: call => {
       const { error, ...facts } = call;

@@ -6,6 +6,7 @@ import { tierByName } from '../core/catalog/configured-model.ts';
 import { systemClock } from '../lib/clock.ts';
 import { simulatorModels } from '../simulator/models.ts';
 import { createSimulator } from '../simulator/simulator.ts';
+import { chatProtocol } from '../upstreams/chat.ts';
 import { HttpProvider, type UpstreamProtocol } from '../upstreams/http-upstream.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 
@@ -13,7 +14,7 @@ import type { ProxySettings } from '../upstreams/connections.ts';
 export const simulatorName = 'simulator';
 
 /** The protocols that upstreams are spoken to in. */
-const protocols: Partial<Record<ProviderSettings['protocol'], UpstreamProtocol>> = {};
+const protocols: Partial<Record<ProviderSettings['protocol'], UpstreamProtocol>> = { chat: chatProtocol };
 
 /** Providers and routes of a configuration; the built-in models are routes to the simulator. */
 export function routingConfig(config: Config, proxy: ProxySettings): RoutingConfig {
@@ -21,7 +22,10 @@ export function routingConfig(config: Config, proxy: ProxySettings): RoutingConf
   const providers: Provider[] = config.providers.map(provider => providerOf(provider, config, proxy));
   if (config.simulator.enabled) {
     const { tokensPerSecond, steering } = config.simulator;
-    providers.push({ name: simulatorName, upstream: createSimulator({ tokensPerSecond, steering, clock: systemClock }) });
+    providers.push({
+      name: simulatorName,
+      upstream: createSimulator({ tokensPerSecond, steering, clock: systemClock }),
+    });
     for (const { id } of simulatorModels) {
       routes.set(id, [{ provider: simulatorName, model: id, priority: 1, weight: 1 }]);
     }
@@ -48,7 +52,7 @@ function providerOf(provider: ProviderSettings, config: Config, proxy: ProxySett
     proxy,
     clock: systemClock,
   });
-  return { name, upstream, concurrency };
+  return { name, upstream, concurrency: concurrency?.slots };
 }
 
 /** The proxies that the environment names, in lower or upper case as other programs read them. */

@@ -6,7 +6,7 @@ import { completed, delta, finished, itemClosed, itemOpened, started } from './e
 import { itemOf, Serialiser } from './serialise.ts';
 import { Validator } from './validate.ts';
 
-function call(name: string, kind = ToolKind.FUNCTION): Item {
+function call(name: string, kind: ToolKind = ToolKind.FUNCTION): Item {
   return {
     $typeName: 'tollgate.v1.Item',
     id: '',
@@ -71,13 +71,17 @@ describe('Serialiser', () => {
   });
 
   test('any interleaving of any items comes out valid, with every text whole', () => {
-    const schedule = fc.array(fc.array(fc.string({ minLength: 1, maxLength: 3 }), { maxLength: 4 }), { minLength: 1, maxLength: 5 });
+    const schedule = fc.array(fc.array(fc.string({ minLength: 1, maxLength: 3 }), { maxLength: 4 }), {
+      minLength: 1,
+      maxLength: 5,
+    });
     fc.assert(
       fc.property(schedule, fc.infiniteStream(fc.nat()), (items, picks) => {
         const events = interleave(items, picks);
         const out = serialised(events);
         const validator = new Validator();
-        for (const event of [started({}), ...out, finished(0, FinishReason.TOOL_CALLS), completed({})]) validator.push(event);
+        for (const event of [started({}), ...out, finished(0, FinishReason.TOOL_CALLS), completed({})])
+          validator.push(event);
         validator.end();
         const wanted = items.map(parts => parts.join('') || '{}');
         expect(argumentsOf(out).toSorted()).toEqual(wanted.toSorted());

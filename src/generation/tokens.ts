@@ -26,7 +26,7 @@ export interface Tokenizer {
 }
 
 /** What measuring an output needs of it. */
-export type TokenCounter = Pick<Tokenizer, 'split'>;
+export type TokenCounter = Pick<Tokenizer, 'pieces'>;
 
 /** The most characters that are merged in one go. */
 const windowLength = 512;

@@ -85,7 +85,8 @@ export class InProcessTransport implements Transport {
 
   #find(method: DescMethod): Implementation {
     const found = this.#implementations.get(method);
-    if (found === undefined) throw new ConnectError(`${method.parent.typeName}.${method.name} is not offered`, Code.Unimplemented);
+    if (found === undefined)
+      throw new ConnectError(`${method.parent.typeName}.${method.name} is not offered`, Code.Unimplemented);
     return found;
   }
 }

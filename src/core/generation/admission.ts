@@ -37,7 +37,10 @@ export function isFree(modelId: string): boolean {
 }
 
 /** What a denial says to the caller. */
-export function deniedError(denied: Denied, { model, accountId }: Pick<Applicant, 'model' | 'accountId'>): GatewayError {
+export function deniedError(
+  denied: Denied,
+  { model, accountId }: Pick<Applicant, 'model' | 'accountId'>,
+): GatewayError {
   const facts: ErrorFacts = {
     limits: denied.windows,
     ...(denied.denial === undefined ? {} : { denial: denied.denial }),

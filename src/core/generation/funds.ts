@@ -28,7 +28,9 @@ export function estimateFunds(request: GenerateRequest, model: Model, tier: Serv
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);
   const inputTokens = estimateInput(request);
   const sheets = reachableSheets(pricing, inputTokens);
-  const inputPico = dearest(sheets.flatMap(sheet => [sheet.input, sheet.cacheRead, sheet.cacheWrite5m, sheet.cacheWrite1h]));
+  const inputPico = dearest(
+    sheets.flatMap(sheet => [sheet.input, sheet.cacheRead, sheet.cacheWrite5m, sheet.cacheWrite1h]),
+  );
   const outputPico = dearest(sheets.map(sheet => sheet.output));
   if (inputPico === 0n && outputPico === 0n) return undefined;
   const multiplier = BigInt(multiplierOf(tier));

@@ -60,7 +60,10 @@ export class Generations {
     for (const run of this.#running) run.cut();
   }
 
-  async *#generate(request: GenerateRequest, context: HandlerContext): AsyncGenerator<GenerateResponse, void, undefined> {
+  async *#generate(
+    request: GenerateRequest,
+    context: HandlerContext,
+  ): AsyncGenerator<GenerateResponse, void, undefined> {
     if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
     const { ledger, clock, ids } = this.#tools;
     const credential = await authenticate(context, ledger, 'api_key');

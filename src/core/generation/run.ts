@@ -217,7 +217,9 @@ export class GenerationRun {
     }
     if (signal.aborted) {
       this.#outcome = { kind: 'client_gone' };
-      return signal.reason instanceof ConnectError ? signal.reason : new ConnectError('The call was cancelled.', Code.Canceled);
+      return signal.reason instanceof ConnectError
+        ? signal.reason
+        : new ConnectError('The call was cancelled.', Code.Canceled);
     }
     const error = toGatewayError(thrown);
     this.#outcome = { kind: 'failed', error };
@@ -272,4 +274,3 @@ function limitOf({ request, model, admitted }: AdmittedRequest): number | undefi
   const wanted = client ?? model.maxOutputTokens ?? Infinity;
   return payable < wanted ? payable : client;
 }
-

@@ -42,7 +42,10 @@ const lengthFinishes: ReadonlySet<FinishReason> = new Set([
 export function chargeOf(outcome: Outcome, progress: Progress): Charge {
   switch (outcome.kind) {
     case 'answered':
-      return { kind: 'usage', state: outcome.finishes.some(reason => lengthFinishes.has(reason)) ? 'incomplete' : 'completed' };
+      return {
+        kind: 'usage',
+        state: outcome.finishes.some(reason => lengthFinishes.has(reason)) ? 'incomplete' : 'completed',
+      };
     case 'client_gone':
       return progress.wasSent ? { kind: 'usage', state: 'client_aborted' } : { kind: 'void', reason: 'cancelled' };
     case 'cut':

@@ -15,7 +15,11 @@ export class Slices {
   #ended: boolean;
 
   /** `held` output tokens of `admitted` are paid for; a request that costs nothing needs no slices. */
-  constructor(ledger: Ledger, admitted: Admitted, options: { candidates: number; onEnd: (outputTokens: number) => void }) {
+  constructor(
+    ledger: Ledger,
+    admitted: Admitted,
+    options: { candidates: number; onEnd: (outputTokens: number) => void },
+  ) {
     this.#ledger = ledger;
     this.#id = admitted.id;
     this.#held = admitted.outputTokens;

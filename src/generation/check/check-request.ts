@@ -10,7 +10,8 @@ import { fieldName, type RequestField } from './field-names.ts';
 export function checkRequest(request: GenerateRequest): void {
   checkNumbers(request);
   if (request.items.length === 0) throw invalid(request, 'items', 'must have at least one entry');
-  if (request.stop.some(text => text === '')) throw invalid(request, 'items', 'a stop sequence must not be empty', 'stop');
+  if (request.stop.some(text => text === ''))
+    throw invalid(request, 'items', 'a stop sequence must not be empty', 'stop');
   for (const [index, item] of request.items.entries()) checkItem(request, item, index);
   checkTools(request);
   checkCalls(request);
@@ -51,7 +52,8 @@ function checkItem(request: GenerateRequest, item: Item, index: number): void {
   const { content } = item;
   if (content.case === undefined) throw invalid(request, 'items', 'an item must say what it is', at);
   if (content.case === 'message') {
-    if (content.value.role === Role.UNSPECIFIED) throw invalid(request, 'items', 'a message needs a role', `${at}.role`);
+    if (content.value.role === Role.UNSPECIFIED)
+      throw invalid(request, 'items', 'a message needs a role', `${at}.role`);
     checkParts(request, content.value.parts, at);
   }
   if (content.case === 'toolResult') checkParts(request, content.value.parts, at);
@@ -78,9 +80,11 @@ function checkTools(request: GenerateRequest): void {
   if (toolChoice === undefined) return;
   const hosted = request.tools.some(tool => tool.tool.case === 'hosted');
   const missing = toolChoice.tools.find(tool => !names.has(tool.name));
-  if (missing !== undefined && !hosted) throw invalid(request, 'tool_choice', `names ${missing.name}, which is not among the tools`);
+  if (missing !== undefined && !hosted)
+    throw invalid(request, 'tool_choice', `names ${missing.name}, which is not among the tools`);
   const forced = toolChoice.mode === ToolChoiceMode.REQUIRED || toolChoice.mode === ToolChoiceMode.NAMED;
-  if (forced && request.tools.length === 0) throw invalid(request, 'tool_choice', 'asks for a call, but there are no tools');
+  if (forced && request.tools.length === 0)
+    throw invalid(request, 'tool_choice', 'asks for a call, but there are no tools');
 }
 
 /** Every result answers an earlier call, and every call is answered before the conversation goes on. Source: wire.md C4. */
@@ -90,7 +94,10 @@ function checkCalls(request: GenerateRequest): void {
     if (content.case === 'toolCall') open.set(content.value.callId, content.value.name);
     if (content.case === 'message' && content.value.role === Role.USER) checkAnswered(request, open);
     if (content.case === 'toolResult' && !open.delete(content.value.callId)) {
-      throw orphan(request, `The tool result for call "${content.value.callId}" (entry ${index}) answers no earlier call`);
+      throw orphan(
+        request,
+        `The tool result for call "${content.value.callId}" (entry ${index}) answers no earlier call`,
+      );
     }
   }
   checkAnswered(request, open);

@@ -51,19 +51,32 @@ describe('CallFilter', () => {
   });
 
   test('choices that nobody asked for are left out', () => {
-    const out = through(new CallFilter(anything), [...textItem(['a']), ...textItem(['b'], { choice: 1 }), stop(), stop(FinishReason.STOP, 1)]);
+    const out = through(new CallFilter(anything), [
+      ...textItem(['a']),
+      ...textItem(['b'], { choice: 1 }),
+      stop(),
+      stop(FinishReason.STOP, 1),
+    ]);
     expect(new Set(out.map(event => event.choice))).toEqual(new Set([0]));
   });
 
   test('the rules follow from the request', () => {
-    const rules = (init: Parameters<typeof create<typeof GenerateRequestSchema>>[1]) => callRules(create(GenerateRequestSchema, init));
+    const rules = (init: Parameters<typeof create<typeof GenerateRequestSchema>>[1]) =>
+      callRules(create(GenerateRequestSchema, init));
     expect(rules({})).toEqual(anything);
-    expect(rules({ candidates: 3, parallelToolCalls: false })).toEqual({ candidates: 3, callsMax: 1, callable: undefined });
+    expect(rules({ candidates: 3, parallelToolCalls: false })).toEqual({
+      candidates: 3,
+      callsMax: 1,
+      callable: undefined,
+    });
     expect(rules({ toolChoice: { mode: ToolChoiceMode.NONE } }).callsMax).toBe(0);
     expect(rules({ maxToolCalls: 2, parallelToolCalls: true }).callsMax).toBe(2);
-    expect(rules({ toolChoice: { mode: ToolChoiceMode.NAMED, tools: [{ name: 'a' }] } }).callable).toEqual(new Set(['a']));
-    expect(rules({ toolChoice: { mode: ToolChoiceMode.AUTO, restricted: true, tools: [{ name: 'a' }, { name: 'b' }] } }).callable).toEqual(
-      new Set(['a', 'b']),
+    expect(rules({ toolChoice: { mode: ToolChoiceMode.NAMED, tools: [{ name: 'a' }] } }).callable).toEqual(
+      new Set(['a']),
     );
+    expect(
+      rules({ toolChoice: { mode: ToolChoiceMode.AUTO, restricted: true, tools: [{ name: 'a' }, { name: 'b' }] } })
+        .callable,
+    ).toEqual(new Set(['a', 'b']));
   });
 });

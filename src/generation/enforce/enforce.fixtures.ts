@@ -77,6 +77,8 @@ export function casesOf(events: readonly GenerationEvent[]): (string | undefined
 /** The finishes: reason, matched stop. */
 export function finishesOf(events: readonly GenerationEvent[]): [FinishReason, string | undefined][] {
   return events.flatMap(({ event }) =>
-    event.case === 'finished' ? [[event.value.reason, event.value.matchedStop] satisfies [FinishReason, string | undefined]] : [],
+    event.case === 'finished'
+      ? [[event.value.reason, event.value.matchedStop] satisfies [FinishReason, string | undefined]]
+      : [],
   );
 }

@@ -6,7 +6,8 @@ import { casesOf, finishesOf, stop, textItem, textOf, through } from './enforce.
 import { LengthCutter } from './length-cutter.ts';
 
 const tokenizer = await loadTokenizer();
-const words = 'The quick brown fox jumps over the lazy dog and then sleeps for a very long time under an old oak tree. '.repeat(20);
+const words =
+  'The quick brown fox jumps over the lazy dog and then sleeps for a very long time under an old oak tree. '.repeat(20);
 
 describe('LengthCutter', () => {
   test('an answer below its limit passes unchanged', () => {
@@ -34,7 +35,9 @@ describe('LengthCutter', () => {
           at += size;
         }
         const whole = tokenizer.count(texts.join(''));
-        const count = tokenizer.count(textOf(through(new LengthCutter(tokenizer, limit), [...textItem(texts), stop()])));
+        const count = tokenizer.count(
+          textOf(through(new LengthCutter(tokenizer, limit), [...textItem(texts), stop()])),
+        );
         expect(count).toBeLessThanOrEqual(limit);
         expect(count).toBeGreaterThanOrEqual(Math.min(whole, limit) - 1);
       }),

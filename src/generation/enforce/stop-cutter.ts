@@ -23,7 +23,8 @@ export class StopCutter implements Stepper<GenerationEvent, GenerationEvent> {
 
   push(event: GenerationEvent): GenerationEvent[] {
     const kind = event.event.case;
-    if (this.#stop.length === 0 || kind === 'started' || kind === 'completed' || kind === 'usageReported') return [event];
+    if (this.#stop.length === 0 || kind === 'started' || kind === 'completed' || kind === 'usageReported')
+      return [event];
     let choice = this.#choices.get(event.choice);
     if (choice === undefined) {
       choice = new StopChoice(event.choice, this.#stop);
