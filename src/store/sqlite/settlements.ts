@@ -149,12 +149,37 @@ interface Charge {
 function usageValues(command: SettleCommand, hold: HoldFacts, charge: Charge): Value[] {
   const { usage, state, usageSource, serviceTier, firstEventMs } = command;
   return [
-    ...[hold.id, hold.requestId, hold.accountId, hold.keyId, hold.modelId, hold.free ? 1 : 0],
-    ...[hold.expiresAtMs === null ? 0 : 1, hold.payer, hold.admittedAtMs, state, usageSource, serviceTier],
-    ...[usage.input, usage.cacheRead, usage.cacheWrite5m, usage.cacheWrite1h, usage.output, usage.reasoning],
-    ...[usage.images, charge.cost, charge.writtenOff, charge.priceId, command.multiplierPermille],
-    ...[Math.round(command.latencyMs), firstEventMs === undefined ? null : Math.round(firstEventMs)],
-    ...[command.provider, command.attempts, hold.asked, hold.admitted, hold.admittedTokens, hold.expiresAtMs],
+    hold.id,
+    hold.requestId,
+    hold.accountId,
+    hold.keyId,
+    hold.modelId,
+    hold.free ? 1 : 0,
+    hold.expiresAtMs === null ? 0 : 1,
+    hold.payer,
+    hold.admittedAtMs,
+    state,
+    usageSource,
+    serviceTier,
+    usage.input,
+    usage.cacheRead,
+    usage.cacheWrite5m,
+    usage.cacheWrite1h,
+    usage.output,
+    usage.reasoning,
+    usage.images,
+    charge.cost,
+    charge.writtenOff,
+    charge.priceId,
+    command.multiplierPermille,
+    Math.round(command.latencyMs),
+    firstEventMs === undefined ? null : Math.round(firstEventMs),
+    command.provider,
+    command.attempts,
+    hold.asked,
+    hold.admitted,
+    hold.admittedTokens,
+    hold.expiresAtMs,
   ];
 }
 
@@ -162,8 +187,18 @@ function usageValues(command: SettleCommand, hold: HoldFacts, charge: Charge): V
 function rollupValues(command: SettleCommand, hold: HoldFacts, charge: Omit<Charge, 'priceId'>): Value[] {
   const { usage, state } = command;
   return [
-    ...[hold.keyId, hold.modelId, state === 'upstream_failed' ? 1 : 0],
-    ...[usage.input, usage.cacheRead, usage.cacheWrite5m, usage.cacheWrite1h, usage.output, usage.reasoning],
-    ...[usage.images, charge.cost, charge.writtenOff, Math.round(command.latencyMs)],
+    hold.keyId,
+    hold.modelId,
+    state === 'upstream_failed' ? 1 : 0,
+    usage.input,
+    usage.cacheRead,
+    usage.cacheWrite5m,
+    usage.cacheWrite1h,
+    usage.output,
+    usage.reasoning,
+    usage.images,
+    charge.cost,
+    charge.writtenOff,
+    Math.round(command.latencyMs),
   ];
 }

@@ -66,10 +66,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
     const commits = new SharedArrayBuffer(4);
     const data = { path, dailyLimitUnit, commits, fault };
     const { writer, voidedHolds, violations } = await Writer.start(data, () => clock.now());
-    const workerData: CheckpointerData = { path, commits };
-    const checkpointer = new Worker(new URL('./checkpointer.ts', import.meta.url), { workerData });
-    // The gateway works without it: the writer then checkpoints by itself, in larger pieces.
-    checkpointer.on('error', () => undefined);
+    const checkpointer = startCheckpointer({ path, commits });
     const db = openForReading(path);
     return new WorkerLedger(
       { dataDir, clock, dailyLimitUnit, writer, checkpointer, db, lock },
@@ -82,12 +79,32 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
   }
 }
 
+interface Checkpointer {
+  /** Resolves when it has ended, however it came to that. */
+  end(): Promise<void>;
+}
+
+/** The gateway works without it, should it die: the writer then checkpoints by itself, in larger pieces. */
+function startCheckpointer(workerData: CheckpointerData): Checkpointer {
+  const worker = new Worker(new URL('./checkpointer.ts', import.meta.url), { workerData });
+  worker.on('error', () => undefined);
+  const ended = new Promise<void>(resolve => {
+    worker.once('exit', () => resolve());
+  });
+  return {
+    end() {
+      worker.postMessage('close');
+      return ended;
+    },
+  };
+}
+
 interface Parts {
   readonly dataDir: string;
   readonly clock: Clock;
   readonly dailyLimitUnit: DailyLimitUnit;
   readonly writer: Writer;
-  readonly checkpointer: Worker;
+  readonly checkpointer: Checkpointer;
   readonly db: Connection;
   readonly lock: { release(): void };
 }
@@ -232,11 +249,7 @@ class WorkerLedger implements SqliteLedger {
 
   async close(): Promise<void> {
     const { checkpointer, writer, db, lock } = this.#parts;
-    const ended = new Promise(resolve => {
-      checkpointer.once('exit', resolve);
-    });
-    checkpointer.postMessage('close');
-    await ended;
+    await checkpointer.end();
     await writer.drain();
     db.close();
     await writer.close();

@@ -1,0 +1,364 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Admitted, Denied } from '../../src/store/ledger.ts';
+import { admitOf, amount, type Bench, dollar, estimate, hashOf, openBench, settleAmount } from './fixture.ts';
+
+let bench: Bench;
+let nextId = 1;
+
+async function admit(change: Parameters<typeof admitOf>[1] = {}, key = 'key'): Promise<Admitted | Denied> {
+  return bench.ledger.admit(admitOf(nextId++, { funds: amount(1n), ...change }, key));
+}
+
+async function limit(settings: Parameters<Bench['ledger']['updateKey']>[0]['settings']): Promise<void> {
+  await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings });
+}
+
+afterEach(async () => bench.end());
+
+describe('with daily limits in dollars', () => {
+  beforeEach(async () => {
+    bench = await openBench();
+  });
+
+  test('a minute limit admits exactly its number in any 60 s, and says when the next may come', async () => {
+    await limit({ minuteLimit: 3 });
+    const start = bench.clock.nowMs;
+    for (const remaining of [2, 1, 0]) {
+      expect(await admit()).toMatchObject({
+        kind: 'admitted',
+        windows: [{ limit: 'minute_limit', max: 3, remaining, resetAtMs: start + 60_000 }],
+      });
+      bench.clock.step(1000);
+    }
+    expect(await admit()).toEqual({
+      kind: 'denied',
+      code: 'rate_limit',
+      denial: { limit: 'minute_limit', unit: 'requests', used: 3, max: 3, resetAtMs: start + 60_000 },
+      retryAfterMs: 57_000,
+      windows: [{ limit: 'minute_limit', max: 3, remaining: 0, resetAtMs: start + 60_000 }],
+    });
+    bench.clock.nowMs = start + 59_999;
+    expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 1000 });
+    bench.clock.nowMs = start + 60_000;
+    expect(await admit()).toMatchObject({ kind: 'admitted' });
+    expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 1000 });
+  });
+
+  test('a clock that steps back gives no second minute, and waits stay within 61 s', async () => {
+    await limit({ minuteLimit: 2 });
+    await admit();
+    await admit();
+    bench.clock.step(-3_600_000);
+    expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 61_000 });
+    bench.clock.step(3_600_000 + 60_000);
+    expect(await admit()).toMatchObject({ kind: 'admitted' });
+    // Back to where the first two still count beside the third.
+    bench.clock.step(-1);
+    expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 2, max: 2 } });
+  });
+
+  test('a minute limit that is set, lifted and set again counts what was admitted meanwhile', async () => {
+    await admit();
+    await limit({ minuteLimit: 2 });
+    expect(await admit()).toMatchObject({ kind: 'admitted' });
+    expect(await admit()).toMatchObject({ kind: 'denied' });
+    await limit({ minuteLimit: 0 });
+    await admit();
+    await limit({ minuteLimit: 4 });
+    expect(await admit()).toMatchObject({ kind: 'admitted', windows: [{ remaining: 0 }] });
+    expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 4 } });
+  });
+
+  test('a limit lowered below what was used opens when enough have left', async () => {
+    await limit({ minuteLimit: 3 });
+    const start = bench.clock.nowMs;
+    for (let i = 0; i < 3; i++) {
+      await admit();
+      bench.clock.step(10_000);
+    }
+    await limit({ minuteLimit: 1 });
+    expect(await admit()).toMatchObject({ kind: 'denied', denial: { resetAtMs: start + 80_000 } });
+  });
+
+  test('voided and settled requests have counted in the minute', async () => {
+    await limit({ minuteLimit: 2 });
+    await bench.ledger.admit(admitOf(900));
+    await bench.ledger.void(900, 'rejected');
+    await bench.ledger.admit(admitOf(901));
+    await bench.ledger.settle(settleAmount(901, 5n));
+    expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 2 } });
+    expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageMinute: 2 });
+  });
+
+  test('free windows are the account’s: 20 a minute and 200 a day over all keys and free models', async () => {
+    await bench.ledger.createKey({ accountId: 1, hash: hashOf('second'), masked: '', settings: {} });
+    await bench.ledger.createAccount({ name: 'other', balance: 0n });
+    await bench.ledger.createKey({ accountId: 2, hash: hashOf('other'), masked: '', settings: {} });
+    const free = (n: number, key = 'key'): Promise<Admitted | Denied> =>
+      admit({ model: `m${n}:free`, free: true, funds: undefined }, key);
+    for (let i = 0; i < 20; i++) {
+      expect(await free(i, i % 2 === 0 ? 'key' : 'second')).toMatchObject({
+        kind: 'admitted',
+        windows: [
+          { limit: 'free_minute', max: 20, remaining: 19 - i },
+          { limit: 'free_day', max: 200, remaining: 199 - i },
+        ],
+      });
+    }
+    expect(await free(0, 'second')).toMatchObject({
+      code: 'rate_limit',
+      denial: { limit: 'free_minute', used: 20, max: 20 },
+    });
+    expect(await free(0, 'other')).toMatchObject({ kind: 'admitted' });
+    expect(await admit()).toMatchObject({ kind: 'admitted', windows: [] });
+    for (let i = 20; i < 200; i++) {
+      if (i % 20 === 0) bench.clock.step(60_000);
+      expect(await free(i)).toMatchObject({ kind: 'admitted' });
+    }
+    bench.clock.step(60_000);
+    expect(await free(0)).toMatchObject({
+      code: 'rate_limit',
+      denial: { limit: 'free_day', used: 200, max: 200, resetAtMs: Date.parse('2026-05-11T00:00:00Z') },
+      retryAfterMs: Date.parse('2026-05-11T00:00:00Z') - bench.clock.nowMs,
+    });
+    bench.clock.set('2026-05-10T23:59:59.999Z');
+    expect(await free(0)).toMatchObject({ kind: 'denied', retryAfterMs: 1 });
+    bench.clock.set('2026-05-11T00:00:00Z');
+    expect(await free(0)).toMatchObject({ kind: 'admitted' });
+  });
+
+  test('a daily limit counts settled plus held of this key and day, names itself, and ends at midnight UTC', async () => {
+    await limit({ dailyLimit: 1 });
+    await bench.ledger.admit(admitOf(900, { funds: amount(400_000_000n) }));
+    await bench.ledger.settle(settleAmount(900, 300_000_000n));
+    await bench.ledger.admit(admitOf(901, { funds: amount(600_000_000n) }));
+    expect(await admit({ funds: amount(100_000_001n) })).toEqual({
+      kind: 'denied',
+      code: 'spending_limit',
+      denial: {
+        limit: 'daily_limit',
+        unit: 'nano_usd',
+        used: 900_000_000n,
+        max: dollar,
+        resetAtMs: Date.parse('2026-05-11T00:00:00Z'),
+      },
+      retryAfterMs: 12 * 3_600_000,
+      windows: [],
+    });
+    expect(await admit({ funds: amount(100_000_000n) })).toMatchObject({ kind: 'admitted', availableNanoUsd: 0n });
+    expect(await admit({ funds: amount(0n) })).toMatchObject({ code: 'spending_limit' });
+    expect(await admit({ funds: undefined })).toMatchObject({ kind: 'admitted' });
+    expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageToday: 300_000_000n });
+    bench.clock.set('2026-05-11T00:00:00Z');
+    expect(await admit({ funds: amount(dollar) })).toMatchObject({ kind: 'admitted' });
+    // 901 belongs to the day of its admission: it settles there, and frees nothing today.
+    await bench.ledger.settle(settleAmount(901, 1n));
+    expect(await admit()).toMatchObject({ code: 'spending_limit', denial: { used: dollar } });
+    expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageToday: 0n });
+  });
+
+  test('a daily limit binds the output as funds do, and an extension of yesterday’s request counts yesterday', async () => {
+    await limit({ dailyLimit: 1 });
+    await bench.ledger.admit(admitOf(900, { funds: amount(dollar - 200_000n) }));
+    expect(await admit({ funds: estimate() })).toMatchObject({
+      kind: 'admitted',
+      outputTokens: 25,
+      outputTokensAvailable: 0,
+    });
+    const own = nextId - 1;
+    bench.clock.set('2026-05-11T00:00:00Z');
+    expect(await bench.ledger.extend({ id: own, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
+    expect(await admit({ funds: estimate() })).toMatchObject({ kind: 'admitted', outputTokens: 1024 });
+  });
+
+  test('a cost over the hold is debited only up to the cap, the rest written off', async () => {
+    await limit({ dailyLimit: 1 });
+    await bench.ledger.admit(admitOf(900, { funds: amount(900_000_000n) }));
+    await bench.ledger.admit(admitOf(901, { funds: amount(60_000_000n) }));
+    expect(await bench.ledger.settle(settleAmount(901, 200_000_000n))).toMatchObject({
+      costNanoUsd: 100_000_000n,
+      writtenOffNanoUsd: 100_000_000n,
+    });
+    await limit({ dailyLimit: 0 });
+    expect(await bench.ledger.settle(settleAmount(900, 950_000_000n))).toMatchObject({ costNanoUsd: 950_000_000n });
+  });
+
+  test('a cap that is lowered while a request runs does not touch what that request holds', async () => {
+    await bench.ledger.admit(admitOf(900, { funds: amount(3n * dollar) }));
+    await limit({ dailyLimit: 1 });
+    expect(await bench.ledger.settle(settleAmount(900, 3n * dollar + 5n))).toMatchObject({
+      costNanoUsd: 3n * dollar,
+      writtenOffNanoUsd: 5n,
+    });
+    expect(await admit()).toMatchObject({ code: 'spending_limit', denial: { used: 3n * dollar, max: dollar } });
+  });
+
+  test.each([
+    ['2026-02-28T23:59:59.999Z', '2026-03-01T00:00:00.000Z'],
+    ['2028-02-29T23:59:59.999Z', '2028-03-01T00:00:00.000Z'],
+    ['2026-12-31T23:59:59.999Z', '2027-01-01T00:00:00.000Z'],
+    ['2026-04-30T23:59:59.999Z', '2026-05-01T00:00:00.000Z'],
+  ])('a monthly limit lasts until %s and begins anew at %s', async (last, first) => {
+    bench.clock.set(last);
+    bench.clock.step(-27 * 86_400_000);
+    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1000n });
+    await bench.ledger.admit(admitOf(900, { funds: amount(600n) }));
+    await bench.ledger.settle(settleAmount(900, 600n));
+    bench.clock.set(last);
+    expect(await admit({ funds: amount(401n) })).toEqual({
+      kind: 'denied',
+      code: 'spending_limit',
+      denial: { limit: 'monthly_limit', unit: 'nano_usd', used: 600n, max: 1000n, resetAtMs: Date.parse(first) },
+      retryAfterMs: 1,
+      windows: [],
+    });
+    expect(await admit({ funds: amount(400n) })).toMatchObject({ kind: 'admitted' });
+    bench.clock.set(first);
+    expect(await admit({ funds: amount(1000n) })).toMatchObject({ kind: 'admitted' });
+    bench.clock.set(last);
+    expect(await admit()).toMatchObject({ code: 'spending_limit', denial: { used: 1000n } });
+    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: undefined });
+    expect(await admit()).toMatchObject({ kind: 'admitted' });
+  });
+
+  test('29 February is a day of its own', async () => {
+    await limit({ dailyLimit: 1 });
+    for (const day of ['2028-02-28', '2028-02-29', '2028-03-01']) {
+      bench.clock.set(`${day}T00:00:00Z`);
+      expect(await admit({ funds: amount(dollar) })).toMatchObject({ kind: 'admitted' });
+      bench.clock.set(`${day}T23:59:59.999Z`);
+      expect(await admit()).toMatchObject({ code: 'spending_limit' });
+    }
+  });
+
+  test('limits refuse in their order, and a refusal by one consumes nothing of the others', async () => {
+    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 0n });
+    await limit({ minuteLimit: 1, dailyLimit: 1, allowedModels: ['acme/large'] });
+    expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'model_not_allowed' });
+    expect(await admit({ funds: amount(20n * dollar) })).toMatchObject({ denial: { limit: 'daily_limit' } });
+    expect(await admit()).toMatchObject({ denial: { limit: 'monthly_limit' } });
+    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: undefined });
+    await limit({ dailyLimit: 0 });
+    expect(await admit({ funds: amount(20n * dollar) })).toMatchObject({ code: 'insufficient_balance' });
+    expect(await bench.ledger.windows(1, false)).toMatchObject([{ remaining: 1 }]);
+    expect(await admit()).toMatchObject({ kind: 'admitted' });
+    await limit({ dailyLimit: 1 });
+    expect(await admit({ funds: amount(20n * dollar) })).toMatchObject({ denial: { limit: 'minute_limit' } });
+    await bench.ledger.setKeyState({ keyId: 1, accountId: 1, state: 'disabled' });
+    expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'key_disabled' });
+  });
+
+  test('what a key may use: null all, a list those, an empty list none', async () => {
+    await limit({ allowedModels: ['a', 'b'] });
+    expect(await admit({ model: 'b' })).toMatchObject({ kind: 'admitted' });
+    expect(await admit({ model: 'c' })).toMatchObject({ code: 'model_not_allowed' });
+    await limit({ allowedModels: [] });
+    expect(await admit({ model: 'a' })).toMatchObject({ code: 'model_not_allowed' });
+    await limit({ label: 'the list stays' });
+    expect(await admit({ model: 'a' })).toMatchObject({ code: 'model_not_allowed' });
+    await limit({ allowedModels: null });
+    expect(await admit({ model: 'c' })).toMatchObject({ kind: 'admitted' });
+  });
+
+  test('credentials that may not generate are told so: unknown 401, management 403, disabled 403, revoked 401', async () => {
+    const { ledger } = bench;
+    expect(await admit({}, 'nobody')).toEqual({ kind: 'denied', code: 'invalid_api_key', windows: [] });
+    expect(await admit({}, 'management')).toEqual({ kind: 'denied', code: 'permission_denied', windows: [] });
+    await ledger.setManagementKeyState({ keyId: 1, state: 'disabled' });
+    expect(await admit({}, 'management')).toMatchObject({ code: 'key_disabled' });
+    await ledger.setManagementKeyState({ keyId: 1, state: 'revoked' });
+    expect(await admit({}, 'management')).toMatchObject({ code: 'invalid_api_key' });
+    await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'disabled' });
+    expect(await admit()).toMatchObject({ code: 'key_disabled' });
+    await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'enabled' });
+    expect(await admit({ key: { id: 1 } })).toMatchObject({ kind: 'admitted' });
+    await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'revoked' });
+    expect(await admit()).toMatchObject({ code: 'invalid_api_key' });
+    expect(await admit({ key: { id: 1 } })).toMatchObject({ code: 'invalid_api_key' });
+  });
+
+  test('of 1,000 at once on a minute limit of 50, 50 pass', async () => {
+    await limit({ minuteLimit: 50 });
+    const replies = await Promise.all(Array.from({ length: 1000 }, () => admit()));
+    expect(replies.filter(reply => reply.kind === 'admitted')).toHaveLength(50);
+  });
+
+  test('1,000 at once on 5 cents never spend or hold more, to the nano-dollar', async () => {
+    const { ledger } = bench;
+    await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 50_000_000n, note: '' });
+    const replies = await Promise.all(
+      Array.from({ length: 1000 }, async (_, n) => {
+        const id = 1000 + n;
+        const reply = await ledger.admit(admitOf(id, { funds: estimate({ inputNanoUsd: 123_457n }) }));
+        if (reply.kind === 'denied') return 0n;
+        await ledger.extend({ id, outputTokens: 1024 });
+        const settled = await ledger.settle(settleAmount(id, 9_999_999n));
+        return settled.costNanoUsd;
+      }),
+    );
+    const spent = replies.reduce((sum, cost) => sum + cost, 0n);
+    expect(spent).toBe(50_000_000n);
+    expect(await ledger.findAccount(1)).toMatchObject({ balance: 0n, held: 0n });
+  });
+
+  test('revoke, disable and limits act on the very next admit while others run', async () => {
+    const { ledger } = bench;
+    await ledger.createKey({ accountId: 1, hash: hashOf('busy'), masked: '', settings: {} });
+    let running = true;
+    let ran = 0;
+    const load = Promise.all(
+      Array.from({ length: 8 }, async () => {
+        while (running) {
+          await admit({}, 'busy');
+          ran++;
+        }
+      }),
+    );
+    for (let i = 0; i < 25; i++) {
+      await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'disabled' });
+      expect(await admit()).toMatchObject({ code: 'key_disabled' });
+      await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'enabled' });
+      expect(await admit()).toMatchObject({ kind: 'admitted' });
+      await limit({ minuteLimit: 1 });
+      expect(await admit()).toMatchObject({ code: 'rate_limit' });
+      await limit({ minuteLimit: 0 });
+    }
+    const next = admit();
+    const revoked = ledger.setKeyState({ keyId: 2, accountId: 1, state: 'revoked' });
+    const after = admit({}, 'busy');
+    await revoked;
+    expect(await after).toMatchObject({ code: 'invalid_api_key' });
+    expect(await next).toMatchObject({ kind: 'admitted' });
+    running = false;
+    await load;
+    expect(ran).toBeGreaterThan(50);
+  });
+});
+
+describe('with daily limits in requests', () => {
+  beforeEach(async () => {
+    bench = await openBench({ dailyLimitUnit: 'requests' });
+  });
+
+  test('a daily limit counts admitted requests of the UTC day, free ones too, and shows as a window', async () => {
+    await limit({ dailyLimit: 2, minuteLimit: 10 });
+    expect(await bench.ledger.findCredential(hashOf('key'))).toMatchObject({ hasWindow: true });
+    expect(await admit()).toMatchObject({
+      kind: 'admitted',
+      windows: [
+        { limit: 'daily_limit', max: 2, remaining: 1, resetAtMs: Date.parse('2026-05-11T00:00:00Z') },
+        { limit: 'minute_limit', max: 10, remaining: 9 },
+      ],
+    });
+    expect(await admit({ free: true, funds: undefined })).toMatchObject({ kind: 'admitted' });
+    expect(await admit()).toMatchObject({
+      code: 'rate_limit',
+      denial: { limit: 'daily_limit', unit: 'requests', used: 2, max: 2 },
+      retryAfterMs: 12 * 3_600_000,
+    });
+    bench.clock.set('2026-05-11T00:00:00Z');
+    expect(await admit({ funds: amount(5n * dollar) })).toMatchObject({ kind: 'admitted' });
+    bench.clock.step(-1);
+    expect(await admit()).toMatchObject({ code: 'rate_limit', retryAfterMs: 1 });
+  });
+});
