@@ -20,14 +20,20 @@ export class GenerationFacts {
     }
   }
 
-  /** The headers of the answer: request windows, warnings, route, and the cost where it is known already (not in a stream). */
-  headers(nowMs: number): AnswerHeaders {
-    const { started, completed } = this;
+  /** The headers that a stream can have: request windows, warnings, route. */
+  streamHeaders(nowMs: number): AnswerHeaders {
+    const { started } = this;
     if (started === undefined) return {};
     const headers = limitHeaders(started.limits.map(windowOf), nowMs);
     if (started.warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(started.warnings);
     if (started.route !== '') headers['x-tollgate-route'] = headerText(started.route);
-    if (completed !== undefined) headers['x-tollgate-cost'] = dollarsText(completed.costNanoUsd);
+    return headers;
+  }
+
+  /** The headers of a whole answer: those of a stream, and the cost. */
+  wholeHeaders(nowMs: number): AnswerHeaders {
+    const headers = this.streamHeaders(nowMs);
+    if (this.completed !== undefined) headers['x-tollgate-cost'] = dollarsText(this.completed.costNanoUsd);
     return headers;
   }
 

@@ -120,7 +120,7 @@ async function answerWhole(job: Job, decoded: DecodedRequest): Promise<void> {
   }
   if (client.gone) throw new ClientGone();
   const value = route.codec.renderWhole(events, decoded);
-  const headers = { ...request.call.headers, ...facts.headers(edge.options.clock.now()) };
+  const headers = { ...request.call.headers, ...facts.wholeHeaders(edge.options.clock.now()) };
   if (edge.stopping()) headers['connection'] = 'close';
   writeAnswer(request.raw, reply.raw, jsonAnswer(200, headers, value));
   recordRequest(edge, request, { ...facts.record(), status: 200, stream: false });
@@ -169,7 +169,7 @@ async function sendFrames(
     if (client.gone) continue;
     try {
       facts.observe(next.value.events, elapsedMs);
-      if (!frames.begun) frames.begin({ ...request.call.headers, ...facts.headers(edge.options.clock.now()) });
+      if (!frames.begun) frames.begin({ ...request.call.headers, ...facts.streamHeaders(edge.options.clock.now()) });
       for (const event of next.value.events) {
         for (const frame of renderer.push(event)) text += frame;
       }

@@ -23,6 +23,7 @@ const described: Readonly<Record<Expectation, string>> = {
 };
 const whitespace = /[ \t\n\r]*/y;
 const literal = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const numberBegun = /-(?![\d])|-?(?:0|[1-9]\d*)(?:\.\d*)?(?:(?<=\d)[eE][+-]?\d*)?/y;
 
 /** Where `text`, which `JSON.parse` refused, breaks. */
 export function findSyntaxProblem(text: string): SyntaxProblem {
@@ -62,6 +63,8 @@ function scan(text: string): { at: number; expected: string } {
       at += 1;
     } else {
       const end = matchEnd(literal, text, at);
+      const begun = matchEnd(numberBegun, text, at) ?? at;
+      if (begun > (end ?? at)) return { at: begun, expected: 'a digit' };
       if (end === undefined) return refused;
       at = end;
       expect = after(open);
@@ -83,6 +86,7 @@ function matchEnd(pattern: RegExp, text: string, at: number): number | undefined
 }
 
 const escape = /["\\/bfnrt]|u[0-9a-fA-F]{4}/y;
+const escapeBegun = /u[0-9a-fA-F]*/y;
 
 /** The place after the string that begins at `from`, or where it breaks. */
 function stringEnd(text: string, from: number): { at: number; problem?: string } {
@@ -93,7 +97,7 @@ function stringEnd(text: string, from: number): { at: number; problem?: string }
     if (code < 0x20) return { at, problem: 'no raw control character in a string (escape it)' };
     if (code === 0x5c) {
       const end = matchEnd(escape, text, at + 1);
-      if (end === undefined) return { at, problem: 'a valid escape' };
+      if (end === undefined) return { at: matchEnd(escapeBegun, text, at + 1) ?? at + 1, problem: 'a valid escape' };
       at = end;
     } else {
       at += 1;

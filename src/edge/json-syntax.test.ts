@@ -1,0 +1,87 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { findSyntaxProblem, nestsDeeperThan } from './json-syntax.ts';
+
+test.each([
+  ['', 1, 1, 'a value'],
+  ['{', 1, 2, 'a double-quoted member name or “}”'],
+  ["{'a':1}", 1, 2, 'a double-quoted member name or “}”'],
+  ['{"a" 1}', 1, 6, '“:”'],
+  ['{"a":}', 1, 6, 'a value'],
+  ['{"a":1,}', 1, 8, 'a double-quoted member name'],
+  ['[1,]', 1, 4, 'a value'],
+  ['[1 2]', 1, 4, '“,” or the end of the object or array'],
+  ['{"a":1]', 1, 7, '“,” or the end of the object or array'],
+  ['[\n  tru\n]', 2, 3, 'a value or “]”'],
+  ['{"a":\n tru}', 2, 2, 'a value'],
+  ['-x', 1, 2, 'a digit'],
+  ['[1.]', 1, 4, 'a digit'],
+  ['1e+', 1, 4, 'a digit'],
+  ['01', 1, 2, 'the end of the body'],
+  ['"a\nb"', 1, 3, 'no raw control character in a string (escape it)'],
+  ['"\\x"', 1, 3, 'a valid escape'],
+  ['"\\u12g4"', 1, 6, 'a valid escape'],
+  ['\uFEFF{}', 1, 1, 'a value'],
+])('%j breaks at line %i, column %i: expected %s', (text, line, column, expected) => {
+  expect(findSyntaxProblem(text)).toEqual({ line, column, expected });
+});
+
+test('the place is the one that the engine names, where it names one', () => {
+  let named = 0;
+  fc.assert(
+    fc.property(fc.json(), fc.nat(), fc.constantFrom('', ',', '"', '}', ']', 'x', '\n'), (json, place, damage) => {
+      const at = place % (json.length + 1);
+      const text = json.slice(0, at) + damage + json.slice(at + 1);
+      const engine = /at position (\d+)/.exec(refusal(text))?.[1];
+      fc.pre(engine !== undefined);
+      named += 1;
+      const { line, column } = findSyntaxProblem(text);
+      const before = text.split('\n').slice(0, line - 1);
+      const offset = before.join('\n').length + (line > 1 ? 1 : 0) + column - 1;
+      // Of a misspelt word the engine names the letter, this the word.
+      if (!/^[tfn]/.test(text.slice(offset))) expect(offset).toBe(Number(engine));
+    }),
+    { numRuns: 3000 },
+  );
+  expect(named).toBeGreaterThan(100);
+});
+
+/** What the engine says of a text; '' where it is JSON. */
+function refusal(text: string): string {
+  try {
+    JSON.parse(text);
+    return '';
+  } catch (thrown) {
+    return String(thrown);
+  }
+}
+
+test('a megabyte of escapes is searched without overflowing a stack', () => {
+  const text = `"${'\\n'.repeat(1_000_000)}`;
+  expect(findSyntaxProblem(text)).toMatchObject({ line: 1, column: text.length + 1 });
+});
+
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}
+
+test('depth is counted as nesting, never by brackets in strings', () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 8, stringUnit: fc.constantFrom('[', '{', '"', '\\', 'é') }), value => {
+      const json = new TextEncoder().encode(JSON.stringify(value) + ' '.repeat(40));
+      const depth = depthOf(value);
+      expect(nestsDeeperThan(depth, json)).toBe(false);
+      if (depth > 0) expect(nestsDeeperThan(depth - 1, json)).toBe(true);
+    }),
+  );
+});
+
+test('long strings are passed over, escaped quotes in them too', () => {
+  const deep = '['.repeat(20) + ']'.repeat(20);
+  const inside = JSON.stringify({ a: `${'x'.repeat(100)}\\" ${'"'.repeat(50)}${deep}${'y'.repeat(100)}\\` });
+  expect(nestsDeeperThan(3, new TextEncoder().encode(inside))).toBe(false);
+  const behind = `{"a":"${'x'.repeat(100)}\\\\","b":${deep}}`;
+  expect(nestsDeeperThan(20, new TextEncoder().encode(behind))).toBe(true);
+  expect(nestsDeeperThan(21, new TextEncoder().encode(behind))).toBe(false);
+});

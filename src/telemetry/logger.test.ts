@@ -1,0 +1,40 @@
+import { Writable } from 'node:stream';
+import { expect, test } from 'vitest';
+import { createLogger, describeError } from './logger.ts';
+
+test('errors that repeat what others sent are described without their message', () => {
+  for (const name of ['GatewayError', 'UpstreamFailure', 'ConnectError', 'SyntaxError']) {
+    const described = JSON.stringify(
+      describeError(Object.assign(new Error('a secret'), { name, code: 'x', kind: 'y' })),
+    );
+    expect(described).not.toContain('a secret');
+    expect(JSON.parse(described)).toMatchObject({ name, code: 'x', kind: 'y' });
+  }
+});
+
+test('causes are described to a depth, and never for ever', () => {
+  const error = new Error('outer', { cause: new Error('inner') });
+  expect(describeError(error)).toMatchObject({ message: 'outer', cause: { message: 'inner' } });
+  const endless = new Error('a');
+  endless.cause = endless;
+  expect(JSON.stringify(describeError(endless)).match(/"name"/g)).toHaveLength(6);
+});
+
+test('what is no error is described by its type only', () => {
+  expect(describeError('a secret')).toEqual({ name: 'string' });
+});
+
+test('lines below the level are not written', () => {
+  const lines: string[] = [];
+  const destination = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(chunk.toString());
+      done();
+    },
+  });
+  const logger = createLogger({ level: 'warn', destination });
+  logger.info('no');
+  logger.warn({ error: new Error('x') }, 'yes');
+  expect(lines).toHaveLength(1);
+  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 40, msg: 'yes', error: { name: 'Error', message: 'x' } });
+});

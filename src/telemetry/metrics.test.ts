@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { Metrics } from './metrics.ts';
+
+const sample = { endpoint: '/v1/chat/completions', status: 200, durationMs: 120 };
+
+test('a request is counted once, with its time, tokens and cost', async () => {
+  const metrics = new Metrics();
+  metrics.answered({
+    ...sample,
+    model: 'a/b',
+    firstEventMs: 20,
+    tokens: { input: 3, output: 4, cache_read: 0 },
+    costUsd: 0.5,
+  });
+  const text = await metrics.registry.metrics();
+  const lines = text.split('\n').filter(line => line.startsWith('tollgate_') && !line.includes('_bucket'));
+  expect(lines).toEqual([
+    'tollgate_requests_total{endpoint="/v1/chat/completions",model="a/b",status="200"} 1',
+    'tollgate_request_duration_seconds_sum{endpoint="/v1/chat/completions",status="200"} 0.12',
+    'tollgate_request_duration_seconds_count{endpoint="/v1/chat/completions",status="200"} 1',
+    'tollgate_first_event_seconds_sum{endpoint="/v1/chat/completions",model="a/b"} 0.02',
+    'tollgate_first_event_seconds_count{endpoint="/v1/chat/completions",model="a/b"} 1',
+    'tollgate_tokens_total{endpoint="/v1/chat/completions",model="a/b",kind="input"} 3',
+    'tollgate_tokens_total{endpoint="/v1/chat/completions",model="a/b",kind="output"} 4',
+    'tollgate_cost_dollars_total{endpoint="/v1/chat/completions",model="a/b"} 0.5',
+  ]);
+});
+
+test('however many models there are, their labels are bounded', async () => {
+  const metrics = new Metrics();
+  for (let index = 0; index < 3000; index += 1) metrics.answered({ ...sample, model: `m${index}` });
+  const text = await metrics.registry.metrics();
+  expect(text.match(/^tollgate_requests_total\{/gm)).toHaveLength(2001);
+  expect(text).toContain('model="other",status="200"} 1000');
+});

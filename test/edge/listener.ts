@@ -1,0 +1,363 @@
+/** A public listener over a small core of real services in the same process; each test says how the core generates. */
+import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import type { FastifyInstance } from 'fastify';
+import { onTestFinished } from 'vitest';
+import { createEdge } from '../../src/edge/create-edge.ts';
+import type { EdgeOptions } from '../../src/edge/options.ts';
+import { GatewayError, type WindowState } from '../../src/errors/gateway-error.ts';
+import { CatalogService, type Model, ModelSchema } from '../../src/gen/tollgate/v1/catalog_pb.ts';
+import { ItemSchema, PartSchema } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { CredentialKind, CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
+import {
+  type Completed,
+  DeltaKind,
+  FinishReason,
+  type GenerationEvent,
+  type Started,
+  UsageSchema,
+} from '../../src/gen/tollgate/v1/event_pb.ts';
+import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import { Endpoint, type GenerateRequest, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
+import {
+  completed,
+  delta,
+  finished,
+  itemClosed,
+  itemOpened,
+  partClosed,
+  partOpened,
+  started,
+} from '../../src/generation/events.ts';
+import { IdSource, publicRequestId, requestIdHeader } from '../../src/lib/ids.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { limitStateOf } from '../../src/rpc/errors.ts';
+import { InProcessTransport } from '../../src/rpc/in-process.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+
+/** A key without request windows. */
+export const apiKey = `sk-tg-${'a'.repeat(43)}`;
+/** A key whose tightest window is `minuteWindow`. */
+export const limitedKey = `sk-tg-${'l'.repeat(43)}`;
+export const disabledKey = `sk-tg-${'d'.repeat(43)}`;
+export const managementKey = `mk-tg-${'m'.repeat(43)}`;
+
+export const dayWindow: WindowState = {
+  limit: 'daily_limit',
+  max: 1000,
+  remaining: 900,
+  resetAtMs: Date.now() + 21_600_000,
+};
+export const minuteWindow: WindowState = {
+  limit: 'minute_limit',
+  max: 60,
+  remaining: 7,
+  resetAtMs: Date.now() + 3_600_000,
+};
+
+/** How the core generates. */
+export type Generate = (request: GenerateRequest, context: HandlerContext) => AsyncIterable<GenerationEvent[]>;
+
+/** What is different from the usual listener. */
+export interface ListenerOptions extends Partial<Omit<EdgeOptions, 'transport'>> {
+  readonly generate?: Generate;
+  readonly models?: readonly Model[];
+  /** Fails every authentication with it. */
+  readonly authenticationFailure?: Error;
+}
+
+/** A running listener. */
+export interface Listener {
+  readonly app: FastifyInstance;
+  readonly port: number;
+  readonly url: string;
+  readonly metrics: Metrics;
+  /** The log, a parsed line each. */
+  readonly log: Record<string, unknown>[];
+  /** What the core was asked. */
+  readonly requests: GenerateRequest[];
+  /** Ids that came with the calls. */
+  readonly requestIds: string[];
+}
+
+function eventsOf(text: string, from: Partial<Started>, to: Partial<Completed>): GenerationEvent[] {
+  return [...opening(from), ...deltas([text]), ...ending(to)];
+}
+
+/** `started` and the open text part. */
+export function opening(value: Partial<Omit<Started, '$typeName'>> = {}): GenerationEvent[] {
+  const message = { case: 'message', value: { role: 4 } } as const;
+  return [
+    started({ requestId: 'req_0000000000x', model: 'acme/large', createdAtMs: 1_780_000_000_000n, ...value }),
+    itemOpened(0, 0, create(ItemSchema, { content: message })),
+    partOpened(0, [0, 0], create(PartSchema, { content: { case: 'text', value: { text: '' } } })),
+  ];
+}
+
+/** Text deltas. */
+export function deltas(texts: readonly string[]): GenerationEvent[] {
+  return texts.map(text => delta(0, [0, 0], { kind: DeltaKind.TEXT, text }));
+}
+
+/** The closed part, the finish and `completed`. */
+export function ending(value: Partial<Omit<Completed, '$typeName'>> = {}): GenerationEvent[] {
+  return [
+    partClosed(0, [0, 0]),
+    itemClosed(0, 0),
+    finished(0, FinishReason.STOP),
+    completed({
+      usage: create(UsageSchema, { inputTokens: 12, outputTokens: 3 }),
+      costNanoUsd: 24_000n,
+      serviceTier: ServiceTier.DEFAULT,
+      ...value,
+    }),
+  ];
+}
+
+/** A core that answers `text` in one batch. */
+export function answering(text = 'Hello.', from: Partial<Started> = {}, to: Partial<Completed> = {}): Generate {
+  return async function* generate() {
+    yield eventsOf(text, from, to);
+  };
+}
+
+/** A core that refuses, before any event. */
+export function refusing(error: Error): Generate {
+  // oxlint-disable-next-line require-yield -- it fails before it could
+  return async function* generate() {
+    throw error;
+  };
+}
+
+/** Starts a listener on a free port; it is closed when the test has ended. */
+export async function startListener(options: ListenerOptions = {}): Promise<Listener> {
+  const { generate = answering(), models = defaultModels, authenticationFailure, ...others } = options;
+  const ids = new IdSource(systemClock);
+  const log: Record<string, unknown>[] = [];
+  const requests: GenerateRequest[] = [];
+  const requestIds: string[] = [];
+  const destination = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      log.push(JSON.parse(chunk.toString()));
+      done();
+    },
+  });
+  const transport = new InProcessTransport()
+    .service(CredentialService, {
+      authenticate: ({ limits }, { requestHeader }) => {
+        requestIds.push(requestHeader.get(requestIdHeader) ?? '');
+        if (authenticationFailure !== undefined) throw authenticationFailure;
+        return credentialOf(requestHeader.get('authorization') ?? '', limits);
+      },
+    })
+    .service(CatalogService, {
+      listModels: filter => ({
+        models: models.filter(
+          model => filter.endpoint === Endpoint.UNSPECIFIED || model.endpoints.includes(filter.endpoint),
+        ),
+      }),
+      getModel: ({ id }) => {
+        const model = models.find(each => each.id === id);
+        if (model === undefined) throw new GatewayError('model_not_found', `No model ${id}.`, { param: 'model' });
+        return { model };
+      },
+    })
+    .service(GenerationService, {
+      async *generate(request, context) {
+        requests.push(request);
+        requestIds.push(context.requestHeader.get(requestIdHeader) ?? '');
+        for await (const events of generate(request, context)) yield { events };
+      },
+      countTokens: () => ({ inputTokens: 12 }),
+    });
+  const metrics = new Metrics();
+  const app = createEdge({
+    transport,
+    nextRequestId: () => publicRequestId(ids.next()),
+    clock: systemClock,
+    logger: createLogger({ level: 'debug', destination }),
+    metrics,
+    publicMetrics: false,
+    bodyBytesMax: 1_048_576,
+    keepAliveMs: 15_000,
+    strict: false,
+    texts: {
+      docs: 'https://docs.example/errors#{code}',
+      support: 'mailto:help@example.org',
+      community: { forum: 'https://forum.example' },
+    },
+    corsOrigins: [],
+    draining: () => false,
+    ...others,
+  });
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  onTestFinished(() => app.close());
+  const { port } = app.server.address() as AddressInfo;
+  return { app, port, url: `http://127.0.0.1:${port}`, metrics, log, requests, requestIds };
+}
+
+function credentialOf(authorization: string, limits: boolean) {
+  const key = authorization.replace('Bearer ', '');
+  switch (key) {
+    case apiKey:
+      return { kind: CredentialKind.API_KEY, accountId: 1n, keyId: 1n };
+    case limitedKey:
+      return {
+        kind: CredentialKind.API_KEY,
+        accountId: 1n,
+        keyId: 2n,
+        limits: limits ? [minuteWindow, dayWindow].map(limitStateOf) : [],
+      };
+    case managementKey:
+      return { kind: CredentialKind.MANAGEMENT_KEY, accountId: 1n, keyId: 3n };
+    case disabledKey:
+      throw new GatewayError('key_disabled', 'Key 4 is disabled.');
+    default:
+      throw new GatewayError('invalid_api_key', 'The API key is unknown.');
+  }
+}
+
+/** Two models, every optional field there in the first and absent in the second. */
+export const defaultModels: readonly Model[] = [
+  create(ModelSchema, {
+    id: 'acme/large',
+    name: 'Acme Large',
+    description: 'The large one.',
+    ownedBy: 'acme',
+    createdAt: 1_780_000_000n,
+    contextLength: 128_000,
+    maxOutputTokens: 8192,
+    endpoints: [Endpoint.CHAT_COMPLETIONS, Endpoint.RESPONSES, Endpoint.MESSAGES],
+    vision: true,
+    functionCall: true,
+    serviceTiers: [ServiceTier.DEFAULT, ServiceTier.FLEX, ServiceTier.PRIORITY],
+    available: true,
+    pricing: {
+      inputPicoUsd: 100_000n,
+      outputPicoUsd: 4_000_000n,
+      caching: { readPicoUsd: 10_000n, write5mPicoUsd: 1_250_001n },
+      above: [{ inputTokens: 200_000, inputPicoUsd: 2_000_000n, outputPicoUsd: 8_000_000n }],
+    },
+  }),
+  create(ModelSchema, {
+    id: 'acme/picture:free',
+    name: 'Acme Picture',
+    ownedBy: 'acme',
+    createdAt: 1_780_000_001n,
+    endpoints: [Endpoint.IMAGE_GENERATIONS, Endpoint.IMAGE_EDITS],
+    pricing: { imageNanoUsd: 42_000_001n },
+  }),
+];
+
+/** A chat body. */
+export function chatBody(more: object = {}): string {
+  return JSON.stringify({ model: 'acme/large', messages: [{ role: 'user', content: 'Say hello.' }], ...more });
+}
+
+/** An answer, read whole. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  // oxlint-disable-next-line no-explicit-any -- whatever the listener answered; assertions say what it must be
+  readonly json: any;
+}
+
+/** How to ask. */
+export interface Ask {
+  readonly method?: string;
+  readonly headers?: Record<string, string>;
+  readonly key?: string | null;
+  readonly body?: string | Buffer;
+}
+
+/** One request of its own connection. `key` null sends none; a body makes it a POST of JSON. */
+export function ask(listener: Listener, path: string, how: Ask = {}): Promise<Reply> {
+  const { body, key = apiKey, headers = {} } = how;
+  return new Promise((resolve, reject) => {
+    const outgoing = httpRequest({
+      port: listener.port,
+      path,
+      agent: false,
+      method: how.method ?? (body === undefined ? 'GET' : 'POST'),
+      headers: {
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+    });
+    outgoing.on('error', reject).on('response', incoming => {
+      const chunks: Buffer[] = [];
+      incoming.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject);
+      incoming.on('end', () => {
+        const text = Buffer.concat(chunks).toString();
+        const isJson = incoming.headers['content-type']?.startsWith('application/json') === true && text !== '';
+        const { statusCode = 0 } = incoming;
+        resolve({ status: statusCode, headers: incoming.headers, text, json: isJson ? JSON.parse(text) : undefined });
+      });
+    });
+    outgoing.end(body);
+  });
+}
+
+/** A chat request. */
+export function chat(listener: Listener, more: object = {}, how: Ask = {}): Promise<Reply> {
+  return ask(listener, '/v1/chat/completions', { body: chatBody(more), ...how });
+}
+
+/** A bare connection that collects what comes. */
+export class Connection {
+  readonly socket: Socket;
+  text = '';
+  closed = false;
+
+  constructor(port: number) {
+    this.socket = connect({ port, host: '127.0.0.1' });
+    this.socket.on('data', chunk => (this.text += chunk.toString('latin1')));
+    this.socket.on('close', () => (this.closed = true)).on('error', () => undefined);
+    onTestFinished(() => {
+      this.socket.destroy();
+    });
+  }
+
+  send(text: string): void {
+    this.socket.write(text);
+  }
+
+  /** Waits until what came matches. */
+  async until(pattern: RegExp): Promise<string> {
+    await eventually(
+      () => pattern.test(this.text),
+      () => `${pattern} in ${JSON.stringify(this.text.slice(-500))}`,
+    );
+    return this.text;
+  }
+}
+
+/** The bytes of a chat request. */
+export function rawChat(more: object = {}, headers: readonly string[] = []): string {
+  const body = chatBody(more);
+  return [
+    'POST /v1/chat/completions HTTP/1.1',
+    'host: gateway',
+    `authorization: Bearer ${apiKey}`,
+    'content-type: application/json',
+    `content-length: ${Buffer.byteLength(body)}`,
+    ...headers,
+    '',
+    body,
+  ].join('\r\n');
+}
+
+/** Waits until a condition holds; fails after five seconds, saying what did not. */
+export async function eventually(condition: () => boolean, what: () => string = () => 'the condition'): Promise<void> {
+  for (const end = performance.now() + 5000; performance.now() < end; await sleep(5)) {
+    if (condition()) return;
+  }
+  throw new Error(`not within five seconds: ${what()}`);
+}

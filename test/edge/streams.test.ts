@@ -1,0 +1,393 @@
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { limitStateOf } from '../../src/rpc/errors.ts';
+import {
+  answering,
+  chat,
+  Connection,
+  deltas,
+  ending,
+  eventually,
+  type Generate,
+  limitedKey,
+  minuteWindow,
+  opening,
+  rawChat,
+  refusing,
+  startListener,
+} from './listener.ts';
+
+/** Data of each frame of a stream. */
+function frames(text: string): string[] {
+  return text.split('\n\n').flatMap(frame => (frame.startsWith('data: ') ? [frame.slice(6)] : []));
+}
+
+function textOf(stream: string): string {
+  return frames(stream)
+    .filter(data => data !== '[DONE]')
+    .map(data => JSON.parse(data).choices[0]?.delta?.content ?? '')
+    .join('');
+}
+
+/** A core that goes on until it is told to stop, and says what it saw. */
+function endless(size = 10): { generate: Generate; seen: { pulls: number; aborted: boolean; settled: boolean } } {
+  const seen = { pulls: 0, aborted: false, settled: false };
+  const generate: Generate = async function* generate(_request, { signal }) {
+    signal.addEventListener('abort', () => (seen.aborted = true));
+    try {
+      yield opening();
+      while (!signal.aborted) {
+        seen.pulls += 1;
+        yield deltas(['x'.repeat(size)]);
+        await sleep(size > 1000 ? 0 : 5);
+      }
+      throw new Error('cancelled');
+    } finally {
+      seen.settled = true;
+    }
+  };
+  return { generate, seen };
+}
+
+test('a stream is answered as server-sent events that nothing on the way may buffer', async () => {
+  const listener = await startListener({ generate: answering('Hello.') });
+  const reply = await chat(listener, { stream: true });
+  expect(reply.status).toBe(200);
+  expect(reply.headers).toMatchObject({
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-cache, no-store, no-transform',
+    'x-accel-buffering': 'no',
+    'x-request-id': listener.requestIds[1],
+  });
+  expect(reply.headers['x-tollgate-cost']).toBeUndefined();
+  expect(textOf(reply.text)).toBe('Hello.');
+  expect(frames(reply.text).at(-1)).toBe('[DONE]');
+});
+
+test('the status line waits for the first event, and a failure before it is an HTTP error', async () => {
+  const { promise: failed, resolve: fail } = Promise.withResolvers<void>();
+  const listener = await startListener({
+    // oxlint-disable-next-line require-yield -- it fails before it could
+    generate: async function* generate() {
+      await failed;
+      throw new GatewayError('upstream_error', 'The provider failed.');
+    },
+  });
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }));
+  await eventually(() => listener.requests.length === 1);
+  await sleep(50);
+  expect(connection.text).toBe('');
+  fail();
+  await connection.until(/^HTTP\/1\.1 502 Bad Gateway\r\n[^]*"code":"upstream_error"/);
+});
+
+test('a failure after the first event is an error frame with the request’s id, then the stream ends', async () => {
+  const listener = await startListener({
+    generate: async function* generate() {
+      yield [...opening(), ...deltas(['Hel'])];
+      throw new GatewayError('overloaded', 'The gateway is stopping.');
+    },
+  });
+  const reply = await chat(listener, { stream: true });
+  expect(reply.status).toBe(200);
+  expect(
+    textOf(
+      frames(reply.text)
+        .slice(0, -1)
+        .map(data => `data: ${data}\n\n`)
+        .join(''),
+    ),
+  ).toBe('Hel');
+  expect(JSON.parse(frames(reply.text).at(-1) ?? '')).toEqual({
+    error: {
+      message: 'The gateway is stopping.',
+      type: 'server_error',
+      param: null,
+      code: 'overloaded',
+      id: reply.headers['x-request-id'],
+    },
+  });
+  expect(listener.log.at(-1)).toMatchObject({ status: 200, code: 'overloaded', stream: true });
+});
+
+test('a stream that ends without completed is an internal error, never a finish', async () => {
+  const listener = await startListener({
+    generate: async function* generate() {
+      yield [...opening(), ...deltas(['Hel'])];
+    },
+  });
+  const reply = await chat(listener, { stream: true });
+  expect(JSON.parse(frames(reply.text).at(-1) ?? '')).toMatchObject({ error: { code: 'internal' } });
+});
+
+test('the frames of a batch are written together, and the last ones with what closes the stream', async () => {
+  const listener = await startListener({
+    generate: async function* generate() {
+      yield [...opening(), ...deltas(['a', 'b'])];
+      await sleep(20);
+      yield deltas(['c', 'd', 'e']);
+      await sleep(20);
+      yield ending();
+    },
+  });
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }));
+  await connection.until(/\r\n0\r\n\r\n/);
+  const chunks = connection.text
+    .split('\r\n\r\n')
+    .slice(1)
+    .join('\r\n\r\n')
+    .split(/\r\n[0-9a-f]+\r\n|^[0-9a-f]+\r\n/);
+  const contents = chunks.filter(chunk => chunk.includes('data: '));
+  expect(contents.map(chunk => textOf(chunk))).toEqual(['ab', 'cde', '']);
+  expect(contents[2]).toMatch(/"finish_reason":"stop"[^]*data: \[DONE\]\n\n/);
+});
+
+test('a quiet stream gets its status line and a comment after the keep-alive time, and one more each time after', async () => {
+  const listener = await startListener({
+    keepAliveMs: 40,
+    generate: async function* generate() {
+      await sleep(110);
+      yield [...opening(), ...deltas(['a'])];
+      await sleep(60);
+      yield [...deltas(['b']), ...ending()];
+    },
+  });
+  const reply = await chat(listener, { stream: true });
+  const comments = reply.text.split('\n').map(line => (line.startsWith(':') ? ':' : line.slice(0, 5)));
+  expect(reply.text).toMatch(/^: keepalive\n/);
+  expect(comments.filter(line => line === ':').length).toBeGreaterThanOrEqual(3);
+  expect(reply.text).toMatch(/"content":"a"[^]*\n: keepalive\n[^]*"content":"b"/);
+  expect(textOf(reply.text.replaceAll(': keepalive\n', ''))).toBe('ab');
+});
+
+test('a stream that flows gets no keep-alive', async () => {
+  const listener = await startListener({
+    keepAliveMs: 60,
+    generate: async function* generate() {
+      yield opening();
+      for (let index = 0; index < 12; index += 1) {
+        await sleep(15);
+        yield deltas(['x']);
+      }
+      yield ending();
+    },
+  });
+  expect((await chat(listener, { stream: true })).text).not.toContain(': keepalive');
+});
+
+test('the windows of a key are told even where the status line goes out before the first event', async () => {
+  const listener = await startListener({
+    keepAliveMs: 20,
+    generate: async function* generate() {
+      await sleep(60);
+      yield [...opening(), ...ending()];
+    },
+  });
+  const reply = await chat(listener, { stream: true }, { key: limitedKey });
+  expect(reply.headers['x-ratelimit-remaining-requests']).toBe('7');
+});
+
+test('a failure after an early status line is an error frame', async () => {
+  const listener = await startListener({
+    keepAliveMs: 20,
+    // oxlint-disable-next-line require-yield -- it fails before it could
+    generate: async function* generate() {
+      await sleep(60);
+      throw new GatewayError('upstream_timeout', 'The provider took too long.');
+    },
+  });
+  const reply = await chat(listener, { stream: true });
+  expect(reply.status).toBe(200);
+  expect(JSON.parse(reply.text.split('data: ')[1] ?? '')).toMatchObject({
+    error: { code: 'upstream_timeout', type: 'upstream_error' },
+  });
+});
+
+test('warnings, windows and route are headers of the stream', async () => {
+  const listener = await startListener({
+    generate: answering('x', {
+      warnings: ['dropped=top_k,Größe\r\nx-evil: 1'],
+      limits: [limitStateOf(minuteWindow)],
+      route: 'local/large-v1',
+    }),
+  });
+  const reply = await chat(listener, { stream: true });
+  expect(reply.headers).toMatchObject({
+    'x-tollgate-warnings': 'dropped=top_k,Gr%C3%B6%C3%9Fe%0D%0Ax-evil: 1',
+    'x-tollgate-route': 'local/large-v1',
+    'x-ratelimit-limit-requests': '60',
+    'x-ratelimit-remaining-requests': '7',
+  });
+  expect(reply.headers['x-evil']).toBeUndefined();
+});
+
+test.each([0, 1, 2, 5])('a client that leaves after %i deltas stops the core’s call within a second', async count => {
+  const { generate, seen } = endless();
+  const listener = await startListener({ generate });
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }));
+  await connection.until(new RegExp(`^HTTP/1.1 200(?:[^]*"content":"x+"){${count}}`));
+  const left = performance.now();
+  connection.socket.destroy();
+  await eventually(() => seen.settled);
+  expect(seen.aborted).toBe(true);
+  expect(performance.now() - left).toBeLessThan(1000);
+  await eventually(() => listener.log.length === 1);
+  expect(listener.log[0]).toMatchObject({ status: 499, code: 'client_gone', stream: true, model: 'acme/large' });
+  expect(listener.app.openAnswers()).toBe(0);
+});
+
+test.each([true, false])(
+  'a client that leaves before the first event stops the core’s call (stream: %s)',
+  async stream => {
+    let aborted = false;
+    const listener = await startListener({
+      // oxlint-disable-next-line require-yield -- the client leaves before it could
+      generate: async function* generate(_request, { signal }) {
+        await once(signal, 'abort');
+        aborted = true;
+        throw new Error('cancelled');
+      },
+    });
+    const connection = new Connection(listener.port);
+    connection.send(rawChat({ stream }));
+    await eventually(() => listener.requests.length === 1);
+    connection.socket.destroy();
+    await eventually(() => aborted && listener.app.openAnswers() === 0);
+    expect(listener.log[0]).toMatchObject({ status: 499, code: 'client_gone' });
+  },
+);
+
+test('a client that ends its side only (FIN) counts as gone', async () => {
+  const { generate, seen } = endless();
+  const listener = await startListener({ generate });
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }));
+  await connection.until(/"content":"x+"/);
+  connection.socket.end();
+  await eventually(() => seen.settled);
+});
+
+test('for a client that never reads the core is not asked for more, and hardly anything is kept', async () => {
+  const { generate, seen } = endless(65_536);
+  const listener = await startListener({ generate, keepAliveMs: 20 });
+  const sockets: Socket[] = [];
+  listener.app.server.on('connection', (socket: Socket) => sockets.push(socket));
+  const connection = new Connection(listener.port);
+  connection.socket.pause();
+  connection.send(rawChat({ stream: true }));
+  // The kernel's buffers take some megabytes first.
+  for (let before = -1; before !== seen.pulls || seen.pulls < 2; await sleep(100)) before = seen.pulls;
+  await sleep(300);
+  const pulls = seen.pulls;
+  await sleep(300);
+  expect(seen.pulls).toBe(pulls);
+  expect(sockets.map(socket => socket.writableLength)).toEqual([expect.any(Number)]);
+  expect(sockets[0]?.writableLength).toBeLessThan(262_144);
+  connection.socket.destroy();
+  await eventually(() => seen.settled);
+});
+
+test('a slow reader gets every delta, in order', async () => {
+  const parts = Array.from({ length: 300 }, (_, index) => `${index},`.padEnd(8192, '.'));
+  const listener = await startListener({
+    generate: async function* generate() {
+      yield opening();
+      for (const part of parts) yield deltas([part]);
+      yield ending();
+    },
+  });
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }));
+  for (let pauses = 0; pauses < 10; pauses += 1) {
+    connection.socket.pause();
+    await sleep(10);
+    connection.socket.resume();
+    await sleep(2);
+  }
+  const text = await connection.until(/data: \[DONE\]/);
+  const contents = [...text.matchAll(/"content":"(\d+),/g)].map(match => Number(match[1]));
+  expect(contents).toEqual(parts.map((_, index) => index));
+});
+
+test('requests sent ahead on one connection are answered in order, streams included', async () => {
+  const listener = await startListener({ generate: answering('one') });
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }) + rawChat() + rawChat({ stream: true }));
+  const text = await connection.until(/\[DONE\][^]*chat\.completion"[^]*\[DONE\]/);
+  expect(text.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(3);
+});
+
+test('a connection that goes away ends every request that was sent ahead on it', async () => {
+  const { generate, seen } = endless();
+  let streams = 0;
+  const listener = await startListener({
+    generate: (request, context) => {
+      streams += 1;
+      return generate(request, context);
+    },
+  });
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }).repeat(3));
+  await eventually(() => streams === 3);
+  connection.socket.destroy();
+  await eventually(() => listener.app.openAnswers() === 0);
+  expect(seen.aborted).toBe(true);
+});
+
+test('a connection is used again after a stream, an error and a whole answer', async () => {
+  let round = 0;
+  const listener = await startListener({
+    generate: async function* generate(request, context) {
+      round += 1;
+      yield* round === 2
+        ? refusing(new GatewayError('rate_limit', 'Slow down.'))(request, context)
+        : answering()(request, context);
+    },
+  });
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }));
+  await connection.until(/\r\n0\r\n\r\n$/);
+  connection.send(rawChat({ stream: true }));
+  await connection.until(/429 Too Many Requests[^]*\}$/);
+  connection.send(rawChat());
+  await connection.until(/429[^]*HTTP\/1\.1 200 OK[^]*\}$/);
+  expect(connection.closed).toBe(false);
+});
+
+test('an event that can’t be rendered ends the core’s call and is an internal error', async () => {
+  const seen = { ended: false };
+  const listener = await startListener({
+    generate: async function* generate(): AsyncGenerator<GenerationEvent[]> {
+      try {
+        yield [...opening(), ...ending()].toReversed();
+        yield opening();
+      } finally {
+        seen.ended = true;
+      }
+    },
+  });
+  const reply = await chat(listener, { stream: true });
+  expect([reply.status, reply.text]).toEqual([200, expect.stringContaining('"code":"internal"')]);
+  expect(seen.ended).toBe(true);
+});
+
+test('open streams are counted while they are open', async () => {
+  const { generate, seen } = endless();
+  const listener = await startListener({ generate });
+  const gauge = async (): Promise<string> =>
+    /tollgate_open_streams\{.*\} (\d+)/.exec(await listener.metrics.registry.metrics())?.[1] ?? 'none';
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }));
+  await connection.until(/"content":"x+"/);
+  expect([await gauge(), listener.app.openAnswers()]).toEqual(['1', 1]);
+  connection.socket.destroy();
+  await eventually(() => seen.settled && listener.app.openAnswers() === 0);
+  expect(await gauge()).toBe('0');
+});
