@@ -1,0 +1,235 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { LedgerStartError } from '../../src/store/start-error.ts';
+import { openSqliteLedger, type SqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
+import { admitOf, amount, type Bench, dollar, hashOf, openBench, settleAmount, temporaryDirectory } from './fixture.ts';
+
+let bench: Bench;
+beforeEach(async () => {
+  bench = await openBench();
+});
+afterEach(async () => bench.end());
+
+/** What a crash leaves: the files as they are while the ledger runs. Gives them to the bench in place of its own. */
+async function crash(whileRunning: () => Promise<void>): Promise<void> {
+  await whileRunning();
+  const left = temporaryDirectory();
+  cpSync(bench.dataDir, left.path, { recursive: true });
+  await bench.ledger.close();
+  for (const file of readdirSync(bench.dataDir)) rmSync(join(bench.dataDir, file));
+  cpSync(left.path, bench.dataDir, { recursive: true });
+  left.remove();
+  await bench.open();
+}
+
+test('holds that a crash left are given back and listed; those of other services live on', async () => {
+  const { clock } = bench;
+  const admittedAtMs = clock.nowMs;
+  await crash(async () => {
+    await bench.ledger.admit(admitOf(1, { funds: amount(dollar) }));
+    await bench.ledger.admit(admitOf(2, { funds: amount(2n * dollar), expiresAtMs: clock.nowMs + 3_600_000 }));
+    await bench.ledger.admit(admitOf(3, { funds: amount(3n * dollar) }));
+    await bench.ledger.settle(settleAmount(3, dollar));
+    clock.step(1000);
+  });
+  const { ledger } = bench;
+  expect(ledger.voidedHoldsAtStart).toBe(1);
+  expect(ledger.violationsAtStart).toEqual([]);
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 9n * dollar, held: 2n * dollar });
+  expect(await ledger.listVoidedHolds(10)).toEqual([
+    {
+      id: 1,
+      accountId: 1,
+      keyId: 1,
+      model: 'acme/large',
+      heldNanoUsd: dollar,
+      admittedAtMs,
+      voidedAtMs: clock.nowMs,
+      reason: 'restarted',
+    },
+  ]);
+  expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'not_held' });
+  expect(await ledger.settle(settleAmount(2, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
+  // An interrupted task is admitted again under its own id.
+  expect(await ledger.admit(admitOf(1, { funds: amount(dollar) }))).toMatchObject({
+    kind: 'admitted',
+    heldNanoUsd: dollar,
+  });
+  expect(await ledger.settle(settleAmount(1, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
+});
+
+test('a minute and a day are as full after a restart as before, crashes and voids included', async () => {
+  const { clock } = bench;
+  await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { minuteLimit: 4 } });
+  const free = { free: true, funds: undefined };
+  await crash(async () => {
+    await bench.ledger.admit(admitOf(1, free));
+    await bench.ledger.admit(admitOf(2, free));
+    await bench.ledger.admit(admitOf(3, free));
+    await bench.ledger.settle(settleAmount(2, 0n));
+    await bench.ledger.void(3, 'rejected');
+  });
+  expect(await bench.ledger.windows(1, true)).toMatchObject([
+    { limit: 'minute_limit', remaining: 1 },
+    { limit: 'free_minute', remaining: 17 },
+    { limit: 'free_day', remaining: 197 },
+  ]);
+  clock.step(59_999);
+  await bench.reopen();
+  expect(await bench.ledger.windows(1, true)).toMatchObject([{ remaining: 1 }, { remaining: 17 }, { remaining: 197 }]);
+  clock.step(1);
+  await bench.reopen();
+  expect(await bench.ledger.windows(1, true)).toMatchObject([{ remaining: 4 }, { remaining: 20 }, { remaining: 197 }]);
+});
+
+test('a hold of another service expires by the clock, whenever that is read, and is listed', async () => {
+  const { ledger, clock } = bench;
+  const expiresAtMs = clock.nowMs + 1000;
+  expect(await ledger.admit(admitOf(1, { funds: amount(10n * dollar), expiresAtMs }))).toMatchObject({ expiresAtMs });
+  expect(await ledger.admit(admitOf(1, { funds: amount(10n * dollar), expiresAtMs: expiresAtMs + 7 }))).toMatchObject({
+    kind: 'admitted',
+    expiresAtMs,
+  });
+  clock.step(999);
+  expect(await ledger.admit(admitOf(2, { funds: amount(1n) }))).toMatchObject({ code: 'insufficient_balance' });
+  expect(await ledger.findAccount(1)).toMatchObject({ held: 10n * dollar });
+  clock.step(1);
+  expect(await ledger.listVoidedHolds(1)).toMatchObject([{ id: 1, voidedAtMs: expiresAtMs, reason: 'expired' }]);
+  expect(await ledger.findAccount(1)).toMatchObject({ held: 0n });
+  expect(await ledger.settle(settleAmount(1, 1n))).toMatchObject({ kind: 'not_held' });
+});
+
+test('the next command sees an expired hold’s money, and an extended expiry holds', async () => {
+  const { ledger, clock } = bench;
+  const expiresAtMs = clock.nowMs + 1000;
+  await ledger.admit(admitOf(1, { funds: amount(4n * dollar), expiresAtMs }));
+  await ledger.admit(admitOf(2, { funds: amount(6n * dollar), expiresAtMs }));
+  expect(await ledger.extend({ id: 2, nanoUsd: 0n, expiresAtMs: expiresAtMs + 5000 })).toMatchObject({
+    kind: 'extended',
+    heldNanoUsd: 6n * dollar,
+    expiresAtMs: expiresAtMs + 5000,
+  });
+  clock.step(1000);
+  expect(await ledger.admit(admitOf(3, { funds: amount(4n * dollar + 1n) }))).toMatchObject({ kind: 'denied' });
+  expect(await ledger.admit(admitOf(4, { funds: amount(4n * dollar) }))).toMatchObject({ kind: 'admitted' });
+  expect(await ledger.extend({ id: 1, nanoUsd: 0n })).toMatchObject({ kind: 'not_held' });
+  expect(await ledger.settle(settleAmount(2, 1n))).toMatchObject({ kind: 'settled' });
+});
+
+test('ids go on above the gateway’s own, whatever the clock says and whatever ids other services use', async () => {
+  expect(bench.ledger.lastId).toBe(0);
+  await bench.ledger.admit(admitOf(7_000_000_000_000_000));
+  await bench.ledger.admit(admitOf(9_007_199_254_740_991, { expiresAtMs: bench.clock.nowMs + 1000 }));
+  await bench.ledger.admit(admitOf(5));
+  bench.clock.step(-365 * 86_400_000);
+  await bench.reopen();
+  expect(bench.ledger.lastId).toBe(7_000_000_000_000_000);
+  expect(bench.ledger.violationsAtStart).toEqual([]);
+});
+
+test('a second ledger on the same directory is refused, in this process and in another', async () => {
+  const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars' } as const;
+  await expect(openSqliteLedger(options)).rejects.toMatchObject({ name: 'LedgerStartError', code: 'locked' });
+  const script = `
+    import { openSqliteLedger, type SqliteLedger } from ${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/sqlite-ledger.ts'))};
+    const clock = { now: () => Date.now() };
+    await openSqliteLedger({ dataDir: ${JSON.stringify(bench.dataDir)}, clock, dailyLimitUnit: 'dollars' })
+      .then(() => console.log('opened'), error => console.log(error.code, error.message));`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let said = '';
+  child.stdout.on('data', chunk => {
+    said += String(chunk);
+  });
+  await once(child, 'exit');
+  expect(said).toBe(`locked Another gateway is running on the data directory ${bench.dataDir}. Stop it first.\n`);
+});
+
+test('a file of a newer program, of other migrations, or that is no ledger is refused with the reason', async () => {
+  const path = join(bench.dataDir, 'ledger.sqlite');
+  await bench.ledger.close();
+  const open = async (change: (db: Database.Database) => void): Promise<unknown> => {
+    const db = new Database(path);
+    change(db);
+    db.close();
+    const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars' } as const;
+    return openSqliteLedger(options).catch((error: unknown) => error);
+  };
+  const newer = await open(db => db.exec("INSERT INTO migration VALUES (2, '0002-from-the-future', 'x', 1)"));
+  expect(newer).toBeInstanceOf(LedgerStartError);
+  expect(newer).toMatchObject({
+    code: 'newer',
+    message:
+      'The ledger was written by a newer Tollgate (migration 0002-from-the-future). Start that version, or restore a backup made before the upgrade.',
+  });
+  expect(() => verifyLedgerFile(bench.dataDir)).toThrow(/newer Tollgate/);
+  const changed = await open(db =>
+    db.exec("DELETE FROM migration WHERE number = 2; UPDATE migration SET checksum = 'x' || checksum"),
+  );
+  expect(changed).toMatchObject({ code: 'changed' });
+  const mended = await open(db => db.exec('UPDATE migration SET checksum = substr(checksum, 2)'));
+  bench.ledger = mended as SqliteLedger;
+  expect(bench.ledger.violationsAtStart).toEqual([]);
+
+  const other = temporaryDirectory();
+  writeFileSync(
+    join(other.path, 'ledger.sqlite'),
+    'this is no ledger, and it is longer than a header of a hundred bytes is'.repeat(9),
+  );
+  const refused = openSqliteLedger({ dataDir: other.path, clock: bench.clock, dailyLimitUnit: 'dollars' });
+  await expect(refused).rejects.toMatchObject({ name: 'LedgerStartError', code: 'unreadable' });
+  expect(() => verifyLedgerFile(join(other.path, 'nothing'))).toThrow('There is no ledger in');
+  other.remove();
+});
+
+test('verify reads a closed file, a running one, and finds what was tampered with', async () => {
+  await bench.ledger.admit(admitOf(1, { funds: amount(100n) }));
+  expect(verifyLedgerFile(bench.dataDir)).toEqual([]);
+  expect(await bench.ledger.verify()).toEqual([]);
+  await bench.ledger.settle(settleAmount(1, 40n));
+  const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  db.exec('UPDATE account SET balance = balance + 1');
+  db.close();
+  const violation =
+    'an account has what was credited, less what was moved to keys and what its requests cost: broken by account 1 has 9999999961, its entries and costs make 9999999960';
+  expect(await bench.ledger.verify()).toEqual([violation]);
+  await bench.reopen();
+  expect(bench.ledger.violationsAtStart).toEqual([violation]);
+  await bench.ledger.close();
+  expect(verifyLedgerFile(bench.dataDir)).toEqual([violation]);
+  const again = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  again.exec('UPDATE account SET balance = balance - 1');
+  again.close();
+  await bench.open();
+});
+
+test('records and entries can’t be changed or deleted', async () => {
+  await bench.ledger.admit(admitOf(1, { funds: amount(100n) }));
+  await bench.ledger.settle(settleAmount(1, 400n * dollar));
+  await bench.ledger.admit(admitOf(2, { funds: undefined }));
+  await bench.ledger.void(2, 'rejected');
+  const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
+  for (const table of ['usage', 'entry', 'voided']) {
+    expect(() => db.exec(`DELETE FROM ${table}`)).toThrow('only inserted');
+    expect(() => db.exec(`UPDATE ${table} SET account_id = account_id`)).toThrow('only inserted');
+  }
+  expect(() => db.exec('UPDATE account SET balance = -1')).toThrow('CHECK');
+  db.close();
+});
+
+test('a ledger with 10,000 holds of a crash opens in under a second', async () => {
+  await crash(async () => {
+    await bench.ledger.createKey({ accountId: 1, hash: hashOf('many'), masked: '', settings: {} });
+    await Promise.all(
+      Array.from({ length: 10_000 }, (_, n) => bench.ledger.admit(admitOf(n + 1, { funds: amount(1n) }, 'many'))),
+    );
+  });
+  expect(bench.ledger.voidedHoldsAtStart).toBe(10_000);
+  expect(bench.openedInMs).toBeLessThan(1000);
+});
