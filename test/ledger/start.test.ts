@@ -136,7 +136,7 @@ test('a second ledger on the same directory is refused, in this process and in a
   const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars' } as const;
   await expect(openSqliteLedger(options)).rejects.toMatchObject({ name: 'LedgerStartError', code: 'locked' });
   const script = `
-    import { openSqliteLedger, type SqliteLedger } from ${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/sqlite-ledger.ts'))};
+    import { openSqliteLedger } from ${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/sqlite-ledger.ts'))};
     const clock = { now: () => Date.now() };
     await openSqliteLedger({ dataDir: ${JSON.stringify(bench.dataDir)}, clock, dailyLimitUnit: 'dollars' })
       .then(() => console.log('opened'), error => console.log(error.code, error.message));`;
