@@ -1,4 +1,5 @@
-import { randomBytes } from 'node:crypto';
+import { Buffer } from 'node:buffer';
+import { randomBytes, randomFillSync } from 'node:crypto';
 import type { Clock } from './clock.ts';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -8,13 +9,21 @@ const idMax = 2 ** 53 - 1;
 /** The header in which the edge names a request to the core of its process; the network listener strips it, so that nobody else can. */
 export const requestIdHeader = 'x-tollgate-request-id';
 
+/** 62^8, the largest power of 62 whose remainders are exact numbers with room to spare. */
+const digits8 = 62n ** 8n;
+
 /** An unsigned integer in base62, padded with zeros on the left. */
 export function base62(value: number | bigint, length: number): string {
   let rest = BigInt(value);
   let text = '';
+  // Eight digits at a time: BigInt arithmetic costs by the operation.
   while (text.length < length) {
-    text = alphabet.charAt(Number(rest % 62n)) + text;
-    rest /= 62n;
+    let low = rest >= digits8 ? Number(rest % digits8) : Number(rest);
+    rest = rest >= digits8 ? rest / digits8 : 0n;
+    for (let digit = 0; digit < 8 && text.length < length; digit += 1) {
+      text = alphabet.charAt(low % 62) + text;
+      low = Math.floor(low / 62);
+    }
   }
   return text;
 }
@@ -51,9 +60,22 @@ export class IdSource {
   }
 }
 
+/** Randomness is fetched for many ids at once: a call for 8 bytes costs as much as one for 4 KiB. */
+const pool = Buffer.alloc(4096);
+let poolUsed = pool.length;
+
+function randomBits64(): bigint {
+  if (poolUsed === pool.length) {
+    randomFillSync(pool);
+    poolUsed = 0;
+  }
+  poolUsed += 8;
+  return pool.readBigUInt64BE(poolUsed - 8);
+}
+
 /** The public id of a request: its ledger id and 64 random bits, which nobody can guess. */
 export function publicRequestId(id: number): string {
-  return `req_${base62(id, 10)}${base62(randomBytes(8).readBigUInt64BE(), 11)}`;
+  return `req_${base62(id, 10)}${base62(randomBits64(), 11)}`;
 }
 
 /** The ledger id inside a public request id; undefined where the gateway could not have made the id. */

@@ -58,7 +58,7 @@ export class InProcessTransport implements Transport {
     try {
       const reply = await this.#find(method)(messageOf(method.input, input), context);
       const message = messageOf(method.output, reply as MessageInitShape<O>);
-      return { ...common(method, context), stream: false, method, message };
+      return Object.assign(common(method, context), { stream: false as const, method, message });
     } catch (thrown) {
       throw rpcError(thrown, context);
     }
@@ -80,7 +80,11 @@ export class InProcessTransport implements Transport {
     const [request] = await Array.fromAsync(input);
     if (request === undefined) throw new ConnectError('a request message is missing', Code.InvalidArgument);
     const replies = this.#find(method)(messageOf(method.input, request), context) as AsyncIterable<MessageShape<O>>;
-    return { ...common(method, context), stream: true, method, message: withRpcErrors(replies, context) };
+    return Object.assign(common(method, context), {
+      stream: true as const,
+      method,
+      message: withRpcErrors(replies, context),
+    });
   }
 
   #find(method: DescMethod): Implementation {
@@ -101,25 +105,72 @@ interface CallFacts {
 const never = new AbortController().signal;
 
 function contextOf(method: DescMethod, facts: CallFacts): HandlerContext {
-  const { signal = never, timeoutMs } = facts;
-  const deadlineMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs;
-  return {
-    method,
-    service: method.parent,
-    protocolName: 'in-process',
-    requestMethod: 'POST',
-    url: `in-process:/${method.parent.typeName}/${method.name}`,
-    signal: timeoutMs === undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
-    timeoutMs: () => (deadlineMs === undefined ? undefined : deadlineMs - performance.now()),
-    requestHeader: new Headers(facts.header),
-    responseHeader: new Headers(),
-    responseTrailer: new Headers(),
-    values: facts.contextValues ?? createContextValues(),
-  };
+  return new CallContext(method, facts);
 }
 
+/** A call's context. Headers are made when they are first looked at: three of them would be a tenth of the call. */
+class CallContext implements HandlerContext {
+  readonly method: DescMethod;
+  readonly service: DescService;
+  readonly protocolName = 'in-process';
+  readonly requestMethod = 'POST';
+  readonly signal: AbortSignal;
+  readonly #facts: CallFacts;
+  readonly #deadlineMs: number | undefined;
+  #requestHeader: Headers | undefined;
+  #responseHeader: Headers | undefined;
+  #responseTrailer: Headers | undefined;
+  #values: ContextValues | undefined;
+
+  constructor(method: DescMethod, facts: CallFacts) {
+    const { signal = never, timeoutMs } = facts;
+    this.method = method;
+    this.service = method.parent;
+    this.signal = timeoutMs === undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    this.#facts = facts;
+    this.#deadlineMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs;
+  }
+
+  get url(): string {
+    return `in-process:/${this.service.typeName}/${this.method.name}`;
+  }
+
+  get requestHeader(): Headers {
+    this.#requestHeader ??= new Headers(this.#facts.header);
+    return this.#requestHeader;
+  }
+
+  get responseHeader(): Headers {
+    this.#responseHeader ??= new Headers();
+    return this.#responseHeader;
+  }
+
+  get responseTrailer(): Headers {
+    this.#responseTrailer ??= new Headers();
+    return this.#responseTrailer;
+  }
+
+  get values(): ContextValues {
+    this.#values ??= this.#facts.contextValues ?? createContextValues();
+    return this.#values;
+  }
+
+  timeoutMs(): number | undefined {
+    return this.#deadlineMs === undefined ? undefined : this.#deadlineMs - performance.now();
+  }
+}
+
+/** What every response has; its headers too are made only for who looks. */
 function common(method: DescMethod, context: HandlerContext) {
-  return { service: method.parent, header: context.responseHeader, trailer: context.responseTrailer };
+  return {
+    service: method.parent,
+    get header() {
+      return context.responseHeader;
+    },
+    get trailer() {
+      return context.responseTrailer;
+    },
+  };
 }
 
 function messageOf<D extends DescMessage>(desc: D, init: MessageInitShape<D>): MessageShape<D> {

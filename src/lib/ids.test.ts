@@ -1,0 +1,55 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { base62, IdSource, ledgerIdOf, publicRequestId, randomBase62 } from './ids.ts';
+
+test('base62 is the plain division by 62, padded', () => {
+  const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+  const plain = (value: bigint, length: number): string => {
+    let text = '';
+    for (let rest = value; text.length < length; rest /= 62n) text = alphabet.charAt(Number(rest % 62n)) + text;
+    return text;
+  };
+  fc.assert(
+    fc.property(fc.bigInt({ min: 0n, max: 2n ** 256n }), value => {
+      expect(base62(value, 43)).toBe(plain(value, 43));
+    }),
+  );
+  expect(base62(62n ** 8n, 11)).toBe('00100000000');
+});
+
+test('a public id gives its ledger id back, and no other text does', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), id => {
+      expect(ledgerIdOf(publicRequestId(id))).toBe(id);
+    }),
+  );
+  for (const other of [
+    '',
+    'req_',
+    'req_zzzzzzzzzz00000000000',
+    'req_000000000100000000000x',
+    'resp_000000000100000000000',
+  ]) {
+    expect(ledgerIdOf(other)).toBeUndefined();
+  }
+});
+
+test('two public ids of one ledger id differ in their random part, 10,000 times', () => {
+  expect(new Set(Array.from({ length: 10_000 }, () => publicRequestId(7))).size).toBe(10_000);
+});
+
+test('ids grow whatever the clock does, and above the last stored one', () => {
+  let now = 1_790_000_000_000;
+  const ids = new IdSource({ now: () => now }, 1_790_000_000_500 * 4096);
+  const made = [0, 1, -60_000, 86_400_000, -86_400_000, 0].map(step => {
+    now += step;
+    return ids.next();
+  });
+  expect(made).toEqual(made.toSorted((a, b) => a - b));
+  expect(new Set(made).size).toBe(made.length);
+  expect(made[0]).toBeGreaterThan(1_790_000_000_500 * 4096);
+});
+
+test('random text has the asked length and only base62 characters', () => {
+  for (const length of [1, 11, 43, 100]) expect(randomBase62(length)).toMatch(new RegExp(`^[0-9A-Za-z]{${length}}$`));
+});
