@@ -4,8 +4,9 @@ import { expect, test } from 'vitest';
 import { configOf } from '../../src/config/config.ts';
 import { fileSchema } from '../../src/config/schema.ts';
 
-const path = resolve(import.meta.dirname, '../../tollgate.example.yaml');
-const example = readFileSync(path, 'utf8');
+const root = resolve(import.meta.dirname, '../..');
+const example = readFileSync(resolve(root, 'tollgate.example.yaml'), 'utf8');
+const readme = readFileSync(resolve(root, 'README.md'), 'utf8');
 const read = (text: string, variables: Readonly<Record<string, string>> = {}) =>
   configOf('tollgate.example.yaml', text, { variables, builtInIds: [] });
 
@@ -39,8 +40,17 @@ test('what it has commented out is right too', () => {
   expect(config.texts.support).toBe('mailto:support@gateway.example');
 });
 
-test('it names every key that the file can have', () => {
-  const shape = fileSchema.out.def.shape;
-  const missing = Object.keys(shape).filter(key => !new RegExp(`^(# )?${key}:`, 'm').test(example));
-  expect(missing).toEqual([]);
+test('it and the README name every key that the file can have', () => {
+  const keys = Object.keys(fileSchema.out.def.shape);
+  expect(keys.filter(key => !new RegExp(`^(# )?${key}:`, 'm').test(example))).toEqual([]);
+  expect([...readme.matchAll(/^\| `([a-z_]+)` \| .* \| .* \|$/gm)].map(([, key]) => key)).toEqual(
+    expect.arrayContaining(keys),
+  );
+});
+
+test('the README names every variable that is read', () => {
+  const source = readFileSync(resolve(root, 'src/config/env.ts'), 'utf8');
+  const variables = new Set(source.match(/TOLLGATE_\w+/g));
+  expect(variables.size).toBe(9);
+  expect([...variables].filter(variable => !readme.includes(`\`${variable}\``))).toEqual([]);
 });
