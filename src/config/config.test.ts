@@ -137,6 +137,19 @@ test('a configuration is frozen all the way down', () => {
   }
 });
 
+test('texts are kept as written, community links by name, tips by code', () => {
+  const { texts } = read(
+    'texts:\n  docs: https://x.example/errors#{code}\n  support: mailto:a@x.example\n  community: { Chat: https://c.example }\n' +
+      '  tips: { insufficient_balance: Top up at https://x.example. }\n',
+  );
+  expect(texts).toEqual({
+    docs: 'https://x.example/errors#{code}',
+    support: 'mailto:a@x.example',
+    community: { Chat: 'https://c.example' },
+    tips: { insufficient_balance: 'Top up at https://x.example.' },
+  });
+});
+
 describe('providers', () => {
   const provider = (text: string, variables: Variables = {}) =>
     read(`providers:\n  p: ${text}\n`, variables).providers[0];

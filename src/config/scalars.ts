@@ -162,10 +162,11 @@ export const address = leaf('an http:// or https:// address without credentials,
   return url.href.replace(/\/+$/, '');
 });
 
-/** A link for people. */
+/** A link for people, as written: the URL's own spelling would escape the braces of `{code}`. */
 export const link = leaf('an http://, https:// or mailto: link', value => {
-  const url = typeof value === 'string' ? URL.parse(value) : null;
-  return url !== null && ['http:', 'https:', 'mailto:'].includes(url.protocol) ? url.href : undefined;
+  if (typeof value !== 'string' || !/^\S+$/.test(value)) return undefined;
+  const protocol = URL.parse(value)?.protocol ?? '';
+  return ['http:', 'https:', 'mailto:'].includes(protocol) ? value : undefined;
 });
 
 /** A browser's origin, or `*`. */

@@ -51,7 +51,7 @@ export interface Limits {
   readonly upstreamEventBytes: number;
 }
 
-/** What errors say beside their message. Absent links are null in answers. */
+/** What errors say beside their message. Absent links are null in answers; `{code}` in a link stands for the error's code. */
 export interface Texts {
   readonly docs?: string;
   readonly support?: string;
