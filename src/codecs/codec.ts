@@ -69,6 +69,8 @@ export interface EncodeInput {
   readonly maxOutputTokens: number | undefined;
   /** Whether to ask for a stream. */
   readonly stream: boolean;
+  /** The provider's name in the configuration: blobs of its own go back to it. Absent: it is not known whose blobs it can read. */
+  readonly provider?: string;
 }
 
 /** The upstream's side of a protocol: pure functions, no I/O, no clock. */

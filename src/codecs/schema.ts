@@ -3,6 +3,7 @@ import { GatewayError, type Violation } from '../errors/gateway-error.ts';
 import type { Extra, Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from './codec.ts';
 import { extraOf } from './content.ts';
+import { unknownMembers } from './json.ts';
 
 /**
  * What the schemas of all interfaces share: fields whose message says what is allowed, the way from a schema's issues to the gateway's error, and the
@@ -129,15 +130,9 @@ export class UnknownMembers {
 
   /** Notes the unknown members of `value`, which stands at `path` ('' for the body). Members that are null count as not sent. */
   note(value: object, known: ReadonlySet<string>, path: string): Extra | undefined {
-    let unknown: Record<string, unknown> | undefined;
-    for (const name in value) {
-      if (known.has(name)) continue;
-      const member = (value as Record<string, unknown>)[name];
-      if (member === null || member === undefined) continue;
-      this.paths.push(path === '' ? name : `${path}.${name}`);
-      unknown ??= Object.create(null) as Record<string, unknown>;
-      unknown[name] = member;
-    }
-    return unknown === undefined ? undefined : extraOf(this.#protocol, JSON.stringify(unknown));
+    const unknown = unknownMembers(value, known);
+    if (unknown === undefined) return undefined;
+    for (const name in unknown) this.paths.push(path === '' ? name : `${path}.${name}`);
+    return extraOf(this.#protocol, JSON.stringify(unknown));
   }
 }

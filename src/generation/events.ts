@@ -1,8 +1,9 @@
-import type { Item, Opaque, Part, TokenLogprob } from '../gen/tollgate/v1/content_pb.ts';
+import type { Annotation, Extra, Item, Opaque, Part, TokenLogprob } from '../gen/tollgate/v1/content_pb.ts';
 import { ItemStatus, Phase } from '../gen/tollgate/v1/content_pb.ts';
 import type {
   Completed,
   DeltaKind,
+  ExtensionScope,
   FinishReason,
   GenerationEvent,
   Started,
@@ -114,4 +115,22 @@ export function completed(value: Partial<Omit<Completed, '$typeName'>>): Generat
     case: 'completed',
     value: { $typeName: 'tollgate.v1.Completed', usageSource: 0, costNanoUsd: 0n, serviceTier: 0, ...value },
   });
+}
+
+/** `annotation_added` to a text part at `[item, part]`. */
+export function annotationAdded(
+  choice: number,
+  at: readonly [item: number, part: number],
+  annotation: Annotation,
+): GenerationEvent {
+  const [item, part] = at;
+  return wrap(choice, {
+    case: 'annotationAdded',
+    value: { $typeName: 'tollgate.v1.AnnotationAdded', item, part, annotation },
+  });
+}
+
+/** `extension`: members that the model has no field for, at their place in the protocol's frame. */
+export function extension(choice: number, scope: ExtensionScope, extra: Extra): GenerationEvent {
+  return wrap(choice, { case: 'extension', value: { $typeName: 'tollgate.v1.Extension', scope, extra } });
 }

@@ -10,8 +10,6 @@ export interface SseMessage {
   readonly event: string;
   /** The data lines, joined by line feeds. */
   readonly data: string;
-  /** The bytes ended inside this event, so that its data may be cut; absent everywhere else. */
-  readonly cut?: true;
 }
 
 /** An event of a stream is larger than the reader accepts. */
@@ -29,7 +27,7 @@ const byteOrderMark = '\uFEFF';
 
 /**
  * Bytes to events, however the bytes are cut: inside characters, between CR and LF, inside a line. Lines end with LF, CRLF or CR; a byte order mark
- * and comments are skipped, `id` and `retry` are read over. An event whose blank line never came is answered by `end()`, marked as cut. Throws
+ * and comments are skipped, `id` and `retry` are read over. An event whose blank line never came is answered by `end()`: its data may be cut. Throws
  * `SseEventTooLarge` where an event grows beyond `sizeMax`: the unfinished line in bytes plus the finished data lines in UTF-16 units.
  */
 export class SseReader implements Stepper<Uint8Array, SseMessage> {
@@ -68,7 +66,7 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
   end(): SseMessage[] {
     if (this.#restSize > 0) this.#line(this.#text(new Uint8Array()));
     if (this.#data === undefined) return [];
-    const message: SseMessage = { event: this.#event, data: this.#data, cut: true };
+    const message: SseMessage = { event: this.#event, data: this.#data };
     this.#data = undefined;
     this.#event = '';
     return [message];

@@ -1,7 +1,10 @@
-import type { Completed } from '../../gen/tollgate/v1/event_pb.ts';
+import { type Extra, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
+import { extraOf } from '../content.ts';
 import { dollarsOf } from '../dollars.ts';
+import { countIn, objectIn, unknownMembers } from '../json.ts';
 import { extraMembers } from './reasoning-details.ts';
 
 /** Usage: Chat counts cached and written input inside `prompt_tokens`, the model in buckets that do not overlap. Source: wire.md B1, C3; cases US-02 to US-18. */
@@ -21,13 +24,13 @@ export function renderUsage(completed: Completed): JsonObject {
     completion_tokens: output,
     total_tokens: prompt + output,
     prompt_tokens_details: {
-      ...asObject(rest['prompt_tokens_details']),
+      ...objectIn(rest['prompt_tokens_details']),
       cached_tokens: cached,
       cache_write_tokens: cacheWrite,
       ...(write1h === 0 ? {} : { cache_write_1h_tokens: write1h }),
     },
     completion_tokens_details: {
-      ...asObject(rest['completion_tokens_details']),
+      ...objectIn(rest['completion_tokens_details']),
       reasoning_tokens: usage?.reasoningTokens ?? 0,
     },
     cost: dollarsOf(completed.costNanoUsd),
@@ -47,6 +50,74 @@ export function parseServiceTier(tier: Json | undefined): ServiceTier {
   return tier === 'default' ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;
 }
 
-function asObject(value: Json | undefined): JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {};
+const knownOfUsage = new Set([
+  'prompt_tokens',
+  'completion_tokens',
+  'total_tokens',
+  'prompt_tokens_details',
+  'completion_tokens_details',
+  // The gateway's own price is the client's.
+  'cost',
+]);
+const knownOfPrompt = new Set(['cached_tokens', 'cache_write_tokens', 'cache_write_1h_tokens']);
+const knownOfCompletion = new Set(['reasoning_tokens']);
+
+/**
+ * The usage that an upstream reports, in buckets that do not overlap. Undefined where it says nothing that can be true, so that the gateway counts itself. Counts that
+ * contradict the whole are left out.
+ */
+export function parseUsage(value: Json | undefined): Usage | undefined {
+  const usage = objectIn(value);
+  if (usage === undefined) return undefined;
+  const prompt = countIn(usage['prompt_tokens']);
+  const completion = countIn(usage['completion_tokens']);
+  // No answer is made from nothing: upstreams that send zeros do not count.
+  if ((prompt ?? 0) === 0 && (completion ?? 0) === 0) return undefined;
+  const extra = extraOfUsage(usage);
+  return {
+    $typeName: 'tollgate.v1.Usage',
+    ...inputBuckets(usage, prompt),
+    ...outputBuckets(usage, prompt, completion),
+    ...(extra === undefined ? {} : { extra }),
+  };
+}
+
+function inputBuckets(usage: JsonObject, prompt: number | undefined): Partial<Usage> {
+  if (prompt === undefined) return {};
+  const details = objectIn(usage['prompt_tokens_details']) ?? {};
+  // DeepSeek and Moonshot have their own names for what was read from the cache.
+  const named = [details['cached_tokens'], usage['prompt_cache_hit_tokens'], usage['cached_tokens']];
+  const cached = named.map(countIn).find(count => count !== undefined);
+  const written = countIn(details['cache_write_tokens']);
+  const rest = prompt - (cached ?? 0) - (written ?? 0);
+  if (rest < 0) return { inputTokens: prompt };
+  const written1h = Math.min(countIn(details['cache_write_1h_tokens']) ?? 0, written ?? 0);
+  return {
+    inputTokens: rest,
+    ...(cached === undefined ? {} : { cacheReadTokens: cached }),
+    ...(written === undefined ? {} : { cacheWrite5mTokens: written - written1h }),
+    ...(written1h === 0 ? {} : { cacheWrite1hTokens: written1h }),
+  };
+}
+
+/** Reasoning is part of the output (case US-18), but for upstreams whose total says that it stands beside it. */
+function outputBuckets(usage: JsonObject, prompt: number | undefined, completion: number | undefined): Partial<Usage> {
+  if (completion === undefined) return {};
+  const reasoning = countIn(objectIn(usage['completion_tokens_details'])?.['reasoning_tokens']);
+  if (reasoning === undefined) return { outputTokens: completion };
+  const beside = reasoning > 0 && countIn(usage['total_tokens']) === (prompt ?? 0) + completion + reasoning;
+  if (beside) return { outputTokens: completion + reasoning, reasoningTokens: reasoning };
+  return reasoning > completion
+    ? { outputTokens: completion }
+    : { outputTokens: completion, reasoningTokens: reasoning };
+}
+
+function extraOfUsage(usage: JsonObject): Extra | undefined {
+  const rest: Record<string, unknown> = unknownMembers(usage, knownOfUsage) ?? {};
+  const prompt = unknownMembers(objectIn(usage['prompt_tokens_details']) ?? {}, knownOfPrompt);
+  const completion = unknownMembers(objectIn(usage['completion_tokens_details']) ?? {}, knownOfCompletion);
+  if (prompt !== undefined) rest['prompt_tokens_details'] = prompt;
+  if (completion !== undefined) rest['completion_tokens_details'] = completion;
+  for (const _ in rest) return extraOf(Protocol.CHAT, JSON.stringify(rest));
+  return undefined;
 }

@@ -1,0 +1,247 @@
+import { ItemStatus, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Item, Part, TokenLogprob } from '../../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import {
+  annotationAdded,
+  delta,
+  extension,
+  finished,
+  itemClosed,
+  itemOpened,
+  opaqueAdded,
+  partClosed,
+  partOpened,
+} from '../../generation/events.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import {
+  extraOf,
+  itemOf,
+  messageContent,
+  partOf,
+  reasoningContent,
+  reasoningTextContent,
+  refusalContent,
+  summaryTextContent,
+  textContent,
+} from '../content.ts';
+import { listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { parseAnnotation } from './annotation.ts';
+import { errorFacts, statusOf } from './error.ts';
+import { parseFinishReason } from './finish-reason.ts';
+import { parseTokens } from './logprobs.ts';
+import { extraOfDetail, opaqueOfDetail, type ReasoningDetail } from './reasoning-details.ts';
+import { ToolCallsParser } from './tool-calls-parser.ts';
+
+const knownOfChoice = new Set(['index', 'delta', 'message', 'finish_reason', 'logprobs', 'usage', 'error']);
+const knownOfDelta = new Set([
+  'role',
+  'content',
+  'refusal',
+  'tool_calls',
+  'function_call',
+  'reasoning_content',
+  'reasoning',
+  'reasoning_text',
+  'reasoning_details',
+  'annotations',
+]);
+
+type PartKind = (typeof DeltaKind)['TEXT' | 'REFUSAL' | 'REASONING' | 'SUMMARY'];
+
+const emptyPart: Readonly<Record<PartKind, () => Part['content']>> = {
+  [DeltaKind.TEXT]: () => textContent(''),
+  [DeltaKind.REFUSAL]: () => refusalContent(''),
+  [DeltaKind.REASONING]: () => reasoningTextContent(''),
+  [DeltaKind.SUMMARY]: () => summaryTextContent(''),
+};
+
+/** The message or block of thoughts that is being written. */
+interface OpenItem {
+  readonly item: number;
+  readonly kind: 'message' | 'thoughts';
+  /** Tells blocks of thoughts apart; undefined where the upstream does not. */
+  readonly block: number | undefined;
+  parts: number;
+  partKind: PartKind | undefined;
+}
+
+/** What a choice needs of its answer. */
+export interface ChoiceContext {
+  readonly index: number;
+  readonly provider: string;
+  readonly answerId: () => string;
+}
+
+/**
+ * One choice of an upstream's answer. Chat has no items: thoughts, text and calls are told apart by where they stand, and one ends when another
+ * begins. What follows a finish is not part of the answer. Source: wire.md B1; cases RE-02, RE-08, RE-25, TS-11, FI-03.
+ */
+export class ChoiceParser {
+  readonly #index: number;
+  readonly #provider: string;
+  readonly #calls: ToolCallsParser;
+  #items = 0;
+  #open: OpenItem | undefined;
+  isFinished = false;
+
+  constructor({ index, provider, answerId }: ChoiceContext) {
+    this.#index = index;
+    this.#provider = provider;
+    const openItem = (events: GenerationEvent[]): number => {
+      this.#closeOpen(ItemStatus.COMPLETED, events);
+      return this.#nextItem();
+    };
+    this.#calls = new ToolCallsParser({ choice: index, provider, answerId, openItem });
+  }
+
+  push(choice: JsonObject, events: GenerationEvent[]): void {
+    if (this.isFinished) return;
+    if (choice['error'] != null) throw reported(choice['error']);
+    const written = objectIn(choice['delta']) ?? objectIn(choice['message']);
+    this.#extend(ExtensionScope.CHOICE, unknownMembers(choice, knownOfChoice), events);
+    const logprobs = objectIn(choice['logprobs']);
+    if (written !== undefined) this.#delta(written, logprobs, events);
+    const reason = textIn(choice['finish_reason']);
+    if (reason !== '') this.#finish(reason, choice, events);
+  }
+
+  #extend(scope: ExtensionScope, members: Record<string, unknown> | undefined, events: GenerationEvent[]): void {
+    if (members === undefined) return;
+    events.push(extension(this.#index, scope, extraOf(Protocol.CHAT, JSON.stringify(members))));
+  }
+
+  #delta(written: JsonObject, logprobs: JsonObject | undefined, events: GenerationEvent[]): void {
+    this.#extend(ExtensionScope.DELTA, unknownMembers(written, knownOfDelta), events);
+    this.#thoughts(written, events);
+    this.#content(written['content'], parseTokens(logprobs?.['content']), events);
+    this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, parseTokens(logprobs?.['refusal']));
+    for (const value of listIn(written['annotations'])) {
+      const annotation = objectIn(value);
+      if (annotation === undefined) continue;
+      const open = this.#openPart('message', DeltaKind.TEXT, events);
+      events.push(annotationAdded(this.#index, [open.item, open.parts - 1], parseAnnotation(annotation)));
+    }
+    this.#calls.push(listIn(written['tool_calls']), events);
+    const legacy = objectIn(written['function_call']);
+    if (legacy !== undefined) this.#calls.push([{ index: 0, function: legacy }], events);
+  }
+
+  #thoughts(written: JsonObject, events: GenerationEvent[]): void {
+    const details = listIn(written['reasoning_details'])
+      .map(objectIn)
+      .filter(each => each !== undefined);
+    for (const detail of details) this.#detail(detailIn(detail), events);
+    // Providers that send both send the same text twice.
+    if (details.some(detail => textIn(detail['text']) !== '' || textIn(detail['summary']) !== '')) return;
+    const names = ['reasoning_content', 'reasoning', 'reasoning_text'];
+    const text = names.map(name => textIn(written[name])).find(each => each !== '') ?? '';
+    this.#write(DeltaKind.REASONING, text, events);
+  }
+
+  #detail(detail: ReasoningDetail, events: GenerationEvent[]): void {
+    const opaque = opaqueOfDetail(detail, this.#provider);
+    const text = detail.text ?? '';
+    const summary = detail.summary ?? '';
+    if (opaque === undefined && text === '' && summary === '') return;
+    const block = detail.index ?? undefined;
+    if (this.#open?.kind !== 'thoughts' || (block !== undefined && this.#open.block !== block)) {
+      const redacted = opaque?.kind === 'anthropic.redacted';
+      this.#openItem('thoughts', itemOf(reasoningContent({ redacted }), 0, extraOfDetail(detail)), events, block);
+    }
+    this.#write(DeltaKind.SUMMARY, summary, events);
+    this.#write(DeltaKind.REASONING, text, events);
+    if (opaque !== undefined && this.#open !== undefined)
+      events.push(opaqueAdded(this.#index, this.#open.item, opaque));
+  }
+
+  /** Text, or a list of parts as some providers send it. */
+  #content(content: Json | undefined, logprobs: TokenLogprob[], events: GenerationEvent[]): void {
+    if (!Array.isArray(content)) return this.#write(DeltaKind.TEXT, textIn(content), events, logprobs);
+    for (const value of content) {
+      const part = objectIn(value);
+      if (part?.['type'] === 'thinking') {
+        const pieces = listIn(part['thinking']).map(piece => textIn(objectIn(piece)?.['text']));
+        this.#write(DeltaKind.REASONING, textIn(part['thinking']) || pieces.join(''), events);
+      } else this.#write(DeltaKind.TEXT, textIn(part?.['text']), events, logprobs);
+    }
+  }
+
+  #write(kind: PartKind, text: string, events: GenerationEvent[], logprobs: TokenLogprob[] = []): void {
+    if (text === '' && logprobs.length === 0) return;
+    const isThought = kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY;
+    const { item, parts } = this.#openPart(isThought ? 'thoughts' : 'message', kind, events);
+    events.push(delta(this.#index, [item, parts - 1], { kind, text, logprobs }));
+  }
+
+  #openPart(kind: OpenItem['kind'], partKind: PartKind, events: GenerationEvent[]): OpenItem {
+    let open = this.#open;
+    if (open?.kind !== kind) {
+      const content = kind === 'message' ? messageContent(Role.ASSISTANT, []) : reasoningContent({});
+      open = this.#openItem(kind, itemOf(content, 0), events);
+    }
+    if (open.partKind === partKind) return open;
+    this.#closePart(open, events);
+    open.partKind = partKind;
+    open.parts += 1;
+    events.push(partOpened(this.#index, [open.item, open.parts - 1], partOf(emptyPart[partKind]())));
+    return open;
+  }
+
+  #openItem(kind: OpenItem['kind'], content: Item, events: GenerationEvent[], block?: number): OpenItem {
+    this.#calls.closeWhole(events);
+    this.#closeOpen(ItemStatus.COMPLETED, events);
+    const open: OpenItem = { item: this.#nextItem(), kind, block, parts: 0, partKind: undefined };
+    this.#open = open;
+    events.push(itemOpened(this.#index, open.item, content));
+    return open;
+  }
+
+  #nextItem(): number {
+    this.#items += 1;
+    return this.#items - 1;
+  }
+
+  #closePart(open: OpenItem, events: GenerationEvent[]): void {
+    if (open.partKind !== undefined) events.push(partClosed(this.#index, [open.item, open.parts - 1]));
+  }
+
+  #closeOpen(status: ItemStatus, events: GenerationEvent[]): void {
+    if (this.#open === undefined) return;
+    this.#closePart(this.#open, events);
+    events.push(itemClosed(this.#index, this.#open.item, status));
+    this.#open = undefined;
+  }
+
+  #finish(native: string, choice: JsonObject, events: GenerationEvent[]): void {
+    if (native === 'error') throw reported(choice['error'] ?? null);
+    const reason = parseFinishReason(native);
+    const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
+    this.#closeOpen(wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
+    this.#calls.finish(wasCut, events);
+    if (reason === FinishReason.TOOL_CALLS && this.#calls.count === 0) {
+      // The client would wait for calls that never came (case FI-12).
+      throw new UpstreamFailure('malformed', { cause: new Error(`finish_reason ${native} without a call`) });
+    }
+    // vLLM and SGLang say which stop sequence came (case EF-13).
+    const matched = textIn(choice['stop_reason']) || textIn(choice['matched_stop']);
+    const matchedStop = reason === FinishReason.STOP && matched !== '' ? { matchedStop: matched } : {};
+    events.push(finished(this.#index, reason, { native, ...matchedStop }));
+    this.isFinished = true;
+  }
+}
+
+/** A failure that the upstream reports inside its answer. */
+export function reported(error: Json): UpstreamFailure {
+  const status = statusOf(error);
+  return new UpstreamFailure('reported', { ...errorFacts(error), ...(status === undefined ? {} : { status }) });
+}
+
+/** An entry with only such members as it may have. */
+function detailIn(detail: JsonObject): ReasoningDetail {
+  const { index, ...rest } = detail;
+  for (const name of ['type', 'text', 'summary', 'data', 'signature', 'format']) {
+    if (typeof rest[name] !== 'string') delete rest[name];
+  }
+  return { ...rest, ...(typeof index === 'number' ? { index } : {}) };
+}

@@ -1,0 +1,263 @@
+import {
+  type Item,
+  type MediaSource,
+  type Message,
+  type Opaque,
+  type Part,
+  Role,
+  type ToolResult,
+} from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { type Drops, unsupportedContent } from '../drops.ts';
+import { detailsOfItem, extraMembers, thoughtOf } from './reasoning-details.ts';
+import { callMembers } from './tool-call.ts';
+
+/** Items to Chat Completions messages. Sources: wire.md C3, C4; cases TR-05, TR-13, TR-14, RE-25, RO-04, RO-07, ME-07. */
+
+/** Messages in the order of the items, instructions first; `provider` gets its own blobs back. Throws `unsupported_parameter`. */
+export function encodeMessages(request: GenerateRequest, drops: Drops, provider: string | undefined): JsonObject[] {
+  const encoder = new MessageEncoder(request, drops, provider);
+  for (const item of request.items) encoder.add(item);
+  return encoder.end();
+}
+
+/** An assistant message that is being put together: Chat has one place for its text. */
+interface AssistantTurn {
+  readonly turn: number;
+  name: string;
+  text: string | undefined;
+  refusal: string;
+  readonly thoughts: Item[];
+  readonly calls: JsonObject[];
+  extra: JsonObject;
+}
+
+class MessageEncoder {
+  readonly #request: GenerateRequest;
+  readonly #drops: Drops;
+  readonly #provider: string | undefined;
+  readonly #messages: JsonObject[] = [];
+  #assistant: AssistantTurn | undefined;
+  /** Pictures of tool results, which Chat's `tool` messages can't hold: they follow the last of those in a message of the user. */
+  #pictures: JsonObject[] = [];
+
+  constructor(request: GenerateRequest, drops: Drops, provider: string | undefined) {
+    this.#request = request;
+    this.#drops = drops;
+    this.#provider = provider;
+    if (request.instructions !== undefined) this.#messages.push({ role: 'system', content: request.instructions });
+  }
+
+  add(item: Item): void {
+    const { content } = item;
+    if (content.case !== 'toolResult') this.#endResults();
+    switch (content.case) {
+      case 'message':
+        if (content.value.role === Role.ASSISTANT) return this.#addWords(item, content.value);
+        this.#endAssistant();
+        return this.#addMessage(item, content.value);
+      case 'reasoning':
+        this.#turnOf(item).thoughts.push(item);
+        return;
+      case 'toolCall': {
+        this.#turnOf(item).calls.push(callMembers(item, content.value, content.value.arguments));
+        return;
+      }
+      case 'toolResult':
+        this.#endAssistant();
+        return this.#addResult(item, content.value);
+      case 'compaction':
+        throw this.#refusal('a compacted conversation');
+      case 'reference':
+        throw this.#refusal('references to stored items');
+      case 'serverTool':
+        throw this.#refusal('calls of tools that another provider ran');
+      default:
+        throw this.#refusal('an item without a type');
+    }
+  }
+
+  end(): JsonObject[] {
+    this.#endResults();
+    this.#endAssistant();
+    return this.#messages;
+  }
+
+  #refusal(what: string): Error {
+    return unsupportedContent(this.#request, what);
+  }
+
+  #addMessage(item: Item, { role, name, parts }: Message): void {
+    this.#messages.push({
+      // Only OpenAI's own upstreams know `developer`, and they take `system` for it.
+      role: role === Role.USER ? 'user' : 'system',
+      ...(name === '' ? {} : { name }),
+      content: this.#content(parts),
+      ...extraMembers(item.extra),
+    });
+  }
+
+  /** The assistant message that the item belongs to: items of one turn, or of none, that follow each other. */
+  #turnOf(item: Item): AssistantTurn {
+    if (this.#assistant !== undefined && this.#assistant.turn !== item.turn) this.#endAssistant();
+    this.#assistant ??= { turn: item.turn, name: '', text: undefined, refusal: '', thoughts: [], calls: [], extra: {} };
+    const members = extraMembers(item.extra);
+    if (item.content.case === 'message') Object.assign(this.#assistant.extra, members);
+    return this.#assistant;
+  }
+
+  #addWords(item: Item, { name, parts }: Message): void {
+    const turn = this.#turnOf(item);
+    turn.name = name;
+    turn.text ??= '';
+    for (const { content } of parts) {
+      if (content.case === 'text') turn.text += content.value.text;
+      else if (content.case === 'refusal') turn.refusal += content.value.text;
+      else throw this.#refusal(`parts of type ${content.case ?? 'none'} in messages of the assistant`);
+    }
+  }
+
+  #endAssistant(): void {
+    const turn = this.#assistant;
+    if (turn === undefined) return;
+    this.#assistant = undefined;
+    const hasText = turn.text !== undefined && turn.text !== '';
+    const silent = turn.calls.length > 0 || turn.refusal !== '' || turn.thoughts.length > 0;
+    this.#messages.push({
+      role: 'assistant',
+      ...(turn.name === '' ? {} : { name: turn.name }),
+      content: hasText || !silent ? (turn.text ?? '') : null,
+      ...(turn.refusal === '' ? {} : { refusal: turn.refusal }),
+      ...this.#thoughts(turn.thoughts),
+      ...(turn.calls.length === 0 ? {} : { tool_calls: turn.calls }),
+      ...turn.extra,
+    });
+  }
+
+  /** Thoughts go back as text, which upstreams that think between calls insist on; blobs only to who made them, others are dropped and listed. */
+  #thoughts(items: readonly Item[]): JsonObject {
+    if (items.length === 0) return {};
+    let text = '';
+    let hasBlobs = false;
+    const details: JsonObject[] = [];
+    for (const [index, item] of items.entries()) {
+      if (item.content.case !== 'reasoning') continue;
+      const { parts, opaque } = item.content.value;
+      const readable = opaque.filter(blob => this.#canRead(blob));
+      if (readable.length < opaque.length) this.#drops.add('reasoning');
+      hasBlobs ||= readable.length > 0;
+      text += parts.map(thoughtOf).join('');
+      details.push(...detailsOfItem(item, index, readable));
+    }
+    return {
+      ...(text === '' ? {} : { reasoning_content: text }),
+      ...(details.length > 0 && (hasBlobs || items.length > 1) ? { reasoning_details: details } : {}),
+    };
+  }
+
+  /** Chat does not say who made a blob: one without a maker came from a Chat client, or from a direct caller who knows. */
+  #canRead({ provider }: Opaque): boolean {
+    return provider === '' ? this.#request.source === undefined : provider === this.#provider;
+  }
+
+  #addResult(item: Item, { callId, parts, isError }: ToolResult): void {
+    const texts: string[] = [];
+    for (const part of parts) {
+      if (part.content.case === 'text') texts.push(part.content.value.text);
+      else if (part.content.case === 'searchResult') texts.push(searchResultText(part.content.value.json));
+      else {
+        this.#pictures.push(this.#part(part));
+        texts.push(`[${part.content.case ?? 'part'} ${this.#pictures.length} of tool call ${callId} follows]`);
+      }
+    }
+    if (isError) {
+      this.#drops.add('is_error');
+      texts[0] = `Error: ${texts[0] ?? ''}`;
+    }
+    const content: Json = texts.length > 1 ? texts.map(text => ({ type: 'text', text })) : (texts[0] ?? '');
+    this.#messages.push({ role: 'tool', tool_call_id: callId, content, ...extraMembers(item.extra) });
+  }
+
+  #endResults(): void {
+    if (this.#pictures.length === 0) return;
+    this.#messages.push({ role: 'user', content: this.#pictures });
+    this.#pictures = [];
+  }
+
+  #content(parts: readonly Part[]): Json {
+    const [only] = parts;
+    if (only === undefined) return '';
+    if (parts.length === 1 && only.content.case === 'text' && only.extra === undefined) return only.content.value.text;
+    return parts.map(part => this.#part(part));
+  }
+
+  #part(part: Part): JsonObject {
+    return { ...this.#partMembers(part), ...extraMembers(part.extra) };
+  }
+
+  #partMembers({ content }: Part): JsonObject {
+    switch (content.case) {
+      case 'text':
+        return { type: 'text', text: content.value.text };
+      case 'image': {
+        const { source, detail } = content.value;
+        const url = this.#urlOf(source, 'pictures by file id');
+        return { type: 'image_url', image_url: { url, ...(detail === '' ? {} : { detail }) } };
+      }
+      case 'audio': {
+        const { source, format } = content.value;
+        if (source?.source.case !== 'base64') throw this.#refusal('sound by address');
+        return { type: 'input_audio', input_audio: { data: source.source.value, format } };
+      }
+      case 'file':
+        return this.#file(content.value);
+      case 'searchResult':
+        return { type: 'text', text: searchResultText(content.value.json) };
+      default:
+        throw this.#refusal(`parts of type ${content.case ?? 'none'}`);
+    }
+  }
+
+  #urlOf(source: MediaSource | undefined, what: string): string {
+    if (source?.source.case === 'url') return source.source.value;
+    if (source?.source.case === 'base64') return `data:${source.mediaType};base64,${source.source.value}`;
+    throw this.#refusal(what);
+  }
+
+  #file({
+    source,
+    filename,
+    title,
+    context,
+    citations,
+  }: Extract<Part['content'], { case: 'file' }>['value']): JsonObject {
+    if (citations === true) this.#drops.add('citations');
+    const name = filename === '' ? title : filename;
+    switch (source?.source.case) {
+      case 'text': {
+        const lines = [name, context, source.source.value].filter(line => line !== '');
+        return { type: 'text', text: lines.join('\n\n') };
+      }
+      case 'base64': {
+        const data = source.mediaType === '' ? source.source.value : this.#urlOf(source, 'this file');
+        return { type: 'file', file: { file_data: data, ...(name === '' ? {} : { filename: name }) } };
+      }
+      case 'fileId':
+        if (this.#request.source !== undefined) throw this.#refusal('files of another provider by id');
+        return { type: 'file', file: { file_id: source.source.value, ...(name === '' ? {} : { filename: name }) } };
+      default:
+        throw this.#refusal('files by address');
+    }
+  }
+}
+
+/** A search result's title, source and texts, for upstreams that know only text. */
+function searchResultText(json: string): string {
+  const { title, source, content } = JSON.parse(json) as JsonObject;
+  const texts = (Array.isArray(content) ? content : []).map(block =>
+    typeof block === 'object' && block !== null && !Array.isArray(block) ? block['text'] : undefined,
+  );
+  const lines = [title, source, ...texts].filter(line => typeof line === 'string');
+  return lines.filter(line => line !== '').join('\n\n');
+}

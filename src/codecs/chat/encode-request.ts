@@ -1,0 +1,201 @@
+import { Protocol, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type GenerateRequest,
+  type OutputFormat,
+  OutputFormatType,
+  type ReasoningConfig,
+  ReasoningEffort,
+  ServiceTier,
+  ThinkingMode,
+  type Tool,
+  type ToolChoice,
+  ToolChoiceMode,
+  type ToolName,
+} from '../../gen/tollgate/v1/request_pb.ts';
+import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
+import { Drops, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { effortOfBudget } from '../effort.ts';
+import { encodeMessages } from './encode-messages.ts';
+import { extraMembers } from './reasoning-details.ts';
+
+/**
+ * What a Chat Completions upstream is sent. A Chat client's own JSON is patched, so that everything in it arrives; any other request is
+ * built from the model. Same input, same bytes. Sources: architecture.md, wire.md C3, C4. Throws `unsupported_parameter`.
+ */
+export function encodeRequest(input: EncodeInput): EncodedRequest {
+  if (input.request.source?.protocol === Protocol.CHAT)
+    return { body: patched(input, input.request.source.body), dropped: [] };
+  const drops = new Drops();
+  const body = built(input, drops);
+  for (const field of input.request.source?.unknownFields ?? []) drops.add(field);
+  return { body, dropped: drops.list() };
+}
+
+function patched({ request, model, maxOutputTokens, stream }: EncodeInput, source: Uint8Array): JsonObject {
+  // The decoder has checked that it is an object.
+  const body = JSON.parse(
+    Buffer.from(source.buffer, source.byteOffset, source.byteLength).toString('utf8'),
+  ) as JsonObject;
+  body['model'] = model;
+  patchLimit(body, maxOutputTokens);
+  const tier = tierName(request.serviceTier);
+  if (tier !== undefined) body['service_tier'] = tier;
+  else if (body['service_tier'] === 'flex' || body['service_tier'] === 'priority') delete body['service_tier'];
+  if (typeof body['n'] === 'number') body['n'] = request.candidates ?? 1;
+  if (stream) {
+    body['stream'] = true;
+    body['stream_options'] = { ...(body['stream_options'] as JsonObject | null | undefined), include_usage: true };
+  } else {
+    delete body['stream'];
+    delete body['stream_options'];
+  }
+  return body;
+}
+
+/** The limit stands where the client named it; elsewhere under the name that newer upstreams insist on. */
+function patchLimit(body: JsonObject, limit: number | undefined): void {
+  const named = ['max_completion_tokens', 'max_tokens'].filter(name => typeof body[name] === 'number');
+  if (limit === undefined) {
+    for (const name of named) delete body[name];
+    return;
+  }
+  for (const name of named.length === 0 ? ['max_completion_tokens'] : named) body[name] = limit;
+}
+
+function tierName(tier: ServiceTier): string | undefined {
+  if (tier === ServiceTier.FLEX) return 'flex';
+  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
+}
+
+function built({ request, model, maxOutputTokens, stream, provider }: EncodeInput, drops: Drops): JsonObject {
+  if (request.source?.protocol === Protocol.MESSAGES && isPrefill(request.items)) {
+    throw unsupportedContent(request, 'a last message of the assistant');
+  }
+  const body: JsonObject = { model, messages: encodeMessages(request, drops, provider) };
+  const set = (name: string, value: Json | undefined): void => {
+    if (value !== undefined) body[name] = value;
+  };
+  if (request.tools.length > 0) {
+    body['tools'] = request.tools.map((tool, index) => encodeTool(tool, `tools.${index}`));
+    if (request.toolChoice !== undefined) body['tool_choice'] = encodeToolChoice(request.toolChoice);
+    set('parallel_tool_calls', request.parallelToolCalls);
+  }
+  set('response_format', encodeFormat(request.outputFormat));
+  set('verbosity', request.verbosity);
+  set('reasoning_effort', encodeEffort(request.reasoning));
+  setSampling(request, set, drops);
+  set('max_completion_tokens', maxOutputTokens);
+  // Further ones are matched by the gateway, as all of them are.
+  if (request.stop.length > 0) body['stop'] = request.stop.slice(0, 4);
+  if ((request.candidates ?? 1) > 1) set('n', request.candidates);
+  set('service_tier', tierName(request.serviceTier));
+  set('prompt_cache_key', request.promptCacheKey);
+  set('user', request.user);
+  set('safety_identifier', request.safetyIdentifier);
+  if (stream) {
+    body['stream'] = true;
+    body['stream_options'] = { include_usage: true };
+  }
+  return body;
+}
+
+function setSampling(
+  request: GenerateRequest,
+  set: (name: string, value: Json | undefined) => void,
+  drops: Drops,
+): void {
+  const { sampling } = request;
+  const wantsLogprobs = sampling?.logprobs ?? (request.include.includes('message.output_text.logprobs') || undefined);
+  set('logprobs', wantsLogprobs);
+  if (sampling === undefined) return;
+  set('temperature', sampling.temperature);
+  set('top_p', sampling.topP);
+  set('frequency_penalty', sampling.frequencyPenalty);
+  set('presence_penalty', sampling.presencePenalty);
+  set('seed', sampling.seed === undefined ? undefined : Number(sampling.seed));
+  if (wantsLogprobs === true) set('top_logprobs', sampling.topLogprobs);
+  if (Object.keys(sampling.logitBias).length > 0) set('logit_bias', sampling.logitBias);
+  if (sampling.topK !== undefined) drops.add('top_k');
+}
+
+const effortNames: Readonly<Record<ReasoningEffort, string | undefined>> = {
+  [ReasoningEffort.UNSPECIFIED]: undefined,
+  [ReasoningEffort.NONE]: 'none',
+  [ReasoningEffort.MINIMAL]: 'minimal',
+  [ReasoningEffort.LOW]: 'low',
+  [ReasoningEffort.MEDIUM]: 'medium',
+  [ReasoningEffort.HIGH]: 'high',
+  [ReasoningEffort.XHIGH]: 'xhigh',
+  [ReasoningEffort.MAX]: 'max',
+};
+
+function encodeEffort(reasoning: ReasoningConfig | undefined): string | undefined {
+  if (reasoning === undefined) return undefined;
+  if (reasoning.effort !== ReasoningEffort.UNSPECIFIED) return effortNames[reasoning.effort];
+  if (reasoning.thinking === ThinkingMode.DISABLED) return 'none';
+  return reasoning.budgetTokens === undefined ? undefined : effortNames[effortOfBudget(reasoning.budgetTokens)];
+}
+
+/** The longest name that Chat takes, and its letters. */
+const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
+
+function encodeTool(tool: Tool, path: string): JsonObject {
+  const { tool: content } = tool;
+  const extra = extraMembers(tool.extra);
+  switch (content.case) {
+    case 'function': {
+      const { name, description, parametersJson, strict } = content.value;
+      if (!namePattern.test(name))
+        throw unsupported(`${path}.name`, 'a tool name of more than 64 letters, digits, "_" and "-"');
+      const body: JsonObject = { name };
+      if (description !== undefined) body['description'] = description;
+      if (parametersJson !== '') body['parameters'] = JSON.parse(parametersJson) as JsonObject;
+      if (strict !== undefined) body['strict'] = strict;
+      return { type: 'function', function: body, ...extra };
+    }
+    case 'custom': {
+      const { name, description, formatJson } = content.value;
+      const body: JsonObject = { name };
+      if (description !== undefined) body['description'] = description;
+      if (formatJson !== '') body['format'] = JSON.parse(formatJson) as JsonObject;
+      return { type: 'custom', custom: body, ...extra };
+    }
+    case 'hosted':
+      if (content.value.protocol === Protocol.CHAT) return JSON.parse(content.value.json) as JsonObject;
+      throw unsupported(path, `the tool type "${content.value.type}"`);
+    default:
+      throw unsupported(path, 'a tool without a type');
+  }
+}
+
+const modeNames: Readonly<Record<ToolChoiceMode, 'auto' | 'none' | 'required'>> = {
+  [ToolChoiceMode.UNSPECIFIED]: 'auto',
+  [ToolChoiceMode.AUTO]: 'auto',
+  [ToolChoiceMode.NONE]: 'none',
+  [ToolChoiceMode.REQUIRED]: 'required',
+  [ToolChoiceMode.NAMED]: 'required',
+};
+
+function encodeToolChoice({ mode, tools, restricted }: ToolChoice): Json {
+  if (mode === ToolChoiceMode.NAMED && tools[0] !== undefined) return reference(tools[0]);
+  const rule = modeNames[mode] ?? 'auto';
+  if (!restricted) return rule;
+  // Chat has no allowed tools of which none may be called.
+  if (mode === ToolChoiceMode.NONE) return 'none';
+  return { type: 'allowed_tools', allowed_tools: { mode: rule, tools: tools.map(reference) } };
+}
+
+function reference({ name, kind }: ToolName): JsonObject {
+  return kind === ToolKind.CUSTOM ? { type: 'custom', custom: { name } } : { type: 'function', function: { name } };
+}
+
+function encodeFormat(format: OutputFormat | undefined): JsonObject | undefined {
+  if (format?.type === OutputFormatType.JSON_OBJECT) return { type: 'json_object' };
+  if (format?.type === OutputFormatType.TEXT) return { type: 'text' };
+  if (format?.type !== OutputFormatType.JSON_SCHEMA) return undefined;
+  const schema: JsonObject = { name: format.name };
+  if (format.description !== undefined) schema['description'] = format.description;
+  if (format.schemaJson !== '') schema['schema'] = JSON.parse(format.schemaJson) as JsonObject;
+  if (format.strict !== undefined) schema['strict'] = format.strict;
+  return { type: 'json_schema', json_schema: schema };
+}

@@ -1,0 +1,148 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { ExtensionScope, type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { completed, extension, started, usageReported } from '../../generation/events.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import type { SseMessage } from '../../lib/sse.ts';
+import type { Stepper } from '../../lib/stepper.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { extraOf } from '../content.ts';
+import { countIn, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { ChoiceParser, reported } from './choice-parser.ts';
+import { parseServiceTier, parseUsage } from './usage.ts';
+
+/** `obfuscation` is padding for one connection; it means nothing on the next. */
+const known = new Set([
+  'id',
+  'object',
+  'created',
+  'model',
+  'choices',
+  'usage',
+  'service_tier',
+  'system_fingerprint',
+  'obfuscation',
+  'error',
+]);
+
+/**
+ * Chunks of an upstream to events, whatever compatible servers make of the protocol. Throws `UpstreamFailure`: `reported` where the stream says that it
+ * failed, `malformed` where it is not the protocol, `truncated` where a choice never finished (a missing `[DONE]` is no loss).
+ * Source: wire.md B1; cases SS-01, US-06, US-11, US-12, FI-06, MI-07.
+ */
+export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
+  readonly #provider: string;
+  readonly #choices = new Map<number, ChoiceParser>();
+  #answerId = '';
+  #usage: Usage | undefined;
+  #tier: ServiceTier = ServiceTier.UNSPECIFIED;
+  #state: 'new' | 'started' | 'completed' = 'new';
+
+  constructor(provider: string) {
+    this.#provider = provider;
+  }
+
+  push({ event, data }: SseMessage): GenerationEvent[] {
+    if (this.#state === 'completed') return [];
+    const text = data.trim();
+    if (text === '[DONE]') return this.end();
+    const isNamed = event !== '' && event !== 'message';
+    const chunk = parsed(text);
+    if (event === 'error') throw reported(chunk ?? text);
+    const body = objectIn(chunk);
+    if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
+      // Servers send events of their own between the chunks.
+      if (isNamed || text === '') return [];
+      throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
+    }
+    return this.chunk(body);
+  }
+
+  end(): GenerationEvent[] {
+    if (this.#state === 'completed') return [];
+    if (this.#choices.size === 0 || [...this.#choices.values()].some(choice => !choice.isFinished)) {
+      throw new UpstreamFailure('truncated');
+    }
+    this.#state = 'completed';
+    const usage = this.#usage === undefined ? {} : { usage: this.#usage, usageSource: UsageSource.REPORTED };
+    return [completed({ ...usage, serviceTier: this.#tier })];
+  }
+
+  /** One chunk; a whole answer is a chunk whose choices have a `message`. */
+  chunk(body: JsonObject): GenerationEvent[] {
+    if (body['error'] != null) throw reported(body);
+    if (body['object'] === 'error') throw reported(body);
+    const events: GenerationEvent[] = [];
+    this.#begin(body, events);
+    const rest = unknownMembers(body, known);
+    if (rest !== undefined) {
+      events.push(extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.CHAT, JSON.stringify(rest))));
+    }
+    for (const [position, value] of listIn(body['choices']).entries()) {
+      const choice = objectIn(value);
+      if (choice === undefined) continue;
+      this.#choice(countIn(choice['index']) ?? position).push(choice, events);
+      this.#report(choice['usage'], events);
+    }
+    const tier = parseServiceTier(body['service_tier']);
+    if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
+    this.#report(body['usage'] ?? objectIn(body['x_groq'])?.['usage'], events);
+    return events;
+  }
+
+  #begin(body: JsonObject, events: GenerationEvent[]): void {
+    if (this.#state !== 'new') return;
+    this.#state = 'started';
+    this.#answerId = JSON.stringify([body['id'] ?? '', body['created'] ?? '', body['model'] ?? '']);
+    events.push(started({ systemFingerprint: textIn(body['system_fingerprint']) }));
+  }
+
+  #choice(index: number): ChoiceParser {
+    let choice = this.#choices.get(index);
+    if (choice === undefined) {
+      choice = new ChoiceParser({ index, provider: this.#provider, answerId: () => this.#answerId });
+      this.#choices.set(index, choice);
+    }
+    return choice;
+  }
+
+  /** Counts are cumulative, wherever they stand: the last ones hold. */
+  #report(value: Json | undefined, events: GenerationEvent[]): void {
+    if (value == null) return;
+    const usage = parseUsage(value);
+    if (usage === undefined) return;
+    this.#usage = usage;
+    events.push(usageReported(usage));
+  }
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
+export function parseWhole(body: Json, provider: string): GenerationEvent[] {
+  const answer = objectIn(body);
+  if (answer === undefined)
+    throw new UpstreamFailure('malformed', { cause: new Error('the answer is no JSON object') });
+  const parser = new ChatStreamParser(provider);
+  const events = parser.chunk({ ...answer, choices: listIn(answer['choices']).map(withNumberedCalls) });
+  try {
+    return [...events, ...parser.end()];
+  } catch (cause) {
+    throw new UpstreamFailure('malformed', { cause });
+  }
+}
+
+/** In a whole answer the place of a call is its number, whatever else it says. */
+function withNumberedCalls(value: Json): Json {
+  const choice = objectIn(value);
+  const message = objectIn(choice?.['message']);
+  if (choice === undefined || message === undefined || !Array.isArray(message['tool_calls'])) return value;
+  const calls = message['tool_calls'].map((call, index) => ({ ...objectIn(call), index }));
+  return { ...choice, message: { ...message, tool_calls: calls } };
+}

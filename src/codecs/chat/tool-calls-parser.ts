@@ -1,0 +1,182 @@
+import { createHash } from 'node:crypto';
+import { type Extra, ItemStatus, type Opaque, Protocol, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { delta, itemClosed, itemOpened } from '../../generation/events.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { extraOf, itemOf, opaqueOf, toolCallContent } from '../content.ts';
+import { countIn, isWholeJson, objectIn, textIn, unknownMembers } from '../json.ts';
+
+/** A call that an upstream is writing. */
+interface Call {
+  /** '' until it is known. */
+  id: string;
+  name: string;
+  isCustom: boolean;
+  /** What was written so far. */
+  arguments: string;
+  /** The item's number; undefined until it is opened. */
+  item: number | undefined;
+  isClosed: boolean;
+  signature: Opaque | undefined;
+  extra: Extra | undefined;
+}
+
+/** What the calls of a choice need of it. */
+export interface CallContext {
+  readonly choice: number;
+  readonly provider: string;
+  /** Where ids that the upstream does not give are derived from: its id of the answer. */
+  readonly answerId: () => string;
+  /** Ends the text and thoughts before a call, and answers the next item's number. */
+  readonly openItem: (events: GenerationEvent[]) => number;
+}
+
+const known = new Set(['id', 'type', 'index', 'function', 'custom']);
+const knownWithSignature = new Set([...known, 'extra_content']);
+
+/**
+ * The tool calls of a choice, however an upstream tells them apart: by index, by id, by their place in the list, by a name that comes anew. Calls may
+ * interleave. Source: wire.md B1; cases TS-04, TS-05, TS-08, TS-16, TS-17, TS-24, RE-23.
+ */
+export class ToolCallsParser {
+  readonly #context: CallContext;
+  readonly #calls: Call[] = [];
+  readonly #byIndex = new Map<number, Call>();
+
+  constructor(context: CallContext) {
+    this.#context = context;
+  }
+
+  get count(): number {
+    return this.#calls.length;
+  }
+
+  push(entries: readonly Json[], events: GenerationEvent[]): void {
+    for (const [position, value] of entries.entries()) {
+      const entry = objectIn(value);
+      if (entry !== undefined) this.#add(entry, entries.length > 1 ? position : undefined, events);
+    }
+  }
+
+  /** Ends the calls that are whole, so that what follows them need not wait. */
+  closeWhole(events: GenerationEvent[]): void {
+    for (const call of this.#calls) {
+      if (call.item !== undefined && !call.isClosed && !call.isCustom && isWholeJson(call.arguments)) {
+        this.#close(call, ItemStatus.COMPLETED, events);
+      }
+    }
+  }
+
+  /** The choice has ended; `wasCut`: not by itself, so that a call whose arguments are not whole is incomplete. */
+  finish(wasCut: boolean, events: GenerationEvent[]): void {
+    for (const call of this.#calls) {
+      if (call.item === undefined) this.#open(call, events);
+      if (call.isClosed) continue;
+      const isCut = wasCut && (call.isCustom || !isWholeJson(call.arguments));
+      this.#close(call, isCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
+    }
+  }
+
+  #add(entry: JsonObject, position: number | undefined, events: GenerationEvent[]): void {
+    const called = objectIn(entry['custom']) ?? objectIn(entry['function']) ?? {};
+    const name = textIn(called['name']);
+    const added = argumentsIn(called['arguments'] ?? called['input']);
+    const call = this.#find(entry, { name, added, position });
+    if (call.id === '') call.id = textIn(entry['id']);
+    if (call.name === '') call.name = name;
+    if (entry['type'] === 'custom' || objectIn(entry['custom']) !== undefined) call.isCustom = true;
+    if (call.isClosed) {
+      if (added.trim() === '') return;
+      throw new UpstreamFailure('malformed', { cause: new Error('more arguments for a call that was whole') });
+    }
+    if (call.item === undefined) this.#learn(call, entry);
+    call.arguments += added;
+    if (call.item !== undefined) this.#send(call, added, events);
+    else if (call.name !== '' && (call.id !== '' || call.arguments !== '')) this.#open(call, events);
+  }
+
+  #find(entry: JsonObject, hints: { name: string; added: string; position: number | undefined }): Call {
+    const id = textIn(entry['id']);
+    const index = countIn(entry['index']);
+    const same = id === '' ? undefined : this.#calls.find(call => call.id === id);
+    if (index === undefined) {
+      if (id !== '') return same ?? this.#new();
+      const last = hints.position === undefined ? this.#calls.at(-1) : this.#calls[hints.position];
+      return last === undefined || startsAnew(last, hints) ? this.#new() : last;
+    }
+    const current = this.#byIndex.get(index);
+    const isOther =
+      current !== undefined && (id === '' ? startsAnew(current, hints) : current.id !== '' && current.id !== id);
+    if (current !== undefined && !isOther) return current;
+    const call = isOther && same !== undefined ? same : this.#new();
+    this.#byIndex.set(index, call);
+    return call;
+  }
+
+  #new(): Call {
+    const call: Call = {
+      id: '',
+      name: '',
+      isCustom: false,
+      arguments: '',
+      item: undefined,
+      isClosed: false,
+      signature: undefined,
+      extra: undefined,
+    };
+    this.#calls.push(call);
+    return call;
+  }
+
+  /** Members that stand in the call's first entries and nowhere else. */
+  #learn(call: Call, entry: JsonObject): void {
+    const google = objectIn(objectIn(entry['extra_content'])?.['google']);
+    const signature = textIn(google?.['thought_signature']);
+    if (signature !== '') call.signature = opaqueOf('gemini.thought_signature', signature, this.#context.provider);
+    const rest = unknownMembers(entry, signature === '' ? known : knownWithSignature);
+    if (rest !== undefined) call.extra ??= extraOf(Protocol.CHAT, JSON.stringify(rest));
+  }
+
+  #open(call: Call, events: GenerationEvent[]): void {
+    if (call.name === '') throw new UpstreamFailure('malformed', { cause: new Error('a tool call without a name') });
+    if (call.id === '') call.id = this.#derivedId(call);
+    this.closeWhole(events);
+    call.item = this.#context.openItem(events);
+    const content = toolCallContent({
+      callId: call.id,
+      name: call.name,
+      kind: call.isCustom ? ToolKind.CUSTOM : ToolKind.FUNCTION,
+      ...(call.signature === undefined ? {} : { signature: call.signature }),
+    });
+    events.push(itemOpened(this.#context.choice, call.item, itemOf(content, 0, call.extra)));
+    this.#send(call, call.arguments, events);
+  }
+
+  /** An id that no other call of the conversation has, the same for the same answer (case TR-10). */
+  #derivedId(call: Call): string {
+    const origin = [this.#context.answerId(), this.#context.choice, this.#calls.indexOf(call), call.name];
+    return `call_${createHash('sha256').update(JSON.stringify(origin)).digest('hex').slice(0, 24)}`;
+  }
+
+  #send({ item }: Call, text: string, events: GenerationEvent[]): void {
+    if (text === '' || item === undefined) return;
+    events.push(delta(this.#context.choice, [item, 0], { kind: DeltaKind.ARGUMENTS, text }));
+  }
+
+  #close(call: Call, status: ItemStatus, events: GenerationEvent[]): void {
+    call.isClosed = true;
+    if (call.item !== undefined) events.push(itemClosed(this.#context.choice, call.item, status));
+  }
+}
+
+/** Whether a name begins another call: the one before has its name and all its arguments. Servers that repeat the name do so without arguments at the end. */
+function startsAnew(call: Call, { name, added }: { readonly name: string; readonly added: string }): boolean {
+  return name !== '' && call.name !== '' && (name !== call.name || added !== '') && isWholeJson(call.arguments);
+}
+
+/** Some servers send the arguments as JSON instead of its text. */
+function argumentsIn(value: Json | undefined): string {
+  if (typeof value === 'string') return value;
+  return objectIn(value) === undefined ? '' : JSON.stringify(value);
+}

@@ -1,0 +1,35 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import { type Item, Role } from '../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../generation/check/field-names.ts';
+
+/** What an encoder can't say: dropped and listed where only quality may suffer, refused where the client would get something else. Source: wire.md C4. */
+export class Drops {
+  readonly #names = new Set<string>();
+
+  /** Lists a dropped field by the client's name for it. */
+  add(name: string): void {
+    this.#names.add(name);
+  }
+
+  /** All that was dropped, each once, in the order of dropping. */
+  list(): string[] {
+    return [...this.#names];
+  }
+}
+
+/** 400 `unsupported_parameter` for a field that the upstream's protocol can't say. */
+export function unsupported(param: string, what: string): GatewayError {
+  return new GatewayError('unsupported_parameter', `The model’s provider does not take ${what}.`, { param });
+}
+
+/** The same for something in the conversation, by the client's name for the conversation. */
+export function unsupportedContent(request: GenerateRequest, what: string): GatewayError {
+  return unsupported(fieldName(request.endpoint, 'items'), what);
+}
+
+/** Whether the conversation ends in the assistant's own words, which the model is to go on with. */
+export function isPrefill(items: readonly Item[]): boolean {
+  const last = items.at(-1)?.content;
+  return last?.case === 'message' && last.value.role === Role.ASSISTANT;
+}

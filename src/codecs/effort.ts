@@ -1,0 +1,23 @@
+import { ReasoningEffort } from '../gen/tollgate/v1/request_pb.ts';
+
+/** Effort and thinking budget across protocols. Source: decisions §4. */
+
+/** From the lowest; `minimal` is as large as `low` and never what a budget maps to. */
+const budgets: readonly (readonly [effort: ReasoningEffort, tokens: number])[] = [
+  [ReasoningEffort.LOW, 1_024],
+  [ReasoningEffort.MEDIUM, 4_096],
+  [ReasoningEffort.HIGH, 16_384],
+  [ReasoningEffort.XHIGH, 32_768],
+];
+
+/** The effort nearest to a budget; of two as near, the lower. */
+export function effortOfBudget(tokens: number): ReasoningEffort {
+  let nearest: ReasoningEffort = ReasoningEffort.LOW;
+  let distance = Infinity;
+  for (const [effort, budget] of budgets) {
+    if (Math.abs(tokens - budget) >= distance) continue;
+    nearest = effort;
+    distance = Math.abs(tokens - budget);
+  }
+  return nearest;
+}

@@ -1,0 +1,47 @@
+import type { Json, JsonObject } from './codec.ts';
+
+/** Reading JSON that others wrote: what is not of the wanted kind counts as absent. */
+
+/** An object. */
+export function objectIn(value: Json | undefined): JsonObject | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+}
+
+/** A list; empty where it is none. */
+export function listIn(value: Json | undefined): readonly Json[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** A text; '' where it is none. */
+export function textIn(value: Json | undefined): string {
+  return typeof value === 'string' ? value : '';
+}
+
+/** A count that 32 bits hold. */
+export function countIn(value: Json | undefined): number | undefined {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 32 ? value : undefined;
+}
+
+/** Whether a text is one whole JSON value. */
+export function isWholeJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The members of an object that are not `known` and not null; undefined where there are none. */
+export function unknownMembers(value: object, known: ReadonlySet<string>): Record<string, unknown> | undefined {
+  let unknown: Record<string, unknown> | undefined;
+  for (const name in value) {
+    if (known.has(name)) continue;
+    const member = (value as Record<string, unknown>)[name];
+    if (member === null || member === undefined) continue;
+    // Without a prototype, so that a member called __proto__ is a member.
+    unknown ??= Object.create(null) as Record<string, unknown>;
+    unknown[name] = member;
+  }
+  return unknown;
+}
