@@ -1,0 +1,120 @@
+import { create } from '@bufbuild/protobuf';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Model, ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
+import { Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { GenerateRequestSchema, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { costLines, costOf, priceSheet } from '../../generation/price.ts';
+import { clientLimit, estimateFunds, multiplierOf } from './funds.ts';
+
+function model(init: Parameters<typeof create<typeof ModelSchema>>[1]): Model {
+  return create(ModelSchema, { id: 'acme/large', maxOutputTokens: 8192, ...init });
+}
+
+const priced = model({
+  pricing: {
+    inputPicoUsd: 1_000_000n,
+    outputPicoUsd: 4_000_000n,
+    caching: { readPicoUsd: 100_000n, write5mPicoUsd: 1_250_000n, write1hPicoUsd: 2_000_000n },
+    above: [{ inputTokens: 1000, inputPicoUsd: 3_000_000n, outputPicoUsd: 9_000_000n }],
+  },
+});
+
+function request(text: string, init: Parameters<typeof create<typeof GenerateRequestSchema>>[1] = {}) {
+  return create(GenerateRequestSchema, {
+    items: [
+      {
+        content: {
+          case: 'message',
+          value: { role: Role.USER, parts: [{ content: { case: 'text', value: { text } } }] },
+        },
+      },
+    ],
+    ...init,
+  });
+}
+
+describe('estimateFunds', () => {
+  test('holds the dearest input price, a slice of 1,024 output tokens, and needs 16', () => {
+    const funds = estimateFunds(request('hello'), priced, ServiceTier.DEFAULT);
+    expect(funds).toMatchObject({
+      outputPicoUsd: 4_000_000n,
+      outputTokensMin: 16,
+      outputTokensWanted: 1024,
+      plan: true,
+    });
+    // The one-hour cache write is the dearest kind of input.
+    expect(funds?.inputNanoUsd).toBe(BigInt(funds?.inputTokens ?? 0) * 2000n);
+  });
+
+  test('a lower client limit lowers both, candidates multiply them, a thinking budget raises the least', () => {
+    expect(estimateFunds(request('hi', { maxOutputTokens: 5 }), priced, ServiceTier.DEFAULT)).toMatchObject({
+      outputTokensMin: 5,
+      outputTokensWanted: 5,
+    });
+    expect(
+      estimateFunds(request('hi', { candidates: 3, maxOutputTokens: 100 }), priced, ServiceTier.DEFAULT),
+    ).toMatchObject({
+      outputTokensMin: 48,
+      outputTokensWanted: 300,
+    });
+    const thinking = request('hi', { reasoning: { budgetTokens: 2000 }, maxOutputTokens: 3000 });
+    expect(estimateFunds(thinking, priced, ServiceTier.DEFAULT)).toMatchObject({
+      outputTokensMin: 2000,
+      outputTokensWanted: 2000,
+    });
+  });
+
+  test('a tier multiplies every price', () => {
+    const standard = estimateFunds(request('hello'), priced, ServiceTier.DEFAULT);
+    const priority = estimateFunds(request('hello'), priced, ServiceTier.PRIORITY);
+    const flex = estimateFunds(request('hello'), priced, ServiceTier.FLEX);
+    expect(priority?.inputNanoUsd).toBe((standard?.inputNanoUsd ?? 0n) * 2n);
+    expect(priority?.outputPicoUsd).toBe(8_000_000n);
+    expect(flex?.outputPicoUsd).toBe(2_000_000n);
+  });
+
+  test('a model whose prices are all 0 needs no funds; one without prices is an error', () => {
+    const free = model({ pricing: { inputPicoUsd: 0n, outputPicoUsd: 0n } });
+    expect(estimateFunds(request('hello'), free, ServiceTier.DEFAULT)).toBeUndefined();
+    expect(() => estimateFunds(request('hello'), model({}), ServiceTier.DEFAULT)).toThrow('has no prices');
+  });
+
+  test('no usage within the estimate costs more than the hold, whatever its buckets, tier and threshold', () => {
+    const share = fc.double({ min: 0, max: 1, noNaN: true });
+    const tier = fc.constantFrom(ServiceTier.DEFAULT, ServiceTier.FLEX, ServiceTier.PRIORITY);
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 3000 }),
+        fc.array(share, { minLength: 4, maxLength: 4 }),
+        fc.nat(1024),
+        tier,
+        (words, shares, output, asked) => {
+          const funds = estimateFunds(request('word '.repeat(words)), priced, asked);
+          if (funds === undefined) throw new Error('the model is priced');
+          let rest = funds.inputTokens;
+          const [input = 0, cacheRead = 0, cacheWrite5m = 0, cacheWrite1h = 0] = shares.map(part => {
+            const tokens = Math.floor(rest * part);
+            rest -= tokens;
+            return tokens;
+          });
+          const usage = { input, cacheRead, cacheWrite5m, cacheWrite1h, output, images: 0 };
+          const sheet = priceSheet(priced.pricing ?? never(), input + cacheRead + cacheWrite5m + cacheWrite1h);
+          const cost = costOf(costLines(usage, sheet, multiplierOf(asked)));
+          const held = funds.inputNanoUsd + (BigInt(output) * funds.outputPicoUsd + 999n) / 1000n;
+          expect(cost).toBeLessThanOrEqual(held);
+        },
+      ),
+    );
+  });
+});
+
+test('the client’s limit is lowered to the model’s', () => {
+  expect(clientLimit(request('hi', { maxOutputTokens: 100_000 }), priced)).toBe(8192);
+  expect(clientLimit(request('hi', { maxOutputTokens: 10 }), priced)).toBe(10);
+  expect(clientLimit(request('hi'), priced)).toBeUndefined();
+});
+
+function never(): never {
+  throw new Error('unreachable');
+}

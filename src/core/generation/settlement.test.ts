@@ -1,0 +1,105 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from 'vitest';
+import type { ErrorCode } from '../../errors/error-table.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
+import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import {
+  billedTier,
+  type Charge,
+  chargeOf,
+  noUsage,
+  type Outcome,
+  type Progress,
+  settleCommand,
+} from './settlement.ts';
+
+const failed = (code: ErrorCode): Outcome => ({ kind: 'failed', error: new GatewayError(code, 'x') });
+const answered = (reason: FinishReason): Outcome => ({ kind: 'answered', finishes: [reason] });
+const stream: Progress = { streamed: true, hasOutput: true, wasSent: true };
+const silent: Progress = { ...stream, hasOutput: false };
+const whole: Progress = { ...stream, streamed: false };
+const unsent: Progress = { ...silent, wasSent: false };
+
+describe('who pays for what', () => {
+  test.each<[string, Outcome, Progress, Charge]>([
+    ['a whole answer', answered(FinishReason.STOP), stream, { kind: 'usage', state: 'completed' }],
+    ['an answer that ends in calls', answered(FinishReason.TOOL_CALLS), whole, { kind: 'usage', state: 'completed' }],
+    ['an answer cut by a limit', answered(FinishReason.LENGTH), stream, { kind: 'usage', state: 'incomplete' }],
+    ['a client that left', { kind: 'client_gone' }, stream, { kind: 'usage', state: 'client_aborted' }],
+    ['a client that left a whole answer', { kind: 'client_gone' }, whole, { kind: 'usage', state: 'client_aborted' }],
+    [
+      'a client that left before anything was sent',
+      { kind: 'client_gone' },
+      unsent,
+      { kind: 'void', reason: 'cancelled' },
+    ],
+    [
+      'an upstream that broke after output',
+      failed('upstream_error'),
+      stream,
+      { kind: 'usage', state: 'upstream_failed' },
+    ],
+    [
+      'an upstream that stalled after output',
+      failed('upstream_timeout'),
+      stream,
+      { kind: 'usage', state: 'upstream_failed' },
+    ],
+    [
+      'an upstream that broke before output',
+      failed('upstream_error'),
+      silent,
+      { kind: 'nothing', state: 'upstream_failed' },
+    ],
+    [
+      'an upstream that broke a whole answer',
+      failed('upstream_error'),
+      whole,
+      { kind: 'nothing', state: 'upstream_failed' },
+    ],
+    ['a refused request', failed('upstream_rejected'), silent, { kind: 'void', reason: 'rejected' }],
+    ['an input that is too long', failed('context_length_exceeded'), silent, { kind: 'void', reason: 'rejected' }],
+    ['a defect of the gateway', failed('internal'), stream, { kind: 'void', reason: 'gateway_failure' }],
+    ['a stream cut at the gateway’s stop', { kind: 'cut' }, stream, { kind: 'usage', state: 'incomplete' }],
+    ['a whole answer cut at the gateway’s stop', { kind: 'cut' }, whole, { kind: 'void', reason: 'gateway_failure' }],
+  ])('%s', (_, outcome, progress, charge) => {
+    expect(chargeOf(outcome, progress)).toEqual(charge);
+  });
+});
+
+test('the billed tier is the reported one, and never dearer than the one asked for', () => {
+  const { DEFAULT, FLEX, PRIORITY } = ServiceTier;
+  expect(billedTier(PRIORITY, undefined)).toBe(PRIORITY);
+  expect(billedTier(PRIORITY, DEFAULT)).toBe(DEFAULT);
+  expect(billedTier(DEFAULT, PRIORITY)).toBe(DEFAULT);
+  expect(billedTier(FLEX, DEFAULT)).toBe(FLEX);
+  expect(billedTier(DEFAULT, FLEX)).toBe(FLEX);
+});
+
+test('the prices are those of all input tokens together, cached ones included', () => {
+  const model = create(ModelSchema, {
+    id: 'acme/large',
+    pricing: {
+      inputPicoUsd: 1n,
+      outputPicoUsd: 2n,
+      above: [{ inputTokens: 100, inputPicoUsd: 10n, outputPicoUsd: 20n }],
+    },
+  });
+  const priceOf = (input: number, cacheRead: number): bigint | null =>
+    settleCommand({
+      id: 1,
+      model,
+      askedTier: ServiceTier.DEFAULT,
+      reportedTier: undefined,
+      state: 'completed',
+      counted: { buckets: { ...noUsage, input, cacheRead }, source: 'reported' },
+      latencyMs: 1,
+      firstEventMs: undefined,
+      provider: 'p',
+      attempts: 1,
+    }).prices.input;
+  expect(priceOf(60, 40)).toBe(1n);
+  expect(priceOf(60, 41)).toBe(10n);
+});
