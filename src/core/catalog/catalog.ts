@@ -106,8 +106,9 @@ export class Catalog {
     const plain = tierSuffixPattern.exec(name)?.[1] ?? name;
     const undated = datePattern.exec(plain)?.[1] ?? plain;
     const { models, byAlias, byBarePart } = this.#index;
+    const shown = visible && new Set(visible);
     const seen = (model: Model | null | undefined): model is Model =>
-      model != null && (visible === null || visible.includes(model.id));
+      model != null && (shown === null || shown.has(model.id));
     const ids = models.filter(seen).map(({ id }) => id);
     const aliases = [...byAlias].filter(([, model]) => seen(model)).map(([alias]) => alias);
     const parts = [...byBarePart].filter(([, model]) => seen(model)).map(([part]) => part);
