@@ -36,7 +36,8 @@ export function catalogService({ catalog, visible }: CatalogServiceOptions): Ser
     async listModels(request, context) {
       const allowed = await visible(context);
       const matches = filterOf(request);
-      const models = catalog.list().filter(model => allowed === null || allowed.includes(model.id));
+      const seen = allowed && new Set(allowed);
+      const models = catalog.list().filter(model => seen === null || seen.has(model.id));
       return create(ListModelsResponseSchema, { models: models.filter(matches) });
     },
     async getModel({ id }, context) {
