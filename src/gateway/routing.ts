@@ -7,6 +7,7 @@ import { systemClock } from '../lib/clock.ts';
 import { simulatorModels } from '../simulator/models.ts';
 import { createSimulator } from '../simulator/simulator.ts';
 import { chatProtocol } from '../upstreams/chat.ts';
+import { rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
 import { HttpProvider, type UpstreamProtocol } from '../upstreams/http-upstream.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 
@@ -22,10 +23,8 @@ export function routingConfig(config: Config, proxy: ProxySettings): RoutingConf
   const providers: Provider[] = config.providers.map(provider => providerOf(provider, config, proxy));
   if (config.simulator.enabled) {
     const { tokensPerSecond, steering } = config.simulator;
-    providers.push({
-      name: simulatorName,
-      upstream: createSimulator({ tokensPerSecond, steering, clock: systemClock }),
-    });
+    const simulator = createSimulator({ tokensPerSecond, steering, clock: systemClock });
+    providers.push({ name: simulatorName, upstream: rehearsedUpstream(simulator, config.timeouts) });
     for (const { id } of simulatorModels) {
       routes.set(id, [{ provider: simulatorName, model: id, priority: 1, weight: 1 }]);
     }
