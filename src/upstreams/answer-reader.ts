@@ -67,6 +67,11 @@ export class AnswerReader {
     });
   }
 
+  /** Every choice has ended, and what follows can't be read: the answer without it. */
+  finish(): ReadBatch {
+    return this.#collect(events => this.#take(this.#parser.end(), events));
+  }
+
   #collect(read: (events: GenerationEvent[]) => void): ReadBatch {
     const events: GenerationEvent[] = [];
     try {

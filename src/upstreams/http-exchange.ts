@@ -1,4 +1,4 @@
-import type { Dispatcher } from 'undici';
+import { type Dispatcher, errors } from 'undici';
 import { asError } from './as-error.ts';
 
 /** What is sent: always a POST of JSON. */
@@ -31,10 +31,11 @@ export class BrokenExchange extends Error {
   /** The bytes break the rules of HTTP, as against bytes that never came. */
   readonly malformed: boolean;
 
-  constructor(phase: ExchangePhase, malformed: boolean, cause: Error) {
-    super(`the exchange broke while ${phase}`, { cause });
+  /** `error`: what broke it. Only its texts are kept: the parser's errors carry the bytes they stumbled over, which no log may have. */
+  constructor(phase: ExchangePhase, error: Error) {
+    super(`${error.name} while ${phase}: ${error.message}`);
     this.phase = phase;
-    this.malformed = malformed;
+    this.malformed = isMalformed(error);
   }
 }
 
@@ -44,11 +45,13 @@ const bufferedBytesMax = 65_536;
 const drainBytesMax = 65_536;
 /** How long they may take. */
 const drainMs = 2_000;
-/** What the parser calls an answer that ends too early: bytes are missing, none is wrong. */
-const endedEarly = 'HPE_INVALID_EOF_STATE';
+/** What the parser says of an answer that ends too early: bytes are missing, none is wrong. */
+const endedEarly = /EOF/;
 
-const isMalformed = (error: Error): boolean =>
-  'code' in error && typeof error.code === 'string' && error.code.startsWith('HPE_') && error.code !== endedEarly;
+function isMalformed(error: Error): boolean {
+  if (error instanceof errors.HeadersOverflowError) return true;
+  return error instanceof errors.HTTPParserError && !endedEarly.test(error.message);
+}
 
 /**
  * One HTTP request and its answer, read by pulling: what nobody has asked for waits in the kernel, save a little. It works on undici's
@@ -154,7 +157,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     clearTimeout(this.#drainTimer);
     if (this.#ended || this.#failure !== undefined) return;
-    this.#settle(new BrokenExchange(this.#phase, isMalformed(error), error));
+    this.#settle(new BrokenExchange(this.#phase, error));
   }
 
   #settle(reason: unknown): void {

@@ -92,12 +92,25 @@ export class UpstreamLine {
     try {
       const chunks = await this.#exchange?.read();
       this.#deadlines.arrived();
-      return chunks === undefined ? reader.end() : reader.push(chunks);
+      return forgiving(reader, chunks === undefined ? reader.end() : reader.push(chunks));
     } catch (thrown) {
       this.#signal.throwIfAborted();
-      // Every choice has ended: what is missing is usage at most, which the gateway can estimate.
-      if (thrown instanceof GraceOver || (thrown instanceof BrokenExchange && reader.finished)) return reader.end();
-      return { events: [], failure: asFailure(thrown) };
+      if (thrown instanceof GraceOver) return forgiving(reader, reader.end());
+      return forgiving(reader, { events: [], failure: asFailure(thrown) });
     }
   }
+}
+
+/**
+ * After the last choice has ended, usage at most is missing, which the gateway can estimate: a line that breaks or babbles then takes nothing
+ * from the answer. An error that the upstream reports still does.
+ */
+function forgiving(reader: AnswerReader, batch: ReadBatch): ReadBatch {
+  const { events, failure } = batch;
+  if (!(failure instanceof UpstreamFailure) || !reader.finished) return batch;
+  if (failure.kind !== 'truncated' && failure.kind !== 'malformed') return batch;
+  const end = reader.end();
+  if (end.failure === undefined) return { events: [...events, ...end.events] };
+  const rest = reader.finish();
+  return { ...rest, events: [...events, ...end.events, ...rest.events] };
 }

@@ -1,0 +1,359 @@
+import type { Socket } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import { Protocol } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { Hold } from '../../src/generation/hold.ts';
+import { UpstreamFailure } from '../../src/generation/upstream.ts';
+import { chatProtocol } from '../../src/upstreams/chat.ts';
+import { answerOf, callOf, chatUpstream, golden, isWhole, keysOf, textOf } from './asking.ts';
+import { type Behaviour, chunk, lastChunk, RawUpstream, type SeenRequest, streamHead, whole } from './raw-upstream.ts';
+
+const running: RawUpstream[] = [];
+afterEach(async () => {
+  for (const upstream of running.splice(0)) await upstream.stop();
+});
+
+async function upstreamThat(behaviour: Behaviour): Promise<RawUpstream> {
+  const upstream = await RawUpstream.start(behaviour);
+  running.push(upstream);
+  return upstream;
+}
+
+const answers = (socket: Socket): void => {
+  socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden), Buffer.from(lastChunk)]));
+};
+const refuses =
+  (status: number, error: object = {}, headers: Record<string, string> = {}): Behaviour =>
+  socket =>
+    void socket.write(whole(status, JSON.stringify({ error: { message: `status ${status}`, ...error } }), headers));
+const bodyOf = (request: SeenRequest | undefined): Record<string, unknown> => JSON.parse(request?.body ?? '{}');
+
+describe('what is sent', () => {
+  test('is a POST below the base URL, that asks for a stream with usage, under the upstream’s name of the model', async () => {
+    const upstream = await upstreamThat(answers);
+    const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl), callOf({}, { maxOutputTokens: 77 }));
+    expect([failure, isWhole(events)]).toEqual([undefined, true]);
+    const [request] = upstream.requests;
+    expect(request?.line).toBe('POST /v1/chat/completions HTTP/1.1');
+    expect(bodyOf(request)).toMatchObject({
+      model: 'large-v1',
+      stream: true,
+      stream_options: { include_usage: true },
+      messages: [{ role: 'user', content: 'hi' }],
+    });
+    expect(request?.headers).toMatchObject({
+      'content-type': 'application/json',
+      accept: 'text/event-stream, application/json',
+      'user-agent': 'tollgate',
+      'content-length': `${Buffer.byteLength(request?.body ?? '')}`,
+    });
+    expect(request?.headers).not.toHaveProperty('authorization');
+  });
+
+  test.each([
+    ['', '/v1/chat/completions'],
+    ['/', '/v1/chat/completions'],
+    ['/deep//', '/v1/deep/chat/completions'],
+    ['?api-version=1', '/v1/chat/completions?api-version=1'],
+  ])('goes below a base URL that ends in %j to %s', async (ending, path) => {
+    const upstream = await upstreamThat(answers);
+    await answerOf(chatUpstream(upstream.baseUrl + ending));
+    expect(upstream.requests[0]?.line).toBe(`POST ${path} HTTP/1.1`);
+  });
+
+  test('carries the key and the configured headers, and the protocol’s own headers from the client', async () => {
+    const upstream = await upstreamThat(answers);
+    const [team] = keysOf('blue');
+    const client = chatUpstream(upstream.baseUrl, {
+      keys: keysOf('secret-key'),
+      headers: { 'x-team': team ?? { reveal: () => '' }, 'user-agent': { reveal: () => 'mine' } },
+    });
+    const source = {
+      protocol: Protocol.CHAT,
+      body: Buffer.from('{"messages":[],"foo":1}'),
+      headers: { 'openai-beta': 'x=1' },
+    };
+    await answerOf(client, callOf({ source }));
+    expect(upstream.requests[0]?.headers).toMatchObject({
+      authorization: 'Bearer secret-key',
+      'x-team': 'blue',
+      'user-agent': 'mine',
+      'openai-beta': 'x=1',
+    });
+    expect(bodyOf(upstream.requests[0])).toMatchObject({ foo: 1 });
+    await answerOf(client, callOf({ source: { ...source, protocol: Protocol.MESSAGES } }));
+    expect(upstream.requests[1]?.headers).not.toHaveProperty('openai-beta');
+  });
+
+  test('tells the reader what was dropped for this upstream, or is refused by a strict request', async () => {
+    const upstream = await upstreamThat(answers);
+    const source = { protocol: Protocol.MESSAGES, body: Buffer.from('{}'), unknownFields: ['foo', 'bar'] };
+    const { events } = await answerOf(chatUpstream(upstream.baseUrl), callOf({ source }));
+    const [first] = events;
+    expect(first?.event.case === 'started' && first.event.value.warnings).toEqual(['dropped=foo,bar']);
+    const strict = answerOf(chatUpstream(upstream.baseUrl), callOf({ source, strict: true }));
+    await expect(strict).rejects.toThrow(GatewayError);
+    expect(upstream.requests.length).toBe(1);
+  });
+});
+
+describe('an answer', () => {
+  test('comes in one batch for each write of the upstream, as soon as it is there', async () => {
+    let goOn: () => void = () => undefined;
+    const upstream = await upstreamThat(socket => {
+      const frames = golden.toString().split(/(?<=\n\n)/);
+      socket.write(streamHead + chunk(frames.slice(0, 2).join('')).toString());
+      goOn = () => void socket.write(Buffer.concat([chunk(frames.slice(2).join('')), Buffer.from(lastChunk)]));
+    });
+    const batches = chatUpstream(upstream.baseUrl).generate(callOf());
+    expect(textOf((await batches.next()).value ?? [])).toBe('Hel');
+    goOn();
+    const rest = (await batches.next()).value ?? [];
+    expect([textOf(rest).startsWith('lo 😀'), rest.at(-1)?.event.case]).toEqual([true, 'completed']);
+    expect((await batches.next()).done).toBe(true);
+  });
+
+  test('leaves its connection for the requests that follow', async () => {
+    const upstream = await upstreamThat(answers);
+    const client = chatUpstream(upstream.baseUrl);
+    // A connection serves again a moment after its answer was read, so that two may be needed.
+    for (let request = 0; request < 9; request += 1) await answerOf(client);
+    expect(Math.max(...upstream.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
+    const refused = await upstreamThat(refuses(500));
+    const refusedClient = chatUpstream(refused.baseUrl);
+    for (let request = 0; request < 9; request += 1) await answerOf(refusedClient);
+    expect(Math.max(...refused.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
+  });
+
+  test('that goes on after its end is left, and its connection closed', async () => {
+    const upstream = await upstreamThat(socket => {
+      socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
+      const timer = setInterval(() => socket.write(chunk('x'.repeat(20_000))), 5);
+      socket.once('close', () => clearInterval(timer));
+    });
+    const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl));
+    expect([isWhole(events), failure]).toEqual([true, undefined]);
+    await upstream.requests[0]?.closedAtMs;
+  });
+
+  test('that its reader does not take fills no memory: the upstream has to wait', async () => {
+    let written = 0;
+    const upstream = await upstreamThat(socket => {
+      socket.write(streamHead);
+      const frame = chunk(golden.toString().split(/(?<=\n\n)/)[2] + ' '.repeat(16_000) + '\n\n');
+      socket.write(chunk(golden.toString().split(/(?<=\n\n)/)[0] ?? ''));
+      const fill = (): void => {
+        while (written < 400_000_000 && socket.write(frame)) written += frame.length;
+      };
+      socket.on('drain', fill);
+      fill();
+    });
+    const batches = chatUpstream(upstream.baseUrl).generate(callOf());
+    await batches.next();
+    await new Promise(resolve => {
+      setTimeout(resolve, 500);
+    });
+    expect(written).toBeGreaterThan(16_000);
+    expect(written).toBeLessThan(20_000_000);
+    await batches.return();
+    await upstream.requests[0]?.closedAtMs;
+  });
+});
+
+describe('somebody who no longer wants the answer', () => {
+  const stages: Record<string, Behaviour> = {
+    'before the head': () => undefined,
+    'after the head': socket => void socket.write(streamHead),
+    'in the answer': socket => void socket.write(streamHead + chunk(golden.subarray(0, 900)).toString()),
+    'in an error’s body': socket => void socket.write('HTTP/1.1 500 No\r\ncontent-length: 500\r\n\r\n{"error":'),
+  };
+  test.each(Object.entries(stages))('closes the upstream’s connection within a second: %s', async (_, behaviour) => {
+    const upstream = await upstreamThat(behaviour);
+    const leaving = new AbortController();
+    const answered = answerOf(chatUpstream(upstream.baseUrl), callOf({}, { signal: leaving.signal }));
+    await expect.poll(() => upstream.requests.length).toBe(1);
+    await new Promise(resolve => {
+      setTimeout(resolve, 50);
+    });
+    const left = performance.now();
+    leaving.abort(new Error('client gone'));
+    await expect(answered).rejects.toThrow('client gone');
+    expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - left).toBeLessThan(1_000);
+  });
+
+  test('sends nothing when gone already, and nothing once connected when gone meanwhile', async () => {
+    const upstream = await upstreamThat(answers);
+    const gone = callOf({}, { signal: AbortSignal.abort(new Error('gone')) });
+    await expect(answerOf(chatUpstream(upstream.baseUrl), gone)).rejects.toThrow('gone');
+    const leaving = new AbortController();
+    const answered = answerOf(chatUpstream(upstream.baseUrl), callOf({}, { signal: leaving.signal }));
+    leaving.abort('a reason that is no error');
+    await expect(answered).rejects.toBe('a reason that is no error');
+    await new Promise(resolve => {
+      setTimeout(resolve, 100);
+    });
+    expect(upstream.requests.length).toBe(0);
+  });
+
+  test('is anyone who stops reading, too', async () => {
+    const upstream = await upstreamThat(stages['in the answer'] ?? (() => undefined));
+    for await (const _ of chatUpstream(upstream.baseUrl).generate(callOf())) break;
+    const left = performance.now();
+    expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - left).toBeLessThan(1_000);
+  });
+});
+
+describe('an error status', () => {
+  test.each([400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 529])(
+    '%i is told with the upstream’s message',
+    async status => {
+      const upstream = await upstreamThat(refuses(status));
+      const { failure } = await answerOf(chatUpstream(upstream.baseUrl));
+      expect([failure?.kind, failure?.facts.status, failure?.facts.message]).toEqual([
+        'status',
+        status,
+        `status ${status}`,
+      ]);
+    },
+  );
+
+  test('comes with the field and the wait that the upstream names', async () => {
+    const upstream = await upstreamThat(refuses(429, { param: 'messages' }, { 'retry-after': '3' }));
+    const { failure } = await answerOf(chatUpstream(upstream.baseUrl));
+    expect([failure?.facts.param, failure?.facts.retryAfterMs]).toEqual(['messages', 3_000]);
+  });
+
+  test('says where the input is too long for the model', async () => {
+    const upstream = await upstreamThat(refuses(400, { code: 'context_length_exceeded' }));
+    expect((await answerOf(chatUpstream(upstream.baseUrl))).failure?.facts.contextLengthExceeded).toBe(true);
+  });
+
+  test('may have a body that breaks off, never ends, is huge, or is no JSON', async () => {
+    const bodies: Behaviour[] = [
+      socket => void socket.end('HTTP/1.1 500 No\r\ncontent-length: 500\r\n\r\n{"error":'),
+      socket =>
+        void socket.write(
+          `HTTP/1.1 500 No\r\ntransfer-encoding: chunked\r\n\r\n${chunk('x'.repeat(2_000_000)).toString()}`,
+        ),
+      socket => void socket.write(whole(500, '<html>nginx at 10.1.2.3</html>', { 'content-type': 'text/html' })),
+      socket => void socket.write(whole(500, '')),
+    ];
+    for (const behaviour of bodies) {
+      const upstream = await upstreamThat(behaviour);
+      const { failure } = await answerOf(chatUpstream(upstream.baseUrl));
+      expect([failure?.kind, failure?.facts.status, failure?.facts.message?.includes('10.1.2.3') ?? false]).toEqual([
+        'status',
+        500,
+        false,
+      ]);
+    }
+  });
+
+  test('is a redirect’s too: it is not followed, least of all with the key', async () => {
+    const thief = await upstreamThat(answers);
+    const location = `http://127.0.0.1:${thief.port}/v1/chat/completions`;
+    for (const status of [301, 302, 303, 307, 308]) {
+      const upstream = await upstreamThat(socket => void socket.write(whole(status, '', { location })));
+      const { failure } = await answerOf(chatUpstream(upstream.baseUrl, { keys: keysOf('secret-key') }));
+      expect([failure?.kind, failure?.facts.status, thief.requests.length]).toEqual(['status', status, 0]);
+    }
+  });
+});
+
+test('no failure names a credential, an address or a header of the upstream', async () => {
+  const secrets = ['canary-key-1234567890', 'canary-header-0987654321'];
+  const leak = (port: number): string =>
+    `key ${secrets[0]} header ${secrets[1]} at http://127.0.0.1:${port}/v1, 127.0.0.1:${port}, localhost:${port}`;
+  const behaviours: ((port: number) => Behaviour)[] = [
+    port => refuses(400, { message: leak(port), param: leak(port) }),
+    port => refuses(401, { message: leak(port) }),
+    port => refuses(500, { message: leak(port) }),
+    port => socket => void socket.write(whole(503, leak(port), { 'content-type': 'text/plain' })),
+    port => socket =>
+      void socket.write(
+        streamHead + chunk(`data: ${JSON.stringify({ error: { message: leak(port) } })}\n\n`).toString(),
+      ),
+    port => socket => void socket.end(leak(port)),
+    () => socket => void socket.destroy(),
+  ];
+  for (const behaviour of behaviours) {
+    let port = 0;
+    const upstream = await upstreamThat(async (socket, request) => {
+      await behaviour(port)(socket, request);
+    });
+    ({ port } = upstream);
+    const client = chatUpstream(upstream.baseUrl, {
+      keys: keysOf(secrets[0] ?? ''),
+      headers: { 'x-tenant': { reveal: () => secrets[1] ?? '' } },
+    });
+    const { failure } = await answerOf(client);
+    expect(failure).toBeInstanceOf(UpstreamFailure);
+    const told = JSON.stringify([failure?.message, failure?.facts.message, failure?.facts.param]);
+    for (const secret of [...secrets, '127.0.0.1', 'localhost', `${port}`]) expect(told).not.toContain(secret);
+  }
+});
+
+describe('the keys of a provider', () => {
+  const keyOf = ({ headers }: SeenRequest): string => headers['authorization'] ?? 'none';
+
+  test('are used in turn', async () => {
+    const upstream = await upstreamThat(answers);
+    const client = chatUpstream(upstream.baseUrl, { keys: keysOf('k1', 'k2') });
+    for (let request = 0; request < 3; request += 1) await answerOf(client);
+    expect(upstream.requests.map(keyOf)).toEqual(['Bearer k1', 'Bearer k2', 'Bearer k1']);
+  });
+
+  test.each([401, 403, 404])('are changed within a try where one gets %i', async status => {
+    const upstream = await upstreamThat(async (socket, request) => {
+      await (keyOf(request) === 'Bearer good' ? answers(socket) : refuses(status)(socket, request));
+    });
+    const client = chatUpstream(upstream.baseUrl, { keys: keysOf('bad1', 'bad2', 'good') });
+    const { events, failure } = await answerOf(client);
+    expect([isWhole(events), failure]).toEqual([true, undefined]);
+    expect(upstream.requests.map(keyOf)).toEqual(['Bearer bad1', 'Bearer bad2', 'Bearer good']);
+  });
+
+  test('that were all refused are not tried again by the same request', async () => {
+    const upstream = await upstreamThat(refuses(401));
+    const client = chatUpstream(upstream.baseUrl, { keys: keysOf('bad1', 'bad2') });
+    const hold = Hold.of({ kind: 'admitted', id: 5 });
+    const first = await answerOf(client, callOf({}, { hold }));
+    const again = await answerOf(client, callOf({}, { hold, attempt: 2 }));
+    expect([first.failure?.facts.status, again.failure?.facts.status, upstream.requests.length]).toEqual([401, 401, 2]);
+  });
+
+  test('travel as the protocol wants them, in a header', async () => {
+    const ways = { bearer: 'authorization', xApiKey: 'x-api-key', xGoogApiKey: 'x-goog-api-key' } as const;
+    for (const [authentication, header] of Object.entries(ways)) {
+      const upstream = await upstreamThat(answers);
+      const protocol = { ...chatProtocol, authentication: authentication as keyof typeof ways };
+      await answerOf(chatUpstream(upstream.baseUrl, { protocol, keys: keysOf('k1') }));
+      expect(upstream.requests[0]?.headers[header]).toBe(authentication === 'bearer' ? 'Bearer k1' : 'k1');
+      expect(upstream.requests[0]?.line).not.toContain('k1');
+    }
+  });
+});
+
+test('a proxy is used where one is configured, save for the hosts that are reached directly', async () => {
+  const proxy = await upstreamThat(answers);
+  const upstream = await upstreamThat(answers);
+  const httpProxy = `http://127.0.0.1:${proxy.port}`;
+  const { events } = await answerOf(
+    chatUpstream('http://models.example/v1', { proxy: { httpProxy, noProxy: '127.0.0.1' } }),
+  );
+  expect([isWhole(events), proxy.requests[0]?.line]).toEqual([
+    true,
+    'POST http://models.example/v1/chat/completions HTTP/1.1',
+  ]);
+  await answerOf(chatUpstream(upstream.baseUrl, { proxy: { httpProxy, noProxy: '127.0.0.1' } }));
+  expect([proxy.requests.length, upstream.requests.length]).toEqual([1, 1]);
+});
+
+test('a closed client ends its connections, after the calls that run', async () => {
+  const upstream = await upstreamThat(answers);
+  const client = chatUpstream(upstream.baseUrl);
+  await answerOf(client);
+  await client.close();
+  await upstream.requests[0]?.closedAtMs;
+  expect((await answerOf(client)).failure?.kind).toBe('connect');
+});

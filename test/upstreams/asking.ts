@@ -1,0 +1,92 @@
+import { readFileSync } from 'node:fs';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { Role } from '../../src/gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { Hold } from '../../src/generation/hold.ts';
+import { type Upstream, type UpstreamCall, UpstreamFailure } from '../../src/generation/upstream.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { chatProtocol } from '../../src/upstreams/chat.ts';
+import { HttpProvider, type HttpUpstreamOptions } from '../../src/upstreams/http-upstream.ts';
+
+/** Times that no test reaches unless it means to. */
+export const patient = { connectMs: 5_000, firstEventMs: 20_000, idleMs: 20_000, totalMs: 40_000 };
+
+/** A client of a Chat upstream. */
+export function chatUpstream(baseUrl: string, options: Partial<HttpUpstreamOptions> = {}): HttpProvider {
+  return new HttpProvider({
+    name: 'local',
+    protocol: chatProtocol,
+    baseUrl,
+    keys: [],
+    headers: {},
+    timeouts: patient,
+    eventBytesMax: 1_000_000,
+    proxy: {},
+    clock: systemClock,
+    ...options,
+  });
+}
+
+/** Keys as a configuration holds them. */
+export const keysOf = (...keys: string[]): { reveal(): string }[] => keys.map(key => ({ reveal: () => key }));
+
+const userText = {
+  content: {
+    case: 'message' as const,
+    value: { role: Role.USER, parts: [{ content: { case: 'text' as const, value: { text: 'hi' } } }] },
+  },
+};
+
+/** One try of a request. */
+export function callOf(
+  request: MessageInitShape<typeof GenerateRequestSchema> = {},
+  call: Partial<UpstreamCall> = {},
+): UpstreamCall {
+  return {
+    hold: Hold.of({ kind: 'admitted', id: 1 }),
+    request: create(GenerateRequestSchema, {
+      model: 'acme/large',
+      items: [userText],
+      ...request,
+    }),
+    model: 'large-v1',
+    maxOutputTokens: undefined,
+    attempt: 1,
+    signal: new AbortController().signal,
+    ...call,
+  };
+}
+
+/** What a try came to: its batches, and the failure that ended it. */
+export interface Answered {
+  readonly batches: GenerationEvent[][];
+  readonly events: GenerationEvent[];
+  readonly failure: UpstreamFailure | undefined;
+}
+
+/** Reads a try to its end. Anything but an `UpstreamFailure` is thrown. */
+export async function answerOf(upstream: Upstream, call: UpstreamCall = callOf()): Promise<Answered> {
+  const batches: GenerationEvent[][] = [];
+  try {
+    for await (const events of upstream.generate(call)) batches.push(events);
+    return { batches, events: batches.flat(), failure: undefined };
+  } catch (thrown) {
+    if (!(thrown instanceof UpstreamFailure)) throw thrown;
+    return { batches, events: batches.flat(), failure: thrown };
+  }
+}
+
+/** The text deltas, joined. */
+export function textOf(events: readonly GenerationEvent[]): string {
+  return events.map(({ event }) => (event.case === 'delta' ? event.value.text : '')).join('');
+}
+
+/** Whether the answer is whole: begun once, ended once. */
+export function isWhole(events: readonly GenerationEvent[]): boolean {
+  const cases = events.map(({ event }) => event.case);
+  return cases.indexOf('completed') === cases.length - 1 && cases.lastIndexOf('started') === 0;
+}
+
+/** A Chat stream with text, two tool calls, usage and its end, which every official client reads as meant. */
+export const golden = readFileSync(new URL('fixtures/chat_completed.sse', import.meta.url));

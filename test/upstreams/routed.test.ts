@@ -1,0 +1,164 @@
+import { create } from '@bufbuild/protobuf';
+import { afterEach, expect, test } from 'vitest';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import { Hold } from '../../src/generation/hold.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { defaultRetryPolicy } from '../../src/core/routing/request-plan.ts';
+import type { RouteConfig } from '../../src/core/routing/route-table.ts';
+import { Router, type RouterOptions } from '../../src/core/routing/router.ts';
+import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
+import type { HttpUpstreamOptions } from '../../src/upstreams/http-upstream.ts';
+import { callOf, chatUpstream, golden, keysOf, patient, textOf } from './asking.ts';
+import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from './raw-upstream.ts';
+
+const running: RawUpstream[] = [];
+afterEach(async () => {
+  for (const upstream of running.splice(0)) await upstream.stop();
+});
+
+async function upstreamThat(behaviour: Behaviour): Promise<RawUpstream> {
+  const upstream = await RawUpstream.start(behaviour);
+  running.push(upstream);
+  return upstream;
+}
+
+const answers: Behaviour = socket => {
+  socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden), Buffer.from(lastChunk)]));
+};
+const breaks: Behaviour = socket => {
+  socket.end(streamHead + chunk(golden.subarray(0, 900)).toString());
+};
+const refuses =
+  (status: number, headers: Record<string, string> = {}): Behaviour =>
+  socket =>
+    void socket.write(whole(status, '{"error":{"message":"no"}}', headers));
+
+/** A router over these upstreams in the order of their priority; every wait is short. */
+function routerOver(
+  upstreams: readonly RawUpstream[],
+  options: Partial<RouterOptions> & { client?: Partial<HttpUpstreamOptions> } = {},
+): Router {
+  const providers = upstreams.map(({ baseUrl }, index) => ({
+    name: `p${index}`,
+    upstream: chatUpstream(baseUrl, options.client),
+  }));
+  const routes = providers.map(
+    ({ name }, index): RouteConfig => ({ provider: name, model: 'large-v1', priority: index, weight: 1 }),
+  );
+  return new Router({
+    config: { providers, routes: new Map([['acme/large', routes]]) },
+    clock: systemClock,
+    retry: { ...defaultRetryPolicy, backoff: { baseMs: 10, maxMs: 20 } },
+    ...options,
+  });
+}
+
+async function outcome(router: Router, restartable = false): Promise<string> {
+  const { request, signal } = callOf();
+  const hold = Hold.of({ kind: 'admitted', id: 1 });
+  let seen = '';
+  let isOver = false;
+  try {
+    for await (const step of router.run({ hold, request, signal, restartable, maxOutputTokens: undefined })) {
+      if (step.kind === 'begun') seen = `${step.route.provider}: `;
+      else {
+        seen += textOf(step.events);
+        isOver = step.events.at(-1)?.event.case === 'completed';
+      }
+    }
+    return isOver ? seen : `${seen} without its end`;
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError)) throw thrown;
+    return `${seen}${thrown.code}`;
+  }
+}
+
+const text = 'Hello 😀{"city":"Paris"}{}';
+
+test('a route that fails is tried twice more, and then the next one answers', async () => {
+  const [bad, good] = [await upstreamThat(refuses(500)), await upstreamThat(answers)];
+  expect(await outcome(routerOver([bad, good]))).toBe(`p1: ${text}`);
+  expect([bad.requests.length, good.requests.length]).toEqual([3, 1]);
+});
+
+test('a route whose server is gone leads to the next', async () => {
+  const [bad, good] = [await upstreamThat(answers), await upstreamThat(answers)];
+  const router = routerOver([bad, good]);
+  await bad.stop();
+  running.shift();
+  expect(await outcome(router)).toBe(`p1: ${text}`);
+});
+
+test('a route that does not begin in time leads to the next at once', async () => {
+  const [slow, good] = [await upstreamThat(() => undefined), await upstreamThat(answers)];
+  const router = routerOver([slow, good], { client: { timeouts: { ...patient, firstEventMs: 150 } } });
+  expect([await outcome(router), slow.requests.length]).toEqual([`p1: ${text}`, 1]);
+});
+
+test('a stream that breaks is not begun again, an answer that is not streamed is', async () => {
+  const [bad, good] = [await upstreamThat(breaks), await upstreamThat(answers)];
+  expect(await outcome(routerOver([bad, good]))).toBe('p0: Hello 😀upstream_error');
+  expect(good.requests.length).toBe(0);
+  expect(await outcome(routerOver([bad, good]), true)).toBe(`p1: ${text}`);
+  expect(await outcome(routerOver([bad]), true)).toBe('p0: Hello 😀upstream_error');
+});
+
+test('an upstream’s retry-after is waited for', async () => {
+  let requests = 0;
+  const busy = await upstreamThat((socket, request) => {
+    requests += 1;
+    return requests === 1 ? refuses(429, { 'retry-after': '1' })(socket, request) : answers(socket, request);
+  });
+  const started = performance.now();
+  expect(await outcome(routerOver([busy]))).toBe(`p0: ${text}`);
+  expect(performance.now() - started).toBeGreaterThanOrEqual(1_000);
+});
+
+test('refused keys are not sent again through other tries of the request, but by other requests', async () => {
+  const upstream = await upstreamThat((socket, request) =>
+    request.headers['authorization'] === 'Bearer bad' ? refuses(401)(socket, request) : refuses(500)(socket, request),
+  );
+  const router = routerOver([upstream], { client: { keys: keysOf('bad', 'good') } });
+  const keys = (): (string | undefined)[] =>
+    upstream.requests.splice(0).map(({ headers }) => headers['authorization']?.slice(7));
+  expect([await outcome(router), keys()]).toEqual(['upstream_error', ['bad', 'good', 'good', 'good']]);
+  expect([await outcome(router), keys()[0]]).toEqual(['upstream_error', 'bad']);
+});
+
+test('of many requests on a route that dies none fails while another is up, and the traffic returns', async () => {
+  let isUp = true;
+  let nowMs = 1_000_000;
+  const first = await upstreamThat((socket, request) => (isUp ? answers(socket, request) : void socket.destroy()));
+  const second = await upstreamThat(answers);
+  const router = routerOver([first, second], { clock: { now: () => nowMs } });
+  const many = async (): Promise<string[]> => [
+    ...new Set(await Promise.all(Array.from({ length: 40 }, () => outcome(router)))),
+  ];
+  expect(await many()).toEqual([`p0: ${text}`]);
+  isUp = false;
+  expect(await many()).toEqual([`p1: ${text}`]);
+  const asked = first.requests.length;
+  expect([await many(), first.requests.length]).toEqual([[`p1: ${text}`], asked]);
+  isUp = true;
+  nowMs += 10_000;
+  expect((await many()).toSorted()).toEqual([`p0: ${text}`, `p1: ${text}`]);
+  expect(await many()).toEqual([`p0: ${text}`]);
+});
+
+test('the customer’s request is the same in every try, byte for byte', async () => {
+  const upstream = await upstreamThat(refuses(500));
+  const { request } = callOf({
+    source: { protocol: 1, body: Buffer.from('{"messages":[{"role":"user","content":"é"}],"zz":1,"aa":2}') },
+  });
+  const router = routerOver([upstream]);
+  const run = router.run({
+    hold: Hold.of({ kind: 'admitted', id: 1 }),
+    request: create(GenerateRequestSchema, request),
+    signal: new AbortController().signal,
+    restartable: false,
+    maxOutputTokens: 50,
+  });
+  await expect(run.next()).rejects.toThrow(GatewayError);
+  expect(new Set(upstream.requests.map(({ body }) => body)).size).toBe(1);
+  expect(upstream.requests.length).toBe(3);
+});
