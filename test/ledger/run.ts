@@ -1,0 +1,337 @@
+import assert from 'node:assert/strict';
+import type { AdmitCommand, ExtendCommand, SettleCommand } from '../../src/store/ledger.ts';
+import type { AdminCommands } from '../../src/store/sqlite/administration.ts';
+import type * as databaseModule from '../../src/store/sqlite/database.ts';
+import type * as engineModule from '../../src/store/sqlite/engine.ts';
+import type * as invariantsModule from '../../src/store/sqlite/invariants.ts';
+import type * as migrationsModule from '../../src/store/sqlite/migrations.ts';
+import type * as readerModule from '../../src/store/sqlite/reader.ts';
+import type * as wireModule from '../../src/store/sqlite/wire.ts';
+import { hashOf } from './fixture.ts';
+import { Model, type ModelKey } from './model.ts';
+import type { Action, Move, Trace } from './trace.ts';
+
+/** Runs a trace through the engine in batches and through the model step by step, and compares all that is said and stored. */
+
+/** The engine under test: the checkout's own, or a mutant's. */
+export interface EngineModules {
+  readonly database: Pick<typeof databaseModule, 'openForWriting'>;
+  readonly engine: typeof engineModule;
+  readonly migrations: Pick<typeof migrationsModule, 'migrate' | 'ownMigrations'>;
+  readonly invariants: Pick<typeof invariantsModule, 'checkInvariants'>;
+  readonly reader: Pick<typeof readerModule, 'Reader'>;
+  readonly wire: Pick<typeof wireModule, 'encodeAdmit' | 'encodeSettle' | 'decodeAdmitReply'>;
+}
+
+/** The modules of the engine in `src`, an absolute path. */
+export async function engineModules(src: string): Promise<EngineModules> {
+  const load = (name: string): Promise<unknown> => import(`${src}/store/sqlite/${name}.ts`);
+  const [database, engine, migrations, invariants, reader, wire] = await Promise.all(
+    ['database', 'engine', 'migrations', 'invariants', 'reader', 'wire'].map(load),
+  );
+  return { database, engine, migrations, invariants, reader, wire } as EngineModules;
+}
+
+const keyNames = ['one', 'two', 'three', 'four'];
+const startBalance = 3_000_000_000n;
+const prices = {
+  input: 1500n,
+  cacheRead: 333n,
+  cacheWrite5m: null,
+  cacheWrite1h: 2_000_000n,
+  output: 4_000_000n,
+  image: 500_000_000_000n,
+};
+
+type WireCommand = wireModule.WireCommand;
+
+class Run {
+  readonly #modules: EngineModules;
+  readonly #trace: Trace;
+  readonly #db: databaseModule.Connection;
+  readonly #model: Model;
+  #engine: engineModule.Engine;
+  #now: number;
+  #seq = 0;
+  #nextId = 1;
+  #batch: { command: WireCommand; expected: unknown }[] = [];
+  steps = 0;
+
+  constructor(modules: EngineModules, trace: Trace) {
+    this.#modules = modules;
+    this.#trace = trace;
+    this.#now = Date.parse(trace.start);
+    this.#model = new Model(trace.unit);
+    this.#db = modules.database.openForWriting(':memory:');
+    modules.migrations.migrate(this.#db, modules.migrations.ownMigrations(), this.#now);
+    this.#engine = this.#newEngine();
+  }
+
+  run(): void {
+    try {
+      this.#setUp();
+      for (const { move, action, flush } of this.#trace.steps) {
+        this.#move(move);
+        this.#step(action);
+        if (flush) this.#flush();
+      }
+      this.#flush();
+      this.#compareState();
+      assert.deepEqual(this.#modules.invariants.checkInvariants(this.#db, 'full'), []);
+    } finally {
+      this.#db.close();
+    }
+  }
+
+  #newEngine(): engineModule.Engine {
+    return new this.#modules.engine.Engine(this.#db, { dailyLimitUnit: this.#trace.unit });
+  }
+
+  /** Two accounts with two keys each; the fourth has money of its own. */
+  #setUp(): void {
+    for (const accountId of [1, 2]) {
+      this.#model.accounts.set(accountId, { balance: startBalance });
+      this.#admin('createAccount', { name: `account ${accountId}`, balance: startBalance }, accountId);
+    }
+    for (const [index, name] of keyNames.entries()) this.#createKey(index + 1, (index % 2) + 1, name);
+    const fourth = this.#key(3);
+    this.#model.updateKey(fourth, { balance: 1_000_000_000n });
+    this.#admin('updateKey', { keyId: 4, accountId: 2, settings: { balance: 1_000_000_000n } }, 4);
+    const now = this.#now;
+    this.#now -= 3_600_000;
+    for (let n = 0; n < this.#trace.freeBefore; n++) {
+      if (n % 20 === 0) this.#now -= 60_000;
+      this.#admit(this.#key(0), { kind: 'admit', key: 0, model: 'free', funds: undefined, id: 'new' });
+    }
+    this.#now = now;
+    this.#flush();
+  }
+
+  #createKey(id: number, accountId: number, name: string): void {
+    this.#model.keys.push({
+      id,
+      accountId,
+      name,
+      state: 'enabled',
+      minuteLimit: 0,
+      dailyLimit: 0,
+      monthlyLimit: undefined,
+      allowedModels: null,
+      balance: null,
+    });
+    this.#admin('createKey', { accountId, hash: hashOf(name), masked: name, settings: {} }, id);
+  }
+
+  #move(move: Move): void {
+    if (typeof move === 'number') this.#now = Math.max(this.#now + move, 86_400_000);
+    else {
+      const midnight = (Math.floor(this.#now / 86_400_000) + 1) * 86_400_000;
+      this.#now = midnight + { 'before midnight': -1, midnight: 0, 'after midnight': 1 }[move];
+    }
+  }
+
+  #step(action: Action): void {
+    this.steps++;
+    switch (action.kind) {
+      case 'admit':
+        return this.#admit(this.#key(action.key), action);
+      case 'burst':
+        for (let n = 0; n < action.count; n++) {
+          this.#admit(this.#key(action.key), {
+            kind: 'admit',
+            key: action.key,
+            model: 'free',
+            funds: undefined,
+            id: 'new',
+          });
+        }
+        return;
+      case 'extend':
+        return this.#extend({ id: this.#id(action.request), outputTokens: action.outputTokens });
+      case 'raise': {
+        const expiry = action.ttlMs === undefined ? {} : { expiresAtMs: this.#now + action.ttlMs };
+        return this.#extend({ id: this.#id(action.request), nanoUsd: action.nanoUsd, ...expiry });
+      }
+      case 'settle':
+        return this.#settle(action.request, {
+          usage: action.usage,
+          multiplierPermille: action.multiplier,
+          state: action.state,
+        });
+      case 'charge':
+        return this.#settle(action.request, { costNanoUsd: action.nanoUsd });
+      case 'void': {
+        const id = this.#id(action.request);
+        return this.#expect(
+          ['void', ++this.#seq, this.#now, id, action.reason],
+          this.#model.void(id, action.reason, this.#now),
+        );
+      }
+      case 'windows': {
+        const key = this.#key(action.key);
+        this.#model.sweep(this.#now);
+        return this.#expect(
+          ['windows', ++this.#seq, this.#now, key.id, action.free],
+          this.#model.windows(key, action.free, this.#now),
+        );
+      }
+      case 'restart':
+        return this.#restart();
+      default:
+        return this.#administer(action);
+    }
+  }
+
+  #administer(action: Extract<Action, { kind: 'update' | 'state' | 'month' | 'credit' | 'broken' }>): void {
+    this.#model.sweep(this.#now);
+    switch (action.kind) {
+      case 'update': {
+        const { id, accountId } = this.#key(action.key);
+        const reply = this.#model.updateKey(this.#key(action.key), action.settings);
+        return this.#admin(
+          'updateKey',
+          { keyId: id, accountId, settings: action.settings },
+          reply === 'ok' ? id : reply,
+        );
+      }
+      case 'state': {
+        const { id, accountId } = this.#key(action.key);
+        const reply = this.#model.setKeyState(this.#key(action.key), action.state);
+        return this.#admin('setKeyState', { keyId: id, accountId, state: action.state }, reply === 'ok' ? id : reply);
+      }
+      case 'month': {
+        const key = this.#key(action.key);
+        if (key.state !== 'revoked') key.monthlyLimit = action.limit;
+        const reply = key.state === 'revoked' ? 'not_found' : key.id;
+        return this.#admin('setMonthlyLimit', { keyId: key.id, limit: action.limit }, reply);
+      }
+      case 'credit': {
+        const { account: accountId, amount } = action;
+        const reply = this.#model.addCredit(accountId, amount);
+        return this.#admin('addCredit', { accountId, amount, note: '' }, reply === 'ok' ? accountId : reply);
+      }
+      case 'broken':
+        // A second key of the same hash breaks a constraint: this command fails and no other of its batch.
+        return this.#admin('createKey', { accountId: 1, hash: hashOf('one'), masked: '', settings: {} }, failed);
+    }
+  }
+
+  #admit(key: ModelKey, action: Extract<Action, { kind: 'admit' }>): void {
+    const free = action.model === 'free';
+    const command: AdmitCommand = {
+      id: action.id === 'new' ? this.#nextId++ : this.#id(action.id),
+      requestId: 'req',
+      key: action.key % 2 === 0 ? { id: key.id } : { hash: hashOf(key.name) },
+      model: action.model,
+      free,
+      funds: action.funds,
+      ...(action.ttlMs === undefined ? {} : { expiresAtMs: this.#now + action.ttlMs }),
+    };
+    const expected = this.#model.admit(command, key, this.#now);
+    this.#expect(this.#modules.wire.encodeAdmit(command, ++this.#seq, this.#now), expected);
+  }
+
+  #extend(command: ExtendCommand): void {
+    this.#expect(['extend', ++this.#seq, this.#now, command], this.#model.extend(command, this.#now));
+  }
+
+  #settle(request: number, change: Partial<SettleCommand>): void {
+    const command: SettleCommand = {
+      id: this.#id(request),
+      state: 'completed',
+      usage: { input: 0, cacheRead: 0, cacheWrite5m: 0, cacheWrite1h: 0, output: 0, reasoning: 0, images: 0 },
+      usageSource: 'reported',
+      serviceTier: 'default',
+      latencyMs: 10,
+      firstEventMs: 5,
+      provider: 'local',
+      attempts: 1,
+      prices,
+      multiplierPermille: 1000,
+      ...change,
+    };
+    const expected = this.#model.settle(command, this.#now);
+    this.#expect(this.#modules.wire.encodeSettle(command, ++this.#seq, this.#now), expected);
+  }
+
+  #restart(): void {
+    this.#flush();
+    this.#engine = this.#newEngine();
+    assert.equal(this.#engine.recover(this.#now), this.#model.restart(this.#now));
+    this.#compareState();
+  }
+
+  #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K], expected: unknown): void {
+    const seq = ++this.#seq;
+    this.#expect(['admin', seq, this.#now, `admin ${seq}`, name, command], expected);
+  }
+
+  #expect(command: WireCommand, expected: unknown): void {
+    this.#batch.push({ command, expected });
+  }
+
+  #flush(): void {
+    const batch = this.#batch;
+    this.#batch = [];
+    const replies = this.#engine.run(batch.map(({ command }) => command));
+    for (const [index, { command, expected }] of batch.entries()) {
+      const [seq, outcome, value] = replies[index] ?? [];
+      assert.equal(seq, command[1]);
+      const said = outcome === 'done' ? decoded(this.#modules, command, value) : outcome;
+      assert.deepEqual(said, expected, `${command[0]} of ${JSON.stringify(command, printable)}`);
+    }
+  }
+
+  /** What operators and owners are shown is what the model has. */
+  #compareState(): void {
+    const reader = new this.#modules.reader.Reader(this.#db, this.#trace.unit);
+    for (const [accountId, { balance }] of this.#model.accounts) {
+      const row = reader.account(accountId);
+      const held = this.#model.held({ account: accountId });
+      assert.deepEqual([row?.balance, row?.held], [balance, held], `account ${accountId}`);
+    }
+    for (const key of this.#model.keys) {
+      const row = reader.key(key.id, this.#now, true);
+      const own = this.#model.requests.filter(request => request.key === key);
+      const dayOf = (ms: number): number => Math.floor(ms / 86_400_000);
+      const today = own.filter(request => dayOf(request.admittedAtMs) === dayOf(this.#now));
+      assert.deepEqual(
+        [row?.balance, row?.usageToday, row?.usageMinute],
+        [
+          key.balance,
+          today.reduce((sum, request) => sum + request.cost, 0n),
+          own.filter(request => request.admittedAtMs > this.#now - 60_000).length,
+        ],
+        `key ${key.id}`,
+      );
+    }
+  }
+
+  #key(index: number): ModelKey {
+    const key = this.#model.keys[index % this.#model.keys.length];
+    assert(key !== undefined);
+    return key;
+  }
+
+  /** One of the last requests; an id that nobody has, where there are fewer. */
+  #id(back: number): number {
+    return this.#model.requests.at(-1 - back)?.id ?? 1_000_000;
+  }
+}
+
+const failed = 'failed';
+
+function decoded(modules: EngineModules, command: WireCommand, value: unknown): unknown {
+  return command[0] === 'admit' ? modules.wire.decodeAdmitReply(value as wireModule.AdmitReply) : value;
+}
+
+function printable(_: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? `${value}n` : value;
+}
+
+/** Throws where engine and model differ or an invariant is broken; answers how many steps there were. */
+export function runTrace(modules: EngineModules, trace: Trace): number {
+  const run = new Run(modules, trace);
+  run.run();
+  return run.steps;
+}

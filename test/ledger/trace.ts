@@ -1,0 +1,191 @@
+import fc from 'fast-check';
+import type { FundsEstimate, KeySettings, RecordState, UsageBuckets } from '../../src/store/ledger.ts';
+
+/** Traces for the model: what callers might do, at which moments, in which batches. Values lie near the edges where engines err. */
+
+/** How the clock moves before a step: by ms, or to an edge of the day. */
+export type Move = number | 'before midnight' | 'midnight' | 'after midnight';
+
+export type Action =
+  | { kind: 'admit'; key: number; model: string; funds: FundsEstimate | undefined; id: 'new' | number; ttlMs?: number }
+  | { kind: 'burst'; key: number; count: number }
+  | { kind: 'extend'; request: number; outputTokens: number }
+  | { kind: 'raise'; request: number; nanoUsd: bigint; ttlMs?: number }
+  | { kind: 'settle'; request: number; usage: UsageBuckets; multiplier: number; state: RecordState }
+  | { kind: 'charge'; request: number; nanoUsd: bigint }
+  | { kind: 'void'; request: number; reason: 'rejected' | 'cancelled' }
+  | { kind: 'update'; key: number; settings: KeySettings }
+  | { kind: 'state'; key: number; state: 'enabled' | 'disabled' | 'revoked' }
+  | { kind: 'month'; key: number; limit: bigint | undefined }
+  | { kind: 'credit'; account: number; amount: bigint }
+  | { kind: 'windows'; key: number; free: boolean }
+  | { kind: 'broken' }
+  | { kind: 'restart' };
+
+export interface Step {
+  readonly move: Move;
+  readonly action: Action;
+  /** The batch ends here. */
+  readonly flush: boolean;
+}
+
+export interface Trace {
+  readonly start: string;
+  readonly unit: 'dollars' | 'requests';
+  /** Free requests that were admitted earlier on the day. */
+  readonly freeBefore: number;
+  readonly steps: readonly Step[];
+}
+
+const dollar = 1_000_000_000n;
+
+const move: fc.Arbitrary<Move> = fc.oneof(
+  { weight: 12, arbitrary: fc.constantFrom<Move[]>(0, 0, 0, 1, 10, 500) },
+  { weight: 6, arbitrary: fc.constantFrom<Move[]>(999, 1000, 1001, 5000, 30_000, 59_000, 59_999, 60_000, 60_001) },
+  { weight: 2, arbitrary: fc.constantFrom<Move[]>('before midnight', 'midnight', 'after midnight') },
+  { weight: 1, arbitrary: fc.constantFrom<Move[]>(3_599_999, 3_600_000, 86_399_999, 86_400_000, 28 * 86_400_000) },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom<Move[]>(-1, -999, -1000, -59_999, -60_000, -60_001, -3_600_000, -86_400_000),
+  },
+);
+
+const money = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom(0n, 1n, 2n, 999n, 1000n, 5000n, 100_000_000n) },
+  { weight: 4, arbitrary: fc.constantFrom(dollar / 2n, dollar - 1n, dollar, dollar + 1n, 2n * dollar, 3n * dollar) },
+  { weight: 2, arbitrary: fc.bigInt(0n, 3n * dollar) },
+);
+
+const tokens = fc.constantFrom(0, 1, 3, 16, 100, 1024);
+const price = fc.constantFrom(0n, 1n, 333n, 1000n, 1500n, 4_000_000n, 1_000_000_000n, 100_000_000_000n);
+
+const funds: fc.Arbitrary<FundsEstimate> = fc.record({
+  inputTokens: tokens,
+  inputNanoUsd: money,
+  outputPicoUsd: price,
+  outputTokensMin: fc.constantFrom(0, 1, 16),
+  outputTokensWanted: fc.constantFrom(16, 17, 100, 1024),
+  plan: fc.boolean(),
+});
+
+const usage: fc.Arbitrary<UsageBuckets> = fc
+  .record({
+    input: tokens,
+    cacheRead: fc.constantFrom(0, 0, 7),
+    cacheWrite5m: fc.constantFrom(0, 0, 11),
+    cacheWrite1h: fc.constantFrom(0, 0, 13),
+    output: tokens,
+    images: fc.constantFrom(0, 0, 1),
+  })
+  .map(buckets => ({ ...buckets, reasoning: Math.floor(buckets.output / 2) }));
+
+const key = fc.nat(4);
+const request = fc.nat(12);
+const model = fc.constantFrom('acme/large', 'acme/large', 'acme/small');
+const ttlMs = fc.constantFrom(1, 1000, 60_000, 3_600_000);
+
+const settings: fc.Arbitrary<KeySettings> = fc
+  .record(
+    {
+      minuteLimit: fc.constantFrom(0, 1, 2, 3, 5),
+      dailyLimit: fc.constantFrom(0, 1, 2, 3),
+      allowedModels: fc.constantFrom(null, null, ['acme/large'], []),
+      balance: fc.oneof(fc.constant(null), money),
+    },
+    { requiredKeys: [] },
+  )
+  .map(all => ({ ...all }));
+
+const action: fc.Arbitrary<Action> = fc.oneof(
+  {
+    weight: 30,
+    arbitrary: fc
+      .record({
+        kind: fc.constant('admit' as const),
+        key,
+        model,
+        funds: fc.option(funds, { nil: undefined, freq: 6 }),
+        id: fc.oneof({ weight: 8, arbitrary: fc.constant('new' as const) }, { weight: 1, arbitrary: request }),
+        ttlMs: fc.option(ttlMs, { nil: undefined, freq: 1 }),
+      })
+      .map(({ ttlMs: ttl, ...rest }) => (ttl === undefined ? rest : { ...rest, ttlMs: ttl })),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('burst' as const), key, count: fc.constantFrom(1, 2, 19, 20, 21) }),
+  },
+  { weight: 6, arbitrary: fc.record({ kind: fc.constant('extend' as const), request, outputTokens: tokens }) },
+  {
+    weight: 4,
+    arbitrary: fc
+      .record({
+        kind: fc.constant('raise' as const),
+        request,
+        nanoUsd: money,
+        ttlMs: fc.option(ttlMs, { nil: undefined }),
+      })
+      .map(({ ttlMs: ttl, ...rest }) => (ttl === undefined ? rest : { ...rest, ttlMs: ttl })),
+  },
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      kind: fc.constant('settle' as const),
+      request,
+      usage,
+      multiplier: fc.constantFrom(500, 1000, 1000, 2000),
+      state: fc.constantFrom<RecordState[]>('completed', 'incomplete', 'client_aborted', 'upstream_failed'),
+    }),
+  },
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('charge' as const), request, nanoUsd: money }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('void' as const),
+      request,
+      reason: fc.constantFrom('rejected' as const, 'cancelled' as const),
+    }),
+  },
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('update' as const), key, settings }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('state' as const),
+      key,
+      state: fc.constantFrom('enabled' as const, 'disabled' as const, 'enabled' as const, 'revoked' as const),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constant('month' as const), key, limit: fc.option(money, { nil: undefined }) }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('credit' as const),
+      account: fc.constantFrom(1, 2, 9),
+      amount: fc.oneof(
+        money,
+        money.map(amount => -amount),
+      ),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('windows' as const), key, free: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.constant({ kind: 'broken' as const }) },
+  { weight: 1, arbitrary: fc.constant({ kind: 'restart' as const }) },
+);
+
+/** Traces of up to `stepsMax` steps. */
+export function traces(stepsMax: number): fc.Arbitrary<Trace> {
+  return fc.record({
+    start: fc.constantFrom(
+      '2026-05-10T12:00:00.000Z',
+      '2026-01-31T23:59:30.000Z',
+      '2028-02-28T23:59:59.000Z',
+      '2028-02-29T12:00:00.000Z',
+      '2026-12-31T23:59:59.999Z',
+    ),
+    unit: fc.constantFrom('dollars' as const, 'dollars' as const, 'requests' as const),
+    freeBefore: fc.constantFrom(0, 0, 0, 0, 0, 199),
+    steps: fc.array(fc.record({ move, action, flush: fc.boolean() }), { maxLength: stepsMax, size: 'max' }),
+  });
+}
