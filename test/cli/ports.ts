@@ -1,0 +1,17 @@
+/** The command line's ports as `main.ts` wires them, without a gateway to serve and without the standard streams. */
+import type { CommandLinePorts } from '../../src/cli/ports.ts';
+import { loadConfig } from '../../src/config/config.ts';
+import { readEnvironment, type Variables } from '../../src/config/env.ts';
+import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
+
+/** Ports over the given environment; `serve` ends at once with 3, so that its code can be told from the others. */
+export function portsOf(variables: Variables): Omit<CommandLinePorts, 'streams'> {
+  const environment = () => readEnvironment(variables);
+  return {
+    environment,
+    serve: ({ configPath }) => Promise.resolve(configPath === undefined ? 3 : 4),
+    loadConfig: path =>
+      loadConfig({ ...(path === undefined ? {} : { path }), environment: environment(), builtInIds: [] }),
+    verifyLedger: verifyLedgerFile,
+  };
+}

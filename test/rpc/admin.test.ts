@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
+import { type ControlPlane, dollar, refusalOf, startControlPlane } from './control-plane.ts';
+
+let plane: ControlPlane;
+beforeAll(async () => {
+  plane = await startControlPlane();
+});
+afterAll(() => plane.close());
+
+async function newAccount(balanceNanoUsd = 10n * dollar): Promise<bigint> {
+  const { account } = await plane.admin.createAccount({ name: 'someone', balanceNanoUsd });
+  return account?.accountId ?? 0n;
+}
+
+test('accounts are made, listed oldest first and shown', async () => {
+  const { admin, clock } = plane;
+  const { account } = await admin.createAccount({ name: 'acme', balanceNanoUsd: 5n * dollar });
+  const facts = { name: 'acme', balanceNanoUsd: 5n * dollar, heldNanoUsd: 0n, createdAtMs: BigInt(clock.now()) };
+  expect(account).toMatchObject(facts);
+  const accountId = account?.accountId ?? 0n;
+  expect((await admin.getAccount({ accountId })).account).toMatchObject(facts);
+  const later = await newAccount();
+  const ids = (await admin.listAccounts({})).accounts.map(each => each.accountId);
+  expect(ids.indexOf(accountId)).toBeLessThan(ids.indexOf(later));
+});
+
+test('credit is added and taken, but never what is not there', async () => {
+  const { admin } = plane;
+  const accountId = await newAccount(dollar);
+  const add = async (amountNanoUsd: bigint) =>
+    (await admin.addCredit({ accountId, amountNanoUsd, note: 'test' })).account?.balanceNanoUsd;
+  expect(await add(2n * dollar)).toBe(3n * dollar);
+  expect(await add(-dollar)).toBe(2n * dollar);
+  const { code, param } = await refusalOf(add(-2n * dollar - 1n));
+  expect([code, param]).toEqual(['validation_error', 'balance']);
+  expect((await refusalOf(add(0n))).param).toBe('amount');
+  expect(await add(-2n * dollar)).toBe(0n);
+});
+
+test('keys of any account are made, disabled, enabled and revoked', async () => {
+  const { admin } = plane;
+  const accountId = await newAccount();
+  const { key } = await admin.createApiKey({ accountId, settings: { label: 'a', balanceNanoUsd: dollar } });
+  const apiKeyId = key?.apiKeyId ?? 0n;
+  expect(key?.key).toMatch(/^sk-tg-[0-9A-Za-z]{43}$/);
+  const set = async (state: KeyState) => (await admin.setApiKeyState({ apiKeyId, state })).key?.disabled;
+  expect([await set(KeyState.DISABLED), await set(KeyState.ENABLED)]).toEqual([true, false]);
+  expect((await refusalOf(set(KeyState.UNSPECIFIED))).param).toBe('state');
+  const ids = async () => (await admin.listApiKeys({ accountId })).keys.map(each => each.apiKeyId);
+  expect(await ids()).toEqual([apiKeyId]);
+  await set(KeyState.REVOKED);
+  expect(await ids()).toEqual([]);
+  expect((await admin.getAccount({ accountId })).account?.balanceNanoUsd).toBe(10n * dollar);
+});
+
+test('a monthly limit is set and lifted', async () => {
+  const { admin } = plane;
+  const { key } = await admin.createApiKey({ accountId: await newAccount() });
+  const apiKeyId = key?.apiKeyId ?? 0n;
+  const set = async (limit?: bigint) => {
+    const answer = await admin.setMonthlyLimit({ apiKeyId, ...(limit === undefined ? {} : { limitNanoUsd: limit }) });
+    return answer.key?.monthlyLimitNanoUsd;
+  };
+  expect([await set(dollar / 2n), await set()]).toEqual([dollar / 2n, undefined]);
+  expect((await refusalOf(set(-1n))).param).toBe('monthly_limit');
+});
+
+test('management keys have the scopes they were given, in one order, and can’t have none or others', async () => {
+  const { admin } = plane;
+  const accountId = await newAccount();
+  const { key } = await admin.createManagementKey({ accountId, scopes: ['keys:read', 'keys:create', 'keys:read'] });
+  expect(key?.key).toMatch(/^mk-tg-[0-9A-Za-z]{43}$/);
+  expect(key?.scopes).toEqual(['keys:create', 'keys:read']);
+  const managementKeyId = key?.managementKeyId ?? 0n;
+  const set = async (scopes: string[]) => (await admin.setManagementKeyScopes({ managementKeyId, scopes })).key?.scopes;
+  expect((await set(['all']))?.length).toBe(7);
+  expect(await set(['account:read'])).toEqual(['account:read']);
+  expect((await refusalOf(set([]))).param).toBe('scopes');
+  expect((await refusalOf(set(['account:read', 'root']))).param).toBe('scopes.1');
+  expect((await refusalOf(set(['all', 'keys:read']))).param).toBe('scopes.0');
+  const { keys } = await admin.listManagementKeys({ accountId });
+  expect(keys.map(each => [each.managementKeyId, each.scopes, each.key.length])).toEqual([
+    [managementKeyId, ['account:read'], 15],
+  ]);
+});
+
+test('what does not exist is not found by its name', async () => {
+  const { admin } = plane;
+  const id = 424_242n;
+  const calls: [string, () => Promise<unknown>][] = [
+    ['There is no account 424242.', () => admin.getAccount({ accountId: id })],
+    ['There is no account 424242.', () => admin.addCredit({ accountId: id, amountNanoUsd: 1n })],
+    ['There is no account 424242.', () => admin.createApiKey({ accountId: id })],
+    ['There is no account 424242.', () => admin.listApiKeys({ accountId: id })],
+    ['There is no account 424242.', () => admin.createManagementKey({ accountId: id, scopes: ['all'] })],
+    ['There is no account 424242.', () => admin.listManagementKeys({ accountId: id })],
+    ['There is no API key 424242.', () => admin.setApiKeyState({ apiKeyId: id, state: KeyState.ENABLED })],
+    ['There is no API key 424242.', () => admin.setMonthlyLimit({ apiKeyId: id })],
+    [
+      'There is no management key 424242.',
+      () => admin.setManagementKeyScopes({ managementKeyId: id, scopes: ['all'] }),
+    ],
+    [
+      'There is no management key 424242.',
+      () => admin.setManagementKeyState({ managementKeyId: id, state: KeyState.ENABLED }),
+    ],
+  ];
+  for (const [message, call] of calls) {
+    const detail = await refusalOf(call());
+    expect([detail.code, detail.message]).toEqual(['not_found', message]);
+  }
+});
+
+test('wrong values are refused by the name of their field', async () => {
+  const { admin } = plane;
+  const accountId = await newAccount();
+  const calls: [string, () => Promise<unknown>][] = [
+    ['name', () => admin.createAccount({ name: '' })],
+    ['name', () => admin.createAccount({ name: 'x'.repeat(201) })],
+    ['balance', () => admin.createAccount({ name: 'x', balanceNanoUsd: -1n })],
+    ['balance', () => admin.createApiKey({ accountId, settings: { balanceNanoUsd: 11n * dollar } })],
+    ['allowed_models.0', () => admin.createApiKey({ accountId, settings: { allowedModels: { models: ['nothing'] } } })],
+    ['note', () => admin.addCredit({ accountId, amountNanoUsd: 1n, note: 'x'.repeat(1_001) })],
+    ['limit', () => admin.listVoidedHolds({ limit: 1_001 })],
+  ];
+  for (const [param, call] of calls) {
+    const detail = await refusalOf(call());
+    expect([detail.param, detail.code]).toEqual([param, 'validation_error']);
+  }
+});

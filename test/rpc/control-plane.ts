@@ -1,0 +1,134 @@
+/** The control services as an operator's gateway serves them: a real ledger, a real catalogue, a real listener, without generations. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { create, type DescService } from '@bufbuild/protobuf';
+import { type Client, ConnectError, createClient } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
+import { expect } from 'vitest';
+import { accountService } from '../../src/core/account.ts';
+import { accountingService } from '../../src/core/accounting.ts';
+import { adminService } from '../../src/core/admin.ts';
+import { Catalog } from '../../src/core/catalog/catalog.ts';
+import { catalogService } from '../../src/core/catalog/catalog-service.ts';
+import { credentialService, requireCredential, visibleModels } from '../../src/core/credential.ts';
+import { operatorToken } from '../../src/core/operator-token.ts';
+import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
+import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
+import { CatalogService, ModelSchema } from '../../src/gen/tollgate/v1/catalog_pb.ts';
+import { CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
+import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
+import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
+import { createRpcListener } from '../../src/rpc/listener.ts';
+import { openSqliteLedger, type SqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+
+/** A clock that tests move; it starts at noon of a day in the middle of a month. */
+export class TestClock {
+  #nowMs = Date.UTC(2026, 5, 15, 12);
+  now(): number {
+    return this.#nowMs;
+  }
+  advance(ms: number): void {
+    this.#nowMs += ms;
+  }
+}
+
+/** A dollar in nano-dollars. */
+export const dollar = 1_000_000_000n;
+
+const models = [
+  { id: 'acme/large', name: 'Acme Large', serviceTiers: [ServiceTier.FLEX] },
+  { id: 'acme/small:free', name: 'Acme Small' },
+].map(model =>
+  create(ModelSchema, {
+    ...model,
+    available: true,
+    ownedBy: 'acme',
+    endpoints: [Endpoint.CHAT_COMPLETIONS, Endpoint.MESSAGES],
+    pricing: { inputPicoUsd: 1_250_000n, outputPicoUsd: 10_000_000n },
+  }),
+);
+
+/** The running services. */
+export interface ControlPlane {
+  readonly dataDir: string;
+  readonly port: number;
+  readonly token: string;
+  readonly clock: TestClock;
+  readonly ledger: SqliteLedger;
+  /** A client with a credential; null sends none. */
+  client<S extends DescService>(service: S, credential: string | null): Client<S>;
+  /** With the operator token. */
+  readonly admin: Client<typeof AdminService>;
+  readonly accounting: Client<typeof AccountingService>;
+  /** Checks that every invariant of the ledger holds, then ends. */
+  close(): Promise<void>;
+}
+
+/** Starts the services on a data directory of their own. */
+export async function startControlPlane(): Promise<ControlPlane> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-control-'));
+  const clock = new TestClock();
+  const ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars' });
+  const token = operatorToken(dataDir);
+  const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
+  const listedId = (name: string): string => catalog.listedId(name);
+  const ids = new IdSource(clock);
+  const listener = createRpcListener({
+    nextRequestId: () => publicRequestId(ids.next()),
+    gate: context => requireCredential(context, ledger, token),
+    routes: router => {
+      router.service(CredentialService, credentialService({ ledger, operatorToken: token }));
+      router.service(
+        CatalogService,
+        catalogService({ catalog, visible: context => visibleModels(context, ledger, token) }),
+      );
+      router.service(AccountService, accountService({ ledger, listedId }));
+      router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock }));
+      router.service(AdminService, adminService({ ledger, operatorToken: token, listedId }));
+    },
+  });
+  const { port } = await listener.listen('127.0.0.1', 0);
+  const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>
+    createClient(
+      service,
+      createGrpcTransport({
+        baseUrl: `http://127.0.0.1:${port}`,
+        interceptors: [
+          next => request => {
+            if (credential !== null) request.header.set('authorization', `Bearer ${credential}`);
+            return next(request);
+          },
+        ],
+      }),
+    );
+  return {
+    dataDir,
+    port,
+    token,
+    clock,
+    ledger,
+    client,
+    admin: client(AdminService, token),
+    accounting: client(AccountingService, token),
+    close: async () => {
+      await listener.close(100);
+      const violations = await ledger.verify();
+      await ledger.close();
+      rmSync(dataDir, { recursive: true, force: true });
+      expect(violations).toEqual([]);
+    },
+  };
+}
+
+/** The detail of the error that a call ends with. Fails where the call succeeds, or fails without a detail. */
+export async function refusalOf(call: Promise<unknown>): Promise<ErrorDetail> {
+  const thrown = await call.then(
+    () => expect.fail('the call succeeded'),
+    (error: unknown) => ConnectError.from(error),
+  );
+  const [detail] = thrown.findDetails(ErrorDetailSchema);
+  return detail ?? expect.fail(`no detail in ${thrown.message}`);
+}

@@ -1,0 +1,215 @@
+import type { DescService } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { allScopes, type Scope } from '../../src/core/credential.ts';
+import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
+import { AdminService, KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
+import { CatalogService } from '../../src/gen/tollgate/v1/catalog_pb.ts';
+import { CredentialKind, CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
+import { type ControlPlane, refusalOf, startControlPlane } from './control-plane.ts';
+
+let plane: ControlPlane;
+let apiKey = '';
+let everyScope = '';
+const revoked: string[] = [];
+const disabled: string[] = [];
+
+beforeAll(async () => {
+  plane = await startControlPlane();
+  const { admin } = plane;
+  await admin.createAccount({ name: 'one', balanceNanoUsd: 10_000_000_000n });
+  const newKey = async () => (await admin.createApiKey({ accountId: 1n })).key;
+  const newManagementKey = async () => (await admin.createManagementKey({ accountId: 1n, scopes: ['all'] })).key;
+  apiKey = (await newKey())?.key ?? '';
+  everyScope = (await newManagementKey())?.key ?? '';
+  for (const [state, into] of [
+    [KeyState.REVOKED, revoked],
+    [KeyState.DISABLED, disabled],
+  ] as const) {
+    const [key, managementKey] = [await newKey(), await newManagementKey()];
+    into.push(key?.key ?? '', managementKey?.key ?? '');
+    await admin.setApiKeyState({ apiKeyId: key?.apiKeyId ?? 0n, state });
+    await admin.setManagementKeyState({ managementKeyId: managementKey?.managementKeyId ?? 0n, state });
+  }
+});
+afterAll(() => plane.close());
+
+/** What each method needs. A method that is not in the table fails the first test. */
+const accountScopes: Record<keyof typeof AccountService.method, Scope> = {
+  listKeys: 'keys:read',
+  createKey: 'keys:create',
+  getKey: 'keys:read',
+  updateKey: 'keys:update',
+  deleteKey: 'keys:delete',
+  getBalance: 'account:balance',
+  listActivity: 'account:activity',
+  getActivity: 'account:activity',
+};
+const services: readonly DescService[] = [
+  CredentialService,
+  CatalogService,
+  AccountService,
+  AccountingService,
+  AdminService,
+];
+const methods = services.flatMap(service => service.methods.map(({ localName }) => ({ service, localName })));
+
+function scopeOf(service: DescService, method: string): Scope | undefined {
+  return service === AccountService ? accountScopes[method as keyof typeof accountScopes] : undefined;
+}
+
+/** Calls a method with an empty request. */
+function call({ service, localName }: (typeof methods)[number], credential: string | null, headers = {}) {
+  const client = plane.client(service, credential) as Record<string, (request: object, options: object) => unknown>;
+  return client[localName]?.({}, { headers }) as Promise<unknown>;
+}
+
+test('every method refuses a missing, malformed, unknown, revoked or doubled credential with invalid_api_key', async () => {
+  expect(methods).toHaveLength(28);
+  const wrong = [null, 'nonsense', `sk-tg-${'0'.repeat(43)}`, `mk-tg-${'0'.repeat(43)}`, `op-tg-${'0'.repeat(43)}`];
+  for (const method of methods) {
+    for (const credential of [...wrong, ...revoked]) {
+      const { code, httpStatus } = await refusalOf(call(method, credential));
+      expect([method.localName, credential, code, httpStatus]).toEqual([
+        method.localName,
+        credential,
+        'invalid_api_key',
+        401,
+      ]);
+    }
+    // Each of the two would be good enough alone for one method or another.
+    for (const headers of [
+      { authorization: `Bearer ${everyScope}`, 'x-api-key': apiKey },
+      { authorization: 'Basic abc' },
+    ]) {
+      expect((await refusalOf(call(method, null, headers))).code).toBe('invalid_api_key');
+    }
+  }
+});
+
+test('every method refuses a disabled key with key_disabled and names the command that enables it', async () => {
+  for (const method of methods) {
+    const [apiKeyTip, managementKeyTip] = await Promise.all(
+      disabled.map(async credential => {
+        const { code, tip, httpStatus } = await refusalOf(call(method, credential));
+        expect([method.localName, code, httpStatus]).toEqual([method.localName, 'key_disabled', 403]);
+        return tip;
+      }),
+    );
+    expect(apiKeyTip).toMatch(/npx tollgate keys enable \d+\./);
+    expect(managementKeyTip).toMatch(/npx tollgate management-keys enable \d+\./);
+  }
+});
+
+test('an API key can look itself up and list models, and nothing else', async () => {
+  for (const method of methods) {
+    const mayCall = method.service === CredentialService || method.service === CatalogService;
+    expect([method.localName, await outcome(method, apiKey)]).toEqual([
+      method.localName,
+      mayCall ? 'passed' : 'permission_denied',
+    ]);
+  }
+});
+
+test('a management key can manage its account, look itself up and list models, and nothing else', async () => {
+  for (const method of methods) {
+    const mayCall = method.service !== AccountingService && method.service !== AdminService;
+    expect([method.localName, await outcome(method, everyScope)]).toEqual([
+      method.localName,
+      mayCall ? 'passed' : 'permission_denied',
+    ]);
+  }
+});
+
+test('the operator can administer and account, look itself up and list models, and nothing else', async () => {
+  for (const method of methods) {
+    const code = method.service === AccountService ? 'invalid_api_key' : 'passed';
+    expect([method.localName, await outcome(method, plane.token)]).toEqual([method.localName, code]);
+  }
+});
+
+test('each account method needs its own scope and names it where it is missing', async () => {
+  for (const scope of allScopes) {
+    const { key } = await plane.admin.createManagementKey({ accountId: 1n, scopes: [scope] });
+    for (const method of methods.filter(({ service }) => service === AccountService)) {
+      const needed = scopeOf(method.service, method.localName);
+      if (needed === scope) expect(await outcome(method, key?.key ?? '')).toBe('passed');
+      else {
+        const { code, message } = await refusalOf(call(method, key?.key ?? ''));
+        expect([method.localName, code, message]).toEqual([
+          method.localName,
+          'permission_denied',
+          `The management key lacks the scope ${needed ?? ''}.`,
+        ]);
+      }
+    }
+  }
+});
+
+test('x-api-key is as good as authorization, and both may be there when they agree', async () => {
+  const method = { service: AccountService, localName: 'getBalance' };
+  expect(await call(method, null, { 'x-api-key': everyScope })).toMatchObject({ balanceNanoUsd: 10_000_000_000n });
+  expect(await call(method, everyScope, { 'x-api-key': everyScope })).toMatchObject({
+    balanceNanoUsd: 10_000_000_000n,
+  });
+});
+
+test('a credential is told what it is, with its request windows where it asks for them', async () => {
+  const tell = (credential: string, limits = false) =>
+    plane.client(CredentialService, credential).authenticate({ limits });
+  expect(await tell(plane.token)).toMatchObject({
+    kind: CredentialKind.OPERATOR,
+    accountId: 0n,
+    keyId: 0n,
+    scopes: [],
+  });
+  expect(await tell(everyScope)).toMatchObject({
+    kind: CredentialKind.MANAGEMENT_KEY,
+    accountId: 1n,
+    scopes: [...allScopes],
+  });
+  const { key } = await plane.admin.createApiKey({ accountId: 1n, settings: { minuteLimit: 7n } });
+  const text = key?.key ?? '';
+  expect(await tell(text)).toMatchObject({ kind: CredentialKind.API_KEY, keyId: key?.apiKeyId, limits: [] });
+  expect((await tell(text, true)).limits).toMatchObject([{ limit: 'minute_limit', max: 7n, remaining: 7n }]);
+});
+
+test('a key with allowed models lists only those, an operator and a management key list all', async () => {
+  const list = async (credential: string) => {
+    const { models } = await plane.client(CatalogService, credential).listModels({});
+    return models.map(({ id }) => id);
+  };
+  const settings = { allowedModels: { models: ['large'] } };
+  const { key } = await plane.admin.createApiKey({ accountId: 1n, settings });
+  expect(await list(key?.key ?? '')).toEqual(['acme/large']);
+  const all = ['acme/large', 'acme/small:free'];
+  expect([await list(apiKey), await list(everyScope), await list(plane.token)]).toEqual([all, all, all]);
+});
+
+test('a state and scope change holds from the next call on', async () => {
+  const { key } = await plane.admin.createManagementKey({ accountId: 1n, scopes: ['keys:read'] });
+  const managementKeyId = key?.managementKeyId ?? 0n;
+  const client = plane.client(AccountService, key?.key ?? '');
+  await client.listKeys({});
+  await plane.admin.setManagementKeyScopes({ managementKeyId, scopes: ['account:balance'] });
+  expect((await refusalOf(client.listKeys({}))).code).toBe('permission_denied');
+  await client.getBalance({});
+  await plane.admin.setManagementKeyState({ managementKeyId, state: KeyState.DISABLED });
+  expect((await refusalOf(client.getBalance({}))).code).toBe('key_disabled');
+  await plane.admin.setManagementKeyState({ managementKeyId, state: KeyState.ENABLED });
+  await client.getBalance({});
+  await plane.admin.setManagementKeyState({ managementKeyId, state: KeyState.REVOKED });
+  expect((await refusalOf(client.getBalance({}))).code).toBe('invalid_api_key');
+});
+
+/** `passed`, or the code where the credential was refused. An empty request may be refused for what it lacks: that is past the credential. */
+async function outcome(method: (typeof methods)[number], credential: string): Promise<string> {
+  const answer = call(method, credential);
+  const passed = await answer.then(
+    () => true,
+    () => false,
+  );
+  if (passed) return 'passed';
+  const { code } = await refusalOf(answer);
+  return ['validation_error', 'not_found'].includes(code) ? 'passed' : code;
+}
