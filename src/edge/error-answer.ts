@@ -34,6 +34,7 @@ const overloadedRetryMs = 1000;
 
 /** The envelope of an error. `id` is the request's. */
 export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): ErrorEnvelope {
+  const tip = error.facts.tip ?? texts.tips[error.code] ?? error.tip;
   const linked = (address: string | null): string | null => address?.replaceAll('{code}', error.code) ?? null;
   return {
     error: {
@@ -43,7 +44,7 @@ export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts
       code: error.code,
       status_code: error.facets.http,
       id,
-      tip: error.tip === '' ? null : error.tip,
+      tip: tip === '' ? null : tip,
       docs: linked(texts.docs),
       support: linked(texts.support),
       community: texts.community,

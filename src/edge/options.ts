@@ -1,4 +1,5 @@
 import type { Transport } from '@connectrpc/connect';
+import type { ErrorCode } from '../errors/error-table.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -9,6 +10,8 @@ export interface ErrorTexts {
   readonly support: string | null;
   /** Name to address ("discussions"). */
   readonly community: Readonly<Record<string, string>> | null;
+  /** Replaces the tips of the error table; an error’s own tip, which knows more, stays. */
+  readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
 }
 
 /** What the public listener is made from. */

@@ -122,11 +122,10 @@ function portOf(edge: FastifyInstance, port: number): number {
   return typeof address === 'object' && address !== null ? address.port : port;
 }
 
+/** Configured models come first: where a model is chosen for the client, the operator's own is. */
 function catalogContent(config: Config): CatalogContent {
   const builtIn = config.simulator.enabled ? simulatorModels.map(model => create(ModelSchema, model)) : [];
-  const configured = config.models.map(modelOf);
-  const replaced = new Set(configured.map(model => model.id));
-  return { models: [...builtIn.filter(model => !replaced.has(model.id)), ...configured], aliases: config.aliases };
+  return { models: [...config.models.map(modelOf), ...builtIn], aliases: config.aliases };
 }
 
 function catalogOf({ ledger, catalog, token }: Core) {
@@ -154,6 +153,7 @@ function openEdge(parts: ListenerParts & { readonly draining: () => boolean }): 
       docs: config.texts.docs ?? null,
       support: config.texts.support ?? null,
       community: config.texts.community ?? null,
+      tips: config.texts.tips,
     },
     corsOrigins: config.corsOrigins,
     draining,

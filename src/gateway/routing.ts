@@ -1,3 +1,4 @@
+import { ConfigError } from '../config/config-error.ts';
 import type { Environment } from '../config/env.ts';
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
@@ -39,7 +40,13 @@ export function routingConfig(config: Config, proxy: ProxySettings): RoutingConf
 function providerOf(provider: ProviderSettings, config: Config, proxy: ProxySettings): Provider {
   const { name, baseUrl, headers, timeouts, concurrency } = provider;
   const protocol = protocols[provider.protocol];
-  if (protocol === undefined) throw new Error(`no upstream speaks ${provider.protocol} yet`);
+  if (protocol === undefined) {
+    const path = `providers.${name}.protocol`;
+    const spoken = Object.keys(protocols).join(', ');
+    throw new ConfigError([
+      { ...place(config), path, message: `is ${provider.protocol}, this version speaks ${spoken}` },
+    ]);
+  }
   const upstream = new HttpProvider({
     name,
     protocol,
@@ -51,7 +58,11 @@ function providerOf(provider: ProviderSettings, config: Config, proxy: ProxySett
     proxy,
     clock: systemClock,
   });
-  return { name, upstream, concurrency: concurrency?.slots };
+  return { name, upstream, concurrency };
+}
+
+function place({ file }: Config): { file?: string } {
+  return file === undefined ? {} : { file };
 }
 
 /** The proxies that the environment names, in lower or upper case as other programs read them. */

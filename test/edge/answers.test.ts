@@ -110,13 +110,16 @@ test.each(refusals)(
   },
 );
 
-test('texts that the operator does not give are null', async () => {
-  const listener = await startListener({ texts: { docs: null, support: null, community: null } });
+test('texts that the operator does not give are null, a tip it gives replaces the table’s', async () => {
+  const listener = await startListener({
+    texts: { docs: null, support: null, community: null, tips: { not_found: 'Ask us.' } },
+  });
   expect((await ask(listener, '/nothing')).json.error).toMatchObject({
     docs: null,
     support: null,
     community: null,
     param: null,
+    tip: 'Ask us.',
   });
 });
 

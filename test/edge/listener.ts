@@ -190,6 +190,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
       docs: 'https://docs.example/errors#{code}',
       support: 'mailto:help@example.org',
       community: { forum: 'https://forum.example' },
+      tips: {},
     },
     corsOrigins: [],
     draining: () => false,
