@@ -6,7 +6,7 @@ import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { AnswerReader, type ReadBatch } from './answer-reader.ts';
 
-const golden = readFileSync(new URL('../../test/upstreams/fixtures/chat_completed.sse', import.meta.url));
+const golden = readFileSync(`${import.meta.dirname}/../../test/upstreams/fixtures/chat_completed.sse`);
 const completion = Buffer.from(
   JSON.stringify({
     id: 'chatcmpl-1',

@@ -1,6 +1,6 @@
 import type { Upstream } from '../../generation/upstream.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { Semaphore, type SemaphoreLimits } from '../../lib/semaphore.ts';
+import { Semaphore } from '../../lib/semaphore.ts';
 import { Breaker, type BreakerPolicy } from './breaker.ts';
 import type { RouteName, RoutingObserver } from './observer.ts';
 import type { Provider, RouteConfig, RoutingConfig } from './route-table.ts';
@@ -19,17 +19,13 @@ interface LiveProvider {
   readonly semaphore: Semaphore | undefined;
 }
 
-/** How requests wait for a provider that has as many as it takes. */
-export type ProviderQueue = Omit<SemaphoreLimits, 'slots'>;
-
-/** Generous: beyond it the next route or a refusal is better than more waiting. */
-export const defaultProviderQueue: ProviderQueue = { waitersMax: 1_000, waitMs: 30_000 };
+const sameLimits = (one: Provider['concurrency'], other: Provider['concurrency']): boolean =>
+  one?.slots === other?.slots && one?.waitersMax === other?.waitersMax && one?.waitMs === other?.waitMs;
 
 /** What live routes are made with. */
 export interface LiveRouteTools {
   readonly clock: Clock;
   readonly breaker: BreakerPolicy;
-  readonly queue: ProviderQueue;
   readonly observer: RoutingObserver;
 }
 
@@ -77,8 +73,8 @@ export class LiveRoutes {
 
   #semaphoreOf({ name, concurrency }: Provider): Semaphore | undefined {
     const before = this.#providers.get(name);
-    if (before !== undefined && before.provider.concurrency === concurrency) return before.semaphore;
-    return concurrency === undefined ? undefined : new Semaphore({ slots: concurrency, ...this.#tools.queue });
+    if (before !== undefined && sameLimits(before.provider.concurrency, concurrency)) return before.semaphore;
+    return concurrency === undefined ? undefined : new Semaphore(concurrency);
   }
 
   #liveRoute(

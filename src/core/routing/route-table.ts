@@ -1,14 +1,15 @@
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Upstream } from '../../generation/upstream.ts';
 import type { Random } from '../../lib/backoff.ts';
+import type { SemaphoreLimits } from '../../lib/semaphore.ts';
 
 /** Someone who answers generations: a provider of the configuration, or the simulator. */
 export interface Provider {
   /** Its name in the configuration. */
   readonly name: string;
   readonly upstream: Upstream;
-  /** How many tries may run there at once; undefined: any number. */
-  readonly concurrency?: number | undefined;
+  /** How many tries may run there at once and wait for it; undefined: any number. */
+  readonly concurrency?: SemaphoreLimits | undefined;
 }
 
 /** One way to answer a model. */

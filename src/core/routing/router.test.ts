@@ -10,7 +10,7 @@ import { Hold } from '../../generation/hold.ts';
 import { type Upstream, type UpstreamCall, UpstreamFailure } from '../../generation/upstream.ts';
 import type { Attempt, AttemptOutcome } from './observer.ts';
 import type { RetryPolicy } from './request-plan.ts';
-import type { RouteConfig } from './route-table.ts';
+import type { Provider, RouteConfig } from './route-table.ts';
 import { type RoutedStep, Router, type RouterOptions } from './router.ts';
 
 /** What a scripted provider does with a call: events and failures in order; `hang` waits until the call is aborted. */
@@ -65,7 +65,7 @@ interface Setting {
 function setUp(
   scripts: Record<string, Upstream | ((call: UpstreamCall) => readonly Act[])>,
   routes: Partial<RouteConfig>[],
-  options: Partial<RouterOptions> & { concurrency?: number } = {},
+  options: Partial<RouterOptions> & { concurrency?: Provider['concurrency'] } = {},
 ): Setting {
   const sleeps: number[] = [];
   const clock = { at: 1_000_000 };
@@ -489,12 +489,12 @@ describe('the order of routes', () => {
 });
 
 describe('the concurrency of a provider', () => {
-  const queue = { waitersMax: 1, waitMs: 60_000 };
-  const noQueue = { waitersMax: 0, waitMs: 60_000 };
+  const limits = { slots: 1, waitersMax: 1, waitMs: 60_000 };
+  const noQueue = { ...limits, waitersMax: 0 };
 
   test('makes requests wait for their turn, also over its models', async () => {
     const a = new Scripted(() => answer('x'));
-    const { router } = setUp({ a }, [{}], { concurrency: 1, queue });
+    const { router } = setUp({ a }, [{}], { concurrency: limits });
     const first = ask(router);
     await first.next();
     const second = outcome(router);
@@ -507,13 +507,12 @@ describe('the concurrency of a provider', () => {
   test('passes on those for whom there is no room to wait, and then tells them to come back', async () => {
     const a = new Scripted(() => answer('a'));
     const spare = setUp({ a, b: () => answer('b') }, [{}, { provider: 'b', priority: 2 }], {
-      concurrency: 1,
-      queue: noQueue,
+      concurrency: noQueue,
     });
     const first = ask(spare.router);
     await first.next();
     expect((await outcome(spare.router)).seen).toBe('[b.');
-    const alone = setUp({ a }, [{}], { concurrency: 1, queue: noQueue });
+    const alone = setUp({ a }, [{}], { concurrency: noQueue });
     const only = ask(alone.router);
     await only.next();
     const { error } = await outcome(alone.router);
@@ -526,7 +525,7 @@ describe('the concurrency of a provider', () => {
   test('is given back after every end: answered, failed, left, aborted', async () => {
     const acts: Act[][] = [answer('x'), [status(400)], ['hang'], answer('y')];
     const a = new Scripted(() => acts.shift() ?? []);
-    const { router } = setUp({ a }, [{}], { concurrency: 1, queue: noQueue });
+    const { router } = setUp({ a }, [{}], { concurrency: noQueue });
     expect((await outcome(router)).seen).toBe('[x.');
     expect((await outcome(router)).error?.code).toBe('upstream_rejected');
     const leaving = new AbortController();

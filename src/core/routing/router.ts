@@ -6,7 +6,7 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Random, type Sleep, systemRandom, systemSleep } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
-import { defaultProviderQueue, type LiveRoute, LiveRoutes, type ProviderQueue } from './live-routes.ts';
+import { type LiveRoute, LiveRoutes } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import { defaultRetryPolicy, type PlannedTry, RequestPlan, type RetryPolicy } from './request-plan.ts';
 import { carriesTier, orderRoutes, type RoutingConfig } from './route-table.ts';
@@ -17,7 +17,6 @@ export interface RouterOptions {
   readonly clock: Clock;
   readonly retry?: RetryPolicy;
   readonly breaker?: BreakerPolicy;
-  readonly queue?: ProviderQueue;
   readonly observer?: RoutingObserver;
   readonly random?: Random;
   readonly sleep?: Sleep;
@@ -73,7 +72,6 @@ export class Router {
     this.#routes = new LiveRoutes(options.config, {
       clock: options.clock,
       breaker: options.breaker ?? defaultBreakerPolicy,
-      queue: options.queue ?? defaultProviderQueue,
       observer: this.#observer,
     });
   }
