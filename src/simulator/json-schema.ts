@@ -31,21 +31,26 @@ export function isSame(a: Json, b: Json): boolean {
   );
 }
 
+/** An object's own member of any name; undefined where it has none. */
+export function memberOf(object: JsonObject, name: string): Json | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
+}
+
 /** A member that is a list; empty where it is missing or something else. */
 export function listOf(schema: JsonObject, keyword: string): readonly Json[] {
-  const value = schema[keyword];
+  const value = memberOf(schema, keyword);
   return Array.isArray(value) ? value : [];
 }
 
 /** A member that is an object; empty where it is missing or something else. */
 export function objectOf(schema: JsonObject, keyword: string): JsonObject {
-  const value = schema[keyword];
+  const value = memberOf(schema, keyword);
   return isObject(value) ? value : {};
 }
 
 /** A member that is a number; undefined where it is missing or something else. */
 export function numberOf(schema: JsonObject, keyword: string): number | undefined {
-  const value = schema[keyword];
+  const value = memberOf(schema, keyword);
   return typeof value === 'number' ? value : undefined;
 }
 

@@ -18,19 +18,28 @@ export function wordsOfName(name: string): string[] {
     .filter(word => word !== '');
 }
 
-/** Names in a text: runs of capitalised words ("New York"), without the words that only begin sentences. */
+const namePattern =
+  /\p{Lu}[\p{L}\p{M}'’.-]*(?: (?:de|da|del|la|of|the|von|van) (?=\p{Lu})| (?=\p{Lu})|[\p{L}\p{M}'’.-])*/gu;
+
+/**
+ * Names in a text: runs of capitalised words ("New York"), without the words that only begin sentences. A single word at the beginning of a sentence
+ * counts only where there is no other name.
+ */
 function namesIn(text: string): string[] {
-  const names: string[] = [];
-  for (const [run] of text.matchAll(
-    /\p{Lu}[\p{L}\p{M}'’.-]*(?: (?:de|da|del|la|of|the|von|van) (?=\p{Lu})| (?=\p{Lu})|[\p{L}\p{M}'’.-])*/gu,
-  )) {
-    const words = run.replace(/[.’'-]+$/u, '').split(' ');
+  const names = new Set<string>();
+  const initial = new Set<string>();
+  for (const found of text.matchAll(namePattern)) {
+    const words = found[0].replace(/[.’'-]+$/u, '').split(' ');
+    const isStart = /(?:^|[.!?:\n])\s*$/.test(text.slice(Math.max(0, found.index - 8), found.index));
+    const count = words.length;
     while (words.length > 0 && sentenceStarters.has((words[0] ?? '').toLowerCase().replace(/['’]s$/u, '')))
       words.shift();
     const name = words.join(' ').replace(/['’]s$/u, '');
-    if (name !== '' && !names.includes(name)) names.push(name);
+    if (name === '') continue;
+    if (isStart && count === 1) initial.add(name);
+    else names.add(name);
   }
-  return names;
+  return names.size > 0 ? [...names] : [...initial];
 }
 
 function matches(text: string, pattern: RegExp): string[] {
@@ -39,7 +48,7 @@ function matches(text: string, pattern: RegExp): string[] {
 
 const namelike = new Set(
   (
-    'city location place country region state town village capital destination origin from to name person user customer company product title author ' +
+    'city location place timezone zone country region state town village capital destination origin from to name person user customer company product title author ' +
     'airport station stock ticker symbol brand team artist subject topic entity recipient language source target'
   ).split(' '),
 );

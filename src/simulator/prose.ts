@@ -111,9 +111,9 @@ const things = [
   'model',
   'measure',
   'history',
-  'example',
-  'outline',
-  'account',
+  'sketch',
+  'theory',
+  'report',
   'question',
   'pattern',
 ] as const;
@@ -126,7 +126,7 @@ function capital(word: string): string {
 export function* sentencesAbout(topics: readonly string[], random: SeededRandom): Generator<string> {
   const [first = 'the question', ...others] = topics;
   const subjects = [first, ...others] as const;
-  const companions = ['its context', 'the details', ...others, ...subjects] as const;
+  const companions = ['its context', 'the wider view', ...others, ...subjects] as const;
   for (let number = 1; ; number += 1) {
     const a = random.pick(subjects);
     const b = random.pick(companions);

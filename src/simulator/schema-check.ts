@@ -5,6 +5,7 @@ import {
   isObject,
   isSame,
   listOf,
+  memberOf,
   numberOf,
   objectOf,
   stringsOf,
@@ -12,28 +13,44 @@ import {
   typesOf,
 } from './json-schema.ts';
 
-/** Steps of one check; a schema that needs more is taken as kept. */
-const stepsMax = 20_000;
+/** How much work may be spent on one schema, in steps of a few µs: some schemas would take longer than the universe lasts. */
+export class SchemaBudget {
+  #left: number;
+
+  constructor(steps: number) {
+    this.#left = steps;
+  }
+
+  /** Takes one step; false where none is left. */
+  spend(): boolean {
+    this.#left -= 1;
+    return this.#left >= 0;
+  }
+
+  get isSpent(): boolean {
+    return this.#left <= 0;
+  }
+}
 
 /**
  * Whether a value keeps a schema, as far as a sampler has to know: patterns and formats are taken as kept, because a client's
- * regular expression could run for hours.
+ * regular expression could run for hours. Where the budget ends, what was not looked at is taken as kept.
  */
-export function keepsSchema(root: Json, schema: Json, value: Json): boolean {
-  return new Check(root).keeps(schema, value, 0);
+export function keepsSchema(root: Json, schema: Json, value: Json, budget = new SchemaBudget(20_000)): boolean {
+  return new Check(root, budget).keeps(schema, value, 0);
 }
 
 class Check {
   readonly #root: Json;
-  #steps = 0;
+  readonly #budget: SchemaBudget;
 
-  constructor(root: Json) {
+  constructor(root: Json, budget: SchemaBudget) {
     this.#root = root;
+    this.#budget = budget;
   }
 
   keeps(schema: Json, value: Json, depth: number): boolean {
-    this.#steps += 1;
-    if (this.#steps > stepsMax || depth > 64) return true;
+    if (!this.#budget.spend() || depth > 64) return true;
     if (typeof schema === 'boolean') return schema;
     if (!isObject(schema)) return true;
     const reference = schema['$ref'];
@@ -84,7 +101,7 @@ class Check {
     const dependent = objectOf(schema, 'dependentRequired');
     for (const name of names) {
       if (!stringsOf(dependent, name).every(each => Object.hasOwn(value, each))) return false;
-      const needed = objectOf(schema, 'dependentSchemas')[name];
+      const needed = memberOf(objectOf(schema, 'dependentSchemas'), name);
       if (needed !== undefined && !this.keeps(needed, value, depth + 1)) return false;
     }
     const properties = objectOf(schema, 'properties');
@@ -92,7 +109,7 @@ class Check {
     const hasPatterns = schema['patternProperties'] !== undefined;
     const others = hasPatterns ? true : (schema['additionalProperties'] ?? true);
     return Object.entries(value).every(([name, member]) =>
-      this.keeps(Object.hasOwn(properties, name) ? (properties[name] ?? true) : others, member, depth + 1),
+      this.keeps(memberOf(properties, name) ?? others, member, depth + 1),
     );
   }
 

@@ -5,11 +5,13 @@ import {
   isObject,
   isSame,
   listOf,
+  memberOf,
   numberOf,
   objectOf,
   stringsOf,
   typesOf,
 } from './json-schema.ts';
+import type { SchemaBudget } from './schema-check.ts';
 
 /** A schema without references and `allOf`: what must hold, and groups of alternatives of which one each must hold too. */
 export interface FlatSchema {
@@ -49,7 +51,7 @@ function mergeTypes(a: JsonObject, b: JsonObject): Json {
 
 function mergeKeyed(a: JsonObject, b: JsonObject): JsonObject {
   const merged = Object.entries(b).map(([name, value]): [string, Json] => {
-    const before = Object.hasOwn(a, name) ? a[name] : undefined;
+    const before = memberOf(a, name);
     return [name, before === undefined ? value : both(before, value)];
   });
   return Object.fromEntries([...Object.entries(a), ...merged]);
@@ -93,12 +95,12 @@ function groupsOf(schema: JsonObject): (readonly Json[])[] {
   return groups;
 }
 
-/** Resolves references and merges `allOf`, one level deep; undefined where nothing can hold (`false`). */
-export function flatten(root: Json, start: Json): FlatSchema | undefined {
+/** Resolves references and merges `allOf`, as far as the budget goes; undefined where nothing can hold (`false`). */
+export function flatten(root: Json, start: Json, budget: SchemaBudget): FlatSchema | undefined {
   const groups: (readonly Json[])[] = [];
   let merged: JsonObject = {};
   const open: Json[] = [start];
-  for (let hops = 0; open.length > 0 && hops < hopsMax; hops += 1) {
+  for (let hops = 0; open.length > 0 && hops < hopsMax && budget.spend(); hops += 1) {
     const schema = open.shift() ?? true;
     if (schema === false) return undefined;
     if (!isObject(schema)) continue;

@@ -4,6 +4,7 @@ import {
   isObject,
   isSame,
   listOf,
+  memberOf,
   numberOf,
   objectOf,
   parseJson,
@@ -11,7 +12,7 @@ import {
   typesOf,
 } from './json-schema.ts';
 import type { PromptValues } from './prompt-values.ts';
-import { keepsSchema } from './schema-check.ts';
+import { SchemaBudget, keepsSchema } from './schema-check.ts';
 import { type FlatSchema, flatten } from './schema-merge.ts';
 import { formattedString } from './schema-formats.ts';
 import { spellPattern } from './schema-pattern.ts';
@@ -22,6 +23,8 @@ const fullDepth = 4;
 const depthMax = 24;
 /** Values of one sample; after them only what is required. */
 const valuesMax = 500;
+/** Steps of work for one sample, retries and checks included: some 50 ms. */
+const stepsMax = 20_000;
 /** Combinations of alternatives that are tried for one value. */
 const triesMax = 12;
 /** The most elements of an array and characters of a string, whatever the schema demands. */
@@ -51,6 +54,7 @@ interface Place {
 class Sampler {
   readonly #root: Json;
   readonly #values: PromptValues;
+  readonly #budget = new SchemaBudget(stepsMax);
   #count = 0;
   /** Which of the possible values to take; raised to get another one. */
   #variation = 0;
@@ -62,14 +66,18 @@ class Sampler {
 
   sample(schema: Json, place: Place): Json {
     this.#count += 1;
-    const flat = flatten(this.#root, schema);
-    if (flat === undefined || place.depth > depthMax) return null;
+    const flat = flatten(this.#root, schema, this.#budget);
+    if (flat === undefined || place.depth > depthMax || this.#budget.isSpent) return null;
     if (flat.groups.length === 0 && flat.schema['not'] === undefined) return this.#plain(flat.schema, place);
     return this.#alternatives(schema, flat, place);
   }
 
   get #isFrugal(): boolean {
     return this.#count > valuesMax;
+  }
+
+  #keeps(schema: Json, value: Json): boolean {
+    return keepsSchema(this.#root, schema, value, this.#budget);
   }
 
   /** Tries combinations of alternatives until the value keeps the whole schema. */
@@ -89,9 +97,9 @@ class Sampler {
       const { not: _, ...rest } = base;
       const value = this.sample({ allOf: [rest, ...chosen] }, { name: place.name, depth: place.depth + 1 });
       this.#variation = variation;
-      if (keepsSchema(this.#root, schema, value)) return value;
+      if (this.#keeps(schema, value)) return value;
       if (attempt === 0) nearest = value;
-      if (this.#isFrugal && attempt > 2) break;
+      if (this.#budget.isSpent) break;
     }
     return nearest;
   }
@@ -100,7 +108,7 @@ class Sampler {
   #ordered(group: readonly Json[], place: Place): readonly Json[] {
     const isDeep = place.depth >= fullDepth || this.#isFrugal;
     const cost = (branch: Json): number => {
-      const flat = flatten(this.#root, branch);
+      const flat = flatten(this.#root, branch, this.#budget);
       if (flat === undefined) return 9;
       const types = typesOf(flat.schema) ?? [];
       if (!isDeep) return types.length === 1 && types[0] === 'null' ? 1 : 0;
@@ -118,7 +126,7 @@ class Sampler {
     if (schema['const'] !== undefined) return schema['const'];
     if (Array.isArray(schema['enum'])) return this.#enumerated(schema, schema['enum']);
     const { default: preset } = schema;
-    if (preset !== undefined && this.#variation === 0 && !isObject(preset) && keepsSchema(this.#root, schema, preset))
+    if (preset !== undefined && this.#variation === 0 && !isObject(preset) && this.#keeps(schema, preset))
       return preset;
     switch (this.#typeFor(schema)) {
       case 'object':
@@ -139,7 +147,7 @@ class Sampler {
   }
 
   #enumerated(schema: JsonObject, allowed: readonly Json[]): Json {
-    const kept = allowed.filter(each => keepsSchema(this.#root, schema, each));
+    const kept = allowed.filter(each => this.#keeps(schema, each));
     const mentioned = kept.find(each => typeof each === 'string' && this.#values.mentions(each));
     if (mentioned !== undefined && this.#variation === 0) return mentioned;
     return kept[this.#variation % Math.max(1, kept.length)] ?? null;
@@ -167,7 +175,7 @@ class Sampler {
     let extra: Json = {};
     for (const name of names) {
       for (const each of stringsOf(objectOf(schema, 'dependentRequired'), name)) names.add(each);
-      const dependent = objectOf(schema, 'dependentSchemas')[name];
+      const dependent = memberOf(objectOf(schema, 'dependentSchemas'), name);
       if (dependent !== undefined) extra = { allOf: [extra, dependent] };
     }
     if (isObject(extra) && extra['allOf'] !== undefined) {
@@ -238,8 +246,7 @@ class Sampler {
 
   #number(schema: JsonObject, isWhole: boolean): number {
     const step = numberOf(schema, 'multipleOf') ?? (isWhole ? 1 : 0);
-    const allowed = (value: number): boolean =>
-      (!isWhole || Number.isInteger(value)) && keepsSchema(this.#root, schema, value);
+    const allowed = (value: number): boolean => (!isWhole || Number.isInteger(value)) && this.#keeps(schema, value);
     const fromText = this.#variation === 0 ? this.#values.number(allowed) : undefined;
     if (fromText !== undefined) return fromText;
     const low = numberOf(schema, 'minimum') ?? numberOf(schema, 'exclusiveMinimum');
@@ -274,8 +281,8 @@ class Sampler {
 
 /** What holds for a member: its own schema, that of its pattern, or that of all others. */
 function memberSchema(schema: JsonObject, name: string): Json {
-  const properties = objectOf(schema, 'properties');
-  if (Object.hasOwn(properties, name)) return properties[name] ?? true;
+  const own = memberOf(objectOf(schema, 'properties'), name);
+  if (own !== undefined) return own;
   const patterns = Object.entries(objectOf(schema, 'patternProperties'));
   const covering = patterns.find(([pattern]) => spellsName(pattern, name));
   return covering?.[1] ?? schema['additionalProperties'] ?? true;

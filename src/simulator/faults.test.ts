@@ -1,0 +1,220 @@
+import { describe, expect, test } from 'vitest';
+import type { Item } from '../gen/tollgate/v1/content_pb.ts';
+import { FinishReason } from '../gen/tollgate/v1/event_pb.ts';
+import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import { type Answer, ask, askToFail, callOf, user } from './fixtures/ask.ts';
+import { createSimulator } from './simulator.ts';
+
+const simulator = createSimulator({ tokensPerSecond: 0, steering: true });
+
+function textDeltas(answer: Answer): number {
+  return answer.events.filter(({ event }) => event.case === 'delta').length;
+}
+
+describe('the steering line', () => {
+  test('sets the length to the token, whatever the tokens are', async () => {
+    for (const text of ['boats', '北京今天的天气怎么样🦄🦄🦄🫠']) {
+      for (const tokens of [0, 1, 2, 7, 8, 9, 10, 11, 12, 13, 200]) {
+        const answer = await ask(simulator, { items: [user(`${text}\n!sim tokens=${tokens}`)] });
+        expect(answer.completed?.usage?.outputTokens).toBe(tokens);
+        expect(answer.finished[0]?.reason).toBe(FinishReason.STOP);
+      }
+    }
+  });
+
+  test('goes beyond no limit, unless it is to be ignored', async () => {
+    const kept = await ask(simulator, { items: [user('!sim tokens=100')], maxOutputTokens: 20 });
+    expect(kept.completed?.usage?.outputTokens).toBe(20);
+    expect(kept.finished[0]?.reason).toBe(FinishReason.LENGTH);
+    const ignored = await ask(simulator, { items: [user('!sim tokens=100 ignore=max_tokens')], maxOutputTokens: 20 });
+    expect(ignored.completed?.usage?.outputTokens).toBe(100);
+    const beyond = await ask(simulator, { items: [user('!sim tokens=17408 ignore=max_tokens')] });
+    expect(beyond.completed?.usage?.outputTokens).toBe(17_408);
+  });
+
+  test('says exactly its text', async () => {
+    const text = 'Straße  <|endoftext|> "quoted" = 🦄 ';
+    expect((await ask(simulator, { items: [user(`Hi\n!sim say=${text}`)] })).text).toBe(text);
+  });
+
+  test('makes it ignore stop sequences', async () => {
+    const answer = await ask(simulator, { items: [user('!sim ignore=stop say=a STOP b')], stop: ['STOP'] });
+    expect(answer.text).toBe('a STOP b');
+    expect(answer.finished[0]?.matchedStop).toBeUndefined();
+  });
+
+  test.each([
+    ['stop', FinishReason.STOP, 'stop', 'end_turn'],
+    ['length', FinishReason.LENGTH, 'length', 'max_tokens'],
+    ['refusal', FinishReason.REFUSAL, 'content_filter', 'refusal'],
+    ['context_window', FinishReason.CONTEXT_WINDOW, 'length', 'model_context_window_exceeded'],
+    ['pause', FinishReason.PAUSE, 'pause_turn', 'pause_turn'],
+  ])('ends with finish=%s, in the words of the interface', async (finish, reason, other, messages) => {
+    const items = [user(`!sim finish=${finish}`)];
+    expect((await ask(simulator, { items })).finished[0]).toMatchObject({ reason, native: other });
+    const answer = await ask(simulator, { items, endpoint: Endpoint.MESSAGES });
+    expect(answer.finished[0]).toMatchObject({ reason, native: messages });
+  });
+
+  test('makes it refuse in a refusal part, with details', async () => {
+    const answer = await ask(simulator, { items: [user('!sim finish=refusal say=No.')] });
+    const [message] = answer.items;
+    expect(message?.content.case === 'message' && message.content.value.parts[0]?.content.case).toBe('refusal');
+    expect(answer.text).toBe('No.');
+    expect(JSON.parse(answer.finished[0]?.detailsJson ?? '')).toMatchObject({ type: 'refusal' });
+  });
+
+  test('pauses twice and then goes on to the same end, asked again with what was said', async () => {
+    for (const merge of [false, true]) {
+      const request = [user('Tell me about boats\n!sim finish=pause tokens=50')];
+      const whole = await ask(simulator, { items: [user('Tell me about boats\n!sim finish=stop tokens=50')] });
+      const said: Item[] = [];
+      const reasons: unknown[] = [];
+      let text = '';
+      for (let call = 0; call < 3; call += 1) {
+        const answer = await ask(simulator, { items: [...request, ...said] });
+        reasons.push(answer.finished[0]?.reason);
+        text += answer.text;
+        const joined = structuredClone(answer.items[0]);
+        if (merge && joined?.content.case === 'message') {
+          const part = joined.content.value.parts[0]?.content;
+          if (part?.case === 'text') part.value.text = text;
+          said.splice(0, 1, joined);
+        } else said.push(...answer.items);
+      }
+      expect(reasons).toEqual([FinishReason.PAUSE, FinishReason.PAUSE, FinishReason.STOP]);
+      expect(text.length).toBeGreaterThan(100);
+      expect(whole.completed?.usage?.outputTokens).toBe(50);
+    }
+  });
+
+  test('reports no usage where it is told so', async () => {
+    const answer = await ask(simulator, { items: [user('!sim usage=none')] });
+    expect(answer.completed?.usage).toBeUndefined();
+    expect(answer.events[0]?.event.case === 'started' && answer.events[0].event.value.usage).toBeUndefined();
+  });
+
+  test('answers with a status on the first tries, or always', async () => {
+    const items = [user('!sim status=503 times=2')];
+    for (const attempt of [1, 2]) {
+      const { answer, failure } = await askToFail(simulator, { items }, { attempt });
+      expect(answer.events).toEqual([]);
+      expect(failure).toMatchObject({ kind: 'status', facts: { status: 503, ordered: true } });
+    }
+    expect((await ask(simulator, { items }, { attempt: 3 })).finished).toHaveLength(1);
+    const always = await askToFail(simulator, { items: [user('!sim status=418')] }, { attempt: 99 });
+    expect(always.failure).toMatchObject({ facts: { status: 418, ordered: true } });
+  });
+
+  test.each([
+    ['fail=3', 'reported', 3],
+    ['cut=3', 'truncated', 3],
+    ['fail=0', 'reported', 0],
+    ['cut=0', 'truncated', 0],
+    ['fail=200', 'reported', 200],
+    ['cut=9 fail=3', 'reported', 3],
+    ['fail=9 say=short', 'reported', 1],
+  ])('breaks with %s', async (fault, kind, deltas) => {
+    const { answer, failure } = await askToFail(simulator, { items: [user(`!sim ${fault}`)] });
+    expect(failure).toBeInstanceOf(UpstreamFailure);
+    expect(failure).toMatchObject({ kind, facts: { ordered: true } });
+    expect(answer.events[0]?.event.case).toBe('started');
+    expect(textDeltas(answer)).toBe(deltas);
+    expect(answer.finished).toEqual([]);
+    expect(answer.completed).toBeUndefined();
+  });
+
+  test('goes quiet until it is aborted, and stops at once then', async () => {
+    const control = new AbortController();
+    const reason = new Error('gone');
+    setTimeout(() => {
+      control.abort(reason);
+    }, 100);
+    const start = performance.now();
+    const { answer, failure } = await askToFail(
+      simulator,
+      { items: [user('!sim stall=2 tps=1000')] },
+      { signal: control.signal },
+    );
+    expect(failure).toBe(reason);
+    expect(textDeltas(answer)).toBe(2);
+    expect(performance.now() - start).toBeGreaterThan(95);
+    expect(performance.now() - start).toBeLessThan(1_000);
+  });
+
+  test('waits before the first event, and lets itself be aborted there', async () => {
+    const start = performance.now();
+    await ask(simulator, { items: [user('!sim delay_ms=120')] });
+    expect(performance.now() - start).toBeGreaterThan(115);
+    const signal = AbortSignal.timeout(50);
+    const { answer, failure } = await askToFail(simulator, { items: [user('!sim delay_ms=600000')] }, { signal });
+    expect(answer.events).toEqual([]);
+    expect(failure).toBe(signal.reason);
+  });
+
+  test('that can’t be read is refused before any output', async () => {
+    const { answer, failure } = await askToFail(simulator, { items: [user('!sim speed=9')] });
+    expect(answer.events).toEqual([]);
+    expect(failure).toMatchObject({ kind: 'status', facts: { status: 400, ordered: true } });
+  });
+
+  test('counts only in the last user text, and not at all where steering is off', async () => {
+    const items = [user('!sim status=500'), user('Hello')];
+    expect((await ask(simulator, { items })).finished).toHaveLength(1);
+    const plain = createSimulator({ tokensPerSecond: 0, steering: false });
+    const answer = await ask(plain, { items: [user('!sim status=500')] });
+    expect(answer.text).toContain('“!sim status=500”');
+  });
+});
+
+describe('the pace', () => {
+  test('is kept: so many tokens a second, a few at a time', async () => {
+    const start = performance.now();
+    const answer = await ask(createSimulator({ tokensPerSecond: 200, steering: true }), {
+      items: [user('!sim tokens=100')],
+    });
+    const elapsed = performance.now() - start;
+    expect(elapsed).toBeGreaterThan(470);
+    expect(elapsed).toBeLessThan(1_500);
+    expect(answer.batches.length).toBeGreaterThan(8);
+    expect(answer.batches[0]?.[0]?.event.case).toBe('started');
+  });
+
+  test('of the line wins over the configured one, in both directions', async () => {
+    const slow = createSimulator({ tokensPerSecond: 1, steering: true });
+    const start = performance.now();
+    await ask(slow, { items: [user('!sim tokens=1000 tps=0')] });
+    expect(performance.now() - start).toBeLessThan(900);
+    const paced = performance.now();
+    await ask(simulator, { items: [user('!sim tokens=30 tps=100')] });
+    expect(performance.now() - paced).toBeGreaterThan(270);
+  });
+
+  test('keeps no timer and no busy loop after an abort', async () => {
+    const control = new AbortController();
+    const call = callOf({ items: [user('!sim tokens=1000 tps=10')] }, { signal: control.signal });
+    const answers = simulator.generate(call);
+    const iterator = answers[Symbol.asyncIterator]();
+    await iterator.next();
+    const next = iterator.next();
+    control.abort(new Error('gone'));
+    const start = performance.now();
+    await expect(next).rejects.toThrow('gone');
+    expect(performance.now() - start).toBeLessThan(100);
+  });
+
+  test('where there is none lets others run all the while', async () => {
+    let turns = 0;
+    let isDone = false;
+    const count = (): void => {
+      turns += 1;
+      if (!isDone) setImmediate(count);
+    };
+    setImmediate(count);
+    const answer = await ask(simulator, { items: [user('!sim tokens=10000')] });
+    isDone = true;
+    expect(answer.batches.length).toBeGreaterThan(100);
+    expect(turns).toBeGreaterThan(100);
+  });
+});

@@ -1,0 +1,257 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Json } from './json-schema.ts';
+import { PromptValues } from './prompt-values.ts';
+import { keepsSchema } from './schema-check.ts';
+import { sampleJson, sampleText } from './schema-sampler.ts';
+
+const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true });
+
+function errorsOf(schema: Json, value: Json): string | undefined {
+  const validate = ajv.compile(schema as object);
+  return validate(value) ? undefined : ajv.errorsText(validate.errors);
+}
+
+function sample(schema: Json, text = 'What is the weather in Paris for 3 days?'): Json {
+  const value = sampleJson(schema, new PromptValues(text));
+  expect(errorsOf(schema, value), JSON.stringify({ schema, value })).toBeUndefined();
+  return value;
+}
+
+const name = fc.constantFrom('city', 'count', 'query', 'a', 'b', 'items', 'date', 'constructor', 'é 2');
+
+/** Schemas that some value keeps, of the keywords that function parameters and output formats use. */
+const satisfiable = fc.letrec<Record<string, Json>>(tie => ({
+  scalar: fc.oneof(
+    fc.constant<Json>({ type: 'null' }),
+    fc.constant<Json>({ type: 'boolean' }),
+    fc.constant<Json>(true),
+    fc.record({ type: fc.constant('string'), description: fc.string() }) as fc.Arbitrary<Json>,
+    fc
+      .tuple(fc.nat(30), fc.nat(30))
+      .map(([minLength, more]): Json => ({ type: 'string', minLength, maxLength: minLength + more })),
+    fc
+      .tuple(fc.integer({ min: -1e6, max: 1e6 }), fc.nat(1000))
+      .map(([minimum, more]): Json => ({ type: 'integer', minimum, maximum: minimum + more })),
+    fc
+      .tuple(fc.integer({ min: -1e6, max: 1e6 }), fc.integer({ min: 1, max: 100 }))
+      .map(([low, more]): Json => ({ type: 'number', exclusiveMinimum: low, exclusiveMaximum: low + more / 10 })),
+    fc
+      .tuple(fc.integer({ min: -1000, max: 1000 }), fc.constantFrom(0.01, 0.5, 2, 7, 25))
+      .map(([minimum, multipleOf]): Json => ({ type: 'number', minimum, multipleOf })),
+    fc.integer({ min: -50, max: 50 }).map((maximum): Json => ({ type: ['integer', 'null'], maximum })),
+    fc.array(fc.oneof(fc.string(), fc.integer(), fc.boolean()), { minLength: 1 }).map((list): Json => ({ enum: list })),
+    fc.jsonValue().map((only): Json => ({ const: JSON.parse(JSON.stringify(only)) as Json })),
+    fc.constantFrom('email', 'date', 'uuid', 'uri').map((format): Json => ({ type: 'string', format })),
+    fc.constant<Json>({ $ref: '#/$defs/shared' }),
+  ),
+  array: fc
+    .tuple(tie('schema'), fc.nat(3), fc.nat(4))
+    .map(([items = true, minItems, more]): Json => ({ type: 'array', items, minItems, maxItems: minItems + more })),
+  tuple: fc
+    .array(tie('schema'), { minLength: 1, maxLength: 3 })
+    .map((prefixItems): Json => ({ type: 'array', prefixItems: prefixItems as Json[], items: false })),
+  object: fc.tuple(fc.dictionary(name, tie('schema'), { maxKeys: 4 }), fc.boolean(), fc.boolean()).map(
+    ([properties, isClosed, isAll]): Json => ({
+      type: 'object',
+      properties: properties as { [member: string]: Json },
+      required: isAll ? Object.keys(properties) : Object.keys(properties).slice(1),
+      ...(isClosed ? { additionalProperties: false } : {}),
+    }),
+  ),
+  either: fc.array(tie('schema'), { minLength: 1, maxLength: 3 }).map((anyOf): Json => ({ anyOf: anyOf as Json[] })),
+  both: fc
+    .tuple(fc.dictionary(name, tie('scalar'), { maxKeys: 2 }), fc.dictionary(name, tie('scalar'), { maxKeys: 2 }))
+    .map(([a, b]): Json => {
+      const second = Object.fromEntries(Object.entries(b).filter(([key]) => !Object.hasOwn(a, key)));
+      const part = (properties: object): Json =>
+        ({ type: 'object', properties, required: Object.keys(properties) }) as unknown as Json;
+      return { allOf: [part(a), part(second)] };
+    }),
+  schema: fc.oneof(
+    { maxDepth: 4 },
+    tie('scalar'),
+    tie('array'),
+    tie('tuple'),
+    tie('object'),
+    tie('either'),
+    tie('both'),
+  ),
+}))['schema'] as fc.Arbitrary<Json>;
+
+const withDefinitions = satisfiable.map(
+  (schema): Json =>
+    typeof schema === 'object' && schema !== null
+      ? { ...schema, $defs: { shared: { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] } } }
+      : schema,
+);
+
+describe('sampled values keep their schema', () => {
+  test('for generated schemas, judged by ajv', () => {
+    fc.assert(
+      fc.property(withDefinitions, fc.string(), (schema, text) => {
+        const value = sampleJson(schema, new PromptValues(text));
+        expect(errorsOf(schema, value), JSON.stringify({ schema, value })).toBeUndefined();
+      }),
+      { numRuns: 600 },
+    );
+  });
+
+  test.each<[string, Json]>([
+    [
+      'exactly one of several',
+      {
+        oneOf: [
+          { type: 'number', multipleOf: 5 },
+          { type: 'number', multipleOf: 3 },
+        ],
+      },
+    ],
+    ['not', { type: 'integer', minimum: 1, not: { const: 1 } }],
+    [
+      'if, then, else',
+      {
+        type: 'object',
+        properties: { kind: { enum: ['a', 'b'] }, extra: { type: 'string' } },
+        required: ['kind'],
+        if: { properties: { kind: { const: 'a' } } },
+        then: { required: ['extra'] },
+        else: { properties: { extra: false } },
+      },
+    ],
+    ['unique elements of an enum', { type: 'array', items: { enum: [1, 2, 3] }, uniqueItems: true, minItems: 3 }],
+    ['unique booleans', { type: 'array', items: { type: 'boolean' }, uniqueItems: true, minItems: 2 }],
+    [
+      'unique objects',
+      {
+        type: 'array',
+        minItems: 5,
+        uniqueItems: true,
+        items: { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] },
+      },
+    ],
+    ['contains', { type: 'array', items: { type: ['string', 'integer'] }, contains: { type: 'integer' }, minItems: 3 }],
+    ['additional members', { type: 'object', minProperties: 3, additionalProperties: { type: 'integer' } }],
+    [
+      'patterned members',
+      {
+        type: 'object',
+        minProperties: 2,
+        patternProperties: { '^x-\\d+$': { type: 'null' } },
+        additionalProperties: false,
+      },
+    ],
+    [
+      'dependent members',
+      {
+        type: 'object',
+        properties: { card: { type: 'string' }, address: { type: 'string' } },
+        required: ['card'],
+        dependentRequired: { card: ['address'] },
+        dependentSchemas: { card: { required: ['zip'], properties: { zip: { type: 'integer' } } } },
+      },
+    ],
+    ['escaped references', { $ref: '#/$defs/a~1b%20c', $defs: { 'a/b c': { type: 'integer', minimum: 7 } } }],
+    ['anchors', { $ref: '#here', $defs: { x: { $anchor: 'here', type: 'null' } } }],
+    ['types of either kind', { type: ['null', 'object'], properties: { a: { type: 'number' } }, required: ['a'] }],
+    ['a pattern', { type: 'string', pattern: '^[A-Z]{2}-\\d{4}(?:-(?:x|y))?$' }],
+    ['a pattern of a least length', { type: 'string', pattern: '^[a-z]+$', minLength: 12 }],
+    [
+      'draft 7 definitions',
+      { definitions: { n: { type: 'integer' } }, type: 'array', items: { $ref: '#/definitions/n' } },
+    ],
+  ])('%s', (_, schema) => {
+    sample(schema);
+  });
+
+  test('a member called __proto__ is a member like any other', () => {
+    const properties = JSON.parse('{"__proto__":{"type":"integer"}}') as Json;
+    const value = sampleText(JSON.stringify({ type: 'object', properties }), new PromptValues('3 of them'));
+    expect(value).toBe('{"__proto__":3}');
+  });
+
+  test('recursive schemas end', () => {
+    const tree: Json = {
+      $ref: '#/$defs/node',
+      $defs: {
+        node: {
+          type: 'object',
+          properties: { name: { type: 'string' }, children: { type: 'array', items: { $ref: '#/$defs/node' } } },
+          required: ['name', 'children'],
+          additionalProperties: false,
+        },
+      },
+    };
+    const list: Json = {
+      type: 'object',
+      properties: { value: { type: 'integer' }, next: { anyOf: [{ $ref: '#' }, { type: 'null' }] } },
+      required: ['value', 'next'],
+    };
+    expect(JSON.stringify(sample(tree)).length).toBeLessThan(20_000);
+    expect(JSON.stringify(sample(list)).length).toBeLessThan(2_000);
+  });
+
+  test('a schema that nothing keeps ends soon, with some value', () => {
+    const start = performance.now();
+    const endless: Json = { type: 'object', properties: { a: { $ref: '#' }, b: { $ref: '#' } }, required: ['a', 'b'] };
+    const values = (): PromptValues => new PromptValues('hi');
+    expect(typeof sampleJson(endless, values())).toBe('object');
+    expect(sampleJson({ $ref: '#' }, values())).toBe('text');
+    expect(sampleJson({ type: 'array', minItems: 1e9 }, values())).toHaveLength(256);
+    expect(sampleText('{"type":"string","minLength":1e9}', values())).toHaveLength(4_098);
+    const wide = Array.from({ length: 12 }, (): Json => ({ anyOf: [{ $ref: '#' }, { $ref: '#' }] }));
+    expect(sampleJson({ allOf: wide }, values())).toBeDefined();
+    expect(performance.now() - start).toBeLessThan(3_000);
+  });
+});
+
+describe('values come from the prompt', () => {
+  test('names, numbers, enum members, quotations and addresses', () => {
+    const schema: Json = {
+      type: 'object',
+      properties: {
+        city: { type: 'string' },
+        days: { type: 'integer', minimum: 1, maximum: 14 },
+        unit: { type: 'string', enum: ['celsius', 'fahrenheit'] },
+        query: { type: 'string' },
+        email: { type: 'string', format: 'email' },
+      },
+      required: ['city', 'days', 'unit', 'query', 'email'],
+    };
+    const text = 'Send "umbrella or not" for New York, 7 days, in Fahrenheit, to ann@example.org';
+    expect(sample(schema, text)).toEqual({
+      city: 'New York',
+      days: 7,
+      unit: 'fahrenheit',
+      query: 'umbrella or not',
+      email: 'ann@example.org',
+    });
+  });
+
+  test('two places get two names', () => {
+    const schema: Json = {
+      type: 'object',
+      properties: { origin: { type: 'string' }, destination: { type: 'string' } },
+      required: ['origin', 'destination'],
+    };
+    expect(sample(schema, 'Book a flight from Oslo to Lima')).toEqual({ origin: 'Oslo', destination: 'Lima' });
+  });
+
+  test('arithmetic goes into an expression', () => {
+    const schema: Json = { type: 'object', properties: { expression: { type: 'string' } }, required: ['expression'] };
+    expect(sample(schema, 'What is 12 * (7 + 3)?')).toEqual({ expression: '12 * (7 + 3)' });
+  });
+});
+
+test('the check agrees with ajv on generated schemas and values', () => {
+  fc.assert(
+    fc.property(withDefinitions, fc.jsonValue(), (schema, raw) => {
+      // ajv counts steps of huge numbers wrongly.
+      const small = (_: string, each: unknown): unknown => (typeof each === 'number' ? Math.round(each % 1_000) : each);
+      const value = JSON.parse(JSON.stringify(raw, small)) as Json;
+      expect(keepsSchema(schema, schema, value)).toBe(errorsOf(schema, value) === undefined);
+    }),
+    { numRuns: 400 },
+  );
+});
