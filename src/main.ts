@@ -1,6 +1,6 @@
 #!/usr/bin/env -S node
 import { enableCompileCache } from 'node:module';
-import { exit, stderr, versions } from 'node:process';
+import process, { exit, stderr, versions } from 'node:process';
 
 /** better-sqlite3 ends the process without a word under an older Node, so the version is looked at before anything is loaded. */
 const nodeMajorMin = 26;
@@ -16,4 +16,6 @@ if (Number(versions.node.split('.')[0]) < nodeMajorMin) {
 // A start reads 30,000 lines of TypeScript: without the cache a third of a second more.
 enableCompileCache();
 const { runCommandLine } = await import('./gateway/command-line.ts');
-await runCommandLine();
+process.exitCode = await runCommandLine();
+// Whatever a library keeps open must not keep the process of a finished command alive.
+setTimeout(() => exit(), 2_000).unref();

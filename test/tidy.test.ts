@@ -27,7 +27,21 @@ const mayImport: Record<string, readonly string[]> = {
   rpc: ['lib', 'errors', 'gen', 'telemetry'],
   edge: ['lib', 'errors', 'gen', 'generation', 'codecs', 'rpc', 'telemetry'],
   cli: ['lib', 'errors', 'gen', 'config', 'rpc'],
-  gateway: ['lib', 'errors', 'gen', 'generation', 'config', 'store', 'simulator', 'upstreams', 'core', 'rpc', 'edge', 'telemetry'],
+  gateway: [
+    'lib',
+    'errors',
+    'gen',
+    'generation',
+    'config',
+    'store',
+    'simulator',
+    'upstreams',
+    'core',
+    'rpc',
+    'edge',
+    'telemetry',
+    'cli',
+  ],
 };
 /** Folders whose sub-folders are alternatives: none may import another. */
 const alternatives = ['codecs', 'store'];

@@ -3,12 +3,9 @@ import { runCommandLine as run } from '../cli/program.ts';
 import { readEnvironment } from '../config/env.ts';
 import { readConfig } from './read-config.ts';
 
-/** How long the end of the process may take after its command is done. */
-const lingerMs = 2_000;
-
-/** Runs the command that the process was started with, with everything that a command needs. Ends the process with its exit code. */
-export async function runCommandLine(): Promise<void> {
-  const exitCode = await run(process.argv.slice(2), {
+/** Runs the command that the process was started with, with everything that a command needs. Answers its exit code. */
+export async function runCommandLine(): Promise<number> {
+  return run(process.argv.slice(2), {
     streams: {
       out: text => void process.stdout.write(text),
       err: text => void process.stderr.write(text),
@@ -24,7 +21,4 @@ export async function runCommandLine(): Promise<void> {
       return verifyLedgerFile(dataDir);
     },
   });
-  process.exitCode = exitCode;
-  // Whatever a library keeps open must not keep a stopped gateway alive.
-  setTimeout(() => process.exit(), lingerMs).unref();
 }

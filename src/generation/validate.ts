@@ -14,9 +14,9 @@ export class Validator implements Stepper<GenerationEvent, GenerationEvent> {
 
   push(event: GenerationEvent): GenerationEvent[] {
     const kind = event.event.case;
-    if (this.#state === 'completed') throw malformed(`${kind} after completed`);
+    if (this.#state === 'completed') throw malformed(`${kind ?? 'nothing'} after completed`);
     if (this.#state === 'new') {
-      if (kind !== 'started') throw malformed(`${kind} before started`);
+      if (kind !== 'started') throw malformed(`${kind ?? 'nothing'} before started`);
       this.#state = 'started';
       return [event];
     }
@@ -71,7 +71,7 @@ class ValidChoice {
   #part: Part['content']['case'] | undefined;
 
   check({ event }: GenerationEvent): void {
-    if (this.isFinished) throw malformed(`${event.case} after finished`);
+    if (this.isFinished) throw malformed(`${event.case ?? 'nothing'} after finished`);
     switch (event.case) {
       case 'itemOpened':
         return this.#openItem(event.value.item, event.value.content);
@@ -97,7 +97,6 @@ class ValidChoice {
         this.isFinished = true;
         return;
       default:
-        return;
     }
   }
 

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
-import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { completed } from '../../generation/events.ts';
 import { Hold } from '../../generation/hold.ts';
@@ -47,6 +47,8 @@ export class GenerationRun {
   readonly #slices: Slices;
   /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
   readonly #limit: number | undefined;
+  /** Output tokens of all choices that funds pay, once they have ended. */
+  #paidTokens = Infinity;
   readonly #finishes: FinishReason[] = [];
   #pipeline: Pipeline | undefined;
   #join = new PauseJoin();
@@ -67,7 +69,10 @@ export class GenerationRun {
     this.#limit = limitOf(asked);
     this.#slices = new Slices(tools.ledger, asked.admitted, {
       candidates: this.#candidates,
-      onEnd: tokens => this.#pipeline?.lowerLimit(Math.floor(tokens / this.#candidates)),
+      onEnd: tokens => {
+        this.#paidTokens = tokens;
+        this.#pipeline?.lowerLimit(Math.floor(tokens / this.#candidates));
+      },
     });
   }
 
@@ -149,9 +154,9 @@ export class GenerationRun {
     }
     this.#tally.take(step.events);
     try {
-      const events = this.#pipeline?.push(this.#join.push(step.events)) ?? [];
+      // Before any of it is shown: what funds turn out not to pay is cut off below.
       await this.#slices.reach(this.#tally.outputTokensHigh);
-      return this.#release(events);
+      return this.#release(this.#pipeline?.push(this.#join.push(step.events)) ?? []);
     } catch (thrown) {
       if (thrown instanceof UpstreamFailure) return thrown;
       throw thrown;
@@ -170,6 +175,7 @@ export class GenerationRun {
     this.#finishes.length = 0;
     const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.toleranceOf(route.provider) };
     this.#pipeline = new Pipeline(this.#asked.request, await loadTokenizer(), limits);
+    this.#pipeline.lowerLimit(Math.floor(this.#paidTokens / this.#candidates));
   }
 
   /** What may go to the client now. */
@@ -240,8 +246,8 @@ export class GenerationRun {
   }
 
   #count(): Promise<CountedUsage> {
-    const outputMax = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
-    return this.#tally.count(this.#asked.request, outputMax);
+    const limit = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
+    return this.#tally.count(this.#asked.request, Math.min(limit, this.#paidTokens));
   }
 
   async #settle(counted: CountedUsage): Promise<Settled> {

@@ -73,7 +73,8 @@ export class Tally {
     const input = reported?.inputTokens;
     const output = this.#final?.outputTokens;
     const tokenizer = input !== undefined && output !== undefined ? undefined : await loadTokenizer();
-    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output) ?? 0, outputMax);
+    const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
+    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output) ?? 0, left);
     const buckets: UsageBuckets = {
       input: input ?? (tokenizer === undefined ? 0 : countInput(request, tokenizer)),
       cacheRead: reported?.cacheReadTokens ?? 0,

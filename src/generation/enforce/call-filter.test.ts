@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { GenerateRequestSchema, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { CallFilter, type CallRules, callRules } from './call-filter.ts';
-import { callItem, finishesOf, stop, textItem, through } from './enforce.fixtures.ts';
+import { callItem, finishesOf, stop, textItem, through } from './answers.fixtures.ts';
 
 const anything: CallRules = { candidates: 1, callsMax: Infinity, callable: undefined };
 

@@ -1,4 +1,4 @@
-import { ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
+import type { ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
 import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { finished, type FinishFacts, itemClosed, partClosed } from '../events.ts';
 
@@ -37,7 +37,6 @@ export class ChoiceEnd {
         this.isOver = true;
         return;
       default:
-        return;
     }
   }
 

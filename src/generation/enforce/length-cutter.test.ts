@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import { loadTokenizer } from '../tokens.ts';
-import { casesOf, finishesOf, stop, textItem, textOf, through } from './enforce.fixtures.ts';
+import { casesOf, finishesOf, stop, textItem, textOf, through } from './answers.fixtures.ts';
 import { LengthCutter } from './length-cutter.ts';
 
 const tokenizer = await loadTokenizer();
@@ -46,7 +46,8 @@ describe('LengthCutter', () => {
 
   test('a limit that is lowered while the answer runs holds from then on', () => {
     const cutter = new LengthCutter(tokenizer, Infinity);
-    const [first = '', second = ''] = [words.slice(0, 400), words.slice(400)];
+    const first = words.slice(0, 400);
+    const second = words.slice(400);
     const events = textItem([first, second]);
     const out = [...through(cutter, events.slice(0, 3))];
     cutter.lower(tokenizer.count(first) + 5);

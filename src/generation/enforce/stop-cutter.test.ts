@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
-import { casesOf, finishesOf, stop, textItem, textOf, through } from './enforce.fixtures.ts';
+import { casesOf, finishesOf, stop, textItem, textOf, through } from './answers.fixtures.ts';
 import { StopCutter } from './stop-cutter.ts';
 
 const answer = (texts: readonly string[]) => [...textItem(texts), stop()];
