@@ -73,8 +73,8 @@ export class SseReader implements Stepper<Uint8Array, SseMessage> {
   }
 
   #keep(bytes: Uint8Array): void {
-    // A copy: whoever reads a socket may use its buffer again.
-    this.#rest.push(bytes.slice());
+    // A copy (`slice` of a Buffer is none): whoever reads a socket may use its buffer again.
+    this.#rest.push(new Uint8Array(bytes));
     this.#restSize += bytes.length;
     this.#check();
   }

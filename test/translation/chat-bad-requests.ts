@@ -416,7 +416,7 @@ const others: readonly (readonly [...Row, status: number, code: string])[] = [
   ['a model with an unknown suffix', ask({ model: 'sim/small:turbo' }), 'model', 400, 'model_not_found'],
   ['a model in capitals', ask({ model: 'SIM/SMALL' }), 'model', 400, 'model_not_found'],
   ['a model with blanks', ask({ model: ' sim/small ' }), 'model', 400, 'model_not_found'],
-  ['a model that is not available', ask({ model: 'sim/unavailable' }), null, 502, 'model_unavailable'],
+  ['a model that is not available', ask({ model: 'sim/unavailable' }), 'model', 502, 'model_unavailable'],
 
   ['a tier that the model lacks', ask({ service_tier: 'flex' }), 'service_tier', 400, 'unsupported_feature'],
   [
