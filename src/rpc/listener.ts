@@ -1,12 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { DescService } from '@bufbuild/protobuf';
 import { type ConnectRouter, createConnectRouter, type HandlerContext } from '@connectrpc/connect';
-import {
-  compressionBrotli,
-  compressionGzip,
-  universalRequestFromNodeRequest,
-  universalResponseToNodeResponse,
-} from '@connectrpc/connect-node';
+import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
@@ -15,6 +10,7 @@ import { HealthState, healthService } from './health.ts';
 import { requestIdHeader } from '../lib/ids.ts';
 import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
+import { writeReply } from './reply-writer.ts';
 
 /** A page of metrics as Prometheus reads it. */
 export interface MetricsPage {
@@ -53,6 +49,7 @@ export interface RpcListener {
 /** Generous for services of one's own network, finite for their mistakes. */
 export const defaultConnectionLimits: ConnectionLimits = {
   headMs: 10_000,
+  requestMs: 300_000,
   pingMs: 30_000,
   streamsMax: 10_000,
   sessionMegabytesMax: 1_024,
@@ -81,8 +78,8 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
       await answerPlainHttp({ path, request, response }, health, options.metrics);
       return;
     }
-    const reply = await handler(universalRequestFromNodeRequest(request, response, undefined, undefined));
-    await universalResponseToNodeResponse(reply, response);
+    const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
+    await writeReply(await handler(call), response, call.signal);
   };
   const ports = createProtocolSwitch(
     (request, response) => {

@@ -17,6 +17,8 @@ export interface ProtocolSwitch {
 export interface ConnectionLimits {
   /** How long a client may take to send the head of a request. */
   readonly headMs: number;
+  /** How long a client may take to send the whole of an HTTP/1.1 request. */
+  readonly requestMs: number;
   /** How often an HTTP/2 client is pinged; one that does not answer for as long is cut, so that its calls stop. */
   readonly pingMs: number;
   /** The most calls at once on one HTTP/2 connection. */
@@ -32,7 +34,12 @@ const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 /** A port that answers both protocols with `listener`. HTTP/2 requests come through Node's compatibility layer. */
 export function createProtocolSwitch(listener: RequestListener, limits: ConnectionLimits): ProtocolSwitch {
   const http1 = createHttpServer(
-    { headersTimeout: limits.headMs, keepAliveTimeout: 65_000, requestTimeout: 0 },
+    {
+      headersTimeout: limits.headMs,
+      requestTimeout: limits.requestMs,
+      connectionsCheckingInterval: limits.headMs,
+      keepAliveTimeout: 65_000,
+    },
     listener,
   );
   const http2 = createSecondServer(listener, limits);
@@ -50,8 +57,11 @@ export function createProtocolSwitch(listener: RequestListener, limits: Connecti
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
     awaitProtocol(socket, limits.headMs, protocol => {
-      if (protocol === 'http2') http2.emit('connection', socket);
-      else for (const serve of serveHttp1) serve(socket);
+      if (protocol === 'http2') {
+        // As Node's own HTTP/2 server has it; else a client that just goes away is not noticed.
+        socket.allowHalfOpen = false;
+        http2.emit('connection', socket);
+      } else for (const serve of serveHttp1) serve(socket);
     });
   });
   return {

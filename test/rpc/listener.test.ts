@@ -25,9 +25,14 @@ class Probe {
   /** Reasons of the signals that were aborted, in order. */
   readonly stopped: string[] = [];
   readonly seen: HandlerContext[] = [];
+  /** How many messages of a flood were taken. */
+  flooded = 0;
 
   get service(): ServiceImpl<typeof GenerationService> {
     const { seen, stopped } = this;
+    const count = (sent: number): void => {
+      this.flooded = sent;
+    };
     return {
       async *generate({ model }, context) {
         seen.push(context);
@@ -40,6 +45,18 @@ class Probe {
           ],
         };
         if (model === 'quick') return;
+        if (model === 'flood') {
+          const model = 'x'.repeat(10_000);
+          try {
+            for (let sent = 0; sent < 10_000; sent += 1) {
+              count(sent);
+              yield { events: [{ event: { case: 'started', value: { model } } }] };
+            }
+          } finally {
+            stopped.push('flood');
+          }
+          return;
+        }
         await new Promise<void>(done => {
           context.signal.addEventListener('abort', () => done(), { once: true });
         });
@@ -191,6 +208,39 @@ test('a call that its caller cancels stops the service within a second, over eve
     expect([name, probe.stopped]).toEqual([name, ['cancelled']]);
   }
 });
+
+test('a client that does not read stops the flow, and the service when it goes, over HTTP/1.1 and HTTP/2', async () => {
+  const { port, probe } = await start();
+  const body = Buffer.concat([Buffer.from([0, 0, 0, 0, 17]), Buffer.from('{"model":"flood"}')]);
+  const path = '/tollgate.v1.GenerationService/Generate';
+  const plain = connectTcp(port, '127.0.0.1');
+  plain.on('error', () => undefined).pause();
+  plain.write(
+    `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/connect+json\r\ncontent-length: ${body.length}\r\n\r\n`,
+  );
+  plain.write(body);
+  await quiet(probe);
+  expect(probe.stopped).toEqual([]);
+  plain.destroy();
+  await until(() => probe.stopped.length === 1, 1_000);
+
+  const session = connectHttp2(`http://127.0.0.1:${port}`);
+  session.on('error', () => undefined);
+  const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/connect+json' });
+  stream.on('error', () => undefined).end(body);
+  await quiet(probe);
+  expect(probe.stopped).toEqual(['flood']);
+  session.destroy();
+  await until(() => probe.stopped.length === 2, 1_000);
+});
+
+/** Waits until a flood has begun and no more of it is taken. */
+async function quiet(probe: Probe): Promise<void> {
+  probe.flooded = 0;
+  await until(() => probe.flooded > 0);
+  for (let before = -1; before !== probe.flooded; await sleep(150)) before = probe.flooded;
+  expect(probe.flooded).toBeLessThan(2_000);
+}
 
 test('curl-like Connect JSON over HTTP/1.1 works on one kept connection, errors as JSON with the detail’s text', async () => {
   const { baseUrl } = await start();
@@ -440,7 +490,7 @@ test('connections that say nothing, half a preface or nonsense are cut, and the 
   nonsense.write('\0\x01\x02 nonsense\r\n\r\n');
   nonsense.resume();
   await Promise.all([
-    ...gone.slice(0, 2),
+    ...gone,
     new Promise<void>(done => {
       nonsense.once('close', () => done());
     }),
