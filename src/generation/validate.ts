@@ -95,7 +95,7 @@ class ValidChoice {
       case 'finished':
         if (this.#open !== undefined) throw malformed('finished with an open item');
         this.isFinished = true;
-        return;
+        break;
       default:
     }
   }

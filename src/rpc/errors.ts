@@ -1,7 +1,14 @@
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { isErrorCode } from '../errors/error-table.ts';
-import { type DenialFacts, type ErrorFacts, GatewayError, toGatewayError, type Violation, type WindowState } from '../errors/gateway-error.ts';
+import {
+  type DenialFacts,
+  type ErrorFacts,
+  GatewayError,
+  toGatewayError,
+  type Violation,
+  type WindowState,
+} from '../errors/gateway-error.ts';
 import { type Denial, type ErrorDetail, ErrorDetailSchema } from '../gen/tollgate/v1/error_pb.ts';
 import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
 
@@ -30,7 +37,13 @@ export function toConnectError(thrown: unknown, requestId: string): ConnectError
     ...(error.retry === undefined ? {} : { shouldRetry: error.retry }),
     ...(facts.denial === undefined ? {} : { denial: denialOf(facts.denial) }),
   });
-  return new ConnectError(error.message, Code[error.facets.rpc], undefined, [{ desc: ErrorDetailSchema, value: detail }], error);
+  return new ConnectError(
+    error.message,
+    Code[error.facets.rpc],
+    undefined,
+    [{ desc: ErrorDetailSchema, value: detail }],
+    error,
+  );
 }
 
 /** The gateway error inside an RPC error; a foreign or aborted call becomes `internal` with it as the cause. */
@@ -104,4 +117,3 @@ function factsOfDenial(denial: Denial): DenialFacts {
     ...(denial.resetAtMs === undefined ? {} : { resetAtMs: Number(denial.resetAtMs) }),
   };
 }
-

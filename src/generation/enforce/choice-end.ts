@@ -35,7 +35,7 @@ export class ChoiceEnd {
         return;
       case 'finished':
         this.isOver = true;
-        return;
+        break;
       default:
     }
   }
