@@ -88,12 +88,11 @@ describe.each(models)('$name', ({ model }) => {
       model,
       tools: weather(asked),
       stopWhen: isStepCount(4),
-      prompt: 'What is the weather in Paris?\n!sim calls=1 say=Let me look.',
+      prompt: 'What is the weather in Paris?\n!sim calls=1',
     });
     await result.consumeStream();
     const steps = await result.steps;
     expect(steps.map(({ finishReason }) => finishReason)).toEqual(['tool-calls', 'stop']);
-    expect(steps[0]?.text).toBe('Let me look.');
     expect(asked).toHaveLength(1);
     expect(await result.text).toContain('Sunny');
   });

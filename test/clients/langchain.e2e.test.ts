@@ -104,7 +104,9 @@ test('stop, limit and tier travel', async () => {
   const cut = await modelOf({ maxTokens: 10 }).invoke('Write a long text.');
   expect(cut.response_metadata).toMatchObject({ finish_reason: 'length' });
   const flex = await modelOf({ service_tier: 'flex' }).invoke('Hello');
-  expect(flex.response_metadata).toMatchObject({ service_tier: 'flex' });
+  const standard = await modelOf().invoke('Hello');
+  const costOf = (answer: typeof flex): number => (answer.response_metadata as { usage: { cost: number } }).usage.cost;
+  expect(costOf(flex)).toBeCloseTo(costOf(standard) / 2, 9);
 });
 
 test('an abort ends a stream', async () => {

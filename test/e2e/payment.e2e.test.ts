@@ -119,18 +119,21 @@ describe('one request', () => {
   });
 });
 
-test.each([false, true])('tries that fail before the first event are made again and paid once (stream: %s)', async streamed => {
-  const send = streamed ? stream : complete;
-  const before = await balanceOf(gateway);
-  const answer = await send(gateway, steer('tokens=20 status=500 times=2'));
-  expect([answer.status, answer.finish]).toEqual([200, 'stop']);
-  const record = await recordOf(gateway, requestIdOf(answer));
-  expect(record.state).toBe(RecordState.COMPLETED);
-  expect(before - (await balanceOf(gateway))).toBe(record.costNanoUsd);
-  const never = await send(gateway, steer('tokens=20 status=500 times=9'));
-  expect(never.status).toBe(502);
-  expect((await recordOf(gateway, requestIdOf(never))).costNanoUsd).toBe(0n);
-});
+test.each([false, true])(
+  'tries that fail before the first event are made again and paid once (stream: %s)',
+  async streamed => {
+    const send = streamed ? stream : complete;
+    const before = await balanceOf(gateway);
+    const answer = await send(gateway, steer('tokens=20 status=500 times=2'));
+    expect([answer.status, answer.finish]).toEqual([200, 'stop']);
+    const record = await recordOf(gateway, requestIdOf(answer));
+    expect(record.state).toBe(RecordState.COMPLETED);
+    expect(before - (await balanceOf(gateway))).toBe(record.costNanoUsd);
+    const never = await send(gateway, steer('tokens=20 status=500 times=9'));
+    expect(never.status).toBe(502);
+    expect((await recordOf(gateway, requestIdOf(never))).costNanoUsd).toBe(0n);
+  },
+);
 
 describe('clients that go away', () => {
   test('from a stream: what was delivered is paid, once, within a second or so', async () => {

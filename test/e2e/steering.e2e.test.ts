@@ -138,6 +138,13 @@ describe.each(ways)('$way', ({ send }) => {
   });
 });
 
+test.each(ways)('a pause does not lengthen an answer beyond its limit, nor its charge, $way', async ({ send }) => {
+  const { finish, outputTokens, requestId } = await send(steer('tokens=100 finish=pause', { max_tokens: 40 }));
+  expect(finish).toBe('length');
+  expect(outputTokens).toBeLessThanOrEqual(40);
+  expect((await recordOf(gateway, requestId)).usage?.outputTokens).toBe(outputTokens);
+});
+
 describe.each(ways)('enforcement, $way', ({ send }) => {
   test('a stop sequence ends the text although the upstream goes on, and no part of it shows', async () => {
     const { text, finish } = await send(steer('ignore=stop say=alpha beta STOPHERE gamma', { stop: ['STOPHERE'] }));
@@ -238,10 +245,11 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
     expect(record.usage?.outputTokens).toBeLessThan(40);
   });
 
-  test.each(['fail=0', 'cut=0'])('%s, before any output, is 502 and free', async line => {
-    const { status, requestId } = await send(steer(`tokens=100 ${line}`));
-    expect(status).toBe(502);
-    expect((await recordOf(gateway, requestId)).costNanoUsd).toBe(0n);
+  test.each(['fail=0', 'cut=0'])('%s, before any output, is free', async line => {
+    const { error, text, requestId } = await send(steer(`tokens=100 ${line}`));
+    expect({ code: error?.code, text }).toEqual({ code: 'upstream_error', text: '' });
+    const record = await recordOf(gateway, requestId);
+    expect({ state: record.state, cost: record.costNanoUsd }).toEqual({ state: RecordState.UPSTREAM_FAILED, cost: 0n });
   });
 
   test('no event within the first-event time-out is 502 upstream_timeout and free', async () => {
