@@ -95,7 +95,7 @@ class Speller {
     const character = this.#take();
     if (character === 'b' || character === 'B') return '';
     if (character === 'u' || character === 'x') return this.#codeUnit(character === 'u' ? 4 : 2);
-    if (/[1-9kpPc]/.test(character)) throw new UnknownSyntax();
+    if (character === '' || /[1-9kpPc]/.test(character)) throw new UnknownSyntax();
     return character === '0' ? '\0' : (classes[character] ?? character);
   }
 

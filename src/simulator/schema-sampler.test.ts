@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Json } from './json-schema.ts';
+import { type Json, isObject } from './json-schema.ts';
 import { PromptValues } from './prompt-values.ts';
 import { keepsSchema } from './schema-check.ts';
 import { sampleJson, sampleText } from './schema-sampler.ts';
@@ -15,7 +15,7 @@ function errorsOf(schema: Json, value: Json): string | undefined {
 
 function sample(schema: Json, text = 'What is the weather in Paris for 3 days?'): Json {
   const value = sampleJson(schema, new PromptValues(text));
-  expect(errorsOf(schema, value), JSON.stringify({ schema, value })).toBeUndefined();
+  expect({ value, errors: errorsOf(schema, value) }).toEqual({ value, errors: undefined });
   return value;
 }
 
@@ -48,10 +48,10 @@ const satisfiable = fc.letrec<Record<string, Json>>(tie => ({
   ),
   array: fc
     .tuple(tie('schema'), fc.nat(3), fc.nat(4))
-    .map(([items = true, minItems, more]): Json => ({ type: 'array', items, minItems, maxItems: minItems + more })),
+    .map(([items, minItems, more]): Json => ({ type: 'array', items, minItems, maxItems: minItems + more })),
   tuple: fc
     .array(tie('schema'), { minLength: 1, maxLength: 3 })
-    .map((prefixItems): Json => ({ type: 'array', prefixItems: prefixItems as Json[], items: false })),
+    .map((prefixItems): Json => ({ type: 'array', prefixItems, items: false })),
   object: fc.tuple(fc.dictionary(name, tie('schema'), { maxKeys: 4 }), fc.boolean(), fc.boolean()).map(
     ([properties, isClosed, isAll]): Json => ({
       type: 'object',
@@ -60,7 +60,7 @@ const satisfiable = fc.letrec<Record<string, Json>>(tie => ({
       ...(isClosed ? { additionalProperties: false } : {}),
     }),
   ),
-  either: fc.array(tie('schema'), { minLength: 1, maxLength: 3 }).map((anyOf): Json => ({ anyOf: anyOf as Json[] })),
+  either: fc.array(tie('schema'), { minLength: 1, maxLength: 3 }).map((anyOf): Json => ({ anyOf })),
   both: fc
     .tuple(fc.dictionary(name, tie('scalar'), { maxKeys: 2 }), fc.dictionary(name, tie('scalar'), { maxKeys: 2 }))
     .map(([a, b]): Json => {
@@ -82,7 +82,7 @@ const satisfiable = fc.letrec<Record<string, Json>>(tie => ({
 
 const withDefinitions = satisfiable.map(
   (schema): Json =>
-    typeof schema === 'object' && schema !== null
+    isObject(schema)
       ? { ...schema, $defs: { shared: { type: 'object', properties: { id: { type: 'integer' } }, required: ['id'] } } }
       : schema,
 );
@@ -92,7 +92,7 @@ describe('sampled values keep their schema', () => {
     fc.assert(
       fc.property(withDefinitions, fc.string(), (schema, text) => {
         const value = sampleJson(schema, new PromptValues(text));
-        expect(errorsOf(schema, value), JSON.stringify({ schema, value })).toBeUndefined();
+        expect({ value, errors: errorsOf(schema, value) }).toEqual({ value, errors: undefined });
       }),
       { numRuns: 600 },
     );
@@ -111,14 +111,11 @@ describe('sampled values keep their schema', () => {
     ['not', { type: 'integer', minimum: 1, not: { const: 1 } }],
     [
       'if, then, else',
-      {
-        type: 'object',
-        properties: { kind: { enum: ['a', 'b'] }, extra: { type: 'string' } },
-        required: ['kind'],
-        if: { properties: { kind: { const: 'a' } } },
-        then: { required: ['extra'] },
-        else: { properties: { extra: false } },
-      },
+      // As text: an object with a member "then" looks like a promise to the linter.
+      JSON.parse(
+        '{"type":"object","properties":{"kind":{"enum":["a","b"]},"extra":{"type":"string"}},"required":["kind"],' +
+          '"if":{"properties":{"kind":{"const":"a"}}},"then":{"required":["extra"]},"else":{"properties":{"extra":false}}}',
+      ) as Json,
     ],
     ['unique elements of an enum', { type: 'array', items: { enum: [1, 2, 3] }, uniqueItems: true, minItems: 3 }],
     ['unique booleans', { type: 'array', items: { type: 'boolean' }, uniqueItems: true, minItems: 2 }],

@@ -201,7 +201,7 @@ describe('reasoning', () => {
       const replayed = (change: (blob: Opaque) => void): Item[] => {
         const thought = structuredClone(first.items[0]);
         if (thought?.content.case !== 'reasoning') throw new Error('no reasoning');
-        thought.content.value.opaque.forEach(change);
+        for (const blob of thought.content.value.opaque) change(blob);
         return [user('Think.'), thought, user('Go on.')];
       };
       const changed = replayed(blob => (blob.data = `A${blob.data}`));
@@ -222,9 +222,10 @@ describe('log probabilities', () => {
     const deltas = answer.events.flatMap(({ event }) => (event.case === 'delta' ? [event.value] : []));
     for (const { text, logprobs } of deltas) {
       expect(logprobs.map(each => each.token)).toEqual([text]);
-      const [{ top = [], logprob = 0, utf8 } = {}] = logprobs;
-      expect(new TextDecoder().decode(utf8)).toBe(text);
-      expect(top[0]).toMatchObject({ token: text, logprob });
+      const [own] = logprobs;
+      const top = own?.top ?? [];
+      expect(new TextDecoder().decode(own?.utf8)).toBe(text);
+      expect(top[0]).toMatchObject({ token: text, logprob: own?.logprob });
       expect(new Set(top.map(each => each.token)).size).toBe(5);
       expect(top.map(each => each.logprob)).toEqual(top.map(each => each.logprob).toSorted((a, b) => b - a));
       expect(top.reduce((sum, each) => sum + Math.exp(each.logprob), 0)).toBeLessThan(1);

@@ -18,20 +18,19 @@ export function* untilStop(chunks: Iterable<string>, stops: readonly string[]): 
     yield* chunks;
     return undefined;
   }
-  const heldLength = Math.max(...sought.map(stop => stop.length)) - 1;
+  const longest = Math.max(...sought.map(stop => stop.length));
   let held = '';
   for (const chunk of chunks) {
     held += chunk;
     const found = earliest(held, sought);
-    if (found !== undefined) {
-      yield held.slice(0, found.at);
-      return found.stop;
-    }
-    const safe = held.lastIndexOf(' ', held.length - heldLength);
+    // A longer one that begins before it may not be whole yet.
+    if (found !== undefined && found.at + longest <= held.length) break;
+    const safe = held.lastIndexOf(' ', Math.min(found?.at ?? Infinity, held.length - longest + 1));
     if (safe <= 0) continue;
     yield held.slice(0, safe);
     held = held.slice(safe);
   }
-  yield held;
-  return undefined;
+  const found = earliest(held, sought);
+  yield held.slice(0, found?.at);
+  return found?.stop;
 }

@@ -66,26 +66,24 @@ describe('the steering line', () => {
   });
 
   test('pauses twice and then goes on to the same end, asked again with what was said', async () => {
-    for (const merge of [false, true]) {
-      const request = [user('Tell me about boats\n!sim finish=pause tokens=50')];
-      const whole = await ask(simulator, { items: [user('Tell me about boats\n!sim finish=stop tokens=50')] });
+    const whole = 'One two three four five six seven eight nine ten eleven twelve.';
+    for (const isMerged of [false, true]) {
       const said: Item[] = [];
       const reasons: unknown[] = [];
       let text = '';
       for (let call = 0; call < 3; call += 1) {
-        const answer = await ask(simulator, { items: [...request, ...said] });
+        const answer = await ask(simulator, { items: [user(`!sim finish=pause say=${whole}`), ...said] });
         reasons.push(answer.finished[0]?.reason);
         text += answer.text;
-        const joined = structuredClone(answer.items[0]);
-        if (merge && joined?.content.case === 'message') {
-          const part = joined.content.value.parts[0]?.content;
+        const [item] = answer.items;
+        if (isMerged && item?.content.case === 'message') {
+          const part = item.content.value.parts[0]?.content;
           if (part?.case === 'text') part.value.text = text;
-          said.splice(0, 1, joined);
+          said.splice(0, 1, item);
         } else said.push(...answer.items);
       }
       expect(reasons).toEqual([FinishReason.PAUSE, FinishReason.PAUSE, FinishReason.STOP]);
-      expect(text.length).toBeGreaterThan(100);
-      expect(whole.completed?.usage?.outputTokens).toBe(50);
+      expect(text).toBe(whole);
     }
   });
 

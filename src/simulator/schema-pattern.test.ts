@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'vitest';
+import { spellPattern } from './schema-pattern.ts';
+
+describe('a pattern', () => {
+  test.each([
+    '^[A-Z]{2}\\d{4}$',
+    '^(foo|bar)+-\\w*$',
+    '^\\+?[1-9]\\d{1,14}$',
+    '^[^@\\s]+@[^@\\s]+\\.[a-z]{2,}$',
+    '^#(?:[0-9a-fA-F]{3}){1,2}$',
+    '^(?<year>\\d{4})-(0[1-9]|1[0-2])$',
+    '^[^a-z]{3}$',
+    '^\\u0041\\x42\\.$',
+    '[\\]\\-x]{2}',
+    '^.{5,10}$',
+    '^a?b*c+d{0}$',
+    '',
+    'a|b',
+    '^\\{\\}$',
+    '^{"a":\\d+}$',
+  ])('%s is spelled', pattern => {
+    const text = spellPattern(pattern);
+    expect(text).toBeDefined();
+    expect(text).toMatch(new RegExp(pattern));
+  });
+
+  test('is spelled as long as is asked, where it allows that', () => {
+    const text = spellPattern('^[a-z]{2,}(-\\d+)*$', 20, 64) ?? '';
+    expect(text.length).toBeGreaterThanOrEqual(20);
+    expect(text).toMatch(/^[a-z]{2,}(-\d+)*$/);
+  });
+
+  test.each(['(?=a)b', '(?<!a)b', '\\1', '\\p{L}', '(a', 'a)', '[a', 'a{999999}', '((a{900}){900}){900}', '\\'])(
+    '%s is given up',
+    pattern => {
+      const start = performance.now();
+      expect(spellPattern(pattern)).toBeUndefined();
+      expect(performance.now() - start).toBeLessThan(100);
+    },
+  );
+});
