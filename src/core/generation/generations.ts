@@ -82,16 +82,16 @@ export class Generations {
     };
     const admittedAtMs = clock.now();
     const admitted = await admit(ledger, applicant);
-    const run = new GenerationRun(this.#tools, { ...applicant, admitted, admittedAtMs });
+    const run = new GenerationRun(this.#tools, { ...applicant, admitted, admittedAtMs }, () => this.#ended(run));
     this.#running.add(run);
-    try {
-      for await (const events of run.events(context.signal)) {
-        yield { $typeName: 'tollgate.v1.GenerateResponse', events };
-      }
-    } finally {
-      this.#running.delete(run);
-      if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
+    for await (const events of run.events(context.signal)) {
+      yield { $typeName: 'tollgate.v1.GenerateResponse', events };
     }
+  }
+
+  #ended(run: GenerationRun): void {
+    this.#running.delete(run);
+    if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
   /** The checked request with the listed model and its tier. */

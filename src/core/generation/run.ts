@@ -40,6 +40,7 @@ export interface AdmittedRequest extends Applicant {
 export class GenerationRun {
   readonly #tools: RunTools;
   readonly #asked: AdmittedRequest;
+  readonly #onEnd: () => void;
   readonly #streamed: boolean;
   readonly #abort = new AbortController();
   readonly #startedAtMs = performance.now();
@@ -55,6 +56,8 @@ export class GenerationRun {
   /** Events that wait for the settle (finishes), or for the end (a whole answer). */
   #kept: GenerationEvent[] = [];
   #outcome: Outcome = { kind: 'client_gone' };
+  /** What the caller is told instead of an end. */
+  #told: Error | undefined;
   #firstEventMs: number | undefined;
   #route = { provider: '', model: '' };
   #attempts = 0;
@@ -62,7 +65,9 @@ export class GenerationRun {
   #wasSent = false;
   #isCut = false;
 
-  constructor(tools: RunTools, asked: AdmittedRequest) {
+  /** `onEnd` is told when it has settled, once. */
+  constructor(tools: RunTools, asked: AdmittedRequest, onEnd: () => void) {
+    this.#onEnd = onEnd;
     this.#tools = tools;
     this.#asked = asked;
     this.#streamed = asked.request.delivery !== Delivery.WHOLE;
@@ -83,11 +88,33 @@ export class GenerationRun {
   /** The gateway stops: ends the answer now. */
   cut(): void {
     this.#isCut = true;
-    this.#abort.abort(new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 }));
+    this.#abort.abort(stopping());
   }
 
-  /** The answer in batches. `completed` comes when the charge is durable. Throws what the caller is told. */
-  async *events(signal: AbortSignal): AsyncGenerator<GenerationEvent[], void, undefined> {
+  /**
+   * The answer in batches. `completed` comes when the charge is durable. Throws what the caller is told. It settles as soon as it is aborted or cut, also
+   * when nobody asks for the next batch any more (a client that never reads).
+   */
+  events(signal: AbortSignal): AsyncIterableIterator<GenerationEvent[]> {
+    const answer = this.#settledAnswer(signal);
+    const end = (): void => {
+      // Of a failing settle whoever still reads learns by `next`; nobody else is there.
+      answer.return().catch(() => undefined);
+    };
+    this.#abort.signal.addEventListener('abort', end, { once: true });
+    const events: AsyncIterableIterator<GenerationEvent[]> = {
+      [Symbol.asyncIterator]: () => events,
+      next: async () => {
+        const step = await answer.next();
+        if (step.done === true && this.#told !== undefined) throw this.#told;
+        return step;
+      },
+      return: () => answer.return(),
+    };
+    return events;
+  }
+
+  async *#settledAnswer(signal: AbortSignal): AsyncGenerator<GenerationEvent[], void, undefined> {
     const abort = (): void => this.#abort.abort(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
@@ -99,10 +126,19 @@ export class GenerationRun {
       settled = await this.#settle(counted);
       yield [...this.#kept, this.#completed(counted, settled)];
     } catch (thrown) {
-      throw this.#failed(thrown, signal);
+      this.#told = this.#failed(thrown, signal);
+      throw this.#told;
     } finally {
       signal.removeEventListener('abort', abort);
-      if (settled === undefined) await this.#settleUnanswered();
+      try {
+        if (settled === undefined) {
+          // Ended from outside, between two batches.
+          this.#told ??= this.#failed(undefined, signal);
+          await this.#settleUnanswered();
+        }
+      } finally {
+        this.#onEnd();
+      }
     }
   }
 
@@ -111,7 +147,8 @@ export class GenerationRun {
     let { request } = this.#asked;
     for (;;) {
       yield* this.#call(request);
-      if (!this.#join.isPaused) return;
+      // An answer that a limit has cut is over, even where the upstream paused in the same breath.
+      if (!this.#join.isPaused || this.#pipeline?.isDone === true) return;
       await this.#tally.carry(request);
       request = continued(request, this.#join.goOn());
     }
@@ -215,13 +252,13 @@ export class GenerationRun {
     });
   }
 
-  /** Decides the outcome of what was thrown, and what the caller is told. */
-  #failed(thrown: unknown, signal: AbortSignal): unknown {
+  /** Decides the outcome, and what the caller is told. `thrown` is undefined where reading ended without an error. */
+  #failed(thrown: unknown, signal: AbortSignal): Error {
     if (this.#isCut) {
       this.#outcome = { kind: 'cut' };
-      return this.#abort.signal.reason;
+      return stopping();
     }
-    if (signal.aborted) {
+    if (signal.aborted || thrown === undefined) {
       this.#outcome = { kind: 'client_gone' };
       return signal.reason instanceof ConnectError
         ? signal.reason
@@ -271,6 +308,10 @@ export class GenerationRun {
     if (settled.kind !== 'settled') throw new Error(`settle of ${this.#asked.id}: ${settled.kind}`);
     return settled;
   }
+}
+
+function stopping(): GatewayError {
+  return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
 }
 
 /** The output limit that binds one choice: the client's own, or less where funds can't pay it; undefined where neither binds. */
