@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { chatCodec } from '../codecs/chat/index.ts';
+import type { UpstreamCodec } from '../codecs/codec.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { AnswerReader, type ReadBatch } from './answer-reader.ts';
@@ -18,8 +19,8 @@ const completion = Buffer.from(
   }),
 );
 
-function readerOf(contentType: string, candidates = 1): AnswerReader {
-  return new AnswerReader({ codec: chatCodec, provider: 'local', eventBytesMax: 10_000, contentType, candidates });
+function readerOf(contentType: string, candidates = 1, codec: UpstreamCodec = chatCodec): AnswerReader {
+  return new AnswerReader({ codec, provider: 'local', eventBytesMax: 10_000, contentType, candidates });
 }
 
 /** All events of some chunks, and the kind of the failure that ended them. */
@@ -105,4 +106,11 @@ test('an event or a whole answer that is too large is malformed', () => {
   expect(read([Buffer.from('data: '), pad]).failure).toBe('malformed');
   expect(read([Buffer.from('{"x":"'), pad], 'application/json').failure).toBe('malformed');
   expect(read([Buffer.alloc(10_001, 0x20)]).failure).toBe('malformed');
+});
+
+test('an end that a codec takes without a word is truncated', () => {
+  const silent = { ...chatCodec, parseStream: () => ({ push: () => [], end: () => [] }) };
+  const reader = readerOf('text/event-stream', 1, silent);
+  reader.push([golden]);
+  expect(reader.end().failure).toMatchObject({ kind: 'truncated' });
 });

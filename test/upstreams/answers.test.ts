@@ -132,8 +132,18 @@ describe('an answer', () => {
       socket.once('close', () => clearInterval(timer));
     });
     const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl));
+    const ended = performance.now();
     expect([isWhole(events), failure]).toEqual([true, undefined]);
-    await upstream.requests[0]?.closedAtMs;
+    expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(1_000);
+  });
+
+  test('that is quiet after its end is left too, and its connection closed', async () => {
+    const upstream = await upstreamThat(socket => {
+      socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
+    });
+    expect(isWhole((await answerOf(chatUpstream(upstream.baseUrl))).events)).toBe(true);
+    const ended = performance.now();
+    expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(3_000);
   });
 
   test('that its reader does not take fills no memory: the upstream has to wait', async () => {

@@ -100,6 +100,22 @@ test('a probe that begins to answer lets the others in, but the next failure ope
   expect(breaker.state).toBe('open');
 });
 
+test('after a probe that began to answer, the failure of any other request opens it, and a success ends the suspicion', () => {
+  for (const [succeeds, expected] of [
+    [false, 'open'],
+    [true, 'closed'],
+  ] as const) {
+    const { breaker, clock } = setUp();
+    fail(breaker, 5);
+    clock.at += 10_000;
+    const probe = permitOf(breaker);
+    probe.answering();
+    if (succeeds) probe.succeeded();
+    fail(breaker, 1);
+    expect(breaker.state).toBe(expected);
+  }
+});
+
 test('what was permitted before it opened says nothing after', () => {
   const { breaker, clock } = setUp();
   const slow = permitOf(breaker);

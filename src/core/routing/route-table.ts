@@ -45,7 +45,7 @@ function draw<Each extends RouteConfig>(routes: readonly Each[], random: Random)
   let left = random() * total;
   for (const route of routes) {
     left -= route.weight;
-    if (left < 0 && route.weight > 0) return route;
+    if (left < 0) return route;
   }
   return routes.findLast(route => route.weight > 0);
 }

@@ -414,6 +414,20 @@ describe('the circuit breaker', () => {
     expect(router.isAvailable('m')).toBe(true);
   });
 
+  test('half open: a caller who leaves while its next try waits frees the place', async () => {
+    const leaving = new AbortController();
+    const { router, clock } = setUp({ a: () => [status(500)] }, [{}], {
+      sleep: async (_, signal) => {
+        if (signal === leaving.signal) leaving.abort(new Error('client gone'));
+        signal.throwIfAborted();
+      },
+    });
+    for (let request = 0; request < 5; request += 1) await outcome(router);
+    clock.at += 10_000;
+    await expect(outcome(router, { signal: leaving.signal })).rejects.toThrow('client gone');
+    expect(router.isAvailable('m')).toBe(true);
+  });
+
   test('does not count callers that leave', async () => {
     const { router, log } = setUp({ a: () => ['hang'] }, [{}]);
     for (let request = 0; request < 6; request += 1) {
