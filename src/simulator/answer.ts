@@ -116,6 +116,7 @@ export class ChoiceWriter {
   /** The steps of a plan, to be taken once. */
   *steps(plan: ChoicePlan): Steps {
     if (plan.reasoning !== undefined) yield* this.#reasoning(plan.reasoning);
+    yield* this.#faults(0);
     if (plan.text !== undefined) yield* this.#text(plan.text);
     for (const call of plan.calls) if (!this.#isCut && this.#matchedStop === undefined) yield* this.#call(call);
     // A fault that lies beyond the end of a short answer comes at its end.
@@ -170,7 +171,6 @@ export class ChoiceWriter {
   }
 
   *#text(planned: PlannedText): Steps {
-    yield* this.#faults(0);
     const kind = planned.kind === 'text' ? DeltaKind.TEXT : DeltaKind.REFUSAL;
     const target = { item: this.#items++, kind };
     const at = [target.item, 0] as const;

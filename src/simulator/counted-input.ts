@@ -16,6 +16,11 @@ export interface CountedSegment {
   readonly runs: readonly CountedRun[];
 }
 
+/** All tokens of a piece. */
+export function tokensOf({ segment, runs }: CountedSegment): number {
+  return runs.reduce((sum, run) => sum + run.tokens, segment.flatTokens);
+}
+
 /** Runs of 512 characters (4 ms in all) between which others may run. */
 const runsInOneGo = 32;
 
@@ -29,7 +34,7 @@ function tooLong(contextLength: number): UpstreamFailure {
 
 /**
  * The input with its token counts; their sum is what `countInput` says. Others run meanwhile. Throws `UpstreamFailure` (status 400, context length
- * exceeded) as soon as it is too long, without counting the rest.
+ * exceeded) as soon as it is too long, without counting the rest. `contextLength` Infinity: never.
  */
 export async function countedInput(
   request: GenerateRequest,

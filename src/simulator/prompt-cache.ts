@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type CacheHint, CacheLifetime } from '../gen/tollgate/v1/content_pb.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { CountedSegment } from './counted-input.ts';
+import { type CountedSegment, tokensOf } from './counted-input.ts';
 import type { CacheMode } from './models.ts';
 
 /** Input tokens in buckets that do not overlap, and their sum. */
@@ -131,10 +131,6 @@ export class PromptCache {
     const [oldest] = this.#entries.keys();
     if (oldest !== undefined) this.#entries.delete(oldest);
   }
-}
-
-function tokensOf({ segment, runs }: CountedSegment): number {
-  return runs.reduce((sum, run) => sum + run.tokens, segment.flatTokens);
 }
 
 /** The ends of all pieces; a hint for the whole request stands at the last one that is not empty. */

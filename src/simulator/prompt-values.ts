@@ -65,11 +65,12 @@ const codelike = new Set('id code number no order ticket invoice reference key s
 const expressionlike = new Set('expression formula equation calculation math expr'.split(' '));
 
 /** How much of a text is looked at: names and numbers stand near the beginning or nowhere. */
-const lookedAt = 8_000;
+const lookedAt = 4_000;
 
 /** Takes values for arguments out of a user's text: each name and number once, in order, and from the start again when all are used. */
 export class PromptValues {
   readonly #text: string;
+  readonly #lowerCase: string;
   readonly #names: readonly string[];
   readonly #numbers: readonly number[];
   readonly #topics: readonly string[];
@@ -79,6 +80,7 @@ export class PromptValues {
   /** `skip`: how many names other calls of the same answer have already taken. */
   constructor(text: string, skip = 0) {
     this.#text = text.slice(0, lookedAt).trim();
+    this.#lowerCase = this.#text.toLowerCase();
     const after = matches(this.#text, /\b(?:in|for|at|of|to|from|near|about|named|called) (\p{L}[\p{L}\p{M}-]{2,})/gu);
     const names = namesIn(this.#text);
     this.#names = names.length > 0 ? names : after.filter(word => !sentenceStarters.has(word.toLowerCase()));
@@ -102,7 +104,8 @@ export class PromptValues {
     if (words.includes('date') || words.includes('day'))
       return this.#first(/\d{4}-\d{2}-\d{2}/g) ?? this.#first(dayPattern);
     if (words.includes('time')) return this.#first(/\b\d{1,2}:\d{2}\b/g);
-    if (is(expressionlike)) return this.#first(/\(?-?\d[\d.]*(?:\s*[-+*/^×÷x]\s*[-(]*\d[\d.)]*)+/g) ?? this.phrase();
+    if (is(expressionlike))
+      return this.#first(/\(?-?\d[\d.]{0,20}(?:\s{0,3}[-+*/^×÷x]\s{0,3}[-(]{0,4}\d[\d.)]{0,24})+/g) ?? this.phrase();
     if (is(codelike)) return this.#first(/(?<![\p{L}\d])(?:\p{Lu}{1,6}[-_]?)?\d[\p{L}\d-]{0,30}/gu) ?? this.#name();
     if (is(answerlike))
       return this.#topics.length === 0 ? undefined : `It is about ${this.#topics.slice(0, 4).join(', ')}.`;
@@ -112,7 +115,7 @@ export class PromptValues {
 
   /** What was quoted in the text, or else the text itself, on one line. */
   phrase(): string | undefined {
-    const quoted = this.#first(/["“«‘']([^"”»’']{2,200})["”»’']/gu);
+    const quoted = this.#first(/(?<![\p{L}\d])["“«‘']([^"”»’'\n]{2,200})["”»’'](?![\p{L}\d])/gu);
     if (quoted !== undefined) return quoted;
     return this.#text === '' ? undefined : quoteOf(this.#text, 200);
   }
@@ -124,7 +127,7 @@ export class PromptValues {
 
   /** Whether the text has a word or phrase, whatever the case. */
   mentions(phrase: string): boolean {
-    return phrase !== '' && this.#text.toLowerCase().includes(phrase.toLowerCase());
+    return phrase !== '' && this.#lowerCase.includes(phrase.toLowerCase());
   }
 
   /** The next number of the text that is allowed; undefined where none is. */

@@ -15,10 +15,13 @@ const stopWords = new Set(
   ).split(' '),
 );
 
+/** How much of a text is looked at, from its beginning; for what is asked at the end of a long one from there too. */
+const lookedAt = 10_000;
+
 /** The words that a text is about, in order, without repetition; at most 12. */
 export function topicsOf(text: string): string[] {
   const topics = new Map<string, string>();
-  for (const [word] of text.slice(0, 20_000).matchAll(/\p{L}[\p{L}\p{M}\p{N}'’-]*/gu)) {
+  for (const [word] of text.slice(0, lookedAt).matchAll(/\p{L}[\p{L}\p{M}\p{N}'’-]*/gu)) {
     const plain = word.toLowerCase();
     if (plain.length > 24 || stopWords.has(plain)) continue;
     if (plain.length < 3 && /^[\u0020-\u007f]+$/.test(plain)) continue;
@@ -30,7 +33,7 @@ export function topicsOf(text: string): string[] {
 
 /** A text's beginning on one line, for a quotation; never half a code point. */
 export function quoteOf(text: string, lengthMax = 160): string {
-  const line = text.replace(/\s+/gu, ' ').trim();
+  const line = text.slice(0, lookedAt).replace(/\s+/gu, ' ').trim();
   if (line.length <= lengthMax) return line;
   const cut = line.slice(0, lengthMax).replace(/[\ud800-\udbff]$/, '');
   const space = cut.lastIndexOf(' ');
@@ -50,7 +53,8 @@ const ampleWish =
 const wordsPer: Readonly<Record<string, number>> = { word: 1, token: 0.75, character: 0.17, page: 400 };
 
 /** How long an answer the text asks for. */
-export function wishedLength(text: string): Length {
+export function wishedLength(whole: string): Length {
+  const text = whole.length <= 2 * lookedAt ? whole : `${whole.slice(0, lookedAt)}\n${whole.slice(-lookedAt)}`;
   const [, digits, unit] = askedCount.exec(text) ?? [];
   if (digits !== undefined && unit !== undefined) {
     const count = Number(digits.replaceAll(',', ''));
@@ -150,7 +154,7 @@ export interface ProseFacts {
 }
 
 function countTo(text: string): string | undefined {
-  const [, from = '1', to] = /\bcount (?:up )?(?:from (\d{1,5}) )?to (\d{1,5})\b/i.exec(text) ?? [];
+  const [, from = '1', to] = /\bcount (?:up )?(?:from (\d{1,5}) )?to (\d{1,5})\b/i.exec(text.slice(0, lookedAt)) ?? [];
   if (to === undefined || Number(to) < Number(from)) return undefined;
   return Array.from({ length: Number(to) - Number(from) + 1 }, (_, at) => Number(from) + at).join(', ');
 }
@@ -169,7 +173,7 @@ export function* prose(facts: ProseFacts): Generator<string> {
     yield counted;
     return;
   }
-  if (/\b(one|single) word\b/i.test(text) && facts.length === undefined && findings.length === 0) {
+  if (/\b(one|single) word\b/i.test(text.slice(0, lookedAt)) && facts.length === undefined && findings.length === 0) {
     yield `${capital(random.pick([topics[0] ?? 'Yes', ...topics]))}.`;
     return;
   }

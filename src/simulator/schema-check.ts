@@ -21,15 +21,23 @@ export class SchemaBudget {
     this.#left = steps;
   }
 
-  /** Takes one step; false where none is left. */
-  spend(): boolean {
-    this.#left -= 1;
+  /** Takes a step for looking at a schema, and more where it is a long one; false where none is left. */
+  spend(schema: Json): boolean {
+    this.#left -= 1 + (sizeOf(schema) >> 4);
     return this.#left >= 0;
   }
 
   get isSpent(): boolean {
     return this.#left <= 0;
   }
+}
+
+/** How many entries a schema's longest lists have. */
+function sizeOf(schema: Json): number {
+  if (!isObject(schema)) return 0;
+  const { enum: allowed, required, properties } = schema;
+  const names = isObject(properties) ? Object.keys(properties).length : 0;
+  return names + (Array.isArray(allowed) ? allowed.length : 0) + (Array.isArray(required) ? required.length : 0);
 }
 
 /**
@@ -50,7 +58,7 @@ class Check {
   }
 
   keeps(schema: Json, value: Json, depth: number): boolean {
-    if (!this.#budget.spend() || depth > 64) return true;
+    if (!this.#budget.spend(schema) || depth > 64) return true;
     if (typeof schema === 'boolean') return schema;
     if (!isObject(schema)) return true;
     const reference = schema['$ref'];

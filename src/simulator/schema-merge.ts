@@ -22,6 +22,9 @@ export interface FlatSchema {
 /** References and `allOf`s that are followed for one place in a schema; more of them are a circle. */
 const hopsMax = 64;
 
+/** Of two lists of values that must both hold so many are compared. */
+const comparedMax = 500;
+
 const raised = new Set([
   'minimum',
   'exclusiveMinimum',
@@ -63,14 +66,19 @@ function mergeKeyword(a: JsonObject, b: JsonObject, keyword: string): Json {
   if (keyed.has(keyword)) return mergeKeyed(objectOf(a, keyword), objectOf(b, keyword));
   if (nested.has(keyword)) return both(before, added);
   if (keyword === 'required') return [...new Set([...stringsOf(a, keyword), ...stringsOf(b, keyword)])];
-  if (keyword === 'enum')
-    return listOf(a, keyword).filter(each => listOf(b, keyword).some(other => isSame(each, other)));
+  if (keyword === 'enum') return common(listOf(a, keyword), listOf(b, keyword));
   if (keyword === 'uniqueItems') return before === true || added === true;
   if (keyword === 'prefixItems') return mergeTuple(listOf(a, keyword), listOf(b, keyword));
   if (keyword === 'not') return { anyOf: [before, added] };
   if (raised.has(keyword)) return Math.max(numberOf(a, keyword) ?? -Infinity, numberOf(b, keyword) ?? -Infinity);
   if (lowered.has(keyword)) return Math.min(numberOf(a, keyword) ?? Infinity, numberOf(b, keyword) ?? Infinity);
   return before;
+}
+
+/** Values that stand in both lists, of as many as are looked at. */
+function common(a: readonly Json[], b: readonly Json[]): Json[] {
+  const others = b.slice(0, comparedMax);
+  return a.slice(0, comparedMax).filter(each => others.some(other => isSame(each, other)));
 }
 
 function mergeTuple(a: readonly Json[], b: readonly Json[]): Json[] {
@@ -100,8 +108,9 @@ export function flatten(root: Json, start: Json, budget: SchemaBudget): FlatSche
   const groups: (readonly Json[])[] = [];
   let merged: JsonObject = {};
   const open: Json[] = [start];
-  for (let hops = 0; open.length > 0 && hops < hopsMax && budget.spend(); hops += 1) {
+  for (let hops = 0; open.length > 0 && hops < hopsMax; hops += 1) {
     const schema = open.shift() ?? true;
+    if (!budget.spend(schema)) break;
     if (schema === false) return undefined;
     if (!isObject(schema)) continue;
     merged = merge(merged, Object.fromEntries(Object.entries(schema).filter(([keyword]) => !structural.has(keyword))));

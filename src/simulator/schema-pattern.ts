@@ -2,9 +2,6 @@
 
 /** The most characters that a pattern spells. */
 const spelledMax = 1_024;
-/** Ends the reading of a pattern that uses more than is known here (look-around, back references, Unicode properties). */
-class UnknownSyntax extends Error {}
-
 const classes: Readonly<Record<string, string>> = {
   d: '7',
   D: 'x',
@@ -27,16 +24,25 @@ class Speller {
   /** How often an open-ended repetition is spelled beyond its least. */
   readonly #extra: number;
   #at = 0;
+  /** The pattern uses more than is understood here: look-around, back references, Unicode properties. */
+  #isUnknown = false;
 
   constructor(pattern: string, extra: number) {
     this.#pattern = pattern;
     this.#extra = extra;
   }
 
-  spell(): string {
+  /** Undefined where the pattern uses more than is understood here. */
+  spell(): string | undefined {
     const text = this.#alternatives();
-    if (this.#at < this.#pattern.length) throw new UnknownSyntax();
-    return text;
+    return this.#isUnknown || this.#at < this.#pattern.length ? undefined : text;
+  }
+
+  /** Gives up: nothing more is read. */
+  #unknown(): string {
+    this.#isUnknown = true;
+    this.#at = this.#pattern.length;
+    return '';
   }
 
   #peek(): string {
@@ -64,7 +70,7 @@ class Speller {
     while (this.#at < this.#pattern.length && this.#peek() !== '|' && this.#peek() !== ')') {
       const unit = this.#unit();
       text += unit.repeat(this.#repetitions(unit.length));
-      if (text.length > spelledMax) throw new UnknownSyntax();
+      if (text.length > spelledMax) return this.#unknown();
     }
     return text;
   }
@@ -84,24 +90,23 @@ class Speller {
       const kind = this.#take();
       if (kind === '<' && !/[=!]/.test(this.#peek())) {
         while (this.#at < this.#pattern.length && this.#take() !== '>');
-      } else if (kind !== ':') throw new UnknownSyntax();
+      } else if (kind !== ':') return this.#unknown();
     }
     const text = this.#alternatives();
-    if (this.#take() !== ')') throw new UnknownSyntax();
-    return text;
+    return this.#take() === ')' ? text : this.#unknown();
   }
 
   #escape(): string {
     const character = this.#take();
     if (character === 'b' || character === 'B') return '';
     if (character === 'u' || character === 'x') return this.#codeUnit(character === 'u' ? 4 : 2);
-    if (character === '' || /[1-9kpPc]/.test(character)) throw new UnknownSyntax();
+    if (character === '' || /[1-9kpPc]/.test(character)) return this.#unknown();
     return character === '0' ? '\0' : (classes[character] ?? character);
   }
 
   #codeUnit(digits: number): string {
     const code = this.#pattern.slice(this.#at, this.#at + digits);
-    if (code.length !== digits || !/^[0-9a-f]+$/i.test(code)) throw new UnknownSyntax();
+    if (code.length !== digits || !/^[0-9a-f]+$/i.test(code)) return this.#unknown();
     this.#at += digits;
     return String.fromCharCode(Number.parseInt(code, 16));
   }
@@ -112,7 +117,7 @@ class Speller {
     let first: string | undefined;
     const start = this.#at;
     while (this.#peek() !== ']') {
-      if (this.#at >= this.#pattern.length) throw new UnknownSyntax();
+      if (this.#at >= this.#pattern.length) return this.#unknown();
       const character = this.#take();
       // Inside a set \b is a backspace.
       const spelled = character === '\\' ? (this.#peek() === 'b' ? this.#backspace() : this.#escape()) : character;
@@ -120,15 +125,7 @@ class Speller {
     }
     const set = this.#pattern.slice(start, this.#at);
     this.#at += 1;
-    if (!isNegated) {
-      if (first === undefined) throw new UnknownSyntax();
-      return first;
-    }
-    // One character against one set: nothing that could run long.
-    const allowed = new RegExp(`^[^${set}]$`, 'u');
-    const found = Array.from(candidates).find(each => allowed.test(each));
-    if (found === undefined) throw new UnknownSyntax();
-    return found;
+    return (isNegated ? candidateOutside(set) : first) ?? this.#unknown();
   }
 
   #backspace(): string {
@@ -142,8 +139,9 @@ class Speller {
     const [least, most] = bounds;
     const wanted =
       least === most ? least : Math.min(most, Math.max(least, most === Infinity ? 1 : least) + this.#extra);
-    if (wanted * unitLength > spelledMax) throw new UnknownSyntax();
-    return wanted;
+    if (wanted * unitLength <= spelledMax) return wanted;
+    this.#unknown();
+    return 0;
   }
 
   #bounds(): readonly [least: number, most: number] {
@@ -168,15 +166,23 @@ class Speller {
  */
 export function spellPattern(pattern: string, lengthMin = 0, lengthMax = spelledMax): string | undefined {
   let best: string | undefined;
-  try {
-    for (const extra of [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64]) {
-      const text = new Speller(pattern, extra).spell();
-      const length = Array.from(text).length;
-      if (best === undefined || length <= lengthMax) best = text;
-      if (length >= lengthMin) break;
-    }
-  } catch (error) {
-    if (!(error instanceof UnknownSyntax || error instanceof SyntaxError)) throw error;
+  for (const extra of [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64]) {
+    const text = new Speller(pattern, extra).spell();
+    // More repetitions may be too long where fewer were not.
+    if (text === undefined) break;
+    const length = Array.from(text).length;
+    if (best === undefined || length <= lengthMax) best = text;
+    if (length >= lengthMin) break;
   }
   return best;
+}
+
+/** A character outside a set of characters; undefined where none is known. One character against one set: nothing that could run long. */
+function candidateOutside(set: string): string | undefined {
+  try {
+    const allowed = new RegExp(`^[^${set}]$`, 'u');
+    return Array.from(candidates).find(each => allowed.test(each));
+  } catch {
+    return undefined;
+  }
 }

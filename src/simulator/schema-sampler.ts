@@ -27,6 +27,8 @@ const valuesMax = 500;
 const stepsMax = 20_000;
 /** Combinations of alternatives that are tried for one value. */
 const triesMax = 12;
+/** The most values of an enumeration that are looked at. */
+const enumeratedMax = 1_000;
 /** The most elements of an array and characters of a string, whatever the schema demands. */
 const elementsMax = 256;
 const lengthMax = 4_096;
@@ -147,7 +149,8 @@ class Sampler {
   }
 
   #enumerated(schema: JsonObject, allowed: readonly Json[]): Json {
-    const kept = allowed.filter(each => this.#keeps(schema, each));
+    const { enum: _, ...rest } = schema;
+    const kept = allowed.slice(0, enumeratedMax).filter(each => this.#keeps(rest, each));
     const mentioned = kept.find(each => typeof each === 'string' && this.#values.mentions(each));
     if (mentioned !== undefined && this.#variation === 0) return mentioned;
     return kept[this.#variation % Math.max(1, kept.length)] ?? null;

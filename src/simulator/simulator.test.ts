@@ -9,7 +9,7 @@ import {
   ServiceTier,
   ThinkingMode,
 } from '../gen/tollgate/v1/request_pb.ts';
-import { loadTokenizer } from '../generation/tokens.ts';
+import { countInput, loadTokenizer } from '../generation/tokens.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { Validator } from '../generation/validate.ts';
 import { ask, askToFail, said, user } from './fixtures/ask.ts';
@@ -251,5 +251,6 @@ test('usage is what countTokens and the tokenizer say', async () => {
   const { signal } = new AbortController();
   const counted = await simulator.countTokens?.(create(GenerateRequestSchema, request), 'sim/large', signal);
   expect(answer.completed?.usage?.inputTokens).toBe(counted);
+  expect(countInput(create(GenerateRequestSchema, request), tokenizer)).toBe(counted);
   expect(answer.completed?.usage?.outputTokens).toBe(tokenizer.count(answer.text));
 });

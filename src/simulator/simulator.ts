@@ -1,11 +1,11 @@
 import { FinishReason, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed, started } from '../generation/events.ts';
-import { type Tokenizer, countInput, loadTokenizer } from '../generation/tokens.ts';
+import { type Tokenizer, loadTokenizer } from '../generation/tokens.ts';
 import { type Upstream, type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { type AnswerSettings, ChoiceWriter } from './answer.ts';
-import { countedInput } from './counted-input.ts';
+import { countedInput, tokensOf } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, cacheModeOf, simulatorModels } from './models.ts';
 import { paced, wait } from './pace.ts';
@@ -37,7 +37,8 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     generate: call => simulator.generate(call),
     countTokens: async (request, _model, signal) => {
       signal.throwIfAborted();
-      return countInput(request, await loadTokenizer());
+      const counted = await countedInput(request, await loadTokenizer(), Infinity, signal);
+      return counted.reduce((sum, segment) => sum + tokensOf(segment), 0);
     },
   };
 }

@@ -94,6 +94,14 @@ describe('a tool is called', () => {
     expect(ids.size).toBe(5);
   });
 
+  test('and its choice takes no time, whatever the text', async () => {
+    const start = performance.now();
+    for (const filling of [' ', '1', 'Paris and ', "'", '(', 'A']) {
+      await called(`Weather in Paris ${filling.repeat(100_000 / filling.length)} Rome`);
+    }
+    expect(performance.now() - start).toBeLessThan(5_000);
+  });
+
   test('custom tools get free text, and one with a regular expression what matches it', async () => {
     const plain = { tool: { case: 'custom', value: { name: 'run_code', description: 'Runs code' } } } as const;
     const formatJson = JSON.stringify({ type: 'grammar', syntax: 'regex', definition: '^\\d{3}-[a-f]+$' });

@@ -6,7 +6,7 @@ import type { PlanInput } from './plan-input.ts';
 import { PromptValues, wordsOfName } from './prompt-values.ts';
 import { topicsOf } from './prose.ts';
 import { spellPattern } from './schema-pattern.ts';
-import { sampleText } from './schema-sampler.ts';
+import { sampleJson } from './schema-sampler.ts';
 
 /** A tool that can be called. */
 interface Callable {
@@ -135,13 +135,19 @@ function takesOneName(tool: Callable): boolean {
   return plain.length === 1;
 }
 
+/** The most characters between two names of a list. */
+const betweenMax = 40;
+
 /** Names that stand beside each other as a list. */
 function isListed(names: readonly string[], text: string): boolean {
   return names.slice(1).every((name, at) => {
     const start = text.indexOf(names[at] ?? '') + (names[at] ?? '').length;
     const between = text.slice(start, text.indexOf(name, start));
-    return /^\s*(?:,|and|or|&|vs\.?|versus|,\s*and|,\s*or|und|et|y|e)?\s*(?:(?:the weather )?(?:in|of|for|to)\s+)?$/i.test(
-      between,
+    return (
+      between.length <= betweenMax &&
+      /^\s*(?:,|and|or|&|vs\.?|versus|,\s*and|,\s*or|und|et|y|e)?\s*(?:(?:the weather )?(?:in|of|for|to)\s+)?$/i.test(
+        between,
+      )
     );
   });
 }
@@ -205,8 +211,7 @@ function customInput(tool: Callable, values: PromptValues): string {
 
 /** Arguments of a function are an object whatever its schema forgets to say. */
 function functionArguments(tool: Callable, values: PromptValues): string {
-  const schema = schemaOf(tool);
-  return sampleText(JSON.stringify(schema['type'] === undefined ? { ...schema, type: 'object' } : schema), values);
+  return JSON.stringify(sampleJson({ type: 'object', ...schemaOf(tool) }, values));
 }
 
 /** The calls of a choice, in order; empty where it answers in text. `seed` makes their ids, which differ within a conversation. */
