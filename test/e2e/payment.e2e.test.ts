@@ -140,7 +140,7 @@ describe('clients that go away', () => {
     const answer = await stream(gateway, steer('tokens=5000 tps=100'), { until: chunks => chunks.length > 12 });
     const left = performance.now();
     const record = await recordOf(gateway, requestIdOf(answer));
-    expect(performance.now() - left).toBeLessThan(1_500);
+    expect(performance.now() - left).toBeLessThan(3_000);
     expect(record.state).toBe(RecordState.CLIENT_ABORTED);
     expect(record.usage?.outputTokens).toBeGreaterThan(5);
     expect(record.usage?.outputTokens).toBeLessThan(400);

@@ -78,7 +78,7 @@ describe.each(ways)('$way', ({ send }) => {
     await send(steer('tokens=60 tps=60'));
     const ms = performance.now() - began;
     expect(ms).toBeGreaterThan(700);
-    expect(ms).toBeLessThan(3_000);
+    expect(ms).toBeLessThan(6_000);
   });
 
   test('delay_ms is waited before the first event', async () => {

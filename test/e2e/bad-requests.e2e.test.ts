@@ -1,0 +1,28 @@
+/** Every row of the table of bad requests, posted to a running gateway: status, code and field as the table says, nothing charged, nothing held. */
+import { afterAll, expect, test } from 'vitest';
+import { chatBadRequests } from '../translation/chat-bad-requests.ts';
+import { balanceOf, endGateway, heldBy, makeKey, startGateway } from '../gateway.ts';
+import { complete } from './chat-client.ts';
+
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+afterAll(() => endGateway(gateway));
+const { key, id } = await makeKey(gateway);
+const before = await balanceOf(gateway);
+
+test('the table has at least 150 rows, each with a name of its own', () => {
+  expect(chatBadRequests.length).toBeGreaterThanOrEqual(150);
+  expect(new Set(chatBadRequests.map(({ name }) => name)).size).toBe(chatBadRequests.length);
+});
+
+test.each(chatBadRequests)('$name', async ({ body, status, code, param }) => {
+  const answer = await complete(gateway, typeof body === 'string' ? body : JSON.stringify(body), { key });
+  const { error } = answer.body;
+  expect({ status: answer.status, code: error?.code, param: error?.param }).toEqual({ status, code, param });
+  expect(error.message).not.toBe('');
+});
+
+test('nothing was charged, held or recorded', async () => {
+  expect(await balanceOf(gateway)).toBe(before);
+  expect(await heldBy(gateway)).toBe(0n);
+  expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
+});
