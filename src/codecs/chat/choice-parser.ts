@@ -147,7 +147,12 @@ export class ChoiceParser {
     const block = detail.index ?? undefined;
     if (this.#open?.kind !== 'thoughts' || (block !== undefined && this.#open.block !== block)) {
       const redacted = opaque?.kind === 'anthropic.redacted';
-      this.#openItem('thoughts', itemOf(reasoningContent({ redacted }), 0, extraOfDetail(detail)), events, block);
+      this.#openItem(
+        'thoughts',
+        itemOf(reasoningContent({ redacted }), 0, extraOfDetail(detail, opaque)),
+        events,
+        block,
+      );
     }
     this.#write(DeltaKind.SUMMARY, summary, events);
     this.#write(DeltaKind.REASONING, text, events);

@@ -78,10 +78,18 @@ function isSignature(kind: string): boolean {
 
 const own = new Set(['type', 'text', 'summary', 'data', 'signature', 'index']);
 
-/** The members of an entry beside its text and blob (`format`, `id`, …), which go back with every entry of its block; undefined: none. */
-export function extraOfDetail(detail: ReasoningDetail): Extra | undefined {
-  const rest = Object.entries(detail).filter(([name, value]) => !own.has(name) && value != null);
+/** The members of an entry beside its text and blob (`id`, …), which go back with every entry of its block; undefined: none. */
+export function extraOfDetail(detail: ReasoningDetail, opaque: Opaque | undefined): Extra | undefined {
+  const rest = restOfDetail(detail, opaque);
   return rest.length === 0 ? undefined : extraOf(Protocol.CHAT, JSON.stringify(Object.fromEntries(rest)));
+}
+
+/** A format that the entry's blob says anyway is left out. */
+function restOfDetail(detail: ReasoningDetail, opaque: Opaque | undefined): [string, unknown][] {
+  const saidByBlob = opaque !== undefined && formatOfKind[opaque.kind] === detail.format;
+  return Object.entries(detail).filter(
+    ([name, value]) => !own.has(name) && value != null && !(name === 'format' && saidByBlob),
+  );
 }
 
 /** Blocks of thoughts from all entries of a message; entries without an index are blocks of their own. */
@@ -102,12 +110,10 @@ export function itemsOfDetails(details: readonly ReasoningDetail[], turn: number
 }
 
 function itemOfBlock(block: readonly ReasoningDetail[], turn: number): Item {
-  const opaque = block.map(detail => opaqueOfDetail(detail, '')).filter(each => each !== undefined);
-  const rest = Object.assign(
-    {},
-    ...block.map(detail => JSON.parse(extraOfDetail(detail)?.json ?? '{}') as JsonObject),
-  ) as JsonObject;
-  const extra = Object.keys(rest).length === 0 ? undefined : extraOf(Protocol.CHAT, JSON.stringify(rest));
+  const blobs = block.map(detail => opaqueOfDetail(detail, ''));
+  const opaque = blobs.filter(each => each !== undefined);
+  const rest = block.flatMap((detail, index) => restOfDetail(detail, blobs[index]));
+  const extra = rest.length === 0 ? undefined : extraOf(Protocol.CHAT, JSON.stringify(Object.fromEntries(rest)));
   const redacted = opaque.some(each => each.kind === 'anthropic.redacted');
   return itemOf(reasoningContent({ parts: partsOfBlock(block), opaque, redacted }), turn, extra);
 }

@@ -1,0 +1,228 @@
+/**
+ * What every codec must hold: the same bytes however they are cut, nothing lost by unknown members and events, no end where none came, and both of its
+ * directions inverse to each other.
+ */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { ClientCodec, DecodedRequest, Json, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
+import { requestOf } from '../../src/codecs/content.ts';
+import type { Extension, ExtensionScope, GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { foldEvents } from '../../src/generation/fold.ts';
+import { Serialiser } from '../../src/generation/serialise.ts';
+import { UpstreamFailure } from '../../src/generation/upstream.ts';
+import { Validator } from '../../src/generation/validate.ts';
+import { SseReader } from '../../src/lib/sse.ts';
+
+/** One codec and what is known of it. */
+export interface CodecUnderTest {
+  readonly name: string;
+  readonly codec: ClientCodec & UpstreamCodec;
+  /** The provider whose answers are parsed. */
+  readonly provider: string;
+  /** Streams of the protocol that end well, as bytes; at least one with text and calls. */
+  readonly goldens: Readonly<Record<string, Buffer>>;
+  /** A frame of a kind that nobody knows, and one that only keeps the stream alive. */
+  readonly strangeFrames: readonly string[];
+  /** How many frames at the end of a golden may be missing without loss. */
+  readonly optionalFrames: number;
+  readonly requests: fc.Arbitrary<GenerateRequest>;
+  readonly answers: fc.Arbitrary<GenerationEvent[]>;
+}
+
+/** The events of a stream of bytes in the given chunks, in the order and form in which the core takes them. */
+export function parseChunks(codec: UpstreamCodec, provider: string, chunks: readonly Uint8Array[]): GenerationEvent[] {
+  const reader = new SseReader(1_000_000);
+  const parser = codec.parseStream(provider);
+  const serialiser = new Serialiser();
+  const validator = new Validator();
+  const messages = [...chunks.flatMap(chunk => reader.push(chunk)), ...reader.end()];
+  const parsed = [...messages.flatMap(message => parser.push(message)), ...parser.end()];
+  const ordered = [...parsed.flatMap(event => serialiser.push(event)), ...serialiser.end()];
+  return [...ordered.flatMap(event => validator.push(event)), ...validator.end()];
+}
+
+/** All frames of a rendered stream. */
+export function renderFrames(
+  codec: ClientCodec,
+  events: readonly GenerationEvent[],
+  decoded: DecodedRequest,
+): string[] {
+  const renderer = codec.renderStream(decoded);
+  return [...events.flatMap(event => renderer.push(event)), ...renderer.end()];
+}
+
+/** A streaming client that wants all that the protocol has. */
+export const wantsEverything: DecodedRequest = {
+  request: requestOf({ candidates: 3 }),
+  stream: true,
+  includeUsage: true,
+};
+
+/** What an answer says, without what only the gateway knows or a protocol does not carry. */
+export function gist(events: readonly GenerationEvent[]): unknown {
+  const { started, choices, completed } = foldEvents(events);
+  return {
+    fingerprint: started?.systemFingerprint,
+    choices: choices.map(({ items, finished, extensions }) => ({ items, finished, extensions: byScope(extensions) })),
+    usage: completed?.usage,
+    tier: completed?.serviceTier,
+  };
+}
+
+/** Extensions in the order of their place: in one frame, no place comes before another. */
+function byScope(extensions: readonly Extension[]): { scope: ExtensionScope; members: Json }[] {
+  const members = extensions.map(({ scope, extra }) => ({ scope, members: JSON.parse(extra?.json ?? '{}') as Json }));
+  return members.toSorted((a, b) => a.scope - b.scope);
+}
+
+/** Frames of bytes: each ends in a blank line. */
+export function framesOf(bytes: Buffer): string[] {
+  return bytes
+    .toString('utf8')
+    .split(/(?<=\n\n)/)
+    .filter(frame => frame !== '');
+}
+
+function withStrangeMember(frame: string): string {
+  return frame.replace(/^(data: )(\{.*)$/m, (_, prefix: string, json: string) => {
+    return prefix + JSON.stringify({ ...(JSON.parse(json) as JsonObject), x_strange: { a: [1, null] } });
+  });
+}
+
+const withoutExtensions = (events: readonly GenerationEvent[]): GenerationEvent[] =>
+  events.filter(({ event }) => event.case !== 'extension');
+
+/** The tests of one codec. */
+export function codecSuite(under: CodecUnderTest): void {
+  const { codec, provider, goldens } = under;
+  const parse = (...chunks: Uint8Array[]): GenerationEvent[] => parseChunks(codec, provider, chunks);
+
+  describe(`${under.name}: streams of upstreams`, () => {
+    test.each(Object.entries(goldens))('%s: the same events wherever the bytes are cut in two', (_, bytes) => {
+      const whole = parse(bytes);
+      for (let at = 0; at <= bytes.length; at += 1) {
+        expect(parse(bytes.subarray(0, at), bytes.subarray(at)), `cut at ${at}`).toEqual(whole);
+      }
+    });
+
+    test.each(Object.entries(goldens))(
+      '%s: the same events byte by byte, with CRLF and with a byte order mark',
+      (_, bytes) => {
+        const whole = parse(bytes);
+        expect(parse(...[...bytes].map(byte => Uint8Array.of(byte)))).toEqual(whole);
+        expect(parse(Buffer.from(`\uFEFF${bytes.toString().replaceAll('\n', '\r\n')}`))).toEqual(whole);
+      },
+    );
+
+    test.each(Object.entries(goldens))('%s: a member that nobody knows changes nothing else', (_, bytes) => {
+      const strange = Buffer.from(framesOf(bytes).map(withStrangeMember).join(''));
+      expect(strange.toString()).toContain('x_strange');
+      expect(withoutExtensions(parse(strange))).toEqual(withoutExtensions(parse(bytes)));
+    });
+
+    test.each(Object.entries(goldens))('%s: a frame that nobody knows is skipped, wherever it stands', (_, bytes) => {
+      const whole = parse(bytes);
+      const frames = framesOf(bytes);
+      for (let at = 0; at <= frames.length; at += 1) {
+        const strange = [...frames.slice(0, at), ...under.strangeFrames, ...frames.slice(at)].join('');
+        expect(parse(Buffer.from(strange)), `before frame ${at}`).toEqual(whole);
+      }
+    });
+
+    test.each(Object.entries(goldens))('%s: an end before the end is truncated, never a finish', (_, bytes) => {
+      const frames = framesOf(bytes);
+      for (let size = 0; size < frames.length - under.optionalFrames; size += 1) {
+        const cut = Buffer.from(frames.slice(0, size).join(''));
+        expect(
+          failureOf(() => parse(cut)),
+          `after ${size} frames`,
+        ).toBe('truncated');
+      }
+    });
+  });
+
+  describe(`${under.name}: laws`, () => {
+    test('parse(render(x)) = x for streams', () => {
+      fc.assert(
+        fc.property(under.answers, events => {
+          const bytes = Buffer.from(renderFrames(codec, events, wantsEverything).join(''));
+          expect(gist(parse(bytes))).toEqual(gist(events));
+        }),
+        { numRuns: 300 },
+      );
+    });
+
+    test('a stream is whole frames of well-formed text, and keep-alives between them change nothing', () => {
+      fc.assert(
+        fc.property(under.answers, events => {
+          const renderer = codec.renderStream(wantsEverything);
+          const frames = [...events.flatMap(event => renderer.push(event)), ...renderer.end()];
+          for (const frame of frames) {
+            expect(frame).toMatch(/^(event: [^\n]+\n)?data: [^\n]+\n\n$/);
+            expect(frame.isWellFormed() && !/\\ud[89a-f]/i.test(frame)).toBe(true);
+          }
+          const alive = Buffer.from(renderer.keepAlive + frames.join(renderer.keepAlive));
+          expect(gist(parse(alive))).toEqual(gist(events));
+        }),
+      );
+    });
+
+    test('a stream without completed has no end', () => {
+      fc.assert(
+        fc.property(under.answers, fc.nat(), (events, seed) => {
+          const renderer = codec.renderStream(wantsEverything);
+          const size = seed % events.length;
+          const frames = events.slice(0, size).flatMap(event => renderer.push(event));
+          expect(() => renderer.end()).toThrow();
+          expect(failureOf(() => parse(Buffer.from(frames.join(''))))).toBe('truncated');
+        }),
+      );
+    });
+
+    test('decode(encode(x)) = x', () => {
+      fc.assert(
+        fc.property(under.requests, request => {
+          const encoded = encode(codec, request);
+          expect(encoded.dropped).toEqual([]);
+          const { request: decoded } = decode(codec, encoded.body);
+          expect(decoded.source?.unknownFields).toEqual([]);
+          delete decoded.source;
+          expect(decoded).toEqual(request);
+        }),
+        { numRuns: 300 },
+      );
+    });
+
+    test('the same request makes the same bytes, built or patched', () => {
+      fc.assert(
+        fc.property(under.requests, request => {
+          const built = JSON.stringify(encode(codec, request).body);
+          expect(JSON.stringify(encode(codec, structuredClone(request)).body)).toBe(built);
+          const { request: decoded } = decode(codec, JSON.parse(built) as JsonObject);
+          expect(JSON.stringify(encode(codec, decoded).body)).toBe(built);
+        }),
+      );
+    });
+  });
+}
+
+function encode(codec: UpstreamCodec, request: GenerateRequest): ReturnType<UpstreamCodec['encodeRequest']> {
+  const { model, maxOutputTokens } = request;
+  return codec.encodeRequest({ request, model, maxOutputTokens, stream: request.delivery === 1 });
+}
+
+function decode(codec: ClientCodec, body: JsonObject): DecodedRequest {
+  const raw = Buffer.from(JSON.stringify(body));
+  return codec.decodeRequest({ body: JSON.parse(raw.toString()) as unknown, raw, headers: {} });
+}
+
+function failureOf(act: () => unknown): string {
+  try {
+    act();
+  } catch (thrown) {
+    if (thrown instanceof UpstreamFailure) return thrown.kind;
+    throw thrown;
+  }
+  return 'none';
+}
