@@ -56,10 +56,10 @@ export function insufficientBalance(from: string): GatewayError {
   );
 }
 
-/** A text of 1 to `max` characters without line breaks or other control characters around it being lost: taken as it is. */
+/** A text that says something, in at most `max` characters; taken as it is. Throws for any other. */
 export function checkText(param: string, text: string, max: number): string {
-  if (text.length === 0 || text.length > max) {
-    throw invalidField(param, `must have 1 to ${max} characters`, text.slice(0, max));
+  if (text.trim() === '' || text.length > max) {
+    throw invalidField(param, `must have 1 to ${max} characters and not only blanks`, text.slice(0, max));
   }
   return text;
 }

@@ -117,6 +117,7 @@ test('wrong values are refused by the name of their field', async () => {
   const accountId = await newAccount();
   const calls: [string, () => Promise<unknown>][] = [
     ['name', () => admin.createAccount({ name: '' })],
+    ['name', () => admin.createAccount({ name: ' \t' })],
     ['name', () => admin.createAccount({ name: 'x'.repeat(201) })],
     ['balance', () => admin.createAccount({ name: 'x', balanceNanoUsd: -1n })],
     ['balance', () => admin.createApiKey({ accountId, settings: { balanceNanoUsd: 11n * dollar } })],
