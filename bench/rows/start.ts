@@ -1,0 +1,44 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Started } from '../process.ts';
+import { type Row, type Settings, shown } from '../row.ts';
+import { median } from '../statistics.ts';
+
+const main = resolve(import.meta.dirname, '../../src/main.ts');
+
+/** From the start of the process to the first ready answer, on an existing data directory, in ms. */
+async function readyMs(dataDir: string): Promise<number> {
+  const began = performance.now();
+  const started = new Started({
+    args: [main, 'serve'],
+    env: { TOLLGATE_DATA_DIR: dataDir, TOLLGATE_PORT: '0', TOLLGATE_RPC_PORT: '0' },
+  });
+  const url = await started.printed(/^\s*public\s+(http:\S+)/m);
+  const { status } = await fetch(`${url}/readyz`);
+  const took = performance.now() - began;
+  await started.stop();
+  if (status !== 200) throw new Error(`/readyz answered ${status}`);
+  return took;
+}
+
+/** How long a start takes. */
+export async function start({ rounds }: Settings): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
+  try {
+    const first = await readyMs(join(folder, 'data'));
+    const again: number[] = [];
+    for (let round = 0; round < rounds + 2; round += 1) again.push(await readyMs(join(folder, 'data')));
+    const middle = median(again);
+    return [
+      {
+        what: 'start to ready',
+        found: `${shown(middle)} ms (first start, new data directory: ${shown(first)} ms)`,
+        target: 'under 1 s',
+        reached: middle < 1000,
+      },
+    ];
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
