@@ -23,7 +23,8 @@ export interface AccountingOptions {
 }
 
 const modelMax = 200;
-const idMax = BigInt(Number.MAX_SAFE_INTEGER);
+/** Above it are the ids of the gateway's own requests (their milliseconds since 1970 fill 41 bits), which no other service may settle or void. */
+const idMax = 2n ** 52n - 1n;
 const hourMs = 3_600_000n;
 /** The longest that a hold may live without a settle or an extend. */
 const expiresInMsMax = 30n * 24n * hourMs;

@@ -23,7 +23,8 @@ export const file_tollgate_v1_accounting: GenFile = /*@__PURE__*/
  */
 export type AdmitRequest = Message<"tollgate.v1.AdmitRequest"> & {
   /**
-   * The caller's id of the work: 1 to 2^53-1, never used before; names it in all later calls.
+   * The caller's id of the work: 1 to 2^52-1, never used before; names it in all later calls. Ids above are
+   * the gateway's own.
    *
    * @generated from field: int64 id = 1;
    */
