@@ -7,7 +7,7 @@ const stopWords = new Set(
   (
     'about above after again against also always and another any are asked because been before being below between both but can cannot ' +
     'could describe detail detailed did does doing down during each essay every exactly explain few for from further generate get give ' +
-    'had has have having hello help here hers him his how into its itself just know less let like list long make many may might more ' +
+    'had has have having help here hers him his how into its itself just know less let like list long make many may might more ' +
     'most much must need not now off once one only other ought our out over own paragraph paragraphs please reply respond same say ' +
     'sentence sentences shall she should show some such tell text than thank thanks that the their them then there these they this ' +
     'those three through too two under until very want was were what when where which while who whom whose why will with word words ' +
@@ -128,7 +128,7 @@ function capital(word: string): string {
 
 /** Sentences about the topics, without end; each begins with a space, or with an empty line where a paragraph begins. */
 export function* sentencesAbout(topics: readonly string[], random: SeededRandom): Generator<string> {
-  const [first = 'the question', ...others] = topics;
+  const [first = 'the matter', ...others] = topics;
   const subjects = [first, ...others] as const;
   const companions = ['its context', 'the wider view', ...others, ...subjects] as const;
   for (let number = 1; ; number += 1) {
