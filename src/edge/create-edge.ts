@@ -48,7 +48,8 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     // Requests that arrive while the gateway stops are refused here, with the envelope.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    http: { headersTimeout: headersTimeoutMs },
+    // Without a Host header Node would answer by itself, without the envelope.
+    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false },
     frameworkErrors: (error, request, reply) => {
       request.call = callOf(edge, request);
       void answerError(edge, request, reply, { thrown: error });

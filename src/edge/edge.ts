@@ -1,7 +1,6 @@
 import { type Client, createClient } from '@connectrpc/connect';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
-import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** What every route works with: the options, the core's clients, and what is being answered right now. */
@@ -9,7 +8,6 @@ export class Edge {
   readonly options: EdgeOptions;
   readonly credentials: Client<typeof CredentialService>;
   readonly catalog: Client<typeof CatalogService>;
-  readonly generation: Client<typeof GenerationService>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -19,7 +17,6 @@ export class Edge {
     this.options = options;
     this.credentials = createClient(CredentialService, options.transport);
     this.catalog = createClient(CatalogService, options.transport);
-    this.generation = createClient(GenerationService, options.transport);
   }
 
   /** Whether an answer is the last one on its connection, because the gateway stops. */

@@ -9,6 +9,7 @@ import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { answerError, clientError, readWindows } from './error-answer.ts';
 import { EventStream } from './event-stream.ts';
+import { type Batches, callGenerate } from './generation-call.ts';
 import { GenerationFacts } from './generation-facts.ts';
 import { readJsonBody } from './json-body.ts';
 import { limitHeaders } from './limit-headers.ts';
@@ -90,16 +91,13 @@ async function decode({ edge, route, request, reply }: Job): Promise<DecodedRequ
   return decoded;
 }
 
-type Batches = AsyncIterator<GenerateResponse>;
-
-function generate({ edge, request, client }: Job, decoded: DecodedRequest): Batches {
-  const options = { headers: request.call.rpcHeaders(), signal: client.signal };
-  return edge.generation.generate(decoded.request, options)[Symbol.asyncIterator]();
+function generate({ edge, request, client }: Job, decoded: DecodedRequest): Promise<Batches> {
+  const { transport } = edge.options;
+  return callGenerate(transport, decoded.request, { headers: request.call.rpcHeaders(), signal: client.signal });
 }
 
 /**
- * Ends a call that nobody reads any more. The generated client has no `return`: only an aborted signal and a reader that goes on to the end let
- * the core settle.
+ * Ends a call that nobody reads any more: an aborted signal and a reader that goes on to the end let the core settle, over every transport.
  */
 async function abandon(batches: Batches, client: Disconnect): Promise<void> {
   client.stop();
@@ -113,7 +111,7 @@ async function abandon(batches: Batches, client: Disconnect): Promise<void> {
 async function answerWhole(job: Job, decoded: DecodedRequest): Promise<void> {
   const { edge, route, request, reply, client, facts } = job;
   const events: GenerateResponse['events'] = [];
-  const batches = generate(job, decoded);
+  const batches = await generate(job, decoded);
   for (let next = await batches.next(); next.done !== true; next = await batches.next()) {
     facts.observe(next.value.events, () => request.call.elapsedMs());
     for (const event of next.value.events) events.push(event);
@@ -138,7 +136,7 @@ async function answerStream(job: Job, decoded: DecodedRequest): Promise<void> {
   });
   const streamEnded = edge.options.metrics.streamOpened(route.path);
   try {
-    const last = await sendFrames(job, generate(job, decoded), { renderer, frames });
+    const last = await sendFrames(job, await generate(job, decoded), { renderer, frames });
     if (client.gone) throw new ClientGone();
     frames.end(last + renderer.end().join(''));
     recordRequest(edge, request, { ...facts.record(), status: 200, stream: true });

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { Writable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { createLogger, describeError } from './logger.ts';
@@ -37,4 +38,15 @@ test('lines below the level are not written', () => {
   logger.warn({ error: new Error('x') }, 'yes');
   expect(lines).toHaveLength(1);
   expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 40, msg: 'yes', error: { name: 'Error', message: 'x' } });
+});
+
+test('a process that ends has written its last line, on standard error, with the time', () => {
+  const script = `import { createLogger } from ${JSON.stringify(import.meta.resolve('./logger.ts'))};
+    createLogger({ level: 'info' }).info('the last line');`;
+  const { stderr, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+  const { time, ...line } = JSON.parse(stderr);
+  expect(line).toEqual({ level: 30, msg: 'the last line' });
+  expect(new Date(time).toISOString()).toBe(time);
+  expect(Math.abs(Date.now() - Date.parse(time))).toBeLessThan(30_000);
+  expect(stdout).toBe('');
 });

@@ -1,4 +1,5 @@
-import { destination, type DestinationStream, type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
+import { destination, type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
+import { isoTime, systemClock } from '../lib/clock.ts';
 
 /** The process's log: JSON lines, one a request. Prompts, outputs, keys and raw bodies never reach it. */
 export type Logger = PinoLogger;
@@ -13,7 +14,7 @@ export interface LoggerOptions {
   readonly destination?: DestinationStream;
 }
 
-const bufferBytes = 8192;
+const bufferBytes = 15_360;
 const flushEveryMs = 100;
 const causesMax = 5;
 
@@ -26,9 +27,25 @@ const foreignMessages = new Set(['GatewayError', 'UpstreamFailure', 'ConnectErro
  */
 export function createLogger({ level, destination: given }: LoggerOptions): Logger {
   return pino(
-    { level, base: null, timestamp: stdTimeFunctions.isoTime, serializers: { error: describeError } },
+    { level, base: null, timestamp: new Timestamps().member, serializers: { error: describeError } },
     given ?? bufferedStandardError(),
   );
+}
+
+/** The time of a line as a JSON member. Writing a date costs more than the rest of the line: the second's part is kept for the lines of that second. */
+class Timestamps {
+  #second = -1;
+  #begun = '';
+
+  readonly member = (): string => {
+    const now = systemClock.now();
+    const second = Math.floor(now / 1000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#begun = `,"time":"${isoTime(second * 1000).slice(0, -4)}`;
+    }
+    return `${this.#begun}${String(now - second * 1000).padStart(3, '0')}Z"`;
+  };
 }
 
 function bufferedStandardError(): DestinationStream {

@@ -229,6 +229,18 @@ test.each([
   expect(JSON.parse(body).error.message).toMatch(message);
 });
 
+test.each([
+  ['no Host', 'GET /nothing HTTP/1.1\r\n\r\n'],
+  ['HTTP/1.0', 'GET /nothing HTTP/1.0\r\n\r\n'],
+  ['an expectation that nobody knows', 'GET /nothing HTTP/1.1\r\nhost: x\r\nexpect: wonders\r\n\r\n'],
+  ['an upgrade', 'GET /nothing HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n'],
+])('a request with %s is answered like any other', async (_name, bytes) => {
+  const listener = await startListener();
+  const connection = new Connection(listener.port);
+  connection.send(bytes);
+  expect(await connection.until(/\}$/)).toMatch(/^HTTP\/1\.1 404 Not Found\r\nx-request-id: req_/);
+});
+
 test('garbage after a request on the same connection never becomes part of its answer', async () => {
   const listener = await startListener({
     generate: async function* generate(request, context) {
