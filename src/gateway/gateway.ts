@@ -32,6 +32,7 @@ import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { proxyOf, retryPolicy, routingConfig, simulatorName } from './routing.ts';
+import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
 
 /** A running gateway. */
@@ -67,7 +68,11 @@ export async function openGateway(environment: Environment, config: Config): Pro
     config: routingConfig(config, proxyOf(environment)),
     clock: systemClock,
     retry: retryPolicy(config),
+    observer: routingObserver(metrics, logger),
   });
+  metrics.showBreakers(() =>
+    router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
+  );
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const generations = new Generations({
     ledger,

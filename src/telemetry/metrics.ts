@@ -2,6 +2,8 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 /** Seconds; an answer may take an hour, a first event five minutes. */
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600];
+/** Seconds; a commit takes one sync of the disk. */
+const ledgerBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5];
 /** More models than any catalogue lists: beyond them a label says "other", so that no caller can grow the registry. */
 const modelLabelsMax = 2000;
 
@@ -19,6 +21,26 @@ export interface RequestSample {
   readonly tokens?: Readonly<Record<string, number>>;
   readonly costUsd?: number;
 }
+
+/** One try at a route of a model. Names come from the configuration. */
+export interface AttemptSample {
+  readonly provider: string;
+  readonly model: string;
+  /** `completed`, or what ended it. */
+  readonly result: string;
+  readonly durationMs: number;
+  /** Until its first event; absent where none came. */
+  readonly firstEventMs?: number;
+}
+
+/** A route's circuit breaker. */
+export interface BreakerSample {
+  readonly provider: string;
+  readonly model: string;
+  readonly state: 'closed' | 'open' | 'half_open';
+}
+
+const breakerValues: Readonly<Record<BreakerSample['state'], number>> = { closed: 0, half_open: 0.5, open: 1 };
 
 /** The process's metrics, Prometheus text. All label values come from the configuration or from fixed lists. */
 export class Metrics {
@@ -62,6 +84,65 @@ export class Metrics {
     labelNames: ['endpoint'],
     registers: [this.registry],
   });
+
+  readonly #attempts = new Counter({
+    name: 'tollgate_upstream_attempts_total',
+    help: 'Tries at the routes of models, by how they ended.',
+    labelNames: ['provider', 'model', 'result'],
+    registers: [this.registry],
+  });
+  readonly #attemptDuration = new Histogram({
+    name: 'tollgate_upstream_attempt_duration_seconds',
+    help: 'Time of a try, from its start to its end.',
+    labelNames: ['provider'],
+    buckets: durationBuckets,
+    registers: [this.registry],
+  });
+  readonly #attemptFirstEvent = new Histogram({
+    name: 'tollgate_upstream_first_event_seconds',
+    help: 'Time from the start of a try to its first event.',
+    labelNames: ['provider', 'model'],
+    buckets: durationBuckets,
+    registers: [this.registry],
+  });
+  readonly #ledgerWait = new Histogram({
+    name: 'tollgate_ledger_commit_seconds',
+    help: 'Time from a command to the ledger until it is durable.',
+    buckets: ledgerBuckets,
+    registers: [this.registry],
+  });
+  readonly #ledgerQueue = new Gauge({
+    name: 'tollgate_ledger_queue',
+    help: 'Commands that the ledger has not answered yet.',
+    registers: [this.registry],
+  });
+
+  /** Counts a try that has ended. */
+  attempted({ provider, model, result, durationMs, firstEventMs }: AttemptSample): void {
+    this.#attempts.inc({ provider, model, result });
+    this.#attemptDuration.observe({ provider }, durationMs / 1000);
+    if (firstEventMs !== undefined) this.#attemptFirstEvent.observe({ provider, model }, firstEventMs / 1000);
+  }
+
+  /** Shows the breakers' states whenever somebody looks: 0 closed, 0.5 half open, 1 open. */
+  showBreakers(read: () => readonly BreakerSample[]): void {
+    const gauge: Gauge = new Gauge({
+      name: 'tollgate_route_breaker',
+      help: 'State of a route’s circuit breaker: 0 closed, 0.5 half open, 1 open.',
+      labelNames: ['provider', 'model'],
+      registers: [this.registry],
+      collect: () => {
+        gauge.reset();
+        for (const { provider, model, state } of read()) gauge.set({ provider, model }, breakerValues[state]);
+      },
+    });
+  }
+
+  /** A command to the ledger became durable; `waiting` commands are unanswered. */
+  committed(durationMs: number, waiting: number): void {
+    this.#ledgerWait.observe(durationMs / 1000);
+    this.#ledgerQueue.set(waiting);
+  }
 
   /** Counts an answered request. */
   answered(sample: RequestSample): void {

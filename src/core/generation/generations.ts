@@ -5,7 +5,7 @@ import type { CountTokensRequest, GenerateResponse, GenerationService } from '..
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
-import { countInput, loadTokenizer } from '../../generation/tokens.ts';
+import { loadTokenizer } from '../../generation/tokens.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Credential } from '../../store/ledger.ts';
@@ -14,6 +14,7 @@ import { authenticate } from '../credential.ts';
 import { hashKey, readCredential } from '../keys.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { admit } from './admission.ts';
+import { countInputInPieces } from './count-input.ts';
 import { GenerationRun, type RunTools } from './run.ts';
 
 /** What generations are made with. */
@@ -111,6 +112,6 @@ export class Generations {
     if (request === undefined) throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const { resolved } = this.#resolve(request, credential);
-    return { inputTokens: countInput(resolved, await loadTokenizer()), source: UsageSource.ESTIMATED };
+    return { inputTokens: await countInputInPieces(resolved, await loadTokenizer()), source: UsageSource.ESTIMATED };
   }
 }

@@ -1,8 +1,9 @@
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { countInput, estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
+import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
 import type { UsageBuckets } from '../../store/ledger.ts';
+import { countInputInPieces } from './count-input.ts';
 
 /** Usage as it is charged, and who counted it. */
 export interface CountedUsage {
@@ -76,7 +77,7 @@ export class Tally {
     const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
     const outputTokens = Math.min(output ?? tokenizer?.count(this.#output) ?? 0, left);
     const buckets: UsageBuckets = {
-      input: input ?? (tokenizer === undefined ? 0 : countInput(request, tokenizer)),
+      input: input ?? (tokenizer === undefined ? 0 : await countInputInPieces(request, tokenizer)),
       cacheRead: reported?.cacheReadTokens ?? 0,
       cacheWrite5m: reported?.cacheWrite5mTokens ?? 0,
       cacheWrite1h: reported?.cacheWrite1hTokens ?? 0,
