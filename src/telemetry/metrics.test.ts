@@ -13,7 +13,7 @@ test('a request is counted once, with its time, tokens and cost', async () => {
     costUsd: 0.5,
   });
   const text = await metrics.registry.metrics();
-  const lines = text.split('\n').filter(line => line.startsWith('tollgate_') && !line.includes('_bucket'));
+  const lines = text.split('\n').filter(line => line.includes('endpoint=') && !line.includes('_bucket'));
   expect(lines).toEqual([
     'tollgate_requests_total{endpoint="/v1/chat/completions",model="a/b",status="200"} 1',
     'tollgate_request_duration_seconds_sum{endpoint="/v1/chat/completions",status="200"} 0.12',
