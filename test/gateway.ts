@@ -205,7 +205,12 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
   const { child, output, ended } = running;
+  let isExpected = false;
+  void ended.then(({ code, stderr }) => {
+    if (!isExpected) console.error(`The gateway ended by itself (exit code ${code}):\n${stderr.slice(-4_000)}`);
+  });
   const end = (signal: NodeJS.Signals): Promise<Ended> => {
+    isExpected = true;
     child.kill(signal);
     return ended;
   };

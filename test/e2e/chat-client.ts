@@ -199,7 +199,8 @@ export async function stream(
 }
 
 function dataOf(raw: string): string[] {
-  const whole = raw.slice(0, raw.lastIndexOf('\n\n') + 2);
+  // A comment that keeps the stream alive is a line of its own, before a frame.
+  const whole = raw.slice(0, raw.lastIndexOf('\n\n') + 2).replaceAll(/^:.*\n/gm, '');
   return whole.split('\n\n').flatMap(frame => (frame.startsWith('data: ') ? [frame.slice('data: '.length)] : []));
 }
 
