@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { DenialFacts, WindowState } from '../../src/errors/gateway-error.ts';
 import type {
   AdmitCommand,
@@ -208,7 +209,7 @@ export class Model {
       const same =
         done.cost + done.writtenOff === total &&
         done.settle?.state === command.state &&
-        JSON.stringify(done.settle.usage) === JSON.stringify(command.usage);
+        isDeepStrictEqual(done.settle.usage, command.usage);
       return { kind: same ? 'settled' : 'conflict', costNanoUsd: done.cost, writtenOffNanoUsd: done.writtenOff };
     }
     const more = smallest(this.#pools(request.key, request.paidBy, request.admittedAtMs));

@@ -55,6 +55,8 @@ class Run {
   #seq = 0;
   #nextId = 1;
   #batch: { command: WireCommand; expected: unknown }[] = [];
+  readonly #admits = new Map<number, { command: AdmitCommand; key: ModelKey }>();
+  readonly #settles = new Map<number, SettleCommand>();
   steps = 0;
 
   constructor(modules: EngineModules, trace: Trace) {
@@ -135,6 +137,8 @@ class Run {
     switch (action.kind) {
       case 'admit':
         return this.#admit(this.#key(action.key), action);
+      case 'repeat':
+        return action.of === 'admit' ? this.#repeatAdmit(action) : this.#repeatSettle(action);
       case 'burst':
         for (let n = 0; n < action.count; n++) {
           this.#admit(this.#key(action.key), {
@@ -227,8 +231,30 @@ class Run {
       funds: action.funds,
       ...(action.ttlMs === undefined ? {} : { expiresAtMs: this.#now + action.ttlMs }),
     };
+    this.#sendAdmit(command, key);
+  }
+
+  #sendAdmit(command: AdmitCommand, key: ModelKey): void {
+    this.#admits.set(command.id, { command, key });
     const expected = this.#model.admit(command, key, this.#now);
     this.#expect(this.#modules.wire.encodeAdmit(command, ++this.#seq, this.#now), expected);
+  }
+
+  /** The same admit again, or one that differs in the model alone. */
+  #repeatAdmit({ request, change }: Extract<Action, { kind: 'repeat' }>): void {
+    const sent = this.#admits.get(this.#id(request));
+    if (sent === undefined) return;
+    const { command, key } = sent;
+    this.#sendAdmit(change === 'none' ? command : { ...command, model: 'acme/other' }, key);
+  }
+
+  /** The same settle again, or one of the same cost whose tokens lie in another bucket of the same price. */
+  #repeatSettle({ request, change }: Extract<Action, { kind: 'repeat' }>): void {
+    const command = this.#settles.get(this.#id(request));
+    if (command === undefined) return;
+    const { usage } = command;
+    const moved = { ...usage, input: usage.cacheWrite5m, cacheWrite5m: usage.input };
+    this.#sendSettle(change === 'none' ? command : { ...command, usage: moved });
   }
 
   #extend(command: ExtendCommand): void {
@@ -250,6 +276,11 @@ class Run {
       multiplierPermille: 1000,
       ...change,
     };
+    this.#sendSettle(command);
+  }
+
+  #sendSettle(command: SettleCommand): void {
+    this.#settles.set(command.id, command);
     const expected = this.#model.settle(command, this.#now);
     this.#expect(this.#modules.wire.encodeSettle(command, ++this.#seq, this.#now), expected);
   }

@@ -8,6 +8,7 @@ export type Move = number | 'before midnight' | 'midnight' | 'after midnight';
 
 export type Action =
   | { kind: 'admit'; key: number; model: string; funds: FundsEstimate | undefined; id: 'new' | number; ttlMs?: number }
+  | { kind: 'repeat'; request: number; of: 'admit' | 'settle'; change: 'none' | 'a little' }
   | { kind: 'burst'; key: number; count: number }
   | { kind: 'extend'; request: number; outputTokens: number }
   | { kind: 'raise'; request: number; nanoUsd: bigint; ttlMs?: number }
@@ -87,7 +88,7 @@ const ttlMs = fc.constantFrom(1, 1000, 60_000, 3_600_000);
 const settings: fc.Arbitrary<KeySettings> = fc
   .record(
     {
-      minuteLimit: fc.constantFrom(0, 1, 2, 3, 5),
+      minuteLimit: fc.constantFrom(0, 0, 1, 2, 3, 5),
       dailyLimit: fc.constantFrom(0, 1, 2, 3),
       allowedModels: fc.constantFrom(null, null, ['acme/large'], []),
       balance: fc.oneof(fc.constant(null), money),
@@ -106,9 +107,18 @@ const action: fc.Arbitrary<Action> = fc.oneof(
         model,
         funds: fc.option(funds, { nil: undefined, freq: 6 }),
         id: fc.oneof({ weight: 8, arbitrary: fc.constant('new' as const) }, { weight: 1, arbitrary: request }),
-        ttlMs: fc.option(ttlMs, { nil: undefined, freq: 1 }),
+        ttlMs: fc.option(ttlMs, { nil: undefined, freq: 2 }),
       })
       .map(({ ttlMs: ttl, ...rest }) => (ttl === undefined ? rest : { ...rest, ttlMs: ttl })),
+  },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('repeat' as const),
+      request,
+      of: fc.constantFrom('admit' as const, 'settle' as const),
+      change: fc.constantFrom('none' as const, 'a little' as const),
+    }),
   },
   {
     weight: 2,

@@ -66,7 +66,7 @@ export class Engine {
   /** Does a batch. The replies are true only once this has returned: the batch is then on the disk. Never throws but to die. */
   run(batch: readonly WireCommand[]): WireReply[] {
     try {
-      return this.#transaction(() => batch.map((command): WireReply => [command[1], 'done', this.#execute(command)]));
+      return this.#transaction(() => batch.map(command => this.#executeTogether(command)));
     } catch (error) {
       this.#undo(error);
       if (isStorageFailure(error)) return failAll(batch, error);
@@ -112,7 +112,13 @@ export class Engine {
     this.#holds.clear();
   }
 
+  #executeTogether(command: WireCommand): WireReply {
+    this.#holds.sweep(command[2]);
+    return [command[1], 'done', this.#execute(command)];
+  }
+
   #executeApart(command: WireCommand): WireReply {
+    this.#holds.sweep(command[2]);
     this.#db.exec('SAVEPOINT one');
     try {
       const value = this.#execute(command);
@@ -129,7 +135,6 @@ export class Engine {
 
   #execute(command: WireCommand): unknown {
     const nowMs = command[2];
-    this.#holds.sweep(nowMs);
     switch (command[0]) {
       case 'admit':
         return this.#admit(command, nowMs);

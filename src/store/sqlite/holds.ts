@@ -137,8 +137,8 @@ export class Holds {
       else this.#account.run(debit, -hold.held, hold.accountId);
       this.#day.run(-hold.held, debit, own ? debit : 0n, hold.keyId, dayOf(hold.admittedAtMs));
     }
-    if (!own || key.state !== 'revoked') return;
-    const left = (key.balance ?? 0n) - debit - (key.held - hold.held);
+    if (!own || key.state !== 'revoked' || key.balance === null) return;
+    const left = key.balance - debit - (key.held - hold.held);
     this.#moves.toKey(key, -left, atMs);
   }
 
