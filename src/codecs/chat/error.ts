@@ -70,7 +70,8 @@ function factsOf(message: string, param: string, code: string): ErrorFacts {
 
 /** The HTTP status that an error in a stream names; undefined where it names none. */
 export function statusOf(value: Json): number | undefined {
-  const error = objectIn(value);
+  const body = objectIn(value);
+  const error = objectIn(body?.['error']) ?? body;
   const named = [error?.['status'], error?.['status_code'], error?.['code']].map(countIn);
   return named.find(status => status !== undefined && status >= 400 && status <= 599);
 }

@@ -1,0 +1,551 @@
+/** What Chat upstreams send, in all the shapes that compatible servers give it. Ids name cases of `translation-cases.json`. */
+import { describe, expect, test } from 'vitest';
+import { chatCodec } from '../../src/codecs/chat/index.ts';
+import type { Json, JsonObject } from '../../src/codecs/codec.ts';
+import { FinishReason, type Usage } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { foldEvents } from '../../src/generation/fold.ts';
+import {
+  base,
+  calls,
+  chunk,
+  done,
+  events,
+  failureOf,
+  finish,
+  frame,
+  itemsOf,
+  short,
+  shortOf,
+  tool,
+} from './chat-chunks.ts';
+
+describe('text', () => {
+  test('before and after calls stays in order (TR-20)', () => {
+    const stream = [
+      chunk({ content: 'a' }),
+      calls(tool(0, 'x', 'f', '{}')),
+      chunk({ content: 'b' }),
+      finish('tool_calls'),
+      done,
+    ];
+    expect(shortOf(...stream)).toEqual(['a', 'x:f({})', 'b']);
+  });
+
+  test('of empty deltas is no item, and a repeated role none either (TS-20)', () => {
+    const stream = [
+      chunk({ role: 'assistant', content: '' }),
+      chunk({ role: 'assistant', content: '' }),
+      chunk({ content: null }),
+      chunk({ role: 'assistant', content: 'a' }),
+      finish('stop'),
+      done,
+    ];
+    expect(shortOf(...stream)).toEqual(['a']);
+  });
+
+  test('may come as a list of parts, thoughts among them', () => {
+    const content = [
+      { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] },
+      { type: 'text', text: 'a' },
+      { type: 'new_kind', x: 1 },
+    ];
+    expect(
+      shortOf(chunk({ content }), chunk({ content: [{ type: 'text', text: 'b' }] }), finish('stop'), done),
+    ).toEqual(['[hm]', 'ab']);
+  });
+
+  test('and a refusal are parts of one message', () => {
+    expect(
+      shortOf(
+        chunk({ content: 'a' }),
+        chunk({ refusal: 'No' }),
+        chunk({ refusal: '.' }),
+        finish('content_filter'),
+        done,
+      ),
+    ).toEqual(['a|No.']);
+  });
+
+  test('may stand in a member named message', () => {
+    expect(
+      shortOf(
+        frame({
+          ...base,
+          choices: [{ index: 0, message: { role: 'assistant', content: 'a' }, finish_reason: 'stop' }],
+        }),
+        done,
+      ),
+    ).toEqual(['a']);
+  });
+
+  test('carries log probabilities and citations', () => {
+    const logprobs = {
+      content: [{ token: 'a', logprob: -0.5, bytes: [97], top_logprobs: [{ token: 'b', logprob: -1, bytes: null }] }],
+      refusal: null,
+    };
+    const annotation = {
+      type: 'url_citation',
+      url_citation: { url: 'https://a.b', title: 'T', start_index: 0, end_index: 1 },
+    };
+    const [item] = itemsOf(
+      chunk({ content: 'a' }, { logprobs }),
+      chunk({ annotations: [annotation] }),
+      finish('stop'),
+      done,
+    );
+    const part = item?.content.case === 'message' ? item.content.value.parts[0]?.content.value : undefined;
+    expect(part).toMatchObject({
+      text: 'a',
+      logprobs: [
+        {
+          token: 'a',
+          logprob: -0.5,
+          utf8: Uint8Array.of(97),
+          top: [{ token: 'b', logprob: -1, utf8: new Uint8Array() }],
+        },
+      ],
+      annotations: [
+        { annotation: { case: 'urlCitation', value: { url: 'https://a.b', title: 'T', startIndex: 0, endIndex: 1 } } },
+      ],
+    });
+  });
+
+  test('of several choices stays apart, a missing index is the place', () => {
+    const both = frame({ ...base, choices: [{ delta: { content: 'a' } }, { delta: { content: 'b' } }] });
+    const ends = frame({
+      ...base,
+      choices: [
+        { index: 0, delta: {}, finish_reason: 'stop' },
+        { index: 1, delta: {}, finish_reason: 'length' },
+      ],
+    });
+    const { choices } = foldEvents(events(both, ends, done));
+    expect(choices.map(({ items }) => short(items))).toEqual([['a'], ['b']]);
+    expect(choices.map(({ finished }) => finished?.reason)).toEqual([FinishReason.STOP, FinishReason.LENGTH]);
+  });
+});
+
+describe('thoughts', () => {
+  test.each(['reasoning_content', 'reasoning', 'reasoning_text'])('in %s are read (RE-25)', name => {
+    expect(
+      shortOf(
+        chunk({ [name]: 'hm', content: null }),
+        chunk({ [name]: '!' }),
+        chunk({ content: 'a' }),
+        finish('stop'),
+        done,
+      ),
+    ).toEqual(['[hm!]', 'a']);
+  });
+
+  test('alone are an answer (RE-08)', () => {
+    expect(shortOf(chunk({ reasoning_content: 'hm', content: null }), finish('stop'), done)).toEqual(['[hm]']);
+  });
+
+  test('that come twice, as text and as details, are read once', () => {
+    const twice = (text: string): string =>
+      chunk({ reasoning: text, reasoning_details: [{ type: 'reasoning.text', text, format: 'unknown', index: 0 }] });
+    expect(shortOf(twice('h'), twice('m'), chunk({ content: 'a' }), finish('stop'), done)).toEqual(['[hm]', 'a']);
+  });
+
+  test('in two blocks stay two, each with its blob and its provider (RE-02)', () => {
+    const detail = (index: number, more: JsonObject): string =>
+      chunk({ reasoning_details: [{ type: 'reasoning.text', format: 'anthropic-claude-v1', index, ...more }] });
+    const items = itemsOf(
+      detail(0, { text: 'One' }),
+      detail(0, { signature: 'S1' }),
+      detail(1, { text: 'Two' }),
+      detail(1, { signature: 'S2' }),
+      chunk({ content: 'a' }),
+      finish('stop'),
+      done,
+    );
+    expect(short(items)).toEqual(['[One]', '[Two]', 'a']);
+    expect(items.map(({ content }) => (content.case === 'reasoning' ? content.value.opaque : []))).toMatchObject([
+      [{ provider: 'acme', kind: 'anthropic.signature', data: 'S1' }],
+      [{ provider: 'acme', kind: 'anthropic.signature', data: 'S2' }],
+      [],
+    ]);
+  });
+
+  test.each([
+    ['anthropic-claude-v1', 'anthropic.redacted', true],
+    ['openai-responses-v1', 'openai.encrypted', false],
+    ['google-gemini-v1', 'gemini.thought_signature', false],
+    ['vendor-v9', 'chat.encrypted', false],
+  ])('hidden in the format %s are a blob of kind %s', (format, kind, redacted) => {
+    const [item] = itemsOf(
+      chunk({ reasoning_details: [{ type: 'reasoning.encrypted', data: 'XX', format, index: 0 }] }),
+      finish('stop'),
+      done,
+    );
+    expect(item?.content.value).toMatchObject({
+      parts: [],
+      redacted,
+      opaque: [{ kind, data: 'XX', provider: 'acme' }],
+    });
+  });
+});
+
+describe('the end', () => {
+  test('without [DONE] is an end where every choice has finished (GE-07)', () => {
+    expect(events(chunk({ content: 'a' }), finish('stop')).at(-1)?.event.case).toBe('completed');
+  });
+
+  test.each([
+    ['nothing at all', []],
+    ['[DONE] alone', [done]],
+    ['text without a finish', [chunk({ content: 'a' })]],
+    ['text without a finish and [DONE]', [chunk({ content: 'a' }), done]],
+    ['an empty finish', [chunk({ content: 'a' }, { finish_reason: '' }), done]],
+    [
+      'one of two choices unfinished',
+      [
+        chunk({ content: 'a' }),
+        frame({ ...base, choices: [{ index: 1, delta: { content: 'b' } }] }),
+        finish('stop'),
+        done,
+      ],
+    ],
+  ])('%s is truncated, never a finish (FI-06)', (_, frames) => {
+    expect(failureOf(() => events(...frames)).kind).toBe('truncated');
+  });
+
+  test('comes once: what follows a finish or [DONE] is not part of the answer', () => {
+    const stream = [
+      chunk({ content: 'a' }),
+      finish('stop'),
+      chunk({ content: 'b' }),
+      chunk({ role: 'assistant', content: '' }),
+      finish('length'),
+      done,
+      chunk({ content: 'c' }),
+    ];
+    expect(shortOf(...stream)).toEqual(['a']);
+    expect(events(...stream).filter(({ event }) => event.case === 'finished')).toHaveLength(1);
+  });
+
+  test.each([
+    ['stop', FinishReason.STOP],
+    ['length', FinishReason.LENGTH],
+    ['content_filter', FinishReason.CONTENT_FILTER],
+    ['eos', FinishReason.OTHER],
+    ['max_tokens', FinishReason.OTHER],
+  ])('%s keeps the upstream’s own word (FI-18)', (native, reason) => {
+    const { finished } = foldEvents(events(chunk({ content: 'a' }), finish(native), done)).choices[0] ?? {};
+    expect(finished).toMatchObject({ reason, native });
+  });
+
+  test('says which stop sequence came, where the server does (EF-13)', () => {
+    const matched = (more: JsonObject): unknown =>
+      foldEvents(events(chunk({ content: 'a' }), finish('stop', more), done)).choices[0]?.finished?.matchedStop;
+    expect(matched({ stop_reason: 'END' })).toBe('END');
+    expect(matched({ matched_stop: 'END' })).toBe('END');
+    expect(matched({ stop_reason: null })).toBeUndefined();
+    expect(matched({ stop_reason: 128_001 })).toBeUndefined();
+  });
+
+  test('may stand in the chunk with the last text', () => {
+    expect(shortOf(chunk({ content: 'a' }, { finish_reason: 'stop' }), done)).toEqual(['a']);
+  });
+});
+
+describe('usage', () => {
+  const usageOf = (...frames: string[]): Usage | undefined =>
+    foldEvents(events(chunk({ content: 'a' }), ...frames)).usage;
+  const report = (usage: Json, more: JsonObject = {}): string => frame({ ...base, choices: [], usage, ...more });
+  const counts = (usage: Json): Partial<Usage> | undefined => {
+    const found = usageOf(finish('stop'), report(usage), done);
+    if (found === undefined) return undefined;
+    const { $typeName: _, extra: __, ...rest } = found;
+    return rest;
+  };
+
+  test('in the last chunk, which has no choices (US-06, US-12)', () => {
+    expect(
+      counts({
+        prompt_tokens: 125,
+        completion_tokens: 9,
+        total_tokens: 134,
+        prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 5 },
+        completion_tokens_details: { reasoning_tokens: 4 },
+      }),
+    ).toEqual({
+      inputTokens: 20,
+      cacheReadTokens: 100,
+      cacheWrite5mTokens: 5,
+      outputTokens: 9,
+      reasoningTokens: 4,
+    });
+  });
+
+  test('in every chunk is cumulative: the last one holds (US-11)', () => {
+    const each = (tokens: number): string =>
+      frame({
+        ...base,
+        choices: [{ index: 0, delta: { content: 'a' } }],
+        usage: { prompt_tokens: 5, completion_tokens: tokens },
+      });
+    expect(usageOf(each(1), each(2), each(3), finish('stop'), done)).toMatchObject({ inputTokens: 5, outputTokens: 3 });
+  });
+
+  test.each([
+    [
+      'x_groq',
+      frame({ ...base, choices: [], x_groq: { id: 'req', usage: { prompt_tokens: 5, completion_tokens: 2 } } }),
+    ],
+    [
+      'the choice',
+      frame({ ...base, choices: [{ index: 0, delta: {}, usage: { prompt_tokens: 5, completion_tokens: 2 } }] }),
+    ],
+    [
+      'the chunk with the finish',
+      frame({
+        ...base,
+        choices: [{ index: 0, delta: {}, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 5, completion_tokens: 2 },
+      }),
+    ],
+  ])('in %s', (_, reported) => {
+    expect(usageOf(reported, finish('stop'), done)).toMatchObject({ inputTokens: 5, outputTokens: 2 });
+  });
+
+  test('with choices null (B1)', () => {
+    expect(
+      usageOf(
+        finish('stop'),
+        frame({ ...base, choices: null, usage: { prompt_tokens: 5, completion_tokens: 2 } }),
+        done,
+      ),
+    ).toMatchObject({ inputTokens: 5 });
+  });
+
+  test('that is absent, null or nothing stays absent', () => {
+    expect(usageOf(finish('stop'), done)).toBeUndefined();
+    for (const nothing of [null, {}, { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, [], 'x']) {
+      expect(counts(nothing)).toBeUndefined();
+    }
+    const { completed } = foldEvents(events(chunk({ content: 'a' }), finish('stop'), done));
+    expect([completed?.usage, completed?.usageSource]).toEqual([undefined, 0]);
+  });
+
+  test.each([
+    ['negative', { prompt_tokens: -5, completion_tokens: 2 }, { outputTokens: 2 }],
+    ['a fraction', { prompt_tokens: 5, completion_tokens: 2.5 }, { inputTokens: 5 }],
+    ['a text', { prompt_tokens: '5', completion_tokens: 2 }, { outputTokens: 2 }],
+    ['larger than 32 bits', { prompt_tokens: 5e12, completion_tokens: 2 }, { outputTokens: 2 }],
+    [
+      'more cached than there is',
+      { prompt_tokens: 5, completion_tokens: 2, prompt_tokens_details: { cached_tokens: 9 } },
+      { inputTokens: 5, outputTokens: 2 },
+    ],
+    [
+      'more reasoning than output',
+      { prompt_tokens: 5, completion_tokens: 2, completion_tokens_details: { reasoning_tokens: 9 } },
+      { inputTokens: 5, outputTokens: 2 },
+    ],
+  ])('%s: what can’t be true is left out', (_, usage, expected) => {
+    expect(counts(usage)).toEqual(expected);
+  });
+
+  test('counts reasoning inside the output, or beside it where the total says so (US-18)', () => {
+    const details = { completion_tokens_details: { reasoning_tokens: 4 } };
+    expect(counts({ prompt_tokens: 5, completion_tokens: 6, total_tokens: 11, ...details })).toMatchObject({
+      outputTokens: 6,
+      reasoningTokens: 4,
+    });
+    expect(counts({ prompt_tokens: 5, completion_tokens: 6, total_tokens: 15, ...details })).toMatchObject({
+      outputTokens: 10,
+      reasoningTokens: 4,
+    });
+  });
+
+  test('names what was cached in other words too', () => {
+    expect(
+      counts({ prompt_tokens: 10, completion_tokens: 1, prompt_cache_hit_tokens: 4, prompt_cache_miss_tokens: 6 }),
+    ).toMatchObject({ inputTokens: 6, cacheReadTokens: 4 });
+    expect(counts({ prompt_tokens: 10, completion_tokens: 1, cached_tokens: 4 })).toMatchObject({
+      inputTokens: 6,
+      cacheReadTokens: 4,
+    });
+  });
+
+  test('keeps members that are unknown, but not the upstream’s own price', () => {
+    const found = usageOf(
+      finish('stop'),
+      report({ prompt_tokens: 5, completion_tokens: 2, cost: 9, x: 1, prompt_tokens_details: { audio_tokens: 3 } }),
+      done,
+    );
+    expect(JSON.parse(found?.extra?.json ?? '')).toEqual({ x: 1, prompt_tokens_details: { audio_tokens: 3 } });
+  });
+
+  test('comes with the tier that was used', () => {
+    const tierOf = (tier: Json): unknown =>
+      foldEvents(
+        events(frame({ ...base, service_tier: tier, choices: [] }), chunk({ content: 'a' }), finish('stop'), done),
+      ).completed?.serviceTier;
+    expect([tierOf('flex'), tierOf('priority'), tierOf('default'), tierOf('scale'), tierOf(null)]).toEqual([
+      ServiceTier.FLEX,
+      ServiceTier.PRIORITY,
+      ServiceTier.DEFAULT,
+      ServiceTier.UNSPECIFIED,
+      ServiceTier.UNSPECIFIED,
+    ]);
+  });
+});
+
+describe('failures', () => {
+  test.each([
+    [
+      'an error object',
+      frame({ error: { message: 'Overloaded', type: 'server_error', code: 529, param: null } }),
+      { message: 'Overloaded', status: 529 },
+    ],
+    ['an error text', frame({ error: 'Overloaded' }), { message: 'Overloaded' }],
+    [
+      'an object called error',
+      frame({ object: 'error', message: 'Overloaded', code: 503 }),
+      { message: 'Overloaded', status: 503 },
+    ],
+    ['an event called error', `event: error\n${frame({ message: 'Overloaded' })}`, { message: 'Overloaded' }],
+    ['an event called error without JSON', 'event: error\ndata: Overloaded\n\n', { message: 'Overloaded' }],
+    [
+      'an error beside choices',
+      frame({ ...base, choices: [], error: { message: 'Overloaded' } }),
+      { message: 'Overloaded' },
+    ],
+    [
+      'an error in a choice',
+      frame({ ...base, choices: [{ index: 0, delta: {}, error: { message: 'Overloaded', code: 502 } }] }),
+      { message: 'Overloaded', status: 502 },
+    ],
+    ['a finish called error', finish('error'), {}],
+    [
+      'an input that is too long',
+      frame({ error: { message: 'x', code: 'context_length_exceeded' } }),
+      { message: 'x', contextLengthExceeded: true },
+    ],
+  ])('%s is reported as the upstream says it', (_, reported, facts) => {
+    const failure = failureOf(() => events(chunk({ content: 'a' }), reported, finish('stop'), done));
+    expect({ kind: failure.kind, facts: failure.facts }).toEqual({ kind: 'reported', facts });
+  });
+
+  test.each([
+    ['no JSON', 'data: hello\n\n'],
+    ['cut JSON', 'data: {"id":"x\n\n'],
+    ['a list', 'data: []\n\n'],
+    ['a number', 'data: 5\n\n'],
+    ['null', 'data: null\n\n'],
+  ])('%s is malformed', (_, strange) => {
+    expect(failureOf(() => events(chunk({ content: 'a' }), strange, finish('stop'), done)).kind).toBe('malformed');
+  });
+
+  test('error members that are null are no error', () => {
+    expect(
+      shortOf(
+        frame({ ...base, error: null, choices: [{ index: 0, delta: { content: 'a' }, error: null }] }),
+        finish('stop'),
+        done,
+      ),
+    ).toEqual(['a']);
+  });
+});
+
+describe('a whole answer', () => {
+  const answer = (message: JsonObject, more: JsonObject = {}, choice: JsonObject = {}): JsonObject => ({
+    id: 'chatcmpl-up',
+    object: 'chat.completion',
+    created: 1,
+    model: 'm',
+    choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: 'stop', ...choice }],
+    usage: { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 },
+    ...more,
+  });
+  const fold = (body: Json): ReturnType<typeof foldEvents> => foldEvents(chatCodec.parseWhole(body, 'acme'));
+
+  test('gives the events that its stream would have given', () => {
+    const body = answer(
+      {
+        reasoning_content: 'hm',
+        content: 'a',
+        refusal: null,
+        tool_calls: [{ id: 'x', type: 'function', function: { name: 'f', arguments: '{}' } }],
+      },
+      { system_fingerprint: 'fp_1', service_tier: 'flex', provider: 'P' },
+      { finish_reason: 'tool_calls', logprobs: null },
+    );
+    const { started, choices, usage, completed } = fold(body);
+    expect(short(choices[0]?.items ?? [])).toEqual(['[hm]', 'a', 'x:f({})']);
+    expect(started?.systemFingerprint).toBe('fp_1');
+    expect(usage).toMatchObject({ inputTokens: 5, outputTokens: 2 });
+    expect(completed?.serviceTier).toBe(ServiceTier.FLEX);
+    expect(choices[0]?.extensions.map(({ extra }) => extra?.json)).toEqual(['{"provider":"P"}']);
+  });
+
+  test('numbers its calls by their place, whatever their ids say', () => {
+    const same = { id: 'x', type: 'function', function: { name: 'f', arguments: '{"a":1}' } };
+    expect(short(fold(answer({ content: null, tool_calls: [same, same] })).choices[0]?.items ?? [])).toEqual([
+      'x:f({"a":1})',
+      'x:f({"a":1})',
+    ]);
+  });
+
+  test.each([
+    ['no object', []],
+    ['no choices', { id: 'x' }],
+    ['choices that are empty', answer({}, { choices: [] })],
+    ['no finish', answer({ content: 'a' }, {}, { finish_reason: null })],
+  ])('with %s is malformed', (_, body) => {
+    expect(failureOf(() => fold(body)).kind).toBe('malformed');
+  });
+
+  test('that is an error is reported', () => {
+    expect(failureOf(() => fold({ error: { message: 'Overloaded' } })).facts).toEqual({ message: 'Overloaded' });
+  });
+});
+
+describe('an error body', () => {
+  test.each([
+    [
+      'OpenAI’s',
+      '{"error":{"message":"Bad","type":"invalid_request_error","param":"messages","code":null}}',
+      { message: 'Bad', param: 'messages' },
+    ],
+    ['a text', '{"error":"Bad"}', { message: 'Bad' }],
+    ['a message', '{"message":"Bad","code":400}', { message: 'Bad' }],
+    ['FastAPI’s text', '{"detail":"Bad"}', { message: 'Bad' }],
+    [
+      'FastAPI’s list',
+      '{"detail":[{"loc":["body","n"],"msg":"too large"},{"msg":"wrong"}]}',
+      { message: 'too large; wrong' },
+    ],
+    ['Gemini’s list', '[{"error":{"code":400,"message":"Bad","status":"INVALID_ARGUMENT"}}]', { message: 'Bad' }],
+    ['plain words', 'Bad', { message: 'Bad' }],
+    ['nothing', '', {}],
+    ['a web page', '<html><body>502</body></html>', {}],
+    ['JSON that says nothing', '5', {}],
+    [
+      'OpenAI’s length',
+      '{"error":{"message":"x","code":"context_length_exceeded"}}',
+      { message: 'x', contextLengthExceeded: true },
+    ],
+    [
+      'vLLM’s length',
+      '{"message":"This model\'s maximum context length is 4096 tokens."}',
+      { message: "This model's maximum context length is 4096 tokens.", contextLengthExceeded: true },
+    ],
+    [
+      'Anthropic’s length',
+      '{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}',
+      { message: 'prompt is too long: 210000 tokens > 200000 maximum', contextLengthExceeded: true },
+    ],
+    ['another limit', '{"error":{"message":"max_tokens is too large"}}', { message: 'max_tokens is too large' }],
+  ])('%s', (_, body, facts) => {
+    expect(chatCodec.parseError(400, body)).toEqual(facts);
+  });
+
+  test('of any size gives a message of a bounded one', () => {
+    expect(chatCodec.parseError(500, 'x'.repeat(100_000)).message).toHaveLength(2_000);
+  });
+});
