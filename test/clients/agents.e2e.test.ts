@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { payg } from '../e2e/chat-client.ts';
 import { endGateway, startGateway } from '../gateway.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n' });
 afterAll(() => endGateway(gateway));
 
 setTracingDisabled(true);
@@ -57,6 +57,13 @@ test('a streamed run gives deltas, tool events and the same final output', async
   expect(asked).toHaveLength(1);
   expect(text).toContain('Sunny');
   expect(result.finalOutput).toBe(text);
+});
+
+test('comments that keep a quiet stream alive disturb nobody', async () => {
+  const agent = new Agent({ name: 'Guide', instructions: 'You are brief.', model: payg });
+  const result = await runner.run(agent, 'Hi\n!sim delay_ms=300 say=quiet at first', { stream: true });
+  await result.completed;
+  expect(result.finalOutput).toBe('quiet at first');
 });
 
 test('a hand-off goes to the other agent, which answers', async () => {

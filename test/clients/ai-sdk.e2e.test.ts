@@ -9,7 +9,7 @@ import { payg } from '../e2e/chat-client.ts';
 import { picture } from '../e2e/picture.ts';
 import { endGateway, recordOf, startGateway } from '../gateway.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n' });
 afterAll(() => endGateway(gateway));
 
 const settings = { baseURL: `${gateway.url}/v1`, apiKey: gateway.apiKey };
@@ -67,6 +67,14 @@ describe.each(models)('$name', ({ model }) => {
     expect(text).toBe(await result.text);
     expect((await result.usage).outputTokens).toBe(200);
     expect(await result.finishReason).toBe('stop');
+  });
+
+  test('comments that keep a quiet stream alive disturb nobody', async () => {
+    const result = streamText({ model, prompt: 'Hi\n!sim delay_ms=300 tokens=6 tps=10' });
+    const kinds = new Set<string>();
+    for await (const part of result.stream) kinds.add(part.type);
+    expect(kinds).not.toContain('error');
+    expect((await result.usage).outputTokens).toBe(6);
   });
 
   test('generateText goes through tools and comes back with text', async () => {

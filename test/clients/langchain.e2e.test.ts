@@ -8,7 +8,7 @@ import { payg } from '../e2e/chat-client.ts';
 import { pictureUrl } from '../e2e/picture.ts';
 import { endGateway, startGateway } from '../gateway.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n' });
 afterAll(() => endGateway(gateway));
 
 const modelOf = (fields: ChatOpenAIFields = {}): ChatOpenAI =>
@@ -46,6 +46,12 @@ test('stream gives chunks that concatenate to the whole, with usage at the end',
   expect(count).toBeGreaterThan(10);
   expect(whole?.text).not.toBe('');
   expect(whole?.usage_metadata).toMatchObject({ output_tokens: 100 });
+});
+
+test('comments that keep a quiet stream alive disturb nobody', async () => {
+  let text = '';
+  for await (const chunk of await modelOf().stream('Hi\n!sim delay_ms=300 say=quiet at first')) text += chunk.text;
+  expect(text).toBe('quiet at first');
 });
 
 test('bindTools: parallel calls, their results, then text', async () => {

@@ -10,7 +10,7 @@ import { payg } from '../e2e/chat-client.ts';
 import { pictureUrl } from '../e2e/picture.ts';
 import { balanceOf, endGateway, makeKey, recordOf, startGateway } from '../gateway.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n' });
 afterAll(() => endGateway(gateway));
 
 /** Counts what a client really sends. */
@@ -139,6 +139,15 @@ describe('text', () => {
     expect(chunks.filter(({ choices }) => choices[0]?.finish_reason != null)).toHaveLength(1);
     expect(chunks.slice(0, -1).map(({ usage }) => usage)).toEqual(chunks.slice(1).map(() => null));
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { cost: expect.any(Number) } });
+  });
+
+  test('comments that keep a quiet stream alive disturb nobody', async () => {
+    const stream = client.chat.completions.stream({
+      model: payg,
+      messages: [user('Hi\n!sim delay_ms=300 tokens=6 tps=10')],
+    });
+    const final = await stream.finalChatCompletion();
+    expect(final.choices[0]?.finish_reason).toBe('stop');
   });
 
   test('no usage in a stream that did not ask for it', async () => {
@@ -381,7 +390,7 @@ describe('aborts', () => {
     for await (const chunk of stream) if ((chunk.choices[0]?.delta.content ?? '') !== '' && ++seen === 10) break;
     const left = performance.now();
     const record = await recordOf(gateway, request_id ?? '');
-    expect(performance.now() - left).toBeLessThan(1_500);
+    expect(performance.now() - left).toBeLessThan(3_000);
     expect(record.state).toBe(RecordState.CLIENT_ABORTED);
     const output = Number(record.usage?.outputTokens ?? 0);
     expect(output).toBeGreaterThanOrEqual(10);

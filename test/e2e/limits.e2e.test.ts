@@ -84,6 +84,28 @@ test('a monthly limit binds the output like money and refuses with spending_limi
   expect((await complete(gateway, hello, { key })).status).toBe(200);
 });
 
+test('daily_limit_unit: requests counts requests until the end of the UTC day; windows outlive a kill', async () => {
+  const config = 'simulator: { tokens_per_second: 0 }\ndaily_limit_unit: requests\n';
+  let daily = await startGateway({ config });
+  const { key } = await makeKey(daily, { dailyLimit: 2n });
+  const minute = await makeKey(daily, { minuteLimit: 2n });
+  expect((await complete(daily, hello, { key })).status).toBe(200);
+  expect((await complete(daily, hello, { key: minute.key })).status).toBe(200);
+  await daily.kill();
+  daily = await startGateway({ config, home: daily.home });
+  const second = await complete(daily, hello, { key });
+  expect([second.status, headerOf(second, 'limit'), headerOf(second, 'remaining')]).toEqual([200, '2', '0']);
+  const refused = await complete(daily, hello, { key });
+  expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limit']);
+  expect(refused.headers.get('x-should-retry')).toBe('false');
+  const toMidnight = 86_400 - Math.floor((Date.now() / 1_000) % 86_400);
+  expect(Math.abs(Number(refused.headers.get('retry-after')) - toMidnight)).toBeLessThan(10);
+  const statuses = [];
+  for (let count = 0; count < 2; count += 1) statuses.push((await complete(daily, hello, { key: minute.key })).status);
+  expect(statuses).toEqual([200, 429]);
+  await endGateway(daily);
+});
+
 test('a daily limit of a dollar lets less than a dollar through', async () => {
   const { key } = await makeKey(gateway, { dailyLimit: 1n });
   expect((await complete(gateway, hello, { key })).status).toBe(200);
