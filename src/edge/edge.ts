@@ -1,6 +1,8 @@
-import { type Client, createClient } from '@connectrpc/connect';
+import type { Client } from '@connectrpc/connect';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { leanClient } from '../rpc/lean-client.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** What every route works with: the options, the core's clients, and what is being answered right now. */
@@ -8,6 +10,7 @@ export class Edge {
   readonly options: EdgeOptions;
   readonly credentials: Client<typeof CredentialService>;
   readonly catalog: Client<typeof CatalogService>;
+  readonly generation: Client<typeof GenerationService>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -15,8 +18,9 @@ export class Edge {
 
   constructor(options: EdgeOptions) {
     this.options = options;
-    this.credentials = createClient(CredentialService, options.transport);
-    this.catalog = createClient(CatalogService, options.transport);
+    this.credentials = leanClient(CredentialService, options.transport);
+    this.catalog = leanClient(CatalogService, options.transport);
+    this.generation = leanClient(GenerationService, options.transport);
   }
 
   /** Whether an answer is the last one on its connection, because the gateway stops. */

@@ -9,7 +9,6 @@ import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { answerError, clientError, readWindows } from './error-answer.ts';
 import { EventStream } from './event-stream.ts';
-import { type Batches, callGenerate } from './generation-call.ts';
 import { GenerationFacts } from './generation-facts.ts';
 import { readJsonBody } from './json-body.ts';
 import { limitHeaders } from './limit-headers.ts';
@@ -31,6 +30,9 @@ interface Job {
   readonly client: Disconnect;
   readonly facts: GenerationFacts;
 }
+
+/** The batches of a generation, as the core sends them. */
+type Batches = AsyncIterator<GenerateResponse>;
 
 /** Offers a path that generates: authenticate, decode, call the core, render; whole or as a stream, as the client asks. */
 export function registerGeneration(app: FastifyInstance, edge: Edge, route: GenerationRoute): void {
@@ -91,9 +93,9 @@ async function decode({ edge, route, request, reply }: Job): Promise<DecodedRequ
   return decoded;
 }
 
-function generate({ edge, request, client }: Job, decoded: DecodedRequest): Promise<Batches> {
-  const { transport } = edge.options;
-  return callGenerate(transport, decoded.request, { headers: request.call.rpcHeaders(), signal: client.signal });
+function generate({ edge, request, client }: Job, decoded: DecodedRequest): Batches {
+  const options = { headers: request.call.rpcHeaders(), signal: client.signal };
+  return edge.generation.generate(decoded.request, options)[Symbol.asyncIterator]();
 }
 
 /**
@@ -111,7 +113,7 @@ async function abandon(batches: Batches, client: Disconnect): Promise<void> {
 async function answerWhole(job: Job, decoded: DecodedRequest): Promise<void> {
   const { edge, route, request, reply, client, facts } = job;
   const events: GenerateResponse['events'] = [];
-  const batches = await generate(job, decoded);
+  const batches = generate(job, decoded);
   for (let next = await batches.next(); next.done !== true; next = await batches.next()) {
     facts.observe(next.value.events, () => request.call.elapsedMs());
     for (const event of next.value.events) events.push(event);
@@ -136,7 +138,7 @@ async function answerStream(job: Job, decoded: DecodedRequest): Promise<void> {
   });
   const streamEnded = edge.options.metrics.streamOpened(route.path);
   try {
-    const last = await sendFrames(job, await generate(job, decoded), { renderer, frames });
+    const last = await sendFrames(job, generate(job, decoded), { renderer, frames });
     if (client.gone) throw new ClientGone();
     frames.end(last + renderer.end().join(''));
     recordRequest(edge, request, { ...facts.record(), status: 200, stream: true });
