@@ -28,25 +28,44 @@ export class Slices {
     this.#ended = admitted.outputTokensAvailable === Infinity;
   }
 
-  /** The output has come to at most `tokens`. Answers what to wait for before more may be taken; undefined: nothing. */
+  /**
+   * The output has come to at most `tokens`. Answers what to wait for before more may be taken; undefined: nothing. What it answers rejects where
+   * the ledger can't say whether the rest is paid for.
+   */
   reach(tokens: number): Promise<void> | undefined {
     if (this.#ended || tokens + this.#slice / 2 < this.#held) return undefined;
-    this.#pending ??= this.#extend(tokens);
-    return tokens >= this.#held ? this.#pending : undefined;
+    this.#begin(tokens);
+    return tokens >= this.#held ? this.#cover(tokens) : undefined;
   }
 
-  /** Waits for an extension that is under way, so that nothing is asked for a hold that is about to be settled. */
+  /** Waits for an extension that is under way, so that nothing is asked for a hold that is about to be settled. Never rejects. */
   async idle(): Promise<void> {
-    await this.#pending;
+    await this.#pending?.catch(() => undefined);
+  }
+
+  /** One extension at a time. One that fails ahead of need is asked for again; only who needs it is told. */
+  #begin(tokens: number): Promise<void> {
+    if (this.#pending !== undefined) return this.#pending;
+    const extension = this.#extend(tokens);
+    extension.catch(() => undefined);
+    this.#pending = extension;
+    return extension;
+  }
+
+  async #cover(tokens: number): Promise<void> {
+    while (!this.#ended && tokens >= this.#held) await this.#begin(tokens);
   }
 
   async #extend(tokens: number): Promise<void> {
     const wanted = Math.max(this.#slice, tokens + this.#slice - this.#held);
-    const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
-    this.#held += reply.outputTokens;
-    this.#pending = undefined;
-    if (reply.outputTokens >= wanted) return;
-    this.#ended = true;
-    this.#onEnd(this.#held);
+    try {
+      const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
+      this.#held += reply.outputTokens;
+      if (reply.outputTokens >= wanted) return;
+      this.#ended = true;
+      this.#onEnd(this.#held);
+    } finally {
+      this.#pending = undefined;
+    }
   }
 }

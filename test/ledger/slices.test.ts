@@ -1,0 +1,62 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Slices } from '../../src/core/generation/slices.ts';
+import type { Admitted } from '../../src/store/ledger.ts';
+import { admitOf, type Bench, dollar, openBench, settleOf } from './fixture.ts';
+
+// The commits before a test's own: recovery, bootstrap, its admit. The next is the first extension.
+const firstExtension = 4;
+
+let bench: Bench;
+let unhandled: unknown[] = [];
+const note = (reason: unknown): void => {
+  unhandled.push(reason);
+};
+
+beforeEach(() => {
+  unhandled = [];
+  process.on('unhandledRejection', note);
+});
+
+afterEach(async () => {
+  process.off('unhandledRejection', note);
+  await bench.end();
+});
+
+async function openSlices(times: number, balance = 10n * dollar): Promise<{ slices: Slices; ended: number[] }> {
+  const fault = { point: 'commit', nth: firstExtension, times, kind: 'SQLITE_FULL' } as const;
+  bench = await openBench(times === 0 ? { balance } : { fault, balance });
+  const admitted = await bench.ledger.admit(admitOf(1));
+  expect(admitted.kind).toBe('admitted');
+  const ended: number[] = [];
+  const slices = new Slices(bench.ledger, admitted as Admitted, { candidates: 1, onEnd: tokens => ended.push(tokens) });
+  return { slices, ended };
+}
+
+test('an extension that storage fails ahead of need harms nobody: it is asked for again, and the request settles', async () => {
+  const { slices, ended } = await openSlices(1);
+  expect(slices.reach(600)).toBeUndefined();
+  await slices.idle();
+  await new Promise(resolve => setImmediate(resolve));
+  expect(unhandled).toEqual([]);
+
+  await slices.reach(1100);
+  expect(ended).toEqual([]);
+  expect(await bench.ledger.settle(settleOf(1, 1100))).toMatchObject({ kind: 'settled', costNanoUsd: 4_500_000n });
+});
+
+test('output that no hold covers is not taken while storage fails: whoever needs the extension is told', async () => {
+  const { slices } = await openSlices(1);
+  await expect(slices.reach(1024)).rejects.toMatchObject({ code: 'overloaded' });
+  await slices.idle();
+  expect(unhandled).toEqual([]);
+  expect(await bench.ledger.void(1, 'gateway_failure')).toBe('voided');
+});
+
+test('a batch that outruns a smaller extension under way waits until all of it is held', async () => {
+  // 100 input tokens at 1,000 and 2,000 output tokens at 4,000 nano-dollars are paid for.
+  const { slices, ended } = await openSlices(0, 8_100_000n);
+  expect(slices.reach(600)).toBeUndefined();
+  await slices.reach(5000);
+  expect(ended).toEqual([2000]);
+  await bench.ledger.settle(settleOf(1, 2000));
+});
