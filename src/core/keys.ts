@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { base62 } from '../lib/ids.ts';
 
@@ -36,7 +36,7 @@ export function keyMaterial(text: string): KeyMaterial {
 
 /** SHA-256 of a key's text. */
 export function hashKey(text: string): Uint8Array {
-  return createHash('sha256').update(text, 'utf8').digest();
+  return hash('sha256', text, 'buffer');
 }
 
 /** Prefix, first 4 and last 4 characters: `sk-tg-a1B2…Z9y8`. */

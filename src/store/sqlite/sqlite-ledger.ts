@@ -28,6 +28,7 @@ import type { CheckpointerData } from './checkpointer.ts';
 import { type Connection, openForReading } from './database.ts';
 import type { FaultPlan } from './fault.ts';
 import type { DailyLimitUnit } from './funds.ts';
+import { KnownCredentials } from './known-credentials.ts';
 import { acquireNodeLock } from './node-lock.ts';
 import { Reader } from './reader.ts';
 import { ledgerPath, verifyInWorker } from './verify.ts';
@@ -114,6 +115,7 @@ class WorkerLedger implements SqliteLedger {
   readonly violationsAtStart: readonly string[];
   readonly #parts: Parts;
   readonly #reader: Reader;
+  readonly #credentials: KnownCredentials;
   readonly #activity: Activity;
 
   constructor(parts: Parts, voidedHolds: number, violations: readonly string[]) {
@@ -121,6 +123,7 @@ class WorkerLedger implements SqliteLedger {
     this.violationsAtStart = violations;
     this.#parts = parts;
     this.#reader = new Reader(parts.db, parts.dailyLimitUnit);
+    this.#credentials = new KnownCredentials(hash => this.#reader.credential(hash));
     this.#activity = new Activity(parts.db);
   }
 
@@ -154,7 +157,7 @@ class WorkerLedger implements SqliteLedger {
   }
 
   async findCredential(hash: Uint8Array): Promise<Credential | undefined> {
-    return this.#reader.credential(hash);
+    return this.#credentials.find(hash);
   }
 
   async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {
@@ -249,8 +252,8 @@ class WorkerLedger implements SqliteLedger {
 
   async close(): Promise<void> {
     const { checkpointer, writer, db, lock } = this.#parts;
-    await checkpointer.end();
     await writer.drain();
+    await checkpointer.end();
     db.close();
     await writer.close();
     lock.release();
@@ -265,10 +268,15 @@ class WorkerLedger implements SqliteLedger {
     return (await this.#parts.writer.send(encode)) as R;
   }
 
-  #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<AdminReply> {
+  async #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<AdminReply> {
     const nowMs = this.#now();
     const id = randomUUID();
-    return this.#send(seq => ['admin', seq, nowMs, id, name, command] as WireCommand);
+    try {
+      return await this.#send(seq => ['admin', seq, nowMs, id, name, command] as WireCommand);
+    } finally {
+      // Before the caller learns that it is done, and also where it may be done although it failed.
+      this.#credentials.forget();
+    }
   }
 
   /** What has expired is judged by the clock when it is read. */

@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest';
+import type { Credential } from '../ledger.ts';
+import { KnownCredentials } from './known-credentials.ts';
+
+const key: Credential = {
+  kind: 'api_key',
+  keyId: 1,
+  accountId: 1,
+  disabled: false,
+  scopes: [],
+  allowedModels: null,
+  hasWindow: false,
+};
+
+function hashOf(number: number): Uint8Array {
+  const hash = new Uint8Array(32);
+  new DataView(hash.buffer).setUint32(28, number);
+  return hash;
+}
+
+test('a credential is read once until something changes, then at once anew', () => {
+  let stored: Credential | undefined = key;
+  let reads = 0;
+  const known = new KnownCredentials(() => {
+    reads += 1;
+    return stored;
+  });
+  expect([known.find(hashOf(1)), known.find(hashOf(1)), reads]).toEqual([key, key, 1]);
+  stored = { ...key, disabled: true };
+  known.forget();
+  expect(known.find(hashOf(1))).toEqual({ ...key, disabled: true });
+  stored = undefined;
+  known.forget();
+  expect([known.find(hashOf(1)), reads]).toEqual([undefined, 3]);
+});
+
+test('what does not exist is asked for every time, so that a new key works at once', () => {
+  let stored: Credential | undefined;
+  const known = new KnownCredentials(() => stored);
+  expect(known.find(hashOf(1))).toBe(undefined);
+  stored = key;
+  expect(known.find(hashOf(1))).toBe(key);
+});
+
+test('a hash is compared as its bytes, also where it is a view of a larger buffer', () => {
+  const reads: number[] = [];
+  const known = new KnownCredentials(hash => {
+    reads.push(hash[31] ?? 0);
+    return { ...key, keyId: hash[31] ?? 0 };
+  });
+  const large = new Uint8Array(64);
+  large[31] = 1;
+  large[63] = 2;
+  expect(known.find(large.subarray(0, 32))?.keyId).toBe(1);
+  expect(known.find(large.subarray(32))?.keyId).toBe(2);
+  expect(known.find(hashOf(2))?.keyId).toBe(2);
+  expect(reads).toEqual([1, 2]);
+});
+
+test('more credentials than are kept are still found', () => {
+  let reads = 0;
+  const known = new KnownCredentials(hash => {
+    reads += 1;
+    return { ...key, keyId: new DataView(hash.buffer).getUint32(28) };
+  });
+  for (let round = 0; round < 2; round += 1) {
+    for (let number = 0; number < 10_001; number += 1) expect(known.find(hashOf(number))?.keyId).toBe(number);
+  }
+  expect(reads).toBeGreaterThan(10_001);
+});
