@@ -44,7 +44,7 @@ export class GenerationRun {
   readonly #streamed: boolean;
   readonly #abort = new AbortController();
   readonly #startedAtMs = performance.now();
-  readonly #tally = new Tally();
+  readonly #tally: Tally;
   readonly #slices: Slices;
   /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
   readonly #limit: number | undefined;
@@ -72,6 +72,8 @@ export class GenerationRun {
     this.#asked = asked;
     this.#streamed = asked.request.delivery !== Delivery.WHOLE;
     this.#limit = limitOf(asked);
+    const { contextLength = Infinity, maxOutputTokens = Infinity } = asked.model;
+    this.#tally = new Tally({ input: contextLength * this.#candidates, output: maxOutputTokens * this.#candidates });
     this.#slices = new Slices(tools.ledger, asked.admitted, {
       candidates: this.#candidates,
       onEnd: tokens => {

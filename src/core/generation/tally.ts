@@ -11,8 +11,15 @@ export interface CountedUsage {
   readonly source: 'reported' | 'estimated';
 }
 
+/** What one call of a model can come to, in tokens: its limits, of all candidates together. Infinity: none is known. */
+export interface ModelLimits {
+  readonly input: number;
+  readonly output: number;
+}
+
 /** What the gateway has taken from an upstream: counts that it reported, and the text for the case that it reports none. */
 export class Tally {
+  readonly #limits: ModelLimits;
   /** Reported while the answer runs: only its input is final. */
   #interim: Usage | undefined;
   /** Reported for the whole answer. */
@@ -23,6 +30,10 @@ export class Tally {
   #before: CountedUsage | undefined;
   /** The tier that the upstream says it used; undefined where it says none. */
   serviceTier: ServiceTier | undefined;
+
+  constructor(limits: ModelLimits) {
+    this.#limits = limits;
+  }
 
   /** Takes a batch as it came from the upstream, before anything is enforced. */
   take(events: readonly GenerationEvent[]): void {
@@ -68,14 +79,17 @@ export class Tally {
     this.#before = counted;
   }
 
-  /** The usage of all calls: as reported where the upstream reported it, counted here where not. Output is never more than `outputMax`. */
+  /**
+   * The usage of all calls: as reported where the upstream reported it, counted here where not, and where it reports more input than the model takes. Output is
+   * never more than `outputMax`, and of one call never more than the model's own limit: a wrong report must not empty an account.
+   */
   async count(request: GenerateRequest, outputMax = Infinity): Promise<CountedUsage> {
-    const reported = this.#final ?? this.#interim;
+    const reported = this.#believable(this.#final ?? this.#interim);
     const input = reported?.inputTokens;
     const output = this.#final?.outputTokens;
     const tokenizer = input !== undefined && output !== undefined ? undefined : await loadTokenizer();
     const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
-    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output) ?? 0, left);
+    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output) ?? 0, left, this.#limits.output);
     const buckets: UsageBuckets = {
       input: input ?? (tokenizer === undefined ? 0 : await countInputInPieces(request, tokenizer)),
       cacheRead: reported?.cacheReadTokens ?? 0,
@@ -87,6 +101,15 @@ export class Tally {
     };
     const source = tokenizer === undefined ? 'reported' : 'estimated';
     return sum(this.#before, { buckets, source });
+  }
+
+  /** A report without input counts that can't be true. */
+  #believable(reported: Usage | undefined): Usage | undefined {
+    if (reported === undefined) return undefined;
+    const { inputTokens, cacheReadTokens, cacheWrite5mTokens, cacheWrite1hTokens, ...rest } = reported;
+    const counts = [inputTokens, cacheReadTokens, cacheWrite5mTokens, cacheWrite1hTokens];
+    const input = counts.reduce<number>((total, count) => total + (count ?? 0), 0);
+    return input > this.#limits.input ? rest : reported;
   }
 
   #opened(content: Item['content'] | undefined): void {
