@@ -1,0 +1,207 @@
+/** The four ways in which a caller takes an answer, reduced to what the tests of upstreams judge. */
+import { create } from '@bufbuild/protobuf';
+import { Code, ConnectError, createClient } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
+import { ItemSchema, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
+import { DeltaKind, FinishReason, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
+import type { Gateway } from '../gateway.ts';
+import { type Answer, type ChatError, complete, type Streamed, stream } from './chat-client.ts';
+
+/** What a caller saw. */
+export interface Seen {
+  readonly requestId: string;
+  /** `answer`: a finish. `refused`: an error instead of an answer. `broken`: an error after the answer had begun. */
+  readonly end: 'answer' | 'refused' | 'broken';
+  /** The status that REST callers see of a refusal. */
+  readonly status?: number;
+  readonly code?: string;
+  readonly retryAfter?: string;
+  /** Members of the error that are not as decided. */
+  readonly wrong: readonly string[];
+  readonly text: string;
+  readonly arguments: string;
+  readonly finish: string | undefined;
+  readonly ms: number;
+}
+
+/** A way of asking. */
+export interface Way {
+  readonly name: string;
+  readonly streamed: boolean;
+  readonly ask: (gateway: Gateway, model: string, more?: object) => Promise<Seen>;
+}
+
+/** The prompt of every request. */
+export const prompt = 'What is the weather in Paris?';
+const parameters = { type: 'object', properties: { city: { type: 'string' } } };
+
+const chatBody = (model: string, more: object = {}): Record<string, unknown> => ({
+  model,
+  messages: [{ role: 'user', content: prompt }],
+  tools: [{ type: 'function', function: { name: 'get_weather', parameters } }],
+  ...more,
+});
+
+const envelope = [
+  'code',
+  'community',
+  'docs',
+  'id',
+  'message',
+  'param',
+  'status_code',
+  'support',
+  'tip',
+  'type',
+] as const;
+const streamEnvelope = ['code', 'id', 'message', 'param', 'type'] as const;
+
+/** Members of an error that are missing or don't say what they must. */
+function wrongIn(error: ChatError, requestId: string, members: readonly string[]): string[] {
+  const named = new Set(Object.keys(error));
+  return [
+    ...members.filter(name => !named.has(name)),
+    ...(error.id === requestId ? [] : [`id ${error.id}`]),
+    ...(error.message === '' ? ['message'] : []),
+  ];
+}
+
+const requestIdOf = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
+
+function seenOfWhole(answer: Answer): Seen {
+  const { error } = answer.body;
+  const requestId = requestIdOf(answer);
+  const seen = {
+    requestId,
+    text: answer.text,
+    arguments: answer.calls.map(call => call.function.arguments).join(),
+    ms: answer.ms,
+  };
+  if (error === undefined) return { ...seen, end: 'answer', wrong: [], finish: answer.finish };
+  return { ...seen, ...refusal(answer, error, requestId), finish: undefined };
+}
+
+function refusal(
+  answer: Answer | Streamed,
+  error: ChatError,
+  requestId: string,
+): Pick<Seen, 'end' | 'status' | 'code' | 'wrong'> {
+  const retryAfter = answer.headers.get('retry-after');
+  const wrong = wrongIn(error, requestId, envelope);
+  if (error.status_code !== answer.status) wrong.push('status_code');
+  return {
+    end: 'refused',
+    status: answer.status,
+    code: error.code,
+    wrong,
+    ...(retryAfter === null ? {} : { retryAfter }),
+  };
+}
+
+function seenOfStream(answer: Streamed): Seen {
+  const { error, text, finish, ms } = answer;
+  const requestId = requestIdOf(answer);
+  const seen = { requestId, text, arguments: answer.calls.map(call => call.function.arguments).join(), finish, ms };
+  if (error === undefined) return { ...seen, end: 'answer', wrong: answer.done ? [] : ['no [DONE]'] };
+  if (answer.status !== 200) return { ...seen, ...refusal(answer, error, requestId) };
+  const wrong = wrongIn(error, requestId, streamEnvelope);
+  if (answer.done) wrong.push('[DONE] after an error');
+  return { ...seen, end: 'broken', code: error.code, wrong };
+}
+
+/** An RPC request for the same. */
+export function rpcRequest(model: string, delivery: Delivery): Parameters<ReturnType<typeof rpcClient>['generate']>[0] {
+  const parts = [{ content: { case: 'text' as const, value: { text: prompt } } }];
+  const item = create(ItemSchema, { content: { case: 'message', value: { role: Role.USER, parts } } });
+  const tool = { name: 'get_weather', parametersJson: JSON.stringify(parameters) };
+  return { model, delivery, items: [item], tools: [{ tool: { case: 'function', value: tool } }] };
+}
+
+/** A gRPC client with a customer's key. */
+export function rpcClient({ rpcUrl, apiKey }: Pick<Gateway, 'rpcUrl' | 'apiKey'>) {
+  const transport = createGrpcTransport({
+    baseUrl: rpcUrl,
+    interceptors: [
+      next => request => {
+        request.header.set('authorization', `Bearer ${apiKey}`);
+        return next(request);
+      },
+    ],
+  });
+  return createClient(GenerationService, transport);
+}
+
+const clients = new Map<string, ReturnType<typeof rpcClient>>();
+
+async function askRpc(gateway: Gateway, model: string, delivery: Delivery): Promise<Seen> {
+  const began = performance.now();
+  const client = clients.get(gateway.rpcUrl) ?? rpcClient(gateway);
+  clients.set(gateway.rpcUrl, client);
+  let requestId = '';
+  const events: GenerationEvent['event'][] = [];
+  const seen = (): Omit<Seen, 'end' | 'wrong'> => ({
+    requestId,
+    ...rpcTexts(events),
+    finish: rpcFinish(events),
+    ms: performance.now() - began,
+  });
+  try {
+    const replies = client.generate(rpcRequest(model, delivery), {
+      onHeader: headers => (requestId = headers.get('x-request-id') ?? ''),
+    });
+    for await (const reply of replies) events.push(...reply.events.map(({ event }) => event));
+    return { ...seen(), end: 'answer', wrong: events.at(-1)?.case === 'completed' ? [] : ['no completed'] };
+  } catch (thrown) {
+    const error = ConnectError.from(thrown);
+    const [detail] = error.findDetails(ErrorDetailSchema);
+    requestId ||= detail?.requestId ?? '';
+    const wrong = [
+      ...(detail === undefined ? [`no detail: ${Code[error.code]} ${error.message}`] : []),
+      ...(detail?.requestId === requestId ? [] : ['requestId']),
+      ...(detail?.message === '' ? ['message'] : []),
+      ...(events.some(event => event.case === 'completed') ? ['completed before an error'] : []),
+    ];
+    return {
+      ...seen(),
+      end: events.length === 0 ? 'refused' : 'broken',
+      ...(events.length === 0 && detail !== undefined ? { status: detail.httpStatus } : {}),
+      code: detail?.code ?? '',
+      wrong,
+      ...(detail?.retryAfterMs === undefined ? {} : { retryAfter: `${Number(detail.retryAfterMs) / 1_000}` }),
+    };
+  }
+}
+
+function rpcTexts(events: readonly GenerationEvent['event'][]): Pick<Seen, 'text' | 'arguments'> {
+  const texts = { text: '', arguments: '' };
+  for (const event of events) {
+    if (event.case !== 'delta') continue;
+    texts[event.value.kind === DeltaKind.ARGUMENTS ? 'arguments' : 'text'] += event.value.text;
+  }
+  return texts;
+}
+
+function rpcFinish(events: readonly GenerationEvent['event'][]): string | undefined {
+  const finish = events.find(event => event.case === 'finished');
+  if (finish?.case !== 'finished') return undefined;
+  return finish.value.reason === FinishReason.TOOL_CALLS ? 'tool_calls' : `reason ${finish.value.reason}`;
+}
+
+/** The ways. */
+export const ways: readonly Way[] = [
+  {
+    name: 'Chat stream',
+    streamed: true,
+    ask: async (gateway, model, more) => seenOfStream(await stream(gateway, chatBody(model, more))),
+  },
+  {
+    name: 'Chat whole',
+    streamed: false,
+    ask: async (gateway, model, more) => seenOfWhole(await complete(gateway, chatBody(model, more))),
+  },
+  { name: 'RPC stream', streamed: true, ask: (gateway, model) => askRpc(gateway, model, Delivery.STREAMED) },
+  { name: 'RPC whole', streamed: false, ask: (gateway, model) => askRpc(gateway, model, Delivery.WHOLE) },
+];

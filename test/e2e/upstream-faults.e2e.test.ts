@@ -1,0 +1,298 @@
+/**
+ * Every fault of an upstream at every moment, for callers of every kind (decisions §3, §4, §6): the caller is told an error or gets a finish that the model
+ * made, soon, and is charged what was decided.
+ */
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { balanceOf, endGateway, type Gateway, heldBy, recordOf, startGateway } from '../gateway.ts';
+import { RawUpstream, type SeenRequest } from '../upstreams/raw-upstream.ts';
+import { type Seen, type Way, ways } from './upstream-callers.ts';
+import {
+  answerWith,
+  type Fault,
+  failWith,
+  type FaultName,
+  faults,
+  type Moment,
+  type MomentName,
+  moments,
+  type UsageName,
+  usages,
+  wholeAnswer,
+} from './upstream-fault-table.ts';
+
+/** Longer than anything but a stall takes on a busy machine, as short as that allows. */
+const limitMs = 1_500;
+/** How long usage may be missing after the finish, before the gateway goes on without it. */
+const graceMs = 2_000;
+const outputMax = 1_000;
+
+const faultNames = Object.keys(faults) as FaultName[];
+const momentNames = Object.keys(moments) as MomentName[];
+const usageNames = Object.keys(usages) as UsageName[];
+
+const applies = (fault: FaultName, moment: MomentName): boolean => {
+  const { only }: Fault = faults[fault];
+  return only === undefined || only.at.includes(moment);
+};
+const cells = faultNames.flatMap(fault =>
+  momentNames.filter(moment => applies(fault, moment)).map(moment => ({ fault, moment })),
+);
+const modelOf = (fault: string, moment: string): string => `cell/${fault}--${moment}`.replaceAll(' ', '_');
+
+/** A request of a cell, with what came of it. */
+interface Ran {
+  readonly seen: Seen;
+  /** Undefined where the request left none. */
+  readonly record: ActivityRecord | undefined;
+}
+const ran = new Map<string, Ran>();
+const keyOf = (model: string, way: Way): string => `${model} ${way.name}`;
+
+let upstream: RawUpstream;
+let gateway: Gateway;
+let goneUrl: string;
+const initialNanoUsd = 10_000_000_000n;
+
+function modelIn({ body }: SeenRequest): string {
+  return (JSON.parse(body) as { model: string }).model;
+}
+
+function config(): string {
+  const model = (id: string, provider = 'raw'): string => `
+  - id: "${id}"
+    endpoints: [/v1/chat/completions]
+    context_length: 128000
+    max_output_tokens: ${outputMax}
+    capabilities: { function_call: true }
+    pricing: { input: 1, output: 10, caching: { read: 0.1 } }
+    routes: [{ provider: ${provider}, model: "${id}" }]`;
+  return `
+simulator: { enabled: false }
+retries: 0
+limits: { upstream_event_bytes: 20000 }
+timeouts: { connect: 5s, first_event: ${limitMs}ms, idle: ${limitMs}ms, total: 30s }
+providers:
+  raw: { protocol: chat, base_url: "${upstream.baseUrl}", api_key: key-of-the-upstream }
+  gone: { protocol: chat, base_url: "${goneUrl}" }
+models:${cells.map(({ fault, moment }) => model(modelOf(fault, moment), fault === 'refused' ? 'gone' : 'raw')).join('')}${usageNames.map(name => model(modelOf('usage', name))).join('')}
+`;
+}
+
+/** Runs jobs, so many at a time. */
+async function pool(jobs: readonly (() => Promise<void>)[], width: number): Promise<void> {
+  const queue = jobs.values();
+  await Promise.all(
+    Array.from({ length: width }, async () => {
+      for (const job of queue) await job();
+    }),
+  );
+}
+
+async function runCell(model: string, way: Way): Promise<void> {
+  const seen = await way.ask(gateway, model);
+  const found = await gateway.account.getActivity({ requestId: seen.requestId }).catch(() => undefined);
+  ran.set(keyOf(model, way), { seen, record: found?.record });
+}
+
+beforeAll(async () => {
+  const gone = await RawUpstream.start(() => undefined);
+  goneUrl = gone.baseUrl;
+  await gone.stop();
+  const behaviours = new Map([
+    ...cells.map(({ fault, moment }) => [modelOf(fault, moment), failWith(fault, moment)] as const),
+    ...usageNames.map(name => [modelOf('usage', name), answerWith(name)] as const),
+  ]);
+  upstream = await RawUpstream.start((socket, request) => behaviours.get(modelIn(request))?.(socket, request));
+  gateway = await startGateway({ config: config() });
+  const models = [
+    ...cells.map(({ fault, moment }) => modelOf(fault, moment)),
+    ...usageNames.map(name => modelOf('usage', name)),
+  ];
+  // The slow ones first, so that they all wait together.
+  const slow = (model: string): number => (/stall|slow|finish|usage/.test(model) ? 0 : 1);
+  const jobs = models
+    .toSorted((one, other) => slow(one) - slow(other))
+    .flatMap(model => ways.map(way => () => runCell(model, way)));
+  await pool(jobs, 24);
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  await upstream.stop();
+});
+
+/** What a caller must see: the end, the status of a refusal, and the code. */
+function expectedEnd(fault: FaultName, moment: MomentName, way: Way): (string | number)[] {
+  const { meaning, unnoticed }: Fault = faults[fault];
+  const { stage }: Moment = moments[moment];
+  // After the finish only usage can be missing, which is no reason to fail; an error that the upstream reports is.
+  if (stage === 'finished' && (meaning === 'error' || meaning === 'timeout')) return ['answer'];
+  if (meaning === 'rejected') return ['refused', 400, 'upstream_rejected'];
+  const code = meaning === 'timeout' || moment === unnoticed ? 'upstream_timeout' : 'upstream_error';
+  return way.streamed && stage !== 'nothing' ? ['broken', code] : ['refused', 502, code];
+}
+
+/** Tokens charged: undefined where the request leaves no record. */
+function expectedCharge(fault: FaultName, moment: MomentName, way: Way): Charged | undefined {
+  const { meaning }: Fault = faults[fault];
+  const { delivered, usage, stage }: Moment = moments[moment];
+  if (meaning === 'rejected') return undefined;
+  const [end] = expectedEnd(fault, moment, way);
+  const input = usage === true ? { input: 30, cacheRead: 10 } : { input: estimatedInput(), cacheRead: 0 };
+  const output = countTokens(delivered);
+  if (end === 'answer') {
+    return { state: RecordState.COMPLETED, ...input, output: usage === true ? 20 : output };
+  }
+  const free = !way.streamed || delivered === '' || stage === 'nothing';
+  return {
+    state: RecordState.UPSTREAM_FAILED,
+    ...(free ? { input: 0, cacheRead: 0, output: 0 } : { ...input, output }),
+  };
+}
+
+interface Charged {
+  readonly state: RecordState;
+  readonly input: number;
+  readonly cacheRead: number;
+  readonly output: number;
+}
+
+const ranOf = (model: string, way: Way): Ran =>
+  ran.get(keyOf(model, way)) ?? expect.fail(`${model} by ${way.name} never ran`);
+
+/** The gateway's own count of the prompt: the same in every cell. */
+function estimatedInput(): number {
+  const [way] = ways;
+  const tokens = way === undefined ? undefined : ranOf(modelOf('usage', 'missing'), way).record?.usage?.inputTokens;
+  return tokens ?? expect.fail('nothing was counted');
+}
+
+function charged({ record }: Ran): Charged | undefined {
+  if (record === undefined) return undefined;
+  const { inputTokens = 0, cacheReadTokens = 0, outputTokens = 0 } = record.usage ?? {};
+  return { state: record.state, input: inputTokens, cacheRead: cacheReadTokens, output: outputTokens };
+}
+
+/** Nano-dollars at the prices of every cell's model. */
+const costOf = ({ input, cacheRead, output }: Charged): bigint =>
+  BigInt(input * 1_000 + cacheRead * 100 + output * 10_000);
+
+describe.each(ways)('$name', way => {
+  test.each(cells)('$fault $moment', ({ fault, moment }) => {
+    const it = ranOf(modelOf(fault, moment), way);
+    const { seen, record } = it;
+    const { delivered, stage }: Moment = moments[moment];
+    expect([seen.end, seen.status, seen.code].filter(value => value !== undefined)).toEqual(
+      expectedEnd(fault, moment, way),
+    );
+    expect(seen.wrong).toEqual([]);
+    expect(seen.ms).toBeLessThan(limitMs + graceMs + 1_500);
+    if (seen.end === 'answer') {
+      expect([seen.text, seen.arguments, seen.finish]).toEqual([
+        wholeAnswer.text,
+        wholeAnswer.arguments,
+        wholeAnswer.finish,
+      ]);
+    } else {
+      expect(seen.finish).toBeUndefined();
+      // What came before the fault was passed on, and nothing else.
+      const shown = way.streamed && stage !== 'nothing' ? delivered.replace(wholeAnswer.toolName, '') : '';
+      expect(seen.text + seen.arguments).toBe(shown);
+    }
+    const expected = expectedCharge(fault, moment, way);
+    expect(charged(it)).toEqual(expected);
+    expect(record?.costNanoUsd).toBe(expected === undefined ? undefined : costOf(expected));
+    const { meaning }: Fault = faults[fault];
+    expect(seen.retryAfter).toBe(meaning === 'busy' ? '7' : undefined);
+  });
+
+  test.each(usageNames)('usage: %s', name => {
+    const it = ranOf(modelOf('usage', name), way);
+    expect([it.seen.end, it.seen.finish, it.seen.text]).toEqual(['answer', 'tool_calls', wholeAnswer.text]);
+    const { charged: reported }: { charged: { input?: number; cacheRead?: number; output?: number } } = usages[name];
+    const expected = {
+      state: RecordState.COMPLETED,
+      input: reported.input ?? estimatedInput(),
+      cacheRead: reported.cacheRead ?? 0,
+      output: reported.output ?? countTokens(wholeAnswer.outputText),
+    };
+    expect(charged(it)).toEqual(expected);
+    expect(it.record?.costNanoUsd).toBe(costOf(expected));
+    const whole = reported.input !== undefined && reported.output !== undefined;
+    expect(it.record?.usageSource).toBe(whole ? UsageSource.REPORTED : UsageSource.ESTIMATED);
+  });
+});
+
+test('the prompt is counted by what it says', () => {
+  expect(estimatedInput()).toBeGreaterThan(7);
+  expect(estimatedInput()).toBeLessThan(80);
+});
+
+test('the lines to upstreams that failed are closed', () => {
+  const failed = new Set(
+    cells
+      .filter(({ moment }) => moments[moment].stage !== 'finished')
+      .map(({ fault, moment }) => modelOf(fault, moment)),
+  );
+  const open = upstream.requests.filter(request => failed.has(modelIn(request)) && !request.socket.destroyed);
+  // Error statuses with a whole body leave their connection in order.
+  expect(open.filter(request => !/status/.test(modelIn(request)))).toEqual([]);
+});
+
+test('each request was sent once, the refused ones never', () => {
+  const sent = new Map<string, number>();
+  for (const request of upstream.requests) sent.set(modelIn(request), (sent.get(modelIn(request)) ?? 0) + 1);
+  for (const { fault, moment } of cells) {
+    expect([fault, moment, sent.get(modelOf(fault, moment)) ?? 0]).toEqual([
+      fault,
+      moment,
+      fault === 'refused' ? 0 : ways.length,
+    ]);
+  }
+});
+
+test('nothing is held, and the account has paid the sum of the records', async () => {
+  await expect.poll(() => heldBy(gateway)).toBe(0n);
+  const shown = await gateway.cli(['accounts', 'show', '1', '--json']);
+  expect(shown.json).toMatchObject({ held: 0 });
+  const spent = [...ran.values()].reduce((sum, { record }) => sum + (record?.costNanoUsd ?? 0n), 0n);
+  expect(spent).toBeGreaterThan(0n);
+  expect(initialNanoUsd - (await balanceOf(gateway))).toBe(spent);
+});
+
+test('the gateway still answers', async () => {
+  const [way] = ways;
+  const seen = await way?.ask(gateway, modelOf('usage', 'right'));
+  expect((await recordOf(gateway, seen?.requestId ?? '')).state).toBe(RecordState.COMPLETED);
+});
+
+/** One letter for each way: A answered, R refused, B broken off; in capitals where it was charged for. */
+function letters(fault: FaultName, moment: MomentName): string {
+  return ways
+    .map(way => {
+      const { seen, record } = ranOf(modelOf(fault, moment), way);
+      const letter = { answer: 'a', refused: 'r', broken: 'b' }[seen.end];
+      return (record?.costNanoUsd ?? 0n) > 0n ? letter.toUpperCase() : letter;
+    })
+    .join('');
+}
+
+test('no cell is left out', () => {
+  const rows = faultNames.map(fault => [
+    fault,
+    ...momentNames.map(moment => (applies(fault, moment) ? letters(fault, moment) : '–')),
+  ]);
+  const table = [['', ...momentNames], ...rows];
+  const widths = table[0]?.map((_, column) => Math.max(...table.map(row => row[column]?.length ?? 0))) ?? [];
+  const lines = table.map(row => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '));
+  const legend = `${ways.map(({ name }) => name).join(', ')}: a answered, r refused, b broken off; capital: charged; –: cannot be`;
+  process.stdout.write(`\n${legend}\n${lines.join('\n')}\n`);
+  for (const fault of faultNames) {
+    const { only }: Fault = faults[fault];
+    const left = momentNames.filter(moment => !applies(fault, moment));
+    expect(left.length === 0 ? '' : only?.because).not.toBeUndefined();
+  }
+  expect(ran.size).toBe((cells.length + usageNames.length) * ways.length);
+});
