@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Slices } from '../../src/core/generation/slices.ts';
 import type { Admitted } from '../../src/store/ledger.ts';
@@ -36,7 +37,7 @@ test('an extension that storage fails ahead of need harms nobody: it is asked fo
   const { slices, ended } = await openSlices(1);
   expect(slices.reach(600)).toBeUndefined();
   await slices.idle();
-  await new Promise(resolve => setImmediate(resolve));
+  await sleep(1);
   expect(unhandled).toEqual([]);
 
   await slices.reach(1100);

@@ -8,23 +8,17 @@ import { sliceTokens } from './funds.ts';
 export class Slices {
   readonly #ledger: Ledger;
   readonly #id: number;
-  readonly #slice: number;
   readonly #onEnd: (outputTokens: number) => void;
   #held: number;
   #pending: Promise<void> | undefined;
   #ended: boolean;
 
   /** `held` output tokens of `admitted` are paid for; a request that costs nothing needs no slices. */
-  constructor(
-    ledger: Ledger,
-    admitted: Admitted,
-    options: { candidates: number; onEnd: (outputTokens: number) => void },
-  ) {
+  constructor(ledger: Ledger, admitted: Admitted, onEnd: (outputTokens: number) => void) {
     this.#ledger = ledger;
     this.#id = admitted.id;
     this.#held = admitted.outputTokens;
-    this.#slice = sliceTokens * options.candidates;
-    this.#onEnd = options.onEnd;
+    this.#onEnd = onEnd;
     this.#ended = admitted.outputTokensAvailable === Infinity;
   }
 
@@ -33,9 +27,10 @@ export class Slices {
    * the ledger can't say whether the rest is paid for.
    */
   reach(tokens: number): Promise<void> | undefined {
-    if (this.#ended || tokens + this.#slice / 2 < this.#held) return undefined;
-    this.#begin(tokens);
-    return tokens >= this.#held ? this.#cover(tokens) : undefined;
+    if (this.#ended || tokens + sliceTokens / 2 < this.#held) return undefined;
+    if (tokens >= this.#held) return this.#cover(tokens);
+    void this.#begin(tokens);
+    return undefined;
   }
 
   /** Waits for an extension that is under way, so that nothing is asked for a hold that is about to be settled. Never rejects. */
@@ -57,7 +52,7 @@ export class Slices {
   }
 
   async #extend(tokens: number): Promise<void> {
-    const wanted = Math.max(this.#slice, tokens + this.#slice - this.#held);
+    const wanted = Math.max(sliceTokens, tokens + sliceTokens - this.#held);
     try {
       const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
       this.#held += reply.outputTokens;
