@@ -47,7 +47,7 @@ describe('estimateFunds', () => {
     expect(funds?.inputNanoUsd).toBe(BigInt(funds?.inputTokens ?? 0) * 2000n);
   });
 
-  test('a lower client limit lowers both, candidates multiply them, a thinking budget raises the least', () => {
+  test('a lower client limit lowers both, candidates share the slice, a thinking budget raises the least', () => {
     expect(estimateFunds(request('hi', { maxOutputTokens: 5 }), priced, ServiceTier.DEFAULT)).toMatchObject({
       outputTokensMin: 5,
       outputTokensWanted: 5,
@@ -55,8 +55,18 @@ describe('estimateFunds', () => {
     expect(
       estimateFunds(request('hi', { candidates: 3, maxOutputTokens: 100 }), priced, ServiceTier.DEFAULT),
     ).toMatchObject({
-      outputTokensMin: 48,
+      outputTokensMin: 16,
       outputTokensWanted: 300,
+    });
+    expect(
+      estimateFunds(request('hi', { candidates: 2, maxOutputTokens: 5 }), priced, ServiceTier.DEFAULT),
+    ).toMatchObject({
+      outputTokensMin: 10,
+      outputTokensWanted: 10,
+    });
+    expect(estimateFunds(request('hi', { candidates: 4 }), priced, ServiceTier.DEFAULT)).toMatchObject({
+      outputTokensMin: 16,
+      outputTokensWanted: 1024,
     });
     const thinking = request('hi', { reasoning: { budgetTokens: 2000 }, maxOutputTokens: 3000 });
     expect(estimateFunds(thinking, priced, ServiceTier.DEFAULT)).toMatchObject({

@@ -34,15 +34,17 @@ export function estimateFunds(request: GenerateRequest, model: Model, tier: Serv
   const outputPico = dearest(sheets.map(sheet => sheet.output));
   if (inputPico === 0n && outputPico === 0n) return undefined;
   const multiplier = BigInt(multiplierOf(tier));
+  // All candidates share the slice.
+  const limitOfOne = Math.min(clientLimit(request, model) ?? Infinity, model.maxOutputTokens ?? Infinity);
   const candidates = request.candidates ?? 1;
-  const limit = Math.min(clientLimit(request, model) ?? Infinity, model.maxOutputTokens ?? Infinity);
-  const least = Math.max(outputTokensLeast, request.reasoning?.budgetTokens ?? 0);
+  const limit = limitOfOne * candidates;
+  const least = Math.max(outputTokensLeast, candidates, request.reasoning?.budgetTokens ?? 0);
   return {
     inputTokens,
     inputNanoUsd: ceilDivide(BigInt(inputTokens) * inputPico * multiplier, 1_000_000n),
     outputPicoUsd: ceilDivide(outputPico * multiplier, 1000n),
-    outputTokensMin: Math.min(limit, least) * candidates,
-    outputTokensWanted: Math.min(limit, Math.max(sliceTokens, least)) * candidates,
+    outputTokensMin: Math.min(limit, least),
+    outputTokensWanted: Math.min(limit, Math.max(sliceTokens, least)),
     plan: true,
   };
 }

@@ -74,12 +74,9 @@ export class GenerationRun {
     this.#limit = limitOf(asked);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = asked.model;
     this.#tally = new Tally({ input: contextLength * this.#candidates, output: maxOutputTokens * this.#candidates });
-    this.#slices = new Slices(tools.ledger, asked.admitted, {
-      candidates: this.#candidates,
-      onEnd: tokens => {
-        this.#paidTokens = tokens;
-        this.#pipeline?.lowerLimit(Math.floor(tokens / this.#candidates));
-      },
+    this.#slices = new Slices(tools.ledger, asked.admitted, tokens => {
+      this.#paidTokens = tokens;
+      this.#pipeline?.lowerLimit(Math.floor(tokens / this.#candidates));
     });
   }
 
