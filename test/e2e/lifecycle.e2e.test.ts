@@ -188,18 +188,19 @@ describe('what can’t start says why and exits 2', () => {
     ['no YAML', 'a: [1\n', /bad\.yaml:\d/],
   ])('%s, with file, line and path; config check too', async (_, text, shown) => {
     const { home, file } = withFile(text);
-    const served = await start(home, ['--config', file]);
-    expect(served.code, `${served.stderr}`).toBe(2);
-    expect(served.stdout + served.stderr).toMatch(shown);
-    const checked = await runCommand(home, ['config', 'check', file]);
-    expect(checked.code, `${checked.stderr}`).toBe(2);
-    expect(checked.stdout + checked.stderr).toMatch(shown);
+    const ends = await Promise.all([start(home, ['--config', file]), runCommand(home, ['config', 'check', file])]);
+    for (const { code, stdout, stderr } of ends) {
+      expect(code, `${stderr}`).toBe(2);
+      expect(stdout + stderr).toMatch(shown);
+    }
   });
 
   test('a file that was named and does not exist', async () => {
     const home = newHome();
-    const byFlag = await start(home, ['--config', join(home.folder, 'none.yaml')]);
-    const byVariable = await start(home, [], { TOLLGATE_CONFIG: join(home.folder, 'none.yaml') });
+    const [byFlag, byVariable] = await Promise.all([
+      start(home, ['--config', join(home.folder, 'none.yaml')]),
+      start(home, [], { TOLLGATE_CONFIG: join(home.folder, 'none.yaml') }),
+    ]);
     expect([byFlag.code, byVariable.code]).toEqual([2, 2]);
     expect(byFlag.stderr).toContain('none.yaml');
   });

@@ -57,6 +57,14 @@ describe('one request', () => {
     expect(record.costNanoUsd).toBe(BigInt(answer.usage?.prompt_tokens ?? 0) * 1_000n + 77n * 4_000n);
   });
 
+  test('a stream that shows no usage is charged all the same', async () => {
+    const answer = await stream(gateway, steer('tokens=33', { stream_options: { include_usage: false } }));
+    expect(answer.usage).toBeUndefined();
+    const { usage, costNanoUsd } = await recordOf(gateway, requestIdOf(answer));
+    expect(usage?.outputTokens).toBe(33);
+    expect(costNanoUsd).toBe(BigInt(usage?.inputTokens ?? 0) * 1_000n + 33n * 4_000n);
+  });
+
   test.each([
     ['flex', ServiceTier.FLEX, 500n],
     ['priority', ServiceTier.PRIORITY, 2_000n],
@@ -214,6 +222,22 @@ describe('a key’s own balance', () => {
     expect(answer.body.error.tip).toContain('credits add');
     expect(answer.headers.get('x-should-retry')).toBe('false');
     expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
+  });
+
+  test('pays a short answer where the client’s own lower limit is all that it can pay', async () => {
+    // Pays for the input and 5 tokens, not for 16.
+    const { key, id } = await makeKey(gateway, { balanceNanoUsd: 60_000n });
+    expect((await complete(gateway, steer('tokens=50'), { key })).status).toBe(429);
+    const short = await complete(gateway, steer('tokens=50', { max_tokens: 5 }), { key });
+    expect([short.status, short.finish, short.body.usage.completion_tokens]).toEqual([200, 'length', 5]);
+    const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
+    expect(shown?.balanceNanoUsd).toBe(60_000n - dollars(short.body.usage.cost));
+  });
+
+  test('of nothing is enough for a free model', async () => {
+    const { key } = await makeKey(gateway, { balanceNanoUsd: 0n });
+    const free = await complete(gateway, steer('tokens=5', { model: 'sim/small:free' }), { key });
+    expect([free.status, free.body.usage.cost]).toEqual([200, 0]);
   });
 
   test('credit makes the next request work', async () => {
