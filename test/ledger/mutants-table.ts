@@ -261,8 +261,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a key’s balance is given back although it is held',
     file: 'moves.ts',
-    from: 'const held = balance === null ? key.held : 0n;',
-    to: 'const held = 0n;',
+    from: ': (key.balance ?? 0n) - key.held;',
+    to: ': key.balance ?? 0n;',
   },
   {
     mistake: 'a negative credit takes what a hold covers',

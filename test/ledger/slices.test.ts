@@ -29,7 +29,7 @@ async function openSlices(times: number, balance = 10n * dollar): Promise<{ slic
   const admitted = await bench.ledger.admit(admitOf(1));
   expect(admitted.kind).toBe('admitted');
   const ended: number[] = [];
-  const slices = new Slices(bench.ledger, admitted as Admitted, { candidates: 1, onEnd: tokens => ended.push(tokens) });
+  const slices = new Slices(bench.ledger, admitted as Admitted, tokens => ended.push(tokens));
   return { slices, ended };
 }
 

@@ -13,6 +13,8 @@ export interface FaultPlan {
   readonly times: number;
   /** SQLite's code of the error; `exit`: the writer dies; `bug`: an error that no code expects. */
   readonly kind: 'SQLITE_FULL' | 'SQLITE_IOERR_WRITE' | 'SQLITE_BUSY' | 'SQLITE_CONSTRAINT_CHECK' | 'exit' | 'bug';
+  /** Counts how often it has failed, for whoever ordered it; an Int32 of shared memory. */
+  readonly fired?: SharedArrayBuffer;
 }
 
 /** Ends the writer: nobody catches it. */
@@ -38,6 +40,7 @@ export class Faults {
     if (point !== this.#plan.point) return;
     this.#seen++;
     if (this.#seen < nth || this.#seen >= nth + times) return;
+    if (this.#plan.fired !== undefined) Atomics.add(new Int32Array(this.#plan.fired), 0, 1);
     if (kind === 'exit') throw new WriterDeath('the writer was told to die');
     throw kind === 'bug' ? new Error('a fault on purpose') : this.#failure(kind);
   }

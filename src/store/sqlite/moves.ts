@@ -27,9 +27,8 @@ export class Moves {
   /** Gives a key that balance of its own, null: none; `insufficient` where that takes what a hold covers or nobody has. */
   setKeyBalance(key: KeyFacts, balance: bigint | null, atMs: number): 'moved' | 'insufficient' {
     const amount = (balance ?? 0n) - (key.balance ?? 0n);
-    const held = balance === null ? key.held : 0n;
     const covered = amount > 0n ? key.accountBalance - key.accountHeld : (key.balance ?? 0n) - key.held;
-    if (held > 0n || (amount > 0n ? amount : -amount) > covered) return 'insufficient';
+    if ((amount > 0n ? amount : -amount) > covered) return 'insufficient';
     this.toKey(key, amount, atMs);
     if (balance === null) this.#unsetKey.run(key.id);
     return 'moved';

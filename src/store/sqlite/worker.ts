@@ -32,9 +32,10 @@ const batchMax = 4096;
 function serve(port: MessagePort, data: WriterData): void {
   const db = openForWriting(data.path);
   migrate(db, ownMigrations(), data.nowMs);
+  // By an engine of its own, so that faults on purpose begin with the first command.
+  const voidedHolds = data.first ? new Engine(db, { dailyLimitUnit: data.dailyLimitUnit }).recover(data.nowMs) : 0;
   const faults = data.fault === undefined ? undefined : new Faults(data.fault, sqliteFailure);
   const engine = new Engine(db, { dailyLimitUnit: data.dailyLimitUnit, ...(faults === undefined ? {} : { faults }) });
-  const voidedHolds = data.first ? engine.recover(data.nowMs) : 0;
   const violations = data.first ? checkInvariants(db, 'fast') : [];
   const commits = new Int32Array(data.commits);
   port.postMessage({ ready: true, voidedHolds, violations } satisfies WriterReady);

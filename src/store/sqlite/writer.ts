@@ -42,8 +42,10 @@ export class Writer {
   #seq = randomBytes(6).readUIntBE(0, 6);
   /** All that is unanswered, in the order in which it came. */
   readonly #pending = new Map<number, Pending>();
-  /** To be posted at the end of this turn of the event loop. */
+  /** To be posted at the end of this turn of the event loop, or when the writer has answered the message before. */
   #outbox: WireCommand[] = [];
+  /** A message is in the writer. */
+  #isBusy = false;
   #failing = false;
   #backoffMs = backoffMs.min;
   #retry: NodeJS.Timeout | undefined;
@@ -109,16 +111,18 @@ export class Writer {
     });
   }
 
-  /** One message a turn carries all commands of the turn. */
+  /** One message at a time carries all commands that have come since the last: a message costs as much as ten commands in it, and a sync of the disk more. */
   #post(command: WireCommand): void {
-    if (this.#outbox.length === 0) {
-      setImmediate(() => {
-        const batch = this.#outbox;
-        this.#outbox = [];
-        if (batch.length > 0) this.#worker?.postMessage(batch);
-      });
-    }
+    if (this.#outbox.length === 0) setImmediate(() => this.#flush());
     this.#outbox.push(command);
+  }
+
+  #flush(): void {
+    const batch = this.#outbox;
+    if (batch.length === 0 || this.#isBusy || this.#worker === undefined) return;
+    this.#outbox = [];
+    this.#isBusy = true;
+    this.#worker.postMessage(batch);
   }
 
   #spawn(data: WriterData): Promise<WriterReady> {
@@ -137,12 +141,16 @@ export class Writer {
         resolve(ready);
         if (!ready.ready) return;
         this.#worker = worker;
+        this.#isBusy = false;
         worker.on('message', (replies: WireReply[]) => this.#onReplies(replies));
       });
     });
   }
 
   #onReplies(replies: readonly WireReply[]): void {
+    this.#isBusy = false;
+    // First, so that the writer works while the answers are taken in.
+    this.#flush();
     let failed = false;
     for (const [seq, outcome, value, code] of replies) {
       const pending = this.#pending.get(seq);

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { setTimeout as wait } from 'node:timers/promises';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import type { FaultPlan } from '../../src/store/sqlite/fault.ts';
+import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+import { admitOf, amount, openBench, settleAmount } from './fixture.ts';
+
+const callers = 4;
+const rounds = 3;
+
+/** Whether a command was refused for the ledger's own sake; anything else is thrown on. */
+function isOverloaded(error: unknown): boolean {
+  if (error instanceof GatewayError && error.code === 'overloaded') return true;
+  throw error;
+}
+
+/**
+ * Callers admit, extend, settle and void while one step of the writer fails. Throws where a reply was not true: an acknowledged
+ * charge or credit that is not there, one that is there twice, a refused admit or an ended request that is still held. Answers how
+ * often the fault came and how many admits were refused.
+ */
+export async function brokenLoad(plan: Omit<FaultPlan, 'fired'>): Promise<{ fired: number; refused: number }> {
+  const bench = await openBench();
+  await bench.ledger.close();
+  const fired = new SharedArrayBuffer(4);
+  const { dataDir, clock } = bench;
+  bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', fault: { ...plan, fired } });
+  const { ledger } = bench;
+  const charges = new Map<number, bigint>();
+  let nextId = 1;
+  let refused = 0;
+  let credited = 0n;
+
+  const admitted = async (): Promise<number> => {
+    for (;;) {
+      const id = nextId++;
+      try {
+        const reply = await ledger.admit(admitOf(id, { funds: amount(1000n) }));
+        assert.equal(reply.kind, 'admitted');
+        return id;
+      } catch (error) {
+        isOverloaded(error);
+        refused++;
+        await wait(10);
+      }
+    }
+  };
+  const caller = async (number: number): Promise<void> => {
+    for (let round = 0; round < rounds; round++) {
+      const id = await admitted();
+      const held = await ledger.extend({ id, nanoUsd: 500n }).then(
+        reply => reply.heldNanoUsd,
+        (error: unknown) => (isOverloaded(error) ? 1000n : 0n),
+      );
+      assert(held === 1000n || held === 1500n, `held ${held}`);
+      if ((number + round) % 3 === 0) assert.equal(await ledger.void(id, 'cancelled'), 'voided');
+      else {
+        const cost = BigInt(700 + number);
+        assert.equal((await ledger.settle(settleAmount(id, cost))).costNanoUsd, cost);
+        charges.set(id, cost);
+      }
+    }
+  };
+  const creditor = async (): Promise<void> => {
+    for (let round = 0; round < rounds; round++) {
+      const done = await ledger.addCredit({ accountId: 1, amount: 3n, note: '' }).catch(isOverloaded);
+      if (typeof done === 'object') credited += 3n;
+    }
+  };
+  try {
+    await Promise.all([creditor(), ...Array.from({ length: callers }, (_, number) => caller(number))]);
+    await bench.reopen();
+    const account = await bench.ledger.findAccount(1);
+    const spent = [...charges.values()].reduce((sum, cost) => sum + cost, 0n);
+    assert.deepEqual([account?.balance, account?.held], [10_000_000_000n + credited - spent, 0n]);
+    assert.equal(bench.ledger.voidedHoldsAtStart, 0);
+    const records = await bench.ledger.listActivity({ accountId: 1, limit: 1000, offset: 0 });
+    const charged = records.map(record => `${record.requestId}: ${record.costNanoUsd}`);
+    assert.deepEqual(charged.sort(), [...charges].map(([id, cost]) => `req_${id}: ${cost}`).sort());
+  } finally {
+    await bench.end();
+  }
+  return { fired: Atomics.load(new Int32Array(fired), 0), refused };
+}

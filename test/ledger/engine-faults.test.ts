@@ -1,0 +1,180 @@
+import { afterEach, expect, test } from 'vitest';
+import type { AdmitCommand } from '../../src/store/ledger.ts';
+import type { AdminCommands } from '../../src/store/sqlite/administration.ts';
+import { type Connection, openForWriting, sqliteFailure } from '../../src/store/sqlite/database.ts';
+import { Engine } from '../../src/store/sqlite/engine.ts';
+import { type FaultPlan, Faults } from '../../src/store/sqlite/fault.ts';
+import { checkInvariants } from '../../src/store/sqlite/invariants.ts';
+import { migrate, ownMigrations } from '../../src/store/sqlite/migrations.ts';
+import { encodeAdmit, encodeSettle, type WireCommand, type WireReply } from '../../src/store/sqlite/wire.ts';
+import { admitOf, amount, hashOf, settleAmount, settleOf } from './fixture.ts';
+
+const now = Date.parse('2026-05-10T12:00:00Z');
+let db: Connection | undefined;
+afterEach(() => db?.close());
+
+function newDatabase(): Connection {
+  db?.close();
+  const opened = openForWriting(':memory:');
+  migrate(opened, ownMigrations(), now);
+  db = opened;
+  return opened;
+}
+
+/** Batches that touch every table, each command as it would be sent. */
+function workload(): WireCommand[][] {
+  let seq = 0;
+  const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): WireCommand => {
+    seq++;
+    return ['admin', seq, now, `admin ${seq}`, name, command];
+  };
+  const admit = (id: number, change: Partial<AdmitCommand> = {}, key = 'key'): WireCommand =>
+    encodeAdmit(admitOf(id, change, key), ++seq, now);
+  const key = { masked: '', settings: {} };
+  return [
+    [
+      admin('createAccount', { name: 'a', balance: 10_000_000n }),
+      admin('createKey', { ...key, accountId: 1, hash: hashOf('key') }),
+    ],
+    [
+      admin('createKey', {
+        accountId: 1,
+        hash: hashOf('own'),
+        masked: '',
+        settings: { balance: 5000n, minuteLimit: 9 },
+      }),
+      admin('createManagementKey', { accountId: 1, hash: hashOf('m'), masked: '', scopes: [] }),
+      admin('updateKey', { keyId: 1, accountId: 1, settings: { minuteLimit: 5, dailyLimit: 3 } }),
+    ],
+    [
+      admit(1),
+      admit(2, { funds: undefined, free: true }),
+      admit(3, { funds: amount(4000n) }, 'own'),
+      admit(4, { expiresAtMs: now + 5 }),
+    ],
+    [
+      ['extend', ++seq, now, { id: 1, outputTokens: 100 }],
+      ['void', ++seq, now, 2, 'rejected'],
+      ['probe', ++seq, now],
+    ],
+    [
+      encodeSettle(settleOf(1, 2000), ++seq, now),
+      admin('setKeyState', { keyId: 2, accountId: 1, state: 'revoked' }),
+      encodeSettle(settleAmount(3, 9000n), ++seq, now),
+      ['windows', ++seq, now + 5, 1, true],
+      admin('addCredit', { accountId: 1, amount: -5n, note: '' }),
+    ],
+  ];
+}
+
+/** Runs it, sending again what was not done, as the calling thread would. Answers the last reply to each command. */
+function runAll(engine: Engine): { replies: Map<number, unknown>; undone: number } {
+  const replies = new Map<number, unknown>();
+  let undone = 0;
+  for (const batch of workload()) {
+    let rest = batch;
+    for (let tries = 0; rest.length > 0 && tries < 9; tries++) {
+      const said: WireReply[] = engine.run(rest);
+      for (const [seq, outcome, value] of said) if (outcome === 'done') replies.set(seq, value);
+      rest = rest.filter((_, index) => said[index]?.[1] !== 'done');
+      undone += rest.length;
+    }
+  }
+  return { replies, undone };
+}
+
+function dump(connection: Connection): unknown {
+  const tables = [
+    'account',
+    'api_key',
+    'management_key',
+    'key_day',
+    'free_day',
+    'hold',
+    'usage',
+    'usage_hour',
+    'usage_day',
+    'meta',
+    'price',
+    'model',
+  ];
+  return [
+    ...tables.map(table => connection.prepare(`SELECT * FROM ${table} ORDER BY 1, 2`).all()),
+    connection.prepare('SELECT id, held, reason FROM voided ORDER BY id').all(),
+    connection.prepare('SELECT kind, account_id, key_id, amount, usage_id FROM entry ORDER BY 1, 3, 4').all(),
+  ];
+}
+
+function engineWith(connection: Connection, plan?: FaultPlan): Engine {
+  const faults = plan === undefined ? {} : { faults: new Faults(plan, sqliteFailure) };
+  return new Engine(connection, { dailyLimitUnit: 'dollars', ...faults });
+}
+
+const kinds = ['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_BUSY', 'SQLITE_CONSTRAINT_CHECK', 'bug'] as const;
+const plans = [
+  ...kinds.map(kind => ({ point: 'statement' as const, kind, times: 1 })),
+  // The second failure meets the batch where each command runs apart.
+  { point: 'statement' as const, kind: 'SQLITE_CONSTRAINT_CHECK' as const, times: 2 },
+  { point: 'statement' as const, kind: 'SQLITE_FULL' as const, times: 2 },
+  ...kinds.map(kind => ({ point: 'commit' as const, kind, times: 1 })),
+];
+
+test.each(plans)(
+  'whichever $point fails with $kind ($times in a row), what is sent again ends as if nothing had',
+  plan => {
+    const clean = newDatabase();
+    const { replies } = runAll(engineWith(clean));
+    const expected = dump(clean);
+    const fired = new SharedArrayBuffer(4);
+    let nth = 1;
+    for (; nth < 1000; nth++) {
+      new Int32Array(fired)[0] = 0;
+      const faulty = newDatabase();
+      const result = runAll(engineWith(faulty, { ...plan, nth, fired }));
+      if (new Int32Array(fired)[0] === 0) break;
+      expect(dump(faulty)).toEqual(expected);
+      expect(result.replies).toEqual(replies);
+      expect(checkInvariants(faulty, 'full')).toEqual([]);
+    }
+    expect(nth).toBeGreaterThan(plan.point === 'commit' ? 5 : 50);
+  },
+);
+
+test('a command that breaks fails alone: the others of its batch are done', () => {
+  const connection = newDatabase();
+  const engine = engineWith(connection);
+  runAll(engine);
+  const batch: WireCommand[] = [
+    encodeAdmit(admitOf(100, { funds: amount(1n) }), 900, now + 70_000),
+    encodeAdmit(admitOf(101, { funds: amount(-1n) }), 901, now + 70_000),
+    encodeAdmit(admitOf(102, { funds: amount(1n) }), 902, now + 70_000),
+  ];
+  expect(engine.run(batch).map(([, outcome]) => outcome)).toEqual(['done', 'failed', 'done']);
+  expect(connection.prepare('SELECT id FROM hold ORDER BY id').pluck().all()).toEqual([100n, 102n]);
+  expect(engine.run([['windows', 903, now + 70_000, 1, false]])).toMatchObject([
+    [903, 'done', [{ limit: 'minute_limit', remaining: 3 }]],
+  ]);
+});
+
+test('a disk that is full refuses the batch, keeps what was done, and goes on when there is room', () => {
+  const connection = newDatabase();
+  const engine = engineWith(connection);
+  runAll(engine);
+  const pages = connection.pragma('page_count', { simple: true }) as bigint;
+  connection.pragma(`max_page_count = ${pages + 2n}`);
+  let done = 0;
+  let full: WireReply | undefined;
+  const later = now + 86_400_000;
+  for (let id = 1000; full === undefined; id++) {
+    const [admitted] = engine.run([encodeAdmit(admitOf(id, { funds: amount(1n) }), id, later + id * 60_000)]);
+    if (admitted?.[1] === 'done') done++;
+    else full = admitted;
+  }
+  expect(full).toMatchObject([1000 + done, 'storage', 'database or disk is full', 'SQLITE_FULL']);
+  expect(connection.prepare('SELECT count(*) FROM hold').pluck().get()).toBe(BigInt(done));
+  expect(checkInvariants(connection, 'full')).toEqual([]);
+  connection.pragma('max_page_count = 100000');
+  const [again] = engine.run([encodeAdmit(admitOf(5000, { funds: amount(1n) }), 5000, later * 2)]);
+  expect(again?.[1]).toBe('done');
+  expect(connection.prepare('SELECT count(*) FROM hold').pluck().get()).toBe(BigInt(done + 1));
+});

@@ -1,0 +1,89 @@
+import { afterEach, expect, test } from 'vitest';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+import { brokenLoad } from './broken-load.ts';
+import { admitOf, amount, type Bench, dollar, openBench, settleAmount } from './fixture.ts';
+
+/** A step of the writer fails, on its own thread; what callers were told stays true. Every step in turn: test/long. */
+
+test.each([
+  ['message', 'exit'],
+  ['reply', 'exit'],
+  ['commit', 'exit'],
+  ['commit', 'SQLITE_FULL'],
+] as const)('whichever %s ends with %s, nothing acknowledged is lost and nothing stays held', async (point, kind) => {
+  for (let nth = 1; nth <= 4; nth++) {
+    expect(await brokenLoad({ point, kind, nth, times: 1 })).toMatchObject({ fired: 1 });
+  }
+});
+
+test('a writer that dies in the middle of a statement is started again, and nothing is lost', async () => {
+  for (const nth of [1, 9, 23, 40, 57, 71]) {
+    expect(await brokenLoad({ point: 'statement', kind: 'exit', nth, times: 1 })).toMatchObject({ fired: 1 });
+  }
+});
+
+let bench: Bench | undefined;
+afterEach(async () => {
+  await bench?.end();
+  bench = undefined;
+});
+
+async function refused(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    value => value,
+    (error: unknown) => (error instanceof GatewayError ? [error.code, error.facts.retryAfterMs] : error),
+  );
+}
+
+test('while the disk is full admits are refused at once and settles wait; both go on when it has room again', async () => {
+  bench = await openBench();
+  const { dataDir, clock } = bench;
+  await bench.ledger.close();
+  // The first commit admits; the next four fail: the settle, the credit and the first tries again.
+  const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 4 } as const;
+  bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', fault });
+  const { ledger } = bench;
+  expect(await ledger.admit(admitOf(1, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
+  let settled = false;
+  const settle = ledger.settle(settleAmount(1, 5n)).then(reply => {
+    settled = true;
+    return reply;
+  });
+  expect(await refused(ledger.addCredit({ accountId: 1, amount: 7n, note: '' }))).toEqual(['overloaded', 1000]);
+  expect(settled).toBe(false);
+  expect(await refused(ledger.admit(admitOf(2)))).toEqual(['overloaded', 1000]);
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar, held: 5n });
+  expect(await settle).toEqual({ kind: 'settled', costNanoUsd: 5n, writtenOffNanoUsd: 0n });
+  expect(await ledger.admit(admitOf(3))).toMatchObject({ kind: 'admitted' });
+  await ledger.void(3, 'cancelled');
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n, held: 0n });
+});
+
+test('with 20,000 waiting further admits are refused, settles and voids never', async () => {
+  bench = await openBench();
+  const { ledger } = bench;
+  await ledger.admit(admitOf(1, { funds: amount(5n) }));
+  await ledger.admit(admitOf(2, { funds: amount(5n) }));
+  const waiting = Array.from({ length: 20_000 }, (_, n) => ledger.admit(admitOf(10 + n, { funds: undefined })));
+  const one = refused(ledger.admit(admitOf(3, { funds: undefined })));
+  const settle = ledger.settle(settleAmount(1, 5n));
+  const voided = ledger.void(2, 'cancelled');
+  expect(await one).toEqual(['overloaded', 1000]);
+  expect(await settle).toMatchObject({ kind: 'settled' });
+  expect(await voided).toBe('voided');
+  const replies = await Promise.all(waiting);
+  expect(replies.filter(reply => reply.kind === 'admitted')).toHaveLength(20_000);
+});
+
+test('closing ends after all that was sent is durable, and refuses what comes later', async () => {
+  bench = await openBench();
+  const { ledger } = bench;
+  const sent = Array.from({ length: 100 }, (_, n) => ledger.admit(admitOf(1 + n, { funds: amount(1n) })));
+  const closed = ledger.close();
+  expect(await refused(ledger.admit(admitOf(500)))).toEqual(['overloaded', 1000]);
+  expect((await Promise.all(sent)).every(reply => reply.kind === 'admitted')).toBe(true);
+  await closed;
+  await bench.open();
+  expect(bench.ledger.voidedHoldsAtStart).toBe(100);
+});
