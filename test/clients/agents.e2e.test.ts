@@ -3,10 +3,10 @@ import { Agent, OpenAIProvider, Runner, setTracingDisabled, tool } from '@openai
 import { afterAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { payg } from '../e2e/chat-client.ts';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endTarget, startTarget } from './second-gateway.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n' });
-afterAll(() => endGateway(gateway));
+const gateway = await startTarget();
+afterAll(() => endTarget(gateway));
 
 setTracingDisabled(true);
 const runner = new Runner({

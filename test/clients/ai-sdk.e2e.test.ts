@@ -7,10 +7,11 @@ import { z } from 'zod';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { payg } from '../e2e/chat-client.ts';
 import { picture } from '../e2e/picture.ts';
-import { endGateway, recordOf, startGateway } from '../gateway.ts';
+import { recordOf } from '../gateway.ts';
+import { endTarget, startTarget } from './second-gateway.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n' });
-afterAll(() => endGateway(gateway));
+const gateway = await startTarget();
+afterAll(() => endTarget(gateway));
 
 const settings = { baseURL: `${gateway.url}/v1`, apiKey: gateway.apiKey };
 const compatible = createOpenAICompatible({

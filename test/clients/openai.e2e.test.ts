@@ -8,10 +8,11 @@ import { z } from 'zod';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { payg } from '../e2e/chat-client.ts';
 import { pictureUrl } from '../e2e/picture.ts';
-import { balanceOf, endGateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { balanceOf, makeKey, recordOf } from '../gateway.ts';
+import { endTarget, startTarget } from './second-gateway.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n' });
-afterAll(() => endGateway(gateway));
+const gateway = await startTarget();
+afterAll(() => endTarget(gateway));
 
 /** Counts what a client really sends. */
 const sent = { requests: 0 };

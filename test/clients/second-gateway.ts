@@ -1,0 +1,58 @@
+/**
+ * What the suites of conversations speak to: a gateway on its built-in models, or one whose upstream is such a gateway over HTTP. A suite that is
+ * imported after `speakThroughSecondGateway()` runs against the latter: every request then goes through the upstream client and back.
+ */
+import { expect } from 'vitest';
+import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+
+const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
+let isBehind = false;
+const innerOf = new WeakMap<Gateway, Gateway>();
+
+/** From now on targets are gateways in front of a second one. */
+export function speakThroughSecondGateway(): void {
+  isBehind = true;
+}
+
+/** Starts what a suite speaks to; `endTarget` ends it. Both kinds list `sim/large` and `sim/small:free`. */
+export async function startTarget(): Promise<Gateway> {
+  if (!isBehind) return startGateway({ config: builtIn });
+  const inner = await startGateway({ config: `${builtIn}retries: 0\n`, balance: '100' });
+  const gateway = await startGateway({ config: frontConfig(inner), environment: { INNER_KEY: inner.apiKey } });
+  innerOf.set(gateway, inner);
+  return gateway;
+}
+
+/** Ends it and what is behind it; both must have settled everything. */
+export async function endTarget(gateway: Gateway): Promise<void> {
+  await endGateway(gateway);
+  const inner = innerOf.get(gateway);
+  if (inner === undefined) return;
+  // Nothing was answered by the front alone.
+  expect((await inner.account.listActivity({ limit: 1 })).records).toHaveLength(1);
+  await endGateway(inner);
+}
+
+function frontConfig(inner: Gateway): string {
+  const features = `
+    owned_by: tollgate-simulator
+    created: 1790000000
+    context_length: 128000
+    endpoints: [/v1/chat/completions]`;
+  return `
+keep_alive: 50ms
+retries: 0
+simulator: { enabled: false }
+providers:
+  inner: { protocol: chat, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
+models:
+  - id: sim/large${features}
+    max_output_tokens: 16384
+    capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [flex, priority] }
+    pricing: { input: 1, output: 4, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 } }
+    routes: [{ provider: inner, model: sim/large }]
+  - id: sim/small:free${features}
+    max_output_tokens: 8192
+    routes: [{ provider: inner, model: sim/small }]
+`;
+}
