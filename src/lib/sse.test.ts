@@ -36,7 +36,7 @@ describe('SseReader', () => {
     expect(readText(everything)).toEqual(expected);
   });
 
-  test('gives the same events wherever the bytes are cut in two', () => {
+  test('gives the same events wherever the bytes are cut in two, inside characters too (case UN-01)', () => {
     const whole = bytes(everything);
     for (let at = 0; at <= whole.length; at += 1) {
       expect(read([whole.subarray(0, at), whole.subarray(at)]), `cut at ${at}`).toEqual(expected);

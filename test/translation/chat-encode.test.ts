@@ -20,7 +20,6 @@ import {
   toolCallContent,
   toolResultContent,
 } from '../../src/codecs/content.ts';
-import { effortOfBudget } from '../../src/codecs/effort.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { CacheLifetime, type Item, type Part, Protocol, Role, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
 import {
@@ -241,17 +240,11 @@ describe('a built request', () => {
     expect(built({ reasoning })['reasoning_effort']).toBe(name);
   });
 
-  test.each([
-    [1_024, ReasoningEffort.LOW],
-    [2_560, ReasoningEffort.LOW],
-    [2_561, ReasoningEffort.MEDIUM],
-    [10_240, ReasoningEffort.MEDIUM],
-    [10_241, ReasoningEffort.HIGH],
-    [24_576, ReasoningEffort.HIGH],
-    [24_577, ReasoningEffort.XHIGH],
-    [1_000_000, ReasoningEffort.XHIGH],
-  ])('a budget of %s is nearest to the effort %s; of two as near, the lower (EF-05)', (tokens, effort) => {
-    expect(effortOfBudget(tokens)).toBe(effort);
+  test('pictures keep how closely they are to be looked at (ME-05)', () => {
+    const close = partOf(imageContent(mediaSource({ case: 'url', value: 'https://a.b/c' }), 'high'));
+    expect(messages(itemOf(messageContent(Role.USER, [close]), 0))).toEqual([
+      { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://a.b/c', detail: 'high' } }] },
+    ]);
   });
 
   test('hints to caches are dropped silently (US-15, TR-16)', () => {

@@ -16,9 +16,17 @@ import {
   refusalContent,
   textContent,
   toolCallContent,
+  urlCitation,
 } from '../../src/codecs/content.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
-import { type Item, ItemStatus, Protocol, Role, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
+import {
+  type Annotation,
+  type Item,
+  ItemStatus,
+  Protocol,
+  Role,
+  ToolKind,
+} from '../../src/gen/tollgate/v1/content_pb.ts';
 import {
   DeltaKind,
   ExtensionScope,
@@ -28,6 +36,7 @@ import {
 } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import {
+  annotationAdded,
   completed,
   delta,
   extension,
@@ -113,7 +122,7 @@ const abilities = {
 };
 
 describe('a stream', () => {
-  test('begins with the role and ends with finish, usage and [DONE] (RO-10, US-06)', () => {
+  test('begins with the role and ends with finish, usage and [DONE], all chunks with the gateway’s id (RO-10, US-02, US-06, MI-07)', () => {
     const all = frames(stream(...text(0, 'Hel', 'lo')));
     const same = {
       id: 'chatcmpl-abc',
@@ -305,6 +314,39 @@ describe('calls', () => {
   });
 });
 
+describe('items that Chat has no place for', () => {
+  test('calls that the upstream ran itself are never calls for the client (TS-19)', () => {
+    const content: Item['content'] = {
+      case: 'serverTool',
+      value: { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.MESSAGES, json: '{"type":"server_tool_use"}' },
+    };
+    const events = stream(...item(0, content, []), ...call(1, 'f', ['{}']));
+    const { choices } = readStrictly(frames(events));
+    expect(choices[0]?.message['tool_calls']).toEqual([
+      { id: 'call_f', type: 'function', function: { name: 'f', arguments: '{}' } },
+    ]);
+    expect(wholeMessage(events)['tool_calls']).toEqual(choices[0]?.message['tool_calls']);
+  });
+
+  test('citations of addresses take Chat’s nested form, those of other protocols are left out (SV-02)', () => {
+    const cite = (annotation: Annotation['annotation']): GenerationEvent =>
+      annotationAdded(0, [0, 0], { $typeName: 'tollgate.v1.Annotation', annotation });
+    const [opened, part, written, ...rest] = text(0, 'a');
+    const url = urlCitation({ url: 'https://a.b', title: 'T', startIndex: 0, endIndex: 1 });
+    const events = stream(
+      ...[opened, part, written].filter(each => each !== undefined),
+      cite({ case: 'urlCitation', value: url }),
+      cite({ case: 'other', value: extraOf(Protocol.MESSAGES, '{"type":"char_location"}') }),
+      ...rest,
+    );
+    const shown = [
+      { type: 'url_citation', url_citation: { url: 'https://a.b', title: 'T', start_index: 0, end_index: 1 } },
+    ];
+    expect(deltas(events).slice(2, -1)).toEqual([{ annotations: shown }]);
+    expect(wholeMessage(events)['annotations']).toEqual(shown);
+  });
+});
+
 describe('thoughts', () => {
   const thought = (number: number, words: string, data: string): GenerationEvent[] =>
     item(number, reasoningContent({}), [
@@ -333,6 +375,13 @@ describe('thoughts', () => {
         { type: 'reasoning.text', text: 'Two', signature: 'S2', format: 'anthropic-claude-v1', index: 1 },
       ],
     });
+  });
+
+  test('without a text keep their signature (RE-26)', () => {
+    const silent = stream(...item(0, reasoningContent({}), [opaqueAdded(0, 0, opaqueOf('anthropic.signature', 'S'))]));
+    const details = [{ type: 'reasoning.text', signature: 'S', format: 'anthropic-claude-v1', index: 0 }];
+    expect(deltas(silent)[1]).toEqual({ reasoning_details: details });
+    expect(wholeMessage(silent)).toMatchObject({ content: '', reasoning_details: details });
   });
 
   test('alone do not replace the content (RE-08, RE-14)', () => {

@@ -126,6 +126,11 @@ describe('text', () => {
   });
 });
 
+test('chunks without an id, a model or a time are chunks (MI-07)', () => {
+  const bare = (choice: JsonObject): string => frame({ choices: [{ index: 0, delta: {}, ...choice }] });
+  expect(shortOf(bare({ delta: { content: 'a' } }), bare({ finish_reason: 'stop' }), done)).toEqual(['a']);
+});
+
 describe('thoughts', () => {
   test.each(['reasoning_content', 'reasoning', 'reasoning_text'])('in %s are read (RE-25)', name => {
     expect(

@@ -114,28 +114,38 @@ export class ChoiceParser {
   #delta(written: JsonObject, logprobs: JsonObject | undefined, events: GenerationEvent[]): void {
     this.#extend(ExtensionScope.DELTA, unknownMembers(written, knownOfDelta), events);
     this.#thoughts(written, events);
-    this.#content(written['content'], parseTokens(logprobs?.['content']), events);
-    this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, parseTokens(logprobs?.['refusal']));
-    for (const value of listIn(written['annotations'])) {
+    const tokens = logprobs === undefined ? [] : parseTokens(logprobs['content']);
+    this.#content(written['content'], tokens, events);
+    const refused = logprobs === undefined ? [] : parseTokens(logprobs['refusal']);
+    this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, refused);
+    const annotations = written['annotations'];
+    if (annotations !== undefined) this.#annotate(listIn(annotations), events);
+    const calls = written['tool_calls'];
+    if (calls !== undefined) this.#calls.push(listIn(calls), events);
+    const legacy = objectIn(written['function_call']);
+    if (legacy !== undefined) this.#calls.push([{ index: 0, function: legacy }], events);
+  }
+
+  #annotate(annotations: readonly Json[], events: GenerationEvent[]): void {
+    for (const value of annotations) {
       const annotation = objectIn(value);
       if (annotation === undefined) continue;
       const open = this.#openPart('message', DeltaKind.TEXT, events);
       events.push(annotationAdded(this.#index, [open.item, open.parts - 1], parseAnnotation(annotation)));
     }
-    this.#calls.push(listIn(written['tool_calls']), events);
-    const legacy = objectIn(written['function_call']);
-    if (legacy !== undefined) this.#calls.push([{ index: 0, function: legacy }], events);
   }
 
   #thoughts(written: JsonObject, events: GenerationEvent[]): void {
-    const details = listIn(written['reasoning_details'])
-      .map(objectIn)
-      .filter(each => each !== undefined);
-    for (const detail of details) this.#detail(detailIn(detail), events);
-    // Providers that send both send the same text twice.
-    if (details.some(detail => textIn(detail['text']) !== '' || textIn(detail['summary']) !== '')) return;
-    const names = ['reasoning_content', 'reasoning', 'reasoning_text'];
-    const text = names.map(name => textIn(written[name])).find(each => each !== '') ?? '';
+    if (written['reasoning_details'] !== undefined) {
+      const details = listIn(written['reasoning_details'])
+        .map(objectIn)
+        .filter(each => each !== undefined);
+      for (const detail of details) this.#detail(detailIn(detail), events);
+      // Providers that send both send the same text twice.
+      if (details.some(detail => textIn(detail['text']) !== '' || textIn(detail['summary']) !== '')) return;
+    }
+    const text =
+      textIn(written['reasoning_content']) || textIn(written['reasoning']) || textIn(written['reasoning_text']);
     this.#write(DeltaKind.REASONING, text, events);
   }
 
