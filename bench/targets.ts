@@ -77,11 +77,11 @@ export interface GatewayTarget extends Target {
 
 /**
  * The gateway with everything on: paid models, keys with a request limit, holds, the durable ledger, its log in a file. It starts on an empty
- * data directory, removed by `stop`. `profileDir`: writes CPU profiles there when it stops.
+ * data directory, removed by `stop`. `nodeOptions`: options of Node.js, to profile it or to try another heap.
  */
 export async function startGateway(
   upstream: Target,
-  { profileDir, core = 0 }: { profileDir?: string; core?: 0 | 1 } = {},
+  { nodeOptions = [] }: { nodeOptions?: readonly string[] } = {},
 ): Promise<GatewayTarget> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   const config = join(folder, 'gateway.yaml');
@@ -89,10 +89,9 @@ export async function startGateway(
   const secret = (): string => randomBytes(22).toString('hex').slice(0, 43);
   const managementKey = `mk-tg-${secret()}`;
   const dataDir = join(folder, 'data');
-  const profiling = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
   const started = new Started({
-    args: [...profiling, join(root, 'src/main.ts'), 'serve', '--config', config],
-    core,
+    args: [...nodeOptions, join(root, 'src/main.ts'), 'serve', '--config', config],
+    core: 0,
     log: openSync(join(folder, 'gateway.log'), 'w'),
     env: {
       TOLLGATE_DATA_DIR: dataDir,
