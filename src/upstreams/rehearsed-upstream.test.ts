@@ -7,7 +7,7 @@ import { Hold } from '../generation/hold.ts';
 import { type Upstream, UpstreamFailure } from '../generation/upstream.ts';
 import { rehearsedUpstream } from './rehearsed-upstream.ts';
 
-const timeouts = { connectMs: 1000, firstEventMs: 60, idleMs: 60, totalMs: 300 };
+const timeouts = { connectMs: 1000, firstEventMs: 400, idleMs: 400, totalMs: 1_500 };
 
 function untilAborted(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -50,9 +50,9 @@ describe('a rehearsed upstream', () => {
   });
 
   test.each([
-    ['first_event_timeout', [500]],
-    ['idle_timeout', [10, 500]],
-    ['total_timeout', Array.from({ length: 20 }, () => 30)],
+    ['first_event_timeout', [5_000]],
+    ['idle_timeout', [10, 5_000]],
+    ['total_timeout', Array.from({ length: 100 }, () => 50)],
   ])('fails with %s, as ordered', async (kind, waits) => {
     expect(await outcome(waits)).toEqual([kind, true]);
   });
