@@ -53,17 +53,18 @@ const foreignTolerance = 1.15;
 /** Opens everything in one process. Throws `LedgerStartError`, and what listening throws (a port in use). */
 export async function openGateway(environment: Environment, config: Config): Promise<Gateway> {
   const logger = createLogger({ level: config.logLevel });
+  const metrics = new Metrics();
   const ledger = await openSqliteLedger({
     dataDir: environment.dataDir,
     clock: systemClock,
     dailyLimitUnit: config.dailyLimitUnit,
+    observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
   });
   for (const violation of ledger.violationsAtStart)
     logger.error({ violation }, 'an invariant of the ledger does not hold');
   if (ledger.voidedHoldsAtStart > 0)
     logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
   const ids = new IdSource(systemClock, ledger.lastId);
-  const metrics = new Metrics();
   const router = new Router({
     config: routingConfig(config, proxyOf(environment)),
     clock: systemClock,
