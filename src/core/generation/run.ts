@@ -64,6 +64,8 @@ export class GenerationRun {
   /** A try has gone to an upstream. */
   #wasSent = false;
   #isCut = false;
+  /** The time for the answer is over, and its reader had stopped asking for more. */
+  #overtime: GatewayError | undefined;
 
   /** `onEnd` is told when it has settled, once. */
   constructor(tools: RunTools, asked: AdmittedRequest, onEnd: () => void) {
@@ -73,7 +75,8 @@ export class GenerationRun {
     this.#streamed = asked.request.delivery !== Delivery.WHOLE;
     this.#limit = limitOf(asked);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = asked.model;
-    this.#tally = new Tally({ input: contextLength * this.#candidates, output: maxOutputTokens * this.#candidates });
+    const candidates = this.#candidates;
+    this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
     this.#slices = new Slices(tools.ledger, asked.admitted, tokens => {
       this.#paidTokens = tokens;
       this.#pipeline?.lowerLimit(Math.floor(tokens / this.#candidates));
@@ -162,6 +165,10 @@ export class GenerationRun {
       restartable: !this.#streamed && request === this.#asked.request,
       onAttempt: () => {
         this.#wasSent = true;
+      },
+      onOvertime: error => {
+        this.#overtime = error;
+        this.#abort.abort(error);
       },
     });
     try {
@@ -257,8 +264,13 @@ export class GenerationRun {
       this.#outcome = { kind: 'cut' };
       return stopping();
     }
+    if (this.#overtime !== undefined) {
+      this.#outcome = { kind: 'failed', error: this.#overtime };
+      return this.#overtime;
+    }
     if (signal.aborted || thrown === undefined) {
       this.#outcome = { kind: 'client_gone' };
+      this.#tally.takeReportOfWhole();
       return signal.reason instanceof ConnectError
         ? signal.reason
         : new ConnectError('The call was cancelled.', Code.Canceled);

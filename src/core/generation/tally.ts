@@ -11,19 +11,23 @@ export interface CountedUsage {
   readonly source: 'reported' | 'estimated';
 }
 
-/** What one call of a model can come to, in tokens: its limits, of all candidates together. Infinity: none is known. */
-export interface ModelLimits {
+/** What one call of a model can come to: its limits in tokens, of all candidates together. Infinity: none is known. */
+export interface CallLimits {
+  readonly candidates: number;
   readonly input: number;
   readonly output: number;
 }
 
 /** What the gateway has taken from an upstream: counts that it reported, and the text for the case that it reports none. */
 export class Tally {
-  readonly #limits: ModelLimits;
+  readonly #limits: CallLimits;
   /** Reported while the answer runs: only its input is final. */
   #interim: Usage | undefined;
+  /** Reported after the finish of every candidate: it is of the whole, though the answer's formal end has not come. */
+  #afterFinish: Usage | undefined;
   /** Reported for the whole answer. */
   #final: Usage | undefined;
+  readonly #finished = new Set<number>();
   #output = '';
   #outputHigh = 0;
   /** Usage of earlier calls for the same answer (a continued pause). */
@@ -31,16 +35,17 @@ export class Tally {
   /** The tier that the upstream says it used; undefined where it says none. */
   serviceTier: ServiceTier | undefined;
 
-  constructor(limits: ModelLimits) {
+  constructor(limits: CallLimits) {
     this.#limits = limits;
   }
 
   /** Takes a batch as it came from the upstream, before anything is enforced. */
   take(events: readonly GenerationEvent[]): void {
-    for (const { event } of events) {
+    for (const { choice, event } of events) {
       if (event.case === 'delta') this.#text(event.value.text);
       else if (event.case === 'itemOpened') this.#opened(event.value.content?.content);
-      else if (event.case === 'usageReported') this.#interim = event.value.usage;
+      else if (event.case === 'finished') this.#finished.add(choice);
+      else if (event.case === 'usageReported') this.#reported(event.value.usage);
       else if (event.case === 'started') this.#interim = event.value.usage ?? this.#interim;
       else if (event.case === 'completed') {
         this.#final = event.value.usage;
@@ -64,10 +69,17 @@ export class Tally {
     return this.#final?.extra;
   }
 
+  /** The client has gone, and pays what the upstream reported for the whole where it did (decisions §6). */
+  takeReportOfWhole(): void {
+    this.#final ??= this.#afterFinish;
+  }
+
   /** Forgets a try whose output nobody has seen. */
   restart(): void {
     this.#interim = undefined;
+    this.#afterFinish = undefined;
     this.#final = undefined;
+    this.#finished.clear();
     this.#output = '';
     this.#outputHigh = 0;
   }
@@ -110,6 +122,11 @@ export class Tally {
     const counts = [inputTokens, cacheReadTokens, cacheWrite5mTokens, cacheWrite1hTokens];
     const input = counts.reduce<number>((total, count) => total + (count ?? 0), 0);
     return input > this.#limits.input ? rest : reported;
+  }
+
+  #reported(usage: Usage | undefined): void {
+    this.#interim = usage;
+    if (this.#finished.size >= this.#limits.candidates) this.#afterFinish = usage;
   }
 
   #opened(content: Item['content'] | undefined): void {
