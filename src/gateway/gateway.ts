@@ -85,13 +85,15 @@ export async function openGateway(environment: Environment, config: Config): Pro
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const core: Core = { ledger, catalog, generations, token: operatorToken(environment.dataDir) };
-  const state = { draining: false };
+  const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
-  const edge = openEdge({ config, core, logger, metrics, nextRequestId, draining: () => state.draining });
+  const edge = openEdge({ config, core, logger, metrics, nextRequestId, draining: () => !state.serving });
   const rpc = openRpc({ config, core, logger, metrics, nextRequestId });
-  const firstKeys = await bootstrap(ledger, environment);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   await edge.listen({ host: environment.host, port: environment.port });
+  // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
+  const firstKeys = await bootstrap(ledger, environment);
+  state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
   const stopping = new Stopping({ edge, rpc, ledger, generations, graceMs: config.shutdownGraceMs });
@@ -100,7 +102,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
     ...(firstKeys === undefined ? {} : { firstKeys }),
     stop: () => {
-      state.draining = true;
+      state.serving = false;
       return stopping.stop();
     },
     hurry: () => stopping.hurry(),
