@@ -2,6 +2,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
 import { Hold } from '../../generation/hold.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
@@ -54,7 +55,7 @@ export class GenerationRun {
   #pipeline: Pipeline | undefined;
   #join = new PauseJoin();
   /** Events that wait for the settle (finishes), or for the end (a whole answer). */
-  #kept: GenerationEvent[] = [];
+  #kept = new EventLog();
   #outcome: Outcome = { kind: 'client_gone' };
   /** What the caller is told instead of an end. */
   #told: Error | undefined;
@@ -126,7 +127,7 @@ export class GenerationRun {
       this.#outcome = { kind: 'answered', finishes: this.#finishes };
       const counted = await this.#count();
       settled = await this.#settle(counted);
-      yield [...this.#kept, this.#completed(counted, settled)];
+      yield [...this.#kept.read(), this.#completed(counted, settled)];
     } catch (thrown) {
       this.#told = this.#failed(thrown, signal);
       throw this.#told;
@@ -214,7 +215,7 @@ export class GenerationRun {
     // A further begin of the first call means that nothing of an earlier try was shown.
     this.#tally.restart();
     this.#join = new PauseJoin();
-    this.#kept = [];
+    this.#kept = new EventLog();
     this.#finishes.length = 0;
     const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.toleranceOf(route.provider) };
     this.#pipeline = new Pipeline(this.#asked.request, await loadTokenizer(), limits);
@@ -229,7 +230,8 @@ export class GenerationRun {
       if (step.case === 'completed' || step.case === 'usageReported') continue;
       if (step.case === 'finished') this.#finishes.push(step.value.reason);
       const shown = step.case === 'started' ? this.#started(event) : event;
-      (this.#streamed && step.case !== 'finished' ? ready : this.#kept).push(shown);
+      if (this.#streamed && step.case !== 'finished') ready.push(shown);
+      else this.#kept.add(shown);
     }
     return ready;
   }

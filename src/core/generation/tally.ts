@@ -2,6 +2,7 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
+import { GrowingText } from '../../lib/growing-text.ts';
 import type { UsageBuckets } from '../../store/ledger.ts';
 import { countInputInPieces } from './count-input.ts';
 
@@ -28,7 +29,7 @@ export class Tally {
   /** Reported for the whole answer. */
   #final: Usage | undefined;
   readonly #finished = new Set<number>();
-  #output = '';
+  #output = new GrowingText();
   #outputHigh = 0;
   /** Usage of earlier calls for the same answer (a continued pause). */
   #before: CountedUsage | undefined;
@@ -56,7 +57,7 @@ export class Tally {
 
   /** No output has come. */
   get isEmpty(): boolean {
-    return this.#output === '' && this.#before === undefined;
+    return this.#output.length === 0 && this.#before === undefined;
   }
 
   /** Output tokens so far, never too few. */
@@ -80,7 +81,7 @@ export class Tally {
     this.#afterFinish = undefined;
     this.#final = undefined;
     this.#finished.clear();
-    this.#output = '';
+    this.#output = new GrowingText();
     this.#outputHigh = 0;
   }
 
@@ -101,7 +102,7 @@ export class Tally {
     const output = this.#final?.outputTokens;
     const tokenizer = input !== undefined && output !== undefined ? undefined : await loadTokenizer();
     const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
-    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output) ?? 0, left, this.#limits.output);
+    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output.toString()) ?? 0, left, this.#limits.output);
     const buckets: UsageBuckets = {
       input: input ?? (tokenizer === undefined ? 0 : await countInputInPieces(request, tokenizer)),
       cacheRead: reported?.cacheReadTokens ?? 0,
@@ -134,7 +135,7 @@ export class Tally {
   }
 
   #text(text: string): void {
-    this.#output += text;
+    this.#output.append(text);
     this.#outputHigh += estimateTokens(text).high;
   }
 }
