@@ -10,6 +10,7 @@ import { corsHeaders, preflightHeaders } from './cors.ts';
 import { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
+import { registerErrorDocs } from './error-docs.ts';
 import { operatorPaths, registerHealth } from './health-routes.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
@@ -68,6 +69,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   readBodiesInRoutes(app);
   closeInTime(app, edge);
   registerHealth(app, edge);
+  registerErrorDocs(app);
   registerModels(app, edge);
   registerGeneration(app, edge, {
     path: '/v1/chat/completions',

@@ -14,6 +14,7 @@ import { Generations } from '../core/generation/generations.ts';
 import { operatorToken } from '../core/operator-token.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
+import { errorDocsPath } from '../edge/error-docs.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
@@ -87,7 +88,16 @@ export async function openGateway(environment: Environment, config: Config): Pro
   const core: Core = { ledger, catalog, generations, token: operatorToken(environment.dataDir) };
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
-  const edge = openEdge({ config, core, logger, metrics, nextRequestId, draining: () => !state.serving });
+  const publicUrl = (): string => config.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
+  const edge: FastifyInstance = openEdge({
+    config,
+    core,
+    logger,
+    metrics,
+    nextRequestId,
+    draining: () => !state.serving,
+    publicUrl,
+  });
   const rpc = openRpc({ config, core, logger, metrics, nextRequestId });
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   await edge.listen({ host: environment.host, port: environment.port });
@@ -140,8 +150,14 @@ function catalogOf({ ledger, catalog, token }: Core) {
   return catalogService({ catalog, visible: context => visibleModels(context, ledger, token) });
 }
 
-function openEdge(parts: ListenerParts & { readonly draining: () => boolean }): FastifyInstance {
-  const { config, core, logger, metrics, nextRequestId, draining } = parts;
+/** `publicUrl` is known only when the listener is open: the system may pick its port. */
+interface EdgeParts extends ListenerParts {
+  readonly draining: () => boolean;
+  readonly publicUrl: () => string;
+}
+
+function openEdge(parts: EdgeParts): FastifyInstance {
+  const { config, core, logger, metrics, nextRequestId, draining, publicUrl } = parts;
   const transport = new InProcessTransport()
     .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
     .service(CatalogService, catalogOf(core))
@@ -158,7 +174,9 @@ function openEdge(parts: ListenerParts & { readonly draining: () => boolean }): 
     keepAliveMs: config.keepAliveMs,
     strict: config.strict,
     texts: {
-      docs: config.texts.docs ?? null,
+      get docs() {
+        return config.texts.docs ?? `${publicUrl()}${errorDocsPath}#{code}`;
+      },
       support: config.texts.support ?? null,
       community: config.texts.community ?? null,
       tips: config.texts.tips,
