@@ -133,16 +133,21 @@ export class GenerationRun {
       throw this.#told;
     } finally {
       signal.removeEventListener('abort', abort);
-      try {
-        if (settled === undefined) {
-          // Ended from outside, between two batches.
-          this.#told ??= this.#failed(undefined, signal);
-          await this.#settleUnanswered();
-        }
-      } finally {
-        this.#onEnd();
-      }
+      if (settled === undefined) await this.#endUnanswered(signal);
+      else this.#onEnd();
     }
+  }
+
+  /** Settles or voids what got no `completed`, and says so when that is durable. */
+  async #endUnanswered(signal: AbortSignal): Promise<void> {
+    // Without an error it was ended from outside, between two batches.
+    this.#told ??= this.#failed(undefined, signal);
+    const ended = this.#settleUnanswered().finally(this.#onEnd);
+    // A ledger that can't be written may stay so for long: its client is told at once, and the hold is given back when it can be.
+    const isLedgerFailing =
+      this.#wasSent && this.#outcome.kind === 'failed' && this.#outcome.error.code === 'overloaded';
+    if (isLedgerFailing) ended.catch(() => undefined);
+    else await ended;
   }
 
   /** All calls of the answer: one, and one more for each pause. */
