@@ -355,6 +355,26 @@ describe('a request that is tried again', () => {
     expect((await recordOf(gateway, requestIdOf(broken))).usage?.outputTokens).toBe(1);
   });
 
+  test.each<[string, Behaviour]>([
+    ['a refusal', refuses(503, { 'retry-after': '9' })],
+    ['a break', breaks],
+  ])('whose client leaves in the pause after %s is free', async (_, fault) => {
+    inTurn(fault, fault, fault);
+    const { key, id } = await makeKey(gateway);
+    const leave = new AbortController();
+    const left = complete(gateway, body('moody'), { key, signal: leave.signal }).catch(() => 'left');
+    await expect.poll(() => moody.count, { interval: 5 }).toBe(1);
+    await sleep(90);
+    leave.abort();
+    expect(await left).toBe('left');
+    const { records } = await eventually('the record', async () => {
+      const page = await gateway.account.listActivity({ apiKeyId: id });
+      return page.records.length > 0 ? page : undefined;
+    });
+    expect(records.map(({ state, costNanoUsd }) => [state, costNanoUsd])).toEqual([[RecordState.CLIENT_ABORTED, 0n]]);
+    expect(moody.count).toBe(1);
+  });
+
   test('and fails for good is free', async () => {
     inTurn(breaks, breaks, breaks);
     const failed = await complete(gateway, body('moody'));
