@@ -14,6 +14,8 @@ export interface ServeOptions {
 
 /** Runs the gateway until a signal has stopped it. Answers the exit code. Throws `ConfigError`. */
 export async function serve(environment: Environment, { configPath }: ServeOptions): Promise<number> {
+  // Balances and hashes of keys are the operator's alone, also in a data directory that others can enter.
+  process.umask(0o077);
   const config = readConfig(environment, configPath);
   let gateway: Gateway;
   try {

@@ -1,6 +1,6 @@
 /** First start, restart, stop and wrong configuration, as an operator meets them (decisions §1). */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -266,4 +266,16 @@ test.each([
   expect(code).toBe(1);
   expect(stderr).toMatch(shown);
   expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+});
+
+test('the files of the data directory are the operator’s alone, also where others can enter it', async () => {
+  const home = makeHome();
+  mkdirSync(home.dataDir, { recursive: true });
+  chmodSync(home.dataDir, 0o755);
+  const gateway = await startGateway({ home });
+  const modes = readdirSync(home.dataDir).map(name => statSync(join(home.dataDir, name)).mode & 0o777);
+  expect(modes.length).toBeGreaterThan(2);
+  expect(new Set(modes)).toEqual(new Set([0o600]));
+  await endGateway(gateway);
+  rmSync(home.folder, { recursive: true, force: true });
 });
