@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { errorType } from '../errors/error-type.ts';
+import { errorType, messagesErrorType } from '../errors/error-type.ts';
 import { GatewayError, toGatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { fromConnectError, windowOf } from '../rpc/errors.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
@@ -31,6 +31,24 @@ export interface ErrorEnvelope {
 const minuteWindows = new Set<string>(['minute_limit', 'free_minute']);
 /** What a client of an overloaded gateway is told to wait, unless the error knows better. */
 const overloadedRetryMs = 1000;
+
+/** The same on the paths of the Anthropic interface, where its clients look for what they know. */
+export interface MessagesErrorEnvelope extends ErrorEnvelope {
+  readonly type: 'error';
+  readonly error: ErrorEnvelope['error'] & { readonly details: { readonly error_code: string } };
+  readonly request_id: string;
+}
+
+/** The envelope of an error on the paths of the Anthropic interface. */
+export function messagesErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): MessagesErrorEnvelope {
+  const envelope = errorEnvelope(error, id, texts);
+  const type = messagesErrorType(error.facets.http);
+  return {
+    type: 'error',
+    error: { ...envelope.error, type, details: { error_code: error.code } },
+    request_id: id,
+  };
+}
 
 /** The envelope of an error. `id` is the request's. */
 export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): ErrorEnvelope {
@@ -135,6 +153,7 @@ export async function answerError(
   const { http } = error.facets;
   const headers = { ...call.headers, ...errorHeaders(error, windows, edge.options.clock.now()) };
   if (edge.stopping()) headers['connection'] = 'close';
-  writeAnswer(raw, reply.raw, jsonAnswer(http, headers, errorEnvelope(error, call.id, edge.options.texts)));
+  const envelope = call.errorShape === 'messages' ? messagesErrorEnvelope : errorEnvelope;
+  writeAnswer(raw, reply.raw, jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts)));
   recordRequest(edge, request, { ...facts, status: http, code: error.code, error });
 }
