@@ -35,8 +35,21 @@ const overloadedRetryMs = 1000;
 /** The same on the paths of the Anthropic interface, where its clients look for what they know. */
 export interface MessagesErrorEnvelope extends ErrorEnvelope {
   readonly type: 'error';
-  readonly error: ErrorEnvelope['error'] & { readonly details: { readonly error_code: string } };
+  readonly error: ErrorEnvelope['error'] & { readonly details: ErrorDetails };
   readonly request_id: string;
+}
+
+/** What its official client reads of an error beside the type. */
+interface ErrorDetails {
+  readonly error_code: string;
+  /** The features that a refused thread would need. */
+  readonly unsupported?: readonly string[];
+}
+
+/** The client's own words for a refused thread make it go on without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
+function detailsOf({ code, facts }: GatewayError): ErrorDetails {
+  if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: code };
+  return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
 }
 
 /** The envelope of an error on the paths of the Anthropic interface. */
@@ -45,7 +58,7 @@ export function messagesErrorEnvelope(error: GatewayError, id: string, texts: Er
   const type = messagesErrorType(error.facets.http);
   return {
     type: 'error',
-    error: { ...envelope.error, type, details: { error_code: error.code } },
+    error: { ...envelope.error, type, details: detailsOf(error) },
     request_id: id,
   };
 }

@@ -1,3 +1,4 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
 import { Protocol, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import {
   Delivery,
@@ -58,6 +59,11 @@ export function decodeCountRequest(received: ReceivedRequest): GenerateRequest {
 }
 
 function requestFrom(body: MessagesRequest, received: ReceivedRequest): GenerateRequest {
+  if (body['thread'] != null) {
+    // The official client's tool runner asks for one, and goes on without it when it is told so.
+    const message = 'Conversations that the server holds between turns are not offered: send the whole history.';
+    throw new GatewayError('unsupported_parameter', message, { param: 'thread' });
+  }
   const unknown = new UnknownMembers(Protocol.MESSAGES);
   unknown.note(body, known, '');
   const request = requestOf({
