@@ -18,6 +18,7 @@ import { makeKey } from './keys.ts';
 export type AccountPort = Pick<
   Ledger,
   | 'findCredential'
+  | 'windows'
   | 'createKey'
   | 'listKeys'
   | 'findKey'

@@ -13,7 +13,10 @@ import { limitOf, requireOperator } from './credential.ts';
 import { deniedError } from './generation/admission.ts';
 
 /** What the accounting service needs of the ledger. */
-export type AccountingPort = Pick<Ledger, 'findCredential' | 'findKey' | 'admit' | 'extend' | 'settle' | 'void'>;
+export type AccountingPort = Pick<
+  Ledger,
+  'findCredential' | 'windows' | 'findKey' | 'admit' | 'extend' | 'settle' | 'void'
+>;
 
 /** What the accounting service works with. */
 export interface AccountingOptions {

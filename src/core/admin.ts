@@ -25,6 +25,7 @@ import { makeKey } from './keys.ts';
 export type AdminPort = Pick<
   Ledger,
   | 'findCredential'
+  | 'windows'
   | 'createAccount'
   | 'listAccounts'
   | 'findAccount'

@@ -28,7 +28,7 @@ export type Wanted = 'api_key' | 'any_key' | { readonly scope: Scope };
 export type Caller = Pick<HandlerContext, 'requestHeader'>;
 
 /** What the credential needs of the ledger. */
-export type CredentialPort = Pick<Ledger, 'findCredential'>;
+export type CredentialPort = Pick<Ledger, 'findCredential' | 'windows'>;
 
 /**
  * The caller's key. Throws `invalid_api_key` where it is missing, malformed, unknown, revoked or deleted, `key_disabled`, and
@@ -56,7 +56,9 @@ async function findCaller(text: string, ledger: CredentialPort): Promise<Credent
     throw new GatewayError('invalid_api_key', 'The API key is malformed, unknown, revoked or deleted.');
   }
   if (credential.disabled) {
+    const hasWindows = credential.kind === 'api_key' && credential.hasWindow;
     throw new GatewayError('key_disabled', `Key ${credential.keyId} is disabled.`, {
+      limits: hasWindows ? await ledger.windows(credential.keyId, false) : [],
       tip: `Ask the operator to enable the key: npx tollgate ${
         credential.kind === 'api_key' ? 'keys' : 'management-keys'
       } enable ${credential.keyId}.`,
@@ -102,7 +104,7 @@ export async function requireCredential(caller: Caller, ledger: CredentialPort, 
 
 /** What the credential service works with. */
 export interface CredentialOptions {
-  readonly ledger: Pick<Ledger, 'findCredential' | 'windows'>;
+  readonly ledger: CredentialPort;
   readonly operatorToken: string;
 }
 

@@ -11,6 +11,7 @@ import { corsHeaders, preflightHeaders } from './cors.ts';
 import { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
+import { registerErrorDocs } from './error-docs.ts';
 import { operatorPaths, registerHealth } from './health-routes.ts';
 import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
 import { registerModels } from './model-routes.ts';
@@ -70,6 +71,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   readBodiesInRoutes(app);
   closeInTime(app, edge);
   registerHealth(app, edge);
+  registerErrorDocs(app);
   registerModels(app, edge);
   registerGeneration(app, edge, {
     path: '/v1/chat/completions',

@@ -14,6 +14,7 @@ import { Generations } from '../core/generation/generations.ts';
 import { operatorToken } from '../core/operator-token.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
+import { errorDocsPath } from '../edge/error-docs.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
@@ -53,17 +54,18 @@ const foreignTolerance = 1.15;
 /** Opens everything in one process. Throws `LedgerStartError`, and what listening throws (a port in use). */
 export async function openGateway(environment: Environment, config: Config): Promise<Gateway> {
   const logger = createLogger({ level: config.logLevel });
+  const metrics = new Metrics();
   const ledger = await openSqliteLedger({
     dataDir: environment.dataDir,
     clock: systemClock,
     dailyLimitUnit: config.dailyLimitUnit,
+    observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
   });
   for (const violation of ledger.violationsAtStart)
     logger.error({ violation }, 'an invariant of the ledger does not hold');
   if (ledger.voidedHoldsAtStart > 0)
     logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
   const ids = new IdSource(systemClock, ledger.lastId);
-  const metrics = new Metrics();
   const router = new Router({
     config: routingConfig(config, proxyOf(environment)),
     clock: systemClock,
@@ -84,13 +86,24 @@ export async function openGateway(environment: Environment, config: Config): Pro
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const core: Core = { ledger, catalog, generations, token: operatorToken(environment.dataDir) };
-  const state = { draining: false };
+  const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
-  const edge = openEdge({ config, core, logger, metrics, nextRequestId, draining: () => state.draining });
+  const publicUrl = (): string => config.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
+  const edge: FastifyInstance = openEdge({
+    config,
+    core,
+    logger,
+    metrics,
+    nextRequestId,
+    draining: () => !state.serving,
+    publicUrl,
+  });
   const rpc = openRpc({ config, core, logger, metrics, nextRequestId });
-  const firstKeys = await bootstrap(ledger, environment);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   await edge.listen({ host: environment.host, port: environment.port });
+  // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
+  const firstKeys = await bootstrap(ledger, environment);
+  state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
   const stopping = new Stopping({ edge, rpc, ledger, generations, graceMs: config.shutdownGraceMs });
@@ -99,7 +112,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
     ...(firstKeys === undefined ? {} : { firstKeys }),
     stop: () => {
-      state.draining = true;
+      state.serving = false;
       return stopping.stop();
     },
     hurry: () => stopping.hurry(),
@@ -137,8 +150,14 @@ function catalogOf({ ledger, catalog, token }: Core) {
   return catalogService({ catalog, visible: context => visibleModels(context, ledger, token) });
 }
 
-function openEdge(parts: ListenerParts & { readonly draining: () => boolean }): FastifyInstance {
-  const { config, core, logger, metrics, nextRequestId, draining } = parts;
+/** `publicUrl` is known only when the listener is open: the system may pick its port. */
+interface EdgeParts extends ListenerParts {
+  readonly draining: () => boolean;
+  readonly publicUrl: () => string;
+}
+
+function openEdge(parts: EdgeParts): FastifyInstance {
+  const { config, core, logger, metrics, nextRequestId, draining, publicUrl } = parts;
   const transport = new InProcessTransport()
     .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
     .service(CatalogService, catalogOf(core))
@@ -155,7 +174,9 @@ function openEdge(parts: ListenerParts & { readonly draining: () => boolean }): 
     keepAliveMs: config.keepAliveMs,
     strict: config.strict,
     texts: {
-      docs: config.texts.docs ?? null,
+      get docs() {
+        return config.texts.docs ?? `${publicUrl()}${errorDocsPath}#{code}`;
+      },
       support: config.texts.support ?? null,
       community: config.texts.community ?? null,
       tips: config.texts.tips,

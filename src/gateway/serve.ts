@@ -32,14 +32,17 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   return 0;
 }
 
+const addressCalls = new Set(['listen', 'bind', 'getaddrinfo']);
+
 /** What keeps a gateway from starting and is no defect, in words; undefined for anything else. */
 function startFailure(thrown: unknown, environment: Environment): string | undefined {
   if (thrown instanceof LedgerStartError) return thrown.message;
-  if (!(thrown instanceof Error) || !('code' in thrown)) return undefined;
-  if (thrown.code === 'EADDRINUSE' || thrown.code === 'EACCES' || thrown.code === 'EADDRNOTAVAIL') {
+  // An error of the operating system: it names the call.
+  if (!(thrown instanceof Error) || !('syscall' in thrown)) return undefined;
+  if (addressCalls.has(String(thrown.syscall))) {
     return `${thrown.message}. Choose other addresses with TOLLGATE_HOST, TOLLGATE_PORT (${environment.port}), TOLLGATE_RPC_HOST and TOLLGATE_RPC_PORT (${environment.rpcPort}).`;
   }
-  return undefined;
+  return `The data directory ${environment.dataDir} can’t be used: ${thrown.message}. Choose another with TOLLGATE_DATA_DIR.`;
 }
 
 /** A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on: what comes so soon is the same wish. */

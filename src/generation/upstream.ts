@@ -16,6 +16,8 @@ export interface UpstreamCall {
   readonly attempt: number;
   /** Aborted when nobody wants the answer any more: the upstream must stop within a second. */
   readonly signal: AbortSignal;
+  /** Told when the time for the whole answer is over while nobody asks for its next batch, so that a reader that has stopped does not keep it. */
+  readonly onOvertime?: (failure: UpstreamFailure) => void;
 }
 
 /** Something that answers generations: a provider over HTTP, or the built-in simulator. */

@@ -13,6 +13,15 @@ test('errors that repeat what others sent are described without their message', 
   }
 });
 
+test('an upstream’s status is told: without it an operator can’t tell a wrong key from a wrong model', () => {
+  const refused = Object.assign(new Error('a secret'), {
+    name: 'UpstreamFailure',
+    kind: 'status',
+    facts: { status: 401 },
+  });
+  expect(describeError(refused)).toMatchObject({ name: 'UpstreamFailure', kind: 'status', status: 401 });
+});
+
 test('causes are described to a depth, and never for ever', () => {
   const error = new Error('outer', { cause: new Error('inner') });
   expect(describeError(error)).toMatchObject({ message: 'outer', cause: { message: 'inner' } });

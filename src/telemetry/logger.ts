@@ -60,6 +60,8 @@ export interface ErrorDescription {
   readonly message?: string;
   readonly code?: string | number;
   readonly kind?: string;
+  /** The status that an upstream answered with. */
+  readonly status?: number;
   readonly at?: readonly string[];
   readonly cause?: ErrorDescription;
 }
@@ -67,13 +69,14 @@ export interface ErrorDescription {
 /** Describes whatever was thrown, its causes included (at most five). */
 export function describeError(thrown: unknown, depth = 0): ErrorDescription {
   if (!(thrown instanceof Error)) return { name: typeof thrown };
-  const { code, kind } = thrown as { code?: unknown; kind?: unknown };
+  const { code, kind, facts } = thrown as { code?: unknown; kind?: unknown; facts?: { status?: unknown } };
   const frames = (thrown.stack ?? '').split('\n').filter(line => line.startsWith('    at '));
   return {
     name: thrown.name,
     ...(foreignMessages.has(thrown.name) ? {} : { message: thrown.message }),
     ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}),
     ...(typeof kind === 'string' ? { kind } : {}),
+    ...(typeof facts?.status === 'number' ? { status: facts.status } : {}),
     at: frames.map(line => line.trim()),
     ...(thrown.cause === undefined || depth >= causesMax ? {} : { cause: describeError(thrown.cause, depth + 1) }),
   };

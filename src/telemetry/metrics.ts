@@ -107,7 +107,7 @@ export class Metrics {
   });
   readonly #ledgerWait = new Histogram({
     name: 'tollgate_ledger_commit_seconds',
-    help: 'Time from a command to the ledger until it is durable.',
+    help: 'Time from the hand-over of a batch of commands to the ledger until it is durable.',
     buckets: ledgerBuckets,
     registers: [this.registry],
   });
@@ -138,7 +138,7 @@ export class Metrics {
     });
   }
 
-  /** A command to the ledger became durable; `waiting` commands are unanswered. */
+  /** A batch of commands to the ledger became durable; `waiting` commands were unanswered then. */
   committed(durationMs: number, waiting: number): void {
     this.#ledgerWait.observe(durationMs / 1000);
     this.#ledgerQueue.set(waiting);

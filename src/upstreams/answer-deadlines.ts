@@ -30,12 +30,21 @@ export class AnswerDeadlines {
   readonly #expired: (reason: Error) => void;
   #idling = false;
   #waiting = false;
+  #unread = false;
 
-  /** `expired` is told the failure, or `GraceOver`. */
-  constructor(timeouts: UpstreamTimeouts, expired: (reason: Error) => void) {
+  /** `expired` is told the failure, or `GraceOver`; `overtime` too, where the time for all is over and nobody waits for bytes. */
+  constructor(
+    timeouts: UpstreamTimeouts,
+    expired: (reason: Error) => void,
+    overtime?: (failure: UpstreamFailure) => void,
+  ) {
     this.#timeouts = timeouts;
     this.#expired = expired;
-    this.#total = setTimeout(() => expired(new UpstreamFailure('total_timeout')), timeouts.totalMs);
+    this.#total = setTimeout(() => {
+      const failure = new UpstreamFailure('total_timeout');
+      expired(failure);
+      if (this.#unread) overtime?.(failure);
+    }, timeouts.totalMs);
   }
 
   /** A connection is being looked for. */
@@ -67,12 +76,14 @@ export class AnswerDeadlines {
   /** Somebody waits for bytes from now on. A reader that takes its time is not the upstream's fault. */
   waiting(): void {
     this.#waiting = true;
+    this.#unread = false;
     if (this.#idling) this.#phase?.refresh();
   }
 
   /** They have come. */
   arrived(): void {
     this.#waiting = false;
+    this.#unread = true;
   }
 
   stop(): void {

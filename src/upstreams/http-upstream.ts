@@ -73,7 +73,7 @@ export class HttpProvider implements HttpUpstream {
   async *generate(call: UpstreamCall): AsyncGenerator<GenerationEvent[], void, undefined> {
     call.signal.throwIfAborted();
     const { body, warnings } = this.#encode(call);
-    const line = new UpstreamLine(call.signal, this.#options.timeouts);
+    const line = new UpstreamLine(call, this.#options.timeouts);
     let reader: AnswerReader | undefined;
     try {
       reader = this.#readerOf(call, await this.#open(call, body, line));
@@ -102,6 +102,7 @@ export class HttpProvider implements HttpUpstream {
       model,
       maxOutputTokens,
       stream: true,
+      provider: this.#options.name,
     });
     const [param] = dropped;
     if (param === undefined) return { body: JSON.stringify(body), warnings: [] };

@@ -19,7 +19,7 @@ async function* answer(
   const abort = (): void => late.abort(call.signal.reason);
   call.signal.addEventListener('abort', abort, { once: true });
   if (call.signal.aborted) abort();
-  const deadlines = new AnswerDeadlines(timeouts, reason => late.abort(ordered(reason)));
+  const deadlines = new AnswerDeadlines(timeouts, reason => late.abort(ordered(reason)), call.onOvertime);
   const answers = upstream.generate({ ...call, signal: late.signal })[Symbol.asyncIterator]();
   try {
     deadlines.sent();

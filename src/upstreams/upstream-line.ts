@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import { UpstreamFailure } from '../generation/upstream.ts';
+import { type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
 import { AnswerDeadlines, GraceOver, type UpstreamTimeouts } from './answer-deadlines.ts';
 import type { AnswerReader, ReadBatch } from './answer-reader.ts';
 import { asError } from './as-error.ts';
@@ -24,9 +24,9 @@ export class UpstreamLine {
   #answering = false;
   #finishing = false;
 
-  constructor(signal: AbortSignal, timeouts: UpstreamTimeouts) {
+  constructor({ signal, onOvertime }: Pick<UpstreamCall, 'signal' | 'onOvertime'>, timeouts: UpstreamTimeouts) {
     this.#signal = signal;
-    this.#deadlines = new AnswerDeadlines(timeouts, reason => this.#exchange?.fail(reason));
+    this.#deadlines = new AnswerDeadlines(timeouts, reason => this.#exchange?.fail(reason), onOvertime);
     signal.addEventListener('abort', this.#onAbort, { once: true });
   }
 

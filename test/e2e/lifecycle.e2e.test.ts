@@ -239,12 +239,31 @@ test('a second gateway on the same data is refused and the first goes on', async
   await endGateway(gateway);
 });
 
-test('a taken port is told and the process ends', async () => {
+test('a taken port is told and the process ends; the next start is the first one and shows its keys', async () => {
   const gateway = await startGateway();
   const home = newHome();
   mkdirSync(home.dataDir, { recursive: true });
   const other = await runCommand(home, ['serve'], { TOLLGATE_PORT: new URL(gateway.url).port });
   expect(other.code).not.toBe(0);
   expect(other.stderr).toMatch(/EADDRINUSE|in use/i);
+  expect(keysIn(other.stdout)).toEqual([]);
   await endGateway(gateway);
+  const { output, child, ended } = await startOnItsOwn(home, serve, home.folder);
+  expect(new Set(keysIn(output.stdout)).size).toBe(2);
+  child.kill('SIGTERM');
+  expect((await ended).code).toBe(0);
+});
+
+test.each([
+  [
+    'a data directory that is a file',
+    { TOLLGATE_DATA_DIR: import.meta.filename },
+    /^The data directory .* can’t be used/,
+  ],
+  ['a host that nobody knows', { TOLLGATE_HOST: 'no.such.host.invalid' }, /^getaddrinfo .* TOLLGATE_HOST/],
+])('%s is told in one line', async (_, environment, shown) => {
+  const { code, stderr } = await runCommand(newHome(), ['serve'], environment);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(shown);
+  expect(stderr.trimEnd().split('\n')).toHaveLength(1);
 });

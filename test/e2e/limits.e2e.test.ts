@@ -133,3 +133,21 @@ test('both ways of sending a key work, both at once and different are 401', asyn
   expect((await send({ authorization: 'Bearer sk-tg-short' })).status).toBe(401);
   expect((await send({ authorization: `Basic ${key}` })).status).toBe(401);
 });
+
+test('a disabled key is told 403 and still how its window stands', async () => {
+  const { key, id } = await makeKey(gateway, { minuteLimit: 5n });
+  await complete(gateway, hello, { key });
+  await gateway.cli(['keys', 'disable', String(id)]);
+  const answer = await complete(gateway, hello, { key });
+  expect([answer.status, answer.body.error?.code]).toEqual([403, 'key_disabled']);
+  expect([headerOf(answer, 'limit'), headerOf(answer, 'remaining')]).toEqual(['5', '4']);
+});
+
+test('an input that no balance could bring into the model’s context is refused for its length, and costs nothing', async () => {
+  const answer = await complete(gateway, ask('word '.repeat(1_000_000)));
+  expect([answer.status, answer.body.error?.code, answer.body.error?.param]).toEqual([
+    400,
+    'context_length_exceeded',
+    'messages',
+  ]);
+});

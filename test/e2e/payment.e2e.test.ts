@@ -226,12 +226,12 @@ describe('a key’s own balance', () => {
 
   test('pays a short answer where the client’s own lower limit is all that it can pay', async () => {
     // Pays for the input and 5 tokens, not for 16.
-    const { key, id } = await makeKey(gateway, { balanceNanoUsd: 60_000n });
+    const { key, id } = await makeKey(gateway, { balanceNanoUsd: 80_000n });
     expect((await complete(gateway, steer('tokens=50'), { key })).status).toBe(429);
     const short = await complete(gateway, steer('tokens=50', { max_tokens: 5 }), { key });
     expect([short.status, short.finish, short.body.usage.completion_tokens]).toEqual([200, 'length', 5]);
     const { key: shown } = await gateway.account.getKey({ apiKeyId: id });
-    expect(shown?.balanceNanoUsd).toBe(60_000n - dollars(short.body.usage.cost));
+    expect(shown?.balanceNanoUsd).toBe(80_000n - dollars(short.body.usage.cost));
   });
 
   test('of nothing is enough for a free model', async () => {

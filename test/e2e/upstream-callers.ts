@@ -1,4 +1,5 @@
 /** The four ways in which a caller takes an answer, reduced to what the tests of upstreams judge. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
@@ -32,6 +33,18 @@ export interface Way {
   readonly name: string;
   readonly streamed: boolean;
   readonly ask: (gateway: Gateway, model: string, more?: object) => Promise<Seen>;
+}
+
+/** What `probe` finds, asked again and again for up to 5 s; for concurrent tests, which vitest's own polling does not serve. */
+export async function eventually<Value>(
+  what: string,
+  probe: () => Promise<Value | undefined> | Value | undefined,
+): Promise<Value> {
+  for (const deadline = performance.now() + 5_000; performance.now() < deadline; await sleep(20)) {
+    const found = await probe();
+    if (found !== undefined) return found;
+  }
+  throw new Error(`${what} did not come within 5 s`);
 }
 
 /** The prompt of every request. */

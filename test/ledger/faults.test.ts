@@ -12,13 +12,13 @@ test.each([
   ['commit', 'exit'],
   ['commit', 'SQLITE_FULL'],
 ] as const)('whichever %s ends with %s, nothing acknowledged is lost and nothing stays held', async (point, kind) => {
-  for (let nth = 1; nth <= 4; nth++) {
+  for (let nth = 1; nth <= 2; nth++) {
     expect(await brokenLoad({ point, kind, nth, times: 1 })).toMatchObject({ fired: 1 });
   }
 });
 
 test('a writer that dies in the middle of a statement is started again, and nothing is lost', async () => {
-  for (const nth of [1, 9, 23, 40, 57, 71]) {
+  for (const nth of [1, 23, 57]) {
     expect(await brokenLoad({ point: 'statement', kind: 'exit', nth, times: 1 })).toMatchObject({ fired: 1 });
   }
 });

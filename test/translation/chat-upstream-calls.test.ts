@@ -128,6 +128,12 @@ describe('tool calls', () => {
     ).toEqual(['a:f({"x":1})']);
   });
 
+  test('with the name but no id in every delta, also in the last one, are one call (TS-24)', () => {
+    const repeated = (text: string): string => calls({ index: 0, function: { name: 'f', arguments: text } });
+    const found = shortOf(repeated('{"x"'), repeated(':1}'), repeated(''), called, done);
+    expect(found.map(text => text.replace(/^call_[0-9a-f]{24}:/, ''))).toEqual(['f({"x":1})']);
+  });
+
   test('with null and empty members in what continues (TS-16)', () => {
     const continued = { index: 0, id: null, type: null, function: { name: null, arguments: ':1}' } };
     const empty = { index: 0, id: '', type: '', function: { name: '', arguments: '' } };

@@ -47,13 +47,20 @@ export function deniedError(
     ...(denied.retryAfterMs === undefined ? {} : { retryAfterMs: denied.retryAfterMs }),
     ...(waitsOnlyAMinute(denied) ? { retry: true } : {}),
     ...(denied.code === 'model_not_allowed' ? { param: 'model' } : {}),
-    ...(denied.code === 'insufficient_balance' ? { tip: creditTip(accountId) } : {}),
+    ...tipOf(denied, accountId),
   };
   return new GatewayError(denied.code, deniedMessage(denied, model.id), facts);
 }
 
-function creditTip(accountId: number): string {
-  return `Ask the operator to add credit: npx tollgate credits add ${accountId} DOLLARS.`;
+/** What to do about this denial, where the code alone does not say it. */
+function tipOf({ code, denial }: Denied, accountId: number): { tip?: string } {
+  if (code === 'insufficient_balance') {
+    return { tip: `Ask the operator to add credit: npx tollgate credits add ${accountId} DOLLARS.` };
+  }
+  if (denial?.limit === 'free_minute' || denial?.limit === 'free_day') {
+    return { tip: 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.' };
+  }
+  return {};
 }
 
 function waitsOnlyAMinute({ denial }: Denied): boolean {
@@ -89,10 +96,17 @@ const limitNames: Readonly<Record<NonNullable<Denied['denial']>['limit'], string
   subscription: 'The subscription has no tokens left',
 };
 
+/** Of money there may be some left, and still too little for this request. */
+const fundNames: Partial<typeof limitNames> = {
+  daily_limit: 'What is left of the key’s daily limit can’t pay for this request',
+  monthly_limit: 'What is left of the key’s monthly limit can’t pay for this request',
+};
+
 function limitMessage(denial: NonNullable<Denied['denial']>): string {
   const amount = (value: number | bigint): string =>
     denial.unit === 'nano_usd' ? `$${(Number(value) / 1e9).toFixed(6)}` : String(value);
   const reset = denial.resetAtMs === undefined ? '' : ` It resets at ${isoTime(denial.resetAtMs)}.`;
   const unit = denial.unit === 'nano_usd' ? '' : ` ${denial.unit}`;
-  return `${limitNames[denial.limit]}: ${amount(denial.used)} of ${amount(denial.max)}${unit} used or held.${reset}`;
+  const name = (denial.unit === 'nano_usd' ? fundNames[denial.limit] : undefined) ?? limitNames[denial.limit];
+  return `${name}: ${amount(denial.used)} of ${amount(denial.max)}${unit} used or held.${reset}`;
 }

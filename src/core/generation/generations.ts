@@ -4,6 +4,7 @@ import { UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
 import type { CountTokensRequest, GenerateResponse, GenerationService } from '../../gen/tollgate/v1/generation_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
+import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -105,6 +106,7 @@ export class Generations {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
     checkFeatures(request, model);
+    checkLength(request, model);
     return { model, tier, resolved: { ...request, model: model.id, serviceTier: tier } };
   }
 

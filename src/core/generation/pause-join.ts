@@ -1,4 +1,5 @@
 import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { EventLog } from '../../generation/event-log.ts';
 import { itemOf, withItem } from '../../generation/serialise.ts';
 
 /** How often an upstream may pause one answer; after that the pause is told as a length limit. Source: decisions §4 ("bounded"). */
@@ -13,7 +14,7 @@ export class PauseJoin {
   #offset = 0;
   #opened = 0;
   /** What the present call has said so far, for the request that goes on from it. */
-  #said: GenerationEvent[] = [];
+  #said = new EventLog();
   #isPaused = false;
 
   /** No pause has come yet. */
@@ -30,7 +31,7 @@ export class PauseJoin {
   push(batch: readonly GenerationEvent[]): GenerationEvent[] {
     const joined: GenerationEvent[] = [];
     for (const event of batch) {
-      this.#said.push(event);
+      this.#said.add(event);
       const kept = this.#join(event);
       if (kept !== undefined) joined.push(kept);
     }
@@ -39,8 +40,8 @@ export class PauseJoin {
 
   /** Another call goes on with the answer; answers what the paused one said. */
   goOn(): readonly GenerationEvent[] {
-    const said = this.#said;
-    this.#said = [];
+    const said = this.#said.read();
+    this.#said = new EventLog();
     this.#isPaused = false;
     this.#offset += this.#opened;
     this.#opened = 0;

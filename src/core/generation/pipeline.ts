@@ -27,10 +27,17 @@ export class Pipeline {
 
   /** Takes what the upstream said, answers what the client may see of it. Throws `UpstreamFailure` `malformed`. */
   push(batch: readonly GenerationEvent[]): GenerationEvent[] {
-    let events: GenerationEvent[] = [...batch];
-    for (const step of this.#steps) events = events.flatMap(event => step.push(event));
+    const events: GenerationEvent[] = [];
+    for (const event of batch) this.#pass(event, 0, events);
     for (const { event } of events) if (event.case === 'finished') this.#finished += 1;
     return events;
+  }
+
+  /** Lets an event through the steps from `position` on; what comes out of the last is added to `events`. */
+  #pass(event: GenerationEvent, position: number, events: GenerationEvent[]): void {
+    const step = this.#steps[position];
+    if (step === undefined) events.push(event);
+    else for (const passed of step.push(event)) this.#pass(passed, position + 1, events);
   }
 
   /** The upstream has ended. Throws `UpstreamFailure` `truncated` where it ended too early. */

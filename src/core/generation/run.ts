@@ -2,6 +2,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
 import { Hold } from '../../generation/hold.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
@@ -54,7 +55,7 @@ export class GenerationRun {
   #pipeline: Pipeline | undefined;
   #join = new PauseJoin();
   /** Events that wait for the settle (finishes), or for the end (a whole answer). */
-  #kept: GenerationEvent[] = [];
+  #kept = new EventLog();
   #outcome: Outcome = { kind: 'client_gone' };
   /** What the caller is told instead of an end. */
   #told: Error | undefined;
@@ -64,6 +65,8 @@ export class GenerationRun {
   /** A try has gone to an upstream. */
   #wasSent = false;
   #isCut = false;
+  /** The time for the answer is over, and its reader had stopped asking for more. */
+  #overtime: GatewayError | undefined;
 
   /** `onEnd` is told when it has settled, once. */
   constructor(tools: RunTools, asked: AdmittedRequest, onEnd: () => void) {
@@ -73,7 +76,8 @@ export class GenerationRun {
     this.#streamed = asked.request.delivery !== Delivery.WHOLE;
     this.#limit = limitOf(asked);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = asked.model;
-    this.#tally = new Tally({ input: contextLength * this.#candidates, output: maxOutputTokens * this.#candidates });
+    const candidates = this.#candidates;
+    this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
     this.#slices = new Slices(tools.ledger, asked.admitted, tokens => {
       this.#paidTokens = tokens;
       this.#pipeline?.lowerLimit(Math.floor(tokens / this.#candidates));
@@ -123,22 +127,27 @@ export class GenerationRun {
       this.#outcome = { kind: 'answered', finishes: this.#finishes };
       const counted = await this.#count();
       settled = await this.#settle(counted);
-      yield [...this.#kept, this.#completed(counted, settled)];
+      yield [...this.#kept.read(), this.#completed(counted, settled)];
     } catch (thrown) {
       this.#told = this.#failed(thrown, signal);
       throw this.#told;
     } finally {
       signal.removeEventListener('abort', abort);
-      try {
-        if (settled === undefined) {
-          // Ended from outside, between two batches.
-          this.#told ??= this.#failed(undefined, signal);
-          await this.#settleUnanswered();
-        }
-      } finally {
-        this.#onEnd();
-      }
+      if (settled === undefined) await this.#endUnanswered(signal);
+      else this.#onEnd();
     }
+  }
+
+  /** Settles or voids what got no `completed`, and says so when that is durable. */
+  async #endUnanswered(signal: AbortSignal): Promise<void> {
+    // Without an error it was ended from outside, between two batches.
+    this.#told ??= this.#failed(undefined, signal);
+    const ended = this.#settleUnanswered().finally(this.#onEnd);
+    // A ledger that can't be written may stay so for long: its client is told at once, and the hold is given back when it can be.
+    const isLedgerFailing =
+      this.#wasSent && this.#outcome.kind === 'failed' && this.#outcome.error.code === 'overloaded';
+    if (isLedgerFailing) ended.catch(() => undefined);
+    else await ended;
   }
 
   /** All calls of the answer: one, and one more for each pause. */
@@ -162,6 +171,10 @@ export class GenerationRun {
       restartable: !this.#streamed && request === this.#asked.request,
       onAttempt: () => {
         this.#wasSent = true;
+      },
+      onOvertime: error => {
+        this.#overtime = error;
+        this.#abort.abort(error);
       },
     });
     try {
@@ -207,7 +220,7 @@ export class GenerationRun {
     // A further begin of the first call means that nothing of an earlier try was shown.
     this.#tally.restart();
     this.#join = new PauseJoin();
-    this.#kept = [];
+    this.#kept = new EventLog();
     this.#finishes.length = 0;
     const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.toleranceOf(route.provider) };
     this.#pipeline = new Pipeline(this.#asked.request, await loadTokenizer(), limits);
@@ -222,7 +235,8 @@ export class GenerationRun {
       if (step.case === 'completed' || step.case === 'usageReported') continue;
       if (step.case === 'finished') this.#finishes.push(step.value.reason);
       const shown = step.case === 'started' ? this.#started(event) : event;
-      (this.#streamed && step.case !== 'finished' ? ready : this.#kept).push(shown);
+      if (this.#streamed && step.case !== 'finished') ready.push(shown);
+      else this.#kept.add(shown);
     }
     return ready;
   }
@@ -257,8 +271,13 @@ export class GenerationRun {
       this.#outcome = { kind: 'cut' };
       return stopping();
     }
+    if (this.#overtime !== undefined) {
+      this.#outcome = { kind: 'failed', error: this.#overtime };
+      return this.#overtime;
+    }
     if (signal.aborted || thrown === undefined) {
       this.#outcome = { kind: 'client_gone' };
+      this.#tally.takeReportOfWhole();
       return signal.reason instanceof ConnectError
         ? signal.reason
         : new ConnectError('The call was cancelled.', Code.Canceled);

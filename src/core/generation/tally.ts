@@ -2,6 +2,7 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
+import { GrowingText } from '../../lib/growing-text.ts';
 import type { UsageBuckets } from '../../store/ledger.ts';
 import { countInputInPieces } from './count-input.ts';
 
@@ -11,36 +12,41 @@ export interface CountedUsage {
   readonly source: 'reported' | 'estimated';
 }
 
-/** What one call of a model can come to, in tokens: its limits, of all candidates together. Infinity: none is known. */
-export interface ModelLimits {
+/** What one call of a model can come to: its limits in tokens, of all candidates together. Infinity: none is known. */
+export interface CallLimits {
+  readonly candidates: number;
   readonly input: number;
   readonly output: number;
 }
 
 /** What the gateway has taken from an upstream: counts that it reported, and the text for the case that it reports none. */
 export class Tally {
-  readonly #limits: ModelLimits;
+  readonly #limits: CallLimits;
   /** Reported while the answer runs: only its input is final. */
   #interim: Usage | undefined;
+  /** Reported after the finish of every candidate: it is of the whole, though the answer's formal end has not come. */
+  #afterFinish: Usage | undefined;
   /** Reported for the whole answer. */
   #final: Usage | undefined;
-  #output = '';
+  readonly #finished = new Set<number>();
+  #output = new GrowingText();
   #outputHigh = 0;
   /** Usage of earlier calls for the same answer (a continued pause). */
   #before: CountedUsage | undefined;
   /** The tier that the upstream says it used; undefined where it says none. */
   serviceTier: ServiceTier | undefined;
 
-  constructor(limits: ModelLimits) {
+  constructor(limits: CallLimits) {
     this.#limits = limits;
   }
 
   /** Takes a batch as it came from the upstream, before anything is enforced. */
   take(events: readonly GenerationEvent[]): void {
-    for (const { event } of events) {
+    for (const { choice, event } of events) {
       if (event.case === 'delta') this.#text(event.value.text);
       else if (event.case === 'itemOpened') this.#opened(event.value.content?.content);
-      else if (event.case === 'usageReported') this.#interim = event.value.usage;
+      else if (event.case === 'finished') this.#finished.add(choice);
+      else if (event.case === 'usageReported') this.#reported(event.value.usage);
       else if (event.case === 'started') this.#interim = event.value.usage ?? this.#interim;
       else if (event.case === 'completed') {
         this.#final = event.value.usage;
@@ -51,7 +57,7 @@ export class Tally {
 
   /** No output has come. */
   get isEmpty(): boolean {
-    return this.#output === '' && this.#before === undefined;
+    return this.#output.length === 0 && this.#before === undefined;
   }
 
   /** Output tokens so far, never too few. */
@@ -64,11 +70,18 @@ export class Tally {
     return this.#final?.extra;
   }
 
+  /** The client has gone, and pays what the upstream reported for the whole where it did (decisions §6). */
+  takeReportOfWhole(): void {
+    this.#final ??= this.#afterFinish;
+  }
+
   /** Forgets a try whose output nobody has seen. */
   restart(): void {
     this.#interim = undefined;
+    this.#afterFinish = undefined;
     this.#final = undefined;
-    this.#output = '';
+    this.#finished.clear();
+    this.#output = new GrowingText();
     this.#outputHigh = 0;
   }
 
@@ -89,7 +102,7 @@ export class Tally {
     const output = this.#final?.outputTokens;
     const tokenizer = input !== undefined && output !== undefined ? undefined : await loadTokenizer();
     const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
-    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output) ?? 0, left, this.#limits.output);
+    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output.toString()) ?? 0, left, this.#limits.output);
     const buckets: UsageBuckets = {
       input: input ?? (tokenizer === undefined ? 0 : await countInputInPieces(request, tokenizer)),
       cacheRead: reported?.cacheReadTokens ?? 0,
@@ -112,12 +125,17 @@ export class Tally {
     return input > this.#limits.input ? rest : reported;
   }
 
+  #reported(usage: Usage | undefined): void {
+    this.#interim = usage;
+    if (this.#finished.size >= this.#limits.candidates) this.#afterFinish = usage;
+  }
+
   #opened(content: Item['content'] | undefined): void {
     if (content?.case === 'toolCall') this.#text(content.value.name);
   }
 
   #text(text: string): void {
-    this.#output += text;
+    this.#output.append(text);
     this.#outputHigh += estimateTokens(text).high;
   }
 }

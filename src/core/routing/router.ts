@@ -6,6 +6,7 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Random, type Sleep, systemRandom, systemSleep } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
+import { clientError } from './failure-policy.ts';
 import { type LiveRoute, LiveRoutes } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import { defaultRetryPolicy, type PlannedTry, RequestPlan, type RetryPolicy } from './request-plan.ts';
@@ -35,6 +36,8 @@ export interface RoutedCall {
   readonly restartable: boolean;
   /** Told when a try goes to an upstream, before its first event. */
   readonly onAttempt?: () => void;
+  /** Told what the client is told when the time for the whole answer is over while nobody reads on; the caller then aborts the call. */
+  readonly onOvertime?: (error: GatewayError) => void;
 }
 
 /** What the caller of `run` gets. */
@@ -154,7 +157,15 @@ export class Router {
 
   #answer(call: RoutedCall, { route, number }: PlannedTry): AsyncIterable<GenerationEvent[]> {
     const { hold, request, maxOutputTokens, signal } = call;
-    return route.upstream.generate({ hold, request, maxOutputTokens, signal, model: route.model, attempt: number });
+    return route.upstream.generate({
+      hold,
+      request,
+      maxOutputTokens,
+      signal,
+      model: route.model,
+      attempt: number,
+      onOvertime: failure => call.onOvertime?.(clientError(failure, true)),
+    });
   }
 
   #start(call: RoutedCall, planned: PlannedTry): Running {

@@ -1,3 +1,4 @@
+import { GrowingText } from '../../lib/growing-text.ts';
 import type { TokenCounter, TokenPiece } from '../tokens.ts';
 
 /** No tokenizer makes more tokens of a text than it has UTF-8 bytes, and no UTF-16 unit has more than three of those. */
@@ -14,6 +15,8 @@ export class TokenMeter {
   /** Tokens of the text that is no longer kept. */
   #counted = 0;
   #text = '';
+  /** What has come since and was far from any limit. */
+  #far = new GrowingText();
 
   constructor(counter: TokenCounter) {
     this.#counter = counter;
@@ -21,15 +24,17 @@ export class TokenMeter {
 
   /** As much of the addition as the limit allows: all of it below, '' above. */
   take(addition: string, limit: number): string {
-    const before = this.#text;
-    this.#text += addition;
-    if (this.#counted + this.#text.length * tokensPerUnitMax <= limit) return addition;
+    const lengthBefore = this.#text.length + this.#far.length;
+    this.#far.append(addition);
+    if (this.#counted + (lengthBefore + addition.length) * tokensPerUnitMax <= limit) return addition;
+    this.#text += this.#far.toString();
+    this.#far = new GrowingText();
     const room = limit - this.#counted;
     const pieces: TokenPiece[] = [];
     let tokens = 0;
     let length = 0;
     for (const piece of this.#counter.pieces(this.#text)) {
-      if (tokens + piece.tokens > room) return addition.slice(0, Math.max(0, length - before.length));
+      if (tokens + piece.tokens > room) return addition.slice(0, Math.max(0, length - lengthBefore));
       tokens += piece.tokens;
       length += piece.text.length;
       pieces.push(piece);

@@ -35,10 +35,10 @@ test('a credential is read once until something changes, then at once anew', () 
 });
 
 test('what does not exist is asked for every time, so that a new key works at once', () => {
-  let stored: Credential | undefined;
-  const known = new KnownCredentials(() => stored);
+  const stored: Credential[] = [];
+  const known = new KnownCredentials(() => stored[0]);
   expect(known.find(hashOf(1))).toBe(undefined);
-  stored = key;
+  stored.push(key);
   expect(known.find(hashOf(1))).toBe(key);
 });
 

@@ -25,7 +25,8 @@ export function acquireNodeLock(dataDir: string): { release(): void } {
         error,
       );
     }
-    throw new LedgerStartError('unreadable', `The data directory ${dataDir} can't be locked.`, error);
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new LedgerStartError('unreadable', `The data directory ${dataDir} can't be locked: ${reason}.`, error);
   }
   const held = db;
   locks.set(path, held);

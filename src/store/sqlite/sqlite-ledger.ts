@@ -33,7 +33,7 @@ import { acquireNodeLock } from './node-lock.ts';
 import { Reader } from './reader.ts';
 import { ledgerPath, verifyInWorker } from './verify.ts';
 import { type AdmitReply, decodeAdmitReply, encodeAdmit, encodeSettle, type WireCommand } from './wire.ts';
-import { type Encode, Writer } from './writer.ts';
+import { type CommitFacts, type Encode, Writer } from './writer.ts';
 
 /** How to open the ledger. */
 export interface SqliteLedgerOptions {
@@ -42,6 +42,8 @@ export interface SqliteLedgerOptions {
   readonly clock: Clock;
   /** How keys' `daily_limit` is read. */
   readonly dailyLimitUnit: DailyLimitUnit;
+  /** Told of every batch of commands that became durable. */
+  readonly observe?: (commit: CommitFacts) => void;
   /** Tests only: what fails in the first writer. */
   readonly fault?: FaultPlan;
 }
@@ -59,14 +61,14 @@ export interface SqliteLedger extends Ledger {
  * be used.
  */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
-  const { dataDir, clock, dailyLimitUnit, fault } = options;
+  const { dataDir, clock, dailyLimitUnit, observe, fault } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const lock = acquireNodeLock(dataDir);
   try {
     const path = ledgerPath(dataDir);
     const commits = new SharedArrayBuffer(4);
     const data = { path, dailyLimitUnit, commits, fault };
-    const { writer, voidedHolds, violations } = await Writer.start(data, () => clock.now());
+    const { writer, voidedHolds, violations } = await Writer.start(data, { now: () => clock.now(), observe });
     const checkpointer = startCheckpointer({ path, commits });
     const db = openForReading(path);
     return new WorkerLedger(

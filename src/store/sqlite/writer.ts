@@ -24,6 +24,21 @@ interface Pending {
   parked: boolean;
 }
 
+/** A batch that became durable. */
+export interface CommitFacts {
+  /** From the hand-over of the batch to its answer. */
+  readonly commitMs: number;
+  /** Commands that were unanswered, the batch's own included. */
+  readonly waiting: number;
+}
+
+/** What a writer works with beside its file. */
+export interface WriterTools {
+  readonly now: () => number;
+  /** Told of every batch; for metrics. */
+  readonly observe: ((commit: CommitFacts) => void) | undefined;
+}
+
 /** What every writer of a ledger is started with. */
 type Unchanging = Omit<WriterData, 'first' | 'nowMs' | 'fault'>;
 
@@ -38,6 +53,8 @@ const overloaded = (message: string, cause?: unknown): GatewayError =>
 export class Writer {
   readonly #data: Unchanging;
   readonly #now: () => number;
+  readonly #observe: WriterTools['observe'];
+  #postedAtMs = 0;
   #worker: Worker | undefined;
   #seq = randomBytes(6).readUIntBE(0, 6);
   /** All that is unanswered, in the order in which it came. */
@@ -53,19 +70,20 @@ export class Writer {
   /** Set by `close`; called once nothing is unanswered. */
   #drained: (() => void) | undefined;
 
-  private constructor(data: Unchanging, now: () => number) {
+  private constructor(data: Unchanging, { now, observe }: WriterTools) {
     this.#data = data;
     this.#now = now;
+    this.#observe = observe;
   }
 
   /** Starts the writer; throws `LedgerStartError` where the file can't be used. */
   static async start(
     data: Omit<WriterData, 'first' | 'nowMs'>,
-    now: () => number,
+    tools: WriterTools,
   ): Promise<{ writer: Writer; voidedHolds: number; violations: string[] }> {
     const { fault, ...rest } = data;
-    const writer = new Writer(rest, now);
-    const ready = await writer.#spawn({ ...rest, fault, first: true, nowMs: now() });
+    const writer = new Writer(rest, tools);
+    const ready = await writer.#spawn({ ...rest, fault, first: true, nowMs: tools.now() });
     if (!ready.ready) throw new LedgerStartError(ready.code ?? 'unreadable', ready.message);
     return { writer, voidedHolds: ready.voidedHolds, violations: ready.violations };
   }
@@ -122,6 +140,7 @@ export class Writer {
     if (batch.length === 0 || this.#isBusy || this.#worker === undefined) return;
     this.#outbox = [];
     this.#isBusy = true;
+    this.#postedAtMs = performance.now();
     this.#worker.postMessage(batch);
   }
 
@@ -149,6 +168,7 @@ export class Writer {
 
   #onReplies(replies: readonly WireReply[]): void {
     this.#isBusy = false;
+    this.#observe?.({ commitMs: performance.now() - this.#postedAtMs, waiting: this.#pending.size });
     // First, so that the writer works while the answers are taken in.
     this.#flush();
     let failed = false;

@@ -1,0 +1,228 @@
+/**
+ * The ledger alone: commands a second at 64 callers, every reply after a synced commit, on an empty ledger and on one with a million records;
+ * pages of records on the latter. `node bench/ledger.ts` prints the table; `benchLedger` gives its rows.
+ */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { systemClock } from '../src/lib/clock.ts';
+import { IdSource, publicRequestId } from '../src/lib/ids.ts';
+import type { Ledger, SettleCommand } from '../src/store/ledger.ts';
+import { openSqliteLedger } from '../src/store/sqlite/sqlite-ledger.ts';
+import { ledgerPath, verifyLedgerFile } from '../src/store/sqlite/verify.ts';
+import { type Row, shown, table } from './row.ts';
+import { median, percentile } from './statistics.ts';
+
+const callers = 64;
+export const shape = { accounts: 200, keys: 1000, models: 50, days: 90 };
+const rows = 1_000_000;
+const pageRows = 100;
+
+const hashOf = (key: number): Uint8Array => createHash('sha256').update(`key ${key}`).digest();
+const keys = Array.from({ length: shape.keys }, (_, key) => hashOf(key));
+/** Spreads numbers over a range without repeating a pattern at its edges. */
+const scattered = (number: number, range: number): number => (number * 2_654_435_761) % range;
+
+const settleWith: Omit<SettleCommand, 'id'> = {
+  state: 'completed',
+  usage: { input: 900, cacheRead: 0, cacheWrite5m: 0, cacheWrite1h: 0, output: 300, reasoning: 0, images: 0 },
+  usageSource: 'reported',
+  serviceTier: 'default',
+  latencyMs: 800,
+  firstEventMs: 90,
+  provider: 'local',
+  attempts: 1,
+  prices: {
+    input: 1_000_000n,
+    cacheRead: null,
+    cacheWrite5m: null,
+    cacheWrite1h: null,
+    output: 4_000_000n,
+    image: null,
+  },
+  multiplierPermille: 1000,
+};
+
+/** What a run of the load did. */
+interface Load {
+  /** Commands a second: an admit and a settle each count one. */
+  readonly rate: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+export async function fillAccounts(ledger: Ledger): Promise<void> {
+  for (let number = 0; number < shape.accounts; number++) {
+    const { accountId } = await ledger.createAccount({ name: `account ${number}`, balance: 10n ** 15n });
+    for (let key = number; key < shape.keys; key += shape.accounts) {
+      const hash = keys[key] ?? hashOf(key);
+      await ledger.createKey({ accountId, hash, masked: '', settings: {} });
+    }
+  }
+}
+
+/** Each caller admits and settles, one request after the other, keys and models scattered. */
+async function load(ledger: Ledger, seconds: number): Promise<Load> {
+  const ids = new IdSource(systemClock, ledger.lastId);
+  const times: number[] = [];
+  let counting = false;
+  let running = true;
+  const timed = async <T>(work: Promise<T>): Promise<T> => {
+    const began = performance.now();
+    const reply = await work;
+    if (counting) times.push(performance.now() - began);
+    return reply;
+  };
+  const caller = async (): Promise<void> => {
+    while (running) {
+      const id = ids.next();
+      const hash = keys[scattered(id, shape.keys)] ?? hashOf(0);
+      const admitted = await timed(
+        ledger.admit({
+          id,
+          requestId: publicRequestId(id),
+          key: { hash },
+          model: `acme/${scattered(id, shape.models)}`,
+          free: false,
+          funds: {
+            inputTokens: 1000,
+            inputNanoUsd: 1_000_000n,
+            outputPicoUsd: 4_000_000n,
+            outputTokensMin: 16,
+            outputTokensWanted: 1024,
+            plan: true,
+          },
+        }),
+      );
+      if (admitted.kind === 'denied') throw new Error(`denied: ${admitted.code}`);
+      await timed(ledger.settle({ ...settleWith, id }));
+    }
+  };
+  const all = Promise.all(Array.from({ length: callers }, caller));
+  await sleep(1000);
+  counting = true;
+  const began = performance.now();
+  await sleep(seconds * 1000);
+  counting = false;
+  const tookSeconds = (performance.now() - began) / 1000;
+  running = false;
+  await all;
+  times.sort((a, b) => a - b);
+  return { rate: times.length / tookSeconds, p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) };
+}
+
+/** Writes a million records of the last 90 days, with their sums, past the engine; every invariant holds after it. */
+export function fillRecords(dataDir: string): void {
+  const db = new Database(ledgerPath(dataDir));
+  db.pragma('synchronous = OFF');
+  const end = systemClock.now();
+  const step = Math.floor((shape.days * 86_400_000) / rows);
+  db.exec('BEGIN');
+  const model = db.prepare('INSERT OR IGNORE INTO model (name) VALUES (?)');
+  for (let number = 0; number < shape.models; number++) model.run(`acme/${number}`);
+  db.exec(`INSERT OR IGNORE INTO price (input, output) VALUES (1000000, 4000000);
+    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${rows})
+    INSERT INTO usage SELECT n, 'req_' || printf('%021d', n), k.account_id, k.id, 1 + (n * 7919) % ${shape.models}, 0, 0, 'account',
+      ${end} - (${rows} - n) * ${step}, 'completed', 'reported', 'default', 900, 0, 0, 0, 300, 0, 0, 2100000, 0,
+      (SELECT id FROM price WHERE input = 1000000 AND output = 4000000 LIMIT 1), 1000, 800, 90, 'local', 1, 5096000, 5096000, 1024, NULL
+      FROM n JOIN api_key k ON k.id = 1 + (n * 104729) % ${shape.keys};`);
+  const sums = 'count(*), 0, sum(input), 0, 0, 0, sum(output), 0, 0, sum(cost), 0, sum(latency_ms)';
+  for (const [name, ms] of [['hour', 3_600_000] as const, ['day', 86_400_000] as const]) {
+    db.exec(
+      `INSERT INTO usage_${name} SELECT account_id, created_at_ms / ${ms}, key_id, model_id, ${sums} FROM usage GROUP BY 1, 2, 3, 4`,
+    );
+  }
+  db.exec(`INSERT INTO key_day SELECT key_id, created_at_ms / 86400000, count(*), sum(cost), 0, 0, max(created_at_ms) FROM usage GROUP BY 1, 2;
+    UPDATE account SET balance = balance - (SELECT sum(cost) FROM usage u WHERE u.account_id = account.id);
+    UPDATE meta SET value = ${rows} WHERE name = 'last_id';
+    COMMIT`);
+  db.pragma('wal_checkpoint(TRUNCATE)');
+  db.close();
+}
+
+/** The newest page of an account's, a model's and a key's records, and the one that ends with the 10,000th; in ms, the slowest of them. */
+async function pages(ledger: Ledger): Promise<{ first: number; deep: number }> {
+  const filters = [{}, { model: 'acme/7' }, { keyId: 1 }];
+  const measured = async (offset: number): Promise<number> => {
+    const slowest: number[] = [];
+    for (const filter of filters) {
+      const times: number[] = [];
+      for (let round = 0; round < 20; round++) {
+        const began = performance.now();
+        await ledger.listActivity({ accountId: 1, limit: pageRows, offset, ...filter });
+        times.push(performance.now() - began);
+      }
+      slowest.push(median(times));
+    }
+    return Math.max(...slowest);
+  };
+  return { first: await measured(0), deep: await measured(10_000 - pageRows) };
+}
+
+async function measure(seconds: number): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-ledger-'));
+  const open = (name: string): Promise<Ledger> =>
+    openSqliteLedger({ dataDir: join(folder, name), clock: systemClock, dailyLimitUnit: 'dollars' });
+  try {
+    const fresh = await open('empty');
+    await fillAccounts(fresh);
+    const empty = await load(fresh, seconds);
+    await fresh.close();
+
+    const made = await open('full');
+    await fillAccounts(made);
+    await made.close();
+    fillRecords(join(folder, 'full'));
+    const filled = await open('full');
+    const page = await pages(filled);
+    const full = await load(filled, seconds);
+    await filled.close();
+    const violations = verifyLedgerFile(join(folder, 'full'));
+    if (violations.length > 0) throw new Error(violations.join('\n'));
+
+    const found = ({ rate, p50Ms, p99Ms }: Load): string =>
+      `${shown(rate)} commands/s, p50 ${shown(p50Ms)} ms, p99 ${shown(p99Ms)} ms`;
+    return [
+      {
+        what: 'ledger, 64 callers, empty',
+        found: found(empty),
+        target: 'at least 15,000/s',
+        reached: empty.rate >= 15_000,
+      },
+      {
+        what: 'ledger, 64 callers, a million records',
+        found: `${found(full)}: ${shown(full.rate / empty.rate)} of empty`,
+        target: 'at least 0.6 of empty',
+        reached: full.rate >= 0.6 * empty.rate,
+      },
+      {
+        what: 'activity page of a million records: newest, and up to the 10,000th of a filter',
+        found: `${shown(page.first)} ms, ${shown(page.deep)} ms`,
+        target: 'under 5 ms',
+        reached: page.first < 5 && page.deep < 5,
+      },
+    ];
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Measures in a process of its own on all cores, because the bench pins itself to one. `seconds`: of each of the two loads. */
+export function benchLedger(seconds: number): Row[] {
+  const node = [process.execPath, import.meta.filename, '--json', String(seconds)];
+  const pinned = spawnSync('taskset', ['--version']).status === 0;
+  const [program = '', ...args] = pinned ? ['taskset', '-c', `0-${availableParallelism() - 1}`, ...node] : node;
+  const { status, stdout } = spawnSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+  if (status !== 0) throw new Error('the bench of the ledger failed');
+  return JSON.parse(stdout) as Row[];
+}
+
+if (import.meta.main) {
+  const json = process.argv[2] === '--json';
+  const result = await measure(Number((json ? process.argv[3] : process.argv[2]) ?? 5));
+  process.stdout.write(json ? JSON.stringify(result) : `${table(result)}\n`);
+}

@@ -1,0 +1,28 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
+import type { Denied } from '../../store/ledger.ts';
+import { deniedError } from './admission.ts';
+
+const applicant = { model: create(ModelSchema, { id: 'acme/small:free' }), accountId: 7 };
+
+function denied(code: Denied['code'], denial: NonNullable<Denied['denial']>) {
+  return deniedError({ kind: 'denied', code, windows: [], denial }, applicant);
+}
+
+test('a cap that has something left is not called used up', () => {
+  const cap = { limit: 'monthly_limit', unit: 'nano_usd', used: 0n, max: 100_000n, resetAtMs: 0 } as const;
+  expect(denied('spending_limit', cap).message).toBe(
+    'What is left of the key’s monthly limit can’t pay for this request: $0.000000 of $0.000100 used or held. It resets at 1970-01-01T00:00:00.000Z.',
+  );
+});
+
+test('nobody is told to raise the free-model limits, which are hard', () => {
+  const window = { limit: 'free_day', unit: 'requests', used: 200, max: 200, resetAtMs: 0 } as const;
+  expect(denied('rate_limit', window).facts.tip).toContain('can’t be raised');
+});
+
+test('an empty balance names the operator’s command for this account', () => {
+  const balance = { limit: 'balance', unit: 'nano_usd', used: 0n, max: 0n } as const;
+  expect(denied('insufficient_balance', balance).facts.tip).toContain('npx tollgate credits add 7 DOLLARS');
+});

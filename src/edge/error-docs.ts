@@ -1,0 +1,56 @@
+import type { FastifyInstance } from 'fastify';
+import { type ErrorFacets, errorTable } from '../errors/error-table.ts';
+import { errorType } from '../errors/error-type.ts';
+import { writeAnswer } from './answer.ts';
+
+/** Where the page is; an error's `docs` adds `#` and its code. */
+export const errorDocsPath = '/docs/errors';
+
+const style = `
+  body { font: 16px/1.5 system-ui, sans-serif; color: #1c2330; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+  h1 { font-size: 1.6rem; } code { background: #eef1f5; border-radius: 4px; padding: .1em .35em; font-size: .92em; }
+  section { border-top: 1px solid #d8dde5; padding: .8rem 0; } section:target { background: #fff7dc; }
+  h2 { font-size: 1.05rem; margin: 0; } p { margin: .3rem 0; } .facts { color: #566074; font-size: .92rem; }
+`;
+
+function escapeHtml(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+}
+
+/** Text with `code` between backticks. */
+function html(text: string): string {
+  return escapeHtml(text).replaceAll(/`([^`]*)`/g, '<code>$1</code>');
+}
+
+function section(code: string, { http, retry, tip }: ErrorFacets): string {
+  const retries = { true: ', worth a retry', false: ', no automatic retry', undefined: '' }[String(retry)] ?? '';
+  return `<section id="${code}"><h2><code>${code}</code></h2>
+<p class="facts">Status ${http}, type ${errorType(http)}${retries}</p>
+<p>${html(tip)}</p></section>`;
+}
+
+function page(): string {
+  const sections = Object.entries<ErrorFacets>(errorTable).map(([code, facets]) => section(code, facets));
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Tollgate: errors</title>
+<style>${style}</style></head><body><h1>Errors</h1>
+<p>Every refusal has a <code>code</code>: programs decide by it. <code>param</code> names the field, <code>id</code> is the request's id; quote it to
+the operator of this gateway.</p>
+${sections.join('\n')}
+</body></html>
+`;
+}
+
+/** `GET /docs/errors`: what every code means and what to do, for people. It is what an error's `docs` leads to where the operator names nothing else. No key needed. */
+export function registerErrorDocs(app: FastifyInstance): void {
+  const body = page();
+  const headers = {
+    'content-type': 'text/html; charset=utf-8',
+    'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'",
+    'x-content-type-options': 'nosniff',
+  };
+  app.get(errorDocsPath, (request, reply) => {
+    reply.hijack();
+    writeAnswer(request.raw, reply.raw, { status: 200, headers: { ...request.call.headers, ...headers }, body });
+  });
+}

@@ -1,0 +1,24 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { inputSegments } from '../input-segments.ts';
+import { estimateTokens } from '../tokens.ts';
+import { fieldName } from './field-names.ts';
+
+/**
+ * Refuses an input that can't fit the model's context by the lowest estimate: 400 `context_length_exceeded`, before funds are looked at, because no
+ * balance would help. What is only near the limit is for the upstream to judge, which counts exactly.
+ */
+export function checkLength(request: GenerateRequest, model: Model): void {
+  const { contextLength } = model;
+  if (contextLength === undefined) return;
+  let tokens = 0;
+  // Text alone: what pictures and files come to is only known upwards.
+  for (const { text } of inputSegments(request)) tokens += estimateTokens(text).low;
+  if (tokens <= contextLength) return;
+  throw new GatewayError(
+    'context_length_exceeded',
+    `The input has more than ${tokens} tokens; ${model.id} takes ${contextLength} with its answer.`,
+    { param: fieldName(request.endpoint, 'items') },
+  );
+}

@@ -1,0 +1,154 @@
+import { create } from '@bufbuild/protobuf';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { PricingSchema } from '../gen/tollgate/v1/catalog_pb.ts';
+import {
+  type CostLine,
+  costLines,
+  costOf,
+  lineCostAtto,
+  type PricedUsage,
+  type PriceSheet,
+  priceSheet,
+} from './price.ts';
+
+const nothing: PricedUsage = { input: 0, cacheRead: 0, cacheWrite5m: 0, cacheWrite1h: 0, output: 0, images: 0 };
+/** Dollars per 1 million tokens as pico-dollars a token. */
+const perMillion = (dollars: number): bigint => BigInt(Math.round(dollars * 1_000_000));
+const sheet: PriceSheet = {
+  input: perMillion(1),
+  cacheRead: perMillion(0.1),
+  cacheWrite5m: perMillion(1.25),
+  cacheWrite1h: perMillion(2),
+  output: perMillion(4),
+  image: 40_000_000_000n,
+};
+
+test('a request costs the sum of its buckets, each at its own price', () => {
+  const usage = { input: 1000, cacheRead: 2000, cacheWrite5m: 300, cacheWrite1h: 40, output: 500, images: 2 };
+  // 1,000,000 + 200,000 + 375,000 + 80,000 + 2,000,000 + 2 × 40,000,000 nano-dollars
+  expect(costOf(costLines(usage, sheet, 1000))).toBe(83_655_000n);
+  expect(costLines(usage, sheet, 1000).map(line => [line.kind, line.tokens, line.pricePicoUsd])).toEqual([
+    ['input', 1000, 1_000_000n],
+    ['cache_read', 2000, 100_000n],
+    ['cache_write_5m', 300, 1_250_000n],
+    ['cache_write_1h', 40, 2_000_000n],
+    ['output', 500, 4_000_000n],
+    ['image', 2, 40_000_000_000n],
+  ]);
+});
+
+test.each([
+  [500, 2_500_000n],
+  [1000, 5_000_000n],
+  [2000, 10_000_000n],
+])('a tier of %i thousandths applies to every price', (multiplier, cost) => {
+  expect(costOf(costLines({ ...nothing, input: 1000, output: 1000 }, sheet, multiplier))).toBe(cost);
+});
+
+test('a discount is taken off after the tier', () => {
+  const [line] = costLines({ ...nothing, output: 1000 }, sheet, 500);
+  expect(costOf([{ ...(line as CostLine), discountPermille: 50 }])).toBe(1_900_000n);
+});
+
+test('cached tokens without a price of their own are charged as uncached input', () => {
+  const plain = { ...sheet, cacheRead: null, cacheWrite5m: null, cacheWrite1h: null };
+  const usage = { ...nothing, cacheRead: 10, cacheWrite5m: 20, cacheWrite1h: 30 };
+  expect(costOf(costLines(usage, plain, 1000))).toBe(60_000n);
+});
+
+test('an explicit price of 0 costs nothing; no price at all can’t be charged', () => {
+  expect(costOf(costLines({ ...nothing, input: 5 }, { ...sheet, input: 0n }, 1000))).toBe(0n);
+  expect(() => costLines({ ...nothing, output: 1 }, { ...sheet, output: null }, 1000)).toThrow('no price for output');
+  expect(costLines({ ...nothing, output: 0 }, { ...sheet, output: null }, 1000)).toEqual([]);
+});
+
+test.each([
+  [499n, 0n],
+  [500n, 1n],
+  [501n, 1n],
+  [1499n, 1n],
+  [1500n, 2n],
+])('%s pico-dollars are rounded half up to %s nano-dollars', (pico, nano) => {
+  expect(costOf(costLines({ ...nothing, input: 1 }, { ...sheet, input: pico }, 1000))).toBe(nano);
+});
+
+test('the sum is rounded once, not its lines', () => {
+  const thirds = { ...sheet, input: 400n, output: 400n, cacheRead: 400n };
+  expect(costOf(costLines({ ...nothing, input: 1, output: 1, cacheRead: 1 }, thirds, 1000))).toBe(1n);
+});
+
+test('the highest threshold that the input passes holds for the whole request, in whatever order they stand', () => {
+  const step = (inputTokens: number, input: number): object => ({
+    inputTokens,
+    inputPicoUsd: perMillion(input),
+    outputPicoUsd: perMillion(input * 2),
+    caching: { readPicoUsd: perMillion(input / 10) },
+  });
+  const pricing = create(PricingSchema, {
+    inputPicoUsd: perMillion(1),
+    outputPicoUsd: perMillion(4),
+    imageNanoUsd: 7n,
+    caching: { readPicoUsd: 5n, write5mPicoUsd: 6n },
+    above: [step(200_000, 3), step(100_000, 2)],
+  });
+  expect(priceSheet(pricing, 100_000)).toEqual({
+    input: perMillion(1),
+    cacheRead: 5n,
+    cacheWrite5m: 6n,
+    cacheWrite1h: null,
+    output: perMillion(4),
+    image: 7000n,
+  });
+  expect(priceSheet(pricing, 100_001)).toEqual({
+    input: perMillion(2),
+    cacheRead: perMillion(0.2),
+    cacheWrite5m: null,
+    cacheWrite1h: null,
+    output: perMillion(4),
+    image: 7000n,
+  });
+  expect(priceSheet(pricing, 200_000).input).toBe(perMillion(2));
+  expect(priceSheet(pricing, 200_001).input).toBe(perMillion(3));
+});
+
+test('a model without prices has none', () => {
+  expect(priceSheet(create(PricingSchema, {}), 1)).toEqual({
+    input: null,
+    cacheRead: null,
+    cacheWrite5m: null,
+    cacheWrite1h: null,
+    output: null,
+    image: null,
+  });
+});
+
+const lines = fc.array(
+  fc.record({
+    kind: fc.constantFrom('input' as const, 'output' as const),
+    tokens: fc.nat(10_000_000),
+    pricePicoUsd: fc.bigInt(0n, 1_000_000_000n),
+    multiplierPermille: fc.constantFrom(500, 1000, 2000),
+    discountPermille: fc.constantFrom(0, 50),
+  }),
+  { maxLength: 6 },
+);
+
+test('the cost is within half a nano-dollar of the exact sum, above or at it where it lies in the middle', () => {
+  fc.assert(
+    fc.property(lines, all => {
+      const exact = all.reduce((sum, line) => sum + lineCostAtto(line), 0n);
+      const error = costOf(all) * 1_000_000_000n - exact;
+      expect(error > -500_000_000n && error <= 500_000_000n).toBe(true);
+    }),
+  );
+});
+
+test('the order of lines changes nothing, and more tokens never cost less', () => {
+  fc.assert(
+    fc.property(lines, fc.nat(1000), (all, more) => {
+      expect(costOf(all.toReversed())).toBe(costOf(all));
+      expect(costOf(all.map(line => ({ ...line, tokens: line.tokens + more }))) >= costOf(all)).toBe(true);
+    }),
+  );
+});

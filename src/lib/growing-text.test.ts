@@ -1,0 +1,34 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { GrowingText } from './growing-text.ts';
+
+test('it is the pieces one after the other, whenever it is read', () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.string({ unit: 'binary', maxLength: 4 }), fc.boolean())), pieces => {
+      const text = new GrowingText();
+      let plain = '';
+      for (const [piece, read] of pieces) {
+        text.append(piece);
+        plain += piece;
+        expect(text.length).toBe(plain.length);
+        if (read) expect(`${text}`).toBe(plain);
+      }
+      expect(`${text}`).toBe(plain);
+    }),
+  );
+});
+
+test('a long text of small pieces is whole, halves of code points included', () => {
+  const text = new GrowingText();
+  let plain = '';
+  for (let number = 0; number < 20_000; number += 1) {
+    const piece = number % 2 === 0 ? '\ud83d' : `\ude00${number}`;
+    text.append(piece);
+    plain += piece;
+  }
+  expect(`${text}`).toBe(plain);
+});
+
+test('nothing was added: it is empty', () => {
+  expect([`${new GrowingText()}`, new GrowingText().length]).toEqual(['', 0]);
+});

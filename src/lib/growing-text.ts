@@ -1,0 +1,35 @@
+/** Shorter remains are left as they are. */
+const piecesMin = 256;
+
+/**
+ * A text that grows by many small pieces, in little more memory than its characters take. A plain `+=` keeps every piece and a node for each, ten times the text of an
+ * answer that comes token by token, until somebody reads it.
+ */
+export class GrowingText {
+  /** The whole of what was joined, then what has come since. */
+  #pieces: string[] = [];
+  #length = 0;
+  #joinedLength = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  append(piece: string): void {
+    if (piece === '') return;
+    this.#pieces.push(piece);
+    this.#length += piece.length;
+    // Joining only what has grown by a quarter copies each character a few times at most.
+    if (this.#pieces.length > piecesMin && this.#length > this.#joinedLength * 1.25) this.#join();
+  }
+
+  toString(): string {
+    this.#join();
+    return this.#pieces[0] ?? '';
+  }
+
+  #join(): void {
+    if (this.#pieces.length > 1) this.#pieces = [this.#pieces.join('')];
+    this.#joinedLength = this.#length;
+  }
+}

@@ -1,0 +1,35 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { costOfTokens, leftOfAll, tokensFor } from './funds.ts';
+
+const tokens = fc.nat(2_000_000);
+const price = fc.oneof(fc.constantFrom(1n, 333n, 999n, 1000n, 1001n, 4_000_000n), fc.bigInt(1n, 10n ** 12n));
+
+test('tokens cost their exact price rounded up to the nano-dollar', () => {
+  expect(costOfTokens(0, 4_000_000n)).toBe(0n);
+  expect(costOfTokens(1, 1n)).toBe(1n);
+  expect(costOfTokens(3, 1000n)).toBe(3n);
+  expect(costOfTokens(3, 1001n)).toBe(4n);
+});
+
+test('as many tokens are granted as the money pays, and not one more', () => {
+  fc.assert(
+    fc.property(fc.bigInt(0n, 10n ** 13n), tokens, price, (money, held, pico) => {
+      const more = tokensFor(money, held, pico);
+      const cost = (count: number): bigint => costOfTokens(held + count, pico) - costOfTokens(held, pico);
+      expect(more).toBeGreaterThanOrEqual(0);
+      expect(cost(more) <= money).toBe(true);
+      expect(cost(more + 1) > money).toBe(true);
+    }),
+  );
+});
+
+test('tokens that cost nothing are never short', () => {
+  expect(tokensFor(0n, 5, 0n)).toBe(Infinity);
+});
+
+test('the tightest fund decides, and a cap below what was used leaves nothing', () => {
+  const fund = (used: bigint, max: bigint) => ({ limit: 'balance' as const, used, max });
+  expect(leftOfAll([fund(1n, 10n), fund(3n, 5n), fund(0n, 7n)])).toBe(2n);
+  expect(leftOfAll([fund(1n, 10n), fund(6n, 5n)])).toBe(0n);
+});

@@ -1,0 +1,244 @@
+/** A client that goes away at any point of an answer: its upstream is stopped within a second, what was delivered is charged, nothing stays held (decisions §4, §6). */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, describe, expect, test } from 'vitest';
+import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
+import { chunk, RawUpstream, type SeenRequest, streamHead } from '../upstreams/raw-upstream.ts';
+import { eventually, rpcClient, rpcRequest } from './upstream-callers.ts';
+
+function frame(choice: object | undefined, more: object = {}): string {
+  const choices = choice === undefined ? [] : [{ index: 0, finish_reason: null, ...choice }];
+  return `data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices, ...more })}\n\n`;
+}
+const words = 26;
+const word = frame({ delta: { content: ' go' } });
+const frames = [
+  frame({ delta: { role: 'assistant', content: '' } }),
+  ...Array.from({ length: words }, () => word),
+  frame({ delta: {}, finish_reason: 'stop' }),
+  frame(undefined, { usage: { prompt_tokens: 31, completion_tokens: 40, total_tokens: 71 } }),
+  'data: [DONE]\n\n',
+];
+/** Where the client leaves: after so many frames; before 0 not even the head has come. The last frame ends the answer. */
+const places = Array.from({ length: frames.length }, (_, index) => index);
+const wordsBefore = (place: number): number => Math.min(words, Math.max(0, place - 1));
+
+const leavings = ['stream closed', 'stream reset', 'whole closed', 'RPC cancelled', 'flowing stream closed'] as const;
+type Leaving = (typeof leavings)[number];
+const modelOf = (leaving: string, place: number): string => `gone/${leaving.replaceAll(' ', '-')}-${place}`;
+const models = [
+  ...leavings.flatMap(leaving => places.map(place => modelOf(leaving, place))),
+  'gone/flood',
+  'gone/flood-in-time',
+];
+
+/** What was written for a model, and its request. */
+interface Sent {
+  frames: number;
+  bytes: number;
+  request?: SeenRequest;
+}
+const sent = new Map<string, Sent>(models.map(model => [model, { frames: 0, bytes: 0 }]));
+const sentOf = (model: string): Sent => sent.get(model) ?? expect.fail(`no model ${model}`);
+
+const upstream = await RawUpstream.start(async (socket, request) => {
+  const { model } = JSON.parse(request.body) as { model: string };
+  const it = sentOf(model);
+  it.request = request;
+  if (model.includes('flood')) return flood(socket, it);
+  const place = Number(model.split('-').at(-1));
+  if (place === 0) return;
+  socket.write(streamHead);
+  for (const text of frames.slice(0, place)) {
+    socket.write(chunk(text));
+    it.frames += 1;
+  }
+  if (!model.includes('flowing')) return;
+  while (!socket.destroyed) {
+    socket.write(chunk(word));
+    it.frames += 1;
+    await sleep(10);
+  }
+});
+
+/** As much as is taken, without an end. */
+async function flood(socket: Socket, it: Sent): Promise<void> {
+  const text = chunk(frame({ delta: { content: ' go'.repeat(2_000) } }));
+  socket.write(streamHead);
+  while (!socket.destroyed) {
+    it.bytes += text.length;
+    if (!socket.write(text)) await Promise.race([once(socket, 'drain'), once(socket, 'close')]).catch(() => undefined);
+  }
+}
+
+const gateway: Gateway = await startGateway({
+  balance: '1000',
+  config: `
+simulator: { enabled: false }
+providers:
+  raw: { protocol: chat, base_url: "${upstream.baseUrl}" }
+  short: { protocol: chat, base_url: "${upstream.baseUrl}", timeouts: { total: 1500ms } }
+models:${models
+    .map(
+      model => `
+  - id: ${model}
+    endpoints: [/v1/chat/completions]
+    capabilities: { function_call: true }
+    pricing: { input: 1, output: 10 }
+    routes: [{ provider: ${model.endsWith('in-time') ? 'short' : 'raw'}, model: ${model} }]`,
+    )
+    .join('')}
+`,
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  await upstream.stop();
+});
+
+/** Sends a request by hand. */
+function ask(model: string, stream: boolean): Socket {
+  const { hostname, port } = new URL(gateway.url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => undefined);
+  const body = JSON.stringify({ model, stream, messages: [{ role: 'user', content: 'Go on' }] });
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${gateway.apiKey}\r\n` +
+      `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+  return socket;
+}
+
+/** Resolves once the upstream has the request, and wrote what it writes at once. */
+function reached(model: string): Promise<SeenRequest> {
+  return eventually(`the request for ${model}`, () => sentOf(model).request);
+}
+
+/** The words that a stream has shown, as they come. */
+async function readWords(socket: Socket, count: number): Promise<void> {
+  let raw = '';
+  const seen = (): number => raw.split('" go"').length - 1;
+  await new Promise<void>((resolve, reject) => {
+    socket.once('close', () => reject(new Error(`closed after ${seen()} words: ${raw}`)));
+    const read = (bytes: Buffer | string): void => {
+      raw += bytes.toString();
+      if (seen() < count || !raw.includes('"role"')) return;
+      socket.off('data', read);
+      resolve();
+    };
+    socket.on('data', read);
+  });
+}
+
+/** Goes away in its way and answers when. */
+async function leave(leaving: Leaving, place: number): Promise<number> {
+  const model = modelOf(leaving, place);
+  if (leaving === 'RPC cancelled') return cancel(model, place);
+  const socket = ask(model, leaving !== 'whole closed');
+  await reached(model);
+  if (place > 0 && leaving !== 'whole closed') await readWords(socket, wordsBefore(place));
+  // What a client can't see (a whole answer, a finish that waits for its usage) has been read by then.
+  if (leaving === 'whole closed' || place > words) await sleep(150);
+  const leftAtMs = performance.now();
+  if (leaving === 'stream reset') socket.resetAndDestroy();
+  else socket.destroy();
+  return leftAtMs;
+}
+
+async function cancel(model: string, place: number): Promise<number> {
+  const controller = new AbortController();
+  let left = Number.NaN;
+  const stop = (): void => {
+    left = performance.now();
+    controller.abort();
+  };
+  let seen = 0;
+  const replies = client.generate(rpcRequest(model, Delivery.STREAMED), { signal: controller.signal });
+  const early = place === 0 || place > words;
+  if (early)
+    void reached(model)
+      .then(() => sleep(150))
+      .then(stop);
+  try {
+    for await (const { events } of replies) {
+      seen += events.filter(({ event }) => event.case === 'delta').length;
+      if (!early && seen >= wordsBefore(place) && Number.isNaN(left)) stop();
+    }
+  } catch {
+    return left;
+  }
+  return expect.fail('the call ended by itself');
+}
+const client = rpcClient(gateway);
+
+function recordFor(model: string): Promise<ActivityRecord> {
+  return eventually(`the record of ${model}`, async () => (await gateway.account.listActivity({ model })).records[0]);
+}
+
+/** The upstream's connection was closed within a second of that time. */
+async function expectStopped(model: string, leftAtMs: number): Promise<void> {
+  const closedAtMs = await Promise.race([sentOf(model).request?.closedAtMs, sleep(3_000)]);
+  expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
+}
+
+describe.each(leavings)('%s', leaving => {
+  test.concurrent.each(places)('after %i frames', async place => {
+    const model = modelOf(leaving, place);
+    const leftAtMs = await leave(leaving, place);
+    await expectStopped(model, leftAtMs);
+    const record = await recordFor(model);
+    expect(record.state).toBe(RecordState.CLIENT_ABORTED);
+    const { inputTokens = 0, outputTokens = 0 } = record.usage ?? {};
+    expect(record.costNanoUsd).toBe(BigInt(inputTokens * 1_000 + outputTokens * 10_000));
+    if (leaving === 'flowing stream closed') {
+      expect(outputTokens).toBeGreaterThanOrEqual(wordsBefore(place));
+      expect(outputTokens).toBeLessThanOrEqual(sentOf(model).frames);
+      return;
+    }
+    // The usage of the whole came as the frame before the last.
+    const reported = place === frames.length - 1;
+    expect([outputTokens, record.usageSource]).toEqual(
+      reported ? [40, UsageSource.REPORTED] : [wordsBefore(place), UsageSource.ESTIMATED],
+    );
+    expect(inputTokens).toBe(reported ? 31 : (await recordFor(modelOf(leaving, 0))).usage?.inputTokens);
+    expect(inputTokens).toBeGreaterThan(0);
+  });
+});
+
+describe('a client that never reads', () => {
+  test('slows its upstream, and leaves as any other', async () => {
+    const socket = ask('gone/flood', true).pause();
+    await reached('gone/flood');
+    await sleep(1_500);
+    const taken = sentOf('gone/flood').bytes;
+    await sleep(500);
+    expect(sentOf('gone/flood').bytes - taken).toBeLessThan(1_000_000);
+    // The buffers of four sockets in the kernel, and little in the gateway.
+    expect(taken).toBeLessThan(24_000_000);
+    const leftAtMs = performance.now();
+    socket.destroy();
+    await expectStopped('gone/flood', leftAtMs);
+    const { state, usage } = await recordFor('gone/flood');
+    expect(state).toBe(RecordState.CLIENT_ABORTED);
+    expect(usage?.outputTokens).toBeGreaterThan(0);
+    expect(usage?.outputTokens).toBeLessThanOrEqual(taken / 3);
+  });
+
+  test('is not waited for beyond the time for the whole answer', async () => {
+    const began = performance.now();
+    const socket = ask('gone/flood-in-time', true).pause();
+    await reached('gone/flood-in-time');
+    await expectStopped('gone/flood-in-time', began + 1_500);
+    const record = await recordFor('gone/flood-in-time');
+    expect(record.state).toBe(RecordState.UPSTREAM_FAILED);
+    expect(performance.now() - began).toBeLessThan(4_000);
+    socket.destroy();
+  });
+});
+
+test('nothing is held', async () => {
+  await expect.poll(() => heldBy(gateway)).toBe(0n);
+});

@@ -1,0 +1,369 @@
+/** Routes, retries, keys and limits of providers as customers see them (decisions §3, §4): no error while another route is up, and one charge whatever was tried. */
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, describe, expect, test } from 'vitest';
+import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { endGateway, type Gateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from '../upstreams/raw-upstream.ts';
+import { type Answer, ask, complete, stream, type Streamed } from './chat-client.ts';
+import { eventually } from './upstream-callers.ts';
+
+/** How long an open breaker keeps a route shut (decisions §4). */
+const openMs = 10_000;
+
+function frame(choice: object | undefined, more: object = {}): string {
+  const choices = choice === undefined ? [] : [{ index: 0, finish_reason: null, ...choice }];
+  return `data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices, ...more })}\n\n`;
+}
+const begin = frame({ delta: { role: 'assistant', content: 'Well' } });
+const rest =
+  frame({ delta: { content: ' done' } }) +
+  frame({ delta: {}, finish_reason: 'stop' }) +
+  frame(undefined, { usage: { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 } }) +
+  'data: [DONE]\n\n';
+/** What one answer costs at the prices below: 7 tokens of input, 2 of output. */
+const price = 7n * 1_000n + 2n * 10_000n;
+
+const answers: Behaviour = socket =>
+  void socket.write(Buffer.concat([Buffer.from(streamHead), chunk(begin + rest), Buffer.from(lastChunk)]));
+const breaks = async (socket: Socket): Promise<void> => {
+  socket.write(streamHead);
+  socket.write(chunk(begin));
+  await sleep(30);
+  socket.destroy();
+};
+const refuses =
+  (status: number, headers: Record<string, string> = {}): Behaviour =>
+  socket =>
+    void socket.write(whole(status, '{"error":{"message":"no"}}', headers));
+const dies: Behaviour = socket => void socket.resetAndDestroy();
+
+/** An upstream whose behaviour can change while it runs. */
+class Changing {
+  readonly raw: RawUpstream;
+  now: Behaviour = answers;
+
+  constructor(raw: RawUpstream) {
+    this.raw = raw;
+  }
+
+  static async start(): Promise<Changing> {
+    const slot: { it?: Changing } = {};
+    const raw = await RawUpstream.start((socket, request) => slot.it?.now(socket, request));
+    slot.it = new Changing(raw);
+    return slot.it;
+  }
+
+  get count(): number {
+    return this.raw.requests.length;
+  }
+}
+
+const names = ['first', 'second', 'alone', 'heavy', 'light', 'keyed', 'narrow', 'moody'] as const;
+type Name = (typeof names)[number];
+const upstreams = new Map<Name, Changing>();
+for (const name of names) upstreams.set(name, await Changing.start());
+const upstreamOf = (name: Name): Changing => upstreams.get(name) ?? expect.fail(name);
+
+const routesOf: Record<string, string> = {
+  pair: '[{ provider: first, model: m, priority: 1 }, { provider: second, model: m, priority: 2 }]',
+  alone: '[{ provider: alone, model: m }]',
+  weighed: '[{ provider: heavy, model: m, weight: 3 }, { provider: light, model: m, weight: 1 }]',
+  keyed: '[{ provider: keyed, model: m }]',
+  narrow: '[{ provider: narrow, model: m }]',
+  moody: '[{ provider: moody, model: m }]',
+};
+const settings: Partial<Record<Name, string>> = {
+  keyed: 'api_key: [key-a, key-b, key-c]',
+  narrow: 'concurrency: 3, queue: 2, queue_timeout: 2s',
+};
+const gateway: Gateway = await startGateway({
+  balance: '100',
+  config: `
+simulator: { enabled: false }
+retries: 2
+expose_route: true
+timeouts: { first_event: 1s, idle: 1s }
+providers:${names.map(name => `\n  ${name}: { protocol: chat, base_url: "${upstreamOf(name).raw.baseUrl}", ${settings[name] ?? 'api_key: k'} }`).join('')}
+models:${Object.entries(routesOf)
+    .map(
+      ([id, routes]) => `
+  - id: acme/${id}
+    endpoints: [/v1/chat/completions]
+    pricing: { input: 1, output: 10 }
+    routes: ${routes}`,
+    )
+    .join('')}
+`,
+});
+/** Ends what a failed test has left running. */
+const stops: (() => Promise<unknown>)[] = [];
+afterAll(async () => {
+  for (const stop of stops) await stop();
+  await endGateway(gateway);
+  for (const { raw } of upstreams.values()) await raw.stop();
+});
+
+const body = (id: string): Record<string, unknown> => ask('Do it', { model: `acme/${id}` });
+const requestIdOf = ({ headers }: { readonly headers: Headers }): string => headers.get('x-request-id') ?? '';
+const routeOf = ({ headers }: { readonly headers: Headers }): string =>
+  (headers.get('x-tollgate-route') ?? '').split('/')[0] ?? '';
+const codeOf = (answer: Answer | Streamed): string | undefined =>
+  ('body' in answer ? answer.body.error : answer.error)?.code;
+
+async function isAvailable(id: string): Promise<boolean> {
+  const response = await fetch(`${gateway.url}/v1/models/acme/${id}`, {
+    headers: { authorization: `Bearer ${gateway.apiKey}` },
+  });
+  return ((await response.json()) as { available: boolean }).available;
+}
+
+/** A request whose record must be the one charge for it. */
+async function paidOnce(answer: Answer | Streamed): Promise<ActivityRecord> {
+  const record = await recordOf(gateway, requestIdOf(answer));
+  expect([record.state, record.costNanoUsd]).toEqual([RecordState.COMPLETED, price]);
+  return record;
+}
+
+/** Customers who ask without a pause, half of them for streams, until told to stop. */
+function load(id: string, key: string, customers: number): { stop(): Promise<(Answer | Streamed)[]> } {
+  let isOver = false;
+  const done = Promise.all(
+    Array.from({ length: customers }, async (_, index) => {
+      const seen: (Answer | Streamed)[] = [];
+      const [send, user] = index % 2 === 0 ? [complete, 'takes whole answers'] : [stream, 'streams'];
+      while (!isOver) seen.push(await send(gateway, { ...body(id), user }, { key }));
+      return seen;
+    }),
+  );
+  const stop = async (): Promise<(Answer | Streamed)[]> => {
+    isOver = true;
+    return (await done).flat();
+  };
+  stops.push(stop);
+  return { stop };
+}
+
+describe.concurrent('a route that dies', () => {
+  test('under load fails nobody while another is up, and gets its traffic back', async () => {
+    const [first, second] = [upstreamOf('first'), upstreamOf('second')];
+    const { key, id } = await makeKey(gateway);
+    const running = load('pair', key, 6);
+    await sleep(500);
+    expect([first.count > 10, second.count]).toEqual([true, 0]);
+    // Streams break before their first event, which is all that can be taken back; whole answers in the middle.
+    first.now = (socket, request) =>
+      request.body.includes('"user":"streams"') ? dies(socket, request) : breaks(socket);
+    const diedAtMs = performance.now();
+    // Until the requests that were on their way have had their last try there.
+    await sleep(3_500);
+    const asked = first.count;
+    await sleep(1_000);
+    // The breaker is open: the dead route is not even tried.
+    expect(first.count).toBe(asked);
+    expect(second.count).toBeGreaterThan(20);
+    first.now = answers;
+    const returned = await eventuallyWithin(openMs + 3_000, () => first.count > asked + 20);
+    expect(returned - diedAtMs).toBeGreaterThan(openMs - 500);
+    const seen = await running.stop();
+    expect([...new Set(seen.map(answer => `${answer.status} ${codeOf(answer)}`))]).toEqual(['200 undefined']);
+    expect([...new Set(seen.map(({ text }) => text))]).toEqual(['Well done']);
+    const last = await complete(gateway, body('pair'), { key });
+    expect(routeOf(last)).toBe('first');
+    // Every customer paid once for each answer, whatever was tried for it.
+    const { balanceNanoUsd } = await spentBy(id, seen.length + 1);
+    expect(balanceNanoUsd).toBe(BigInt(seen.length + 1) * price);
+  });
+
+  test('alone makes its model unavailable at the fifth failure in a row, and available again', async () => {
+    const alone = upstreamOf('alone');
+    expect(await isAvailable('alone')).toBe(true);
+    alone.now = refuses(500);
+    const failures = await Promise.all(Array.from({ length: 5 }, () => complete(gateway, body('alone'))));
+    const openedAtMs = performance.now();
+    expect(failures.map(answer => [answer.status, codeOf(answer)])).toEqual(
+      failures.map(() => [502, 'upstream_error']),
+    );
+    expect([alone.count, await isAvailable('alone')]).toEqual([15, false]);
+    const refused = await complete(gateway, body('alone'));
+    expect([refused.status, codeOf(refused), refused.ms < 500, alone.count]).toEqual([
+      502,
+      'model_unavailable',
+      true,
+      15,
+    ]);
+    for (const failure of failures) {
+      expect(await recordOf(gateway, requestIdOf(failure))).toMatchObject({
+        state: RecordState.UPSTREAM_FAILED,
+        costNanoUsd: 0n,
+      });
+    }
+    alone.now = answers;
+    await sleep(openMs - 1_500 - (performance.now() - openedAtMs));
+    expect(await isAvailable('alone')).toBe(false);
+    await eventuallyWithin(4_000, () => isAvailable('alone'));
+    await paidOnce(await complete(gateway, body('alone')));
+    expect(await isAvailable('alone')).toBe(true);
+  });
+});
+
+async function eventuallyWithin(ms: number, probe: () => boolean | Promise<boolean>): Promise<number> {
+  for (const deadline = performance.now() + ms; performance.now() < deadline; await sleep(50)) {
+    if (await probe()) return performance.now();
+  }
+  return expect.fail(`nothing within ${ms} ms`);
+}
+
+async function spentBy(apiKeyId: bigint, requests: number): Promise<{ balanceNanoUsd: bigint }> {
+  const records: ActivityRecord[] = [];
+  await eventually('all records', async () => {
+    records.length = 0;
+    for (let offset = 0; ; offset += 1_000) {
+      const page = await gateway.account.listActivity({ apiKeyId, limit: 1_000, offset });
+      records.push(...page.records);
+      if (page.records.length < 1_000) break;
+    }
+    return records.length >= requests ? true : undefined;
+  });
+  expect(records.length).toBe(requests);
+  return { balanceNanoUsd: records.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n) };
+}
+
+test('routes of one priority share the traffic by weight', async () => {
+  const seen = [];
+  for (let index = 0; index < 10; index += 1) {
+    seen.push(...(await Promise.all(Array.from({ length: 20 }, () => complete(gateway, body('weighed'))))));
+  }
+  const heavy = seen.filter(answer => routeOf(answer) === 'heavy').length;
+  // 150 are expected of 200; 120 to 180 is five standard deviations.
+  expect([heavy > 120, heavy < 180, upstreamOf('heavy').count === heavy]).toEqual([true, true, true]);
+});
+
+describe('keys of a provider', () => {
+  const keyed = upstreamOf('keyed');
+  const used = (): string[] =>
+    keyed.raw.requests.splice(0).map(({ headers }) => headers['authorization']?.slice('Bearer '.length) ?? '');
+
+  test('are used in rotation', async () => {
+    for (let index = 0; index < 9; index += 1) await complete(gateway, body('keyed'));
+    const all = used();
+    expect(['key-a', 'key-b', 'key-c'].map(key => all.filter(each => each === key).length)).toEqual([3, 3, 3]);
+  });
+
+  test.each([401, 403])(
+    'one that is refused (%i) is replaced by the next, and the customer pays once',
+    async status => {
+      keyed.now = (socket, request) =>
+        /key-[ab]$/.test(request.headers['authorization'] ?? '')
+          ? refuses(status)(socket, request)
+          : answers(socket, request);
+      for (let index = 0; index < 3; index += 1) await paidOnce(await complete(gateway, body('keyed')));
+      expect(used().filter(key => key === 'key-c')).toHaveLength(3);
+    },
+  );
+
+  test('that are all refused are 502 and free, each tried once, and open no breaker', async () => {
+    keyed.now = refuses(401);
+    for (let index = 0; index < 6; index += 1) {
+      const failed = await stream(gateway, body('keyed'));
+      expect([failed.status, codeOf(failed)]).toEqual([502, 'upstream_error']);
+      expect(used().toSorted()).toEqual(['key-a', 'key-b', 'key-c']);
+      expect((await recordOf(gateway, requestIdOf(failed))).costNanoUsd).toBe(0n);
+    }
+    expect(await isAvailable('keyed')).toBe(true);
+  });
+
+  test('one at its limit (429) is passed over for another', async () => {
+    keyed.now = (socket, request) =>
+      request.headers['authorization'] === 'Bearer key-b' ? answers(socket, request) : refuses(429)(socket, request);
+    await paidOnce(await complete(gateway, body('keyed')));
+    expect(used().at(-1)).toBe('key-b');
+  });
+});
+
+test('no more calls at once than a provider takes: the next wait in line, those beyond are turned away', async () => {
+  const narrow = upstreamOf('narrow');
+  const held: (() => void)[] = [];
+  let most = 0;
+  let running = 0;
+  narrow.now = async (socket, request) => {
+    running += 1;
+    most = Math.max(most, running);
+    await new Promise<void>(resolve => {
+      held.push(resolve);
+    });
+    running -= 1;
+    await answers(socket, request);
+  };
+  const calls = Array.from({ length: 8 }, (_, index) => (index % 2 === 0 ? complete : stream)(gateway, body('narrow')));
+  await expect.poll(() => narrow.count).toBe(3);
+  const early = await Promise.all(calls.map(call => Promise.race([call, sleep(600)])));
+  const refused = early.filter(answer => answer !== undefined);
+  expect(refused.map(answer => [answer.status, codeOf(answer), answer.headers.get('retry-after')])).toEqual(
+    refused.map(() => [503, 'overloaded', '1']),
+  );
+  expect([refused.length, narrow.count]).toEqual([3, 3]);
+  for (let freed = 0; freed < 5; freed += 1) {
+    await expect.poll(() => held.length).toBeGreaterThan(freed);
+    held[freed]?.();
+  }
+  const all = await Promise.all(calls);
+  for (const answer of all.filter(({ status }) => status === 200)) await paidOnce(answer);
+  expect([all.filter(({ status }) => status === 200).length, most]).toEqual([5, 3]);
+});
+
+describe('a request that is tried again', () => {
+  const moody = upstreamOf('moody');
+  const inTurn = (...behaviours: readonly Behaviour[]): void => {
+    let turn = 0;
+    moody.raw.requests.length = 0;
+    moody.now = (socket, request) => {
+      turn += 1;
+      return (behaviours[turn - 1] ?? answers)(socket, request);
+    };
+  };
+
+  test.each<[string, readonly Behaviour[]]>([
+    ['after two errors', [refuses(500), refuses(503)]],
+    ['after 408 and 409', [refuses(408), refuses(409)]],
+    ['after two resets', [dies, dies]],
+    ['after a pause it was asked for', [refuses(429, { 'retry-after': '1' })]],
+  ])('is answered and paid once: %s', async (_, faults) => {
+    for (const send of [complete, stream]) {
+      inTurn(...faults);
+      const answer = await send(gateway, body('moody'));
+      expect([answer.status, answer.text, moody.count]).toEqual([200, 'Well done', faults.length + 1]);
+      await paidOnce(answer);
+    }
+  });
+
+  test('is the same request to the byte each time', async () => {
+    inTurn(refuses(500), refuses(500));
+    await complete(gateway, { ...body('moody'), my_own_field: [1.5, 'é'] });
+    expect(new Set(moody.raw.requests.map(request => request.body)).size).toBe(1);
+    expect(JSON.parse(moody.raw.requests[0]?.body ?? '')).toMatchObject({ my_own_field: [1.5, 'é'] });
+  });
+
+  test('in the middle is begun again where the answer is whole, never where it is a stream', async () => {
+    inTurn(breaks, breaks);
+    const answer = await complete(gateway, body('moody'));
+    expect([answer.status, answer.text, moody.count]).toEqual([200, 'Well done', 3]);
+    await paidOnce(answer);
+    inTurn(breaks);
+    const broken = await stream(gateway, body('moody'));
+    expect([broken.status, broken.text, codeOf(broken), moody.count]).toEqual([200, 'Well', 'upstream_error', 1]);
+    expect((await recordOf(gateway, requestIdOf(broken))).usage?.outputTokens).toBe(1);
+  });
+
+  test('and fails for good is free', async () => {
+    inTurn(breaks, breaks, breaks);
+    const failed = await complete(gateway, body('moody'));
+    expect([failed.status, codeOf(failed), moody.count]).toEqual([502, 'upstream_error', 3]);
+    expect(await recordOf(gateway, requestIdOf(failed))).toMatchObject({
+      costNanoUsd: 0n,
+      state: RecordState.UPSTREAM_FAILED,
+    });
+    inTurn();
+    await paidOnce(await complete(gateway, body('moody')));
+  });
+});

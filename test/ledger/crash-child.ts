@@ -1,0 +1,43 @@
+/**
+ * A process that is killed: `node crash-child.ts DIRECTORY FILE`. Opens the ledger there, drives a mixed load, and writes what
+ * was acknowledged to the file, a line each, before it goes on: `opened MS`, `settled ID COST`, `voided ID`, `credited AMOUNT`.
+ */
+import { openSync, writeSync } from 'node:fs';
+import { systemClock } from '../../src/lib/clock.ts';
+import { IdSource } from '../../src/lib/ids.ts';
+import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+import { admitOf, amount, settleAmount } from './fixture.ts';
+
+const callers = 16;
+const [dataDir = '', file = ''] = process.argv.slice(2);
+const said = openSync(file, 'w');
+const say = (text: string): number => writeSync(said, `${text}\n`);
+
+const start = performance.now();
+const ledger = await openSqliteLedger({ dataDir, clock: systemClock, dailyLimitUnit: 'dollars' });
+say(`opened ${Math.ceil(performance.now() - start)} ${ledger.violationsAtStart.length}`);
+const ids = new IdSource(systemClock, ledger.lastId);
+
+async function caller(number: number): Promise<never> {
+  for (let round = number; ; round++) {
+    const id = ids.next();
+    await ledger.admit(admitOf(id, { funds: amount(1000n) }));
+    if (round % 3 === 0) await ledger.extend({ id, nanoUsd: 100n });
+    if (round % 7 === 0) {
+      await ledger.void(id, 'cancelled');
+      say(`voided ${id}`);
+    } else {
+      const { costNanoUsd } = await ledger.settle(settleAmount(id, BigInt(1 + (round % 2000))));
+      say(`settled ${id} ${costNanoUsd}`);
+    }
+  }
+}
+
+async function creditor(): Promise<never> {
+  for (;;) {
+    await ledger.addCredit({ accountId: 1, amount: 12_345n, note: 'load' });
+    say('credited 12345');
+  }
+}
+
+await Promise.all([creditor(), ...Array.from({ length: callers }, (_, number) => caller(number))]);

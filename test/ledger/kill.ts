@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
+import { openBench } from './fixture.ts';
+
+const child = join(import.meta.dirname, 'crash-child.ts');
+
+/** What the killed processes said together. */
+interface Said {
+  readonly settled: Map<string, bigint>;
+  readonly voided: Set<string>;
+  credited: bigint;
+  /** How long the openings took. */
+  readonly openedInMs: number[];
+}
+
+/** Starts the load, kills it with SIGKILL some time after it is ready, and notes what it said. */
+async function runAndKill(dataDir: string, afterMs: number, said: Said): Promise<void> {
+  const file = join(dataDir, 'said.txt');
+  writeFileSync(file, '');
+  const load = spawn(process.execPath, [child, dataDir, file], { stdio: 'inherit' });
+  while (statSync(file).size === 0 && load.exitCode === null) await wait(2);
+  await wait(afterMs);
+  assert.equal(load.exitCode, null, 'the load ran until it was killed');
+  load.kill('SIGKILL');
+  await once(load, 'close');
+  const text = readFileSync(file, 'utf8');
+  // What follows the last line end was cut.
+  for (const line of text.split('\n').slice(0, -1)) {
+    const [word, first = '', second = ''] = line.split(' ');
+    if (word === 'opened') {
+      said.openedInMs.push(Number(first));
+      assert.equal(second, '0', 'invariants hold at the start');
+    } else if (word === 'settled') said.settled.set(first, BigInt(second));
+    else if (word === 'voided') said.voided.add(first);
+    else said.credited += BigInt(first);
+  }
+}
+
+/**
+ * Kills a process under load that often on one directory. Throws where something acknowledged is not there to the nano-dollar, something is there
+ * twice, or an invariant is broken. Answers how much was acknowledged and how long
+ * an opening took in the middle (the slowest says more about the machine).
+ */
+export async function killOften(times: number): Promise<{ settled: number; openedInMs: number }> {
+  const bench = await openBench();
+  await bench.ledger.close();
+  const said: Said = { settled: new Map(), voided: new Set(), credited: 0n, openedInMs: [] };
+  for (let kill = 0; kill < times; kill++) {
+    await runAndKill(bench.dataDir, 20 + ((kill * 37) % 180), said);
+    assert.deepEqual(verifyLedgerFile(bench.dataDir), []);
+    const db = new Database(join(bench.dataDir, 'ledger.sqlite'), { readonly: true });
+    db.defaultSafeIntegers(true);
+    const charged = new Map(
+      db
+        .prepare<[], { id: bigint; cost: bigint }>('SELECT id, cost FROM usage')
+        .all()
+        .map(({ id, cost }) => [String(id), cost]),
+    );
+    for (const [id, cost] of said.settled) assert.equal(charged.get(id), cost, `settled ${id}`);
+    for (const id of said.voided) assert(!charged.has(id), `voided ${id}`);
+    const credits = db.prepare<[], bigint>("SELECT sum(amount) FROM entry WHERE note = 'load'").pluck().get() ?? 0n;
+    assert(credits >= said.credited, 'credits');
+    db.close();
+  }
+  await bench.open();
+  await bench.end();
+  const openings = said.openedInMs.sort((a, b) => a - b);
+  return { settled: said.settled.size, openedInMs: openings[openings.length >> 1] ?? Infinity };
+}
