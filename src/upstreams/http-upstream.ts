@@ -19,6 +19,10 @@ export interface UpstreamProtocol {
   readonly authentication: Authentication;
   /** What follows the base URL for a model, query included. */
   path(model: string): string;
+  /** Sent with every call, lower-case names; what the client sent and what is configured wins. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A header whose values of the client and of the configuration are both sent, joined. */
+  readonly joinedHeader?: string;
 }
 
 /** An upstream of the configuration. */
@@ -132,13 +136,18 @@ export class HttpProvider implements HttpUpstream {
   #request({ request, model }: UpstreamCall, body: string, key: RevealableKey | undefined): HttpRequest {
     const { protocol } = this.#options;
     const { source } = request;
+    const own = source?.protocol === protocol.codec.protocol ? source.headers : {};
     const headers: Record<string, string> = {
       accept: 'text/event-stream, application/json',
       'user-agent': 'tollgate',
-      ...(source?.protocol === protocol.codec.protocol ? source.headers : {}),
+      ...protocol.headers,
+      ...own,
       ...this.#configured,
       'content-type': 'application/json',
     };
+    const joined = protocol.joinedHeader ?? '';
+    const values = [own[joined], this.#configured[joined]].filter(value => value !== undefined);
+    if (values.length > 1) headers[joined] = values.join(',');
     if (key !== undefined) {
       const [name, value] = authentications[protocol.authentication](key.reveal());
       headers[name] = value;

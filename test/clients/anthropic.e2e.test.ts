@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { payg } from '../e2e/chat-client.ts';
 import { picture } from '../e2e/picture.ts';
 import { balanceOf, makeKey } from '../gateway.ts';
-import { endTarget, startTarget } from './second-gateway.ts';
+import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
@@ -167,26 +167,30 @@ describe.each([
     expect(next.content[0]?.type).toBe('thinking');
   });
 
-  test('a cached prefix is written once and read afterwards, beside input_tokens', async () => {
-    const system = [
-      {
-        type: 'text' as const,
-        text: `${header} ${'Toll gates are everywhere. '.repeat(600)}`,
-        cache_control: { type: 'ephemeral' as const, ttl: '1h' as const },
-      },
-    ];
-    const body = { model: payg, max_tokens: 50, system, messages: [user('Hello')] };
-    const written = (await one.messages.create(body)).usage;
-    const read = (await one.messages.create(body)).usage;
-    expect(written.cache_creation_input_tokens).toBeGreaterThan(1000);
-    expect(written.cache_creation).toEqual({
-      ephemeral_5m_input_tokens: 0,
-      ephemeral_1h_input_tokens: written.cache_creation_input_tokens,
-    });
-    expect(read.cache_read_input_tokens).toBe(written.cache_creation_input_tokens);
-    expect(read.input_tokens).toBe(written.input_tokens);
-    expect(read.input_tokens).toBeLessThan(100);
-  });
+  // Chat has no hints for a cache, and does not say which stop sequence came.
+  test.skipIf(upstreamProtocol() === 'chat')(
+    'a cached prefix is written once and read afterwards, beside input_tokens',
+    async () => {
+      const system = [
+        {
+          type: 'text' as const,
+          text: `${header} ${'Toll gates are everywhere. '.repeat(600)}`,
+          cache_control: { type: 'ephemeral' as const, ttl: '1h' as const },
+        },
+      ];
+      const body = { model: payg, max_tokens: 50, system, messages: [user('Hello')] };
+      const written = (await one.messages.create(body)).usage;
+      const read = (await one.messages.create(body)).usage;
+      expect(written.cache_creation_input_tokens).toBeGreaterThan(1000);
+      expect(written.cache_creation).toEqual({
+        ephemeral_5m_input_tokens: 0,
+        ephemeral_1h_input_tokens: written.cache_creation_input_tokens,
+      });
+      expect(read.cache_read_input_tokens).toBe(written.cache_creation_input_tokens);
+      expect(read.input_tokens).toBe(written.input_tokens);
+      expect(read.input_tokens).toBeLessThan(100);
+    },
+  );
 
   test('countTokens counts what a request would have as input, without a charge', async () => {
     const before = await balanceOf(gateway);
@@ -269,11 +273,14 @@ describe('stop reasons', () => {
   const streamed = (text: string, more: object): Promise<Anthropic.Message> =>
     client.messages.stream({ model: payg, max_tokens: 100, messages: [user(text)], ...more }).finalMessage();
 
-  test('stop_sequence names the sequence, which is not part of the text', async () => {
-    const answer = await ask('Go.\n!sim say=one two three', { stop_sequences: ['two'] });
-    expect(answer).toMatchObject({ stop_reason: 'stop_sequence', stop_sequence: 'two' });
-    expect(textOf(answer)).toBe('one ');
-  });
+  test.skipIf(upstreamProtocol() === 'chat')(
+    'stop_sequence names the sequence, which is not part of the text',
+    async () => {
+      const answer = await ask('Go.\n!sim say=one two three', { stop_sequences: ['two'] });
+      expect(answer).toMatchObject({ stop_reason: 'stop_sequence', stop_sequence: 'two' });
+      expect(textOf(answer)).toBe('one ');
+    },
+  );
 
   test('a refusal has stop_details', async () => {
     expect(await ask('Go.\n!sim finish=refusal')).toMatchObject({ stop_details: { type: 'refusal' } });

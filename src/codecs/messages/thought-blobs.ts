@@ -44,3 +44,8 @@ function unwrapped(signature: string): Opaque[] | undefined {
     return undefined;
   }
 }
+
+/** Whether a signature is an envelope around blobs of other protocols. */
+export function isForeign(signature: string): boolean {
+  return unwrapped(signature) !== undefined;
+}
