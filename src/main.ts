@@ -20,5 +20,6 @@ const { directory } = enableCompileCache();
 if (directory !== undefined) env['NODE_COMPILE_CACHE'] ??= dirname(directory);
 const { runCommandLine } = await import('./gateway/command-line.ts');
 process.exitCode = await runCommandLine();
-// Whatever a library keeps open must not keep the process of a finished command alive.
+// A command that failed may leave half of a gateway open, and what a library keeps open must not keep the process of a finished one.
+if (process.exitCode !== 0) exit();
 setTimeout(() => exit(), 2_000).unref();

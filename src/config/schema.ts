@@ -168,5 +168,4 @@ export type ParsedModel = ParsedFile['models'][number];
 export type ParsedPricing = NonNullable<ParsedModel['pricing']>;
 export type ParsedTimeouts = NonNullable<ParsedFile['timeouts']>;
 export type ParsedCaching = NonNullable<ParsedPricing['caching']>;
-export type ParsedRoute = ParsedModel['routes'][number];
 export type ParsedPlan = NonNullable<NonNullable<ParsedFile['plans']>['core']>;

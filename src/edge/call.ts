@@ -14,6 +14,7 @@ export class Call {
   readonly #startedAt = performance.now();
   /** The key as sent; empty until it was read. It goes to the core and nowhere else. */
   #key = '';
+  #rpcHeaders: Headers | undefined;
   /** Who calls; absent until the core has said so. */
   credential: AuthenticateResponse | undefined;
   /** The answer tells the key's request windows (generation and images). */
@@ -31,11 +32,13 @@ export class Call {
   /** Remembers the key that calls to the core are made with. */
   useKey(key: string): void {
     this.#key = key;
+    this.#rpcHeaders = undefined;
   }
 
-  /** Metadata of calls to the core: the customer's key and the request's id. */
-  rpcHeaders(): Record<string, string> {
-    return { authorization: `Bearer ${this.#key}`, [requestIdHeader]: this.id };
+  /** Metadata of calls to the core: the customer's key and the request's id. The same object for all calls; nobody changes it. */
+  rpcHeaders(): Headers {
+    this.#rpcHeaders ??= new Headers({ authorization: `Bearer ${this.#key}`, [requestIdHeader]: this.id });
+    return this.#rpcHeaders;
   }
 
   /** Time since the request arrived, on a clock that never steps back. */

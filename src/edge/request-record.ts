@@ -44,7 +44,8 @@ export function recordRequest(edge: Edge, request: FastifyRequest, outcome: Requ
       path: endpoint,
       status,
       code,
-      param: error?.facts.param,
+      // An upstream's own words for a field are not the gateway's to log.
+      param: error?.cause === undefined ? error?.facts.param : undefined,
       model,
       stream,
       latencyMs: rounded(durationMs),

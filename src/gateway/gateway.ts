@@ -55,6 +55,8 @@ const foreignTolerance = 1.15;
 export async function openGateway(environment: Environment, config: Config): Promise<Gateway> {
   const logger = createLogger({ level: config.logLevel });
   const metrics = new Metrics();
+  // First, because it can refuse the configuration: nothing is opened or made for one that is refused.
+  const routing = routingConfig(config, proxyOf(environment));
   const ledger = await openSqliteLedger({
     dataDir: environment.dataDir,
     clock: systemClock,
@@ -67,7 +69,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
     logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
   const ids = new IdSource(systemClock, ledger.lastId);
   const router = new Router({
-    config: routingConfig(config, proxyOf(environment)),
+    config: routing,
     clock: systemClock,
     retry: retryPolicy(config),
     observer: routingObserver(metrics, logger),

@@ -136,7 +136,9 @@ class CallContext implements HandlerContext {
   }
 
   get requestHeader(): Headers {
-    this.#requestHeader ??= new Headers(this.#facts.header);
+    const { header } = this.#facts;
+    // Services read them and change nothing: what is ready is not copied.
+    this.#requestHeader ??= header instanceof Headers ? header : new Headers(header);
     return this.#requestHeader;
   }
 

@@ -144,6 +144,7 @@ async function answerPlainHttp(
   } else {
     // A body that nobody reads must not be taken for the connection's next request.
     if (request.httpVersionMajor === 1) response.setHeader('connection', 'close');
-    json(404, { code: 'not_found', message: `There is no ${request.method ?? ''} ${path} on this listener.` });
+    // The path is not repeated: callers paste keys into URLs.
+    json(404, { code: 'not_found', message: 'There is nothing at this path on this listener.' });
   }
 }

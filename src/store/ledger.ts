@@ -82,7 +82,7 @@ export interface AdmitCommand {
   readonly id: number;
   /** What the client is told (`publicRequestId` of the id); stored with the record, and found by it. */
   readonly requestId: string;
-  /** Whose request: a key's hash (public and RPC callers) or its id (AccountingService). */
+  /** Whose request: a key's id, or the SHA-256 of its text. */
   readonly key: { readonly hash: Uint8Array } | { readonly id: number };
   /** The listed id, compared with the key's allowed models and stored with the record. */
   readonly model: string;

@@ -206,5 +206,3 @@ export type ChatPart = z.output<typeof userPart> | z.output<typeof assistantPart
 export type ChatTool = z.output<typeof tool>;
 /** A checked tool choice. */
 export type ChatToolChoice = z.output<typeof toolChoice>;
-/** A checked entry of `reasoning_details`. */
-export type ChatReasoningDetail = z.output<typeof reasoningDetail>;

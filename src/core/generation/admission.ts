@@ -9,7 +9,7 @@ import { estimateFunds } from './funds.ts';
 export interface Applicant {
   readonly id: number;
   readonly requestId: string;
-  readonly keyHash: Uint8Array;
+  readonly keyId: number;
   readonly accountId: number;
   readonly request: GenerateRequest;
   readonly model: Model;
@@ -18,11 +18,11 @@ export interface Applicant {
 
 /** Admits or throws what the ledger denied: nothing goes upstream without passing here. */
 export async function admit(ledger: Ledger, applicant: Applicant): Promise<Admitted> {
-  const { id, requestId, keyHash, request, model, tier } = applicant;
+  const { id, requestId, keyId, request, model, tier } = applicant;
   const reply = await ledger.admit({
     id,
     requestId,
-    key: { hash: keyHash },
+    key: { id: keyId },
     model: model.id,
     free: isFree(model.id),
     funds: estimateFunds(request, model, tier),

@@ -12,7 +12,6 @@ import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../
 import type { Credential } from '../../store/ledger.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
-import { hashKey, readCredential } from '../keys.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { admit } from './admission.ts';
 import { countInputInPieces } from './count-input.ts';
@@ -76,7 +75,7 @@ export class Generations {
     const applicant = {
       id,
       requestId: named ?? publicRequestId(id),
-      keyHash: hashKey(readCredential(context.requestHeader)),
+      keyId: credential.keyId,
       accountId: credential.accountId,
       request: resolved,
       model,

@@ -334,10 +334,16 @@ function stopping(): GatewayError {
   return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
 }
 
+/**
+ * The most that a model without a known maximum is told when funds are short. Above it none is sent: upstreams refuse limits beyond their own maximum, and the same request
+ * must make the same bytes whatever the balance; the slices of the hold end an answer that does outrun its funds.
+ */
+const unknownOutputMax = 4_096;
+
 /** The output limit that binds one choice: the client's own, or less where funds can't pay it; undefined where neither binds. */
 function limitOf({ request, model, admitted }: AdmittedRequest): number | undefined {
   const client = clientLimit(request, model);
   const payable = Math.floor((admitted.outputTokens + admitted.outputTokensAvailable) / (request.candidates ?? 1));
-  const wanted = client ?? model.maxOutputTokens ?? Infinity;
+  const wanted = client ?? model.maxOutputTokens ?? unknownOutputMax;
   return payable < wanted ? payable : client;
 }

@@ -84,7 +84,12 @@ export class Writer {
     const { fault, ...rest } = data;
     const writer = new Writer(rest, tools);
     const ready = await writer.#spawn({ ...rest, fault, first: true, nowMs: tools.now() });
-    if (!ready.ready) throw new LedgerStartError(ready.code ?? 'unreadable', ready.message);
+    if (!ready.ready) {
+      const message = `The ledger ${rest.path} can’t be opened: ${ready.message}.`;
+      throw ready.code === undefined
+        ? new LedgerStartError('unreadable', message)
+        : new LedgerStartError(ready.code, ready.message);
+    }
     return { writer, voidedHolds: ready.voidedHolds, violations: ready.violations };
   }
 

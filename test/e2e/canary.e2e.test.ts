@@ -1,0 +1,414 @@
+/** Secrets and what customers write, as canaries in every place: whatever happens, none is found in a log, a metric, an error or the ledger's files. */
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { endGateway, type Gateway, makeHome, makeKey, startGateway } from '../gateway.ts';
+import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from '../upstreams/raw-upstream.ts';
+import { type Called, programs } from './rpc-programs.ts';
+
+const secret = (what: string): string => `canary${what}${randomBytes(20).toString('hex')}`;
+/** Of the length and the characters of a key. */
+const keyLike = (prefix: string, what: string): string => prefix + secret(what).padEnd(43, '0').slice(0, 43);
+
+const home = {
+  ...makeHome(),
+  apiKey: keyLike('sk-tg-', 'Api'),
+  managementKey: keyLike('mk-tg-', 'Mgmt'),
+};
+const provider = {
+  first: secret('First'),
+  second: secret('Second'),
+  header: secret('Header'),
+  inline: secret('Inline'),
+};
+const answerHeader = secret('AnswerHeader');
+const prompt = {
+  user: secret('User'),
+  system: secret('System'),
+  tool: secret('Tool'),
+  result: secret('Result'),
+  end: secret('Enduser'),
+};
+const output = {
+  text: secret('Text'),
+  arguments: secret('Arguments'),
+  broken: secret('Broken'),
+  refusal: secret('Refusal'),
+};
+const stranger = keyLike('sk-tg-', 'Stranger');
+
+function frame(choice: object, more: object = {}): string {
+  const choices = [{ index: 0, finish_reason: null, ...choice }];
+  return `data: ${JSON.stringify({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm', choices, ...more })}\n\n`;
+}
+const text = frame({ delta: { role: 'assistant', content: `Well, ${output.text}` } });
+const calls = frame({
+  delta: {
+    tool_calls: [
+      { index: 0, id: 'c', type: 'function', function: { name: 'look', arguments: `{"at":"${output.arguments}"}` } },
+    ],
+  },
+});
+const finish = `${frame({ delta: {}, finish_reason: 'tool_calls' })}data: [DONE]\n\n`;
+
+/** The upstream's ways; all of them tell more than they should. */
+const behaviours: Record<string, Behaviour> = {
+  whole: socket =>
+    void socket.write(Buffer.concat([Buffer.from(streamHead), chunk(text + calls + finish), Buffer.from(lastChunk)])),
+  echoes: (socket, { headers, body }) => {
+    const message = `no: ${headers['authorization']} ${headers['x-own']} ${provider.first} ${body} at ${upstream.baseUrl}`;
+    socket.write(
+      whole(500, JSON.stringify({ error: { message } }), { 'x-leak': answerHeader, 'set-cookie': answerHeader }),
+    );
+  },
+  unauthorized: (socket, { headers }) =>
+    void socket.write(
+      whole(401, JSON.stringify({ error: { message: `bad key ${headers['authorization']}` } }), {
+        'x-leak': answerHeader,
+      }),
+    ),
+  rejects: (socket, { body, headers }) =>
+    void socket.write(
+      whole(
+        400,
+        JSON.stringify({ error: { message: `can't: ${body} ${headers['authorization']}`, param: output.refusal } }),
+      ),
+    ),
+  reports: socket => {
+    socket.write(streamHead);
+    socket.write(
+      chunk(
+        `${text}data: ${JSON.stringify({ error: { message: `${provider.first} ${output.broken}`, code: output.broken } })}\n\n`,
+      ),
+    );
+  },
+  garbage: socket => {
+    socket.write(streamHead);
+    socket.write(chunk(`${text}data: {"choices":[{"${output.broken}\n\n`));
+  },
+  'not HTTP': socket => void socket.end(`${output.broken}\r\n\r\n`),
+  'a bad header': socket => void socket.end(`HTTP/1.1 200 OK\r\n${output.broken}\0: x\r\n\r\n`),
+  'a bad chunk': socket => {
+    socket.write(streamHead);
+    socket.end(`${output.broken}\r\n${text}`);
+  },
+  'too much': socket => {
+    socket.write(streamHead);
+    socket.write(chunk(`data: ${output.broken.repeat(1_000)}`));
+  },
+  'a web page': socket =>
+    void socket.write(whole(200, `<html>${output.broken}</html>`, { 'content-type': 'text/html' })),
+  stalls: socket => {
+    socket.write(streamHead);
+    socket.write(chunk(text));
+  },
+  breaks: socket => {
+    socket.write(streamHead);
+    socket.write(chunk(text));
+    setTimeout(() => socket.resetAndDestroy(), 30);
+  },
+};
+
+const upstream = await RawUpstream.start((socket, request) => {
+  const { model } = JSON.parse(request.body) as { model: string };
+  return behaviours[model]?.(socket, request);
+});
+
+const config = (more = ''): string => `
+log_level: debug
+retries: 0
+limits: { upstream_event_bytes: 20000 }
+timeouts: { first_event: 500ms, idle: 500ms }
+providers:
+  raw:
+    protocol: chat
+    base_url: "${upstream.baseUrl}"
+    api_key: ["\${FIRST_KEY}", "\${SECOND_KEY}"]
+    headers: { x-own: "\${OWN_HEADER}" }
+  inline: { protocol: chat, base_url: "http://127.0.0.1:9/v1", api_key: "${provider.inline}" }
+models:${Object.keys(behaviours)
+  .map(
+    name => `
+  - id: "acme/${name.replaceAll(' ', '-')}"
+    endpoints: [/v1/chat/completions]
+    capabilities: { function_call: true }
+    pricing: { input: 1, output: 10 }
+    routes: [{ provider: raw, model: "${name}" }]`,
+  )
+  .join('')}
+  - id: acme/inline
+    endpoints: [/v1/chat/completions]
+    pricing: { input: 1, output: 10 }
+    routes: [{ provider: inline, model: m }]
+${more}`;
+const models = [...Object.keys(behaviours).map(name => `acme/${name.replaceAll(' ', '-')}`), 'acme/inline'];
+
+let gateway: Gateway;
+let operatorToken: string;
+/** What callers were answered, headers and all: successes apart from errors. */
+const told = { errors: '', successes: '' };
+let made: { key: string; managementKey: string };
+
+const start = (): Promise<Gateway> =>
+  startGateway({
+    home,
+    config: config(),
+    environment: { FIRST_KEY: provider.first, SECOND_KEY: provider.second, OWN_HEADER: provider.header },
+  });
+
+beforeAll(async () => {
+  // A first start prints the keys it takes: that is decided, and over here.
+  await (await start()).stop();
+  gateway = await start();
+  operatorToken = readFileSync(join(home.dataDir, 'operator.token'), 'utf8').trim();
+  const { key } = await gateway.admin.createManagementKey({ accountId: 1n, scopes: ['keys:read'] });
+  made = { key: (await makeKey(gateway)).key, managementKey: key?.key ?? expect.fail() };
+  await customersAsk();
+  await strangersAsk();
+  await callersAsk();
+  await operatorsErr();
+  // Lines are buffered for at most 100 ms.
+  await sleep(300);
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  await upstream.stop();
+});
+
+const body = (model: string, stream: boolean): object => ({
+  model,
+  stream,
+  user: prompt.end,
+  messages: [
+    { role: 'system', content: prompt.system },
+    { role: 'user', content: prompt.user },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'c', type: 'function', function: { name: 'look', arguments: `{"at":"${prompt.tool}"}` } }],
+    },
+    { role: 'tool', tool_call_id: 'c', content: prompt.result },
+  ],
+  tools: [{ type: 'function', function: { name: 'look', description: prompt.tool } }],
+});
+
+async function ask(path: string, init: RequestInit): Promise<void> {
+  const response = await fetch(gateway.url + path, init);
+  const heard = JSON.stringify([...response.headers]) + (await response.text());
+  if (response.status === 200 && !heard.includes('"error"')) told.successes += heard;
+  else told.errors += heard;
+}
+
+const headersOf = (key: string): Record<string, string> => ({
+  authorization: `Bearer ${key}`,
+  'content-type': 'application/json',
+});
+
+/** Every way of the upstream, whole and as a stream, and some that leave. */
+async function customersAsk(): Promise<void> {
+  for (const model of models) {
+    for (const stream of [false, true]) {
+      await ask('/v1/chat/completions', {
+        method: 'POST',
+        headers: headersOf(home.apiKey),
+        body: JSON.stringify(body(model, stream)),
+      });
+    }
+  }
+  const leave = new AbortController();
+  const left = ask('/v1/chat/completions', {
+    method: 'POST',
+    headers: headersOf(made.key),
+    body: JSON.stringify(body('acme/stalls', true)),
+    signal: leave.signal,
+  });
+  setTimeout(() => leave.abort(), 150);
+  await left.catch(() => undefined);
+}
+
+/** Requests that are wrong, each with something in it that must not be repeated in a log. */
+async function strangersAsk(): Promise<void> {
+  const post = (path: string, key: string, text: string, more: Record<string, string> = {}): Promise<void> =>
+    ask(path, { method: 'POST', headers: { ...headersOf(key), ...more }, body: text });
+  const good = JSON.stringify(body('acme/whole', false));
+  await post('/v1/chat/completions', stranger, good);
+  await post('/v1/chat/completions', home.managementKey, good);
+  await post('/v1/chat/completions', operatorToken, good);
+  await post('/v1/chat/completions', home.apiKey, good, { 'x-api-key': stranger });
+  await post('/v1/chat/completions', home.apiKey, good.slice(0, -1));
+  await post('/v1/chat/completions', home.apiKey, `{"model":"${prompt.user}","messages":[]}`);
+  await post(
+    '/v1/chat/completions',
+    home.apiKey,
+    `{"model":"acme/whole","messages":[{"role":"${prompt.user}","content":1}]}`,
+  );
+  await post(
+    '/v1/chat/completions',
+    home.apiKey,
+    `{"model":"acme/whole","temperature":9,"messages":[{"role":"user","content":"${prompt.user}"}]}`,
+  );
+  await post('/v1/chat/completions', home.apiKey, prompt.user, { 'content-type': `text/${prompt.user}` });
+  await post(`/v1/${home.apiKey}`, home.apiKey, good);
+  await post(`/v1/chat/completions?key=${home.apiKey}`, stranger, good);
+  await ask(`/v1/models/${prompt.user}?q=${home.apiKey}`, { headers: headersOf(home.apiKey) });
+  await ask('/v1/models', { headers: headersOf(home.apiKey) });
+  await rawly(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${home.apiKey}\r\ncontent-length: 10\r\ncontent-length: 99\r\n\r\n${prompt.user}`,
+  );
+  await rawly(`${prompt.user} ${home.apiKey}\r\n\r\n`);
+}
+
+/** Bytes that no HTTP client sends. */
+async function rawly(bytes: string): Promise<void> {
+  const { hostname, port } = new URL(gateway.url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => undefined);
+  socket.end(bytes);
+  for await (const heard of socket) told.errors += String(heard);
+}
+
+/** The same over RPC. */
+async function callersAsk(): Promise<void> {
+  const request = (model: string): Parameters<(typeof programs)[number]['call']>[1]['request'] => ({
+    model,
+    user: prompt.end,
+    items: [{ message: { role: 'ROLE_USER', parts: [{ text: { text: prompt.user } }] } }],
+  });
+  const keep = ({ detail, code, text: heard }: Called): void => {
+    told.errors += `${code} ${detail === undefined ? '' : JSON.stringify({ ...detail, retryAfterMs: 0, denial: '', limits: '' })}`;
+    told.successes += heard;
+  };
+  const callers = programs.filter(({ name }) => name === 'grpc-js' || name.startsWith('curl'));
+  for (const program of callers) {
+    for (const model of models)
+      keep(await program.call(gateway, { request: request(model), headers: { 'x-api-key': home.apiKey } }));
+    for (const key of [stranger, home.managementKey, operatorToken]) {
+      keep(await program.call(gateway, { request: request('acme/whole'), headers: headersOf(key) }));
+    }
+    keep(
+      await program.call(gateway, {
+        request: { ...request('acme/whole'), sampling: { temperature: 9 } },
+        headers: headersOf(home.apiKey),
+      }),
+    );
+  }
+  for (const path of [
+    `/tollgate.v1.GenerationService/${home.apiKey}`,
+    '/tollgate.v1.AccountService/ListKeys',
+    '/tollgate.v1.AdminService/ListAccounts',
+  ]) {
+    for (const key of [home.apiKey, home.managementKey, made.managementKey, stranger]) {
+      const response = await fetch(gateway.rpcUrl + path, { method: 'POST', headers: headersOf(key), body: '{}' });
+      const heard = await response.text();
+      told[response.status === 200 ? 'successes' : 'errors'] += heard;
+    }
+  }
+}
+
+/** A check of a file that is wrong around a secret. */
+async function operatorsErr(): Promise<void> {
+  const file = join(home.folder, 'gateway.yaml');
+  writeFileSync(
+    file,
+    config(`nonsense: "${provider.inline}"\n`)
+      .replace('api_key: "', 'api_kee: "')
+      .replace('api_key: ["', 'api_key: [{}, "'),
+  );
+  const checked = await gateway.cli(['config', 'check', file]);
+  expect(checked.code).toBe(2);
+  told.errors += checked.stdout + checked.stderr;
+  writeFileSync(file, config());
+}
+
+/** As it is, as it stands in a URL, in base64 and in hexadecimal. */
+function spellings(value: string): string[] {
+  const bytes = Buffer.from(value);
+  return [
+    value,
+    encodeURIComponent(value),
+    bytes.toString('base64').replace(/=+$/, '').slice(0, -2),
+    bytes.toString('hex'),
+  ];
+}
+
+function found(haystack: string, canaries: Readonly<Record<string, string>>): string[] {
+  return Object.entries(canaries)
+    .filter(([, value]) => spellings(value).some(spelling => haystack.includes(spelling)))
+    .map(([name]) => name);
+}
+
+const credentials = (): Record<string, string> => ({
+  apiKey: home.apiKey,
+  managementKey: home.managementKey,
+  madeKey: made.key,
+  madeManagementKey: made.managementKey,
+  stranger,
+  operatorToken,
+  ...provider,
+});
+const contents = (): Record<string, string> => ({ ...prompt, ...output, answerHeader });
+
+test('the canaries were where they are meant to be: in requests and answers', () => {
+  expect(upstream.requests.length).toBeGreaterThan(40);
+  const { headers, body: sent } = upstream.requests[0] ?? expect.fail();
+  expect([headers['authorization'], headers['x-own']]).toEqual([`Bearer ${provider.first}`, provider.header]);
+  expect(found(sent, prompt)).toEqual(Object.keys(prompt));
+  expect(found(told.successes, output)).toEqual(['text', 'arguments']);
+  expect(told.errors.length).toBeGreaterThan(5_000);
+});
+
+test('the log at its most talkative has neither credentials nor what was said', () => {
+  const printed = gateway.printed();
+  expect(printed.split('\n').filter(line => line.includes('"msg":"request"')).length).toBeGreaterThan(30);
+  expect(found(printed, { ...credentials(), ...contents() })).toEqual([]);
+});
+
+test('metrics have neither', async () => {
+  const page = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
+  expect(page).toContain('tollgate_requests_total');
+  expect(found(page, { ...credentials(), ...contents() })).toEqual([]);
+});
+
+describe('errors', () => {
+  test('have no credential, and nothing of the upstream but its message', () => {
+    expect(found(told.errors, { ...credentials(), answerHeader, port: `127.0.0.1:${upstream.port}` })).toEqual([]);
+  });
+
+  test('say what the upstream says, without the key in it', () => {
+    expect(told.errors.includes(`can't: {`)).toBe(true);
+    expect(told.errors.split('[credential]').length).toBeGreaterThan(10);
+    expect(told.errors.includes('[address]')).toBe(true);
+  });
+});
+
+test('successes have no credential', () => {
+  expect(found(told.successes, { ...credentials(), answerHeader })).toEqual([]);
+});
+
+test('the files of the data directory have neither; only its own files have the gateway’s secrets', () => {
+  const files = readdirSync(home.dataDir, { recursive: true }).map(name => join(home.dataDir, String(name)));
+  const read = files.filter(file => statSync(file).isFile());
+  expect(read.some(file => statSync(file).size > 50_000)).toBe(true);
+  for (const file of read) {
+    const { operatorToken: token, ...rest } = credentials();
+    const all = { ...rest, ...contents(), ...(file.endsWith('operator.token') ? {} : { token }) };
+    expect([file, found(readFileSync(file, 'latin1'), all)]).toEqual([file, []]);
+  }
+  // Nobody else on the machine may read them.
+  expect(statSync(home.dataDir).mode & 0o077).toBe(0);
+});
+
+test('the command line shows keys masked', async () => {
+  const listed = await Promise.all([
+    gateway.cli(['keys', 'list', '--account', '1', '--json']),
+    gateway.cli(['keys', 'list', '--account', '1']),
+    gateway.cli(['management-keys', 'list', '--account', '1', '--json']),
+    gateway.cli(['accounts', 'show', '1', '--json']),
+  ]);
+  expect(listed.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+  expect(listed[0]?.stdout).toContain(`sk-tg-${home.apiKey.slice(6, 10)}`);
+  expect(found(listed.map(({ stdout, stderr }) => stdout + stderr).join(), credentials())).toEqual([]);
+});
