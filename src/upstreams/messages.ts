@@ -9,4 +9,5 @@ export const messagesProtocol: UpstreamProtocol = {
   // The version in which every model still takes all that a request may have.
   headers: { 'anthropic-version': '2023-06-01' },
   joinedHeader: 'anthropic-beta',
+  lacksCustomTools: true,
 };

@@ -79,9 +79,8 @@ describe('tools and results, Chat to Messages', () => {
 
   test('TR-08: an id with other letters is mapped alike in call and result, and always alike', () => {
     const messages = [user(), calling(chatCall('functions.f:0')), result('functions.f:0')];
-    const [, call, answer] = fromChat({ messages }).body['messages'] as JsonObject[];
-    const [block] = (call ?? {})['content'] as JsonObject[];
-    const id = block?.['id'];
+    const [, call, answer] = fromChat({ messages }).body['messages'] as { content: JsonObject[] }[];
+    const id = call?.content[0]?.['id'];
     expect(id).toMatch(/^[a-zA-Z0-9_-]+$/);
     expect(answer).toMatchObject({ content: [{ tool_use_id: id }] });
     expect(fromChat({ messages })).toEqual(fromChat({ messages }));
@@ -145,6 +144,18 @@ describe('tools and results, Chat to Messages', () => {
       { name: 'g', input_schema: { type: 'object', properties: {} } },
     ]);
   });
+});
+
+test('CH-11: a free-form tool is a function with one string, and its calls in the history have one', () => {
+  const custom = { id: 'a', type: 'custom', custom: { name: 'patch', input: 'x' } };
+  const { body, dropped } = fromChat({
+    messages: [user(), calling(custom), result('a')],
+    tools: [{ type: 'custom', custom: { name: 'patch', format: { type: 'grammar', grammar: {} } } }],
+  });
+  const schema = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] };
+  expect(body['tools']).toEqual([{ name: 'patch', input_schema: schema }]);
+  expect((body['messages'] as JsonObject[])[1]).toMatchObject({ content: [{ name: 'patch', input: { input: 'x' } }] });
+  expect(dropped).toEqual(['tools.0.custom.format']);
 });
 
 describe('roles, media and forms, Chat to Messages', () => {

@@ -214,6 +214,9 @@ function encodeChoice(
   }
 }
 
+/** The input of a free-form tool, as a function's. Source: decisions §4. */
+const freeText = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] };
+
 interface ToolPlace {
   readonly path: string;
   readonly request: GenerateRequest;
@@ -235,8 +238,12 @@ function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): Jso
         ...members,
       };
     }
-    case 'custom':
-      throw unsupported(path, 'tools with free text as their input');
+    case 'custom': {
+      const { name, description, formatJson } = content.value;
+      // A grammar can't be said: the model is told nothing of it.
+      if (formatJson !== '' && formatJson !== '{"type":"text"}') drops.add(`${path}.custom.format`);
+      return { name, ...(description === undefined ? {} : { description }), input_schema: freeText, ...members };
+    }
     case 'hosted':
       if (content.value.protocol === Protocol.MESSAGES) return JSON.parse(content.value.json) as JsonObject;
       throw unsupported(path, `the tool type "${content.value.type}"`);
