@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
@@ -215,7 +215,7 @@ async function measure(seconds: number): Promise<Row[]> {
 export function benchLedger(seconds: number): Row[] {
   const node = [process.execPath, import.meta.filename, '--json', String(seconds)];
   const pinned = spawnSync('taskset', ['--version']).status === 0;
-  const [program = '', ...args] = pinned ? ['taskset', '-c', `0-${availableParallelism() - 1}`, ...node] : node;
+  const [program = '', ...args] = pinned ? ['taskset', '-c', `0-${cpus().length - 1}`, ...node] : node;
   const { status, stdout } = spawnSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
   if (status !== 0) throw new Error('the bench of the ledger failed');
   return JSON.parse(stdout) as Row[];

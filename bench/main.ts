@@ -1,8 +1,10 @@
 /**
  * `npm run bench`: measures what `design/architecture.md` promises and prints it as one table. Options: `--only NAME` (repeatable; the names below),
- * `--seconds N` (length of a run), `--rounds N` (how often each is run), `--peers` (adds another gateway). docs/benchmarks.md says how to read it.
+ * `--seconds N` (length of a run), `--rounds N` (how often each is run), `--warm-up N` (seconds of load before), `--peers`
+ * (adds another gateway). docs/benchmarks.md says how to read it.
  */
 import { parseArgs } from 'node:util';
+import { benchLedger } from './ledger.ts';
 import { pinSelf } from './process.ts';
 import { type Row, type Settings, table } from './row.ts';
 import { latency } from './rows/latency.ts';
@@ -10,11 +12,13 @@ import { memory } from './rows/memory.ts';
 import { start } from './rows/start.ts';
 import { throughput } from './rows/throughput.ts';
 
-const benches: Readonly<Record<string, (settings: Settings) => Promise<Row[]>>> = {
+const ledger = ({ seconds }: Settings): Row[] => benchLedger(seconds);
+const benches: Readonly<Record<string, (settings: Settings) => Promise<Row[]> | Row[]>> = {
   throughput,
   latency,
   memory,
   start,
+  ledger,
 };
 
 const { values } = parseArgs({
@@ -22,10 +26,16 @@ const { values } = parseArgs({
     only: { type: 'string', multiple: true, default: Object.keys(benches) },
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '5' },
+    'warm-up': { type: 'string', default: '15' },
     peers: { type: 'boolean', default: false },
   },
 });
-const settings: Settings = { seconds: Number(values.seconds), rounds: Number(values.rounds), peers: values.peers };
+const settings: Settings = {
+  seconds: Number(values.seconds),
+  rounds: Number(values.rounds),
+  warmUpSeconds: Number(values['warm-up']),
+  peers: values.peers,
+};
 
 pinSelf(1);
 const rows: Row[] = [];

@@ -15,6 +15,8 @@ export interface Settings {
   readonly seconds: number;
   /** How often each of two that are compared is run, by turns. */
   readonly rounds: number;
+  /** Load before what counts: the gateway's code is compiled for 30,000 requests. */
+  readonly warmUpSeconds: number;
   readonly peers: boolean;
 }
 

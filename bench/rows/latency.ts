@@ -1,7 +1,7 @@
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type LoadResult, openLoop } from '../load/load.ts';
+import { closedLoop, type LoadResult, openLoop } from '../load/load.ts';
 import { type Row, type Settings, shown } from '../row.ts';
 import { median, percentile } from '../statistics.ts';
 import { startGateway, startUpstream, type Target } from '../targets.ts';
@@ -50,10 +50,9 @@ async function alternate(
   { seconds, rounds }: Settings,
 ): Promise<{ gateway: Latency; direct: Latency }> {
   const runs = { gateway: [] as LoadResult[], direct: [] as LoadResult[] };
-  for (let round = 0; round <= rounds; round += 1) {
+  for (let round = 0; round < rounds; round += 1) {
     for (const name of ['direct', 'gateway'] as const) {
-      const run = await openLoop(targets[name].aim(model), { rate, seconds });
-      if (round > 0) runs[name].push(run);
+      runs[name].push(await openLoop(targets[name].aim(model), { rate, seconds }));
     }
   }
   return { gateway: latencyOf(runs.gateway, times), direct: latencyOf(runs.direct, times) };
@@ -71,6 +70,9 @@ export async function latency(settings: Settings): Promise<Row[]> {
   const direct = await startUpstream();
   const gateway = await startGateway(direct);
   try {
+    for (const model of ['short', 'stream'] as const) {
+      await closedLoop(gateway.aim(model), { connections: 64, seconds: settings.warmUpSeconds });
+    }
     const rows: Row[] = [{ what: 'a sync of the disk', found: `p50 ${shown(sync.p50)} ms, p99 ${shown(sync.p99)} ms` }];
     for (const rate of [100, 500, 1000]) {
       const found = await alternate({ gateway, direct }, { model: 'short', times: 'endMs', rate }, settings);

@@ -24,14 +24,13 @@ async function runOnce(target: Target, { model, connections }: Comparison, secon
   return { perSecond: answers / took, cpuUs: (cpuMs * 1000) / answers, failures };
 }
 
-/** By turns, so that what else the machine does falls on all alike. The first round warms up and does not count. */
+/** By turns, so that what else the machine does falls on all alike. */
 async function compare(targets: readonly Target[], comparison: Comparison, settings: Settings): Promise<Run[]> {
   const runs = targets.map((): Run[] => []);
-  for (let round = 0; round <= settings.rounds; round += 1) {
-    for (const [index, target] of targets.entries()) {
-      const run = await runOnce(target, comparison, settings.seconds);
-      if (round > 0) runs[index]?.push(run);
-    }
+  for (const target of targets) await runOnce(target, comparison, settings.warmUpSeconds);
+  for (let round = 0; round < settings.rounds; round += 1) {
+    for (const [index, target] of targets.entries())
+      runs[index]?.push(await runOnce(target, comparison, settings.seconds));
   }
   return runs.map(each => ({
     perSecond: median(each.map(run => run.perSecond)),
@@ -54,8 +53,8 @@ export async function throughput(settings: Settings): Promise<Row[]> {
   const gateway = await startGateway(upstream);
   try {
     const pair = [gateway, proxy];
-    const short = await pairOf(pair, { model: 'short', connections: 64 }, settings);
-    const words = await pairOf(pair, { model: 'words', connections: 64 }, settings);
+    const short = await pairOf(pair, { model: 'short', connections: 128 }, settings);
+    const words = await pairOf(pair, { model: 'words', connections: 128 }, settings);
     const stream = await pairOf(pair, { model: 'stream', connections: 64 }, settings);
     const ratio = ([ours, theirs]: readonly [Run, Run]): number => ours.perSecond / theirs.perSecond;
     return [
@@ -93,7 +92,7 @@ async function pairOf(
 async function againstPeer(upstream: Target, gateway: Target, settings: Settings): Promise<Row[]> {
   const portkey = await startPortkey(upstream);
   try {
-    const runs = await pairOf([gateway, portkey], { model: 'short', connections: 64 }, settings);
+    const runs = await pairOf([gateway, portkey], { model: 'short', connections: 128 }, settings);
     const ratio = runs[0].perSecond / runs[1].perSecond;
     return [
       {

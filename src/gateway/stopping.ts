@@ -44,7 +44,8 @@ export class Stopping {
     generations.cutAll();
     await Promise.race([generations.idle(), after(cutMs)]);
     await Promise.all([edge.close(), rpc.close(cutMs)]);
-    await ledger.close();
+    // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
+    await Promise.race([ledger.close(), after(cutMs)]);
   }
 }
 

@@ -58,7 +58,7 @@ export class InProcessTransport implements Transport {
     try {
       const reply = await this.#find(method)(messageOf(method.input, input), context);
       const message = messageOf(method.output, reply as MessageInitShape<O>);
-      return Object.assign(common(method, context), { stream: false as const, method, message });
+      return new Reply(method, context, { stream: false as const, message });
     } catch (thrown) {
       throw rpcError(thrown, context);
     }
@@ -77,14 +77,11 @@ export class InProcessTransport implements Transport {
       throw new ConnectError(`${method.methodKind} is not offered in process`, Code.Unimplemented);
     }
     const context = contextOf(method, { signal, timeoutMs, header, contextValues });
-    const [request] = await Array.fromAsync(input);
-    if (request === undefined) throw new ConnectError('a request message is missing', Code.InvalidArgument);
-    const replies = this.#find(method)(messageOf(method.input, request), context) as AsyncIterable<MessageShape<O>>;
-    return Object.assign(common(method, context), {
-      stream: true as const,
-      method,
-      message: withRpcErrors(replies, context),
-    });
+    const first = await input[Symbol.asyncIterator]().next();
+    if (first.done === true) throw new ConnectError('a request message is missing', Code.InvalidArgument);
+    const request = messageOf(method.input, first.value);
+    const replies = this.#find(method)(request, context) as AsyncIterable<MessageShape<O>>;
+    return new Reply(method, context, { stream: true as const, message: withRpcErrors(replies, context) });
   }
 
   #find(method: DescMethod): Implementation {
@@ -162,17 +159,29 @@ class CallContext implements HandlerContext {
     this.#deadlineMs === undefined ? undefined : this.#deadlineMs - performance.now();
 }
 
-/** What every response has; its headers too are made only for who looks. */
-function common(method: DescMethod, context: HandlerContext) {
-  return {
-    service: method.parent,
-    get header() {
-      return context.responseHeader;
-    },
-    get trailer() {
-      return context.responseTrailer;
-    },
-  };
+/** A response; its headers too are made only for who looks. */
+class Reply<Method extends DescMethod, Stream extends boolean, Message> {
+  readonly service: DescService;
+  readonly method: Method;
+  readonly stream: Stream;
+  readonly message: Message;
+  readonly #context: HandlerContext;
+
+  constructor(method: Method, context: HandlerContext, { stream, message }: { stream: Stream; message: Message }) {
+    this.service = method.parent;
+    this.method = method;
+    this.stream = stream;
+    this.message = message;
+    this.#context = context;
+  }
+
+  get header(): Headers {
+    return this.#context.responseHeader;
+  }
+
+  get trailer(): Headers {
+    return this.#context.responseTrailer;
+  }
 }
 
 function messageOf<D extends DescMessage>(desc: D, init: MessageInitShape<D>): MessageShape<D> {

@@ -40,7 +40,7 @@ export class BrokenExchange extends Error {
 }
 
 /** Bytes that wait for the reader before the connection is paused. */
-const bufferedBytesMax = 65_536;
+const bufferedBytesMax = 16_384;
 /** Bytes that may come after the end of what is wanted before the connection is given up instead of kept. */
 const drainBytesMax = 65_536;
 /** How long they may take. */

@@ -106,7 +106,7 @@ interface GrpcClient {
 }
 
 /** A client of grpc-js on the proto files alone. */
-export function grpcClient({ rpcUrl }: Pick<Gateway, 'rpcUrl'>): GrpcClient {
+function grpcClient({ rpcUrl }: Pick<Gateway, 'rpcUrl'>): GrpcClient {
   const definition = loadSync('tollgate/v1/generation.proto', {
     includeDirs: [resolve(root, 'proto')],
     keepCase: true,

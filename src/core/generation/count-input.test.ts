@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { GenerateRequestSchema } from '../../gen/tollgate/v1/request_pb.ts';
 import { countInput, loadTokenizer } from '../../generation/tokens.ts';
-import { countInputInPieces } from './count-input.ts';
+import { countInputInPieces, countTextInPieces } from './count-input.ts';
 
 const tokenizer = await loadTokenizer();
 
@@ -32,6 +32,17 @@ test('others go on while a large input is counted', async () => {
     turns += 1;
   }, 1);
   await countInputInPieces(request('word '.repeat(200_000)), tokenizer);
+  clearInterval(other);
+  expect(turns).toBeGreaterThan(10);
+});
+
+test('an output is counted in pieces too, to the same sum', async () => {
+  const text = 'word '.repeat(200_000);
+  let turns = 0;
+  const other = setInterval(() => {
+    turns += 1;
+  }, 1);
+  expect(await countTextInPieces(text, tokenizer)).toBe(tokenizer.count(text));
   clearInterval(other);
   expect(turns).toBeGreaterThan(10);
 });

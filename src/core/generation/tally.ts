@@ -4,7 +4,7 @@ import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
 import type { UsageBuckets } from '../../store/ledger.ts';
-import { countInputInPieces } from './count-input.ts';
+import { countInputInPieces, countTextInPieces } from './count-input.ts';
 
 /** Usage as it is charged, and who counted it. */
 export interface CountedUsage {
@@ -102,7 +102,9 @@ export class Tally {
     const output = this.#final?.outputTokens;
     const tokenizer = input !== undefined && output !== undefined ? undefined : await loadTokenizer();
     const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
-    const outputTokens = Math.min(output ?? tokenizer?.count(this.#output.toString()) ?? 0, left, this.#limits.output);
+    const counted =
+      output ?? (tokenizer === undefined ? 0 : await countTextInPieces(this.#output.toString(), tokenizer));
+    const outputTokens = Math.min(counted, left, this.#limits.output);
     const buckets: UsageBuckets = {
       input: input ?? (tokenizer === undefined ? 0 : await countInputInPieces(request, tokenizer)),
       cacheRead: reported?.cacheReadTokens ?? 0,
