@@ -355,6 +355,34 @@ describe('a request that is tried again', () => {
     expect((await recordOf(gateway, requestIdOf(broken))).usage?.outputTokens).toBe(1);
   });
 
+  /** Leaves in the pause after the first try; undefined where the next try came before that, as the jitter may have it. */
+  const leaveInPause = async (fault: Behaviour): Promise<bigint | undefined> => {
+    inTurn(fault, fault, fault);
+    const { key, id } = await makeKey(gateway);
+    const leave = new AbortController();
+    const left = complete(gateway, body('moody'), { key, signal: leave.signal }).catch(() => 'left');
+    await expect.poll(() => moody.count, { interval: 5 }).toBe(1);
+    await sleep(70);
+    leave.abort();
+    await left;
+    await sleep(50);
+    return moody.count === 1 ? id : undefined;
+  };
+
+  test.each<[string, Behaviour]>([
+    ['a refusal', refuses(503, { 'retry-after': '9' })],
+    ['a break', breaks],
+  ])('whose client leaves in the pause after %s is free', async (_, fault) => {
+    let apiKeyId: bigint | undefined;
+    for (let turn = 0; turn < 10 && apiKeyId === undefined; turn += 1) apiKeyId = await leaveInPause(fault);
+    const id = apiKeyId ?? expect.fail('ten pauses were too short');
+    const records = await eventually('the record', async () => {
+      const page = await gateway.account.listActivity({ apiKeyId: id });
+      return page.records.length > 0 ? page.records : undefined;
+    });
+    expect(records.map(({ state, costNanoUsd }) => [state, costNanoUsd])).toEqual([[RecordState.CLIENT_ABORTED, 0n]]);
+  });
+
   test('and fails for good is free', async () => {
     inTurn(breaks, breaks, breaks);
     const failed = await complete(gateway, body('moody'));

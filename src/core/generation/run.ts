@@ -14,7 +14,7 @@ import { continued } from './continued.ts';
 import { clientLimit } from './funds.ts';
 import { PauseJoin } from './pause-join.ts';
 import { Pipeline } from './pipeline.ts';
-import { billedTier, chargeOf, noUsage, type Outcome, settleCommand } from './settlement.ts';
+import { billedTier, chargeOf, noUsage, type Outcome, type Progress, settleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from './tally.ts';
 
@@ -64,6 +64,8 @@ export class GenerationRun {
   #attempts = 0;
   /** A try has gone to an upstream. */
   #wasSent = false;
+  /** One is there now. */
+  #isTrying = false;
   #isCut = false;
   /** The time for the answer is over, and its reader had stopped asking for more. */
   #overtime: GatewayError | undefined;
@@ -86,6 +88,15 @@ export class GenerationRun {
 
   get #candidates(): number {
     return this.#asked.request.candidates ?? 1;
+  }
+
+  get #progress(): Progress {
+    return {
+      streamed: this.#streamed,
+      hasOutput: !this.#tally.isEmpty,
+      wasSent: this.#wasSent,
+      isTrying: this.#isTrying,
+    };
   }
 
   /** The gateway stops: ends the answer now. */
@@ -173,6 +184,11 @@ export class GenerationRun {
       restartable: !this.#streamed && request === this.#asked.request,
       onAttempt: () => {
         this.#wasSent = true;
+        this.#isTrying = true;
+      },
+      onAttemptFailed: () => {
+        this.#isTrying = false;
+        this.#tally.restart();
       },
       onOvertime: error => {
         this.#overtime = error;
@@ -293,8 +309,7 @@ export class GenerationRun {
     const { ledger } = this.#tools;
     const { id } = this.#asked;
     await this.#slices.idle();
-    const progress = { streamed: this.#streamed, hasOutput: !this.#tally.isEmpty, wasSent: this.#wasSent };
-    const charge = chargeOf(this.#outcome, progress);
+    const charge = chargeOf(this.#outcome, this.#progress);
     if (charge.kind === 'void') {
       await ledger.void(id, charge.reason);
       return;
@@ -309,8 +324,7 @@ export class GenerationRun {
 
   async #settle(counted: CountedUsage): Promise<Settled> {
     await this.#slices.idle();
-    const progress = { streamed: this.#streamed, hasOutput: !this.#tally.isEmpty, wasSent: true };
-    const charge = chargeOf(this.#outcome, progress);
+    const charge = chargeOf(this.#outcome, this.#progress);
     if (charge.kind === 'void') throw new Error('a voided generation is not settled');
     const command = settleCommand({
       id: this.#asked.id,

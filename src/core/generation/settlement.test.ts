@@ -17,10 +17,11 @@ import {
 
 const failed = (code: ErrorCode): Outcome => ({ kind: 'failed', error: new GatewayError(code, 'x') });
 const answered = (reason: FinishReason): Outcome => ({ kind: 'answered', finishes: [reason] });
-const stream: Progress = { streamed: true, hasOutput: true, wasSent: true };
+const stream: Progress = { streamed: true, hasOutput: true, wasSent: true, isTrying: true };
 const silent: Progress = { ...stream, hasOutput: false };
 const whole: Progress = { ...stream, streamed: false };
-const unsent: Progress = { ...silent, wasSent: false };
+const unsent: Progress = { ...silent, wasSent: false, isTrying: false };
+const between: Progress = { ...silent, isTrying: false };
 
 describe('who pays for what', () => {
   test.each<[string, Outcome, Progress, Charge]>([
@@ -34,6 +35,12 @@ describe('who pays for what', () => {
       { kind: 'client_gone' },
       unsent,
       { kind: 'void', reason: 'cancelled' },
+    ],
+    [
+      'a client that left between two tries',
+      { kind: 'client_gone' },
+      between,
+      { kind: 'nothing', state: 'client_aborted' },
     ],
     [
       'an upstream that broke after output',

@@ -29,6 +29,8 @@ export interface Progress {
   readonly hasOutput: boolean;
   /** The request was sent to an upstream. */
   readonly wasSent: boolean;
+  /** A try is at an upstream now; false too in the pause before the next one. */
+  readonly isTrying: boolean;
 }
 
 const lengthFinishes: ReadonlySet<FinishReason> = new Set([
@@ -47,7 +49,9 @@ export function chargeOf(outcome: Outcome, progress: Progress): Charge {
         state: outcome.finishes.some(reason => lengthFinishes.has(reason)) ? 'incomplete' : 'completed',
       };
     case 'client_gone':
-      return progress.wasSent ? { kind: 'usage', state: 'client_aborted' } : { kind: 'void', reason: 'cancelled' };
+      if (!progress.wasSent) return { kind: 'void', reason: 'cancelled' };
+      // Failed tries are nobody's (decisions §6), and between two of them nothing is delivered.
+      return { kind: progress.isTrying ? 'usage' : 'nothing', state: 'client_aborted' };
     case 'cut':
       return progress.streamed && progress.hasOutput
         ? { kind: 'usage', state: 'incomplete' }

@@ -38,6 +38,8 @@ export interface RoutedCall {
   readonly restartable: boolean;
   /** Told when a try goes to an upstream, before its first event. */
   readonly onAttempt?: () => void;
+  /** Told when a try has failed and another is to follow: until it goes out, nothing runs for the caller. */
+  readonly onAttemptFailed?: () => void;
   /** Told what the client is told when the time for the whole answer is over while nobody reads on; the caller then aborts the call. */
   readonly onOvertime?: (error: GatewayError) => void;
 }
@@ -128,6 +130,7 @@ export class Router {
         if (gone) plan.left(false);
         call.signal.throwIfAborted();
         plan.failed(thrown, running.firstEventAtMs !== undefined && !call.restartable);
+        call.onAttemptFailed?.();
       } finally {
         if (!running.ended) this.#left(call, running, plan);
       }
