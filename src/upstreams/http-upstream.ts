@@ -106,11 +106,12 @@ export class HttpProvider implements HttpUpstream {
     await this.#connections.close();
   }
 
-  #encode({ request, model, maxOutputTokens }: UpstreamCall): { body: string; warnings: string[] } {
+  #encode({ request, model, maxOutputTokens, modelOutputTokens }: UpstreamCall): { body: string; warnings: string[] } {
     const { body, dropped } = this.#options.protocol.codec.encodeRequest({
       request,
       model,
       maxOutputTokens,
+      ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
       stream: true,
       provider: this.#options.name,
     });

@@ -2,7 +2,7 @@
  * Messages beside Chat on the same models: both interfaces say the same and cost the same; and a coding agent's session through Messages to upstreams of
  * both protocols.
  */
-import { createServer } from 'node:http';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -251,16 +251,18 @@ describe('the envelope of the Anthropic interface', () => {
 });
 
 /** An upstream that keeps the bodies it was sent and answers with what the built-in models of the gateway say. */
-async function recordingUpstream(): Promise<{ url: string; bodies: string[] }> {
+async function recordingUpstream(): Promise<{ url: string; bodies: string[]; headers: IncomingHttpHeaders[] }> {
   const bodies: string[] = [];
+  const headers: IncomingHttpHeaders[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const body = Buffer.concat(chunks);
       bodies.push(body.toString('utf8'));
-      const headers = { 'content-type': 'application/json', authorization: `Bearer ${gateway.apiKey}` };
-      void fetch(gateway.url + (request.url ?? ''), { method: 'POST', headers, body }).then(async answer => {
+      headers.push({ ...request.headers, path: request.url });
+      const sent = { 'content-type': 'application/json', authorization: `Bearer ${gateway.apiKey}` };
+      void fetch(gateway.url + (request.url ?? ''), { method: 'POST', headers: sent, body }).then(async answer => {
         response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
         response.end(Buffer.from(await answer.arrayBuffer()));
       });
@@ -270,7 +272,7 @@ async function recordingUpstream(): Promise<{ url: string; bodies: string[] }> {
     server.listen(0, '127.0.0.1', resolve);
   });
   onTestFinished(() => void server.close());
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, bodies };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, bodies, headers };
 }
 
 const front = (protocol: string, base: string): string => `
@@ -374,4 +376,27 @@ describe.each([
       ownCalls.map(({ id, input }) => ({ id, args: JSON.stringify(input) })),
     );
   });
+});
+
+test('an upstream gets its key, the client’s version, and the betas of client and configuration together', async () => {
+  const upstream = await recordingUpstream();
+  const config = front('messages', upstream.url).replace(
+    'api_key: inner-key',
+    'api_key: inner-key, headers: { anthropic-beta: c }',
+  );
+  const target = await startGateway({ config });
+  onTestFinished(() => endGateway(target));
+  const body = { model: 'sim/large', max_tokens: 10, messages: [{ role: 'user', content: 'hi' }] };
+  const own = { 'anthropic-version': '2026-10-21', 'anthropic-beta': 'a,b' };
+  expect((await send(target, '/v1/messages', body, own)).status).toBe(200);
+  expect((await send(target, '/v1/chat/completions', { model: 'sim/large', messages: body.messages })).status).toBe(
+    200,
+  );
+  expect(upstream.headers).toMatchObject([
+    { path: '/v1/messages', 'x-api-key': 'inner-key', ...own, 'anthropic-beta': 'a,b,c' },
+    { path: '/v1/messages', 'x-api-key': 'inner-key', 'anthropic-version': '2023-06-01', 'anthropic-beta': 'c' },
+  ]);
+  expect(upstream.headers.every(({ authorization }) => authorization === undefined)).toBe(true);
+  // The client named no limit: the model's own is sent, because the protocol insists on one.
+  expect(JSON.parse(upstream.bodies[1] ?? '{}')).toMatchObject({ max_tokens: 16_384 });
 });
