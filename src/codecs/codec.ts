@@ -67,6 +67,8 @@ export interface EncodeInput {
   /** The upstream's own name of the model. */
   readonly model: string;
   readonly maxOutputTokens: number | undefined;
+  /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
+  readonly modelOutputTokens?: number;
   /** Whether to ask for a stream. */
   readonly stream: boolean;
   /** The provider's name in the configuration: blobs of its own go back to it. Absent: it is not known whose blobs it can read. */

@@ -21,3 +21,10 @@ export function effortOfBudget(tokens: number): ReasoningEffort {
   }
   return nearest;
 }
+
+/** The thinking budget of an effort, before any limit; 0 for none, and where none is said. */
+export function budgetOfEffort(effort: ReasoningEffort): number {
+  if (effort === ReasoningEffort.MINIMAL) return 1_024;
+  if (effort === ReasoningEffort.MAX) return 32_768;
+  return budgets.find(([each]) => each === effort)?.[1] ?? 0;
+}

@@ -20,9 +20,13 @@ export class Call {
   /** The answer tells the key's request windows (generation and images). */
   tellsLimits = false;
 
-  constructor(id: string, headers: AnswerHeaders) {
+  /** The shape of this request's errors: Anthropic's on its paths. */
+  readonly errorShape: 'openai' | 'messages';
+
+  constructor(id: string, headers: AnswerHeaders, errorShape: Call['errorShape'] = 'openai') {
     this.id = id;
-    this.headers = { 'x-request-id': id, ...headers };
+    this.errorShape = errorShape;
+    this.headers = { 'x-request-id': id, ...(errorShape === 'messages' ? { 'request-id': id } : {}), ...headers };
   }
 
   /** Remembers the key that calls to the core are made with. */

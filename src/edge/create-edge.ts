@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { chatCodec } from '../codecs/chat/index.ts';
+import { messagesCodec } from '../codecs/messages/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { writeAnswer } from './answer.ts';
@@ -12,6 +13,7 @@ import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
 import { operatorPaths, registerHealth } from './health-routes.ts';
+import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
 
@@ -76,6 +78,8 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     codec: chatCodec,
     endpoint: Endpoint.CHAT_COMPLETIONS,
   });
+  registerGeneration(app, edge, { path: messagesPath, codec: messagesCodec, endpoint: Endpoint.MESSAGES });
+  registerCountTokens(app, edge);
   return app;
 }
 
@@ -83,7 +87,8 @@ const notFound = { thrown: new GatewayError('not_found', 'No such path, or not w
 
 function callOf({ options }: Edge, request: FastifyRequest): Call {
   const { corsOrigins } = options;
-  return new Call(request.id, corsOrigins.length === 0 ? {} : corsHeaders(corsOrigins, request.raw.headers.origin));
+  const cors = corsOrigins.length === 0 ? {} : corsHeaders(corsOrigins, request.raw.headers.origin);
+  return new Call(request.id, cors, isMessagesPath(request.raw.url ?? '') ? 'messages' : 'openai');
 }
 
 /** Answers what needs no route and no key: a stopping gateway, unknown paths (before their body is read), a browser's question. */

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { errorType } from '../errors/error-type.ts';
+import { errorType, messagesErrorType } from '../errors/error-type.ts';
 import { GatewayError, toGatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { fromConnectError, windowOf } from '../rpc/errors.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
@@ -31,6 +31,37 @@ export interface ErrorEnvelope {
 const minuteWindows = new Set<string>(['minute_limit', 'free_minute']);
 /** What a client of an overloaded gateway is told to wait, unless the error knows better. */
 const overloadedRetryMs = 1000;
+
+/** The same on the paths of the Anthropic interface, where its clients look for what they know. */
+export interface MessagesErrorEnvelope extends ErrorEnvelope {
+  readonly type: 'error';
+  readonly error: ErrorEnvelope['error'] & { readonly details: ErrorDetails };
+  readonly request_id: string;
+}
+
+/** What its official client reads of an error beside the type. */
+interface ErrorDetails {
+  readonly error_code: string;
+  /** The features that a refused thread would need. */
+  readonly unsupported?: readonly string[];
+}
+
+/** The client's own words for a refused thread make it go on without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
+function detailsOf({ code, facts }: GatewayError): ErrorDetails {
+  if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: code };
+  return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
+}
+
+/** The envelope of an error on the paths of the Anthropic interface. */
+export function messagesErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): MessagesErrorEnvelope {
+  const envelope = errorEnvelope(error, id, texts);
+  const type = messagesErrorType(error.facets.http);
+  return {
+    type: 'error',
+    error: { ...envelope.error, type, details: detailsOf(error) },
+    request_id: id,
+  };
+}
 
 /** The envelope of an error. `id` is the request's. */
 export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): ErrorEnvelope {
@@ -135,6 +166,7 @@ export async function answerError(
   const { http } = error.facets;
   const headers = { ...call.headers, ...errorHeaders(error, windows, edge.options.clock.now()) };
   if (edge.stopping()) headers['connection'] = 'close';
-  writeAnswer(raw, reply.raw, jsonAnswer(http, headers, errorEnvelope(error, call.id, edge.options.texts)));
+  const envelope = call.errorShape === 'messages' ? messagesErrorEnvelope : errorEnvelope;
+  writeAnswer(raw, reply.raw, jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts)));
   recordRequest(edge, request, { ...facts, status: http, code: error.code, error });
 }

@@ -18,3 +18,22 @@ const byStatus: Readonly<Record<ErrorFacets['http'], string>> = {
 export function errorType(http: ErrorFacets['http']): string {
   return byStatus[http];
 }
+
+const messagesByStatus: Readonly<Record<ErrorFacets['http'], string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  409: 'invalid_request_error',
+  413: 'request_too_large',
+  422: 'invalid_request_error',
+  429: 'rate_limit_error',
+  500: 'api_error',
+  502: 'api_error',
+  503: 'overloaded_error',
+};
+
+/** The `type` of an error in the Anthropic interface, by its HTTP status. Source: decisions §3. */
+export function messagesErrorType(http: ErrorFacets['http']): string {
+  return messagesByStatus[http];
+}

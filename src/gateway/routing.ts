@@ -7,16 +7,13 @@ import { tierByName } from '../core/catalog/configured-model.ts';
 import { systemClock } from '../lib/clock.ts';
 import { simulatorModels } from '../simulator/models.ts';
 import { createSimulator } from '../simulator/simulator.ts';
-import { chatProtocol } from '../upstreams/chat.ts';
+import { protocols } from '../upstreams/protocols.ts';
 import { rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
-import { HttpProvider, type UpstreamProtocol } from '../upstreams/http-upstream.ts';
+import { HttpProvider } from '../upstreams/http-upstream.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 
 /** The simulator's name as a provider. */
 export const simulatorName = 'simulator';
-
-/** The protocols that upstreams are spoken to in. */
-const protocols: Partial<Record<ProviderSettings['protocol'], UpstreamProtocol>> = { chat: chatProtocol };
 
 /** Providers and routes of a configuration; the built-in models are routes to the simulator. */
 export function routingConfig(config: Config, proxy: ProxySettings): RoutingConfig {

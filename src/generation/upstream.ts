@@ -12,6 +12,8 @@ export interface UpstreamCall {
   readonly model: string;
   /** The output limit to send: the client's, lowered to the model's or to what funds pay. Undefined: send none. */
   readonly maxOutputTokens: number | undefined;
+  /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
+  readonly modelOutputTokens?: number;
   /** Which try of this request it is, over all routes, from 1. */
   readonly attempt: number;
   /** Aborted when nobody wants the answer any more: the upstream must stop within a second. */

@@ -6,6 +6,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { UpstreamTimeouts } from './answer-deadlines.ts';
 import { AnswerReader } from './answer-reader.ts';
 import { type Authentication, authentications } from './authentication.ts';
+import { CustomCalls } from './custom-calls.ts';
 import { openConnections, type ProxySettings } from './connections.ts';
 import { cleanFailure, statusFailure } from './error-answer.ts';
 import type { HttpRequest, ResponseHead } from './http-exchange.ts';
@@ -19,6 +20,12 @@ export interface UpstreamProtocol {
   readonly authentication: Authentication;
   /** What follows the base URL for a model, query included. */
   path(model: string): string;
+  /** Free-form tools are sent as functions with one string, `input`; their calls are restored. */
+  readonly lacksCustomTools?: true;
+  /** Sent with every call, lower-case names; what the client sent and what is configured wins. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A header whose values of the client and of the configuration are both sent, joined. */
+  readonly joinedHeader?: string;
 }
 
 /** An upstream of the configuration. */
@@ -77,8 +84,11 @@ export class HttpProvider implements HttpUpstream {
     let reader: AnswerReader | undefined;
     try {
       reader = this.#readerOf(call, await this.#open(call, body, line));
+      const customCalls = this.#options.protocol.lacksCustomTools === true ? new CustomCalls(call.request) : undefined;
       while (!reader.completed) {
-        const { events, failure } = await line.next(reader);
+        const batch = await line.next(reader);
+        const { failure } = batch;
+        const events = customCalls === undefined ? batch.events : customCalls.restored(batch.events);
         if (events.length > 0) {
           warn(events, warnings);
           yield events;
@@ -96,11 +106,12 @@ export class HttpProvider implements HttpUpstream {
     await this.#connections.close();
   }
 
-  #encode({ request, model, maxOutputTokens }: UpstreamCall): { body: string; warnings: string[] } {
+  #encode({ request, model, maxOutputTokens, modelOutputTokens }: UpstreamCall): { body: string; warnings: string[] } {
     const { body, dropped } = this.#options.protocol.codec.encodeRequest({
       request,
       model,
       maxOutputTokens,
+      ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
       stream: true,
       provider: this.#options.name,
     });
@@ -132,13 +143,18 @@ export class HttpProvider implements HttpUpstream {
   #request({ request, model }: UpstreamCall, body: string, key: RevealableKey | undefined): HttpRequest {
     const { protocol } = this.#options;
     const { source } = request;
+    const own = source?.protocol === protocol.codec.protocol ? source.headers : {};
     const headers: Record<string, string> = {
       accept: 'text/event-stream, application/json',
       'user-agent': 'tollgate',
-      ...(source?.protocol === protocol.codec.protocol ? source.headers : {}),
+      ...protocol.headers,
+      ...own,
       ...this.#configured,
       'content-type': 'application/json',
     };
+    const joined = protocol.joinedHeader ?? '';
+    const values = [own[joined], this.#configured[joined]].filter(value => value !== undefined);
+    if (values.length > 1) headers[joined] = values.join(',');
     if (key !== undefined) {
       const [name, value] = authentications[protocol.authentication](key.reveal());
       headers[name] = value;

@@ -1,5 +1,9 @@
 import { chatProtocol } from './chat.ts';
+import { messagesProtocol } from './messages.ts';
 import type { UpstreamProtocol } from './http-upstream.ts';
 
 /** How upstreams are spoken to, by the protocol's name in the configuration; absent: no upstream client speaks it. */
-export const protocols: Readonly<Partial<Record<string, UpstreamProtocol>>> = { chat: chatProtocol };
+export const protocols: Readonly<Partial<Record<string, UpstreamProtocol>>> = {
+  chat: chatProtocol,
+  messages: messagesProtocol,
+};

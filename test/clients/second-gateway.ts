@@ -6,19 +6,24 @@ import { expect } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
 const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
-let isBehind = false;
+let behind: 'chat' | 'messages' | undefined;
 const innerOf = new WeakMap<Gateway, Gateway>();
 
-/** From now on targets are gateways in front of a second one. */
-export function speakThroughSecondGateway(): void {
-  isBehind = true;
+/** From now on targets are gateways in front of a second one, which they speak the protocol with. */
+export function speakThroughSecondGateway(protocol: 'chat' | 'messages' = 'chat'): void {
+  behind = protocol;
+}
+
+/** What the gateway speaks with its upstream; undefined: its own models, which speak what the client does. */
+export function upstreamProtocol(): 'chat' | 'messages' | undefined {
+  return behind;
 }
 
 /** Starts what a suite speaks to; `endTarget` ends it. Both kinds list `sim/large` and `sim/small:free`. */
 export async function startTarget(): Promise<Gateway> {
-  if (!isBehind) return startGateway({ config: builtIn });
+  if (behind === undefined) return startGateway({ config: builtIn });
   const inner = await startGateway({ config: `${builtIn}retries: 0\n`, balance: '100' });
-  const gateway = await startGateway({ config: frontConfig(inner), environment: { INNER_KEY: inner.apiKey } });
+  const gateway = await startGateway({ config: frontConfig(inner, behind), environment: { INNER_KEY: inner.apiKey } });
   innerOf.set(gateway, inner);
   return gateway;
 }
@@ -33,18 +38,19 @@ export async function endTarget(gateway: Gateway): Promise<void> {
   await endGateway(inner);
 }
 
-function frontConfig(inner: Gateway): string {
+function frontConfig(inner: Gateway, protocol: 'chat' | 'messages'): string {
+  const address = protocol === 'chat' ? `${inner.url}/v1` : inner.url;
   const features = `
     owned_by: tollgate-simulator
     created: 1790000000
     context_length: 128000
-    endpoints: [/v1/chat/completions]`;
+    endpoints: [/v1/chat/completions, /v1/messages]`;
   return `
 keep_alive: 50ms
 retries: 0
 simulator: { enabled: false }
 providers:
-  inner: { protocol: chat, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
+  inner: { protocol: ${protocol}, base_url: "${address}", api_key: "\${INNER_KEY}" }
 models:
   - id: sim/large${features}
     max_output_tokens: 16384

@@ -1,4 +1,4 @@
-/** The four ways in which a caller takes an answer, reduced to what the tests of upstreams judge. */
+/** The six ways in which a caller takes an answer, reduced to what the tests of upstreams judge. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
@@ -10,6 +10,7 @@ import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import type { Gateway } from '../gateway.ts';
 import { type Answer, type ChatError, complete, type Streamed, stream } from './chat-client.ts';
+import { askMessages } from './messages-caller.ts';
 
 /** What a caller saw. */
 export interface Seen {
@@ -125,6 +126,29 @@ function seenOfStream(answer: Streamed): Seen {
   return { ...seen, end: 'broken', code: error.code, wrong };
 }
 
+/** The same through the Anthropic interface. */
+async function seenOfMessages(gateway: Gateway, model: string, streamed: boolean): Promise<Seen> {
+  const answer = await askMessages(gateway, {
+    model,
+    max_tokens: 1_000,
+    messages: [{ role: 'user', content: prompt }],
+    tools: [{ name: 'get_weather', input_schema: parameters }],
+    ...(streamed ? { stream: true } : {}),
+  });
+  const { text, arguments: args, finish, ms, done, status, headers } = answer;
+  const requestId = requestIdOf(answer);
+  const seen = { requestId, text, arguments: args, finish, ms };
+  if (answer.error === undefined) return { ...seen, end: 'answer', wrong: done ? [] : ['no message_stop'] };
+  const error = answer.error as unknown as ChatError;
+  const named = status === 200 ? streamEnvelope : envelope;
+  const wrong = [...wrongIn(error, requestId, named), ...(done ? ['message_stop after an error'] : [])];
+  if (headers.get('request-id') !== requestId) wrong.push('request-id');
+  if (status === 200) return { ...seen, end: 'broken', code: error.code, wrong };
+  const retryAfter = headers.get('retry-after');
+  const refused = { ...seen, end: 'refused' as const, status, code: error.code, wrong };
+  return retryAfter === null ? refused : { ...refused, retryAfter };
+}
+
 /** An RPC request for the same. */
 export function rpcRequest(model: string, delivery: Delivery): Parameters<ReturnType<typeof rpcClient>['generate']>[0] {
   const parts = [{ content: { case: 'text' as const, value: { text: prompt } } }];
@@ -215,6 +239,8 @@ export const ways: readonly Way[] = [
     streamed: false,
     ask: async (gateway, model, more) => seenOfWhole(await complete(gateway, chatBody(model, more))),
   },
+  { name: 'Messages stream', streamed: true, ask: (gateway, model) => seenOfMessages(gateway, model, true) },
+  { name: 'Messages whole', streamed: false, ask: (gateway, model) => seenOfMessages(gateway, model, false) },
   { name: 'RPC stream', streamed: true, ask: (gateway, model) => askRpc(gateway, model, Delivery.STREAMED) },
   { name: 'RPC whole', streamed: false, ask: (gateway, model) => askRpc(gateway, model, Delivery.WHOLE) },
 ];

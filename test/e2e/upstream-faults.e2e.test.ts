@@ -63,7 +63,7 @@ function modelIn({ body }: SeenRequest): string {
 function config(): string {
   const model = (id: string, provider = 'raw'): string => `
   - id: "${id}"
-    endpoints: [/v1/chat/completions]
+    endpoints: [/v1/chat/completions, /v1/messages]
     context_length: 128000
     max_output_tokens: ${outputMax}
     capabilities: { function_call: true }

@@ -174,10 +174,12 @@ export class GenerationRun {
   }
 
   async *#call(request: GenerateRequest): AsyncGenerator<GenerationEvent[], void, undefined> {
+    const { maxOutputTokens: modelOutputTokens } = this.#asked.model;
     const steps = this.#tools.router.run({
       hold: Hold.of(this.#asked.admitted),
       request,
       maxOutputTokens: this.#limit,
+      ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
       signal: this.#abort.signal,
       restartable: !this.#streamed && request === this.#asked.request,
       onAttempt: () => {

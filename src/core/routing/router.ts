@@ -30,6 +30,8 @@ export interface RoutedCall {
   readonly request: GenerateRequest;
   /** The output limit to send; undefined: none. */
   readonly maxOutputTokens: number | undefined;
+  /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
+  readonly modelOutputTokens?: number;
   /** Aborted when nobody wants the answer any more. */
   readonly signal: AbortSignal;
   /** Whether the caller can forget what it got: then an answer that breaks in the middle may be begun again. */
@@ -159,11 +161,12 @@ export class Router {
   }
 
   #answer(call: RoutedCall, { route, number }: PlannedTry): AsyncIterable<GenerationEvent[]> {
-    const { hold, request, maxOutputTokens, signal } = call;
+    const { hold, request, maxOutputTokens, modelOutputTokens, signal } = call;
     return route.upstream.generate({
       hold,
       request,
       maxOutputTokens,
+      ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
       signal,
       model: route.model,
       attempt: number,

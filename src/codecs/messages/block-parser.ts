@@ -1,0 +1,200 @@
+import { type Extra, type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import {
+  annotationAdded,
+  delta as deltaEvent,
+  itemClosed,
+  itemOpened,
+  opaqueAdded,
+  partClosed,
+  partOpened,
+} from '../../generation/events.ts';
+import type { JsonObject } from '../codec.ts';
+import {
+  extraOf,
+  itemOf,
+  messageContent,
+  opaqueOf,
+  partOf,
+  reasoningContent,
+  reasoningTextContent,
+  textContent,
+  toolCallContent,
+} from '../content.ts';
+import { isWholeJson, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { addressOf, annotationOf } from './citation.ts';
+import { blobsOf, redactedKind } from './thought-blobs.ts';
+
+const knownOf: Readonly<Record<string, ReadonlySet<string>>> = {
+  text: new Set(['type', 'text', 'citations']),
+  thinking: new Set(['type', 'thinking', 'signature']),
+  redacted_thinking: new Set(['type', 'data']),
+  tool_use: new Set(['type', 'id', 'name', 'input']),
+};
+
+/** A block of the upstream's answer that has not ended yet. */
+interface OpenBlock {
+  readonly kind: 'text' | 'thinking' | 'redacted' | 'call' | 'server';
+  readonly item: number;
+  /** As it began. */
+  readonly block: JsonObject;
+  /** What came for the input of a tool. */
+  input: string;
+  signature: string;
+}
+
+/** Content blocks to items: one each, whatever their indices are; deltas find their block by its index (cases TS-14, TS-19). */
+export class BlockParser {
+  hasCalls = false;
+  readonly #provider: string;
+  readonly #open = new Map<number, OpenBlock>();
+  #items = 0;
+
+  constructor(provider: string) {
+    this.#provider = provider;
+  }
+
+  /** A block begins; one that is still open under the same index has ended. */
+  start(index: number, block: JsonObject, events: GenerationEvent[]): void {
+    if (this.#open.has(index)) this.stop(index, events);
+    const type = textIn(block['type']);
+    if (type === '') return;
+    const open: OpenBlock = { kind: kindOf(type), item: this.#items, block, input: '', signature: '' };
+    this.#items += 1;
+    this.#open.set(index, open);
+    switch (open.kind) {
+      case 'text':
+        this.#openPart(
+          itemOf(messageContent(Role.ASSISTANT, []), 0),
+          partOf(textContent(''), extraOfBlock(block)),
+          events,
+        );
+        this.#add(open, DeltaKind.TEXT, textIn(block['text']), events);
+        for (const citation of listIn(block['citations'])) this.#cite(open, objectIn(citation), events);
+        return;
+      case 'thinking': {
+        const item = itemOf(reasoningContent({}), 0, extraOfBlock(block));
+        this.#openPart(item, partOf(reasoningTextContent('')), events);
+        this.#add(open, DeltaKind.REASONING, textIn(block['thinking']), events);
+        open.signature = textIn(block['signature']);
+        return;
+      }
+      case 'redacted':
+        events.push(itemOpened(0, open.item, itemOf(reasoningContent({ redacted: true }), 0, extraOfBlock(block))));
+        return;
+      case 'call': {
+        this.hasCalls = true;
+        const content = toolCallContent({ callId: textIn(block['id']), name: textIn(block['name']) });
+        events.push(itemOpened(0, open.item, itemOf(content, 0, extraOfBlock(block))));
+        break;
+      }
+      case 'server':
+    }
+  }
+
+  /** More of a block; of one that never began nothing is known. */
+  delta(index: number, delta: JsonObject, events: GenerationEvent[]): void {
+    const open = this.#open.get(index);
+    if (open === undefined) return;
+    switch (textIn(delta['type'])) {
+      case 'text_delta':
+        if (open.kind === 'text') this.#add(open, DeltaKind.TEXT, textIn(delta['text']), events);
+        return;
+      case 'thinking_delta':
+        if (open.kind === 'thinking') this.#add(open, DeltaKind.REASONING, textIn(delta['thinking']), events);
+        return;
+      case 'signature_delta':
+        // Of several the last one holds, as for the official clients.
+        open.signature = textIn(delta['signature']);
+        return;
+      case 'citations_delta':
+        this.#cite(open, objectIn(delta['citation']), events);
+        return;
+      case 'input_json_delta': {
+        const text = textIn(delta['partial_json']);
+        open.input += text;
+        if (open.kind === 'call') this.#add(open, DeltaKind.ARGUMENTS, text, events);
+        break;
+      }
+      default:
+    }
+  }
+
+  /** A block has ended whole. */
+  stop(index: number, events: GenerationEvent[]): void {
+    const open = this.#open.get(index);
+    if (open === undefined) return;
+    this.#open.delete(index);
+    this.#close(open, ItemStatus.COMPLETED, events);
+  }
+
+  /** The answer has ended: `cut` where a limit or a refusal ended it. Blocks that are still open end with it. */
+  end(cut: boolean, events: GenerationEvent[]): void {
+    for (const [index, open] of this.#open) {
+      this.#open.delete(index);
+      this.#close(open, cut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
+    }
+  }
+
+  #openPart(item: Item, part: Part, events: GenerationEvent[]): void {
+    const number = this.#items - 1;
+    events.push(itemOpened(0, number, item), partOpened(0, [number, 0], part));
+  }
+
+  #add(open: OpenBlock, kind: DeltaKind, text: string, events: GenerationEvent[]): void {
+    if (text !== '') events.push(deltaEvent(0, [open.item, 0], { kind, text }));
+  }
+
+  #cite(open: OpenBlock, citation: JsonObject | undefined, events: GenerationEvent[]): void {
+    if (open.kind !== 'text' || citation === undefined) return;
+    events.push(annotationAdded(0, [open.item, 0], annotationOf(citation)));
+    const address = addressOf(citation);
+    if (address !== undefined) events.push(annotationAdded(0, [open.item, 0], address));
+  }
+
+  #close(open: OpenBlock, status: ItemStatus, events: GenerationEvent[]): void {
+    const { item, kind, block, input } = open;
+    if (kind === 'server') {
+      events.push(itemOpened(0, item, serverItem(block, input)), itemClosed(0, item, status));
+      return;
+    }
+    if (kind === 'call') {
+      const whole = objectIn(block['input']);
+      const isGiven = input === '' && whole !== undefined && Object.keys(whole).length > 0;
+      if (isGiven) this.#add(open, DeltaKind.ARGUMENTS, JSON.stringify(whole), events);
+      // Upstreams end the block of a call that their limit has cut as if it were whole.
+      const isWhole = input === '' || isWholeJson(input);
+      events.push(itemClosed(0, item, isWhole ? status : ItemStatus.INCOMPLETE));
+      return;
+    }
+    if (kind !== 'redacted') events.push(partClosed(0, [item, 0]));
+    const blobs =
+      kind === 'redacted'
+        ? [opaqueOf(redactedKind, textIn(block['data']), this.#provider)]
+        : blobsOf(kind === 'thinking' ? open.signature : '', this.#provider);
+    for (const blob of blobs) events.push(opaqueAdded(0, item, blob));
+    events.push(itemClosed(0, item, status));
+  }
+}
+
+function kindOf(type: string): OpenBlock['kind'] {
+  if (type === 'text' || type === 'thinking') return type;
+  if (type === 'redacted_thinking') return 'redacted';
+  return type === 'tool_use' ? 'call' : 'server';
+}
+
+function extraOfBlock(block: JsonObject): Extra | undefined {
+  const rest = unknownMembers(block, knownOf[textIn(block['type'])] ?? new Set());
+  return rest === undefined ? undefined : extraOf(Protocol.MESSAGES, JSON.stringify(rest));
+}
+
+/** A block of the upstream's own tools, with what it was called with in its place. */
+function serverItem(block: JsonObject, input: string): Item {
+  const whole = input !== '' && isWholeJson(input) ? { ...block, input: JSON.parse(input) as JsonObject } : block;
+  const value = {
+    $typeName: 'tollgate.v1.ServerTool',
+    protocol: Protocol.MESSAGES,
+    json: JSON.stringify(whole),
+  } as const;
+  return itemOf({ case: 'serverTool', value }, 0);
+}

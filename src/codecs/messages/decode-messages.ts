@@ -1,0 +1,249 @@
+import { type Item, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  imageContent,
+  isBase64,
+  itemOf,
+  mediaSource,
+  messageContent,
+  opaqueOf,
+  partOf,
+  reasoningContent,
+  reasoningTextContent,
+  textContent,
+  toolCallContent,
+  toolResultContent,
+} from '../content.ts';
+import { invalidField, members, type UnknownMembers } from '../schema.ts';
+import { annotationOf } from './citation.ts';
+import { cacheHintOf } from './extra.ts';
+import type {
+  DocumentBlock,
+  ImageBlock,
+  KnownBlock,
+  MessagesMessage,
+  MessagesRequest,
+  ResultBlock,
+  TextBlock,
+} from './request-schema.ts';
+import { blobsOf, redactedKind } from './thought-blobs.ts';
+
+/** Messages to items: user text is a message, calls, results and thoughts are items of their own, in the order of the blocks. Sources: wire.md C1, C3. */
+
+type Block = MessagesMessage['content'][number];
+
+const knownOfMessage = members('role', 'content');
+const knownOf: Readonly<Record<KnownBlock['type'], ReadonlySet<string>>> = {
+  text: members('type', 'text', 'citations', 'cache_control'),
+  image: members('type', 'source', 'cache_control'),
+  document: members('type', 'source', 'title', 'context', 'citations', 'cache_control'),
+  search_result: members('type', 'source', 'title', 'content', 'citations', 'cache_control'),
+  tool_result: members('type', 'tool_use_id', 'content', 'is_error', 'cache_control'),
+  tool_use: members('type', 'id', 'name', 'input', 'cache_control'),
+  thinking: members('type', 'thinking', 'signature'),
+  redacted_thinking: members('type', 'data'),
+};
+
+/** Items in the order of the blocks, the system prompt first. Throws `validation_error`. */
+export function decodeMessages(
+  system: NonNullable<MessagesRequest['system']> | undefined,
+  messages: readonly MessagesMessage[],
+  unknown: UnknownMembers,
+): Item[] {
+  const decoder = new MessageDecoder(unknown);
+  if (system !== undefined) decoder.addSystem(system);
+  for (const [index, message] of messages.entries()) decoder.add(message, index);
+  return decoder.items;
+}
+
+class MessageDecoder {
+  readonly items: Item[] = [];
+  readonly #unknown: UnknownMembers;
+
+  constructor(unknown: UnknownMembers) {
+    this.#unknown = unknown;
+  }
+
+  addSystem(system: NonNullable<MessagesRequest['system']>): void {
+    if (system === '') return;
+    const parts =
+      typeof system === 'string'
+        ? [partOf(textContent(system))]
+        : system.map((block, index) => this.#part(block, `system.${index}`));
+    if (parts.length > 0) this.items.push(itemOf(messageContent(Role.SYSTEM, parts), 0));
+  }
+
+  add(message: MessagesMessage, index: number): void {
+    const turn = index + 1;
+    const role = message.role === 'user' ? Role.USER : Role.ASSISTANT;
+    const first = this.items.length;
+    const extra = this.#unknown.note(message, knownOfMessage, `messages.${index}`);
+    if (typeof message.content === 'string') {
+      this.items.push(itemOf(messageContent(role, [partOf(textContent(message.content))]), turn));
+    } else {
+      for (const [at, block] of message.content.entries()) {
+        this.#add({ block, role, turn }, `messages.${index}.content.${at}`);
+      }
+      if (this.items.length === first) this.items.push(itemOf(messageContent(role, []), turn));
+    }
+    const head = this.items[first];
+    if (extra !== undefined && head !== undefined && head.extra === undefined) head.extra = extra;
+  }
+
+  #add({ block, role, turn }: { block: Block; role: Role; turn: number }, path: string): void {
+    if (!isKnown(block)) {
+      const value = {
+        $typeName: 'tollgate.v1.ServerTool',
+        protocol: Protocol.MESSAGES,
+        json: JSON.stringify(block),
+      } as const;
+      this.items.push(itemOf({ case: 'serverTool', value }, turn));
+      return;
+    }
+    switch (block.type) {
+      case 'tool_use':
+      case 'tool_result':
+      case 'thinking':
+      case 'redacted_thinking':
+        this.items.push(this.#item(block, turn, path));
+        return;
+      default:
+        this.#message(role, turn).push(this.#part(block, path));
+    }
+  }
+
+  /** The parts of the message that the block belongs to: the latest item, where that is a message of the turn. */
+  #message(role: Role, turn: number): Part[] {
+    const last = this.items.at(-1);
+    if (last?.turn === turn && last.content.case === 'message') return last.content.value.parts;
+    const parts: Part[] = [];
+    this.items.push(itemOf(messageContent(role, parts), turn));
+    return parts;
+  }
+
+  #item(
+    block: Extract<KnownBlock, { type: 'tool_use' | 'tool_result' | 'thinking' | 'redacted_thinking' }>,
+    turn: number,
+    path: string,
+  ): Item {
+    const extra = this.#unknown.note(block, knownOf[block.type], path);
+    switch (block.type) {
+      case 'tool_use': {
+        const { id: callId, name, input } = block;
+        return itemOf(
+          toolCallContent({ callId, name, arguments: JSON.stringify(input), ...hinted(block) }),
+          turn,
+          extra,
+        );
+      }
+      case 'tool_result': {
+        const { tool_use_id: callId, content, is_error: isError } = block;
+        const fields = { callId, isError: isError === true, ...hinted(block) };
+        if (content == null) return itemOf(toolResultContent({ ...fields, plain: true }), turn, extra);
+        if (typeof content === 'string') {
+          return itemOf(
+            toolResultContent({ ...fields, plain: true, parts: [partOf(textContent(content))] }),
+            turn,
+            extra,
+          );
+        }
+        const parts = content.map((each, at) => this.#part(each, `${path}.content.${at}`));
+        return itemOf(toolResultContent({ ...fields, parts }), turn, extra);
+      }
+      case 'thinking': {
+        const parts = [partOf(reasoningTextContent(block.thinking))];
+        // Who signed is not said: the upstream that it goes back to will judge it.
+        return itemOf(reasoningContent({ parts, opaque: blobsOf(block.signature ?? '', '') }), turn, extra);
+      }
+      case 'redacted_thinking':
+        return itemOf(reasoningContent({ opaque: [opaqueOf(redactedKind, block.data)], redacted: true }), turn, extra);
+    }
+  }
+
+  #part(block: ResultBlock, path: string): Part {
+    const extra = this.#unknown.note(block, knownOf[block.type], path);
+    const part = partOf(contentOf(block, path), extra);
+    return Object.assign(part, hinted(block));
+  }
+}
+
+function isKnown(block: Block): block is KnownBlock {
+  return typeof block === 'object' && Object.hasOwn(knownOf, block.type);
+}
+
+function hinted(block: Pick<TextBlock, 'cache_control'>): Pick<Part, 'cache'> {
+  const cache = cacheHintOf(block.cache_control);
+  return cache === undefined ? {} : { cache };
+}
+
+function contentOf(block: ResultBlock, path: string): Part['content'] {
+  switch (block.type) {
+    case 'text': {
+      const content = textContent(block.text);
+      if (content.case === 'text') content.value.annotations.push(...(block.citations ?? []).map(annotationOf));
+      return content;
+    }
+    case 'image':
+      return imageContent(imageSource(block.source, `${path}.source`));
+    case 'search_result': {
+      const { cache_control: _, ...rest } = block;
+      return { case: 'searchResult', value: { $typeName: 'tollgate.v1.SearchResultPart', json: JSON.stringify(rest) } };
+    }
+    case 'document':
+      return documentContent(block, path);
+  }
+}
+
+type MediaSource = ReturnType<typeof mediaSource>;
+
+function base64Source(data: string, mediaType: string, path: string): MediaSource {
+  if (!isBase64(data)) throw invalidField(`${path}.data`, 'must be base64');
+  return mediaSource({ case: 'base64', value: data }, mediaType);
+}
+
+function urlSource(url: string, path: string): MediaSource {
+  if (!/^https?:\/\/[^/]/i.test(url)) throw invalidField(`${path}.url`, 'must be an http(s) address');
+  return mediaSource({ case: 'url', value: url });
+}
+
+function imageSource(source: ImageBlock['source'], path: string): MediaSource {
+  if (source.type === 'base64') return base64Source(source.data, source.media_type, path);
+  if (source.type === 'url') return urlSource(source.url, path);
+  return mediaSource({ case: 'fileId', value: source.file_id });
+}
+
+function documentSource(source: DocumentBlock['source'], path: string): MediaSource {
+  switch (source.type) {
+    case 'base64':
+      return base64Source(source.data, source.media_type, path);
+    case 'text':
+      return mediaSource({ case: 'text', value: source.data }, 'text/plain');
+    case 'content': {
+      // Its text is what other protocols can read; an upstream of this one gets the block as it came.
+      const blocks = typeof source.content === 'string' ? [source.content] : source.content.map(textOfBlock);
+      return mediaSource({ case: 'text', value: blocks.join('\n\n') }, 'text/plain');
+    }
+    case 'url':
+      return urlSource(source.url, path);
+    case 'file':
+      return mediaSource({ case: 'fileId', value: source.file_id });
+  }
+}
+
+function textOfBlock(block: TextBlock | ImageBlock): string {
+  return block.type === 'text' ? block.text : '';
+}
+
+function documentContent(block: DocumentBlock, path: string): Part['content'] {
+  const { title, context, citations } = block;
+  return {
+    case: 'file',
+    value: {
+      $typeName: 'tollgate.v1.FilePart',
+      source: documentSource(block.source, `${path}.source`),
+      filename: '',
+      title: title ?? '',
+      context: context ?? '',
+      ...(citations?.enabled == null ? {} : { citations: citations.enabled }),
+    },
+  };
+}

@@ -1,0 +1,246 @@
+import {
+  type Item,
+  type Message,
+  type Opaque,
+  type Part,
+  Protocol,
+  Role,
+  type ToolCall,
+  ToolKind,
+  type ToolResult,
+} from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../../generation/check/field-names.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { type Drops, unsupportedContent } from '../drops.ts';
+import { objectIn, textIn } from '../json.ts';
+import { CallIds } from './call-ids.ts';
+import { encodePart } from './encode-part.ts';
+import { cacheMember, extraMembers } from './extra.ts';
+import { redactedKind, signatureKind } from './thought-blobs.ts';
+
+/** Items to messages and the system prompt. Sources: wire.md C3, C4; cases TR-01 to TR-20, RO-01, RO-02, RO-04, RE-01, RE-04. */
+
+/** What a request's items become. */
+export interface EncodedMessages {
+  /** Undefined: there is no system prompt. */
+  readonly system: Json | undefined;
+  readonly messages: JsonObject[];
+}
+
+/** Messages in the order of the items; `provider` gets its own blobs back. Throws `unsupported_parameter`. */
+export function encodeMessages(request: GenerateRequest, drops: Drops, provider: string | undefined): EncodedMessages {
+  const encoder = new MessageEncoder(request, drops, provider);
+  for (const item of request.items) encoder.add(item);
+  return { system: encoder.system, messages: encoder.messages };
+}
+
+/** A message that blocks can still be added to. */
+interface OpenMessage {
+  readonly role: 'user' | 'assistant';
+  readonly turn: number;
+  readonly blocks: JsonObject[];
+  /** Something was said after the results: no further result fits in. */
+  hasWords: boolean;
+}
+
+class MessageEncoder {
+  readonly messages: JsonObject[] = [];
+  readonly #request: GenerateRequest;
+  readonly #drops: Drops;
+  readonly #provider: string | undefined;
+  readonly #ids = new CallIds();
+  readonly #system: JsonObject[] = [];
+  #open: OpenMessage | undefined;
+
+  constructor(request: GenerateRequest, drops: Drops, provider: string | undefined) {
+    this.#request = request;
+    this.#drops = drops;
+    this.#provider = provider;
+    if (request.instructions !== undefined && request.instructions !== '') {
+      this.#system.push({ type: 'text', text: request.instructions });
+    }
+  }
+
+  get system(): Json | undefined {
+    const [first] = this.#system;
+    return first === undefined ? undefined : asContent(this.#system);
+  }
+
+  add(item: Item): void {
+    const { content } = item;
+    switch (content.case) {
+      case 'message':
+        return this.#addMessage(item, content.value);
+      case 'reasoning':
+        return this.#addThoughts(item);
+      case 'toolCall':
+        this.#message('assistant', item.turn).blocks.push(this.#call(item, content.value));
+        return;
+      case 'toolResult':
+        return this.#addResult(item, content.value);
+      case 'serverTool':
+        if (content.value.protocol !== Protocol.MESSAGES)
+          throw this.#refusal('calls of tools that another provider ran');
+        this.#message('assistant', item.turn).blocks.push(JSON.parse(content.value.json) as JsonObject);
+        return;
+      case 'compaction':
+        throw this.#refusal('a compacted conversation');
+      case 'reference':
+        throw this.#refusal('references to stored items');
+      default:
+        throw this.#refusal('an item without a type');
+    }
+  }
+
+  #refusal(what: string): Error {
+    return unsupportedContent(this.#request, what);
+  }
+
+  /** The message that an item belongs to: the open one, where role and turn are its own. */
+  #message(role: OpenMessage['role'], turn: number): OpenMessage {
+    const open = this.#open;
+    if (open?.role === role && (open.turn === turn || (role === 'user' && turn === 0))) return open;
+    return this.#begin(role, turn);
+  }
+
+  #begin(role: OpenMessage['role'], turn: number): OpenMessage {
+    const blocks: JsonObject[] = [];
+    this.messages.push({ role, content: blocks });
+    this.#open = { role, turn, blocks, hasWords: false };
+    return this.#open;
+  }
+
+  #addMessage(item: Item, message: Message): void {
+    const isSystem = message.role === Role.SYSTEM || message.role === Role.DEVELOPER;
+    const blocks = this.#blocksOf(item, message);
+    if (isSystem && this.messages.length === 0) {
+      this.#system.push(...blocks);
+      return;
+    }
+    if (isSystem) {
+      // Only the newest models know instructions in the middle; all others read them so (case RO-01).
+      this.#drops.add(fieldName(this.#request.endpoint, 'items'));
+      const texts = blocks.map(block => ({
+        ...block,
+        text: `<system-reminder>\n${textIn(block['text'])}\n</system-reminder>`,
+      }));
+      this.#words('user', item.turn).blocks.push(...texts);
+      return;
+    }
+    const role = message.role === Role.USER ? 'user' : 'assistant';
+    this.#words(role, item.turn).blocks.push(...blocks);
+  }
+
+  /** The message for words of a role: what the user says may follow results, but two of his messages stay two. */
+  #words(role: OpenMessage['role'], turn: number): OpenMessage {
+    const open = this.#open;
+    const isApart = role === 'user' && open?.role === 'user' && open.hasWords && (turn === 0 || open.turn !== turn);
+    const message = isApart ? this.#begin(role, turn) : this.#message(role, turn);
+    message.hasWords = true;
+    return message;
+  }
+
+  #blocksOf(item: Item, { parts }: Message): JsonObject[] {
+    const blocks = parts.map(part => this.#part(part));
+    // An empty text is refused by the protocol, but where it is all there is.
+    const said = blocks.filter(block => block['type'] !== 'text' || block['text'] !== '');
+    const shown = said.length === 0 ? blocks.slice(0, 1) : said;
+    const [first] = shown;
+    return first === undefined ? [] : [{ ...first, ...this.#itemMembers(item) }, ...shown.slice(1)];
+  }
+
+  /** Members of a message stand in its first item; those of a block belong to the block. */
+  #itemMembers(item: Item): JsonObject {
+    return item.content.case === 'message' ? {} : extraMembers(item.extra);
+  }
+
+  #part(part: Part): JsonObject {
+    return { ...encodePart(part, this.#request, this.#drops), ...extraMembers(part.extra), ...cacheMember(part.cache) };
+  }
+
+  #call(item: Item, call: ToolCall): JsonObject {
+    return {
+      type: 'tool_use',
+      id: this.#ids.ofCall(call.callId),
+      name: call.name,
+      input: this.#input(call),
+      ...extraMembers(item.extra),
+      ...cacheMember(call.cache),
+    };
+  }
+
+  /** Arguments are an object here; what is none is carried as text, and listed (case TR-17). */
+  #input({ kind, arguments: text }: ToolCall): JsonObject {
+    if (kind === ToolKind.CUSTOM) return { input: text };
+    if (text.trim() === '') return {};
+    const input = objectIn(parsed(text));
+    if (input !== undefined) return input;
+    this.#drops.add('arguments');
+    return { _unparsed: text };
+  }
+
+  #addResult(item: Item, { callId, parts, plain, isError, cache }: ToolResult): void {
+    const open = this.#open;
+    // Results come first in their message.
+    const fits = open?.role === 'user' && !open.hasWords && (item.turn === 0 || open.turn === item.turn);
+    const message = fits ? open : this.#begin('user', item.turn);
+    const [only] = parts;
+    const text = parts.length === 1 && only?.content.case === 'text' ? only.content.value.text : undefined;
+    const content = plain && (text !== undefined || only === undefined) ? text : parts.map(part => this.#part(part));
+    message.blocks.push({
+      type: 'tool_result',
+      tool_use_id: this.#ids.ofResult(callId),
+      ...(content === undefined ? {} : { content }),
+      ...(isError ? { is_error: true } : {}),
+      ...extraMembers(item.extra),
+      ...cacheMember(cache),
+    });
+  }
+
+  /** Only thoughts with a signature that this upstream can check go back; others are dropped and listed. */
+  #addThoughts(item: Item): void {
+    if (item.content.case !== 'reasoning') return;
+    const { parts, opaque } = item.content.value;
+    const own = opaque.filter(blob => this.#canRead(blob));
+    const signature = own.find(({ kind }) => kind === signatureKind)?.data;
+    const hidden = own.filter(({ kind }) => kind === redactedKind);
+    if (own.length < opaque.length || (signature === undefined && hidden.length === 0)) {
+      this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
+    }
+    if (signature === undefined && hidden.length === 0) return;
+    const { blocks } = this.#message('assistant', item.turn);
+    const extra = extraMembers(item.extra);
+    if (signature !== undefined) {
+      const thinking = parts
+        .map(({ content }) => (content.case === 'reasoningText' ? content.value.text : ''))
+        .join('');
+      blocks.push({ type: 'thinking', thinking, signature, ...extra });
+    }
+    for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extra });
+  }
+
+  /** A blob without a maker came from a client of this protocol, or from a direct caller who knows. */
+  #canRead({ provider, kind }: Opaque): boolean {
+    if (kind !== signatureKind && kind !== redactedKind) return false;
+    if (provider !== '') return provider === this.#provider;
+    const { source } = this.#request;
+    return source === undefined || source.protocol === Protocol.MESSAGES;
+  }
+}
+
+/** One text without further members is a string; anything else a list of blocks. */
+export function asContent(blocks: readonly JsonObject[]): Json {
+  const [only] = blocks;
+  if (only === undefined || blocks.length > 1) return [...blocks];
+  const isPlain = only['type'] === 'text' && Object.keys(only).length === 2;
+  return isPlain ? textIn(only['text']) : [only];
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}

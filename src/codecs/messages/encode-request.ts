@@ -1,0 +1,260 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type GenerateRequest,
+  OutputFormatType,
+  ReasoningEffort,
+  ThinkingMode,
+  type Tool,
+  ToolChoiceMode,
+} from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../../generation/check/field-names.ts';
+import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
+import { Drops, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { budgetOfEffort, effortOfBudget } from '../effort.ts';
+import { objectIn } from '../json.ts';
+import { asContent, encodeMessages } from './encode-messages.ts';
+import { cacheMember, extraMembers } from './extra.ts';
+import { type ModelTraits, traitsOf } from './model-traits.ts';
+import { patchedRequest, thinkingBudgetMin, tierName } from './patch-request.ts';
+
+/**
+ * What a Messages upstream is sent. A Messages client's own JSON is patched, so that everything in it arrives; any other request is built from the model. Same
+ * input, same bytes. Sources: architecture.md, wire.md C3, C4. Throws `unsupported_parameter`.
+ */
+export function encodeRequest(input: EncodeInput): EncodedRequest {
+  const drops = new Drops();
+  const { source } = input.request;
+  if (source?.protocol === Protocol.MESSAGES) {
+    return { body: patchedRequest(input, source.body, drops), dropped: drops.list() };
+  }
+  const body = built(input, drops);
+  for (const field of source?.unknownFields ?? []) drops.add(field);
+  return { body, dropped: drops.list() };
+}
+
+/** The protocol insists on a limit: this one where neither the client nor the configuration gives any. */
+const outputTokensDefault = 4_096;
+
+function built(input: EncodeInput, drops: Drops): JsonObject {
+  const { request, model, stream, provider } = input;
+  refuse(request);
+  const traits = traitsOf(model);
+  const limit = input.maxOutputTokens ?? input.modelOutputTokens ?? outputTokensDefault;
+  const thinking = encodeThinking(request, { traits, limit }, drops);
+  const { system, messages } = encodeMessages(request, drops, provider);
+  const body: JsonObject = { model, max_tokens: limit };
+  const instructed = withFormat(request, system, drops);
+  if (instructed !== undefined) body['system'] = instructed;
+  body['messages'] = messages.map(message => ({ ...message, content: asContent(message['content'] as JsonObject[]) }));
+  Object.assign(body, encodeTools(request, { traits, isThinking: isThinking(thinking) }, drops));
+  Object.assign(body, thinking);
+  const format = encodeFormat(request);
+  if (format !== undefined) body['output_config'] = { ...objectIn(body['output_config']), format };
+  setSampling(request, { body, traits, isThinking: isThinking(thinking) }, drops);
+  const stops = request.stop.filter(text => text.trim() !== '');
+  if (stops.length > 0) body['stop_sequences'] = stops;
+  const tier = tierName(request.serviceTier);
+  if (tier !== undefined) body['service_tier'] = tier;
+  if (request.user !== undefined) body['metadata'] = { user_id: request.user };
+  Object.assign(body, cacheMember(request.cache));
+  if (stream) body['stream'] = true;
+  return body;
+}
+
+/** What would change what the client gets back. */
+function refuse(request: GenerateRequest): void {
+  const { sampling, source } = request;
+  if (source !== undefined && isPrefill(request.items)) {
+    throw unsupportedContent(request, 'a last message of the assistant');
+  }
+  if (sampling?.logprobs === true || request.include.includes('message.output_text.logprobs')) {
+    throw unsupported('logprobs', 'log probabilities');
+  }
+  if (sampling !== undefined && Object.keys(sampling.logitBias).length > 0) {
+    throw unsupported('logit_bias', 'biased tokens');
+  }
+  if ((request.candidates ?? 1) > 1) {
+    throw unsupported(fieldName(request.endpoint, 'candidates'), 'more than one answer to a request');
+  }
+}
+
+/** What the model is, for the fields that depend on it. */
+interface Situation {
+  readonly traits: ModelTraits;
+  readonly limit: number;
+}
+
+const effortNames: Readonly<Partial<Record<ReasoningEffort, string>>> = {
+  [ReasoningEffort.MINIMAL]: 'low',
+  [ReasoningEffort.LOW]: 'low',
+  [ReasoningEffort.MEDIUM]: 'medium',
+  [ReasoningEffort.HIGH]: 'high',
+  [ReasoningEffort.XHIGH]: 'xhigh',
+  [ReasoningEffort.MAX]: 'max',
+};
+
+/** `thinking` and `output_config.effort`. Source: decisions §4 (the table of efforts and budgets). */
+function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, drops: Drops): JsonObject {
+  const { reasoning } = request;
+  if (reasoning === undefined) return {};
+  const { effort, thinking, budgetTokens, display } = reasoning;
+  const shown = display === undefined ? {} : { display };
+  const field = fieldName(request.endpoint, 'reasoning');
+  if (thinking === ThinkingMode.DISABLED || effort === ReasoningEffort.NONE) {
+    if (traits.canNotThink) return { thinking: { type: 'disabled' }, ...effortMember(effort) };
+    drops.add(field);
+    return {};
+  }
+  if (thinking === ThinkingMode.ADAPTIVE) return { thinking: { type: 'adaptive', ...shown }, ...effortMember(effort) };
+  if (thinking === ThinkingMode.BETWEEN_TOOLS) {
+    return { thinking: { type: 'between_tools', ...shown }, ...effortMember(effort) };
+  }
+  if (thinking === ThinkingMode.UNSPECIFIED && effort === ReasoningEffort.UNSPECIFIED) return {};
+  if (traits.thinking === 'effort') {
+    const asked = effort === ReasoningEffort.UNSPECIFIED ? effortOfBudget(budgetTokens ?? 0) : effort;
+    return { thinking: { type: 'adaptive', ...shown }, ...effortMember(asked) };
+  }
+  const budget = Math.min(budgetTokens ?? budgetOfEffort(effort), limit - 1);
+  if (budget < thinkingBudgetMin) {
+    drops.add(field);
+    return {};
+  }
+  const kept = thinking === ThinkingMode.ENABLED ? effortMember(effort) : {};
+  return { thinking: { type: 'enabled', budget_tokens: budget, ...shown }, ...kept };
+}
+
+function effortMember(effort: ReasoningEffort): JsonObject {
+  const name = effortNames[effort];
+  return name === undefined ? {} : { output_config: { effort: name } };
+}
+
+function isThinking(members: JsonObject): boolean {
+  const thinking = objectIn(members['thinking']);
+  return thinking !== undefined && thinking['type'] !== 'disabled';
+}
+
+interface SamplingTarget {
+  readonly body: JsonObject;
+  readonly traits: ModelTraits;
+  readonly isThinking: boolean;
+}
+
+/** Sampling is narrower here, and models that think refuse it: what is lost is listed. */
+function setSampling({ sampling, source }: GenerateRequest, target: SamplingTarget, drops: Drops): void {
+  if (sampling === undefined) return;
+  const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed } = sampling;
+  const isOwn = source === undefined;
+  const isTaken = target.traits.sampling && (isOwn || !target.isThinking);
+  const named = { temperature, top_p: topP, top_k: topK };
+  for (const [name, value] of Object.entries(named)) {
+    if (value === undefined) continue;
+    if (isTaken) target.body[name] = Math.min(value, name === 'temperature' ? 1 : Infinity);
+    if (!isTaken || (name === 'temperature' && value > 1)) drops.add(name);
+  }
+  if (frequencyPenalty !== undefined && frequencyPenalty !== 0) drops.add('frequency_penalty');
+  if (presencePenalty !== undefined && presencePenalty !== 0) drops.add('presence_penalty');
+  if (seed !== undefined) drops.add('seed');
+}
+
+function encodeFormat({ outputFormat }: GenerateRequest): JsonObject | undefined {
+  if (outputFormat?.type !== OutputFormatType.JSON_SCHEMA) return undefined;
+  return { type: 'json_schema', schema: schemaOf(outputFormat.schemaJson, true) };
+}
+
+/** The system prompt and the form of the answer: a JSON object without a schema can only be asked for in words. */
+function withFormat(request: GenerateRequest, system: Json | undefined, drops: Drops): Json | undefined {
+  if (request.outputFormat?.type !== OutputFormatType.JSON_OBJECT) return system;
+  drops.add(fieldName(request.endpoint, 'output_format'));
+  const asked = { type: 'text', text: 'Answer with one JSON object and nothing else.' };
+  if (system === undefined) return asked.text;
+  return [...(typeof system === 'string' ? [{ type: 'text', text: system }] : (system as JsonObject[])), asked];
+}
+
+interface ToolSituation {
+  readonly traits: ModelTraits;
+  readonly isThinking: boolean;
+}
+
+function encodeTools(request: GenerateRequest, situation: ToolSituation, drops: Drops): JsonObject {
+  const { toolChoice, parallelToolCalls } = request;
+  if (request.tools.length === 0) return {};
+  const allowed = toolChoice?.restricted === true ? new Set(toolChoice.tools.map(({ name }) => name)) : undefined;
+  const offered = allowed === undefined ? request.tools : request.tools.filter(tool => allowed.has(nameOf(tool)));
+  const tools = offered.map((tool, index) => encodeTool(tool, { path: `tools.${index}`, request }, drops));
+  const choice = encodeChoice(request, situation);
+  if (choice === undefined && parallelToolCalls !== false) return { tools };
+  const rule = choice ?? { type: 'auto' };
+  const isNone = rule['type'] === 'none';
+  const parallel = parallelToolCalls === undefined || isNone ? {} : { disable_parallel_tool_use: !parallelToolCalls };
+  return { tools, tool_choice: { ...rule, ...parallel } };
+}
+
+function nameOf({ tool }: Tool): string {
+  return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : '';
+}
+
+function encodeChoice(
+  { toolChoice, source }: GenerateRequest,
+  { traits, isThinking: thinks }: ToolSituation,
+): JsonObject | undefined {
+  if (toolChoice === undefined) return undefined;
+  const isForced = toolChoice.mode === ToolChoiceMode.REQUIRED || toolChoice.mode === ToolChoiceMode.NAMED;
+  if (isForced && (!traits.forcedToolChoice || (thinks && source !== undefined))) {
+    throw unsupported('tool_choice', thinks ? 'a forced call together with reasoning' : 'a forced call');
+  }
+  switch (toolChoice.mode) {
+    case ToolChoiceMode.NONE:
+      return { type: 'none' };
+    case ToolChoiceMode.REQUIRED:
+      return { type: 'any' };
+    case ToolChoiceMode.NAMED:
+      return { type: 'tool', name: toolChoice.tools[0]?.name ?? '' };
+    default:
+      return { type: 'auto' };
+  }
+}
+
+/** The input of a free-form tool, as a function's. Source: decisions §4. */
+const freeText = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] };
+
+interface ToolPlace {
+  readonly path: string;
+  readonly request: GenerateRequest;
+}
+
+function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): JsonObject {
+  const { tool: content } = tool;
+  const members = { ...extraMembers(tool.extra), ...cacheMember(tool.cache) };
+  switch (content.case) {
+    case 'function': {
+      const { name, description, parametersJson, strict } = content.value;
+      const isOwn = request.source === undefined;
+      if (strict === true && !isOwn) drops.add(`${path}.strict`);
+      return {
+        name,
+        ...(description === undefined ? {} : { description }),
+        input_schema: schemaOf(parametersJson, isOwn),
+        ...(strict !== undefined && isOwn ? { strict } : {}),
+        ...members,
+      };
+    }
+    case 'custom': {
+      const { name, description, formatJson } = content.value;
+      // A grammar can't be said: the model is told nothing of it.
+      if (formatJson !== '' && formatJson !== '{"type":"text"}') drops.add(`${path}.custom.format`);
+      return { name, ...(description === undefined ? {} : { description }), input_schema: freeText, ...members };
+    }
+    case 'hosted':
+      if (content.value.protocol === Protocol.MESSAGES) return JSON.parse(content.value.json) as JsonObject;
+      throw unsupported(path, `the tool type "${content.value.type}"`);
+    default:
+      throw unsupported(path, 'a tool without a type');
+  }
+}
+
+/** The schema of a tool's input: always an object's (case CH-10). `asIs`: it came from a client of this protocol. */
+function schemaOf(json: string, asIs: boolean): JsonObject {
+  const schema = json === '' ? undefined : (JSON.parse(json) as JsonObject);
+  if (schema === undefined) return { type: 'object', properties: {} };
+  return asIs || typeof schema['type'] === 'string' ? schema : { type: 'object', ...schema };
+}

@@ -1,0 +1,24 @@
+import { messagesErrorType } from '../../errors/error-type.ts';
+import type { GatewayError } from '../../errors/gateway-error.ts';
+import { sseEvent } from '../../lib/sse.ts';
+
+/** Errors of Messages. Source: decisions §3, wire.md B5. */
+
+/** The frame that ends a stream which failed: no `message_stop` follows, so that no client takes it for a success. */
+export function errorFrame(error: GatewayError, requestId: string): string {
+  const id = error.facts.requestId ?? requestId;
+  return sseEvent(
+    'error',
+    JSON.stringify({
+      type: 'error',
+      error: {
+        message: error.message,
+        type: messagesErrorType(error.facets.http),
+        param: error.facts.param ?? null,
+        code: error.code,
+        id,
+      },
+      request_id: id,
+    }),
+  );
+}

@@ -1,0 +1,27 @@
+import { type Item, ItemStatus, type ToolCall, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Started } from '../../gen/tollgate/v1/event_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { objectIn } from '../json.ts';
+
+/** What a stream and a whole answer say alike. */
+
+/** The members that an answer begins with, in the order of the official interface. */
+export function messageHead(started: Started): JsonObject {
+  return {
+    id: `msg_${started.requestId.replace(/^req_/, '')}`,
+    type: 'message',
+    role: 'assistant',
+    model: started.model,
+  };
+}
+
+/** The input of a whole call. A call that was cut has none: half of its arguments must not look like all of them (wire.md C4). */
+export function inputOf(item: Item, call: ToolCall): JsonObject {
+  if (call.kind === ToolKind.CUSTOM) return { input: call.arguments.toWellFormed() };
+  if (call.arguments === '' || item.status === ItemStatus.INCOMPLETE) return {};
+  try {
+    return objectIn(JSON.parse(call.arguments) as Json) ?? {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,27 @@
+/** What upstream models take, by their own names: data instead of code, because models drift. Source: wire.md B3. */
+export interface ModelTraits {
+  /** `temperature`, `top_p` and `top_k` are taken. */
+  readonly sampling: boolean;
+  /** How it is told to think: within a budget, or as it sees fit at an effort. */
+  readonly thinking: 'budget' | 'effort';
+  /** `thinking: disabled` is taken. */
+  readonly canNotThink: boolean;
+  /** A call can be forced (`any`, `tool`). */
+  readonly forcedToolChoice: boolean;
+}
+
+const usual: ModelTraits = { sampling: true, thinking: 'budget', canNotThink: true, forcedToolChoice: true };
+const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort' };
+const alwaysThinking: ModelTraits = { ...adaptive, canNotThink: false, forcedToolChoice: false };
+
+/** The first pattern that the name matches holds. Names carry dates and prefixes of the cloud that serves them. */
+const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
+  [/claude-(opus-5[.-]5|fable-5[.-]1)/, alwaysThinking],
+  [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],
+  [/claude-opus-4[.-][789]/, adaptive],
+];
+
+/** What a model takes; one that the table does not name takes all that the protocol has. */
+export function traitsOf(model: string): ModelTraits {
+  return table.find(([names]) => names.test(model))?.[1] ?? usual;
+}

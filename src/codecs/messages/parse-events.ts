@@ -1,0 +1,183 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { ExtensionScope, FinishReason, type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { completed, extension, finished, started, usageReported } from '../../generation/events.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import type { SseMessage } from '../../lib/sse.ts';
+import type { Stepper } from '../../lib/stepper.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { extraOf } from '../content.ts';
+import { countIn, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { BlockParser } from './block-parser.ts';
+import { reported } from './parse-error.ts';
+import { parseStopReason } from './stop-reason.ts';
+import { parseServiceTier, parseUsage } from './usage.ts';
+
+/** What a message says of itself that the model has fields for, or that only the connection needs. */
+const knownOfMessage = new Set([
+  'id',
+  'type',
+  'role',
+  'model',
+  'content',
+  'stop_reason',
+  'stop_sequence',
+  'stop_details',
+  'usage',
+]);
+const knownOfDelta = new Set(['stop_reason', 'stop_sequence', 'stop_details']);
+
+/**
+ * Frames of an upstream to events. Throws `UpstreamFailure`: `reported` where the stream says that it failed, `malformed` where it is not the protocol,
+ * `truncated` where `message_stop` never came. Source: wire.md B3; cases FI-08, FI-18, LI-03, SV-03, TS-14.
+ */
+export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent> {
+  readonly #blocks: BlockParser;
+  #usage: JsonObject = {};
+  #tier: ServiceTier = ServiceTier.UNSPECIFIED;
+  #state: 'new' | 'started' | 'finished' | 'completed' = 'new';
+
+  constructor(provider: string) {
+    this.#blocks = new BlockParser(provider);
+  }
+
+  push({ event, data }: SseMessage): GenerationEvent[] {
+    if (this.#state === 'completed') return [];
+    const body = objectIn(parsed(data));
+    if (body === undefined) {
+      if (event === 'error') throw reported(data);
+      // Servers send events of their own between those of the protocol.
+      if (event !== '' && event !== 'message') return [];
+      if (data.trim() === '' || data.trim() === '[DONE]') return [];
+      throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
+    }
+    return this.#event(textIn(body['type']) || event, body);
+  }
+
+  end(): GenerationEvent[] {
+    if (this.#state !== 'completed') throw new UpstreamFailure('truncated');
+    return [];
+  }
+
+  /** A whole answer: its members as if a stream had brought them. */
+  whole(message: JsonObject): GenerationEvent[] {
+    const events = this.#start({ ...message, content: [] });
+    for (const [index, block] of listIn(message['content']).entries()) {
+      const content = objectIn(block);
+      if (content === undefined) continue;
+      this.#blocks.start(index, content, events);
+      this.#blocks.stop(index, events);
+    }
+    const { stop_reason = null, stop_sequence = null, stop_details = null } = message;
+    this.#finish({ stop_reason, stop_sequence, stop_details }, undefined, events);
+    if (this.#state !== 'finished') {
+      throw new UpstreamFailure('malformed', { cause: new Error('the answer has no stop_reason') });
+    }
+    this.#complete(events);
+    return events;
+  }
+
+  #event(type: string, body: JsonObject): GenerationEvent[] {
+    const events: GenerationEvent[] = [];
+    if (type === 'error') throw reported(body);
+    if (type === 'message_start') {
+      // A second start would be a try of the upstream's own: it belongs to the same answer (case TS-20).
+      return this.#state === 'new' ? this.#start(objectIn(body['message']) ?? {}) : [];
+    }
+    if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return [];
+    if (this.#state === 'new') {
+      throw new UpstreamFailure('malformed', { cause: new Error(`${type} before message_start`) });
+    }
+    const index = countIn(body['index']) ?? 0;
+    if (type === 'content_block_start') this.#blocks.start(index, objectIn(body['content_block']) ?? {}, events);
+    else if (type === 'content_block_delta') this.#blocks.delta(index, objectIn(body['delta']) ?? {}, events);
+    else if (type === 'content_block_stop') this.#blocks.stop(index, events);
+    else if (type === 'message_delta') this.#finish(objectIn(body['delta']) ?? {}, body['usage'], events);
+    else this.#complete(events);
+    return events;
+  }
+
+  #start(message: JsonObject): GenerationEvent[] {
+    this.#state = 'started';
+    this.#count(message['usage']);
+    const usage = parseUsage(this.#usage);
+    const events = [started(usage === undefined ? {} : { usage })];
+    this.#extend(unknownMembers(message, knownOfMessage), events);
+    return events;
+  }
+
+  #extend(members: Record<string, unknown> | undefined, events: GenerationEvent[]): void {
+    if (members === undefined) return;
+    const extra = extraOf(Protocol.MESSAGES, JSON.stringify(members));
+    events.push(extension(0, ExtensionScope.RESPONSE, extra));
+  }
+
+  /** Counts are cumulative: later ones stand over earlier ones, and what is not said again still holds. */
+  #count(value: Json | undefined): void {
+    const usage = objectIn(value);
+    if (usage === undefined) return;
+    for (const [name, member] of Object.entries(usage)) if (member !== null) this.#usage[name] = member;
+    const tier = parseServiceTier(usage['service_tier']);
+    if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
+  }
+
+  #finish(delta: JsonObject, usage: Json | undefined, events: GenerationEvent[]): void {
+    this.#count(usage);
+    const counts = parseUsage(this.#usage);
+    if (counts !== undefined) events.push(usageReported(counts));
+    this.#extend(unknownMembers(delta, knownOfDelta), events);
+    const native = textIn(delta['stop_reason']);
+    if (native === '' || this.#state !== 'started') return;
+    const reason = parseStopReason(native);
+    this.#blocks.end(isCut(reason), events);
+    if (reason === FinishReason.TOOL_CALLS && !this.#blocks.hasCalls) {
+      // The client would wait for calls that never came.
+      throw new UpstreamFailure('malformed', { cause: new Error('stop_reason tool_use without a call') });
+    }
+    const matched = delta['stop_sequence'];
+    const details = objectIn(delta['stop_details']);
+    events.push(
+      finished(0, reason, {
+        native,
+        ...(typeof matched === 'string' ? { matchedStop: matched } : {}),
+        ...(details === undefined ? {} : { detailsJson: JSON.stringify(details) }),
+      }),
+    );
+    this.#state = 'finished';
+  }
+
+  #complete(events: GenerationEvent[]): void {
+    if (this.#state !== 'finished') throw new UpstreamFailure('truncated');
+    this.#state = 'completed';
+    const usage = parseUsage(this.#usage);
+    const counted = usage === undefined ? {} : { usage, usageSource: UsageSource.REPORTED };
+    events.push(completed({ ...counted, serviceTier: this.#tier }));
+  }
+}
+
+function isCut(reason: FinishReason): boolean {
+  return (
+    reason === FinishReason.LENGTH ||
+    reason === FinishReason.CONTEXT_WINDOW ||
+    reason === FinishReason.REFUSAL ||
+    reason === FinishReason.CONTENT_FILTER
+  );
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
+export function parseWhole(body: Json, provider: string): GenerationEvent[] {
+  const message = objectIn(body);
+  if (message === undefined) {
+    throw new UpstreamFailure('malformed', { cause: new Error('the answer is no JSON object') });
+  }
+  if (message['type'] === 'error' || message['error'] != null) throw reported(message);
+  return new MessagesStreamParser(provider).whole(message);
+}

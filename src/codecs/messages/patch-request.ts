@@ -1,0 +1,76 @@
+import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { EncodeInput, Json, JsonObject } from '../codec.ts';
+import type { Drops } from '../drops.ts';
+import { listIn, objectIn, textIn } from '../json.ts';
+import { isForeign } from './thought-blobs.ts';
+
+/** Below it a thinking budget is refused (wire.md B3). */
+export const thinkingBudgetMin = 1_024;
+
+/** The tier in the words of a request; undefined for the standard one. */
+export function tierName(tier: ServiceTier): string | undefined {
+  if (tier === ServiceTier.FLEX) return 'flex';
+  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
+}
+
+/**
+ * A Messages client's own JSON for an upstream of the protocol: the model, the limit, the tier and the form of the answer are the route's, all else arrives
+ * as it was sent. Nulls count as not sent; thoughts that another protocol sealed are dropped and listed, since this upstream would refuse them.
+ */
+export function patchedRequest(input: EncodeInput, source: Uint8Array, drops: Drops): JsonObject {
+  const { request, model, maxOutputTokens, stream } = input;
+  // The decoder has checked that it is an object.
+  const text = Buffer.from(source.buffer, source.byteOffset, source.byteLength).toString('utf8');
+  const body = JSON.parse(text) as JsonObject;
+  for (const [name, value] of Object.entries(body)) if (value === null) delete body[name];
+  body['model'] = model;
+  if (maxOutputTokens !== undefined) body['max_tokens'] = maxOutputTokens;
+  patchThinking(body, drops);
+  const tier = tierName(request.serviceTier);
+  if (tier !== undefined) body['service_tier'] = tier;
+  else if (['flex', 'priority', 'standard', 'default'].includes(textIn(body['service_tier'])))
+    delete body['service_tier'];
+  body['messages'] = listIn(body['messages']).map(message => patchedMessage(message, drops));
+  if (stream) body['stream'] = true;
+  else delete body['stream'];
+  return body;
+}
+
+/** A budget must stay below the limit, which the model may have lowered. */
+function patchThinking(body: JsonObject, drops: Drops): void {
+  const thinking = objectIn(body['thinking']);
+  const limit = body['max_tokens'];
+  const budget = thinking?.['budget_tokens'];
+  if (typeof limit !== 'number' || typeof budget !== 'number' || budget < limit) return;
+  if (limit > thinkingBudgetMin) {
+    body['thinking'] = { ...thinking, budget_tokens: limit - 1 };
+    return;
+  }
+  delete body['thinking'];
+  drops.add('thinking');
+}
+
+function patchedMessage(value: Json, drops: Drops): Json {
+  const message = objectIn(value);
+  if (message === undefined || !Array.isArray(message['content'])) return value;
+  const content = message['content'].filter(block => {
+    const foreign = isForeignThought(objectIn(block));
+    if (foreign) drops.add('thinking');
+    return !foreign;
+  });
+  return { ...message, content: content.map(withoutNulls) };
+}
+
+function isForeignThought(block: JsonObject | undefined): boolean {
+  if (block?.['type'] !== 'thinking') return false;
+  const signature = textIn(block['signature']);
+  return signature === '' || isForeign(signature);
+}
+
+/** Members that clients echo from answers (`citations: null`, `parsed_output`) are refused as unknown (case RE-20). */
+function withoutNulls(value: Json): Json {
+  const block = objectIn(value);
+  if (block === undefined) return value;
+  const known = Object.entries(block).filter(([name, member]) => member !== null && name !== 'parsed_output');
+  return Object.fromEntries(known);
+}

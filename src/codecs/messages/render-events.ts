@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import type { GatewayError } from '../../errors/gateway-error.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type Completed,
+  type Extension,
+  ExtensionScope,
+  type Finished,
+  type GenerationEvent,
+  type Started,
+} from '../../gen/tollgate/v1/event_pb.ts';
+import { sseEvent } from '../../lib/sse.ts';
+import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
+import { BlockRenderer } from './block-renderer.ts';
+import { errorFrame } from './error.ts';
+import { extraMembers } from './extra.ts';
+import { messageHead } from './message-shape.ts';
+import { renderStop } from './stop-reason.ts';
+import { renderCounts, renderUsage } from './usage.ts';
+
+/** A frame of an event; its `type` is the event's name. */
+function frame(type: string, members: JsonObject): string {
+  return sseEvent(type, JSON.stringify({ type, ...members }));
+}
+
+/**
+ * Events to frames. The finish waits for `completed`: what is finished is in the ledger, and a failure in between still ends the stream without a
+ * `message_stop`. Source: wire.md B3, C5.
+ */
+export class MessagesStreamRenderer implements StreamRenderer {
+  readonly keepAlive: string = frame('ping', {});
+  readonly #decoded: DecodedRequest;
+  readonly #blocks = new BlockRenderer();
+  #state: 'new' | 'started' | 'completed' = 'new';
+  #finished: Finished | undefined;
+  /** Unknown members of the message, which stand in its last delta. */
+  #members: JsonObject = {};
+
+  constructor(decoded: DecodedRequest) {
+    this.#decoded = decoded;
+  }
+
+  push({ event }: GenerationEvent): string[] {
+    switch (event.case) {
+      case 'started':
+        return this.#start(event.value);
+      case 'completed':
+        return this.#complete(event.value);
+      case 'finished':
+        this.#finished = event.value;
+        return [];
+      case 'extension':
+        this.#extend(event.value);
+        return [];
+      case 'usageReported':
+        return [];
+      default:
+        assert(this.#state === 'started', 'an event outside started and completed');
+        return this.#blocks.push(event);
+    }
+  }
+
+  end(): string[] {
+    assert(this.#state === 'completed', 'the generation ended without completed');
+    return [];
+  }
+
+  fail(error: GatewayError, requestId: string): string[] {
+    return [errorFrame(error, requestId)];
+  }
+
+  #start(started: Started): string[] {
+    this.#state = 'started';
+    const message = {
+      ...messageHead(started),
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: renderCounts(started.usage, this.#decoded.request.serviceTier),
+    };
+    return [frame('message_start', { message })];
+  }
+
+  #extend({ scope, extra }: Extension): void {
+    if (scope !== ExtensionScope.RESPONSE || extra?.protocol !== Protocol.MESSAGES) return;
+    Object.assign(this.#members, extraMembers(extra));
+  }
+
+  #complete(completed: Completed): string[] {
+    assert(this.#state === 'started', 'completed comes once, after started');
+    assert(this.#finished !== undefined, 'the answer never finished');
+    this.#state = 'completed';
+    const delta = { ...this.#members, ...renderStop(this.#finished, this.#blocks) };
+    return [frame('message_delta', { delta, usage: renderUsage(completed) }), frame('message_stop', {})];
+  }
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { type Item, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { type FoldedChoice, foldEvents } from '../../generation/fold.ts';
+import type { JsonObject } from '../codec.ts';
+import { CitationRenderer } from './citation.ts';
+import { extraMembers } from './extra.ts';
+import { inputOf, messageHead } from './message-shape.ts';
+import { renderStop } from './stop-reason.ts';
+import { redactedKind, signatureOf } from './thought-blobs.ts';
+import { renderUsage } from './usage.ts';
+
+/** The whole answer: what the frames of the same events add up to. Source: service.md (Message resource), wire.md B3. */
+export function renderWhole(events: readonly GenerationEvent[]): JsonObject {
+  const { started, choices, completed } = foldEvents(events);
+  assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
+  const [choice] = choices;
+  assert(choice?.finished !== undefined, 'the answer never finished');
+  return {
+    ...membersOf(choice),
+    ...messageHead(started),
+    content: choice.items.flatMap(blocksOf),
+    ...renderStop(choice.finished, {
+      hasCalls: choice.items.some(item => item.content.case === 'toolCall'),
+      hasRefusal: choice.items.some(hasRefusal),
+    }),
+    usage: renderUsage(completed),
+  };
+}
+
+/** Unknown members of the message: of several with one name the last one stands. */
+function membersOf({ extensions }: FoldedChoice): JsonObject {
+  const members: JsonObject = {};
+  for (const { scope, extra } of extensions) {
+    if (scope === ExtensionScope.RESPONSE) Object.assign(members, extraMembers(extra));
+  }
+  return members;
+}
+
+function hasRefusal({ content }: Item): boolean {
+  return content.case === 'message' && content.value.parts.some(part => part.content.case === 'refusal');
+}
+
+function blocksOf(item: Item): JsonObject[] {
+  const { content } = item;
+  switch (content.case) {
+    case 'message':
+      return content.value.parts.flatMap(part => textBlock(item, part));
+    case 'reasoning':
+      return thoughtBlocks(item);
+    case 'toolCall': {
+      const { callId: id, name } = content.value;
+      return [{ type: 'tool_use', id, name, input: inputOf(item, content.value), ...extraMembers(item.extra) }];
+    }
+    case 'serverTool':
+      return content.value.protocol === Protocol.MESSAGES ? [JSON.parse(content.value.json) as JsonObject] : [];
+    default:
+      return [];
+  }
+}
+
+function textBlock(item: Item, { content, extra }: Part): JsonObject[] {
+  const members = { ...extraMembers(item.extra), ...extraMembers(extra) };
+  if (content.case === 'refusal') return [{ type: 'text', text: content.value.text.toWellFormed(), ...members }];
+  if (content.case !== 'text') return [];
+  const renderer = new CitationRenderer();
+  const citations = content.value.annotations.map(each => renderer.render(each)).filter(each => each !== undefined);
+  return [
+    {
+      type: 'text',
+      text: content.value.text.toWellFormed(),
+      ...(citations.length === 0 ? {} : { citations }),
+      ...members,
+    },
+  ];
+}
+
+function thoughtBlocks(item: Item): JsonObject[] {
+  if (item.content.case !== 'reasoning') return [];
+  const { parts, opaque } = item.content.value;
+  const hidden = opaque.filter(({ kind }) => kind === redactedKind);
+  const seals = opaque.filter(({ kind }) => kind !== redactedKind);
+  const blocks: JsonObject[] = [];
+  if (parts.length > 0 || seals.length > 0) {
+    const thinking = parts.map(thoughtOf).join('\n\n');
+    // Signed thoughts go back byte for byte, or their signature does not hold.
+    const shown = seals.length > 0 ? thinking : thinking.toWellFormed();
+    blocks.push({ type: 'thinking', thinking: shown, signature: signatureOf(seals), ...extraMembers(item.extra) });
+  }
+  for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extraMembers(item.extra) });
+  return blocks;
+}
+
+function thoughtOf({ content }: Part): string {
+  return content.case === 'reasoningText' || content.case === 'summaryText' ? content.value.text : '';
+}

@@ -1,0 +1,58 @@
+import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { objectIn } from '../json.ts';
+
+/** Why an answer ended, in the words of Messages and back. Source: decisions §4, wire.md B3, C3; cases FI-05, FI-08, FI-09, FI-18. */
+
+/** What the content says, where the upstream's own word has no counterpart. */
+export interface AnswerFacts {
+  /** The answer calls tools, which the client has to be told. */
+  readonly hasCalls: boolean;
+  /** The answer contains words of refusal. */
+  readonly hasRefusal: boolean;
+}
+
+/** `stop_reason` and what stands beside it. */
+export function renderStop(finished: Finished, { hasCalls, hasRefusal }: AnswerFacts): JsonObject {
+  const { reason, matchedStop, native, detailsJson } = finished;
+  const stop = (stop_reason: string, stop_sequence: string | null = null): JsonObject => ({
+    stop_reason,
+    stop_sequence,
+  });
+  switch (reason) {
+    case FinishReason.LENGTH:
+    case FinishReason.CONTEXT_WINDOW:
+      return stop('max_tokens');
+    case FinishReason.TOOL_CALLS:
+      return stop('tool_use');
+    case FinishReason.CONTENT_FILTER:
+    case FinishReason.REFUSAL:
+      return { ...stop('content_filter'), stop_details: detailsOf(detailsJson) };
+    default:
+      if (hasCalls) return stop('tool_use');
+      if (hasRefusal) return { ...stop('content_filter'), stop_details: detailsOf(detailsJson) };
+      if (matchedStop !== undefined) return stop('stop_sequence', matchedStop);
+      return native === 'stop_sequence' ? stop('stop_sequence') : stop('end_turn');
+  }
+}
+
+function detailsOf(json: string): Json {
+  const details = json === '' ? undefined : objectIn(JSON.parse(json) as Json);
+  return { type: 'refusal', category: null, explanation: null, ...details };
+}
+
+const byNative: Readonly<Record<string, FinishReason>> = {
+  end_turn: FinishReason.STOP,
+  stop_sequence: FinishReason.STOP,
+  max_tokens: FinishReason.LENGTH,
+  tool_use: FinishReason.TOOL_CALLS,
+  pause_turn: FinishReason.PAUSE,
+  refusal: FinishReason.REFUSAL,
+  content_filter: FinishReason.CONTENT_FILTER,
+  model_context_window_exceeded: FinishReason.CONTEXT_WINDOW,
+};
+
+/** The reason that an upstream gave; OTHER for a word of its own. */
+export function parseStopReason(native: string): FinishReason {
+  return byNative[native] ?? FinishReason.OTHER;
+}

@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { itemOf, requestOf, toolCallContent } from '../codecs/content.ts';
+import { ToolKind } from '../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import { foldEvents } from '../generation/fold.ts';
+import { delta, itemClosed, itemOpened } from '../generation/events.ts';
+import { CustomCalls } from './custom-calls.ts';
+
+const request = requestOf({
+  tools: [
+    {
+      $typeName: 'tollgate.v1.Tool',
+      tool: {
+        case: 'custom',
+        value: { $typeName: 'tollgate.v1.CustomTool', name: 'patch', description: undefined, formatJson: '' },
+      },
+    },
+  ],
+});
+
+function callOf(name: string, ...texts: string[]): GenerationEvent[] {
+  return [
+    itemOpened(0, 0, itemOf(toolCallContent({ callId: 'a', name }), 0)),
+    ...texts.map(text => delta(0, [0, 0], { kind: DeltaKind.ARGUMENTS, text })),
+    itemClosed(0, 0),
+  ];
+}
+
+test.each([
+  ['patch', ['{"input":"a\\n', '\\u00e9"}'], ToolKind.CUSTOM, 'a\né'],
+  ['patch', ['{"other":1}'], ToolKind.CUSTOM, '{"other":1}'],
+  ['patch', ['{"inp'], ToolKind.CUSTOM, '{"inp'],
+  ['f', ['{"input":"a"}'], ToolKind.FUNCTION, '{"input":"a"}'],
+] as const)('a call of %s with %j', (...[name, texts, kind, text]) => {
+  const calls = new CustomCalls(request);
+  const events = callOf(name, ...texts).flatMap(event => calls.restored([event]));
+  const [call] = foldEvents(events).choices[0]?.items ?? [];
+  expect(call?.content).toMatchObject({ case: 'toolCall', value: { name, kind, arguments: text } });
+});

@@ -1,0 +1,65 @@
+import { ToolKind } from '../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import { delta, itemOpened } from '../generation/events.ts';
+
+/**
+ * Calls of free-form tools, where the upstream got them as functions with one string, `input`: they come back as what they are. Their arguments are
+ * held until they are whole, since half a JSON string has no text yet. Source: decisions §4.
+ */
+export class CustomCalls {
+  readonly #names: ReadonlySet<string>;
+  /** What came of the arguments of open calls, by choice and item. */
+  readonly #open = new Map<string, string>();
+
+  constructor({ tools }: GenerateRequest) {
+    this.#names = new Set(tools.flatMap(({ tool }) => (tool.case === 'custom' ? [tool.value.name] : [])));
+  }
+
+  /** The same events, calls of free-form tools restored. */
+  restored(events: GenerationEvent[]): GenerationEvent[] {
+    return this.#names.size === 0 ? events : events.flatMap(event => this.#restore(event));
+  }
+
+  #restore(whole: GenerationEvent): GenerationEvent[] {
+    const { choice, event } = whole;
+    switch (event.case) {
+      case 'itemOpened': {
+        const item = event.value.content;
+        if (item?.content.case !== 'toolCall' || !this.#names.has(item.content.value.name)) return [whole];
+        this.#open.set(`${choice} ${event.value.item}`, '');
+        const call = { ...item.content.value, kind: ToolKind.CUSTOM };
+        return [itemOpened(choice, event.value.item, { ...item, content: { case: 'toolCall', value: call } })];
+      }
+      case 'delta': {
+        const at = `${choice} ${event.value.item}`;
+        const held = this.#open.get(at);
+        if (held === undefined) return [whole];
+        this.#open.set(at, held + event.value.text);
+        return [];
+      }
+      case 'itemClosed': {
+        const at = `${choice} ${event.value.item}`;
+        const held = this.#open.get(at);
+        if (held === undefined) return [whole];
+        this.#open.delete(at);
+        const text = inputOf(held);
+        const said = delta(choice, [event.value.item, 0], { kind: DeltaKind.ARGUMENTS, text });
+        return text === '' ? [whole] : [said, whole];
+      }
+      default:
+        return [whole];
+    }
+  }
+}
+
+/** The text of the arguments; the arguments themselves where the upstream wrote something else. */
+function inputOf(args: string): string {
+  try {
+    const parsed = JSON.parse(args) as unknown;
+    const { input } = (typeof parsed === 'object' && parsed !== null ? parsed : {}) as { input?: unknown };
+    return typeof input === 'string' ? input : args;
+  } catch {
+    return args;
+  }
+}

@@ -1,0 +1,68 @@
+/** A caller of the Anthropic interface, reduced to what the tests of upstreams judge. */
+import type { Gateway } from '../gateway.ts';
+
+/** What came of a request. */
+export interface MessagesSeen {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The error of the envelope or of the stream's error event. */
+  readonly error?: Readonly<Record<string, unknown>>;
+  readonly text: string;
+  readonly arguments: string;
+  /** In Chat's words. */
+  readonly finish: string | undefined;
+  /** `message_stop` came, and nothing after it. */
+  readonly done: boolean;
+  readonly ms: number;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+interface Block {
+  readonly type: string;
+  readonly text?: string;
+  readonly input?: unknown;
+}
+
+const finishOf = (reason: unknown): string | undefined =>
+  reason === 'tool_use' ? 'tool_calls' : (reason as undefined);
+
+/** Asks, whole or as a stream, and reads the answer to its end. */
+export async function askMessages(gateway: Gateway, body: Json): Promise<MessagesSeen> {
+  const began = performance.now();
+  const response = await fetch(`${gateway.url}/v1/messages`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': gateway.apiKey },
+    body: JSON.stringify(body),
+  });
+  const text = await response.text();
+  const { status, headers } = response;
+  const known = { status, headers, ms: performance.now() - began };
+  if (headers.get('content-type')?.startsWith('text/event-stream') === true) return { ...known, ...readStream(text) };
+  const answer = JSON.parse(text) as { error?: Json; content?: Block[]; stop_reason?: string };
+  const empty = { text: '', arguments: '', finish: undefined, done: false };
+  if (answer.error !== undefined) return { ...known, ...empty, error: answer.error };
+  const blocks = answer.content ?? [];
+  const inputs = blocks.filter(({ type }) => type === 'tool_use').map(({ input }) => JSON.stringify(input));
+  const said = blocks.map(block => block.text ?? '').join('');
+  return { ...known, text: said, arguments: inputs.join(), finish: finishOf(answer.stop_reason), done: true };
+}
+
+function readStream(text: string): Omit<MessagesSeen, 'status' | 'headers' | 'ms'> {
+  const seen = { text: '', arguments: '', finish: undefined as string | undefined, done: false };
+  let error: Json | undefined;
+  for (const line of text.split('\n').filter(each => each.startsWith('data: '))) {
+    const event = JSON.parse(line.slice('data: '.length)) as {
+      type: string;
+      delta?: Record<string, string>;
+      error?: Json;
+    };
+    if (event.type === 'ping') continue;
+    seen.text += event.delta?.['text'] ?? '';
+    seen.arguments += event.delta?.['partial_json'] ?? '';
+    if (event.type === 'message_delta') seen.finish = finishOf(event.delta?.['stop_reason']);
+    if (event.error !== undefined) ({ error } = event);
+    seen.done = event.type === 'message_stop';
+  }
+  return error === undefined ? seen : { ...seen, error };
+}

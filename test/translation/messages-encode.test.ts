@@ -1,0 +1,386 @@
+/** Requests from Chat to Messages upstreams, and from Messages to upstreams of both protocols: the cases of `reference/translation-cases.json`, by their ids. */
+import { describe, expect, test } from 'vitest';
+import { chatCodec } from '../../src/codecs/chat/index.ts';
+import type { ClientCodec, EncodedRequest, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
+import { messagesCodec } from '../../src/codecs/messages/index.ts';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+
+interface Options {
+  readonly model?: string;
+  readonly limit?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+function translate(from: ClientCodec, to: UpstreamCodec, body: JsonObject, options: Options = {}): EncodedRequest {
+  const raw = Buffer.from(JSON.stringify(body));
+  const { request } = from.decodeRequest({ body, raw, headers: options.headers ?? {} });
+  const maxOutputTokens = options.limit ?? request.maxOutputTokens;
+  return to.encodeRequest({ request, model: options.model ?? 'up', maxOutputTokens, stream: true });
+}
+const fromChat = (body: JsonObject, options?: Options): EncodedRequest =>
+  translate(chatCodec, messagesCodec, { model: 'm', ...body }, options);
+const toChat = (body: JsonObject): EncodedRequest =>
+  translate(messagesCodec, chatCodec, { model: 'm', max_tokens: 100, ...body });
+const same = (body: JsonObject, options?: Options): EncodedRequest =>
+  translate(messagesCodec, messagesCodec, { model: 'm', max_tokens: 100, ...body }, options);
+
+const user = (content: JsonObject['content'] = 'hi'): JsonObject => ({ role: 'user', content: content ?? '' });
+const chatCall = (id: string, args = '{}', name = 'f'): JsonObject => ({
+  id,
+  type: 'function',
+  function: { name, arguments: args },
+});
+const calling = (...calls: JsonObject[]): JsonObject => ({ role: 'assistant', content: null, tool_calls: calls });
+const result = (id: string, content = 'done'): JsonObject => ({ role: 'tool', tool_call_id: id, content });
+const functionTool = (more: JsonObject = {}): JsonObject => ({ type: 'function', function: { name: 'f', ...more } });
+
+function refusal(act: () => unknown): string {
+  try {
+    act();
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return `${thrown.code} ${thrown.facts.param ?? ''}`;
+    throw thrown;
+  }
+  return 'none';
+}
+
+describe('tools and results, Chat to Messages', () => {
+  test('TR-01: results of parallel calls are one user message, in their order', () => {
+    const { body } = fromChat({ messages: [user(), calling(chatCall('a'), chatCall('b')), result('a'), result('b')] });
+    expect(body['messages']).toEqual([
+      { role: 'user', content: 'hi' },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'tool_use', id: 'a', name: 'f', input: {} },
+          { type: 'tool_use', id: 'b', name: 'f', input: {} },
+        ],
+      },
+      {
+        role: 'user',
+        content: [
+          { type: 'tool_result', tool_use_id: 'a', content: 'done' },
+          { type: 'tool_result', tool_use_id: 'b', content: 'done' },
+        ],
+      },
+    ]);
+  });
+
+  test('TR-02: what the user says after a result stands after it in the same message', () => {
+    const { body } = fromChat({ messages: [user(), calling(chatCall('a')), result('a'), user('also')] });
+    expect((body['messages'] as JsonObject[]).at(-1)).toEqual({
+      role: 'user',
+      content: [
+        { type: 'tool_result', tool_use_id: 'a', content: 'done' },
+        { type: 'text', text: 'also' },
+      ],
+    });
+  });
+
+  test('TR-08: an id with other letters is mapped alike in call and result, and always alike', () => {
+    const messages = [user(), calling(chatCall('functions.f:0')), result('functions.f:0')];
+    const [, call, answer] = fromChat({ messages }).body['messages'] as { content: JsonObject[] }[];
+    const id = call?.content[0]?.['id'];
+    expect(id).toMatch(/^[a-zA-Z0-9_-]+$/);
+    expect(answer).toMatchObject({ content: [{ tool_use_id: id }] });
+    expect(fromChat({ messages })).toEqual(fromChat({ messages }));
+  });
+
+  test('TR-10: an id that is used again is made unique, and its result follows it', () => {
+    const round = [calling(chatCall('call_0')), result('call_0')];
+    const messages = fromChat({ messages: [user(), ...round, ...round] }).body['messages'] as JsonObject[];
+    const ids = messages.flatMap(({ content }) =>
+      Array.isArray(content)
+        ? content.map(block => (block as JsonObject)['id'] ?? (block as JsonObject)['tool_use_id'])
+        : [],
+    );
+    expect(ids).toEqual(['call_0', 'call_0', 'call_0_2', 'call_0_2']);
+  });
+
+  test('TR-17: arguments that are no object are carried as text and listed; none are an empty object', () => {
+    const { body, dropped } = fromChat({
+      messages: [user(), calling(chatCall('a', '{"a":'), chatCall('b', '')), result('a'), result('b')],
+    });
+    expect((body['messages'] as JsonObject[])[1]).toMatchObject({
+      content: [{ input: { _unparsed: '{"a":' } }, { input: {} }],
+    });
+    expect(dropped).toEqual(['arguments']);
+  });
+
+  test.each([
+    ['CH-01', 'required', { type: 'any' }],
+    ['CH-01', 'none', { type: 'none' }],
+    ['CH-02', { type: 'function', function: { name: 'f' } }, { type: 'tool', name: 'f' }],
+  ])('%s: tool_choice %j', (_, choice, expected) => {
+    const { body } = fromChat({ messages: [user()], tools: [functionTool()], tool_choice: choice });
+    expect(body['tool_choice']).toEqual(expected);
+  });
+
+  test('CH-04: of allowed tools only those are offered', () => {
+    const other = { type: 'function', function: { name: 'g' } };
+    const { body } = fromChat({
+      messages: [user()],
+      tools: [functionTool(), other],
+      tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [other] } },
+    });
+    expect(body).toMatchObject({ tools: [{ name: 'g' }], tool_choice: { type: 'auto' } });
+    expect(body['tools']).toHaveLength(1);
+  });
+
+  test('CH-05: parallel_tool_calls false is said with the choice', () => {
+    const { body } = fromChat({ messages: [user()], tools: [functionTool()], parallel_tool_calls: false });
+    expect(body['tool_choice']).toEqual({ type: 'auto', disable_parallel_tool_use: true });
+  });
+
+  test('CH-07: a model without forced calls refuses them, naming the field', () => {
+    const body = { messages: [user()], tools: [functionTool()], tool_choice: 'required' };
+    expect(refusal(() => fromChat(body, { model: 'claude-opus-5-5' }))).toBe('unsupported_parameter tool_choice');
+  });
+
+  test('CH-10: a tool without parameters has an object schema', () => {
+    const tools = [functionTool(), { type: 'function', function: { name: 'g', parameters: { properties: {} } } }];
+    expect(fromChat({ messages: [user()], tools }).body['tools']).toEqual([
+      { name: 'f', input_schema: { type: 'object', properties: {} } },
+      { name: 'g', input_schema: { type: 'object', properties: {} } },
+    ]);
+  });
+});
+
+test('CH-11: a free-form tool is a function with one string, and its calls in the history have one', () => {
+  const custom = { id: 'a', type: 'custom', custom: { name: 'patch', input: 'x' } };
+  const { body, dropped } = fromChat({
+    messages: [user(), calling(custom), result('a')],
+    tools: [{ type: 'custom', custom: { name: 'patch', format: { type: 'grammar', grammar: {} } } }],
+  });
+  const schema = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] };
+  expect(body['tools']).toEqual([{ name: 'patch', input_schema: schema }]);
+  expect((body['messages'] as JsonObject[])[1]).toMatchObject({ content: [{ name: 'patch', input: { input: 'x' } }] });
+  expect(dropped).toEqual(['tools.0.custom.format']);
+});
+
+describe('roles, media and forms, Chat to Messages', () => {
+  test('RO-02: system messages are blocks of the system prompt, in order', () => {
+    const { body } = fromChat({
+      messages: [{ role: 'system', content: 'a' }, { role: 'developer', content: 'b' }, user()],
+    });
+    expect(body['system']).toEqual([
+      { type: 'text', text: 'a' },
+      { type: 'text', text: 'b' },
+    ]);
+  });
+
+  test('RO-01: a system message in the middle is said by the user, and listed', () => {
+    const { body, dropped } = fromChat({ messages: [user(), { role: 'system', content: 'be brief' }, user('go')] });
+    expect((body['messages'] as JsonObject[])[1]).toEqual({
+      role: 'user',
+      content: '<system-reminder>\nbe brief\n</system-reminder>',
+    });
+    expect(dropped).toEqual(['messages']);
+  });
+
+  test('RO-08: a last message of the assistant is refused', () => {
+    expect(refusal(() => fromChat({ messages: [user(), { role: 'assistant', content: 'So' }] }))).toBe(
+      'unsupported_parameter messages',
+    );
+  });
+
+  const image = (url: string): JsonObject => user([{ type: 'image_url', image_url: { url, detail: 'auto' } }]);
+  test.each([
+    [
+      'ME-01',
+      'data:image/png;base64,/9j/4AAQSkZJRg==',
+      { type: 'base64', media_type: 'image/jpeg', data: '/9j/4AAQSkZJRg==' },
+    ],
+    ['ME-02', 'data:image/jpg;base64,AAAA', { type: 'base64', media_type: 'image/jpeg', data: 'AAAA' }],
+    ['ME-04, ME-05', 'https://a.example/b.png', { type: 'url', url: 'https://a.example/b.png' }],
+  ])('%s: %s', (_, url, source) => {
+    expect(fromChat({ messages: [image(url)] }).body['messages']).toEqual([
+      { role: 'user', content: [{ type: 'image', source }] },
+    ]);
+  });
+
+  test('ME-02: a picture of a type that the protocol lacks is refused', () => {
+    expect(refusal(() => fromChat({ messages: [image('data:image/svg+xml;base64,AAAA')] }))).toBe(
+      'unsupported_parameter messages',
+    );
+  });
+
+  test('ME-08: a text file is a text document, another format is refused', () => {
+    const file = (type: string): JsonObject => ({
+      messages: [user([{ type: 'file', file: { filename: 'a', file_data: `data:${type};base64,YSxi` } }])],
+    });
+    expect(fromChat(file('text/csv')).body['messages']).toMatchObject([
+      { content: [{ type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'a,b' }, title: 'a' }] },
+    ]);
+    expect(refusal(() => fromChat(file('application/msword')))).toBe('unsupported_parameter messages');
+  });
+
+  test('ME-11: sound is refused', () => {
+    const audio = user([{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }]);
+    expect(refusal(() => fromChat({ messages: [audio] }))).toBe('unsupported_parameter messages');
+  });
+
+  test('JS-02: a schema is the native format, beside tools', () => {
+    const schema = { type: 'object', properties: {} };
+    const format = { type: 'json_schema', json_schema: { name: 'x', schema } };
+    const { body } = fromChat({ messages: [user()], tools: [functionTool()], response_format: format });
+    expect(body['output_config']).toEqual({ format: { type: 'json_schema', schema } });
+    expect(body['tools']).toHaveLength(1);
+  });
+
+  test('JS-09: a JSON object without a schema is asked for in words, and listed', () => {
+    const { body, dropped } = fromChat({ messages: [user()], response_format: { type: 'json_object' } });
+    expect(body['system']).toMatch(/JSON object/);
+    expect(body).not.toHaveProperty('tools');
+    expect(dropped).toEqual(['response_format']);
+  });
+
+  test.each([
+    ['MI-02', { logprobs: true }, 'unsupported_parameter logprobs'],
+    ['MI-03', { logit_bias: { '1': 1 } }, 'unsupported_parameter logit_bias'],
+  ])('%s: %j is refused', (_, more, expected) => {
+    expect(refusal(() => fromChat({ messages: [user()], ...more }))).toBe(expected);
+  });
+
+  test('MI-03: a seed is dropped and listed', () => {
+    const { body, dropped } = fromChat({ messages: [user()], seed: 1 });
+    expect(body).not.toHaveProperty('seed');
+    expect(dropped).toEqual(['seed']);
+  });
+});
+
+describe('efforts and budgets (decisions §4)', () => {
+  const effort = (reasoning_effort: string, limit: number, model?: string): EncodedRequest =>
+    fromChat({ messages: [user()], reasoning_effort }, { limit, ...(model === undefined ? {} : { model }) });
+
+  test.each([
+    ['minimal', 1_024],
+    ['low', 1_024],
+    ['medium', 4_096],
+    ['high', 16_384],
+    ['xhigh', 32_768],
+  ])('%s is a budget of %i', (name, budget) => {
+    expect(effort(name, 100_000).body['thinking']).toEqual({ type: 'enabled', budget_tokens: budget });
+  });
+
+  test('a budget stays below the output limit; where none is left there is no thinking, and it is listed', () => {
+    expect(effort('high', 5_000).body['thinking']).toEqual({ type: 'enabled', budget_tokens: 4_999 });
+    const { body, dropped } = effort('high', 1_024);
+    expect(body).not.toHaveProperty('thinking');
+    expect(dropped).toEqual(['reasoning_effort']);
+  });
+
+  test('none is disabled; a model that only knows efforts gets one', () => {
+    expect(effort('none', 5_000).body['thinking']).toEqual({ type: 'disabled' });
+    expect(effort('high', 5_000, 'claude-opus-5').body).toMatchObject({
+      thinking: { type: 'adaptive' },
+      output_config: { effort: 'high' },
+    });
+  });
+});
+
+describe('Messages to Messages', () => {
+  test('an unknown member arrives as it was sent; model, limit and form of the answer are the route’s', () => {
+    const sent = { messages: [user()], x_new: { a: null }, temperature: 1 };
+    expect(same(sent, { limit: 50 }).body).toEqual({
+      ...sent,
+      model: 'up',
+      max_tokens: 50,
+      stream: true,
+    });
+  });
+
+  test('HD-04: the version and the betas of the client go to the upstream', () => {
+    const raw = Buffer.from('{}');
+    const body = { model: 'm', max_tokens: 1, messages: [user()] };
+    const headers = { 'anthropic-version': '2026-10-21', 'anthropic-beta': 'a,b', 'x-api-key': 'secret' };
+    expect(messagesCodec.decodeRequest({ body, raw, headers }).request.source?.headers).toEqual({
+      'anthropic-version': '2026-10-21',
+      'anthropic-beta': 'a,b',
+    });
+  });
+
+  test('RE-01: thoughts and signatures go back byte for byte, in their order (TR-20)', () => {
+    const content = [
+      { type: 'thinking', thinking: ' a\n', signature: 'S1==' },
+      { type: 'tool_use', id: 't1', name: 'f', input: { a: 1 } },
+      { type: 'redacted_thinking', data: 'R' },
+      { type: 'text', text: 'x' },
+      { type: 'tool_use', id: 't2', name: 'f', input: {} },
+    ];
+    const results = ['t1', 't2'].map(id => ({ type: 'tool_result', tool_use_id: id }));
+    const messages = [user(), { role: 'assistant', content }, user(results)];
+    expect(same({ messages }).body['messages']).toEqual(messages);
+  });
+
+  test('RE-20: members that only answers have are not sent back', () => {
+    const content = [{ type: 'text', text: 'x', citations: null, parsed_output: null }];
+    const { body } = same({ messages: [user(), { role: 'assistant', content }, user()] });
+    expect((body['messages'] as JsonObject[])[1]).toEqual({
+      role: 'assistant',
+      content: [{ type: 'text', text: 'x' }],
+    });
+  });
+
+  test('TR-19, SV-08: blocks of the upstream’s own tools go back as they came', () => {
+    const content = [
+      { type: 'server_tool_use', id: 's', name: 'web_search', input: { query: 'x' } },
+      {
+        type: 'web_search_tool_result',
+        tool_use_id: 's',
+        content: [{ type: 'web_search_result', encrypted_content: 'E' }],
+      },
+    ];
+    const messages = [user(), { role: 'assistant', content }, user('next')];
+    expect(same({ messages }).body['messages']).toEqual(messages);
+  });
+});
+
+describe('Messages to Chat', () => {
+  test('TR-05: a result without content is an empty text', () => {
+    const content = [{ type: 'tool_use', id: 't', name: 'f', input: {} }];
+    const { body } = toChat({
+      messages: [user(), { role: 'assistant', content }, user([{ type: 'tool_result', tool_use_id: 't' }])],
+    });
+    expect(body['messages']).toEqual([
+      { role: 'user', content: 'hi' },
+      // RO-07
+      { role: 'assistant', content: null, tool_calls: [chatCall('t')] },
+      { role: 'tool', tool_call_id: 't', content: '' },
+    ]);
+  });
+
+  test('TR-16: cache_control stays out of other protocols', () => {
+    const block = (text: string): JsonObject => ({
+      type: 'text',
+      text,
+      cache_control: { type: 'ephemeral', ttl: '1h' },
+    });
+    const { body, dropped } = toChat({ system: [block('s')], messages: [user([block('a'), block('b')])] });
+    expect(JSON.stringify(body)).not.toContain('cache_control');
+    expect(dropped).toEqual([]);
+  });
+
+  test('ME-07: documents are files or text', () => {
+    const pdf = { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=' } };
+    const { body } = toChat({ messages: [user([pdf])] });
+    expect(body['messages']).toMatchObject([
+      { content: [{ type: 'file', file: { file_data: 'data:application/pdf;base64,JVBERi0=' } }] },
+    ]);
+  });
+
+  test('CH-11: tools that only Anthropic runs are refused', () => {
+    const tools = [{ type: 'web_search_20250305', name: 'web_search' }];
+    expect(refusal(() => toChat({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0');
+  });
+
+  test('RE-04: signatures are dropped and listed, the thoughts stay', () => {
+    const content = [
+      { type: 'thinking', thinking: 'hm', signature: 'S' },
+      { type: 'text', text: 'x' },
+    ];
+    const { body, dropped } = toChat({ messages: [user(), { role: 'assistant', content }, user()] });
+    expect((body['messages'] as JsonObject[])[1]).toEqual({ role: 'assistant', content: 'x', reasoning_content: 'hm' });
+    expect(dropped).toEqual(['reasoning']);
+  });
+});

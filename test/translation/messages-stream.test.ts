@@ -1,0 +1,264 @@
+/** Answers between Chat and Messages: the cases of `reference/translation-cases.json`, by their ids. */
+import { describe, expect, test } from 'vitest';
+import { chatCodec } from '../../src/codecs/chat/index.ts';
+import type { ClientCodec, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
+import { requestOf } from '../../src/codecs/content.ts';
+import { textIn } from '../../src/codecs/json.ts';
+import { messagesCodec } from '../../src/codecs/messages/index.ts';
+import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { UpstreamFailure } from '../../src/generation/upstream.ts';
+import { parseChunks, renderFrames } from '../contracts/codec-suite.ts';
+
+const decoded = { request: requestOf({}), stream: true, includeUsage: true };
+
+/** The data of the frames that a client gets. */
+function render(codec: ClientCodec, events: readonly GenerationEvent[]): JsonObject[] {
+  return renderFrames(codec, events, decoded).map(frame => {
+    const data = /^data: (.*)$/m.exec(frame)?.[1] ?? '';
+    return data === '[DONE]' ? { type: 'done' } : (JSON.parse(data) as JsonObject);
+  });
+}
+const parse = (codec: UpstreamCodec, text: string): GenerationEvent[] =>
+  parseChunks(codec, 'acme', [Buffer.from(text)]);
+
+const head = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' };
+function chatStream(deltas: readonly JsonObject[], finish: string): string {
+  const chunk = (delta: JsonObject, reason: string | null = null): string =>
+    `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`;
+  return `${deltas.map(delta => chunk(delta)).join('')}${chunk({}, finish)}data: [DONE]\n\n`;
+}
+const toMessages = (deltas: readonly JsonObject[], finish: string): JsonObject[] =>
+  render(messagesCodec, parse(chatCodec, chatStream(deltas, finish)));
+
+const frame = (type: string, members: JsonObject = {}): string =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`;
+const start = frame('message_start', { message: { id: 'm', usage: { input_tokens: 5, output_tokens: 1 } } });
+function block(index: number, content: JsonObject, ...deltas: JsonObject[]): string {
+  const middle = deltas.map(delta => frame('content_block_delta', { index, delta })).join('');
+  return (
+    frame('content_block_start', { index, content_block: content }) + middle + frame('content_block_stop', { index })
+  );
+}
+const stop = (reason: string, more: JsonObject = {}): string =>
+  frame('message_delta', {
+    delta: { stop_reason: reason, stop_sequence: null, ...more },
+    usage: { output_tokens: 9 },
+  }) + frame('message_stop');
+const toChat = (text: string): JsonObject[] => render(chatCodec, parse(messagesCodec, start + text));
+
+/** The blocks of a stream, put together. Fails where a delta stands outside of its block. */
+function blocksOf(frames: readonly JsonObject[]): JsonObject[] {
+  const blocks: JsonObject[] = [];
+  let open: number | undefined;
+  for (const { type, index, content_block: content, delta } of frames) {
+    if (type === 'content_block_start') {
+      expect([open, index]).toEqual([undefined, blocks.length]);
+      open = blocks.length;
+      blocks.push({ ...(content as JsonObject), text: '' });
+    } else if (type === 'content_block_delta') {
+      expect(index).toBe(open);
+      const last = blocks.at(-1) ?? {};
+      const { text, thinking, partial_json: json } = delta as Record<string, string | undefined>;
+      last['text'] = `${textIn(last['text'])}${text ?? thinking ?? json ?? ''}`;
+    } else if (type === 'content_block_stop') {
+      expect(index).toBe(open);
+      open = undefined;
+    }
+  }
+  return blocks;
+}
+const call = (index: number, args: string, id?: string): JsonObject => ({
+  index,
+  ...(id === undefined ? {} : { id, type: 'function' }),
+  function: { ...(id === undefined ? {} : { name: 'f' }), arguments: args },
+});
+
+describe('Chat to Messages', () => {
+  test.each([
+    ['TS-01: back to back', [{ tool_calls: [call(0, '{}', 'a')] }, { tool_calls: [call(1, '{}', 'b')] }]],
+    [
+      'TS-05: interleaved',
+      [
+        { tool_calls: [call(0, '{', 'a')] },
+        { tool_calls: [call(1, '{', 'b')] },
+        { tool_calls: [call(0, '}')] },
+        { tool_calls: [call(1, '}')] },
+      ],
+    ],
+    ['TS-08: in one chunk', [{ tool_calls: [call(0, '{}', 'a'), call(1, '{}', 'b')] }]],
+  ] satisfies [string, JsonObject[]][])(
+    '%s: every call is a block of its own, one open at a time, indices from 0',
+    (_, deltas) => {
+      const frames = toMessages([{ content: 'x' }, ...deltas], 'tool_calls');
+      expect(blocksOf(frames)).toMatchObject([
+        { type: 'text', text: 'x' },
+        { type: 'tool_use', id: 'a', text: '{}' },
+        { type: 'tool_use', id: 'b', text: '{}' },
+      ]);
+      expect(frames.at(-2)).toMatchObject({ type: 'message_delta', delta: { stop_reason: 'tool_use' } });
+    },
+  );
+
+  test('TS-07: three calls are three blocks', () => {
+    const calls = [0, 1, 2].map(index => ({ tool_calls: [call(index, `{"n":${index}}`, `t${index}`)] }));
+    expect(blocksOf(toMessages(calls, 'tool_calls')).map(({ text }) => text)).toEqual([
+      '{"n":0}',
+      '{"n":1}',
+      '{"n":2}',
+    ]);
+  });
+
+  test('TS-11: an empty list of calls begins no call', () => {
+    expect(blocksOf(toMessages([{ content: 'hi', tool_calls: [] }], 'stop'))).toHaveLength(1);
+  });
+
+  test('TS-20, RO-11: one message_start, with a whole message', () => {
+    const starts = toMessages([{ role: 'assistant' }, { role: 'assistant', content: 'x' }], 'stop').filter(
+      ({ type }) => type === 'message_start',
+    );
+    expect(starts).toHaveLength(1);
+    expect(starts[0]).toMatchObject({
+      message: { type: 'message', role: 'assistant', content: [], stop_reason: null },
+    });
+  });
+
+  test('RE-08, RE-19: thoughts alone are a block, which begins with empty members', () => {
+    const frames = toMessages([{ reasoning_content: 'hm', content: null }], 'stop');
+    expect(frames[1]).toMatchObject({ content_block: { type: 'thinking', thinking: '', signature: '' } });
+    expect(blocksOf(frames)).toMatchObject([{ type: 'thinking', text: 'hm' }]);
+  });
+
+  test('FI-05: a filtered answer has stop_details', () => {
+    expect(toMessages([{ content: 'x' }], 'content_filter').at(-2)).toMatchObject({
+      delta: { stop_reason: 'content_filter', stop_details: { type: 'refusal', category: null, explanation: null } },
+    });
+  });
+
+  test('calls decide where the upstream says stop', () => {
+    expect(toMessages([{ tool_calls: [call(0, '{}', 'a')] }], 'stop').at(-2)).toMatchObject({
+      delta: { stop_reason: 'tool_use' },
+    });
+  });
+
+  test('UN-03: half an escaped character at the end of a delta stays as it is', () => {
+    const deltas = [{ tool_calls: [call(0, '{"a":"\\ud83d', 'a')] }, { tool_calls: [call(0, '\\ude00"}')] }];
+    expect(blocksOf(toMessages(deltas, 'tool_calls'))).toMatchObject([{ text: '{"a":"\\ud83d\\ude00"}' }]);
+  });
+
+  test('SS-10, SS-11, LI-12: every frame names its event, and nothing follows message_stop', () => {
+    const frames = renderFrames(messagesCodec, parse(chatCodec, chatStream([{ content: 'x' }], 'stop')), decoded);
+    for (const each of frames) {
+      const [, event, data] = /^event: (\w+)\ndata: (.*)\n\n$/.exec(each) ?? [];
+      expect((JSON.parse(data ?? 'null') as JsonObject)['type']).toBe(event);
+    }
+    expect(frames.at(-1)).toContain('message_stop');
+  });
+
+  test('JS-06, FI-15: an answer that the limit cuts ends with max_tokens and message_stop', () => {
+    const frames = toMessages([{ reasoning_content: 'hm' }], 'length');
+    expect(frames.slice(-3).map(({ type }) => type)).toEqual(['content_block_stop', 'message_delta', 'message_stop']);
+    expect(frames.at(-2)).toMatchObject({ delta: { stop_reason: 'max_tokens' } });
+  });
+});
+
+/** The one choice of a whole Chat answer. */
+function chatChoice(text: string): JsonObject {
+  const whole = chatCodec.renderWhole(parse(messagesCodec, start + text), decoded);
+  return (whole['choices'] as JsonObject[])[0] ?? {};
+}
+
+describe('Messages to Chat', () => {
+  const tool = { type: 'tool_use', id: 't', name: 'f', input: {} };
+  const input = (partial_json: string): JsonObject => ({ type: 'input_json_delta', partial_json });
+
+  test('TS-02: calls are numbered from 0, whatever stands before them', () => {
+    const frames = toChat(block(0, { type: 'text', text: 'x' }) + block(1, tool, input('{}')) + stop('tool_use'));
+    const indices = frames.flatMap(({ choices }) =>
+      ((choices ?? []) as { delta?: { tool_calls?: { index: number }[] } }[]).flatMap(
+        ({ delta }) => delta?.tool_calls?.map(({ index }) => index) ?? [],
+      ),
+    );
+    expect(new Set(indices)).toEqual(new Set([0]));
+  });
+
+  test('TS-10: a call without arguments has an empty object', () => {
+    expect(chatChoice(block(0, tool) + stop('tool_use'))).toMatchObject({
+      message: { tool_calls: [{ function: { arguments: '{}' } }] },
+    });
+  });
+
+  test('TS-19, SV-03: calls of the upstream’s own tools never become calls of the client’s', () => {
+    const own = { type: 'server_tool_use', id: 's', name: 'web_search', input: {} };
+    const frames = block(0, tool, input('{}')) + block(1, own, input('{"q":1}')) + stop('tool_use');
+    expect(chatChoice(frames)).toMatchObject({ message: { tool_calls: [{ id: 't', function: { arguments: '{}' } }] } });
+  });
+
+  test('RE-02: two blocks of thoughts stay two, each with its signature', () => {
+    const thought = (index: number): string =>
+      block(
+        index,
+        { type: 'thinking', thinking: '', signature: '' },
+        { type: 'thinking_delta', thinking: `t${index}` },
+        { type: 'signature_delta', signature: `S${index}` },
+      );
+    expect(
+      chatChoice(thought(0) + thought(1) + block(2, { type: 'text', text: 'x' }) + stop('end_turn')),
+    ).toMatchObject({
+      message: {
+        reasoning_details: [
+          { text: 't0', signature: 'S0', index: 0 },
+          { text: 't1', signature: 'S1', index: 1 },
+        ],
+      },
+    });
+  });
+
+  test.each([
+    ['FI-09', 'model_context_window_exceeded', 'length'],
+    ['FI-05', 'refusal', 'content_filter'],
+    ['FI-18', 'strange', 'stop'],
+    ['finish', 'max_tokens', 'length'],
+  ])('%s: %s is %s', (_, reason, finish) => {
+    expect(chatChoice(block(0, { type: 'text', text: 'x' }) + stop(reason))).toMatchObject({ finish_reason: finish });
+  });
+
+  test('FI-18: an unknown reason keeps the calls', () => {
+    expect(chatChoice(block(0, tool, input('{}')) + stop('strange'))).toMatchObject({ finish_reason: 'tool_calls' });
+  });
+
+  test('LI-03: a stream without message_stop is truncated', () => {
+    expect(() => toChat(block(0, { type: 'text', text: 'x' }))).toThrow(UpstreamFailure);
+  });
+
+  test('usage: cached and written input is part of the prompt, written without a lifetime is for five minutes', () => {
+    const usage = { input_tokens: 5, cache_creation_input_tokens: 7, cache_read_input_tokens: 11, output_tokens: 1 };
+    const text =
+      frame('message_start', { message: { id: 'm', usage } }) +
+      block(0, { type: 'text', text: 'x' }) +
+      stop('end_turn');
+    expect(chatCodec.renderWhole(parse(messagesCodec, text), decoded)['usage']).toMatchObject({
+      prompt_tokens: 23,
+      completion_tokens: 9,
+      prompt_tokens_details: { cached_tokens: 11, cache_write_tokens: 7 },
+    });
+  });
+
+  test('a whole answer gives what a stream of it gives', () => {
+    const whole = {
+      id: 'm',
+      type: 'message',
+      role: 'assistant',
+      model: 'm',
+      content: [
+        { type: 'text', text: 'x' },
+        { ...tool, input: { a: 1 } },
+      ],
+      stop_reason: 'tool_use',
+      stop_sequence: null,
+      usage: { input_tokens: 5, output_tokens: 9 },
+    };
+    const streamed = block(0, { type: 'text', text: 'x' }) + block(1, tool, input('{"a":1}')) + stop('tool_use');
+    const said = chatCodec.renderWhole(messagesCodec.parseWhole(whole, 'acme'), decoded);
+    expect(said['choices']).toEqual([chatChoice(streamed)]);
+  });
+});
