@@ -124,7 +124,9 @@ const odd = fc.oneof(
 );
 const bodies = fc
   .array(fc.tuple(fc.constantFrom(...placesIn(whole)), odd), { minLength: 1, maxLength: 2 })
-  .map(changes => changes.reduce<unknown>((body, [at, put]) => changed(body, at, put), whole));
+  .map(changes => changes.reduce<unknown>((body, [at, put]) => changed(body, at, put), whole))
+  // A stream is not one JSON value; other values of the member stay in.
+  .filter(body => (body as { stream?: unknown } | null | undefined)?.stream !== true);
 
 test('the body itself is fine', async () => {
   const { status, body } = await complete(gateway, whole);

@@ -31,7 +31,7 @@ export class PauseJoin {
   push(batch: readonly GenerationEvent[]): GenerationEvent[] {
     const joined: GenerationEvent[] = [];
     for (const event of batch) {
-      this.#said.add(event);
+      this.#said.add(withoutLogprobs(event));
       const kept = this.#join(event);
       if (kept !== undefined) joined.push(kept);
     }
@@ -67,4 +67,11 @@ export class PauseJoin {
     if (event.event.case !== 'finished') return event;
     return { ...event, event: { case: 'finished', value: { ...event.event.value, reason: FinishReason.LENGTH } } };
   }
+}
+
+/** An upstream that goes on is told what was said, not how likely it was: of a long answer the latter is a hundred times as much. */
+function withoutLogprobs(event: GenerationEvent): GenerationEvent {
+  const { event: step } = event;
+  if (step.case !== 'delta' || step.value.logprobs.length === 0) return event;
+  return { ...event, event: { case: 'delta', value: { ...step.value, logprobs: [] } } };
 }

@@ -19,9 +19,14 @@ test('as many tokens are granted as the money pays, and not one more', () => {
       const cost = (count: number): bigint => costOfTokens(held + count, pico) - costOfTokens(held, pico);
       expect(more).toBeGreaterThanOrEqual(0);
       expect(cost(more) <= money).toBe(true);
-      expect(cost(more + 1) > money).toBe(true);
+      if (held + more < Number.MAX_SAFE_INTEGER) expect(cost(more + 1) > money).toBe(true);
     }),
   );
+});
+
+test('more tokens than a number counts exactly are granted as the most that it does', () => {
+  expect(tokensFor(10n ** 13n, 5, 1n)).toBe(Number.MAX_SAFE_INTEGER - 5);
+  expect(tokensFor(9_007_199_254_740n, 3, 1n)).toBeLessThan(Number.MAX_SAFE_INTEGER);
 });
 
 test('tokens that cost nothing are never short', () => {

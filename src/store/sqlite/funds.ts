@@ -25,6 +25,7 @@ export interface Fund {
 
 const nanoPerDollar = 1_000_000_000n;
 const picoPerNano = 1000n;
+const countMax = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** What is left of a fund; negative where a cap was lowered below what was used. */
 export function leftOf(fund: Fund): bigint {
@@ -46,11 +47,14 @@ export function costOfTokens(tokens: number, picoUsd: bigint): bigint {
   return (BigInt(tokens) * picoUsd + picoPerNano - 1n) / picoPerNano;
 }
 
-/** How many tokens more than the `held` ones can be held for that much more money; Infinity where they cost nothing. */
+/**
+ * How many tokens more than the `held` ones can be held for that much more money; Infinity where they cost nothing. Beyond what a number counts exactly, which no answer
+ * reaches, it is the largest one that it does.
+ */
 export function tokensFor(nanoUsd: bigint, held: number, picoUsd: bigint): number {
   if (picoUsd === 0n) return Number.POSITIVE_INFINITY;
   const all = ((nanoUsd + costOfTokens(held, picoUsd)) * picoPerNano) / picoUsd;
-  return Number(all) - held;
+  return Number(all < countMax ? all : countMax) - held;
 }
 
 /** Whose money pays a request of this key that is admitted now. */
