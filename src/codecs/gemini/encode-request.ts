@@ -1,5 +1,10 @@
-import { type GenerateRequest, OutputFormatType, type Tool, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import {
+  type GenerateRequest,
+  OutputFormatType,
+  ServiceTier,
+  type Tool,
+  ToolChoiceMode,
+} from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
 import { Drops, isPrefill, unsupported, unsupportedContent } from '../drops.ts';

@@ -79,10 +79,10 @@ const { schema: anySchema } = fc.letrec<{ schema: JsonObject; value: JsonObject[
   value: fc.oneof(
     { maxDepth: 4 },
     fc.constantFrom<JsonObject[string]>('string', 'integer', 1, null, true, false),
-    fc.array(tie('value') as fc.Arbitrary<JsonObject[string]>, { maxLength: 3 }),
-    tie('schema') as fc.Arbitrary<JsonObject>,
+    fc.array(tie('value'), { maxLength: 3 }),
+    tie('schema'),
   ),
-  schema: fc.dictionary(keyword, tie('value') as fc.Arbitrary<JsonObject[string]>, { maxKeys: 4 }),
+  schema: fc.dictionary(keyword, tie('value'), { maxKeys: 4 }),
 }));
 
 test('any schema gives one with only words of the dialect, and the same one each time', () => {
