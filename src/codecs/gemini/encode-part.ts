@@ -1,6 +1,7 @@
 import { type FilePart, type MediaSource, type Part } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { type Drops, unsupportedContent } from '../drops.ts';
+import { searchResultText } from '../search-result.ts';
 import type { GeminiPart } from './wire.ts';
 
 /** Parts of a message or a result. Sources: wire.md B4, C3, C4; cases ME-01, ME-04, ME-05, ME-11. Throws `unsupported_parameter`. */
@@ -21,6 +22,8 @@ export function encodePart({ content }: Part, request: GenerateRequest, drops: D
       return mediaPart(content.value.source, content.value.source?.mediaType || 'video/mp4', request);
     case 'file':
       return filePart(content.value, request, drops);
+    case 'searchResult':
+      return { text: searchResultText(content.value.json) };
     default:
       throw unsupportedContent(request, `parts of type ${content.case ?? 'none'}`);
   }
