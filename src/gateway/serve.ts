@@ -19,7 +19,7 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   const config = readConfig(environment, configPath);
   let gateway: Gateway;
   try {
-    gateway = await openGateway(environment, config);
+    gateway = await openGateway(environment, config, () => readConfig(environment, configPath));
   } catch (thrown) {
     const reason = startFailure(thrown, environment);
     if (reason === undefined) throw thrown;
@@ -30,6 +30,7 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   const model = config.simulator.enabled ? simulatorModels[0]?.id : config.models[0]?.id;
   const facts = { publicUrl, rpcUrl, dataDir: environment.dataDir, model };
   process.stdout.write(banner(firstKeys === undefined ? facts : { ...facts, firstKeys }));
+  process.on('SIGHUP', () => gateway.reload());
   await stopSignal(gateway);
   return 0;
 }
