@@ -189,7 +189,7 @@ function openEdge(parts: EdgeParts): FastifyInstance {
 }
 
 function accountOf({ ledger, catalog }: Core) {
-  return accountService({ ledger, listedId: name => catalog.listedId(name) });
+  return accountService({ ledger, clock: systemClock, listedId: name => catalog.listedId(name) });
 }
 
 function openRpc({ config, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {

@@ -68,6 +68,8 @@ export interface Ledger {
   listActivity(filter: ActivityFilter): Promise<UsageRow[]>;
   /** One record with its arithmetic. */
   findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined>;
+  /** Sums of records by period and group, oldest first. `too_many`: more than `limit` of them. */
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'>;
   listVoidedHolds(limit: number): Promise<VoidedHoldRow[]>;
 
   /** Runs every invariant; the violations, in words for the operator. Empty: all hold. */
@@ -302,6 +304,36 @@ export interface ActivityFilter {
   readonly keyId?: number;
   readonly startMs?: number;
   readonly endMs?: number;
+}
+
+/** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
+export interface AnalyticsQuery {
+  readonly accountId: number;
+  readonly startMs: number;
+  readonly endMs: number | undefined;
+  readonly granularity: 'hour' | 'day';
+  readonly groupBy: 'none' | 'model' | 'api_key';
+  /** The most rows. */
+  readonly limit: number;
+}
+
+/** The sums of one period, or of one group in it. */
+export interface AnalyticsRow {
+  /** When the period begins. */
+  readonly periodMs: number;
+  /** The listed model, the key's id, or null where nothing divides. */
+  readonly group: string | number | null;
+  readonly requests: number;
+  /** Those whose state is `upstream_failed`. */
+  readonly failed: number;
+  readonly costNanoUsd: bigint;
+  readonly input: number;
+  readonly cacheRead: number;
+  /** With every lifetime. */
+  readonly cacheWrite: number;
+  readonly output: number;
+  /** The sum of all latencies. */
+  readonly latencyMs: number;
 }
 
 export interface UsageRow {

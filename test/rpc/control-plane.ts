@@ -85,7 +85,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
         CatalogService,
         catalogService({ catalog, visible: context => visibleModels(context, ledger, token) }),
       );
-      router.service(AccountService, accountService({ ledger, listedId }));
+      router.service(AccountService, accountService({ ledger, clock, listedId }));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock }));
       router.service(AdminService, adminService({ ledger, operatorToken: token, listedId }));
     },

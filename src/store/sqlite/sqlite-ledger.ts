@@ -8,6 +8,8 @@ import type {
   ActivityFilter,
   AdmitCommand,
   Admitted,
+  AnalyticsQuery,
+  AnalyticsRow,
   Bootstrap,
   Credential,
   Denied,
@@ -23,6 +25,7 @@ import type {
   VoidedHoldRow,
 } from '../ledger.ts';
 import { Activity } from './activity.ts';
+import { Analytics } from './analytics.ts';
 import type { AdminCommands, AdminReply } from './administration.ts';
 import type { CheckpointerData } from './checkpointer.ts';
 import { type Connection, openForReading } from './database.ts';
@@ -119,6 +122,7 @@ class WorkerLedger implements SqliteLedger {
   readonly #reader: Reader;
   readonly #credentials: KnownCredentials;
   readonly #activity: Activity;
+  readonly #analytics: Analytics;
 
   constructor(parts: Parts, voidedHolds: number, violations: readonly string[]) {
     this.voidedHoldsAtStart = voidedHolds;
@@ -127,6 +131,7 @@ class WorkerLedger implements SqliteLedger {
     this.#reader = new Reader(parts.db, parts.dailyLimitUnit);
     this.#credentials = new KnownCredentials(hash => this.#reader.credential(hash));
     this.#activity = new Activity(parts.db);
+    this.#analytics = new Analytics(parts.db);
   }
 
   get lastId(): number {
@@ -240,6 +245,10 @@ class WorkerLedger implements SqliteLedger {
 
   async findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined> {
     return this.#activity.find(accountId, requestId);
+  }
+
+  async analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'> {
+    return this.#analytics.read(query);
   }
 
   async listVoidedHolds(limit: number): Promise<VoidedHoldRow[]> {
