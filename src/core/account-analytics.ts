@@ -30,7 +30,7 @@ const groups: Readonly<Partial<Record<AnalyticsGroup, AnalyticsQuery['groupBy']>
   [AnalyticsGroup.API_KEY]: 'api_key',
 };
 
-/** Reads the sums that a caller asked for. Throws `validation_error` where the span is turned round, or there are too many sums. */
+/** Reads the sums that a caller asked for. Throws `validation_error` where the span is turned round, `invalid_request` where there are too many sums. */
 export async function readAnalytics(
   ledger: Pick<Ledger, 'analytics'>,
   accountId: number,
@@ -38,8 +38,10 @@ export async function readAnalytics(
 ): Promise<MessageInitShape<typeof GetAnalyticsResponseSchema>> {
   const rows = await ledger.analytics(queryOf(request, accountId, nowMs));
   if (rows === 'too_many') {
-    throw new GatewayError('validation_error', `The series would have more than ${seriesMax} entries.`, {
+    const message = `the series would have more than ${seriesMax} entries`;
+    throw new GatewayError('invalid_request', `start: ${message}.`, {
       param: 'start',
+      violations: [{ path: ['start'], message, type: 'too_long' }],
       tip: 'Ask for a shorter time, for days instead of hours, or for fewer groups.',
     });
   }
