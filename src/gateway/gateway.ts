@@ -61,6 +61,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
     dataDir: environment.dataDir,
     clock: systemClock,
     dailyLimitUnit: config.dailyLimitUnit,
+    plans: config.plans,
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
   });
   for (const violation of ledger.violationsAtStart)

@@ -62,6 +62,17 @@ export interface Ledger {
   }): Promise<ManagementKeyRow | 'not_found'>;
   setManagementKeyState(command: { keyId: number; state: KeyState }): Promise<ManagementKeyRow | 'not_found'>;
 
+  /** Debits the first period's price. `conflict`: the account has a plan already; `insufficient`: it can't pay this one. */
+  startSubscription(command: {
+    accountId: number;
+    plan: PlanName;
+    period: PlanPeriodName;
+  }): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'>;
+  /** The account's plan as it stands; undefined where it has none. */
+  findSubscription(accountId: number): Promise<SubscriptionRow | undefined>;
+  /** The plan ends with its period. A repeat changes nothing. `not_found`: the account has no plan. */
+  cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'>;
+
   /** Makes account 1 with its keys where the ledger has no account yet; answers whether it did. */
   bootstrap(command: Bootstrap): Promise<boolean>;
 
@@ -112,6 +123,8 @@ export interface FundsEstimate {
   readonly outputTokensWanted: number;
   /** Text requests may be paid by a plan; images and other services' work never. */
   readonly plan: boolean;
+  /** A text request at the standard tier: one of the plan's free daily requests may pay it. Absence: none does. */
+  readonly freeDaily?: boolean;
 }
 
 /** A hold was placed. */
@@ -277,6 +290,49 @@ export interface KeyRow {
   readonly fallbackToPayg: boolean;
   readonly disabled: boolean;
   readonly monthlyLimit: bigint | undefined;
+}
+
+/** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */
+export type PlanName = 'core' | 'core_pro';
+export type PlanPeriodName = 'biweekly' | 'monthly';
+
+/** What a plan costs and gives. A period keeps the price and the tokens that it was paid for; the rest holds from the next request on. */
+export interface PlanTerms {
+  readonly biweekly: PlanPeriodTerms;
+  readonly monthly: PlanPeriodTerms;
+  readonly freeDailyRequests: number;
+  /** Taken off what money pays of text requests, in thousandths. */
+  readonly discountPermille: number;
+  /** Listed ids that the plan pays; null: every text model. */
+  readonly models: readonly string[] | null;
+}
+
+export interface PlanPeriodTerms {
+  readonly priceNanoUsd: bigint;
+  readonly tokens: number;
+}
+
+/** All plans by name. */
+export type Plans = Readonly<Record<PlanName, PlanTerms>>;
+
+/** A plan of an account in its present period. */
+export interface SubscriptionRow {
+  readonly accountId: number;
+  readonly plan: PlanName;
+  readonly period: PlanPeriodName;
+  readonly startedAtMs: number;
+  /** The present period: from the one, before the other. */
+  readonly periodStartMs: number;
+  readonly periodEndMs: number;
+  /** It is not renewed when its period ends. */
+  readonly cancelled: boolean;
+  /** The period's budget. */
+  readonly tokens: number;
+  /** Paid by it for settled requests. */
+  readonly tokensUsed: number;
+  /** Held by running ones. */
+  readonly tokensHeld: number;
+  readonly freeLeftToday: number;
 }
 
 export interface ManagementKeyRow {
