@@ -56,6 +56,7 @@ export class GenerationRun {
   readonly #streamed: boolean;
   readonly #abort = new AbortController();
   readonly #startedAtMs = performance.now();
+  #whole: bigint | undefined;
   readonly #tally: Tally;
   readonly #slices: Slices;
   /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
@@ -291,7 +292,14 @@ export class GenerationRun {
       usageSource: usageSource(counted.source),
       costNanoUsd,
       serviceTier: billedTier(this.#asked.tier, this.#tally.serviceTier),
+      completedAtMs: this.#wholeAtMs,
     });
+  }
+
+  /** When the answer was whole; the same however often it is told. */
+  get #wholeAtMs(): bigint {
+    this.#whole ??= BigInt(Math.round(this.#asked.admittedAtMs + performance.now() - this.#startedAtMs));
+    return this.#whole;
   }
 
   /** Decides the outcome, and what the caller is told. `thrown` is undefined where reading ended without an error. */
