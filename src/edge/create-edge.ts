@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { chatCodec } from '../codecs/chat/index.ts';
 import { messagesCodec } from '../codecs/messages/index.ts';
+import { responsesCodec } from '../codecs/responses/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { writeAnswer } from './answer.ts';
@@ -79,6 +80,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     endpoint: Endpoint.CHAT_COMPLETIONS,
   });
   registerGeneration(app, edge, { path: messagesPath, codec: messagesCodec, endpoint: Endpoint.MESSAGES });
+  registerGeneration(app, edge, { path: '/v1/responses', codec: responsesCodec, endpoint: Endpoint.RESPONSES });
   registerCountTokens(app, edge);
   return app;
 }
