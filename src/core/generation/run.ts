@@ -43,6 +43,8 @@ export interface RunHooks {
    * before the charge is written here; where that throws, the generation fails with it.
    */
   readonly beforeSettle?: ((rest: readonly GenerationEvent[]) => Promise<void>) | undefined;
+  /** An answer that the gateway cuts costs nothing and leaves no record: nobody is there who has had a part of it. */
+  readonly freeWhenCut?: boolean | undefined;
 }
 
 /**
@@ -103,7 +105,7 @@ export class GenerationRun {
 
   get #progress(): Progress {
     return {
-      streamed: this.#streamed,
+      streamed: this.#streamed && !(this.#isCut && this.#hooks.freeWhenCut === true),
       hasOutput: !this.#tally.isEmpty,
       wasSent: this.#wasSent,
       isTrying: this.#isTrying,
