@@ -1,10 +1,9 @@
 import type { Opaque } from '../../gen/tollgate/v1/content_pb.ts';
+import { envelopeKind, envelopeOf } from '../../generation/envelope.ts';
 import { opaqueOf } from '../content.ts';
 
 /** Blobs in `encrypted_content`. Source: decisions §4, wire.md C3. */
 
-/** The kind of a blob of this gateway: it holds what upstreams want back, sealed with the server's secret. */
-export const envelopeKind = 'tollgate.envelope';
 /** The kind of encrypted thoughts of a Responses upstream. */
 export const encryptedKind = 'openai.encrypted';
 /** The kind of the id that encrypted thoughts are bound to: their upstream refuses them under another one. */
@@ -16,7 +15,7 @@ const envelopeStart = 'tg1.';
 
 /** A blob that a client sent: an envelope of this gateway, or somebody's of the given kind. */
 export function blobOf(data: string, foreignKind: string): Opaque {
-  return data.startsWith(envelopeStart) ? opaqueOf(envelopeKind, data, 'tollgate') : opaqueOf(foreignKind, data);
+  return data.startsWith(envelopeStart) ? envelopeOf(data) : opaqueOf(foreignKind, data);
 }
 
 /** The one blob that a client may see; undefined where there is none. What upstreams want back is never shown as it is. */

@@ -5,14 +5,11 @@ import { ResponsesStreamRenderer } from './render-events.ts';
 import { renderWhole } from './render-whole.ts';
 
 export { decodeContinuingRequest, decodeRequest, type ResponsesRequest } from './decode-request.ts';
-export { envelopeKind } from './blobs.ts';
-export { itemIdOf, responseIdOf, responseIdOfItem } from './item-ids.ts';
 export { keepAlive } from './render-events.ts';
 export { renderItem } from './render-item.ts';
 export { renderResource, type ResponseFacts } from './resource.ts';
 export { outcomeOf, ResponseFold, type ResponseOutcome, type ResponseStatus } from './response-fold.ts';
 export { doneFrame, type ResponseEvent, ResponseRenderer, sseFrame } from './stream.ts';
-export { renumberTurns } from './turns.ts';
 export { renderUsage } from './usage.ts';
 
 /** Responses, for clients and for upstreams. */

@@ -1,10 +1,10 @@
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { responseIdOf } from '../../generation/response-ids.ts';
 import { ledgerIdOf } from '../../lib/ids.ts';
 import { sseComment } from '../../lib/sse.ts';
 import type { DecodedRequest, StreamRenderer } from '../codec.ts';
 import type { ResponsesRequest } from './decode-request.ts';
-import { responseIdOf } from './item-ids.ts';
 import type { ResponseFacts } from './resource.ts';
 import { doneFrame, type ResponseEvent, ResponseRenderer, sseFrame } from './stream.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { responseIdOf } from '../../generation/response-ids.ts';
 import type { DecodedRequest, JsonObject } from '../codec.ts';
-import { responseIdOf } from './item-ids.ts';
 import { factsOf } from './render-events.ts';
 import { renderResource } from './resource.ts';
 import { outcomeOf } from './response-fold.ts';

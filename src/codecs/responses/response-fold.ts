@@ -2,7 +2,8 @@ import { type Item, Phase } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Completed, type Finished, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import type { FoldedChoice } from '../../generation/fold.ts';
 import { EventFold } from '../../generation/fold.ts';
-import { callIdFor, itemIdOf } from './item-ids.ts';
+import { outputItemId } from '../../generation/response-ids.ts';
+import { callIdFor } from './call-id.ts';
 
 /** The states of a response. Source: decisions §4. */
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
@@ -69,7 +70,7 @@ export class ResponseFold {
   #opened(number: number): void {
     const item = this.items.at(-1);
     if (item === undefined) return;
-    item.id = itemIdOf(item, this.#responseId, `${number}`);
+    item.id = outputItemId(this.#responseId, item, number);
     const { content } = item;
     if (content.case === 'toolCall') {
       content.value.callId = callIdFor(content.value.callId, item.id.replace(/^[a-z]+/, 'call'));
