@@ -20,6 +20,7 @@ import {
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
 import { requestOf, samplingOf } from '../content.ts';
 import { invalidField, members, parseBody, UnknownMembers } from '../schema.ts';
+import { decodeFormat } from './custom-format.ts';
 import { decodeInput } from './decode-input.ts';
 import {
   continuingRequestSchema,
@@ -207,7 +208,7 @@ function toolOf(tool: ResponsesTool, unknown: UnknownMembers, path: string): Too
       $typeName: 'tollgate.v1.CustomTool' as const,
       name,
       description: description ?? undefined,
-      formatJson: format == null ? '' : JSON.stringify(format),
+      formatJson: format == null ? '' : decodeFormat(format),
     };
     return toolWith({ case: 'custom', value }, extra);
   }

@@ -16,7 +16,7 @@ import { renderAnnotation } from './annotation.ts';
 import { renderTokens } from './logprobs.ts';
 import { isShown, renderItem } from './render-item.ts';
 import { renderOutputPart, renderThought } from './render-part.ts';
-import type { ResponseFold } from './response-fold.ts';
+import type { ResponseFold } from '../../generation/response-fold.ts';
 import type { ResponseEvent } from './stream.ts';
 
 /** Numbers an event and writes it. */

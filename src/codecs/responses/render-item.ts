@@ -14,7 +14,7 @@ import {
 import type { Json, JsonObject } from '../codec.ts';
 import { envelopeIn } from './blobs.ts';
 import { extraMembers } from './extra.ts';
-import { callIdFor } from './call-id.ts';
+import { callIdFor } from '../../generation/call-id.ts';
 import { renderInputPart, renderOutputPart, renderThought } from './render-part.ts';
 
 /** Items of the model as items of the interface. Source: service.md (Response resource), wire.md B2; cases TR-07, RP-17. */

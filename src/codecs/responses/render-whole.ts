@@ -4,7 +4,7 @@ import { responseIdOf } from '../../generation/response-ids.ts';
 import type { DecodedRequest, JsonObject } from '../codec.ts';
 import { factsOf } from './render-events.ts';
 import { renderResource } from './resource.ts';
-import { outcomeOf } from './response-fold.ts';
+import { outcomeOf } from '../../generation/response-fold.ts';
 
 /** The whole answer: the resource with which the stream of the same events ends. */
 export function renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject {

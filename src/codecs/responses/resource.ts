@@ -11,9 +11,10 @@ import {
   Truncation,
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
+import { encodeFormat } from './custom-format.ts';
 import { extraMembers } from './extra.ts';
 import { isShown, renderItem } from './render-item.ts';
-import { incompleteReason, type ResponseOutcome } from './response-fold.ts';
+import { incompleteReason, type ResponseOutcome } from '../../generation/response-fold.ts';
 import { renderServiceTier, renderUsage } from './usage.ts';
 
 /** The Response resource. Source: service.md (Response resource), wire.md B2, B6; cases RP-08, RP-17, RP-18, JS-08. */
@@ -146,7 +147,7 @@ function renderTool({ tool, extra }: Tool): JsonObject {
     }
     case 'custom': {
       const { name, description, formatJson } = tool.value;
-      const format = formatJson === '' ? { type: 'text' } : (JSON.parse(formatJson) as JsonObject);
+      const format = encodeFormat(formatJson) ?? { type: 'text' };
       return { ...members, type: 'custom', name, description: description ?? null, format };
     }
     case 'hosted':

@@ -8,7 +8,7 @@ import type { Stepper } from '../../lib/stepper.ts';
 import type { JsonObject } from '../codec.ts';
 import { ItemRenderer } from './item-renderer.ts';
 import { renderSettings, type ResponseFacts, resourceWith } from './resource.ts';
-import { ResponseFold, type ResponseOutcome } from './response-fold.ts';
+import { ResponseFold, type ResponseOutcome } from '../../generation/response-fold.ts';
 
 /** One event of a response's stream. */
 export interface ResponseEvent {
