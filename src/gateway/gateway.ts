@@ -12,6 +12,8 @@ import { modelOf } from '../core/catalog/configured-model.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { operatorToken } from '../core/operator-token.ts';
+import { Responses } from '../core/responses/responses.ts';
+import { serverSecrets } from '../core/server-secret.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
 import { errorDocsPath } from '../edge/error-docs.ts';
@@ -21,22 +23,23 @@ import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService, ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { loadTokenizer } from '../generation/tokens.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
+import { SealedBox } from '../lib/sealed-box.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import { simulatorModels } from '../simulator/models.ts';
 import type { Ledger } from '../store/ledger.ts';
 import type { Documents } from '../store/documents.ts';
-import { openSqliteDocuments } from '../store/sqlite/documents/sqlite-documents.ts';
-import { openSqliteLedger } from '../store/sqlite/sqlite-ledger.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { proxyOf, retryPolicy, routingConfig, simulatorName } from './routing.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
+import { openStores } from './stores.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -59,17 +62,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
   const metrics = new Metrics();
   // First, because it can refuse the configuration: nothing is opened or made for one that is refused.
   const routing = routingConfig(config, proxyOf(environment));
-  const ledger = await openSqliteLedger({
-    dataDir: environment.dataDir,
-    clock: systemClock,
-    dailyLimitUnit: config.dailyLimitUnit,
-    observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
-  });
-  const documents = await openDocuments(ledger, environment, config);
-  for (const violation of ledger.violationsAtStart)
-    logger.error({ violation }, 'an invariant of the ledger does not hold');
-  if (ledger.voidedHoldsAtStart > 0)
-    logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
+  const { ledger, documents } = await openStores(environment, config, { metrics, logger });
   const ids = new IdSource(systemClock, ledger.lastId);
   const router = new Router({
     config: routing,
@@ -90,7 +83,17 @@ export async function openGateway(environment: Environment, config: Config): Pro
     exposeRoute: config.exposeRoute,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const core: Core = { ledger, documents, catalog, generations, token: operatorToken(environment.dataDir) };
+  const responses = new Responses({
+    documents,
+    ledger,
+    generations,
+    clock: systemClock,
+    ids,
+    box: new SealedBox(serverSecrets(environment.dataDir)),
+    lifetimeMs: config.content.responseLifetimeMs,
+  });
+  await responses.recover();
+  const core: Core = { ledger, documents, catalog, generations, responses, token: operatorToken(environment.dataDir) };
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
   const publicUrl = (): string => config.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
@@ -111,7 +114,15 @@ export async function openGateway(environment: Environment, config: Config): Pro
   state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
-  const stopping = new Stopping({ edge, rpc, ledger, documents, generations, graceMs: config.shutdownGraceMs });
+  const stopping = new Stopping({
+    edge,
+    rpc,
+    ledger,
+    documents,
+    generations,
+    responses,
+    graceMs: config.shutdownGraceMs,
+  });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -124,22 +135,13 @@ export async function openGateway(environment: Environment, config: Config): Pro
   };
 }
 
-/** The ledger holds the data directory's lock, so it is given back where the content can't be opened. */
-async function openDocuments(ledger: Ledger, { dataDir }: Environment, { content }: Config): Promise<Documents> {
-  try {
-    return await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: content.bytesMax });
-  } catch (error) {
-    await ledger.close();
-    throw error;
-  }
-}
-
 /** What both listeners offer. */
 interface Core {
   readonly ledger: Ledger;
   readonly documents: Documents;
   readonly catalog: Catalog;
   readonly generations: Generations;
+  readonly responses: Responses;
   readonly token: string;
 }
 
@@ -178,6 +180,7 @@ function openEdge(parts: EdgeParts): FastifyInstance {
     .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
     .service(CatalogService, catalogOf(core))
     .service(GenerationService, core.generations.service)
+    .service(ResponseService, core.responses.service)
     .service(AccountService, accountOf(core));
   return createEdge({
     transport,
@@ -207,7 +210,7 @@ function accountOf({ ledger, catalog }: Core) {
 }
 
 function openRpc({ config, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
-  const { ledger, catalog, generations, token } = core;
+  const { ledger, catalog, generations, responses, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   return createRpcListener({
     nextRequestId,
@@ -223,6 +226,7 @@ function openRpc({ config, core, logger, metrics, nextRequestId }: ListenerParts
       router.service(CredentialService, credentialService({ ledger, operatorToken: token }));
       router.service(CatalogService, catalogOf(core));
       router.service(GenerationService, generations.service);
+      router.service(ResponseService, responses.service);
       router.service(AccountService, accountOf(core));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }));
       router.service(AdminService, adminService({ ledger, operatorToken: token, listedId }));

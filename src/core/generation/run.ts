@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
-import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
@@ -8,6 +8,7 @@ import { Hold } from '../../generation/hold.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Admitted, Ledger, Settled } from '../../store/ledger.ts';
+import { limitOf } from '../credential.ts';
 import type { RoutedStep, Router } from '../routing/router.ts';
 import type { Applicant } from './admission.ts';
 import { continued } from './continued.ts';
@@ -89,7 +90,7 @@ export class GenerationRun {
     this.#tools = tools;
     this.#asked = asked;
     this.#streamed = asked.request.delivery !== Delivery.WHOLE;
-    this.#limit = limitOf(asked);
+    this.#limit = outputLimitOf(asked);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = asked.model;
     const candidates = this.#candidates;
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
@@ -110,6 +111,16 @@ export class GenerationRun {
       wasSent: this.#wasSent,
       isTrying: this.#isTrying,
     };
+  }
+
+  /** `cut` was called. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+
+  /** The key's request windows after the admission, tightest first. */
+  get limits(): LimitState[] {
+    return this.#asked.admitted.windows.map(window => ({ $typeName: 'tollgate.v1.LimitState', ...limitOf(window) }));
   }
 
   /** The gateway stops: ends the answer now. */
@@ -275,14 +286,8 @@ export class GenerationRun {
 
   #started(event: GenerationEvent): GenerationEvent {
     if (event.event.case !== 'started') return event;
-    const { requestId, model, admitted, admittedAtMs } = this.#asked;
-    const limits = admitted.windows.map(window => ({
-      $typeName: 'tollgate.v1.LimitState' as const,
-      limit: window.limit,
-      max: BigInt(window.max),
-      remaining: BigInt(window.remaining),
-      resetAtMs: BigInt(window.resetAtMs),
-    }));
+    const { requestId, model, admittedAtMs } = this.#asked;
+    const { limits } = this;
     const route = this.#tools.exposeRoute ? `${this.#route.provider}/${this.#route.model}` : '';
     const own = { requestId, model: model.id, createdAtMs: BigInt(admittedAtMs), limits, route };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
@@ -376,7 +381,7 @@ function stopping(): GatewayError {
 const unknownOutputMax = 4_096;
 
 /** The output limit that binds one choice: the client's own, or less where funds can't pay it; undefined where neither binds. */
-function limitOf({ request, model, admitted }: AdmittedRequest): number | undefined {
+function outputLimitOf({ request, model, admitted }: AdmittedRequest): number | undefined {
   const client = clientLimit(request, model);
   const payable = Math.floor((admitted.outputTokens + admitted.outputTokensAvailable) / (request.candidates ?? 1));
   const wanted = client ?? model.maxOutputTokens ?? unknownOutputMax;

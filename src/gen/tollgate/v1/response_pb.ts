@@ -9,7 +9,7 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Item, Opaque } from "./content_pb.ts";
 import { file_tollgate_v1_content } from "./content_pb.ts";
-import type { Completed, GenerationEvent, LimitState, UsageSource } from "./event_pb.ts";
+import type { Completed, Extension, Finished, GenerationEvent, LimitState, UsageSource } from "./event_pb.ts";
 import { file_tollgate_v1_event } from "./event_pb.ts";
 import type { GenerateRequest } from "./request_pb.ts";
 import { file_tollgate_v1_request } from "./request_pb.ts";
@@ -19,7 +19,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/response.proto.
  */
 export const file_tollgate_v1_response: GenFile = /*@__PURE__*/
-  fileDesc("Chp0b2xsZ2F0ZS92MS9yZXNwb25zZS5wcm90bxILdG9sbGdhdGUudjEizwEKDFJlc3BvbnNlSGVhZBIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRIVCg1jcmVhdGVkX2F0X21zGAMgASgDEi4KCHNldHRpbmdzGAQgASgLMhwudG9sbGdhdGUudjEuR2VuZXJhdGVSZXF1ZXN0EiEKFHByZXZpb3VzX3Jlc3BvbnNlX2lkGAUgASgJSACIAQESDQoFc3RvcmUYBiABKAgSEgoKYmFja2dyb3VuZBgHIAEoCEIXChVfcHJldmlvdXNfcmVzcG9uc2VfaWQiMAoPUmVzcG9uc2VGYWlsdXJlEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCSLOAQoIUmVzcG9uc2USJwoEaGVhZBgBIAEoCzIZLnRvbGxnYXRlLnYxLlJlc3BvbnNlSGVhZBIrCgZzdGF0dXMYAiABKA4yGy50b2xsZ2F0ZS52MS5SZXNwb25zZVN0YXR1cxIsCgZldmVudHMYAyADKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0aW9uRXZlbnQSMgoHZmFpbHVyZRgEIAEoCzIcLnRvbGxnYXRlLnYxLlJlc3BvbnNlRmFpbHVyZUgAiAEBQgoKCF9mYWlsdXJlItYBChVDcmVhdGVSZXNwb25zZVJlcXVlc3QSLQoHcmVxdWVzdBgBIAEoCzIcLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdBIhChRwcmV2aW91c19yZXNwb25zZV9pZBgCIAEoCUgAiAEBEhIKBXN0b3JlGAMgASgISAGIAQESEgoKYmFja2dyb3VuZBgEIAEoCBIUCgdzZXNzaW9uGAUgASgJSAKIAQFCFwoVX3ByZXZpb3VzX3Jlc3BvbnNlX2lkQggKBl9zdG9yZUIKCghfc2Vzc2lvbiKxAQoWQ3JlYXRlUmVzcG9uc2VSZXNwb25zZRIsCgRoZWFkGAEgASgLMhkudG9sbGdhdGUudjEuUmVzcG9uc2VIZWFkSACIAQESLAoGZXZlbnRzGAIgAygLMhwudG9sbGdhdGUudjEuR2VuZXJhdGlvbkV2ZW50EioKA2VuZBgDIAEoCzIYLnRvbGxnYXRlLnYxLlJlc3BvbnNlRW5kSAGIAQFCBwoFX2hlYWRCBgoEX2VuZCJ6CgtSZXNwb25zZUVuZBIrCgZzdGF0dXMYASABKA4yGy50b2xsZ2F0ZS52MS5SZXNwb25zZVN0YXR1cxIyCgdmYWlsdXJlGAIgASgLMhwudG9sbGdhdGUudjEuUmVzcG9uc2VGYWlsdXJlSACIAQFCCgoIX2ZhaWx1cmUiMQoSR2V0UmVzcG9uc2VSZXF1ZXN0EgoKAmlkGAEgASgJEg8KB2luY2x1ZGUYAiADKAkiPgoTR2V0UmVzcG9uc2VSZXNwb25zZRInCghyZXNwb25zZRgBIAEoCzIVLnRvbGxnYXRlLnYxLlJlc3BvbnNlIjgKFUZvbGxvd1Jlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCRITCgtza2lwX2V2ZW50cxgCIAEoDSKxAQoWRm9sbG93UmVzcG9uc2VSZXNwb25zZRIsCgRoZWFkGAEgASgLMhkudG9sbGdhdGUudjEuUmVzcG9uc2VIZWFkSACIAQESLAoGZXZlbnRzGAIgAygLMhwudG9sbGdhdGUudjEuR2VuZXJhdGlvbkV2ZW50EioKA2VuZBgDIAEoCzIYLnRvbGxnYXRlLnYxLlJlc3BvbnNlRW5kSAGIAQFCBwoFX2hlYWRCBgoEX2VuZCIjChVDYW5jZWxSZXNwb25zZVJlcXVlc3QSCgoCaWQYASABKAkiQQoWQ2FuY2VsUmVzcG9uc2VSZXNwb25zZRInCghyZXNwb25zZRgBIAEoCzIVLnRvbGxnYXRlLnYxLlJlc3BvbnNlIiMKFURlbGV0ZVJlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCSIYChZEZWxldGVSZXNwb25zZVJlc3BvbnNlImUKFUxpc3RJbnB1dEl0ZW1zUmVxdWVzdBIKCgJpZBgBIAEoCRINCgVsaW1pdBgCIAEoDRINCgVhZnRlchgDIAEoCRIRCglhc2NlbmRpbmcYBCABKAgSDwoHaW5jbHVkZRgFIAMoCSJMChZMaXN0SW5wdXRJdGVtc1Jlc3BvbnNlEiAKBWl0ZW1zGAEgAygLMhEudG9sbGdhdGUudjEuSXRlbRIQCghoYXNfbW9yZRgCIAEoCCJOChdDb3VudElucHV0VG9rZW5zUmVxdWVzdBIzCgdyZXF1ZXN0GAEgASgLMiIudG9sbGdhdGUudjEuQ3JlYXRlUmVzcG9uc2VSZXF1ZXN0IloKGENvdW50SW5wdXRUb2tlbnNSZXNwb25zZRIUCgxpbnB1dF90b2tlbnMYASABKA0SKAoGc291cmNlGAIgASgOMhgudG9sbGdhdGUudjEuVXNhZ2VTb3VyY2UiqQEKGkNvbXBhY3RDb252ZXJzYXRpb25SZXF1ZXN0Ei0KB3JlcXVlc3QYASABKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0ZVJlcXVlc3QSIQoUcHJldmlvdXNfcmVzcG9uc2VfaWQYAiABKAlIAIgBARIUCgdzZXNzaW9uGAMgASgJSAGIAQFCFwoVX3ByZXZpb3VzX3Jlc3BvbnNlX2lkQgoKCF9zZXNzaW9uIsUBChtDb21wYWN0Q29udmVyc2F0aW9uUmVzcG9uc2USCgoCaWQYASABKAkSFQoNY3JlYXRlZF9hdF9tcxgCIAEoAxIgCgVpdGVtcxgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SKQoJY29tcGxldGVkGAQgASgLMhYudG9sbGdhdGUudjEuQ29tcGxldGVkEg0KBW1vZGVsGAUgASgJEicKBmxpbWl0cxgGIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUiJAoRRW5kU2Vzc2lvblJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCSIUChJFbmRTZXNzaW9uUmVzcG9uc2Ui7wEKDlN0b3JlZFJlc3BvbnNlEicKBGhlYWQYASABKAsyGS50b2xsZ2F0ZS52MS5SZXNwb25zZUhlYWQSIAoFaW5wdXQYAiADKAsyES50b2xsZ2F0ZS52MS5JdGVtEiQKCWluaGVyaXRlZBgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SLAoGZXZlbnRzGAQgAygLMhwudG9sbGdhdGUudjEuR2VuZXJhdGlvbkV2ZW50EjIKB2ZhaWx1cmUYBSABKAsyHC50b2xsZ2F0ZS52MS5SZXNwb25zZUZhaWx1cmVIAIgBAUIKCghfZmFpbHVyZSI8CgxTdG9yZWRFdmVudHMSLAoGZXZlbnRzGAEgAygLMhwudG9sbGdhdGUudjEuR2VuZXJhdGlvbkV2ZW50IjUKDlNlYWxlZFRob3VnaHRzEiMKBm9wYXF1ZRgBIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZSroAQoOUmVzcG9uc2VTdGF0dXMSHwobUkVTUE9OU0VfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGgoWUkVTUE9OU0VfU1RBVFVTX1FVRVVFRBABEh8KG1JFU1BPTlNFX1NUQVRVU19JTl9QUk9HUkVTUxACEh0KGVJFU1BPTlNFX1NUQVRVU19DT01QTEVURUQQAxIeChpSRVNQT05TRV9TVEFUVVNfSU5DT01QTEVURRAEEhoKFlJFU1BPTlNFX1NUQVRVU19GQUlMRUQQBRIdChlSRVNQT05TRV9TVEFUVVNfQ0FOQ0VMTEVEEAYyyAYKD1Jlc3BvbnNlU2VydmljZRJbCg5DcmVhdGVSZXNwb25zZRIiLnRvbGxnYXRlLnYxLkNyZWF0ZVJlc3BvbnNlUmVxdWVzdBojLnRvbGxnYXRlLnYxLkNyZWF0ZVJlc3BvbnNlUmVzcG9uc2UwARJQCgtHZXRSZXNwb25zZRIfLnRvbGxnYXRlLnYxLkdldFJlc3BvbnNlUmVxdWVzdBogLnRvbGxnYXRlLnYxLkdldFJlc3BvbnNlUmVzcG9uc2USWwoORm9sbG93UmVzcG9uc2USIi50b2xsZ2F0ZS52MS5Gb2xsb3dSZXNwb25zZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5Gb2xsb3dSZXNwb25zZVJlc3BvbnNlMAESWQoOQ2FuY2VsUmVzcG9uc2USIi50b2xsZ2F0ZS52MS5DYW5jZWxSZXNwb25zZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5DYW5jZWxSZXNwb25zZVJlc3BvbnNlElkKDkRlbGV0ZVJlc3BvbnNlEiIudG9sbGdhdGUudjEuRGVsZXRlUmVzcG9uc2VSZXF1ZXN0GiMudG9sbGdhdGUudjEuRGVsZXRlUmVzcG9uc2VSZXNwb25zZRJZCg5MaXN0SW5wdXRJdGVtcxIiLnRvbGxnYXRlLnYxLkxpc3RJbnB1dEl0ZW1zUmVxdWVzdBojLnRvbGxnYXRlLnYxLkxpc3RJbnB1dEl0ZW1zUmVzcG9uc2USXwoQQ291bnRJbnB1dFRva2VucxIkLnRvbGxnYXRlLnYxLkNvdW50SW5wdXRUb2tlbnNSZXF1ZXN0GiUudG9sbGdhdGUudjEuQ291bnRJbnB1dFRva2Vuc1Jlc3BvbnNlEmgKE0NvbXBhY3RDb252ZXJzYXRpb24SJy50b2xsZ2F0ZS52MS5Db21wYWN0Q29udmVyc2F0aW9uUmVxdWVzdBooLnRvbGxnYXRlLnYxLkNvbXBhY3RDb252ZXJzYXRpb25SZXNwb25zZRJNCgpFbmRTZXNzaW9uEh4udG9sbGdhdGUudjEuRW5kU2Vzc2lvblJlcXVlc3QaHy50b2xsZ2F0ZS52MS5FbmRTZXNzaW9uUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_content, file_tollgate_v1_event, file_tollgate_v1_request]);
+  fileDesc("Chp0b2xsZ2F0ZS92MS9yZXNwb25zZS5wcm90bxILdG9sbGdhdGUudjEizwEKDFJlc3BvbnNlSGVhZBIKCgJpZBgBIAEoCRINCgVtb2RlbBgCIAEoCRIVCg1jcmVhdGVkX2F0X21zGAMgASgDEi4KCHNldHRpbmdzGAQgASgLMhwudG9sbGdhdGUudjEuR2VuZXJhdGVSZXF1ZXN0EiEKFHByZXZpb3VzX3Jlc3BvbnNlX2lkGAUgASgJSACIAQESDQoFc3RvcmUYBiABKAgSEgoKYmFja2dyb3VuZBgHIAEoCEIXChVfcHJldmlvdXNfcmVzcG9uc2VfaWQiMAoPUmVzcG9uc2VGYWlsdXJlEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCSLoAgoIUmVzcG9uc2USJwoEaGVhZBgBIAEoCzIZLnRvbGxnYXRlLnYxLlJlc3BvbnNlSGVhZBIrCgZzdGF0dXMYAiABKA4yGy50b2xsZ2F0ZS52MS5SZXNwb25zZVN0YXR1cxIhCgZvdXRwdXQYAyADKAsyES50b2xsZ2F0ZS52MS5JdGVtEjIKB2ZhaWx1cmUYBCABKAsyHC50b2xsZ2F0ZS52MS5SZXNwb25zZUZhaWx1cmVIAIgBARIsCghmaW5pc2hlZBgFIAEoCzIVLnRvbGxnYXRlLnYxLkZpbmlzaGVkSAGIAQESLgoJY29tcGxldGVkGAYgASgLMhYudG9sbGdhdGUudjEuQ29tcGxldGVkSAKIAQESKgoKZXh0ZW5zaW9ucxgHIAMoCzIWLnRvbGxnYXRlLnYxLkV4dGVuc2lvbkIKCghfZmFpbHVyZUILCglfZmluaXNoZWRCDAoKX2NvbXBsZXRlZCLWAQoVQ3JlYXRlUmVzcG9uc2VSZXF1ZXN0Ei0KB3JlcXVlc3QYASABKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0ZVJlcXVlc3QSIQoUcHJldmlvdXNfcmVzcG9uc2VfaWQYAiABKAlIAIgBARISCgVzdG9yZRgDIAEoCEgBiAEBEhIKCmJhY2tncm91bmQYBCABKAgSFAoHc2Vzc2lvbhgFIAEoCUgCiAEBQhcKFV9wcmV2aW91c19yZXNwb25zZV9pZEIICgZfc3RvcmVCCgoIX3Nlc3Npb24i2gEKFkNyZWF0ZVJlc3BvbnNlUmVzcG9uc2USLAoEaGVhZBgBIAEoCzIZLnRvbGxnYXRlLnYxLlJlc3BvbnNlSGVhZEgAiAEBEiwKBmV2ZW50cxgCIAMoCzIcLnRvbGxnYXRlLnYxLkdlbmVyYXRpb25FdmVudBIqCgNlbmQYAyABKAsyGC50b2xsZ2F0ZS52MS5SZXNwb25zZUVuZEgBiAEBEicKBmxpbWl0cxgEIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGVCBwoFX2hlYWRCBgoEX2VuZCJ6CgtSZXNwb25zZUVuZBIrCgZzdGF0dXMYASABKA4yGy50b2xsZ2F0ZS52MS5SZXNwb25zZVN0YXR1cxIyCgdmYWlsdXJlGAIgASgLMhwudG9sbGdhdGUudjEuUmVzcG9uc2VGYWlsdXJlSACIAQFCCgoIX2ZhaWx1cmUiMQoSR2V0UmVzcG9uc2VSZXF1ZXN0EgoKAmlkGAEgASgJEg8KB2luY2x1ZGUYAiADKAkiPgoTR2V0UmVzcG9uc2VSZXNwb25zZRInCghyZXNwb25zZRgBIAEoCzIVLnRvbGxnYXRlLnYxLlJlc3BvbnNlIjgKFUZvbGxvd1Jlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCRITCgtza2lwX2V2ZW50cxgCIAEoDSKxAQoWRm9sbG93UmVzcG9uc2VSZXNwb25zZRIsCgRoZWFkGAEgASgLMhkudG9sbGdhdGUudjEuUmVzcG9uc2VIZWFkSACIAQESLAoGZXZlbnRzGAIgAygLMhwudG9sbGdhdGUudjEuR2VuZXJhdGlvbkV2ZW50EioKA2VuZBgDIAEoCzIYLnRvbGxnYXRlLnYxLlJlc3BvbnNlRW5kSAGIAQFCBwoFX2hlYWRCBgoEX2VuZCIjChVDYW5jZWxSZXNwb25zZVJlcXVlc3QSCgoCaWQYASABKAkiQQoWQ2FuY2VsUmVzcG9uc2VSZXNwb25zZRInCghyZXNwb25zZRgBIAEoCzIVLnRvbGxnYXRlLnYxLlJlc3BvbnNlIiMKFURlbGV0ZVJlc3BvbnNlUmVxdWVzdBIKCgJpZBgBIAEoCSIYChZEZWxldGVSZXNwb25zZVJlc3BvbnNlImUKFUxpc3RJbnB1dEl0ZW1zUmVxdWVzdBIKCgJpZBgBIAEoCRINCgVsaW1pdBgCIAEoDRINCgVhZnRlchgDIAEoCRIRCglhc2NlbmRpbmcYBCABKAgSDwoHaW5jbHVkZRgFIAMoCSJMChZMaXN0SW5wdXRJdGVtc1Jlc3BvbnNlEiAKBWl0ZW1zGAEgAygLMhEudG9sbGdhdGUudjEuSXRlbRIQCghoYXNfbW9yZRgCIAEoCCJOChdDb3VudElucHV0VG9rZW5zUmVxdWVzdBIzCgdyZXF1ZXN0GAEgASgLMiIudG9sbGdhdGUudjEuQ3JlYXRlUmVzcG9uc2VSZXF1ZXN0IloKGENvdW50SW5wdXRUb2tlbnNSZXNwb25zZRIUCgxpbnB1dF90b2tlbnMYASABKA0SKAoGc291cmNlGAIgASgOMhgudG9sbGdhdGUudjEuVXNhZ2VTb3VyY2UiqQEKGkNvbXBhY3RDb252ZXJzYXRpb25SZXF1ZXN0Ei0KB3JlcXVlc3QYASABKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0ZVJlcXVlc3QSIQoUcHJldmlvdXNfcmVzcG9uc2VfaWQYAiABKAlIAIgBARIUCgdzZXNzaW9uGAMgASgJSAGIAQFCFwoVX3ByZXZpb3VzX3Jlc3BvbnNlX2lkQgoKCF9zZXNzaW9uIsUBChtDb21wYWN0Q29udmVyc2F0aW9uUmVzcG9uc2USCgoCaWQYASABKAkSFQoNY3JlYXRlZF9hdF9tcxgCIAEoAxIgCgVpdGVtcxgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SKQoJY29tcGxldGVkGAQgASgLMhYudG9sbGdhdGUudjEuQ29tcGxldGVkEg0KBW1vZGVsGAUgASgJEicKBmxpbWl0cxgGIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUiTgoRRW5kU2Vzc2lvblJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIYCgtyZXNwb25zZV9pZBgCIAEoCUgAiAEBQg4KDF9yZXNwb25zZV9pZCIUChJFbmRTZXNzaW9uUmVzcG9uc2UiiQMKDlN0b3JlZFJlc3BvbnNlEicKBGhlYWQYASABKAsyGS50b2xsZ2F0ZS52MS5SZXNwb25zZUhlYWQSIAoFaW5wdXQYAiADKAsyES50b2xsZ2F0ZS52MS5JdGVtEiQKCWluaGVyaXRlZBgDIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SIQoGb3V0cHV0GAQgAygLMhEudG9sbGdhdGUudjEuSXRlbRIyCgdmYWlsdXJlGAUgASgLMhwudG9sbGdhdGUudjEuUmVzcG9uc2VGYWlsdXJlSACIAQESLAoIZmluaXNoZWQYBiABKAsyFS50b2xsZ2F0ZS52MS5GaW5pc2hlZEgBiAEBEi4KCWNvbXBsZXRlZBgHIAEoCzIWLnRvbGxnYXRlLnYxLkNvbXBsZXRlZEgCiAEBEioKCmV4dGVuc2lvbnMYCCADKAsyFi50b2xsZ2F0ZS52MS5FeHRlbnNpb25CCgoIX2ZhaWx1cmVCCwoJX2ZpbmlzaGVkQgwKCl9jb21wbGV0ZWQidwoKU3RvcmVkVHVybhIgCgVpbnB1dBgCIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SJAoJaW5oZXJpdGVkGAMgAygLMhEudG9sbGdhdGUudjEuSXRlbRIhCgZvdXRwdXQYBCADKAsyES50b2xsZ2F0ZS52MS5JdGVtIjwKDFN0b3JlZEV2ZW50cxIsCgZldmVudHMYASADKAsyHC50b2xsZ2F0ZS52MS5HZW5lcmF0aW9uRXZlbnQiNQoOU2VhbGVkVGhvdWdodHMSIwoGb3BhcXVlGAEgAygLMhMudG9sbGdhdGUudjEuT3BhcXVlKugBCg5SZXNwb25zZVN0YXR1cxIfChtSRVNQT05TRV9TVEFUVVNfVU5TUEVDSUZJRUQQABIaChZSRVNQT05TRV9TVEFUVVNfUVVFVUVEEAESHwobUkVTUE9OU0VfU1RBVFVTX0lOX1BST0dSRVNTEAISHQoZUkVTUE9OU0VfU1RBVFVTX0NPTVBMRVRFRBADEh4KGlJFU1BPTlNFX1NUQVRVU19JTkNPTVBMRVRFEAQSGgoWUkVTUE9OU0VfU1RBVFVTX0ZBSUxFRBAFEh0KGVJFU1BPTlNFX1NUQVRVU19DQU5DRUxMRUQQBjLIBgoPUmVzcG9uc2VTZXJ2aWNlElsKDkNyZWF0ZVJlc3BvbnNlEiIudG9sbGdhdGUudjEuQ3JlYXRlUmVzcG9uc2VSZXF1ZXN0GiMudG9sbGdhdGUudjEuQ3JlYXRlUmVzcG9uc2VSZXNwb25zZTABElAKC0dldFJlc3BvbnNlEh8udG9sbGdhdGUudjEuR2V0UmVzcG9uc2VSZXF1ZXN0GiAudG9sbGdhdGUudjEuR2V0UmVzcG9uc2VSZXNwb25zZRJbCg5Gb2xsb3dSZXNwb25zZRIiLnRvbGxnYXRlLnYxLkZvbGxvd1Jlc3BvbnNlUmVxdWVzdBojLnRvbGxnYXRlLnYxLkZvbGxvd1Jlc3BvbnNlUmVzcG9uc2UwARJZCg5DYW5jZWxSZXNwb25zZRIiLnRvbGxnYXRlLnYxLkNhbmNlbFJlc3BvbnNlUmVxdWVzdBojLnRvbGxnYXRlLnYxLkNhbmNlbFJlc3BvbnNlUmVzcG9uc2USWQoORGVsZXRlUmVzcG9uc2USIi50b2xsZ2F0ZS52MS5EZWxldGVSZXNwb25zZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5EZWxldGVSZXNwb25zZVJlc3BvbnNlElkKDkxpc3RJbnB1dEl0ZW1zEiIudG9sbGdhdGUudjEuTGlzdElucHV0SXRlbXNSZXF1ZXN0GiMudG9sbGdhdGUudjEuTGlzdElucHV0SXRlbXNSZXNwb25zZRJfChBDb3VudElucHV0VG9rZW5zEiQudG9sbGdhdGUudjEuQ291bnRJbnB1dFRva2Vuc1JlcXVlc3QaJS50b2xsZ2F0ZS52MS5Db3VudElucHV0VG9rZW5zUmVzcG9uc2USaAoTQ29tcGFjdENvbnZlcnNhdGlvbhInLnRvbGxnYXRlLnYxLkNvbXBhY3RDb252ZXJzYXRpb25SZXF1ZXN0GigudG9sbGdhdGUudjEuQ29tcGFjdENvbnZlcnNhdGlvblJlc3BvbnNlEk0KCkVuZFNlc3Npb24SHi50b2xsZ2F0ZS52MS5FbmRTZXNzaW9uUmVxdWVzdBofLnRvbGxnYXRlLnYxLkVuZFNlc3Npb25SZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_content, file_tollgate_v1_event, file_tollgate_v1_request]);
 
 /**
  * What a response is, without its output.
@@ -133,11 +133,11 @@ export type Response = Message<"tollgate.v1.Response"> & {
   status: ResponseStatus;
 
   /**
-   * What the model said so far: a whole answer is a fold over them.
+   * What the model said so far.
    *
-   * @generated from field: repeated tollgate.v1.GenerationEvent events = 3;
+   * @generated from field: repeated tollgate.v1.Item output = 3;
    */
-  events: GenerationEvent[];
+  output: Item[];
 
   /**
    * Why it failed; absence means that it did not.
@@ -145,6 +145,27 @@ export type Response = Message<"tollgate.v1.Response"> & {
    * @generated from field: optional tollgate.v1.ResponseFailure failure = 4;
    */
   failure?: ResponseFailure | undefined;
+
+  /**
+   * Why it ended; absence means that it did not, or not by itself.
+   *
+   * @generated from field: optional tollgate.v1.Finished finished = 5;
+   */
+  finished?: Finished | undefined;
+
+  /**
+   * What it took; absence where it was not charged as a whole.
+   *
+   * @generated from field: optional tollgate.v1.Completed completed = 6;
+   */
+  completed?: Completed | undefined;
+
+  /**
+   * Members of an upstream of the same protocol that the model has no field for.
+   *
+   * @generated from field: repeated tollgate.v1.Extension extensions = 7;
+   */
+  extensions: Extension[];
 };
 
 /**
@@ -230,6 +251,13 @@ export type CreateResponseResponse = Message<"tollgate.v1.CreateResponseResponse
    * @generated from field: optional tollgate.v1.ResponseEnd end = 3;
    */
   end?: ResponseEnd | undefined;
+
+  /**
+   * The request windows of the key, tightest first; in the first message, empty where the key has none.
+   *
+   * @generated from field: repeated tollgate.v1.LimitState limits = 4;
+   */
+  limits: LimitState[];
 };
 
 /**
@@ -686,6 +714,13 @@ export type EndSessionRequest = Message<"tollgate.v1.EndSessionRequest"> & {
    * @generated from field: string session = 1;
    */
   session: string;
+
+  /**
+   * Forget only this response of it; absence means all of it.
+   *
+   * @generated from field: optional string response_id = 2;
+   */
+  responseId?: string | undefined;
 };
 
 /**
@@ -738,11 +773,11 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
   inherited: Item[];
 
   /**
-   * What the model said; of a background response that runs they are in the log instead.
+   * What the model said; empty while it runs.
    *
-   * @generated from field: repeated tollgate.v1.GenerationEvent events = 4;
+   * @generated from field: repeated tollgate.v1.Item output = 4;
    */
-  events: GenerationEvent[];
+  output: Item[];
 
   /**
    * Why it failed; absence means that it did not.
@@ -750,6 +785,27 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
    * @generated from field: optional tollgate.v1.ResponseFailure failure = 5;
    */
   failure?: ResponseFailure | undefined;
+
+  /**
+   * Why it ended; absence means that it did not, or not by itself.
+   *
+   * @generated from field: optional tollgate.v1.Finished finished = 6;
+   */
+  finished?: Finished | undefined;
+
+  /**
+   * What it took, but not what it cost: that is the ledger's to say.
+   *
+   * @generated from field: optional tollgate.v1.Completed completed = 7;
+   */
+  completed?: Completed | undefined;
+
+  /**
+   * Members of an upstream of the same protocol that the model has no field for.
+   *
+   * @generated from field: repeated tollgate.v1.Extension extensions = 8;
+   */
+  extensions: Extension[];
 };
 
 /**
@@ -758,6 +814,42 @@ export type StoredResponse = Message<"tollgate.v1.StoredResponse"> & {
  */
 export const StoredResponseSchema: GenMessage<StoredResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_response, 22);
+
+/**
+ * The part of `StoredResponse` that is read where a conversation goes on: the fields have its numbers. Not part of any
+ * call.
+ *
+ * @generated from message tollgate.v1.StoredTurn
+ */
+export type StoredTurn = Message<"tollgate.v1.StoredTurn"> & {
+  /**
+   * Its own input.
+   *
+   * @generated from field: repeated tollgate.v1.Item input = 2;
+   */
+  input: Item[];
+
+  /**
+   * What it goes on from, where no stored response says it.
+   *
+   * @generated from field: repeated tollgate.v1.Item inherited = 3;
+   */
+  inherited: Item[];
+
+  /**
+   * What the model said.
+   *
+   * @generated from field: repeated tollgate.v1.Item output = 4;
+   */
+  output: Item[];
+};
+
+/**
+ * Describes the message tollgate.v1.StoredTurn.
+ * Use `create(StoredTurnSchema)` to create a new message.
+ */
+export const StoredTurnSchema: GenMessage<StoredTurn> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_response, 23);
 
 /**
  * Events of a background response that were stored together. Not part of any call.
@@ -778,7 +870,7 @@ export type StoredEvents = Message<"tollgate.v1.StoredEvents"> & {
  * Use `create(StoredEventsSchema)` to create a new message.
  */
 export const StoredEventsSchema: GenMessage<StoredEvents> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_response, 23);
+  messageDesc(file_tollgate_v1_response, 24);
 
 /**
  * What is sealed in `encrypted_content` of a reasoning item. Not part of any call.
@@ -799,7 +891,7 @@ export type SealedThoughts = Message<"tollgate.v1.SealedThoughts"> & {
  * Use `create(SealedThoughtsSchema)` to create a new message.
  */
 export const SealedThoughtsSchema: GenMessage<SealedThoughts> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_response, 24);
+  messageDesc(file_tollgate_v1_response, 25);
 
 /**
  * How far a response has come.
@@ -836,7 +928,7 @@ export const ResponseStatus = {
   COMPLETED: 3,
 
   /**
-   * Ended by a limit or a filter; `Finished` in its events says which.
+   * Ended by a limit or a filter; `finished` says which.
    *
    * @generated from enum value: RESPONSE_STATUS_INCOMPLETE = 4;
    */
@@ -959,7 +1051,7 @@ export const ResponseService: GenService<{
     output: typeof CompactConversationResponseSchema;
   },
   /**
-   * Forgets the responses of a session that were not stored.
+   * Forgets the responses of a session that were not stored, or one of them.
    *
    * @generated from rpc tollgate.v1.ResponseService.EndSession
    */
