@@ -120,7 +120,7 @@ export class InputEncoder {
     const call_id = this.#calls.get(callId) ?? callIdFor(callId);
     const [only] = parts;
     const text = parts.length === 1 && only?.content.case === 'text' ? only.content.value.text : undefined;
-    const isText = only === undefined || (text !== undefined && (plain || isForeign(this.#request)));
+    const isText = (only === undefined || text !== undefined) && (plain || isForeign(this.#request));
     const output: Json = isText ? (text ?? '') : parts.map(part => encodeInputPart(part, this.#request, this.#drops));
     return { type, call_id, output: isError ? this.#failed(output) : output };
   }
