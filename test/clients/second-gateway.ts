@@ -6,16 +6,19 @@ import { expect } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
 const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
-let behind: 'chat' | 'messages' | undefined;
+/** What two gateways can speak with each other. */
+export type UpstreamProtocol = 'chat' | 'messages' | 'responses';
+
+let behind: UpstreamProtocol | undefined;
 const innerOf = new WeakMap<Gateway, Gateway>();
 
 /** From now on targets are gateways in front of a second one, which they speak the protocol with. */
-export function speakThroughSecondGateway(protocol: 'chat' | 'messages' = 'chat'): void {
+export function speakThroughSecondGateway(protocol: UpstreamProtocol = 'chat'): void {
   behind = protocol;
 }
 
 /** What the gateway speaks with its upstream; undefined: its own models, which speak what the client does. */
-export function upstreamProtocol(): 'chat' | 'messages' | undefined {
+export function upstreamProtocol(): UpstreamProtocol | undefined {
   return behind;
 }
 
@@ -38,13 +41,13 @@ export async function endTarget(gateway: Gateway): Promise<void> {
   await endGateway(inner);
 }
 
-function frontConfig(inner: Gateway, protocol: 'chat' | 'messages'): string {
-  const address = protocol === 'chat' ? `${inner.url}/v1` : inner.url;
+function frontConfig(inner: Gateway, protocol: UpstreamProtocol): string {
+  const address = protocol === 'messages' ? inner.url : `${inner.url}/v1`;
   const features = `
     owned_by: tollgate-simulator
     created: 1790000000
     context_length: 128000
-    endpoints: [/v1/chat/completions, /v1/messages]`;
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]`;
   return `
 keep_alive: 50ms
 retries: 0
