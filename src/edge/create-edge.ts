@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { chatCodec } from '../codecs/chat/index.ts';
 import { messagesCodec } from '../codecs/messages/index.ts';
-import { responsesCodec } from '../codecs/responses/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { writeAnswer } from './answer.ts';
@@ -17,6 +16,9 @@ import { operatorPaths, registerHealth } from './health-routes.ts';
 import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
+import { registerConversations } from './responses/conversation-routes.ts';
+import { registerCreateResponse } from './responses/create-route.ts';
+import { registerStoredResponses } from './responses/stored-routes.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -80,7 +82,9 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     endpoint: Endpoint.CHAT_COMPLETIONS,
   });
   registerGeneration(app, edge, { path: messagesPath, codec: messagesCodec, endpoint: Endpoint.MESSAGES });
-  registerGeneration(app, edge, { path: '/v1/responses', codec: responsesCodec, endpoint: Endpoint.RESPONSES });
+  registerCreateResponse(app, edge);
+  registerStoredResponses(app, edge);
+  registerConversations(app, edge);
   registerCountTokens(app, edge);
   return app;
 }

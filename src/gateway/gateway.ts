@@ -31,15 +31,14 @@ import { SealedBox } from '../lib/sealed-box.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import { simulatorModels } from '../simulator/models.ts';
-import type { Ledger } from '../store/ledger.ts';
-import type { Documents } from '../store/documents.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
+import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { proxyOf, retryPolicy, routingConfig, simulatorName } from './routing.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
-import { openStores } from './stores.ts';
+import { openStores, type Stores } from './stores.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -62,38 +61,10 @@ export async function openGateway(environment: Environment, config: Config): Pro
   const metrics = new Metrics();
   // First, because it can refuse the configuration: nothing is opened or made for one that is refused.
   const routing = routingConfig(config, proxyOf(environment));
-  const { ledger, documents } = await openStores(environment, config, { metrics, logger });
-  const ids = new IdSource(systemClock, ledger.lastId);
-  const router = new Router({
-    config: routing,
-    clock: systemClock,
-    retry: retryPolicy(config),
-    observer: routingObserver(metrics, logger),
-  });
-  metrics.showBreakers(() =>
-    router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
-  );
-  const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
-  const generations = new Generations({
-    ledger,
-    router,
-    catalog,
-    clock: systemClock,
-    ids,
-    exposeRoute: config.exposeRoute,
-    toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
-  });
-  const responses = new Responses({
-    documents,
-    ledger,
-    generations,
-    clock: systemClock,
-    ids,
-    box: new SealedBox(serverSecrets(environment.dataDir)),
-    lifetimeMs: config.content.responseLifetimeMs,
-  });
-  await responses.recover();
-  const core: Core = { ledger, documents, catalog, generations, responses, token: operatorToken(environment.dataDir) };
+  const stores = await openStores(environment, config, { metrics, logger });
+  const ids = new IdSource(systemClock, stores.ledger.lastId);
+  const core = makeCore({ environment, config, routing, stores, ids, metrics, logger });
+  await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
   const publicUrl = (): string => config.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
@@ -110,19 +81,11 @@ export async function openGateway(environment: Environment, config: Config): Pro
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
-  const firstKeys = await bootstrap(ledger, environment);
+  const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
-  const stopping = new Stopping({
-    edge,
-    rpc,
-    ledger,
-    documents,
-    generations,
-    responses,
-    graceMs: config.shutdownGraceMs,
-  });
+  const stopping = new Stopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -136,13 +99,52 @@ export async function openGateway(environment: Environment, config: Config): Pro
 }
 
 /** What both listeners offer. */
-interface Core {
-  readonly ledger: Ledger;
-  readonly documents: Documents;
+interface Core extends Stores {
   readonly catalog: Catalog;
   readonly generations: Generations;
   readonly responses: Responses;
   readonly token: string;
+}
+
+interface CoreParts {
+  readonly environment: Environment;
+  readonly config: Config;
+  readonly routing: RoutingConfig;
+  readonly stores: Stores;
+  readonly ids: IdSource;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+function makeCore({ environment, config, routing, stores, ids, metrics, logger }: CoreParts): Core {
+  const router = new Router({
+    config: routing,
+    clock: systemClock,
+    retry: retryPolicy(config),
+    observer: routingObserver(metrics, logger),
+  });
+  metrics.showBreakers(() =>
+    router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
+  );
+  const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
+  const generations = new Generations({
+    ledger: stores.ledger,
+    router,
+    catalog,
+    clock: systemClock,
+    ids,
+    exposeRoute: config.exposeRoute,
+    toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
+  });
+  const responses = new Responses({
+    ...stores,
+    generations,
+    clock: systemClock,
+    ids,
+    box: new SealedBox(serverSecrets(environment.dataDir)),
+    lifetimeMs: config.content.responseLifetimeMs,
+  });
+  return { ...stores, catalog, generations, responses, token: operatorToken(environment.dataDir) };
 }
 
 interface ListenerParts {
