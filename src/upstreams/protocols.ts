@@ -1,4 +1,5 @@
 import { chatProtocol } from './chat.ts';
+import { geminiProtocol } from './gemini.ts';
 import { messagesProtocol } from './messages.ts';
 import type { UpstreamProtocol } from './http-upstream.ts';
 import { responsesProtocol } from './responses.ts';
@@ -8,4 +9,5 @@ export const protocols: Readonly<Partial<Record<string, UpstreamProtocol>>> = {
   chat: chatProtocol,
   messages: messagesProtocol,
   responses: responsesProtocol,
+  gemini: geminiProtocol,
 };
