@@ -18,6 +18,7 @@ import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
 import { registerConversations } from './responses/conversation-routes.ts';
 import { registerCreateResponse } from './responses/create-route.ts';
+import { isSocketUpgrade, registerSocket } from './responses/socket-upgrade.ts';
 import { registerStoredResponses } from './responses/stored-routes.ts';
 
 declare module 'fastify' {
@@ -55,7 +56,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     // Without a Host header Node would answer by itself, without the envelope.
-    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false },
+    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false, shouldUpgradeCallback: isSocketUpgrade },
     frameworkErrors: (error, request, reply) => {
       request.call = callOf(edge, request);
       void answerError(edge, request, reply, { thrown: error });
@@ -85,6 +86,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerCreateResponse(app, edge);
   registerStoredResponses(app, edge);
   registerConversations(app, edge);
+  registerSocket(app, edge);
   registerCountTokens(app, edge);
   return app;
 }
