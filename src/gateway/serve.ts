@@ -21,13 +21,14 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   const stopped = stopSignals();
   let gateway: Gateway;
   try {
-    gateway = await openGateway(environment, config);
+    gateway = await openGateway(environment, config, () => readConfig(environment, configPath));
   } catch (thrown) {
     const reason = startFailure(thrown, environment);
     if (reason === undefined) throw thrown;
     process.stderr.write(`${reason}\n`);
     return 1;
   }
+  process.on('SIGHUP', () => gateway.reload());
   const { publicUrl, rpcUrl, firstKeys } = gateway;
   const model = config.simulator.enabled ? simulatorModels[0]?.id : config.models[0]?.id;
   const facts = { publicUrl, rpcUrl, dataDir: environment.dataDir, model };
