@@ -55,7 +55,8 @@ export function deniedError(
 /** What to do about this denial, where the code alone does not say it. */
 function tipOf({ code, denial }: Denied, accountId: number): { tip?: string } {
   if (code === 'insufficient_balance') {
-    return { tip: `Ask the operator to add credit: npx tollgate credits add ${accountId} DOLLARS.` };
+    const credit = `Ask the operator to add credit: npx tollgate credits add ${accountId} DOLLARS.`;
+    return { tip: `${credit} A key with a \`balance\` of its own spends that alone: raise it too.` };
   }
   if (denial?.limit === 'free_minute' || denial?.limit === 'free_day') {
     return { tip: 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.' };
