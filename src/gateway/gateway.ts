@@ -12,6 +12,7 @@ import { modelOf } from '../core/catalog/configured-model.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { operatorToken } from '../core/operator-token.ts';
+import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
 import { errorDocsPath } from '../edge/error-docs.ts';
@@ -87,6 +88,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
     catalog,
     clock: systemClock,
     ids,
+    replays: new Replays(documents, ledger, systemClock),
     exposeRoute: config.exposeRoute,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });

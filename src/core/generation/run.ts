@@ -43,6 +43,8 @@ export interface RunHooks {
    * before the charge is written here; where that throws, the generation fails with it.
    */
   readonly beforeSettle?: ((rest: readonly GenerationEvent[]) => Promise<void>) | undefined;
+  /** The answer has broken off with what its caller is told, and what was delivered is not yet charged. It must not throw. */
+  readonly beforeBrokenSettle?: ((told: Error) => Promise<void>) | undefined;
 }
 
 /**
@@ -325,6 +327,7 @@ export class GenerationRun {
       await ledger.void(id, charge.reason);
       return;
     }
+    if (this.#told !== undefined) await this.#hooks.beforeBrokenSettle?.(this.#told);
     await this.#settle(charge.kind === 'usage' ? await this.#count() : { buckets: noUsage, source: 'reported' });
   }
 
