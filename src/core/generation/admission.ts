@@ -57,6 +57,11 @@ function tipOf({ code, denial }: Denied, accountId: number): { tip?: string } {
   if (code === 'insufficient_balance') {
     return { tip: `Ask the operator to add credit: npx tollgate credits add ${accountId} DOLLARS.` };
   }
+  if (code === 'subscription_exhausted' && denial === undefined) {
+    return {
+      tip: `Set \`fallback_to_payg\` on the key, or ask the operator for a plan: npx tollgate subscriptions start ${accountId} --plan core|core_pro --period biweekly|monthly.`,
+    };
+  }
   if (denial?.limit === 'free_minute' || denial?.limit === 'free_day') {
     return { tip: 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.' };
   }
@@ -80,7 +85,9 @@ function deniedMessage({ code, denial }: Denied, modelId: string): string {
     case 'conflict':
       return 'A request with this id was already made.';
     case 'subscription_exhausted':
-      return 'The subscription has no tokens left, and this key does not fall back to pay-as-you-go.';
+      return denial === undefined
+        ? `No subscription pays for ${modelId}, and this key does not fall back to pay-as-you-go.`
+        : limitMessage(denial);
     default:
       return denial === undefined ? 'The request is over a limit.' : limitMessage(denial);
   }
@@ -93,7 +100,7 @@ const limitNames: Readonly<Record<NonNullable<Denied['denial']>['limit'], string
   free_day: 'The account’s free-model requests of today are used up',
   monthly_limit: 'The key’s monthly limit is used up',
   balance: 'The balance can’t pay for this request',
-  subscription: 'The subscription has no tokens left',
+  subscription: 'What is left of the subscription can’t pay for this request',
 };
 
 /** Of money there may be some left, and still too little for this request. */

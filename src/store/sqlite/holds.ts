@@ -235,11 +235,10 @@ export class Holds {
 /** The values of `columns`. */
 function valuesOf(hold: NewHold): (string | number | bigint | null)[] {
   const { id, requestId, accountId, keyId, modelId, free, payer, admittedAtMs, asked, held, tokens } = hold;
-  return [
-    ...[id, requestId, accountId, keyId, modelId, free ? 1 : 0, payer, admittedAtMs],
-    ...[asked, held, tokens, held, tokens, hold.outputPicoUsd, hold.expiresAtMs, hold.payers, hold.periodId],
-    ...[hold.planHeld, hold.planOutput, hold.firstSpent ? 1 : 0, hold.discountPermille],
-  ];
+  const request = [id, requestId, accountId, keyId, modelId, free ? 1 : 0, payer, admittedAtMs];
+  const money = [asked, held, tokens, held, tokens, hold.outputPicoUsd, hold.expiresAtMs];
+  const plan = [hold.payers, hold.periodId, hold.planHeld, hold.planOutput, hold.firstSpent ? 1 : 0];
+  return [...request, ...money, ...plan, hold.discountPermille];
 }
 
 function factsOf(row: Row): HoldFacts {
