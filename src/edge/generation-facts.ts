@@ -20,7 +20,7 @@ export class GenerationFacts {
   }
 
   /** The id of the request that was answered first, where this answer repeats it. */
-  get #repeatedId(): string | undefined {
+  get repeatedId(): string | undefined {
     if (!this.#isRepeatable || this.started?.requestId === this.#call.id) return undefined;
     return this.started?.requestId;
   }
@@ -41,7 +41,7 @@ export class GenerationFacts {
     const headers = limitHeaders(started.limits.map(windowOf), nowMs);
     if (started.warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(started.warnings);
     if (started.route !== '') headers['x-tollgate-route'] = headerText(started.route);
-    const repeated = this.#repeatedId;
+    const repeated = this.repeatedId;
     if (repeated === undefined) return headers;
     // By this id the account finds the one request that was made.
     for (const name of ['x-request-id', 'request-id']) if (name in this.#call.headers) headers[name] = repeated;
@@ -59,7 +59,7 @@ export class GenerationFacts {
   /** What the request's record is told. */
   record(): { model?: string; firstEventMs?: number; completed?: Completed; repeats?: string } {
     const { started, completed, firstEventMs } = this;
-    const repeats = this.#repeatedId;
+    const repeats = this.repeatedId;
     // Nothing was generated: its tokens and its cost were counted the first time.
     if (repeats !== undefined) return { ...(started === undefined ? {} : { model: started.model }), repeats };
     return {

@@ -151,7 +151,7 @@ async function answerStream(job: Job, decoded: DecodedBody): Promise<void> {
   } catch (thrown) {
     if (!frames.begun || client.gone) throw thrown;
     const error = clientError(thrown);
-    frames.end(renderer.fail(error, facts.started?.requestId ?? request.call.id).join(''));
+    frames.end(renderer.fail(error, facts.repeatedId ?? request.call.id).join(''));
     recordRequest(edge, request, { ...facts.record(), status: 200, code: error.code, error, stream: true });
   } finally {
     frames.release();
