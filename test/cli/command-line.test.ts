@@ -247,6 +247,7 @@ test('wrong use is 2, with a message on the standard error and nothing on the st
     ['keys', 'create', '--account', account, '--daily-limit', '-5'],
     ['keys', 'create', '--account', account, '--balance', '1e3'],
     ['keys', 'create', '--account', account, '--label', 'x'.repeat(201)],
+    ['keys', 'create', '--account', account, '--allowed-models', 'acme/larg'],
     ['accounts', 'create'],
     ['accounts', 'create', '--name', ''],
     ['accounts', 'create', '--name', 'x', '--balance', '-1'],

@@ -1,0 +1,86 @@
+import type { Config, ProviderSettings } from '../config/settings.ts';
+import type { Provider } from '../core/routing/route-table.ts';
+import type { Upstream } from '../generation/upstream.ts';
+import { systemClock } from '../lib/clock.ts';
+import { createSimulator } from '../simulator/simulator.ts';
+import type { ProxySettings } from '../upstreams/connections.ts';
+import { HttpProvider } from '../upstreams/http-upstream.ts';
+import { protocols } from '../upstreams/protocols.ts';
+import { rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
+import { simulatorName } from './routing.ts';
+
+/** An upstream and all that it was made from. */
+interface Opened {
+  readonly settings: string;
+  readonly upstream: Upstream;
+  readonly close: () => void;
+}
+
+/**
+ * The upstreams of the configuration in use. One whose settings stay keeps its connections and what it knows of its keys when another configuration comes;
+ * one that has gone, or has changed, lets its calls end and closes.
+ */
+export class UpstreamSet {
+  readonly #proxy: ProxySettings;
+  #opened = new Map<string, Opened>();
+
+  constructor(proxy: ProxySettings) {
+    this.#proxy = proxy;
+  }
+
+  /** The providers of a checked configuration, from now on those in use. */
+  replace(config: Config): Provider[] {
+    const opened = new Map<string, Opened>();
+    const providers = config.providers.map((settings): Provider => {
+      const each = this.#kept(settings.name, fingerprint(settings, config)) ?? this.#open(settings, config);
+      opened.set(settings.name, each);
+      return { name: settings.name, upstream: each.upstream, concurrency: settings.concurrency };
+    });
+    if (config.simulator.enabled) {
+      const settings = JSON.stringify([config.simulator, config.timeouts]);
+      const each = this.#kept(simulatorName, settings) ?? openSimulator(settings, config);
+      opened.set(simulatorName, each);
+      providers.push({ name: simulatorName, upstream: each.upstream });
+    }
+    for (const [name, before] of this.#opened) if (opened.get(name) !== before) before.close();
+    this.#opened = opened;
+    return providers;
+  }
+
+  #kept(name: string, settings: string): Opened | undefined {
+    const before = this.#opened.get(name);
+    return before?.settings === settings ? before : undefined;
+  }
+
+  #open(provider: ProviderSettings, config: Config): Opened {
+    const protocol = protocols[provider.protocol];
+    if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
+    const { name, baseUrl, headers, timeouts } = provider;
+    const upstream = new HttpProvider({
+      name,
+      protocol,
+      baseUrl,
+      keys: provider.apiKeys,
+      headers,
+      timeouts,
+      eventBytesMax: config.limits.upstreamEventBytes,
+      proxy: this.#proxy,
+      clock: systemClock,
+    });
+    return { settings: fingerprint(provider, config), upstream, close: () => void upstream.close() };
+  }
+}
+
+function openSimulator(settings: string, { simulator, timeouts }: Config): Opened {
+  const { tokensPerSecond, steering } = simulator;
+  const upstream = rehearsedUpstream(createSimulator({ tokensPerSecond, steering, clock: systemClock }), timeouts);
+  return { settings, upstream, close: () => undefined };
+}
+
+/** All that an upstream is made from; secrets are revealed, because a changed key makes another upstream. It never leaves this file. */
+function fingerprint(provider: ProviderSettings, { limits }: Config): string {
+  const { protocol, baseUrl, apiKeys, headers, timeouts } = provider;
+  const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
+  const keys = apiKeys.map(key => key.reveal());
+  return JSON.stringify([protocol, baseUrl, keys, revealed, timeouts, limits.upstreamEventBytes]);
+}
