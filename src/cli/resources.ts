@@ -1,5 +1,5 @@
 import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
-import type { Account, ManagementKey } from '../gen/tollgate/v1/admin_pb.ts';
+import { type Account, type ManagementKey, Plan, PlanPeriod, type Subscription } from '../gen/tollgate/v1/admin_pb.ts';
 import type { CachePricing, Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
@@ -73,6 +73,29 @@ export function managementKeyDocument(key: ManagementKey): Document {
 
 /** Columns of a table of management keys. */
 export const managementKeyColumns = ['management_key_id', 'key', 'scopes', 'disabled', 'created_at'] as const;
+
+/** A plan of an account; `renews_at` is null where it is cancelled, `ends_at` where it is not. */
+export function subscriptionDocument(subscription: Subscription): Document {
+  const { plan, period, tokens, tokensUsed, cancelled } = subscription;
+  const periodEnd = timeOf(subscription.periodEndMs);
+  return {
+    account_id: Number(subscription.accountId),
+    plan: planNames[plan] ?? null,
+    period: periodNames[period] ?? null,
+    tokens: Number(tokens),
+    tokens_left: Number(tokens - tokensUsed),
+    renews_at: cancelled ? null : periodEnd,
+    ends_at: cancelled ? periodEnd : null,
+    free_left_today: subscription.freeLeftToday,
+    started_at: timeOf(subscription.startedAtMs),
+  };
+}
+
+const planNames: Partial<Record<Plan, string>> = { [Plan.CORE]: 'core', [Plan.CORE_PRO]: 'core_pro' };
+const periodNames: Partial<Record<PlanPeriod, string>> = {
+  [PlanPeriod.BIWEEKLY]: 'biweekly',
+  [PlanPeriod.MONTHLY]: 'monthly',
+};
 
 const paths: Partial<Record<Endpoint, string>> = {
   [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',

@@ -100,8 +100,8 @@ export function costOf(lines: readonly CostLine[]): bigint {
   return (atto + attoPerNano / 2n) / attoPerNano;
 }
 
-/** The order in which payers pay: the first pays from its beginning. Source: decisions §6, Subscription. */
-const payingOrder: readonly LineKind[] = ['input', 'cache_write_5m', 'cache_write_1h', 'cache_read', 'output', 'image'];
+/** The order in which payers pay: the first pays from its beginning. A plan never pays images. Source: decisions §6, Subscription. */
+const payingOrder: readonly LineKind[] = ['input', 'cache_write_5m', 'cache_write_1h', 'cache_read', 'output'];
 
 /** How many tokens a plan pays, and from which end of the paying order; money pays the others. */
 export interface PlanShare {
@@ -134,6 +134,11 @@ export function shareLines(lines: readonly CostLine[], plan: PlanShare): SharedL
   });
 }
 
+/** The tokens of the lines: pictures are none. */
+export function tokensOf(lines: readonly CostLine[]): number {
+  return lines.reduce((sum, line) => sum + (line.kind === 'image' ? 0 : line.tokens), 0);
+}
+
 /** How many tokens, from the beginning of the paying order, cost no more than that; none but those without a price where it is 0. */
 export function tokensWithin(lines: readonly CostLine[], nanoUsd: bigint): number {
   // The largest sum that is rounded to it.
@@ -150,6 +155,7 @@ export function tokensWithin(lines: readonly CostLine[], nanoUsd: bigint): numbe
 }
 
 function inPayingOrder(lines: readonly CostLine[], forward: boolean): CostLine[] {
-  const sorted = [...lines].sort((a, b) => payingOrder.indexOf(a.kind) - payingOrder.indexOf(b.kind));
+  const tokens = lines.filter(line => line.kind !== 'image');
+  const sorted = tokens.sort((a, b) => payingOrder.indexOf(a.kind) - payingOrder.indexOf(b.kind));
   return forward ? sorted : sorted.reverse();
 }
