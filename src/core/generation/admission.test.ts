@@ -39,6 +39,6 @@ test('nobody is told to raise the free-model limits, which are hard', () => {
 test('an empty balance names the operator’s command for this account', () => {
   const balance = { limit: 'balance', unit: 'nano_usd', used: 0n, max: 0n } as const;
   expect(denied('insufficient_balance', balance).facts.tip).toBe(
-    'Ask the operator to add credit: npx tollgate credits add 7 DOLLARS. A key with a `balance` of its own spends that alone: raise it too.',
+    'Ask the operator to add credit: npx tollgate credits add 7 DOLLARS.',
   );
 });
