@@ -61,7 +61,7 @@ export function renderTask(task: ImageTask): JsonObject {
   return {
     task_id: task.id,
     object: 'image.task',
-    status: statuses[task.status],
+    status: statuses[task.status] ?? 'queued',
     created: Math.floor(Number(task.createdAtMs) / 1000),
     model: task.model,
   };
