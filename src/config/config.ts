@@ -123,6 +123,10 @@ function settingsOf(file: ParsedFile): Config {
       bodyBytes: file.limits?.body_bytes ?? 64 * 1024 ** 2,
       upstreamEventBytes: file.limits?.upstream_event_bytes ?? 64 * 1024 ** 2,
     },
+    content: {
+      bytesMax: file.content?.max_bytes ?? 10 * 1024 ** 3,
+      responseLifetimeMs: file.content?.response_lifetime ?? 30 * 24 * 3_600_000,
+    },
     texts: {
       ...defined({ docs: file.texts?.docs, support: file.texts?.support, community: file.texts?.community }),
       tips: file.texts?.tips ?? {},

@@ -144,6 +144,10 @@ export const fileSchema = mapping({
     body_bytes: size(1024, 1024 ** 3).optional(),
     upstream_event_bytes: size(1024, 1024 ** 3).optional(),
   }).optional(),
+  content: mapping({
+    max_bytes: size(1024 ** 2, 1024 ** 5).optional(),
+    response_lifetime: duration(1000, 3650).optional(),
+  }).optional(),
   texts: mapping({
     docs: link.optional(),
     support: link.optional(),

@@ -26,6 +26,7 @@ export interface Config {
   /** Further tries on a route before the next route. */
   readonly retries: number;
   readonly limits: Limits;
+  readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
   readonly providers: readonly ProviderSettings[];
@@ -49,6 +50,14 @@ export interface Limits {
   readonly bodyBytes: number;
   /** One event of an upstream's stream, or its whole answer where it does not stream. */
   readonly upstreamEventBytes: number;
+}
+
+/** What is kept beside the ledger: stored responses, answers of idempotency keys, image tasks. */
+export interface ContentSettings {
+  /** Of all of it together; the oldest finished goes first. */
+  readonly bytesMax: number;
+  /** How long a response is stored. */
+  readonly responseLifetimeMs: number;
 }
 
 /** What errors say beside their message. Absent links are null in answers; `{code}` in a link stands for the error's code. */

@@ -28,6 +28,8 @@ import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import { simulatorModels } from '../simulator/models.ts';
 import type { Ledger } from '../store/ledger.ts';
+import type { Documents } from '../store/documents.ts';
+import { openSqliteDocuments } from '../store/sqlite/documents/sqlite-documents.ts';
 import { openSqliteLedger } from '../store/sqlite/sqlite-ledger.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
@@ -63,6 +65,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
     dailyLimitUnit: config.dailyLimitUnit,
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
   });
+  const documents = await openDocuments(ledger, environment, config);
   for (const violation of ledger.violationsAtStart)
     logger.error({ violation }, 'an invariant of the ledger does not hold');
   if (ledger.voidedHoldsAtStart > 0)
@@ -87,7 +90,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
     exposeRoute: config.exposeRoute,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const core: Core = { ledger, catalog, generations, token: operatorToken(environment.dataDir) };
+  const core: Core = { ledger, documents, catalog, generations, token: operatorToken(environment.dataDir) };
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
   const publicUrl = (): string => config.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
@@ -108,7 +111,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
   state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
-  const stopping = new Stopping({ edge, rpc, ledger, generations, graceMs: config.shutdownGraceMs });
+  const stopping = new Stopping({ edge, rpc, ledger, documents, generations, graceMs: config.shutdownGraceMs });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -121,9 +124,20 @@ export async function openGateway(environment: Environment, config: Config): Pro
   };
 }
 
+/** The ledger holds the data directory's lock, so it is given back where the content can't be opened. */
+async function openDocuments(ledger: Ledger, { dataDir }: Environment, { content }: Config): Promise<Documents> {
+  try {
+    return await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: content.bytesMax });
+  } catch (error) {
+    await ledger.close();
+    throw error;
+  }
+}
+
 /** What both listeners offer. */
 interface Core {
   readonly ledger: Ledger;
+  readonly documents: Documents;
   readonly catalog: Catalog;
   readonly generations: Generations;
   readonly token: string;

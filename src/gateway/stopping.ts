@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Generations } from '../core/generation/generations.ts';
 import type { RpcListener } from '../rpc/listener.ts';
+import type { Documents } from '../store/documents.ts';
 import type { Ledger } from '../store/ledger.ts';
 
 /** How long a cut answer may take to settle and to tell its client. */
@@ -11,6 +12,7 @@ export interface StoppingParts {
   readonly edge: FastifyInstance;
   readonly rpc: RpcListener;
   readonly ledger: Ledger;
+  readonly documents: Documents;
   readonly generations: Generations;
   readonly graceMs: number;
 }
@@ -37,7 +39,7 @@ export class Stopping {
   }
 
   async #stop(): Promise<void> {
-    const { edge, rpc, ledger, generations, graceMs } = this.#parts;
+    const { edge, rpc, ledger, documents, generations, graceMs } = this.#parts;
     rpc.drain();
     generations.drain();
     await Promise.race([generations.idle(), after(graceMs), this.#hurry.promise]);
@@ -45,7 +47,7 @@ export class Stopping {
     await Promise.race([generations.idle(), after(cutMs)]);
     await Promise.all([edge.close(), rpc.close(cutMs)]);
     // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
-    await Promise.race([ledger.close(), after(cutMs)]);
+    await Promise.race([Promise.all([documents.close(), ledger.close()]), after(cutMs)]);
   }
 }
 

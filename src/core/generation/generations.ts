@@ -15,13 +15,31 @@ import { authenticate } from '../credential.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { admit } from './admission.ts';
 import { countInputInPieces } from './count-input.ts';
-import { GenerationRun, type RunTools } from './run.ts';
+import { GenerationRun, type RunHooks, type RunTools } from './run.ts';
 
 /** What generations are made with. */
 export interface GenerationTools extends RunTools {
   readonly catalog: Catalog;
   readonly clock: Clock;
   readonly ids: IdSource;
+}
+
+/** A generation that a service of the core asks for on behalf of its caller. */
+export interface GenerationAsk {
+  readonly request: GenerateRequest;
+  readonly credential: Credential;
+  /** The public request id that the edge has made; null: the generation makes one. */
+  readonly requestId: string | null;
+  /** See `RunHooks`. */
+  readonly beforeSettle?: RunHooks['beforeSettle'];
+}
+
+/** A generation that was admitted. */
+export interface BegunGeneration {
+  readonly requestId: string;
+  /** The listed id of the model. */
+  readonly model: string;
+  readonly run: GenerationRun;
 }
 
 /** All generations of this process. */
@@ -61,16 +79,15 @@ export class Generations {
     for (const run of this.#running) run.cut();
   }
 
-  async *#generate(
-    request: GenerateRequest,
-    context: HandlerContext,
-  ): AsyncGenerator<GenerateResponse, void, undefined> {
+  /**
+   * Checks and admits a request. Whoever calls it reads `run.events` to the end, however that comes. Throws what the caller is refused with; nothing
+   * is held then.
+   */
+  async begin({ request, credential, requestId: named, beforeSettle }: GenerationAsk): Promise<BegunGeneration> {
     if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
     const { ledger, clock, ids } = this.#tools;
-    const credential = await authenticate(context, ledger, 'api_key');
     const { model, tier, resolved } = this.#resolve(request, credential);
     if (!model.available) throw modelUnavailable(model.id);
-    const named = context.requestHeader.get(requestIdHeader);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const applicant = {
       id,
@@ -83,8 +100,19 @@ export class Generations {
     };
     const admittedAtMs = clock.now();
     const admitted = await admit(ledger, applicant);
-    const run = new GenerationRun(this.#tools, { ...applicant, admitted, admittedAtMs }, () => this.#ended(run));
+    const hooks = { onEnd: () => this.#ended(run), beforeSettle };
+    const run = new GenerationRun(this.#tools, { ...applicant, admitted, admittedAtMs }, hooks);
     this.#running.add(run);
+    return { requestId: applicant.requestId, model: model.id, run };
+  }
+
+  async *#generate(
+    request: GenerateRequest,
+    context: HandlerContext,
+  ): AsyncGenerator<GenerateResponse, void, undefined> {
+    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const requestId = context.requestHeader.get(requestIdHeader);
+    const { run } = await this.begin({ request, credential, requestId });
     for await (const events of run.events(context.signal)) {
       yield { $typeName: 'tollgate.v1.GenerateResponse', events };
     }

@@ -34,6 +34,17 @@ export interface AdmittedRequest extends Applicant {
   readonly admittedAtMs: number;
 }
 
+/** Who is told of a run's end. */
+export interface RunHooks {
+  /** It has settled; called once. */
+  readonly onEnd: () => void;
+  /**
+   * The answer is whole and not yet charged: gets the events that the caller has not been given, `completed` without its cost the last. What must be durable
+   * before the charge is written here; where that throws, the generation fails with it.
+   */
+  readonly beforeSettle?: ((rest: readonly GenerationEvent[]) => Promise<void>) | undefined;
+}
+
 /**
  * One admitted generation, from the first try to the settled charge. Accounting belongs to it, not to the client's connection: however the
  * reading of its events ends, its hold is settled or voided exactly once.
@@ -41,7 +52,7 @@ export interface AdmittedRequest extends Applicant {
 export class GenerationRun {
   readonly #tools: RunTools;
   readonly #asked: AdmittedRequest;
-  readonly #onEnd: () => void;
+  readonly #hooks: RunHooks;
   readonly #streamed: boolean;
   readonly #abort = new AbortController();
   readonly #startedAtMs = performance.now();
@@ -70,9 +81,8 @@ export class GenerationRun {
   /** The time for the answer is over, and its reader had stopped asking for more. */
   #overtime: GatewayError | undefined;
 
-  /** `onEnd` is told when it has settled, once. */
-  constructor(tools: RunTools, asked: AdmittedRequest, onEnd: () => void) {
-    this.#onEnd = onEnd;
+  constructor(tools: RunTools, asked: AdmittedRequest, hooks: RunHooks) {
+    this.#hooks = hooks;
     this.#tools = tools;
     this.#asked = asked;
     this.#streamed = asked.request.delivery !== Delivery.WHOLE;
@@ -137,15 +147,16 @@ export class GenerationRun {
       yield* this.#answer();
       this.#outcome = { kind: 'answered', finishes: this.#finishes };
       const counted = await this.#count();
+      await this.#hooks.beforeSettle?.([...this.#kept.read(), this.#completed(counted, 0n)]);
       settled = await this.#settle(counted);
-      yield [...this.#kept.read(), this.#completed(counted, settled)];
+      yield [...this.#kept.read(), this.#completed(counted, settled.costNanoUsd)];
     } catch (thrown) {
       this.#told = this.#failed(thrown, signal);
       throw this.#told;
     } finally {
       signal.removeEventListener('abort', abort);
       if (settled === undefined) await this.#endUnanswered(signal);
-      else this.#onEnd();
+      else this.#hooks.onEnd();
     }
   }
 
@@ -153,7 +164,7 @@ export class GenerationRun {
   async #endUnanswered(signal: AbortSignal): Promise<void> {
     // Without an error it was ended from outside, between two batches.
     this.#told ??= this.#failed(undefined, signal);
-    const ended = this.#settleUnanswered().finally(this.#onEnd);
+    const ended = this.#settleUnanswered().finally(this.#hooks.onEnd);
     // A ledger that can't be written may stay so for long: its client is told at once, and the hold is given back when it can be.
     const isLedgerFailing =
       this.#wasSent && this.#outcome.kind === 'failed' && this.#outcome.error.code === 'overloaded';
@@ -274,11 +285,11 @@ export class GenerationRun {
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
 
-  #completed(counted: CountedUsage, settled: Settled): GenerationEvent {
+  #completed(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
     return completed({
       usage: usageMessage(counted, this.#tally.extra),
       usageSource: usageSource(counted.source),
-      costNanoUsd: settled.costNanoUsd,
+      costNanoUsd,
       serviceTier: billedTier(this.#asked.tier, this.#tally.serviceTier),
     });
   }
