@@ -105,6 +105,7 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     }
     threshold = step.input_tokens;
   }
+  if (!drawsImages(model) && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
   if (drawsImages(model) && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
 }
 

@@ -14,6 +14,8 @@ import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
 import { operatorPaths, registerHealth } from './health-routes.ts';
 import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
+import { registerImageFiles } from './image-file-route.ts';
+import { registerImages } from './image-routes.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
 
@@ -80,6 +82,8 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   });
   registerGeneration(app, edge, { path: messagesPath, codec: messagesCodec, endpoint: Endpoint.MESSAGES });
   registerCountTokens(app, edge);
+  registerImages(app, edge);
+  registerImageFiles(app, edge);
   return app;
 }
 

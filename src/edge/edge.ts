@@ -2,6 +2,7 @@ import type { Client } from '@connectrpc/connect';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { leanClient } from '../rpc/lean-client.ts';
 import type { EdgeOptions } from './options.ts';
 
@@ -11,6 +12,7 @@ export class Edge {
   readonly credentials: Client<typeof CredentialService>;
   readonly catalog: Client<typeof CatalogService>;
   readonly generation: Client<typeof GenerationService>;
+  readonly images: Client<typeof ImageService>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -21,6 +23,7 @@ export class Edge {
     this.credentials = leanClient(CredentialService, options.transport);
     this.catalog = leanClient(CatalogService, options.transport);
     this.generation = leanClient(GenerationService, options.transport);
+    this.images = leanClient(ImageService, options.transport);
   }
 
   /** Whether an answer is the last one on its connection, because the gateway stops. */

@@ -17,6 +17,8 @@ export interface RequestOutcome {
   readonly firstEventMs?: number;
   /** What the core said at the end; absent where it never came. */
   readonly completed?: Completed;
+  /** What was charged for pictures, in nano-dollars. */
+  readonly costNanoUsd?: bigint;
 }
 
 /** The one log line and the metrics of an answered request. */
@@ -26,7 +28,8 @@ export function recordRequest(edge: Edge, request: FastifyRequest, outcome: Requ
   const durationMs = call.elapsedMs();
   const endpoint = request.routeOptions.url ?? '';
   const tokens = completed?.usage === undefined ? undefined : tokensOf(completed.usage);
-  const costUsd = completed === undefined ? undefined : dollarsNumber(completed.costNanoUsd);
+  const costNanoUsd = completed?.costNanoUsd ?? outcome.costNanoUsd;
+  const costUsd = costNanoUsd === undefined ? undefined : dollarsNumber(costNanoUsd);
   edge.options.metrics.answered({
     endpoint,
     status,

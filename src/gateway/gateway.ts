@@ -10,6 +10,7 @@ import { Catalog, type CatalogContent } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { modelOf } from '../core/catalog/configured-model.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
+import type { Images } from '../core/images/images.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { operatorToken } from '../core/operator-token.ts';
 import { Router } from '../core/routing/router.ts';
@@ -21,12 +22,13 @@ import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService, ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { loadTokenizer } from '../generation/tokens.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
-import { simulatorModels } from '../simulator/models.ts';
+import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import type { Ledger } from '../store/ledger.ts';
 import type { Documents } from '../store/documents.ts';
 import { openSqliteDocuments } from '../store/sqlite/documents/sqlite-documents.ts';
@@ -34,6 +36,7 @@ import { openSqliteLedger } from '../store/sqlite/sqlite-ledger.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
+import { openImages } from './images.ts';
 import { proxyOf, retryPolicy, routingConfig, simulatorName } from './routing.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
@@ -90,7 +93,18 @@ export async function openGateway(environment: Environment, config: Config): Pro
     exposeRoute: config.exposeRoute,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const core: Core = { ledger, documents, catalog, generations, token: operatorToken(environment.dataDir) };
+  const { images, files } = openImages({
+    environment,
+    config,
+    ledger,
+    documents,
+    router,
+    catalog,
+    ids,
+    logger,
+    publicUrl: () => publicUrl(),
+  });
+  const core: Core = { ledger, documents, catalog, generations, images, token: operatorToken(environment.dataDir) };
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
   const publicUrl = (): string => config.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
@@ -111,7 +125,17 @@ export async function openGateway(environment: Environment, config: Config): Pro
   state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
-  const stopping = new Stopping({ edge, rpc, ledger, documents, generations, graceMs: config.shutdownGraceMs });
+  await images.resume();
+  const stopping = new Stopping({
+    edge,
+    rpc,
+    ledger,
+    documents,
+    files,
+    generations,
+    images,
+    graceMs: config.shutdownGraceMs,
+  });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -140,6 +164,7 @@ interface Core {
   readonly documents: Documents;
   readonly catalog: Catalog;
   readonly generations: Generations;
+  readonly images: Images;
   readonly token: string;
 }
 
@@ -156,9 +181,11 @@ function portOf(edge: FastifyInstance, port: number): number {
   return typeof address === 'object' && address !== null ? address.port : port;
 }
 
+const builtInModels = [...simulatorModels, ...simulatorImageModels];
+
 /** Configured models come first: where a model is chosen for the client, the operator's own is. */
 function catalogContent(config: Config): CatalogContent {
-  const builtIn = config.simulator.enabled ? simulatorModels.map(model => create(ModelSchema, model)) : [];
+  const builtIn = config.simulator.enabled ? builtInModels.map(model => create(ModelSchema, model)) : [];
   return { models: [...config.models.map(modelOf), ...builtIn], aliases: config.aliases };
 }
 
@@ -178,6 +205,7 @@ function openEdge(parts: EdgeParts): FastifyInstance {
     .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
     .service(CatalogService, catalogOf(core))
     .service(GenerationService, core.generations.service)
+    .service(ImageService, core.images.service)
     .service(AccountService, accountOf(core));
   return createEdge({
     transport,
@@ -207,7 +235,7 @@ function accountOf({ ledger, catalog }: Core) {
 }
 
 function openRpc({ config, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
-  const { ledger, catalog, generations, token } = core;
+  const { ledger, catalog, generations, images, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   return createRpcListener({
     nextRequestId,
@@ -223,6 +251,7 @@ function openRpc({ config, core, logger, metrics, nextRequestId }: ListenerParts
       router.service(CredentialService, credentialService({ ledger, operatorToken: token }));
       router.service(CatalogService, catalogOf(core));
       router.service(GenerationService, generations.service);
+      router.service(ImageService, images.service);
       router.service(AccountService, accountOf(core));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }));
       router.service(AdminService, adminService({ ledger, operatorToken: token, listedId }));

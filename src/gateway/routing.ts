@@ -5,10 +5,11 @@ import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-pl
 import type { Provider, RouteConfig, RoutingConfig } from '../core/routing/route-table.ts';
 import { tierByName } from '../core/catalog/configured-model.ts';
 import { systemClock } from '../lib/clock.ts';
-import { simulatorModels } from '../simulator/models.ts';
+import { createImageSimulator } from '../simulator/images/image-simulator.ts';
+import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import { createSimulator } from '../simulator/simulator.ts';
 import { protocols } from '../upstreams/protocols.ts';
-import { rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
+import { rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 
@@ -22,8 +23,13 @@ export function routingConfig(config: Config, proxy: ProxySettings): RoutingConf
   if (config.simulator.enabled) {
     const { tokensPerSecond, steering } = config.simulator;
     const simulator = createSimulator({ tokensPerSecond, steering, clock: systemClock });
-    providers.push({ name: simulatorName, upstream: rehearsedUpstream(simulator, config.timeouts) });
-    for (const { id } of simulatorModels) {
+    const images = createImageSimulator({ steering });
+    providers.push({
+      name: simulatorName,
+      upstream: rehearsedUpstream(simulator, config.timeouts),
+      images: rehearsedImages(images, config.timeouts),
+    });
+    for (const { id } of [...simulatorModels, ...simulatorImageModels]) {
       routes.set(id, [{ provider: simulatorName, model: id, priority: 1, weight: 1 }]);
     }
   }

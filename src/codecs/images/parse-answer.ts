@@ -7,7 +7,8 @@ import { members } from '../schema.ts';
 /** A picture of an upstream's answer: its bytes, or where they are. */
 export interface ParsedImage {
   readonly source:
-    { readonly kind: 'bytes'; readonly bytes: Uint8Array } | { readonly kind: 'url'; readonly url: string };
+    | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
+    | { readonly kind: 'url'; readonly url: string };
   /** '' where it is not said. */
   readonly revisedPrompt: string;
   /** Members that nobody here knows, as a JSON object; '' for none. */

@@ -29,7 +29,9 @@ export class ImageAnswerFold {
   render(): JsonObject {
     const { started } = this;
     if (started === undefined || this.completed === undefined) {
-      throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('an image answer without its end') });
+      throw new GatewayError('internal', 'The gateway failed.', {
+        cause: new Error('an image answer without its end'),
+      });
     }
     return {
       ...jsonOf(started.extraJson),
