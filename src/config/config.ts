@@ -18,6 +18,7 @@ import { Secret } from './secrets.ts';
 import type {
   CachePricingSettings,
   Config,
+  ImagePriceSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
@@ -218,7 +219,7 @@ function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
     ...cachingOf(prices.caching),
-    images: prices.images.map(({ image, ...asked }) => ({ ...defined(asked), imageNanoUsd: image })),
+    ...(prices.images.length === 0 ? {} : { images: prices.images.map(imagePriceOf) }),
     above: prices.above.map(step => ({
       inputTokens: step.input_tokens,
       inputPicoUsd: step.input,
@@ -226,6 +227,10 @@ function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
       ...cachingOf(step.caching),
     })),
   };
+}
+
+function imagePriceOf({ image, ...asked }: ParsedPricing['images'][number]): ImagePriceSettings {
+  return { ...defined(asked), imageNanoUsd: image };
 }
 
 function cachingOf(caching: ParsedCaching | undefined): { caching?: CachePricingSettings } {

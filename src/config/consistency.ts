@@ -135,8 +135,8 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
     const found = Object.hasOwn(file.providers, provider) ? file.providers[provider] : undefined;
     if (found === undefined) {
       report([...at, 'provider'], `names no provider${suggestion(provider, Object.keys(file.providers))}`);
-    } else if (drawsImages(model) !== (found.protocol === 'images') && found.protocol !== 'gemini') {
-      const wanted = drawsImages(model) ? 'images or gemini' : 'chat, responses, messages or gemini';
+    } else if (drawsImages(model) !== (found.protocol === 'images')) {
+      const wanted = drawsImages(model) ? 'images' : 'chat, responses, messages or gemini';
       report(
         [...at, 'provider'],
         `speaks ${found.protocol}, must speak ${wanted} for ${model.endpoints.join(' and ')}`,

@@ -152,8 +152,8 @@ export interface PricingSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
-  /** Of images at other sizes and qualities; the first that fits holds. */
-  readonly images: readonly ImagePriceSettings[];
+  /** Of images at other sizes and qualities: the first that fits holds. Absent: none. */
+  readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];

@@ -8,6 +8,7 @@ import { systemClock } from '../lib/clock.ts';
 import { createImageSimulator } from '../simulator/images/image-simulator.ts';
 import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import { createSimulator } from '../simulator/simulator.ts';
+import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols } from '../upstreams/protocols.ts';
 import { rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
@@ -42,17 +43,8 @@ export function routingConfig(config: Config, proxy: ProxySettings): RoutingConf
 
 function providerOf(provider: ProviderSettings, config: Config, proxy: ProxySettings): Provider {
   const { name, baseUrl, headers, timeouts, concurrency } = provider;
-  const protocol = protocols[provider.protocol];
-  if (protocol === undefined) {
-    const path = `providers.${name}.protocol`;
-    const spoken = Object.keys(protocols).join(', ');
-    throw new ConfigError([
-      { ...place(config), path, message: `is ${provider.protocol}, this version speaks ${spoken}` },
-    ]);
-  }
-  const upstream = new HttpProvider({
+  const common = {
     name,
-    protocol,
     baseUrl,
     keys: provider.apiKeys,
     headers,
@@ -60,8 +52,17 @@ function providerOf(provider: ProviderSettings, config: Config, proxy: ProxySett
     eventBytesMax: config.limits.upstreamEventBytes,
     proxy,
     clock: systemClock,
-  });
-  return { name, upstream, concurrency };
+  };
+  if (provider.protocol === 'images') return { name, images: new ImagesProvider(common), concurrency };
+  const protocol = protocols[provider.protocol];
+  if (protocol === undefined) {
+    const path = `providers.${name}.protocol`;
+    const spoken = [...Object.keys(protocols), 'images'].join(', ');
+    throw new ConfigError([
+      { ...place(config), path, message: `is ${provider.protocol}, this version speaks ${spoken}` },
+    ]);
+  }
+  return { name, upstream: new HttpProvider({ ...common, protocol }), concurrency };
 }
 
 function place({ file }: Config): { file?: string } {

@@ -36,7 +36,7 @@ interface ConfiguredPricing {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
-  readonly images: readonly { readonly size?: string; readonly quality?: string; readonly imageNanoUsd: bigint }[];
+  readonly images?: readonly { readonly size?: string; readonly quality?: string; readonly imageNanoUsd: bigint }[];
   readonly caching?: ConfiguredCaching;
   readonly above: readonly ConfiguredAbove[];
 }
@@ -86,7 +86,7 @@ export function modelOf(model: ConfiguredModel): Model {
   });
 }
 
-function pricingOf({ above, caching, images, ...prices }: ConfiguredPricing): Model['pricing'] {
+function pricingOf({ above, caching, images = [], ...prices }: ConfiguredPricing): Model['pricing'] {
   return create(PricingSchema, {
     ...prices,
     images: images.map(row => create(ImagePriceSchema, row)),

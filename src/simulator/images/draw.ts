@@ -88,7 +88,7 @@ async function paint(
   });
   const painted = sharp(Buffer.from(svg), { limitInputPixels: false }).resize({ ...size, fit: 'fill' });
   const sigma = blurOf({ steps, size });
-  return sigma === 0 ? painted : painted.blur(sigma);
+  return (sigma === 0 ? painted : painted.blur(sigma)).removeAlpha();
 }
 
 /** The hue of a picture's commonest colour, in degrees. */
