@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { endingOf, type ImageType, typeOfEnding } from '../../generation/images/image-type.ts';
@@ -9,7 +9,7 @@ import type { Files, OpenFile } from '../files.ts';
 
 /** How to open the files. */
 export interface DiskFilesOptions {
-  /** Made where it is missing; nothing else may be in it. */
+  /** Made for the first file; nothing else may be in it. */
   readonly folder: string;
   readonly clock: Clock;
   /** How long a file is kept. */
@@ -38,7 +38,6 @@ const drafts = '.draft';
 
 /** Opens the files of a folder; those whose time is over, and drafts of a crash, are removed at once. */
 export function openDiskFiles(options: DiskFilesOptions): Files {
-  mkdirSync(options.folder, { recursive: true, mode: 0o700 });
   return new DiskFiles(options);
 }
 
@@ -51,7 +50,7 @@ class DiskFiles implements Files {
 
   constructor(options: DiskFilesOptions) {
     this.#options = options;
-    for (const found of readdirSync(options.folder)) this.#take(found);
+    if (existsSync(options.folder)) for (const found of readdirSync(options.folder)) this.#take(found);
     this.#timer = setInterval(() => void this.sweep(), sweepMs);
     this.#timer.unref();
   }
@@ -64,6 +63,7 @@ class DiskFiles implements Files {
     const expiresAtMs = clock.now() + lifetimeMs;
     const path = join(folder, `${token}.${expiresAtMs}.${endingOf(type)}`);
     try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
       await writeDurably(path, bytes);
     } catch (error) {
       this.#bytes -= bytes.length;
