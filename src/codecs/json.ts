@@ -12,6 +12,13 @@ export function listIn(value: Json | undefined): readonly Json[] {
   return Array.isArray(value) ? value : [];
 }
 
+/** The objects of a list, in order; what is none is left out. */
+export function objectsIn(value: Json | undefined): JsonObject[] {
+  return listIn(value)
+    .map(objectIn)
+    .filter(each => each !== undefined);
+}
+
 /** A text; '' where it is none. */
 export function textIn(value: Json | undefined): string {
   return typeof value === 'string' ? value : '';

@@ -47,6 +47,18 @@ export interface AdminOptions {
   readonly operatorToken: string;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
+  /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
+  readonly reload: () => Reloaded;
+}
+
+/** What a reload has brought. */
+export interface Reloaded {
+  /** '' where there is no file. */
+  readonly file: string;
+  readonly providers: number;
+  readonly models: number;
+  /** Keys of the file that have changed and take effect only at the next start. */
+  readonly needsRestart: readonly string[];
 }
 
 type Part<K extends keyof ServiceImpl<typeof AdminService>> = Pick<ServiceImpl<typeof AdminService>, K>;
@@ -64,6 +76,7 @@ export function adminService(options: AdminOptions): ServiceImpl<typeof AdminSer
     ...apiKeys(options, guard),
     ...managementKeys(options, guard),
     ...holds(options, guard),
+    ...configuration(options, guard),
   };
 }
 
@@ -193,6 +206,16 @@ function holds({ ledger }: AdminOptions, guard: Guard): Part<'listVoidedHolds'> 
       if (limit > listLimit.max) throw invalidField('limit', `must be 1 to ${listLimit.max}`, limit);
       const rows = await ledger.listVoidedHolds(limit === 0 ? listLimit.preset : limit);
       return { holds: rows.map(holdOf) };
+    },
+  };
+}
+
+function configuration({ reload }: AdminOptions, guard: Guard): Part<'reloadConfiguration'> {
+  return {
+    async reloadConfiguration(_request, context) {
+      await guard(context);
+      const { needsRestart, ...reloaded } = reload();
+      return { ...reloaded, needsRestart: [...needsRestart] };
     },
   };
 }

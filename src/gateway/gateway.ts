@@ -1,14 +1,13 @@
-import { create } from '@bufbuild/protobuf';
 import type { ConnectRouter } from '@connectrpc/connect';
 import type { FastifyInstance } from 'fastify';
+import { ConfigError } from '../config/config-error.ts';
 import { type Environment, httpUrl } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { accountService } from '../core/account.ts';
 import { accountingService } from '../core/accounting.ts';
-import { adminService } from '../core/admin.ts';
-import { Catalog, type CatalogContent } from '../core/catalog/catalog.ts';
+import { adminService, type Reloaded } from '../core/admin.ts';
+import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
-import { modelOf } from '../core/catalog/configured-model.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import type { Images } from '../core/images/images.ts';
 import { Generations } from '../core/generation/generations.ts';
@@ -19,7 +18,7 @@ import { errorDocsPath } from '../edge/error-docs.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
-import { CatalogService, ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
+import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -28,7 +27,6 @@ import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
-import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import type { Ledger } from '../store/ledger.ts';
 import type { Documents } from '../store/documents.ts';
 import { openSqliteDocuments } from '../store/sqlite/documents/sqlite-documents.ts';
@@ -37,9 +35,11 @@ import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
-import { proxyOf, retryPolicy, routingConfig, simulatorName } from './routing.ts';
+import { catalogContent, LiveConfig, reloadRefusal } from './live-config.ts';
+import { proxyOf, retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
+import { UpstreamSet } from './upstream-set.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -51,65 +51,48 @@ export interface Gateway {
   stop(): Promise<void>;
   /** Ends the grace of a stop that is under way. */
   hurry(): void;
+  /** Reads the configuration again; the log says what came of it. A bad one changes nothing. */
+  reload(): void;
 }
 
 /** How far a provider's tokenizer may count above the gateway's before an answer is cut at its output limit. */
 const foreignTolerance = 1.15;
 
-/** Opens everything in one process. Throws `LedgerStartError`, and what listening throws (a port in use). */
-export async function openGateway(environment: Environment, config: Config): Promise<Gateway> {
+/**
+ * Opens everything in one process; `readAgain` reads the configuration for a reload, and throws `ConfigError`. Throws `LedgerStartError`, and what listening
+ * throws (a port in use).
+ */
+export async function openGateway(environment: Environment, config: Config, readAgain: () => Config): Promise<Gateway> {
   const logger = createLogger({ level: config.logLevel });
   const metrics = new Metrics();
-  // First, because it can refuse the configuration: nothing is opened or made for one that is refused.
-  const routing = routingConfig(config, proxyOf(environment));
-  const ledger = await openSqliteLedger({
-    dataDir: environment.dataDir,
-    clock: systemClock,
-    dailyLimitUnit: config.dailyLimitUnit,
-    observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
-  });
-  const documents = await openDocuments(ledger, environment, config);
-  for (const violation of ledger.violationsAtStart)
-    logger.error({ violation }, 'an invariant of the ledger does not hold');
-  if (ledger.voidedHoldsAtStart > 0)
-    logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
+  const live = new LiveConfig(config, readAgain);
+  const upstreams = new UpstreamSet(proxyOf(environment));
+  const { ledger, documents } = await openStores({ environment, config, logger, metrics });
   const ids = new IdSource(systemClock, ledger.lastId);
-  const router = new Router({
-    config: routing,
-    clock: systemClock,
-    retry: retryPolicy(config),
-    observer: routingObserver(metrics, logger),
-  });
-  metrics.showBreakers(() =>
-    router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
-  );
+  const router = openRouter({ config, upstreams, metrics, logger });
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
+  const shared = { ledger, router, catalog, ids, exposeRoute: () => live.current.exposeRoute };
   const generations = new Generations({
-    ledger,
-    router,
-    catalog,
+    ...shared,
     clock: systemClock,
-    ids,
-    exposeRoute: config.exposeRoute,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const { images, files } = openImages({
+    ...shared,
     environment,
-    config,
-    ledger,
+    live,
     documents,
-    router,
-    catalog,
-    ids,
     logger,
     publicUrl: () => publicUrl(),
   });
-  const core: Core = { ledger, documents, catalog, generations, images, token: operatorToken(environment.dataDir) };
+  const reload = (): Reloaded => live.reload({ upstreams, router, catalog, logger });
+  const token = operatorToken(environment.dataDir);
+  const core: Core = { ledger, documents, catalog, generations, images, token, reload };
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
-  const publicUrl = (): string => config.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
+  const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
   const edge: FastifyInstance = openEdge({
-    config,
+    live,
     core,
     logger,
     metrics,
@@ -117,7 +100,7 @@ export async function openGateway(environment: Environment, config: Config): Pro
     draining: () => !state.serving,
     publicUrl,
   });
-  const rpc = openRpc({ config, core, logger, metrics, nextRequestId });
+  const rpc = openRpc({ live, core, logger, metrics, nextRequestId });
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
@@ -145,7 +128,31 @@ export async function openGateway(environment: Environment, config: Config): Pro
       return stopping.stop();
     },
     hurry: () => stopping.hurry(),
+    reload: () => reloadedOrNot(reload),
   };
+}
+
+interface StoreParts {
+  readonly environment: Environment;
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** The money and what is kept beside it; the log is told what a start found. */
+async function openStores({ environment, config, logger, metrics }: StoreParts) {
+  const ledger = await openSqliteLedger({
+    dataDir: environment.dataDir,
+    clock: systemClock,
+    dailyLimitUnit: config.dailyLimitUnit,
+    observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
+  });
+  const documents = await openDocuments(ledger, environment, config);
+  for (const violation of ledger.violationsAtStart)
+    logger.error({ violation }, 'an invariant of the ledger does not hold');
+  if (ledger.voidedHoldsAtStart > 0)
+    logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
+  return { ledger, documents };
 }
 
 /** The ledger holds the data directory's lock, so it is given back where the content can't be opened. */
@@ -158,6 +165,35 @@ async function openDocuments(ledger: Ledger, { dataDir }: Environment, { content
   }
 }
 
+/** A bad configuration is in the log, and the gateway goes on as it was. */
+function reloadedOrNot(reload: () => Reloaded): void {
+  try {
+    reload();
+  } catch (thrown) {
+    if (!(thrown instanceof ConfigError)) throw thrown;
+  }
+}
+
+interface RouterParts {
+  readonly config: Config;
+  readonly upstreams: UpstreamSet;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+function openRouter({ config, upstreams, metrics, logger }: RouterParts): Router {
+  const router = new Router({
+    config: { providers: upstreams.replace(config), routes: routesOf(config) },
+    clock: systemClock,
+    retry: retryPolicy(config),
+    observer: routingObserver(metrics, logger),
+  });
+  metrics.showBreakers(() =>
+    router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
+  );
+  return router;
+}
+
 /** What both listeners offer. */
 interface Core {
   readonly ledger: Ledger;
@@ -166,10 +202,12 @@ interface Core {
   readonly generations: Generations;
   readonly images: Images;
   readonly token: string;
+  /** Throws `ConfigError`. */
+  readonly reload: () => Reloaded;
 }
 
 interface ListenerParts {
-  readonly config: Config;
+  readonly live: LiveConfig;
   readonly core: Core;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -179,14 +217,6 @@ interface ListenerParts {
 function portOf(edge: FastifyInstance, port: number): number {
   const address = edge.server.address();
   return typeof address === 'object' && address !== null ? address.port : port;
-}
-
-const builtInModels = [...simulatorModels, ...simulatorImageModels];
-
-/** Configured models come first: where a model is chosen for the client, the operator's own is. */
-function catalogContent(config: Config): CatalogContent {
-  const builtIn = config.simulator.enabled ? builtInModels.map(model => create(ModelSchema, model)) : [];
-  return { models: [...config.models.map(modelOf), ...builtIn], aliases: config.aliases };
 }
 
 function catalogOf({ ledger, catalog, token }: Core) {
@@ -200,7 +230,8 @@ interface EdgeParts extends ListenerParts {
 }
 
 function openEdge(parts: EdgeParts): FastifyInstance {
-  const { config, core, logger, metrics, nextRequestId, draining, publicUrl } = parts;
+  const { live, core, logger, metrics, nextRequestId, draining, publicUrl } = parts;
+  const { metrics: shownTo, limits } = live.current;
   const transport = new InProcessTransport()
     .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
     .service(CatalogService, catalogOf(core))
@@ -213,19 +244,26 @@ function openEdge(parts: EdgeParts): FastifyInstance {
     clock: systemClock,
     logger,
     metrics,
-    publicMetrics: config.metrics === 'public',
-    bodyBytesMax: config.limits.bodyBytes,
-    keepAliveMs: config.keepAliveMs,
-    strict: config.strict,
-    texts: {
-      get docs() {
-        return config.texts.docs ?? `${publicUrl()}${errorDocsPath}#{code}`;
-      },
-      support: config.texts.support ?? null,
-      community: config.texts.community ?? null,
-      tips: config.texts.tips,
+    publicMetrics: shownTo === 'public',
+    bodyBytesMax: limits.bodyBytes,
+    get keepAliveMs() {
+      return live.current.keepAliveMs;
     },
-    corsOrigins: config.corsOrigins,
+    get strict() {
+      return live.current.strict;
+    },
+    get texts() {
+      const { docs, support, community, tips } = live.current.texts;
+      return {
+        docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
+        support: support ?? null,
+        community: community ?? null,
+        tips,
+      };
+    },
+    get corsOrigins() {
+      return live.current.corsOrigins;
+    },
     draining,
   });
 }
@@ -234,12 +272,19 @@ function accountOf({ ledger, catalog }: Core) {
   return accountService({ ledger, listedId: name => catalog.listedId(name) });
 }
 
-function openRpc({ config, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
+function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
   const { ledger, catalog, generations, images, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
+  const reload = (): Reloaded => {
+    try {
+      return core.reload();
+    } catch (thrown) {
+      throw reloadRefusal(thrown);
+    }
+  };
   return createRpcListener({
     nextRequestId,
-    messageBytesMax: config.limits.bodyBytes,
+    messageBytesMax: live.current.limits.bodyBytes,
     gate: context => requireCredential(context, ledger, token),
     metrics: async () => ({ contentType: metrics.registry.contentType, body: await metrics.registry.metrics() }),
     observe: call => {
@@ -254,7 +299,7 @@ function openRpc({ config, core, logger, metrics, nextRequestId }: ListenerParts
       router.service(ImageService, images.service);
       router.service(AccountService, accountOf(core));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }));
-      router.service(AdminService, adminService({ ledger, operatorToken: token, listedId }));
+      router.service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
     },
   });
 }

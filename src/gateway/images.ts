@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import type { Environment } from '../config/env.ts';
-import type { Config } from '../config/settings.ts';
 import type { Catalog } from '../core/catalog/catalog.ts';
 import { Images } from '../core/images/images.ts';
 import type { Router } from '../core/routing/router.ts';
@@ -11,6 +10,7 @@ import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
 import type { Ledger } from '../store/ledger.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { LiveConfig } from './live-config.ts';
 
 /** How long a picture can be fetched by its address. Source: `service.md`, Image result. */
 const fileLifetimeMs = 3_600_000;
@@ -18,20 +18,21 @@ const fileLifetimeMs = 3_600_000;
 /** What pictures are made with. */
 export interface ImageParts {
   readonly environment: Environment;
-  readonly config: Config;
+  readonly live: LiveConfig;
   readonly ledger: Ledger;
   readonly documents: Documents;
   readonly router: Router;
   readonly catalog: Catalog;
   readonly ids: IdSource;
+  readonly exposeRoute: () => boolean;
   readonly logger: Logger;
   readonly publicUrl: () => string;
 }
 
 /** Opens the pictures of the data directory: those whose hour is over are removed. */
 export function openImages(parts: ImageParts): { readonly images: Images; readonly files: Files } {
-  const { environment, config, logger, ...tools } = parts;
-  const { imageFileBytes, imageTasks, imageTaskQueue } = config.limits;
+  const { environment, live, logger, ...tools } = parts;
+  const { imageFileBytes, imageTasks, imageTaskQueue } = live.current.limits;
   const files = openDiskFiles({
     folder: join(environment.dataDir, 'images'),
     clock: systemClock,
@@ -43,7 +44,6 @@ export function openImages(parts: ImageParts): { readonly images: Images; readon
     ...tools,
     files,
     clock: systemClock,
-    exposeRoute: config.exposeRoute,
     tasks: { slots: imageTasks, waitersMax: imageTaskQueue },
     onDefect: (taskId, error) => logger.error({ taskId, error }, 'an image task was left by a failure'),
   });

@@ -1,35 +1,33 @@
 import { ConfigError } from '../config/config-error.ts';
 import type { Environment } from '../config/env.ts';
-import type { Config, ProviderSettings } from '../config/settings.ts';
+import type { Config } from '../config/settings.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
-import type { Provider, RouteConfig, RoutingConfig } from '../core/routing/route-table.ts';
+import type { RouteConfig, RoutingConfig } from '../core/routing/route-table.ts';
 import { tierByName } from '../core/catalog/configured-model.ts';
-import { systemClock } from '../lib/clock.ts';
-import { createImageSimulator } from '../simulator/images/image-simulator.ts';
 import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
-import { createSimulator } from '../simulator/simulator.ts';
-import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols } from '../upstreams/protocols.ts';
-import { rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
-import { HttpProvider } from '../upstreams/http-upstream.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 
 /** The simulator's name as a provider. */
 export const simulatorName = 'simulator';
 
-/** Providers and routes of a configuration; the built-in models are routes to the simulator. */
-export function routingConfig(config: Config, proxy: ProxySettings): RoutingConfig {
+/** Throws `ConfigError` where a provider speaks what this version does not: what `serve` refuses, `config check` refuses. */
+export function checkProtocols(config: Config): void {
+  const spoken = [...Object.keys(protocols), 'images'];
+  const problems = config.providers
+    .filter(({ protocol }) => !spoken.includes(protocol))
+    .map(({ name, protocol }) => ({
+      ...place(config),
+      path: `providers.${name}.protocol`,
+      message: `is ${protocol}, this version speaks ${spoken.join(', ')}`,
+    }));
+  if (problems.length > 0) throw new ConfigError(problems);
+}
+
+/** Routes of a configuration to its providers; the built-in models are routes to the simulator. */
+export function routesOf(config: Config): RoutingConfig['routes'] {
   const routes = new Map<string, readonly RouteConfig[]>();
-  const providers: Provider[] = config.providers.map(provider => providerOf(provider, config, proxy));
   if (config.simulator.enabled) {
-    const { tokensPerSecond, steering } = config.simulator;
-    const simulator = createSimulator({ tokensPerSecond, steering, clock: systemClock });
-    const images = createImageSimulator({ steering });
-    providers.push({
-      name: simulatorName,
-      upstream: rehearsedUpstream(simulator, config.timeouts),
-      images: rehearsedImages(images, config.timeouts),
-    });
     for (const { id } of [...simulatorModels, ...simulatorImageModels]) {
       routes.set(id, [{ provider: simulatorName, model: id, priority: 1, weight: 1 }]);
     }
@@ -38,31 +36,7 @@ export function routingConfig(config: Config, proxy: ProxySettings): RoutingConf
     const own = model.routes.map(({ tiers, ...route }) => ({ ...route, tiers: tiers?.map(tier => tierByName[tier]) }));
     routes.set(model.id, own);
   }
-  return { providers, routes };
-}
-
-function providerOf(provider: ProviderSettings, config: Config, proxy: ProxySettings): Provider {
-  const { name, baseUrl, headers, timeouts, concurrency } = provider;
-  const common = {
-    name,
-    baseUrl,
-    keys: provider.apiKeys,
-    headers,
-    timeouts,
-    eventBytesMax: config.limits.upstreamEventBytes,
-    proxy,
-    clock: systemClock,
-  };
-  if (provider.protocol === 'images') return { name, images: new ImagesProvider(common), concurrency };
-  const protocol = protocols[provider.protocol];
-  if (protocol === undefined) {
-    const path = `providers.${name}.protocol`;
-    const spoken = [...Object.keys(protocols), 'images'].join(', ');
-    throw new ConfigError([
-      { ...place(config), path, message: `is ${provider.protocol}, this version speaks ${spoken}` },
-    ]);
-  }
-  return { name, upstream: new HttpProvider({ ...common, protocol }), concurrency };
+  return routes;
 }
 
 function place({ file }: Config): { file?: string } {

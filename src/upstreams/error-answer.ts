@@ -36,10 +36,10 @@ export function statusFailure(
   body: string,
   tools: { readonly codec: Pick<UpstreamCodec, 'parseError'>; readonly clean: CleanMessage; readonly clock: Clock },
 ): UpstreamFailure {
-  const { message, param, contextLengthExceeded } = tools.codec.parseError(head.status, body);
-  const wait = retryAfterMs(head.headers, tools.clock);
+  const { message, param, contextLengthExceeded, status, ...said } = tools.codec.parseError(head.status, body);
+  const wait = retryAfterMs(head.headers, tools.clock) ?? said.retryAfterMs;
   return new UpstreamFailure('status', {
-    status: head.status,
+    status: status ?? head.status,
     ...cleanTexts({ message, param }, tools.clean),
     ...(contextLengthExceeded === true ? { contextLengthExceeded } : {}),
     ...(wait === undefined ? {} : { retryAfterMs: wait }),

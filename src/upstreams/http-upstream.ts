@@ -1,3 +1,4 @@
+import type { Dispatcher } from 'undici';
 import type { UpstreamCodec } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
@@ -49,7 +50,7 @@ export interface HttpUpstreamOptions {
 
 /** An upstream with connections of its own. */
 export interface HttpUpstream extends Upstream {
-  /** Lets running calls end, then closes the connections; no call may follow. */
+  /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
   close(): Promise<void>;
 }
 
@@ -60,7 +61,10 @@ export interface HttpUpstream extends Upstream {
 export class HttpProvider implements HttpUpstream {
   readonly #options: HttpUpstreamOptions;
   readonly #base: URL;
-  readonly #connections: ReturnType<typeof openConnections>;
+  /** Undefined while a closed one has no call. */
+  #connections: Dispatcher | undefined;
+  #running = 0;
+  #closed = false;
   readonly #keys: KeyRing;
   readonly #clean: CleanMessage;
   readonly #configured: Readonly<Record<string, string>>;
@@ -68,8 +72,6 @@ export class HttpProvider implements HttpUpstream {
   constructor(options: HttpUpstreamOptions) {
     this.#options = options;
     this.#base = new URL(options.baseUrl);
-    const { connectMs } = options.timeouts;
-    this.#connections = openConnections({ origin: this.#base.origin, connectMs, proxy: options.proxy });
     this.#keys = new KeyRing(options.keys);
     this.#configured = Object.fromEntries(
       Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const),
@@ -83,6 +85,7 @@ export class HttpProvider implements HttpUpstream {
     const { body, warnings } = this.#encode(call);
     const line = new UpstreamLine(call, this.#options.timeouts);
     let reader: AnswerReader | undefined;
+    this.#running += 1;
     try {
       reader = this.#readerOf(call, await this.#open(call, body, line));
       const customCalls = this.#options.protocol.lacksCustomTools === true ? new CustomCalls(call.request) : undefined;
@@ -100,11 +103,26 @@ export class HttpProvider implements HttpUpstream {
       throw thrown instanceof UpstreamFailure ? cleanFailure(thrown, this.#clean) : thrown;
     } finally {
       line.close(reader?.completed === true);
+      this.#running -= 1;
+      if (this.#closed && this.#running === 0) void this.#disconnect();
     }
   }
 
   async close(): Promise<void> {
-    await this.#connections.close();
+    this.#closed = true;
+    await this.#disconnect();
+  }
+
+  #connected(): Dispatcher {
+    const { timeouts, proxy } = this.#options;
+    this.#connections ??= openConnections({ origin: this.#base.origin, connectMs: timeouts.connectMs, proxy });
+    return this.#connections;
+  }
+
+  async #disconnect(): Promise<void> {
+    const connections = this.#connections;
+    this.#connections = undefined;
+    await connections?.close();
   }
 
   #encode({ request, model, maxOutputTokens, modelOutputTokens }: UpstreamCall): { body: string; warnings: string[] } {
@@ -133,7 +151,7 @@ export class HttpProvider implements HttpUpstream {
     for (;;) {
       const picked = this.#keys.pick(hold, model);
       if (picked === undefined) throw this.#keys.lastRefusal(hold) ?? new UpstreamFailure('status', { status: 401 });
-      const head = await line.send(this.#connections, this.#request(call, body, picked.key));
+      const head = await line.send(this.#connected(), this.#request(call, body, picked.key));
       if (head.status >= 200 && head.status < 300) return head;
       const tools = { codec, clean: this.#clean, clock: this.#options.clock };
       const failure = statusFailure(head, await line.errorBody(), tools);

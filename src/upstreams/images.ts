@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto';
+import type { Dispatcher } from 'undici';
 import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encode-request.ts';
 import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
 import { imageTypeOf } from '../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../generation/images/image-upstream.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { authentications } from './authentication.ts';
-import { openConnections } from './connections.ts';
 import { cleanFailure, statusFailure } from './error-answer.ts';
 import type { HttpRequest } from './http-exchange.ts';
 import type { HttpUpstreamOptions } from './http-upstream.ts';
 import { KeyRing, type RevealableKey } from './key-ring.ts';
+import { LastingConnections } from './lasting-connections.ts';
 import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
 import { PictureFetcher } from './picture-fetcher.ts';
 import { pathBelow } from './path-below.ts';
@@ -28,7 +29,7 @@ type Encoded = Pick<HttpRequest, 'path' | 'body'> & { readonly contentType: stri
 export class ImagesProvider implements ImageUpstream {
   readonly #options: ImagesProviderOptions;
   readonly #base: URL;
-  readonly #connections: ReturnType<typeof openConnections>;
+  readonly #connections: LastingConnections;
   readonly #keys: KeyRing;
   readonly #clean: CleanMessage;
   readonly #configured: Readonly<Record<string, string>>;
@@ -38,7 +39,7 @@ export class ImagesProvider implements ImageUpstream {
     this.#options = options;
     this.#base = new URL(options.baseUrl);
     const { connectMs } = options.timeouts;
-    this.#connections = openConnections({ origin: this.#base.origin, connectMs, proxy: options.proxy });
+    this.#connections = new LastingConnections({ origin: this.#base.origin, connectMs, proxy: options.proxy });
     this.#keys = new KeyRing(options.keys);
     this.#configured = Object.fromEntries(
       Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const),
@@ -51,7 +52,9 @@ export class ImagesProvider implements ImageUpstream {
   async draw(call: ImageCall): Promise<Drawing> {
     call.signal.throwIfAborted();
     try {
-      const { images, extraJson } = parseAnswer(await this.#ask(call, this.#encode(call)));
+      const encoded = this.#encode(call);
+      const text = await this.#connections.use(connections => this.#ask(call, encoded, connections));
+      const { images, extraJson } = parseAnswer(text);
       const drawn: DrawnImage[] = [];
       // One after the other: only one of them is in the hands of the network at a time.
       for (const image of images) drawn.push(await this.#drawn(image, call.signal));
@@ -61,7 +64,7 @@ export class ImagesProvider implements ImageUpstream {
     }
   }
 
-  /** Lets running calls end, then closes the connections; no call may follow. */
+  /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
   async close(): Promise<void> {
     await this.#connections.close();
   }
@@ -81,7 +84,7 @@ export class ImagesProvider implements ImageUpstream {
   }
 
   /** The text of the answer. Goes through the keys while they are refused. */
-  async #ask({ hold, model, signal }: ImageCall, encoded: Encoded): Promise<string> {
+  async #ask({ hold, model, signal }: ImageCall, encoded: Encoded, connections: Dispatcher): Promise<string> {
     const { timeouts, clock, eventBytesMax } = this.#options;
     for (;;) {
       const picked = this.#keys.pick(hold, model);
@@ -89,7 +92,7 @@ export class ImagesProvider implements ImageUpstream {
       const line = new UpstreamLine({ signal }, timeouts);
       let isWhole = false;
       try {
-        const head = await line.send(this.#connections, this.#request(encoded, picked.key));
+        const head = await line.send(connections, this.#request(encoded, picked.key));
         if (head.status >= 200 && head.status < 300) {
           const body = await line.whole(eventBytesMax);
           isWhole = true;

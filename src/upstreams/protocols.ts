@@ -1,4 +1,5 @@
 import { chatProtocol } from './chat.ts';
+import { geminiProtocol } from './gemini.ts';
 import { messagesProtocol } from './messages.ts';
 import type { UpstreamProtocol } from './http-upstream.ts';
 
@@ -6,4 +7,5 @@ import type { UpstreamProtocol } from './http-upstream.ts';
 export const protocols: Readonly<Partial<Record<string, UpstreamProtocol>>> = {
   chat: chatProtocol,
   messages: messagesProtocol,
+  gemini: geminiProtocol,
 };

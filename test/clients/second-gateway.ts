@@ -4,18 +4,22 @@
  */
 import { expect } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { geminiKey, GeminiServer } from './gemini-server.ts';
 
 const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
-let behind: 'chat' | 'messages' | undefined;
+/** The protocols that upstreams can speak. */
+export type UpstreamName = 'chat' | 'messages' | 'gemini';
+let behind: UpstreamName | undefined;
 const innerOf = new WeakMap<Gateway, Gateway>();
+const serverOf = new WeakMap<Gateway, GeminiServer>();
 
 /** From now on targets are gateways in front of a second one, which they speak the protocol with. */
-export function speakThroughSecondGateway(protocol: 'chat' | 'messages' = 'chat'): void {
+export function speakThroughSecondGateway(protocol: UpstreamName = 'chat'): void {
   behind = protocol;
 }
 
 /** What the gateway speaks with its upstream; undefined: its own models, which speak what the client does. */
-export function upstreamProtocol(): 'chat' | 'messages' | undefined {
+export function upstreamProtocol(): UpstreamName | undefined {
   return behind;
 }
 
@@ -23,8 +27,13 @@ export function upstreamProtocol(): 'chat' | 'messages' | undefined {
 export async function startTarget(): Promise<Gateway> {
   if (behind === undefined) return startGateway({ config: builtIn });
   const inner = await startGateway({ config: `${builtIn}retries: 0\n`, balance: '100' });
-  const gateway = await startGateway({ config: frontConfig(inner, behind), environment: { INNER_KEY: inner.apiKey } });
+  const server = behind === 'gemini' ? await GeminiServer.start(inner) : undefined;
+  const gateway = await startGateway({
+    config: frontConfig(server?.baseUrl ?? inner.url, behind),
+    environment: { INNER_KEY: server === undefined ? inner.apiKey : geminiKey },
+  });
   innerOf.set(gateway, inner);
+  if (server !== undefined) serverOf.set(gateway, server);
   return gateway;
 }
 
@@ -35,11 +44,14 @@ export async function endTarget(gateway: Gateway): Promise<void> {
   if (inner === undefined) return;
   // Nothing was answered by the front alone.
   expect((await inner.account.listActivity({ limit: 1 })).records).toHaveLength(1);
+  await serverOf.get(gateway)?.stop();
   await endGateway(inner);
 }
 
-function frontConfig(inner: Gateway, protocol: 'chat' | 'messages'): string {
-  const address = protocol === 'chat' ? `${inner.url}/v1` : inner.url;
+function frontConfig(url: string, protocol: UpstreamName): string {
+  const address = protocol === 'chat' ? `${url}/v1` : url;
+  const [large, small] =
+    protocol === 'gemini' ? ['gemini-2.5-flash', 'gemini-2.5-flash-lite'] : ['sim/large', 'sim/small'];
   const features = `
     owned_by: tollgate-simulator
     created: 1790000000
@@ -56,9 +68,9 @@ models:
     max_output_tokens: 16384
     capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [flex, priority] }
     pricing: { input: 1, output: 4, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 } }
-    routes: [{ provider: inner, model: sim/large }]
+    routes: [{ provider: inner, model: ${large} }]
   - id: sim/small:free${features}
     max_output_tokens: 8192
-    routes: [{ provider: inner, model: sim/small }]
+    routes: [{ provider: inner, model: ${small} }]
 `;
 }

@@ -75,6 +75,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const token = operatorToken(dataDir);
   const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
   const listedId = (name: string): string => catalog.listedId(name);
+  const reload = () => ({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
   const ids = new IdSource(clock);
   const listener = createRpcListener({
     nextRequestId: () => publicRequestId(ids.next()),
@@ -87,7 +88,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
       );
       router.service(AccountService, accountService({ ledger, listedId }));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock }));
-      router.service(AdminService, adminService({ ledger, operatorToken: token, listedId }));
+      router.service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
     },
   });
   const { port } = await listener.listen('127.0.0.1', 0);

@@ -10,6 +10,7 @@ import {
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { type Drops, unsupportedContent } from '../drops.ts';
+import { searchResultText } from '../search-result.ts';
 import { detailsOfItem, extraMembers, thoughtOf } from './reasoning-details.ts';
 import { callMembers } from './tool-call.ts';
 
@@ -250,14 +251,4 @@ class MessageEncoder {
         throw this.#refusal('files by address');
     }
   }
-}
-
-/** A search result's title, source and texts, for upstreams that know only text. */
-function searchResultText(json: string): string {
-  const { title, source, content } = JSON.parse(json) as JsonObject;
-  const texts = (Array.isArray(content) ? content : []).map(block =>
-    typeof block === 'object' && block !== null && !Array.isArray(block) ? block['text'] : undefined,
-  );
-  const lines = [title, source, ...texts].filter(line => typeof line === 'string');
-  return lines.filter(line => line !== '').join('\n\n');
 }

@@ -50,7 +50,7 @@ export function encodeEdit({ request, model }: EncodeImages): EncodedPart[] {
 function sharedOf(request: ImageRequest, model: string): JsonObject {
   // The gateway keeps the pictures itself: it always wants the bytes.
   return {
-    model: model,
+    model,
     prompt: request.prompt,
     ...(request.n === undefined ? {} : { n: request.n }),
     ...(request.size === '' ? {} : { size: request.size }),

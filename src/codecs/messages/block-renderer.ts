@@ -94,9 +94,17 @@ export class BlockRenderer {
     }
     if (content.case !== 'toolCall') return;
     this.hasCalls = true;
-    const { callId: id, name } = content.value;
+    const { callId: id, name, signature } = content.value;
+    if (signature !== undefined) this.#sealBefore(signature, frames);
     this.#openBlock({ type: 'tool_use', id, name, input: {}, ...extraMembers(item.extra) }, inputDelta, frames);
     if (content.value.kind === ToolKind.CUSTOM) frames.push(this.#deltaFrame('"{\\"input\\":\\""'));
+  }
+
+  /** What another protocol sealed a call with: thoughts are the one place for it that every client sends back. */
+  #sealBefore(signature: Opaque, frames: string[]): void {
+    this.#openBlock({ type: 'thinking', thinking: '', signature: '' }, thinkingDelta, frames);
+    frames.push(this.#otherDelta({ type: 'signature_delta', signature: signatureOf([signature]) }));
+    this.#closeBlock(frames);
   }
 
   /** The block as it came; what it was called with stands in a delta, where readers of streams look for it. */

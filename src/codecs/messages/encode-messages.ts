@@ -160,6 +160,8 @@ class MessageEncoder {
   }
 
   #call(item: Item, call: ToolCall): JsonObject {
+    // There is no place for it that this upstream would read.
+    if (call.signature !== undefined) this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
     return {
       type: 'tool_use',
       id: this.#ids.ofCall(call.callId),

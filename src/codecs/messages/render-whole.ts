@@ -49,8 +49,14 @@ function blocksOf(item: Item): JsonObject[] {
     case 'reasoning':
       return thoughtBlocks(item);
     case 'toolCall': {
-      const { callId: id, name } = content.value;
-      return [{ type: 'tool_use', id, name, input: inputOf(item, content.value), ...extraMembers(item.extra) }];
+      const { callId: id, name, signature } = content.value;
+      // As in a stream: what another protocol sealed the call with stands before it.
+      const seal =
+        signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: signatureOf([signature]) }];
+      return [
+        ...seal,
+        { type: 'tool_use', id, name, input: inputOf(item, content.value), ...extraMembers(item.extra) },
+      ];
     }
     case 'serverTool':
       return content.value.protocol === Protocol.MESSAGES ? [JSON.parse(content.value.json) as JsonObject] : [];

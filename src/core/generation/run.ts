@@ -23,7 +23,7 @@ export interface RunTools {
   readonly ledger: Ledger;
   readonly router: Router;
   /** Name the route to the client. */
-  readonly exposeRoute: boolean;
+  readonly exposeRoute: () => boolean;
   /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
   readonly toleranceOf: (provider: string) => number;
 }
@@ -280,7 +280,7 @@ export class GenerationRun {
       remaining: BigInt(window.remaining),
       resetAtMs: BigInt(window.resetAtMs),
     }));
-    const route = this.#tools.exposeRoute ? `${this.#route.provider}/${this.#route.model}` : '';
+    const route = this.#tools.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
     const own = { requestId, model: model.id, createdAtMs: BigInt(admittedAtMs), limits, route };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }

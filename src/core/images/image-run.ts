@@ -161,7 +161,7 @@ export class ImageRun {
   #told(thrown: unknown): Error {
     if (this.#isCut) return stopping();
     if (!this.#abort.signal.aborted) return toGatewayError(thrown);
-    const { reason } = this.#abort.signal;
+    const reason: unknown = this.#abort.signal.reason;
     return reason instanceof ConnectError ? reason : new ConnectError('The call was cancelled.', Code.Canceled);
   }
 

@@ -31,7 +31,7 @@ export interface ImageTools extends ImageRunTools {
   readonly documents: Documents;
   readonly ids: IdSource;
   /** Name the route to the client. */
-  readonly exposeRoute: boolean;
+  readonly exposeRoute: () => boolean;
   /** The public listener's address, without a slash at its end. */
   readonly publicUrl: () => string;
   /** How many tasks run at once, and how many more may wait. */
@@ -185,7 +185,7 @@ export class Images {
 
   #parts(asked: AdmittedOrder, drawing: KeptDrawing, urlOf: (name: string) => string): Iterable<ImageAnswer> {
     const windows: readonly WindowState[] = asked.admitted.windows;
-    const { exposeRoute } = this.#tools;
+    const exposeRoute = this.#tools.exposeRoute();
     return answerParts(drawing, {
       requestId: asked.requestId,
       model: asked.order.model.id,

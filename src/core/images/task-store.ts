@@ -6,6 +6,7 @@ import {
   CreateTaskRequestSchema,
   type ImageAnswer,
   ImageAnswerSchema,
+  type ImageRequest,
   type ImageTask,
   ImageTaskStatus,
 } from '../../gen/tollgate/v1/image_pb.ts';
@@ -13,7 +14,6 @@ import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { ledgerIdOf } from '../../lib/ids.ts';
 import type { DocumentFacts, Documents, StoredDocument } from '../../store/documents.ts';
-import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 
 /** How long a task that has ended is kept. Source: decisions §5. */
 const keptMs = 86_400_000;
@@ -130,9 +130,8 @@ export class TaskStore {
     { id, endpoint, request }: StoredTask,
     end: { readonly state: 'completed' | 'failed'; readonly chunks: { seq: number; content: Uint8Array }[] },
   ): Promise<void> {
-    const { mask, ...rest } = request;
     // The pictures that were sent are of no use any more.
-    const body = bodyOf(endpoint, { ...rest, images: [] });
+    const body = bodyOf(endpoint, { ...request, images: [], mask: new Uint8Array() });
     const endsAtMs = this.#clock.now() + keptMs;
     await this.#documents.update({ kind, id, ...end, finished: true, endsAtMs, body });
   }

@@ -85,9 +85,9 @@ export class ImageTasks {
   async drain(): Promise<void> {
     this.#isDraining = true;
     const waiting = this.#line.splice(0);
-    await Promise.all(
-      waiting.map(({ asked }) => asked && this.#tools.ledger.void(asked.id, 'gateway_failure').catch(() => undefined)),
-    );
+    const held = waiting.flatMap(({ asked }) => asked ?? []);
+    // One that can't be given back now is given back at the next start.
+    await Promise.allSettled(held.map(({ id }) => this.#tools.ledger.void(id, 'gateway_failure')));
   }
 
   #next(): void {

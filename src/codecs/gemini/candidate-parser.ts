@@ -1,0 +1,179 @@
+import { type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import {
+  delta,
+  finished,
+  itemClosed,
+  itemOpened,
+  opaqueAdded,
+  partClosed,
+  partOpened,
+} from '../../generation/events.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import type { JsonObject } from '../codec.ts';
+import {
+  itemOf,
+  messageContent,
+  opaqueOf,
+  partOf,
+  reasoningContent,
+  summaryTextContent,
+  textContent,
+  toolCallContent,
+} from '../content.ts';
+import { objectIn, objectsIn, textIn } from '../json.ts';
+import { makeCallId } from './call-id.ts';
+import { isFailure, parseFinishReason } from './finish-reason.ts';
+import { parseLogprobs } from './logprobs.ts';
+import { signatureKind, thoughtKind } from './signature.ts';
+
+/** What a candidate needs of its answer. */
+export interface CandidateContext {
+  readonly index: number;
+  readonly provider: string;
+  /** Where ids that the upstream does not give are derived from: its id of the answer. */
+  readonly answerId: () => string;
+}
+
+/** Parts of the upstream's own tools: they go back as they came. */
+const serverParts = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'inlineData', 'fileData'];
+
+/**
+ * One candidate of an upstream's answer. There are no items: thoughts and text go on until something else comes, a call comes whole. Source: wire.md B4;
+ * cases GE-01, GE-04, RE-22, FI-11, FI-14.
+ */
+export class CandidateParser {
+  readonly #context: CandidateContext;
+  #items = 0;
+  #calls = 0;
+  #open: 'text' | 'thoughts' | undefined;
+  isFinished = false;
+
+  constructor(context: CandidateContext) {
+    this.#context = context;
+  }
+
+  /** The candidate as it stands in one chunk. What follows its end is not part of the answer. */
+  push(candidate: JsonObject, events: GenerationEvent[]): void {
+    if (this.isFinished) return;
+    const parts = objectsIn(objectIn(candidate['content'])?.['parts']);
+    const logprobs = parseLogprobs(candidate['logprobsResult']);
+    for (const part of parts) {
+      const isText = part['thought'] !== true && textIn(part['text']) !== '';
+      this.#part(part, events, isText ? logprobs.splice(0) : []);
+    }
+    const reason = textIn(candidate['finishReason']);
+    if (reason === '' || reason === 'FINISH_REASON_UNSPECIFIED') return;
+    this.#finish(reason, textIn(candidate['finishMessage']), events);
+  }
+
+  /** The prompt itself was blocked: there is no candidate to say so. */
+  block(native: string, events: GenerationEvent[]): void {
+    if (this.isFinished) return;
+    this.#end(FinishReason.CONTENT_FILTER, native, events);
+  }
+
+  #part(part: JsonObject, events: GenerationEvent[], logprobs: ReturnType<typeof parseLogprobs>): void {
+    const signature = textIn(part['thoughtSignature']);
+    const call = objectIn(part['functionCall']);
+    if (call !== undefined) {
+      this.#call(call, signature, events);
+      return;
+    }
+    if (serverParts.some(name => part[name] != null)) {
+      this.#closeOpen(ItemStatus.COMPLETED, events);
+      const json = JSON.stringify(part);
+      const value = { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.GEMINI, json } as const;
+      const item = this.#nextItem();
+      events.push(itemOpened(this.#context.index, item, itemOf({ case: 'serverTool', value }, 0)));
+      events.push(itemClosed(this.#context.index, item));
+      return;
+    }
+    const text = textIn(part['text']);
+    if (text === '' && signature === '') return;
+    const kind = part['thought'] === true ? 'thoughts' : 'text';
+    this.#write(kind, text, events, logprobs);
+    if (signature !== '') this.#sign(kind, signature, events);
+  }
+
+  #write(
+    kind: 'text' | 'thoughts',
+    text: string,
+    events: GenerationEvent[],
+    logprobs: ReturnType<typeof parseLogprobs>,
+  ): void {
+    const { index } = this.#context;
+    if (this.#open !== kind) {
+      this.#closeOpen(ItemStatus.COMPLETED, events);
+      const [item, part] = kind === 'text' ? emptyMessage() : emptyThoughts();
+      this.#open = kind;
+      events.push(itemOpened(index, this.#nextItem(), item), partOpened(index, [this.#items - 1, 0], part));
+    }
+    if (text === '') return;
+    const deltaKind = kind === 'text' ? DeltaKind.TEXT : DeltaKind.SUMMARY;
+    events.push(delta(index, [this.#items - 1, 0], { kind: deltaKind, text, logprobs }));
+  }
+
+  /** A signature ends its part: what comes after it is not signed by it. */
+  #sign(kind: 'text' | 'thoughts', data: string, events: GenerationEvent[]): void {
+    const { index, provider } = this.#context;
+    const item = this.#items - 1;
+    const blob = opaqueOf(kind === 'text' ? signatureKind : thoughtKind, data, provider);
+    const added = opaqueAdded(index, item, blob);
+    if (kind === 'text' && added.event.case === 'opaqueAdded') added.event.value.part = 0;
+    events.push(added);
+    this.#closeOpen(ItemStatus.COMPLETED, events);
+  }
+
+  #call(call: JsonObject, signature: string, events: GenerationEvent[]): void {
+    const { index, provider, answerId } = this.#context;
+    this.#closeOpen(ItemStatus.COMPLETED, events);
+    const name = textIn(call['name']);
+    const args = JSON.stringify(objectIn(call['args']) ?? {});
+    const callId = textIn(call['id']) || makeCallId(answerId(), `${index} ${this.#calls} ${name} ${args}`);
+    this.#calls += 1;
+    const signed = signature === '' ? {} : { signature: opaqueOf(signatureKind, signature, provider) };
+    const item = this.#nextItem();
+    events.push(
+      itemOpened(index, item, itemOf(toolCallContent({ callId, name, ...signed }), 0)),
+      delta(index, [item, 0], { kind: DeltaKind.ARGUMENTS, text: args }),
+      itemClosed(index, item),
+    );
+  }
+
+  #nextItem(): number {
+    this.#items += 1;
+    return this.#items - 1;
+  }
+
+  #closeOpen(status: ItemStatus, events: GenerationEvent[]): void {
+    if (this.#open === undefined) return;
+    this.#open = undefined;
+    const item = this.#items - 1;
+    events.push(partClosed(this.#context.index, [item, 0]), itemClosed(this.#context.index, item, status));
+  }
+
+  #finish(native: string, message: string, events: GenerationEvent[]): void {
+    if (isFailure(native, this.#items === 0)) {
+      const said = message === '' ? {} : { message: message.slice(0, 2_000) };
+      throw new UpstreamFailure('reported', { ...said, cause: new Error(`finishReason ${native}`) });
+    }
+    this.#end(parseFinishReason(native, this.#calls > 0), native, events);
+  }
+
+  #end(reason: FinishReason, native: string, events: GenerationEvent[]): void {
+    const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
+    this.#closeOpen(wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
+    events.push(finished(this.#context.index, reason, { native }));
+    this.isFinished = true;
+  }
+}
+
+function emptyMessage(): [Item, Part] {
+  return [itemOf(messageContent(Role.ASSISTANT, []), 0), partOf(textContent(''))];
+}
+
+/** What the protocol shows of thoughts are summaries of them. */
+function emptyThoughts(): [Item, Part] {
+  return [itemOf(reasoningContent({}), 0), partOf(summaryTextContent(''))];
+}

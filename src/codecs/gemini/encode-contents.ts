@@ -1,0 +1,249 @@
+import {
+  type Item,
+  type Message,
+  type Opaque,
+  Protocol,
+  Role,
+  type ToolCall,
+  ToolKind,
+  type ToolResult,
+} from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../../generation/check/field-names.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { type Drops, unsupportedContent } from '../drops.ts';
+import { objectIn } from '../json.ts';
+import { madeCallId } from './call-id.ts';
+import { encodePart } from './encode-part.ts';
+import type { ModelTraits } from './model-traits.ts';
+import { canRead, signatureKind, skipCheck, thoughtKind } from './signature.ts';
+import type { FunctionResponse, GeminiContent, GeminiPart, InlineData } from './wire.ts';
+
+/** Items to contents and the system instruction. Sources: wire.md B4, C3, C4; cases GE-01, GE-02, GE-05, RE-22, TR-17. */
+
+/** What a request's items become. */
+export interface EncodedContents {
+  /** Parts of the system instruction; empty: there is none. */
+  readonly system: GeminiPart[];
+  readonly contents: GeminiContent[];
+}
+
+/** What the encoder knows beside the request. */
+export interface ContentsContext {
+  readonly traits: ModelTraits;
+  /** Gets its own blobs back. */
+  readonly provider: string | undefined;
+}
+
+/** Contents in the order of the items. Throws `unsupported_parameter`. */
+export function encodeContents(request: GenerateRequest, context: ContentsContext, drops: Drops): EncodedContents {
+  const encoder = new ContentsEncoder(request, context, drops);
+  for (const item of request.items) encoder.add(item);
+  encoder.end();
+  return { system: encoder.system, contents: encoder.contents };
+}
+
+class ContentsEncoder {
+  readonly system: GeminiPart[] = [];
+  readonly contents: GeminiContent[] = [];
+  readonly #request: GenerateRequest;
+  readonly #context: ContentsContext;
+  readonly #drops: Drops;
+  /** Names of calls, for the results that don't repeat them. */
+  readonly #names = new Map<string, string>();
+  /** A signature whose part is still to come. */
+  #pending: string | undefined;
+  /** The last content has tools' results and nothing else. */
+  #resultsOpen = false;
+  /** The model's content that is being written has a call already: only the first of parallel ones is signed. */
+  #hasCall = false;
+
+  constructor(request: GenerateRequest, context: ContentsContext, drops: Drops) {
+    this.#request = request;
+    this.#context = context;
+    this.#drops = drops;
+    const { instructions } = request;
+    if (instructions !== undefined && instructions !== '') this.system.push({ text: instructions });
+  }
+
+  add(item: Item): void {
+    const { content } = item;
+    switch (content.case) {
+      case 'message':
+        return this.#addMessage(content.value);
+      case 'reasoning':
+        return this.#addThoughts(item);
+      case 'toolCall':
+        return this.#addCall(content.value);
+      case 'toolResult':
+        return this.#addResult(content.value);
+      case 'serverTool':
+        if (content.value.protocol !== Protocol.GEMINI) throw this.#refusal('calls of tools that another provider ran');
+        this.#model().push(JSON.parse(content.value.json) as GeminiPart);
+        return;
+      case 'compaction':
+        throw this.#refusal('a compacted conversation');
+      case 'reference':
+        throw this.#refusal('references to stored items');
+      default:
+        throw this.#refusal('an item without a type');
+    }
+  }
+
+  end(): void {
+    this.#flushSignature();
+  }
+
+  #refusal(what: string): Error {
+    return unsupportedContent(this.#request, what);
+  }
+
+  /** The parts of the model's content: everything that it said in a row is one. */
+  #model(): GeminiPart[] {
+    this.#resultsOpen = false;
+    const last = this.contents.at(-1);
+    if (last?.role === 'model') return last.parts;
+    return this.#begin('model');
+  }
+
+  /** A content of its own: two messages in a row stay two. */
+  #begin(role: GeminiContent['role']): GeminiPart[] {
+    this.#flushSignature();
+    const parts: GeminiPart[] = [];
+    this.contents.push({ role, parts });
+    this.#resultsOpen = false;
+    this.#hasCall = false;
+    return parts;
+  }
+
+  #addMessage({ role, parts, name }: Message): void {
+    if (name !== '') this.#drops.add('name');
+    const said = parts.flatMap(part => {
+      const encoded = encodePart(part, this.#request, this.#drops);
+      return encoded === undefined ? [] : [this.#signed(encoded, part.signature)];
+    });
+    if (role === Role.ASSISTANT) {
+      this.#flushSignature();
+      if (said.length > 0) this.#model().push(...said);
+      return;
+    }
+    if (said.length === 0) return;
+    if (role === Role.USER) {
+      this.#begin('user').push(...said);
+    } else if (this.contents.length === 0) {
+      this.system.push(...said);
+    } else {
+      // There is one system instruction; in the middle it is read as the user's words (case GE-05).
+      this.#drops.add(fieldName(this.#request.endpoint, 'items'));
+      const reminders = said.map(part => ({ text: `<system-reminder>\n${part.text ?? ''}\n</system-reminder>` }));
+      this.#begin('user').push(...reminders);
+    }
+  }
+
+  #signed(part: GeminiPart, signature: Opaque | undefined): GeminiPart {
+    if (signature === undefined) return part;
+    if (canRead(signature, this.#context.provider)) return { ...part, thoughtSignature: signature.data };
+    this.#dropThoughts();
+    return part;
+  }
+
+  #dropThoughts(): void {
+    this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
+  }
+
+  /** A signature that waited for a call which never came is a part of its own, as upstreams send it. */
+  #flushSignature(): void {
+    const signature = this.#pending;
+    if (signature === undefined) return;
+    this.#pending = undefined;
+    this.#model().push({ text: '', thoughtSignature: signature });
+  }
+
+  /** Thoughts themselves do not go back, but for signed ones; signatures go to the part that follows. */
+  #addThoughts({ content }: Item): void {
+    if (content.case !== 'reasoning') return;
+    const { parts, opaque } = content.value;
+    const own = opaque.filter(blob => canRead(blob, this.#context.provider));
+    if (own.length < opaque.length || own.length === 0) this.#dropThoughts();
+    for (const { kind, data } of own) {
+      if (kind === thoughtKind) {
+        const text = parts.map(part => (part.content.case === 'summaryText' ? part.content.value.text : '')).join('');
+        this.#model().push({ text, thought: true, thoughtSignature: data });
+      } else if (kind === signatureKind) {
+        this.#flushSignature();
+        this.#pending = data;
+      }
+    }
+  }
+
+  #addCall(call: ToolCall): void {
+    const { callId, name, signature } = call;
+    this.#names.set(callId, name);
+    const own = signature !== undefined && canRead(signature, this.#context.provider) ? signature.data : undefined;
+    if (signature !== undefined && own === undefined) this.#dropThoughts();
+    if (own !== undefined) this.#flushSignature();
+    const waiting = this.#pending;
+    this.#pending = undefined;
+    const parts = this.#model();
+    const skipped = this.#context.traits.checksSignatures && !this.#hasCall ? skipCheck : undefined;
+    const thoughtSignature = own ?? waiting ?? skipped;
+    this.#hasCall = true;
+    parts.push({
+      functionCall: { ...idMember(callId), name, args: this.#args(call) },
+      ...(thoughtSignature === undefined ? {} : { thoughtSignature }),
+    });
+  }
+
+  /** Arguments are an object here; what is none is carried as text, and listed (case TR-17). */
+  #args({ kind, arguments: text }: ToolCall): JsonObject {
+    if (kind === ToolKind.CUSTOM) return { input: text };
+    if (text.trim() === '') return {};
+    const args = objectIn(parsed(text));
+    if (args !== undefined) return args;
+    this.#drops.add('arguments');
+    return { _unparsed: text };
+  }
+
+  /** All results that follow the model's calls stand in one content. */
+  #addResult(result: ToolResult): void {
+    this.#flushSignature();
+    const last = this.contents.at(-1);
+    const parts = this.#resultsOpen && last !== undefined ? last.parts : this.#begin('user');
+    this.#resultsOpen = true;
+    const { callId, name } = result;
+    const encoded = result.parts.flatMap(part => encodePart(part, this.#request, this.#drops) ?? []);
+    const text = encoded.map(part => part.text ?? '').join('');
+    const media = encoded.filter(part => part.text === undefined);
+    const inside = this.#context.traits.mediaInResults ? media.flatMap(inlineOf) : [];
+    const response: FunctionResponse = {
+      ...idMember(callId),
+      name: name === '' ? (this.#names.get(callId) ?? 'unknown') : name,
+      response: responseOf(text, result.isError),
+    };
+    parts.push({ functionResponse: inside.length === 0 ? response : { ...response, parts: inside } });
+    parts.push(...media.filter(part => inside.length === 0 || part.inlineData === undefined));
+  }
+}
+
+/** An id that the upstream gave goes back to it; one that the gateway made up it does not know. */
+function idMember(callId: string): { id?: string } {
+  return callId === '' || madeCallId.test(callId) ? {} : { id: callId };
+}
+
+function inlineOf({ inlineData }: GeminiPart): { inlineData: InlineData }[] {
+  return inlineData === undefined ? [] : [{ inlineData }];
+}
+
+/** A result is an object here: one that the tool wrote passes, any other text is its output (case GE-02). */
+function responseOf(text: string, isError: boolean): JsonObject {
+  if (isError) return { error: text };
+  return objectIn(parsed(text)) ?? { output: text };
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}

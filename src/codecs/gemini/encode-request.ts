@@ -1,0 +1,169 @@
+import {
+  type GenerateRequest,
+  OutputFormatType,
+  ServiceTier,
+  type Tool,
+  ToolChoiceMode,
+} from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../../generation/check/field-names.ts';
+import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
+import { Drops, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { encodeContents } from './encode-contents.ts';
+import { type ModelTraits, traitsOf } from './model-traits.ts';
+import { toDialect } from './schema-dialect.ts';
+import { thinkingConfig } from './thinking.ts';
+import type { GeminiPart } from './wire.ts';
+
+/**
+ * What a Gemini upstream is sent; the model stands in the path. Same input, same bytes. Source: the public schema of generateContent, wire.md B4, C3, C4.
+ * Throws `unsupported_parameter`.
+ */
+export function encodeRequest({ request, model, maxOutputTokens, provider }: EncodeInput): EncodedRequest {
+  const drops = new Drops();
+  refuse(request);
+  const traits = traitsOf(model);
+  const { system, contents } = encodeContents(request, { traits, provider }, drops);
+  const format = encodeFormat(request, traits, drops);
+  const instructed = [...system, ...format.instructions];
+  const body: JsonObject = {};
+  // Types of our own to plain JSON: they have nothing but JSON in them.
+  if (instructed.length > 0) body['systemInstruction'] = { parts: instructed as unknown as Json };
+  body['contents'] = contents as unknown as Json;
+  Object.assign(body, encodeTools(request, drops));
+  const config = {
+    ...samplingConfig(request, drops),
+    ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
+    // Further ones are matched by the gateway, as all of them are.
+    ...(request.stop.length === 0 ? {} : { stopSequences: request.stop.slice(0, stopsMax) }),
+    ...((request.candidates ?? 1) > 1 ? { candidateCount: request.candidates ?? 1 } : {}),
+    ...format.config,
+    ...thinkingConfig(request, { traits, limit: maxOutputTokens }, drops),
+  };
+  if (Object.keys(config).length > 0) body['generationConfig'] = config;
+  const tier = tierName(request.serviceTier);
+  if (tier !== undefined) body['serviceTier'] = tier;
+  for (const field of request.source?.unknownFields ?? []) drops.add(field);
+  return { body, dropped: drops.list() };
+}
+
+const stopsMax = 5;
+
+/** What would change what the client gets back. */
+function refuse(request: GenerateRequest): void {
+  const { sampling } = request;
+  if (isPrefill(request.items)) throw unsupportedContent(request, 'a last message of the assistant');
+  if (sampling !== undefined && Object.keys(sampling.logitBias).length > 0) {
+    throw unsupported('logit_bias', 'biased tokens');
+  }
+}
+
+function tierName(tier: ServiceTier): string | undefined {
+  if (tier === ServiceTier.FLEX) return 'flex';
+  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
+}
+
+function samplingConfig({ sampling, include }: GenerateRequest, drops: Drops): JsonObject {
+  const wantsLogprobs = sampling?.logprobs === true || include.includes('message.output_text.logprobs');
+  const seed = sampling?.seed === undefined ? undefined : Number(sampling.seed);
+  const fits = seed === undefined || Math.abs(seed) < 2 ** 31;
+  if (!fits) drops.add('seed');
+  const members: Record<string, number | boolean | undefined> = {
+    temperature: sampling?.temperature,
+    topP: sampling?.topP,
+    topK: sampling?.topK,
+    frequencyPenalty: sampling?.frequencyPenalty,
+    presencePenalty: sampling?.presencePenalty,
+    seed: fits ? seed : undefined,
+    responseLogprobs: wantsLogprobs ? true : undefined,
+    logprobs: wantsLogprobs ? sampling?.topLogprobs : undefined,
+  };
+  const said = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(said) as JsonObject;
+}
+
+/** The form of the answer: settings, and words where the model takes none beside tools. */
+interface EncodedFormat {
+  readonly config: JsonObject;
+  readonly instructions: GeminiPart[];
+}
+
+function encodeFormat(request: GenerateRequest, traits: ModelTraits, drops: Drops): EncodedFormat {
+  const { outputFormat, tools, endpoint } = request;
+  const isSchema = outputFormat?.type === OutputFormatType.JSON_SCHEMA;
+  if (outputFormat === undefined || !(isSchema || outputFormat.type === OutputFormatType.JSON_OBJECT)) {
+    return { config: {}, instructions: [] };
+  }
+  const field = fieldName(endpoint, 'output_format');
+  const schema = isSchema ? schemaOf(outputFormat.schemaJson) : undefined;
+  if (tools.length > 0 && !traits.schemaWithTools) {
+    drops.add(field);
+    const asked = 'When you do not call a tool, answer with one JSON object and nothing else.';
+    const text = schema === undefined ? asked : `${asked} It follows this JSON Schema: ${JSON.stringify(schema)}`;
+    return { config: {}, instructions: [{ text }] };
+  }
+  const config: JsonObject = { responseMimeType: 'application/json' };
+  if (schema !== undefined) {
+    const { schema: translated, lost } = toDialect(schema);
+    for (const keyword of lost) drops.add(`${field}.${keyword}`);
+    config['responseJsonSchema'] = translated;
+  }
+  return { config, instructions: [] };
+}
+
+function schemaOf(json: string): JsonObject {
+  // The check has seen that it is an object.
+  return json === '' ? {} : (JSON.parse(json) as JsonObject);
+}
+
+const callModes: Readonly<Partial<Record<ToolChoiceMode, string>>> = {
+  [ToolChoiceMode.NONE]: 'NONE',
+  [ToolChoiceMode.REQUIRED]: 'ANY',
+  [ToolChoiceMode.NAMED]: 'ANY',
+};
+
+function encodeTools(request: GenerateRequest, drops: Drops): JsonObject {
+  const { tools, toolChoice } = request;
+  if (tools.length === 0) return {};
+  const named = toolChoice?.tools.map(({ name }) => name) ?? [];
+  // Only where a call is forced may the choice name tools: else the others are not offered at all (case CH-04).
+  const offered = toolChoice?.restricted === true ? tools.filter(tool => named.includes(nameOf(tool))) : tools;
+  const functionDeclarations = offered.map(tool => encodeTool(tool, `tools.${tools.indexOf(tool)}`, drops));
+  const mode = callModes[toolChoice?.mode ?? ToolChoiceMode.UNSPECIFIED];
+  if (mode === undefined) return { tools: [{ functionDeclarations }] };
+  const allowed = toolChoice?.mode === ToolChoiceMode.NAMED ? { allowedFunctionNames: named } : {};
+  return {
+    tools: [{ functionDeclarations }],
+    toolConfig: { functionCallingConfig: { mode, ...allowed } },
+  };
+}
+
+function nameOf({ tool }: Tool): string {
+  return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : '';
+}
+
+/** The input of a free-form tool, as a function's. Source: decisions §4. */
+const freeText = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] };
+
+/** The names that are taken. */
+const namePattern = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/;
+
+function encodeTool({ tool }: Tool, path: string, drops: Drops): JsonObject {
+  if (tool.case === 'hosted') throw unsupported(path, `the tool type "${tool.value.type}"`);
+  if (tool.case === undefined) throw unsupported(path, 'a tool without a type');
+  const { name, description } = tool.value;
+  if (!namePattern.test(name)) throw unsupported(`${path}.name`, 'a tool name that begins with a digit or a dash');
+  const body: JsonObject = { name, ...(description === undefined ? {} : { description }) };
+  if (tool.case === 'custom') {
+    const { formatJson } = tool.value;
+    // A grammar can't be said: the model is told nothing of it.
+    if (formatJson !== '' && formatJson !== '{"type":"text"}') drops.add(`${path}.custom.format`);
+    return { ...body, parametersJsonSchema: freeText };
+  }
+  const { parametersJson, strict } = tool.value;
+  if (strict === true) drops.add(`${path}.strict`);
+  if (parametersJson === '') return body;
+  const { schema, lost } = toDialect(schemaOf(parametersJson));
+  for (const keyword of lost) drops.add(`${path}.parameters.${keyword}`);
+  // The parameters are always an object's (case CH-10).
+  return { ...body, parametersJsonSchema: typeof schema['type'] === 'string' ? schema : { type: 'object', ...schema } };
+}

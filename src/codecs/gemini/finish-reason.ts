@@ -1,0 +1,35 @@
+import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
+
+/** Why a candidate ended, in the words of the protocol. Source: wire.md B4, C3; cases FI-11, FI-12, FI-14. */
+
+const byNative: Readonly<Record<string, FinishReason>> = {
+  STOP: FinishReason.STOP,
+  MAX_TOKENS: FinishReason.LENGTH,
+  SAFETY: FinishReason.CONTENT_FILTER,
+  RECITATION: FinishReason.CONTENT_FILTER,
+  BLOCKLIST: FinishReason.CONTENT_FILTER,
+  PROHIBITED_CONTENT: FinishReason.CONTENT_FILTER,
+  SPII: FinishReason.CONTENT_FILTER,
+  IMAGE_SAFETY: FinishReason.CONTENT_FILTER,
+  IMAGE_PROHIBITED_CONTENT: FinishReason.CONTENT_FILTER,
+  IMAGE_RECITATION: FinishReason.CONTENT_FILTER,
+};
+
+/** Ends that are failures of the model: nothing that came before them is an answer. */
+const failures = new Set([
+  'MALFORMED_FUNCTION_CALL',
+  'UNEXPECTED_TOOL_CALL',
+  'TOO_MANY_TOOL_CALLS',
+  'MALFORMED_RESPONSE',
+]);
+
+/** The reason that an upstream gave; STOP with calls means that they are to be made, OTHER is a word of its own. */
+export function parseFinishReason(native: string, hasCalls: boolean): FinishReason {
+  const reason = byNative[native] ?? FinishReason.OTHER;
+  return reason === FinishReason.STOP && hasCalls ? FinishReason.TOOL_CALLS : reason;
+}
+
+/** Whether a reason says that the answer failed. `isEmpty`: nothing came before it. */
+export function isFailure(native: string, isEmpty: boolean): boolean {
+  return failures.has(native) || (native === 'OTHER' && isEmpty);
+}

@@ -1,0 +1,14 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { UpstreamCodec } from '../codec.ts';
+import { encodeRequest } from './encode-request.ts';
+import { parseError } from './parse-error.ts';
+import { GeminiStreamParser, parseWhole } from './parse-events.ts';
+
+/** Gemini's generateContent, for upstreams. */
+export const geminiCodec: UpstreamCodec = {
+  protocol: Protocol.GEMINI,
+  encodeRequest,
+  parseStream: provider => new GeminiStreamParser(provider),
+  parseWhole,
+  parseError,
+};

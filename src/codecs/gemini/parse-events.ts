@@ -1,0 +1,114 @@
+import { type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { completed, started, usageReported } from '../../generation/events.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import type { SseMessage } from '../../lib/sse.ts';
+import type { Stepper } from '../../lib/stepper.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { countIn, listIn, objectIn, objectsIn, textIn } from '../json.ts';
+import { CandidateParser } from './candidate-parser.ts';
+import { reported } from './parse-error.ts';
+import { parseServiceTier, parseUsage } from './usage.ts';
+
+/**
+ * Frames of an upstream to events: each is a whole response with what is new, and there is no end but that of the bytes. Throws `UpstreamFailure`: `reported`
+ * where the stream says that it failed, `malformed` where it is not the protocol, `truncated` where a candidate never finished. Source: wire.md B4;
+ * cases GE-07, FI-14, SS-14, US-11.
+ */
+export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> {
+  readonly #provider: string;
+  readonly #candidates = new Map<number, CandidateParser>();
+  readonly #usage: JsonObject = {};
+  #answerId = '';
+  #tier: ServiceTier = ServiceTier.UNSPECIFIED;
+  #state: 'new' | 'started' | 'completed' = 'new';
+
+  constructor(provider: string) {
+    this.#provider = provider;
+  }
+
+  push({ event, data }: SseMessage): GenerationEvent[] {
+    if (this.#state === 'completed' || data.trim() === '') return [];
+    const body = objectIn(parsed(data));
+    if (body !== undefined) return this.response(body);
+    // What stands between the provider and the gateway may send events of its own.
+    if (event !== '' && event !== 'message') return [];
+    throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
+  }
+
+  end(): GenerationEvent[] {
+    if (this.#state === 'completed') return [];
+    const candidates = [...this.#candidates.values()];
+    if (candidates.length === 0 || candidates.some(({ isFinished }) => !isFinished)) {
+      throw new UpstreamFailure('truncated');
+    }
+    this.#state = 'completed';
+    const usage = parseUsage(this.#usage);
+    const counted = usage === undefined ? {} : { usage, usageSource: UsageSource.REPORTED };
+    return [completed({ ...counted, serviceTier: this.#tier })];
+  }
+
+  /** One response: all of an answer, or what is new of it. */
+  response(body: JsonObject): GenerationEvent[] {
+    if (body['error'] != null) throw reported(body);
+    const isResponse = ['candidates', 'promptFeedback', 'usageMetadata'].some(name => objectOrList(body[name]));
+    if (!isResponse) return [];
+    const events: GenerationEvent[] = [];
+    if (this.#state === 'new') {
+      this.#state = 'started';
+      events.push(started({}));
+    }
+    this.#answerId ||= textIn(body['responseId']);
+    for (const [position, value] of listIn(body['candidates']).entries()) {
+      const candidate = objectIn(value);
+      if (candidate !== undefined) this.#candidate(countIn(candidate['index']) ?? position).push(candidate, events);
+    }
+    const blocked = textIn(objectIn(body['promptFeedback'])?.['blockReason']);
+    if (blocked !== '' && this.#candidates.size === 0) this.#candidate(0).block(blocked, events);
+    this.#count(objectIn(body['usageMetadata']), events);
+    return events;
+  }
+
+  #candidate(index: number): CandidateParser {
+    let candidate = this.#candidates.get(index);
+    if (candidate === undefined) {
+      candidate = new CandidateParser({ index, provider: this.#provider, answerId: () => this.#answerId });
+      this.#candidates.set(index, candidate);
+    }
+    return candidate;
+  }
+
+  /** Counts are cumulative: later ones stand over earlier ones, and what is not said again still holds. */
+  #count(members: JsonObject | undefined, events: GenerationEvent[]): void {
+    if (members === undefined) return;
+    Object.assign(this.#usage, members);
+    const tier = parseServiceTier(members['serviceTier']);
+    if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
+    const usage = parseUsage(this.#usage);
+    if (usage !== undefined) events.push(usageReported(usage));
+  }
+}
+
+function objectOrList(value: Json | undefined): boolean {
+  return typeof value === 'object' && value !== null;
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A whole answer, or the list of chunks that upstreams send without SSE, to the events that a stream would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
+export function parseWhole(body: Json, provider: string): GenerationEvent[] {
+  const responses = objectsIn(Array.isArray(body) ? body : [body]);
+  const parser = new GeminiStreamParser(provider);
+  const events = responses.flatMap(response => parser.response(response));
+  try {
+    return [...events, ...parser.end()];
+  } catch (cause) {
+    throw new UpstreamFailure('malformed', { cause });
+  }
+}

@@ -1,0 +1,101 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { JsonObject } from '../codec.ts';
+import { toDialect } from './schema-dialect.ts';
+
+test('what the dialect has stays as it is', () => {
+  const schema: JsonObject = {
+    type: 'object',
+    description: 'A place',
+    properties: {
+      city: { type: 'string', title: 'City', enum: ['Oslo', 'Rome'] },
+      at: { type: 'string', format: 'date-time' },
+      counts: { type: 'array', items: { type: 'integer', minimum: 0, maximum: 9 }, minItems: 1, maxItems: 3 },
+      either: { anyOf: [{ type: 'string' }, { type: 'null' }] },
+      pattern: { type: 'boolean' },
+    },
+    required: ['city'],
+    additionalProperties: false,
+  };
+  expect(toDialect(schema)).toEqual({ schema, lost: [] });
+});
+
+test.each<[string, JsonObject, JsonObject]>([
+  ['const of a text', { const: 'a' }, { type: 'string', enum: ['a'] }],
+  ['an enum with null', { type: 'string', enum: ['a', null] }, { type: ['string', 'null'], enum: ['a'] }],
+  ['nullable', { type: 'string', nullable: true }, { type: ['string', 'null'] }],
+  ['an exclusive bound of integers', { type: 'integer', exclusiveMinimum: 0 }, { type: 'integer', minimum: 1 }],
+  ['an upper one', { type: 'integer', exclusiveMaximum: 9, maximum: 10 }, { type: 'integer', maximum: 8 }],
+  ['definitions', { $ref: '#/definitions/a', definitions: { a: {} } }, { $ref: '#/$defs/a', $defs: { a: {} } }],
+  [
+    'allOf',
+    {
+      allOf: [
+        { properties: { a: { type: 'string' } }, required: ['a'] },
+        { properties: { b: {} }, required: ['b'] },
+      ],
+    },
+    { properties: { b: {}, a: { type: 'string' } }, required: ['a', 'b'] },
+  ],
+  ['annotations', { $schema: 'x', type: 'string', default: 'a', examples: ['b'], 'x-order': 1 }, { type: 'string' }],
+  ['a schema that is true', { items: true, anyOf: [true] }, { items: {}, anyOf: [{}] }],
+])('%s is said in the words of the dialect', (_, schema, expected) => {
+  expect(toDialect(schema)).toEqual({ schema: expected, lost: [] });
+});
+
+test('what it can’t check is told to the model and named', () => {
+  expect(toDialect({ type: 'string', description: 'A code.', pattern: '^[a-z]+$', minLength: 2 })).toEqual({
+    schema: { type: 'string', description: 'A code. (pattern: "^[a-z]+$"; minLength: 2)' },
+    lost: ['pattern', 'minLength'],
+  });
+  expect(toDialect({ type: 'number', exclusiveMinimum: 0 })).toEqual({
+    schema: { type: 'number', description: '(exclusiveMinimum: 0)' },
+    lost: ['exclusiveMinimum'],
+  });
+  expect(toDialect({ const: true }).lost).toEqual(['const']);
+  expect(toDialect({ anyOf: [false] })).toEqual({ schema: { anyOf: [{}] }, lost: ['false'] });
+  expect(toDialect({ $ref: '#/$defs/a', minimum: 1 })).toEqual({ schema: { $ref: '#/$defs/a' }, lost: ['minimum'] });
+  expect(toDialect({ type: 'string', allOf: [{ type: 'number' }] })).toEqual({
+    schema: { type: 'string' },
+    lost: ['allOf'],
+  });
+});
+
+const keyword = fc.constantFrom(
+  'type',
+  'enum',
+  'const',
+  'pattern',
+  'properties',
+  'items',
+  'anyOf',
+  'allOf',
+  'not',
+  'nullable',
+  '$ref',
+  'required',
+);
+const { schema: anySchema } = fc.letrec<{ schema: JsonObject; value: JsonObject[string] }>(tie => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    fc.constantFrom<JsonObject[string]>('string', 'integer', 1, null, true, false),
+    fc.array(tie('value'), { maxLength: 3 }),
+    tie('schema'),
+  ),
+  schema: fc.dictionary(keyword, tie('value'), { maxKeys: 4 }),
+}));
+
+test('any schema gives one with only words of the dialect, and the same one each time', () => {
+  const words = new Set(['type', 'enum', 'description', 'properties', 'items', 'anyOf', '$ref', 'required', '$defs']);
+  fc.assert(
+    fc.property(anySchema, schema => {
+      const before = structuredClone(schema);
+      const { schema: result } = toDialect(schema);
+      expect(schema).toEqual(before);
+      expect(toDialect(schema).schema).toEqual(result);
+      expect(Object.keys(result).filter(name => !words.has(name))).toEqual([]);
+      // What is in the dialect already is not changed again.
+      expect(toDialect(result).lost).toEqual([]);
+    }),
+  );
+});

@@ -1,0 +1,174 @@
+import type { Json, JsonObject } from '../codec.ts';
+import { listIn, objectIn, textIn } from '../json.ts';
+
+/**
+ * JSON Schema to the part of it that Gemini reads (`parametersJsonSchema`, `responseJsonSchema`). What it has other words for is translated; what it can't
+ * check is told to the model in the description and named. Source: the public schema of generateContent (`GenerationConfig.responseJsonSchema`).
+ */
+
+/** A schema in the dialect. */
+export interface TranslatedSchema {
+  readonly schema: JsonObject;
+  /** The keywords that are no longer checked, each once, in the order in which they were met. */
+  readonly lost: readonly string[];
+}
+
+/** Translates a schema; the input is not changed. */
+export function toDialect(schema: JsonObject): TranslatedSchema {
+  const lost = new Set<string>();
+  return { schema: translated(schema, lost), lost: [...lost] };
+}
+
+const kept = new Set([
+  '$id',
+  '$anchor',
+  '$ref',
+  'type',
+  'format',
+  'title',
+  'description',
+  'minItems',
+  'maxItems',
+  'required',
+  'propertyOrdering',
+]);
+/** They describe and check nothing. */
+const annotations = new Set([
+  '$schema',
+  '$comment',
+  '$vocabulary',
+  'default',
+  'example',
+  'examples',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+]);
+const schemaIn = new Set(['items', 'additionalProperties']);
+const schemasIn = new Set(['anyOf', 'oneOf', 'prefixItems']);
+const namedSchemasIn: Readonly<Record<string, string>> = {
+  properties: 'properties',
+  $defs: '$defs',
+  definitions: '$defs',
+};
+
+function translated(schema: JsonObject, lost: Set<string>): JsonObject {
+  const merged = withoutAllOf(schema, lost);
+  if (typeof merged['$ref'] === 'string') return reference(merged, lost);
+  const result: JsonObject = {};
+  const told: string[] = [];
+  for (const [name, value] of Object.entries(merged)) {
+    const named = namedSchemasIn[name];
+    if (kept.has(name)) result[name] = value;
+    else if (annotations.has(name) || name.startsWith('x-')) continue;
+    else if (named !== undefined) result[named] = { ...objectIn(result[named]), ...eachNamed(value, lost) };
+    else if (schemasIn.has(name)) result[name] = listIn(value).map(each => nested(each, lost));
+    else if (name === 'additionalProperties' && typeof value === 'boolean') result[name] = value;
+    else if (schemaIn.has(name)) result[name] = nested(value, lost);
+    else if (!translateKeyword(name, value, { result, schema: merged })) {
+      lost.add(name);
+      told.push(`${name}: ${JSON.stringify(value)}`);
+    }
+  }
+  if (told.length > 0) {
+    const said = textIn(result['description']);
+    result['description'] = `${said === '' ? '' : `${said} `}(${told.join('; ')})`;
+  }
+  return result;
+}
+
+interface Keyword {
+  readonly result: JsonObject;
+  readonly schema: JsonObject;
+}
+
+/** A keyword that has another word in the dialect; false where it has none. */
+function translateKeyword(name: string, value: Json, { result, schema }: Keyword): boolean {
+  const isWhole = schema['type'] === 'integer' && typeof value === 'number' && Number.isInteger(value);
+  switch (name) {
+    case 'const':
+      return setEnum([value], result, schema);
+    case 'enum':
+      return setEnum(listIn(value), result, schema);
+    case 'nullable':
+      if (value === true && typeof schema['type'] === 'string') result['type'] = [schema['type'], 'null'];
+      return typeof value === 'boolean';
+    case 'minimum':
+      return setBound(name, value, { result, tighter: Math.max });
+    case 'maximum':
+      return setBound(name, value, { result, tighter: Math.min });
+    case 'exclusiveMinimum':
+      return isWhole && setBound('minimum', value + 1, { result, tighter: Math.max });
+    case 'exclusiveMaximum':
+      return isWhole && setBound('maximum', value - 1, { result, tighter: Math.min });
+    default:
+      return false;
+  }
+}
+
+interface Bound {
+  readonly result: JsonObject;
+  readonly tighter: (one: number, other: number) => number;
+}
+
+/** A bound, or the tighter of two. */
+function setBound(name: string, value: Json, { result, tighter }: Bound): boolean {
+  if (typeof value !== 'number') return false;
+  const present = result[name];
+  result[name] = typeof present === 'number' ? tighter(present, value) : value;
+  return true;
+}
+
+/** Only texts and numbers can be enumerated; null is a type of its own. */
+function setEnum(values: readonly Json[], result: JsonObject, schema: JsonObject): boolean {
+  const said = values.filter(value => value !== null);
+  const isText = said.every(value => typeof value === 'string');
+  if (said.length === 0 || !(isText || said.every(value => typeof value === 'number'))) return false;
+  result['enum'] = said;
+  const declared = schema['type'] ?? (isText ? 'string' : 'number');
+  const types = Array.isArray(declared) ? declared : [declared];
+  const all = said.length < values.length && !types.includes('null') ? [...types, 'null'] : types;
+  result['type'] = all.length === 1 ? (all[0] ?? 'string') : all;
+  return true;
+}
+
+/** Beside a reference nothing else may stand. */
+function reference(schema: JsonObject, lost: Set<string>): JsonObject {
+  const result: JsonObject = { $ref: textIn(schema['$ref']).replace(/^#\/definitions\//, '#/$defs/') };
+  for (const [name, value] of Object.entries(schema)) {
+    const named = namedSchemasIn[name];
+    if (named === '$defs') result['$defs'] = { ...objectIn(result['$defs']), ...eachNamed(value, lost) };
+    else if (name !== '$ref' && name !== 'title' && name !== 'description' && !annotations.has(name)) lost.add(name);
+  }
+  return result;
+}
+
+function eachNamed(value: Json, lost: Set<string>): JsonObject {
+  const entries = Object.entries(objectIn(value) ?? {});
+  return Object.fromEntries(entries.map(([name, schema]) => [name, nested(schema, lost)]));
+}
+
+/** `true` allows anything, as the empty schema does; `false` can't be said. */
+function nested(value: Json, lost: Set<string>): JsonObject {
+  const schema = objectIn(value);
+  if (schema !== undefined) return translated(schema, lost);
+  if (value === false) lost.add('false');
+  return {};
+}
+
+/** All of several schemas as one; where two say different things of the same keyword the outer and earlier one holds, and the keyword is lost. */
+function withoutAllOf(schema: JsonObject, lost: Set<string>): JsonObject {
+  if (!Array.isArray(schema['allOf'])) return schema;
+  const { allOf, ...result } = schema;
+  for (const value of listIn(allOf)) {
+    const part = withoutAllOf(objectIn(value) ?? {}, lost);
+    for (const [name, member] of Object.entries(part)) {
+      const present = result[name];
+      if (present === undefined) result[name] = member;
+      else if (name === 'properties' || name === '$defs') result[name] = { ...objectIn(member), ...objectIn(present) };
+      else if (name === 'required') result[name] = [...new Set([...listIn(present), ...listIn(member)])];
+      else if (JSON.stringify(present) !== JSON.stringify(member) && !annotations.has(name)) lost.add('allOf');
+    }
+  }
+  return result;
+}

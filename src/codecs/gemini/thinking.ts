@@ -1,0 +1,67 @@
+import { type GenerateRequest, ReasoningEffort, ThinkingMode } from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../../generation/check/field-names.ts';
+import type { JsonObject } from '../codec.ts';
+import type { Drops } from '../drops.ts';
+import { budgetOfEffort, effortOfBudget } from '../effort.ts';
+import type { ModelTraits, ThinkingLevel } from './model-traits.ts';
+
+/** `thinkingConfig`. Sources: decisions §4 (the table of efforts and budgets), wire.md B4. */
+
+/** What the model takes, and the output limit that budgets stay below. */
+interface Situation {
+  readonly traits: ModelTraits;
+  readonly limit: number | undefined;
+}
+
+/** The member of `generationConfig`; none where nothing was asked, or the model can't be told. */
+export function thinkingConfig(request: GenerateRequest, situation: Situation, drops: Drops): JsonObject {
+  const { reasoning } = request;
+  if (reasoning === undefined) return {};
+  const { effort, thinking, budgetTokens, display } = reasoning;
+  const isOff = thinking === ThinkingMode.DISABLED || effort === ReasoningEffort.NONE;
+  if (thinking === ThinkingMode.UNSPECIFIED && effort === ReasoningEffort.UNSPECIFIED) return {};
+  const field = fieldName(request.endpoint, 'reasoning');
+  const { traits } = situation;
+  if (traits.thinking === 'none') {
+    if (!isOff) drops.add(field);
+    return {};
+  }
+  if (isOff) return { thinkingConfig: off(traits, field, drops) };
+  const shown = display === 'omitted' ? {} : { includeThoughts: true };
+  if (effort === ReasoningEffort.UNSPECIFIED && budgetTokens === undefined) {
+    // It decides itself how much.
+    return { thinkingConfig: traits.thinking === 'budget' ? { thinkingBudget: -1, ...shown } : shown };
+  }
+  if (traits.thinking === 'level') {
+    const asked = budgetTokens === undefined ? effort : effortOfBudget(budgetTokens);
+    return { thinkingConfig: { thinkingLevel: levelOf(asked, traits), ...shown } };
+  }
+  const asked = budgetTokens ?? budgetOfEffort(effort);
+  const budget = Math.min(asked, traits.budgetMax, (situation.limit ?? Infinity) - 1);
+  if (budget < traits.budgetMin) {
+    drops.add(field);
+    return { thinkingConfig: traits.canNotThink ? { thinkingBudget: 0 } : {} };
+  }
+  if (budgetTokens !== undefined && budgetTokens > traits.budgetMax) drops.add(`${field}.budget_tokens`);
+  return { thinkingConfig: { thinkingBudget: budget, ...shown } };
+}
+
+/** As little as the model can be told, and a warning where that is not nothing. */
+function off({ canNotThink, thinking, budgetMin, levels }: ModelTraits, field: string, drops: Drops): JsonObject {
+  if (canNotThink) return { thinkingBudget: 0 };
+  drops.add(field);
+  return thinking === 'budget' ? { thinkingBudget: budgetMin } : { thinkingLevel: levels[0] ?? 'LOW' };
+}
+
+const rank: Readonly<Partial<Record<ReasoningEffort, ThinkingLevel>>> = {
+  [ReasoningEffort.MINIMAL]: 'MINIMAL',
+  [ReasoningEffort.LOW]: 'LOW',
+  [ReasoningEffort.MEDIUM]: 'MEDIUM',
+};
+const order: readonly ThinkingLevel[] = ['MINIMAL', 'LOW', 'MEDIUM', 'HIGH'];
+
+/** The level of an effort; where the model lacks it, the next higher one. */
+function levelOf(effort: ReasoningEffort, { levels }: ModelTraits): ThinkingLevel {
+  const wanted = order.indexOf(rank[effort] ?? 'HIGH');
+  return levels.find(level => order.indexOf(level) >= wanted) ?? 'HIGH';
+}

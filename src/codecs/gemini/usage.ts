@@ -1,0 +1,41 @@
+import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { countIn } from '../json.ts';
+
+/** `usageMetadata`: the prompt's count includes what was cached, thoughts stand beside the candidates. Source: wire.md B4, C3; cases US-11, US-18. */
+
+/**
+ * The usage of an upstream, in buckets that do not overlap: `members` of all its reports so far, later ones over earlier ones. Undefined where it says nothing
+ * that can be true, so that the gateway counts itself.
+ */
+export function parseUsage(members: JsonObject): Usage | undefined {
+  const prompt = countIn(members['promptTokenCount']);
+  const tools = countIn(members['toolUsePromptTokenCount']);
+  const cached = countIn(members['cachedContentTokenCount']);
+  const candidates = countIn(members['candidatesTokenCount']);
+  const thoughts = countIn(members['thoughtsTokenCount']);
+  const output = sum(candidates, thoughts);
+  const input = sum(prompt, tools);
+  // No answer is made from nothing: upstreams that send zeros do not count.
+  if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
+  const isPart = cached !== undefined && cached <= (input ?? 0);
+  return {
+    $typeName: 'tollgate.v1.Usage',
+    ...(input === undefined ? {} : { inputTokens: input - (isPart ? cached : 0) }),
+    ...(isPart ? { cacheReadTokens: cached } : {}),
+    ...(output === undefined ? {} : { outputTokens: output }),
+    ...(thoughts === undefined ? {} : { reasoningTokens: thoughts }),
+  };
+}
+
+function sum(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined ? other : one + (other ?? 0);
+}
+
+/** The tier that an upstream names; UNSPECIFIED where it names none that is known. */
+export function parseServiceTier(tier: Json | undefined): ServiceTier {
+  if (tier === 'flex') return ServiceTier.FLEX;
+  if (tier === 'priority') return ServiceTier.PRIORITY;
+  return tier === 'standard' ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;
+}

@@ -1,0 +1,93 @@
+import type { Config, ProviderSettings } from '../config/settings.ts';
+import type { Provider } from '../core/routing/route-table.ts';
+import { systemClock } from '../lib/clock.ts';
+import { createImageSimulator } from '../simulator/images/image-simulator.ts';
+import { createSimulator } from '../simulator/simulator.ts';
+import type { ProxySettings } from '../upstreams/connections.ts';
+import { HttpProvider } from '../upstreams/http-upstream.ts';
+import { ImagesProvider } from '../upstreams/images.ts';
+import { protocols } from '../upstreams/protocols.ts';
+import { rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
+import { simulatorName } from './routing.ts';
+
+/** An upstream, what it answers, and all that it was made from. */
+interface Opened {
+  readonly settings: string;
+  readonly answers: Pick<Provider, 'upstream' | 'images'>;
+  readonly close: () => void;
+}
+
+/**
+ * The upstreams of the configuration in use. One whose settings stay keeps its connections and what it knows of its keys when another configuration comes;
+ * one that has gone, or has changed, lets its calls end and closes.
+ */
+export class UpstreamSet {
+  readonly #proxy: ProxySettings;
+  #opened = new Map<string, Opened>();
+
+  constructor(proxy: ProxySettings) {
+    this.#proxy = proxy;
+  }
+
+  /** The providers of a checked configuration, from now on those in use. */
+  replace(config: Config): Provider[] {
+    const opened = new Map<string, Opened>();
+    const providers = config.providers.map((settings): Provider => {
+      const each = this.#kept(settings.name, fingerprint(settings, config)) ?? this.#open(settings, config);
+      opened.set(settings.name, each);
+      return { name: settings.name, ...each.answers, concurrency: settings.concurrency };
+    });
+    if (config.simulator.enabled) {
+      const settings = JSON.stringify([config.simulator, config.timeouts]);
+      const each = this.#kept(simulatorName, settings) ?? openSimulator(settings, config);
+      opened.set(simulatorName, each);
+      providers.push({ name: simulatorName, ...each.answers });
+    }
+    for (const [name, before] of this.#opened) if (opened.get(name) !== before) before.close();
+    this.#opened = opened;
+    return providers;
+  }
+
+  #kept(name: string, settings: string): Opened | undefined {
+    const before = this.#opened.get(name);
+    return before?.settings === settings ? before : undefined;
+  }
+
+  #open(provider: ProviderSettings, config: Config): Opened {
+    const { name, baseUrl, headers, timeouts } = provider;
+    const options = {
+      name,
+      baseUrl,
+      keys: provider.apiKeys,
+      headers,
+      timeouts,
+      eventBytesMax: config.limits.upstreamEventBytes,
+      proxy: this.#proxy,
+      clock: systemClock,
+    };
+    const settings = fingerprint(provider, config);
+    if (provider.protocol === 'images') {
+      const images = new ImagesProvider(options);
+      return { settings, answers: { images }, close: () => void images.close() };
+    }
+    const protocol = protocols[provider.protocol];
+    if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
+    const upstream = new HttpProvider({ ...options, protocol });
+    return { settings, answers: { upstream }, close: () => void upstream.close() };
+  }
+}
+
+function openSimulator(settings: string, { simulator, timeouts }: Config): Opened {
+  const { tokensPerSecond, steering } = simulator;
+  const upstream = rehearsedUpstream(createSimulator({ tokensPerSecond, steering, clock: systemClock }), timeouts);
+  const images = rehearsedImages(createImageSimulator({ steering }), timeouts);
+  return { settings, answers: { upstream, images }, close: () => undefined };
+}
+
+/** All that an upstream is made from; secrets are revealed, because a changed key makes another upstream. It never leaves this file. */
+function fingerprint(provider: ProviderSettings, { limits }: Config): string {
+  const { protocol, baseUrl, apiKeys, headers, timeouts } = provider;
+  const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
+  const keys = apiKeys.map(key => key.reveal());
+  return JSON.stringify([protocol, baseUrl, keys, revealed, timeouts, limits.upstreamEventBytes]);
+}

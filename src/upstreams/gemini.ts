@@ -1,0 +1,15 @@
+import { geminiCodec } from '../codecs/gemini/index.ts';
+import type { UpstreamProtocol } from './http-upstream.ts';
+
+/** Gemini; the base URL has no version ("https://generativelanguage.googleapis.com"), as the official client takes it. */
+export const geminiProtocol: UpstreamProtocol = {
+  codec: geminiCodec,
+  authentication: 'xGoogApiKey',
+  path: model => `/v1beta/models/${pathOfModel(model)}:streamGenerateContent?alt=sse`,
+  lacksCustomTools: true,
+};
+
+/** The name as a piece of a path; "models/…" is how the provider itself lists them. */
+function pathOfModel(model: string): string {
+  return encodeURIComponent(model.replace(/^models\//, ''));
+}

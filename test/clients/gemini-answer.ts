@@ -1,0 +1,138 @@
+/** A Chat stream of a second gateway as the frames of generateContent. */
+import type { Candidate, GenerateContentResponseUsageMetadata, Part } from '@google/genai';
+import { signatureOf } from './gemini-request.ts';
+
+/** A chunk of a Chat stream, as far as it is read here. */
+export interface ChatChunk {
+  readonly choices?: readonly ChatChoice[];
+  readonly usage?: {
+    prompt_tokens: number;
+    completion_tokens: number;
+    prompt_tokens_details?: { cached_tokens?: number };
+    completion_tokens_details?: { reasoning_tokens?: number };
+  } | null;
+  readonly service_tier?: string;
+  readonly error?: { message: string };
+}
+
+interface ChatChoice {
+  readonly index: number;
+  readonly delta: {
+    readonly content?: string | null;
+    readonly refusal?: string | null;
+    readonly reasoning_content?: string;
+    readonly tool_calls?: readonly { index: number; function?: { name?: string; arguments?: string } }[];
+  };
+  readonly finish_reason: string | null;
+  readonly logprobs?: { content?: readonly ChatLogprob[] | null } | null;
+}
+
+interface ChatLogprob {
+  readonly token: string;
+  readonly logprob: number;
+  readonly top_logprobs: readonly { token: string; logprob: number }[];
+}
+
+/** A frame: a whole `GenerateContentResponse`, as JSON has it. */
+export interface GeminiFrame {
+  readonly candidates?: Candidate[];
+  readonly usageMetadata?: GenerateContentResponseUsageMetadata & { serviceTier?: string };
+  readonly modelVersion: string;
+  readonly responseId: string;
+}
+
+const finishes: Readonly<Record<string, string>> = {
+  stop: 'STOP',
+  tool_calls: 'STOP',
+  length: 'MAX_TOKENS',
+  content_filter: 'SAFETY',
+};
+
+/** What an answer is told by. */
+export interface AnswerName {
+  readonly model: string;
+  readonly responseId: string;
+  /** Thoughts are shown. */
+  readonly includeThoughts: boolean;
+}
+
+/** Chunks to frames: text as it comes, calls whole and after it, signatures with the first call and with the last text. */
+export class GeminiAnswer {
+  readonly #name: AnswerName;
+  readonly #calls = new Map<number, { name: string; arguments: string }[]>();
+  #tier = 'standard';
+
+  constructor(name: AnswerName) {
+    this.#name = name;
+  }
+
+  push({ choices = [], usage, service_tier: tier }: ChatChunk): GeminiFrame[] {
+    if (tier !== undefined) this.#tier = tier === 'default' ? 'standard' : tier;
+    const frames = choices.flatMap(choice => this.#choice(choice));
+    return usage == null ? frames : [...frames, this.#frame({ usageMetadata: this.#usage(usage) })];
+  }
+
+  #choice({ index, delta, finish_reason: finish, logprobs }: ChatChoice): GeminiFrame[] {
+    const calls = this.#calls.get(index) ?? [];
+    this.#calls.set(index, calls);
+    for (const call of delta.tool_calls ?? []) {
+      const known = calls[call.index] ?? { name: '', arguments: '' };
+      calls[call.index] = known;
+      known.name += call.function?.name ?? '';
+      known.arguments += call.function?.arguments ?? '';
+    }
+    const parts: Part[] = [];
+    if (this.#name.includeThoughts && delta.reasoning_content)
+      parts.push({ text: delta.reasoning_content, thought: true });
+    const text = (delta.content ?? '') + (delta.refusal ?? '');
+    if (text !== '') parts.push({ text });
+    if (finish !== null) parts.push(...callParts(calls, finish));
+    if (parts.length === 0 && finish === null) return [];
+    const candidate = {
+      index,
+      content: { role: 'model', parts },
+      ...(finish === null ? {} : { finishReason: finishes[finish] }),
+      ...(logprobs?.content ? { logprobsResult: logprobsOf(logprobs.content) } : {}),
+    };
+    // The enum is a type of the client's: on the wire it is a text.
+    return [this.#frame({ candidates: [candidate as Candidate] })];
+  }
+
+  #usage(usage: NonNullable<ChatChunk['usage']>): NonNullable<GeminiFrame['usageMetadata']> {
+    const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
+    const thoughts = usage.completion_tokens_details?.reasoning_tokens ?? 0;
+    return {
+      promptTokenCount: usage.prompt_tokens,
+      candidatesTokenCount: usage.completion_tokens - thoughts,
+      totalTokenCount: usage.prompt_tokens + usage.completion_tokens,
+      ...(cached === 0 ? {} : { cachedContentTokenCount: cached }),
+      ...(thoughts === 0 ? {} : { thoughtsTokenCount: thoughts }),
+      serviceTier: this.#tier,
+    };
+  }
+
+  #frame(members: Pick<GeminiFrame, 'candidates' | 'usageMetadata'>): GeminiFrame {
+    return { ...members, modelVersion: this.#name.model, responseId: this.#name.responseId };
+  }
+}
+
+/** Calls that came whole; the first of them is signed, every other one has an id. */
+function callParts(calls: readonly { name: string; arguments: string }[], finish: string): Part[] {
+  if (finish === 'length') return [];
+  return calls.map(({ name, arguments: text }, place) => {
+    const args = JSON.parse(text === '' ? '{}' : text) as Record<string, unknown>;
+    const id = place % 2 === 1 ? { id: `up-${place}-${Math.random().toString(36).slice(2)}` } : {};
+    return {
+      functionCall: { ...id, name, args },
+      ...(place === 0 ? { thoughtSignature: signatureOf(name, args) } : {}),
+    };
+  });
+}
+
+function logprobsOf(tokens: readonly ChatLogprob[]): Candidate['logprobsResult'] {
+  const one = ({ token, logprob }: { token: string; logprob: number }) => ({ token, logProbability: logprob });
+  return {
+    chosenCandidates: tokens.map(one),
+    topCandidates: tokens.map(token => ({ candidates: token.top_logprobs.map(one) })),
+  };
+}

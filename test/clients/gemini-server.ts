@@ -1,0 +1,138 @@
+/**
+ * A server of Gemini's generateContent, made from the public schema and typed by the official client: a second gateway on its built-in models answers what it
+ * is asked. It refuses what the provider refuses: members that the schema lacks, results without calls, signatures that are not its own.
+ */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { SseReader } from '../../src/lib/sse.ts';
+import { type ChatChunk, GeminiAnswer } from './gemini-answer.ts';
+import { chatRequestOf, type GenerateContentBody, InvalidArgument } from './gemini-request.ts';
+
+/** What answers behind it. */
+export interface Behind {
+  readonly url: string;
+  readonly apiKey: string;
+}
+
+/** The key that it takes. */
+export const geminiKey = 'AIza-key-of-the-gemini-server';
+
+const path = /^\/v1beta\/models\/([^/:]+):(streamGenerateContent|generateContent)(\?alt=sse)?$/;
+/** The upstream's names of the built-in models. */
+const models: Readonly<Record<string, string>> = {
+  'gemini-2.5-flash': 'sim/large',
+  'gemini-3-flash': 'sim/large',
+  'gemini-2.5-flash-lite': 'sim/small',
+};
+
+/** A running server. */
+export class GeminiServer {
+  /** The bodies that came, oldest first. */
+  readonly requests: GenerateContentBody[] = [];
+  readonly #server: Server;
+
+  private constructor(behind: Behind) {
+    this.#server = createServer((request, response) => {
+      void this.#answer(request, response, behind).catch((error: unknown) => response.destroy(error as Error));
+    });
+  }
+
+  /** Starts it on a port of the system's choice. */
+  static async start(behind: Behind): Promise<GeminiServer> {
+    const server = new GeminiServer(behind);
+    server.#server.listen(0, '127.0.0.1');
+    await once(server.#server, 'listening');
+    return server;
+  }
+
+  /** As the official client takes it. */
+  get baseUrl(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  async stop(): Promise<void> {
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await once(this.#server, 'close');
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse, behind: Behind): Promise<void> {
+    const [, name = '', method, sse] = path.exec(decodeURIComponent(request.url ?? '')) ?? [];
+    const model = models[name];
+    if (request.headers['x-goog-api-key'] !== geminiKey) {
+      refuse(response, 400, 'API key not valid. Please pass a valid API key.', 'API_KEY_INVALID');
+      return;
+    }
+    if (model === undefined) return refuse(response, 404, `models/${name} is not found for API version v1beta`);
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const body = JSON.parse(Buffer.concat(parts).toString()) as GenerateContentBody;
+    this.requests.push(body);
+    let asked: Record<string, unknown>;
+    try {
+      asked = chatRequestOf(body, model, name.startsWith('gemini-3'));
+    } catch (error) {
+      if (error instanceof InvalidArgument) return refuse(response, 400, error.message);
+      throw error;
+    }
+    const includeThoughts = body.generationConfig?.thinkingConfig?.includeThoughts === true;
+    const responseId = `r-${Math.random().toString(36).slice(2)}`;
+    const answer = new GeminiAnswer({ model: name, responseId, includeThoughts });
+    await pass(response, { behind, asked, answer, whole: method === 'generateContent' || sse === undefined });
+  }
+}
+
+function refuse(response: ServerResponse, code: number, message: string, reason?: string): void {
+  const details = reason === undefined ? [] : [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason }];
+  const status = code === 400 ? 'INVALID_ARGUMENT' : code === 404 ? 'NOT_FOUND' : 'UNAVAILABLE';
+  response.writeHead(code, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ error: { code, message, status, details } }));
+}
+
+interface Passing {
+  readonly behind: Behind;
+  readonly asked: Record<string, unknown>;
+  readonly answer: GeminiAnswer;
+  readonly whole: boolean;
+}
+
+/** Asks the second gateway and passes its stream on; a caller that goes away ends both. */
+async function pass(response: ServerResponse, { behind, asked, answer, whole }: Passing): Promise<void> {
+  const gone = new AbortController();
+  response.on('close', () => gone.abort());
+  try {
+    const inner = await fetch(`${behind.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${behind.apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify(asked),
+      signal: gone.signal,
+    });
+    if (inner.status !== 200 || inner.body === null) {
+      const { error } = (await inner.json()) as { error: { message: string } };
+      return refuse(response, inner.status === 502 ? 503 : inner.status, error.message);
+    }
+    const frames: unknown[] = [];
+    const reader = new SseReader(10_000_000);
+    response.writeHead(200, { 'content-type': whole ? 'application/json' : 'text/event-stream' });
+    const send = (frame: unknown): void => {
+      if (whole) frames.push(frame);
+      else response.write(`data: ${JSON.stringify(frame)}\r\n\r\n`);
+    };
+    for await (const bytes of inner.body) {
+      for (const { data } of reader.push(bytes)) {
+        if (data === '[DONE]') continue;
+        const ready = framesOf(JSON.parse(data) as ChatChunk, answer);
+        for (const frame of ready) send(frame);
+      }
+    }
+    response.end(whole ? JSON.stringify(frames) : undefined);
+  } catch (error) {
+    if (!gone.signal.aborted) throw error;
+  }
+}
+
+function framesOf(chunk: ChatChunk, answer: GeminiAnswer): unknown[] {
+  if (chunk.error === undefined) return answer.push(chunk);
+  return [{ error: { code: 503, message: chunk.error.message, status: 'UNAVAILABLE' } }];
+}

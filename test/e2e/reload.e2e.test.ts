@@ -1,0 +1,126 @@
+/** The configuration read again, by signal and by the operator's call: all of it or nothing (decisions §1). */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ConnectError } from '@connectrpc/connect';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { fromConnectError } from '../../src/rpc/errors.ts';
+import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
+
+const answer = (text: string): string =>
+  JSON.stringify({
+    id: 'c',
+    object: 'chat.completion',
+    created: 1,
+    model: 'm',
+    choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+  });
+
+let first: RawUpstream;
+let second: RawUpstream;
+let gateway: Gateway;
+/** The first upstream answers what says "wait" when this is resolved. */
+const waiting = Promise.withResolvers<undefined>();
+beforeAll(async () => {
+  first = await RawUpstream.start(async (socket, { body }) => {
+    if (body.includes('wait')) await waiting.promise;
+    socket.write(whole(200, answer('first')));
+  });
+  second = await RawUpstream.start(socket => void socket.write(whole(200, answer('second'))));
+  gateway = await startGateway({ config: config(first) });
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  await Promise.all([first.stop(), second.stop()]);
+});
+
+function config(upstream: RawUpstream, more = ''): string {
+  return `
+providers:
+  up: { protocol: chat, base_url: "${upstream.baseUrl}", api_key: canary-of-the-upstream }
+models:
+  - { id: acme/a, pricing: { input: 1, output: 1 }, endpoints: [/v1/chat/completions], routes: [{ provider: up, model: a }] }
+${more}`;
+}
+const write = (text: string): void => writeFileSync(join(gateway.home.folder, 'gateway.yaml'), text);
+async function say(model: string, content = 'hi'): Promise<[number, string]> {
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, messages: [{ role: 'user', content }] }),
+  });
+  const body = (await response.json()) as {
+    choices?: { message: { content: string } }[];
+    error?: { code: string };
+  };
+  return [response.status, body.choices?.[0]?.message.content ?? body.error?.code ?? ''];
+}
+
+test('a reload takes providers, models and aliases; what runs goes on where it began', async () => {
+  expect(await say('acme/a')).toEqual([200, 'first']);
+  const running = say('acme/a', 'wait');
+  await expect.poll(() => first.requests.length).toBe(2);
+  write(
+    config(
+      second,
+      '  - { id: acme/b, pricing: { input: 0, output: 0 }, routes: [{ provider: up, model: b }] }\naliases: { b: acme/b }',
+    ),
+  );
+  const { file, providers, models, needsRestart } = await gateway.admin.reloadConfiguration({});
+  expect([file.endsWith('gateway.yaml'), providers, models > 2, needsRestart]).toEqual([true, 1, true, []]);
+  expect(await say('acme/a')).toEqual([200, 'second']);
+  expect(await say('b')).toEqual([200, 'second']);
+  waiting.resolve(undefined);
+  expect(await running).toEqual([200, 'first']);
+  // Its connections are closed when nobody needs them any more.
+  await Promise.all(first.requests.map(({ closedAtMs }) => closedAtMs));
+});
+
+test('SIGHUP does the same', async () => {
+  write(config(second, 'aliases: { other: acme/a }'));
+  process.kill(gateway.pid, 'SIGHUP');
+  await expect.poll(() => say('other'), { timeout: 10_000 }).toEqual([200, 'second']);
+  expect(await say('acme/b')).toEqual([400, 'model_not_found']);
+});
+
+test('what takes effect only at the next start is named', async () => {
+  write(config(second, 'aliases: { other: acme/a }\nmetrics: public'));
+  expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual(['metrics']);
+});
+
+describe('a bad file', () => {
+  test.each([
+    ['a wrong key', 'modells: []', /gateway\.yaml:\d+: modells: is not a known key/],
+    ['a wrong value', 'strict: maybe', /gateway\.yaml:\d+: strict: /],
+    ['an alias of nothing', 'aliases: { x: acme/none }', /gateway\.yaml:\d+: aliases\.x: .*names no model/],
+    ['no YAML', 'a: [', /gateway\.yaml:\d+/],
+  ])('with %s changes nothing and says why', async (_, wrong, expected) => {
+    write(config(first, wrong));
+    const refusal = await gateway.admin.reloadConfiguration({}).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(ConnectError);
+    const { code, message, facts } = fromConnectError(refusal);
+    expect(code).toBe('invalid_request');
+    expect(message).toMatch(expected);
+    expect(facts.violations?.[0]?.message).toMatch(expected);
+    expect(message).not.toContain('canary');
+    expect(await say('other')).toEqual([200, 'second']);
+  });
+
+  test('is in the log when a signal asked for it', async () => {
+    write(config(first, 'retries: many'));
+    process.kill(gateway.pid, 'SIGHUP');
+    await expect.poll(() => gateway.printed(), { timeout: 10_000 }).toMatch(/gateway\.yaml:\d+: retries: /);
+    expect(await say('acme/a')).toEqual([200, 'second']);
+    expect(gateway.printed()).not.toContain('canary');
+  });
+});
+
+test('only the operator reloads', async () => {
+  const response = await fetch(`${gateway.rpcUrl}/tollgate.v1.AdminService/ReloadConfiguration`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.managementKey}`, 'content-type': 'application/json' },
+    body: '{}',
+  });
+  expect(response.status).toBe(403);
+});
