@@ -134,10 +134,14 @@ export class Images {
   }
 
   async #createTask({ request, endpoint }: CreateTaskRequest, context: HandlerContext) {
-    this.#tasks.checkRoom();
-    const asked = await this.#admitted(request, endpoint, context);
-    const task = await this.#tasks.add(asked);
-    return { task: taskMessage(task), limits: asked.admitted.windows.map(limitOf) };
+    const leave = this.#tasks.reserve();
+    try {
+      const asked = await this.#admitted(request, endpoint, context);
+      const task = await this.#tasks.add(asked);
+      return { task: taskMessage(task), limits: asked.admitted.windows.map(limitOf) };
+    } finally {
+      leave();
+    }
   }
 
   async *#getTask(taskId: string, context: HandlerContext): AsyncGenerator<GetTaskResponse, void, undefined> {

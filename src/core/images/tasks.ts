@@ -40,6 +40,8 @@ export class ImageTasks {
   readonly #tools: TaskTools;
   readonly #line: Waiting[] = [];
   #busy = 0;
+  /** Places that are kept for those that are being checked and stored. */
+  #coming = 0;
   #isDraining = false;
 
   constructor(tools: TaskTools) {
@@ -53,10 +55,16 @@ export class ImageTasks {
     this.#next();
   }
 
-  /** Refuses with `overloaded` where too many wait already. */
-  checkRoom(): void {
-    if (this.#line.length < this.#tools.waitersMax) return;
-    throw new GatewayError('overloaded', 'Too many image tasks are waiting already.', { retryAfterMs: 10_000 });
+  /** Keeps a place in line until what it answers is called, once. Throws `overloaded` where too many run and wait already. */
+  reserve(): () => void {
+    const { slots, waitersMax } = this.#tools;
+    if (this.#busy + this.#line.length + this.#coming >= slots + waitersMax) {
+      throw new GatewayError('overloaded', 'Too many image tasks are waiting already.', { retryAfterMs: 10_000 });
+    }
+    this.#coming += 1;
+    return () => {
+      this.#coming -= 1;
+    };
   }
 
   /** Stores a task and puts it in line. An order that can't be stored is given back. */
