@@ -50,6 +50,12 @@ export interface Limits {
   readonly bodyBytes: number;
   /** One event of an upstream's stream, or its whole answer where it does not stream. */
   readonly upstreamEventBytes: number;
+  /** Of all pictures that are kept for delivery by address. */
+  readonly imageFileBytes: number;
+  /** Image tasks that run at once. */
+  readonly imageTasks: number;
+  /** Image tasks that may wait. */
+  readonly imageTaskQueue: number;
 }
 
 /** What is kept beside the ledger: stored responses, answers of idempotency keys, image tasks. */
@@ -146,9 +152,18 @@ export interface PricingSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+  /** Of images at other sizes and qualities: the first that fits holds. Absent: none. */
+  readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
+}
+
+/** The price of an image; an absent size or quality means any. */
+export interface ImagePriceSettings {
+  readonly size?: string;
+  readonly quality?: string;
+  readonly imageNanoUsd: bigint;
 }
 
 /** Prices of cached input; absent: charged as uncached input. */

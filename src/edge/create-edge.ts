@@ -15,6 +15,8 @@ import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
 import { operatorPaths, registerHealth } from './health-routes.ts';
 import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
+import { registerImageFiles } from './image-file-route.ts';
+import { registerImages } from './image-routes.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
 import { registerConversations } from './responses/conversation-routes.ts';
@@ -90,6 +92,8 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerSocket(app, edge);
   registerCountTokens(app, edge);
   registerAccount(app, edge);
+  registerImages(app, edge);
+  registerImageFiles(app, edge);
   return app;
 }
 

@@ -19,6 +19,8 @@ export interface RequestOutcome {
   readonly completed?: Completed;
   /** The request that was answered first, where this answer is its repeat. */
   readonly repeats?: string;
+  /** What was charged for pictures, in nano-dollars. */
+  readonly costNanoUsd?: bigint;
 }
 
 /** What is known of a request itself; `url` is the route's pattern. */
@@ -33,7 +35,8 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
   const durationMs = call.elapsedMs();
   const endpoint = request.routeOptions.url ?? '';
   const tokens = completed?.usage === undefined ? undefined : tokensOf(completed.usage);
-  const costUsd = completed === undefined ? undefined : dollarsNumber(completed.costNanoUsd);
+  const costNanoUsd = completed?.costNanoUsd ?? outcome.costNanoUsd;
+  const costUsd = costNanoUsd === undefined ? undefined : dollarsNumber(costNanoUsd);
   edge.options.metrics.answered({
     endpoint,
     status,

@@ -9,6 +9,7 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
+import type { Images } from '../core/images/images.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { operatorToken } from '../core/operator-token.ts';
 import { Responses } from '../core/responses/responses.ts';
@@ -24,6 +25,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { loadTokenizer } from '../generation/tokens.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
@@ -33,10 +35,12 @@ import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
+import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal } from './live-config.ts';
 import { proxyOf, retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
+import type { Files } from '../store/files.ts';
 import { openStores, type Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -67,7 +71,7 @@ export async function openGateway(environment: Environment, config: Config, read
   const live = new LiveConfig(config, readAgain);
   const stores = await openStores(environment, config, { metrics, logger });
   const ids = new IdSource(systemClock, stores.ledger.lastId);
-  const core = makeCore({ environment, config, live, stores, ids, metrics, logger });
+  const core = makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl: () => publicUrl() });
   await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
@@ -89,6 +93,7 @@ export async function openGateway(environment: Environment, config: Config, read
   state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
+  await core.images.resume();
   const stopping = new Stopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
@@ -137,6 +142,8 @@ interface Core extends Stores {
   readonly catalog: Catalog;
   readonly generations: Generations;
   readonly responses: Responses;
+  readonly images: Images;
+  readonly files: Files;
   readonly token: string;
   /** Throws `ConfigError`. */
   readonly reload: () => Reloaded;
@@ -150,20 +157,18 @@ interface CoreParts {
   readonly ids: IdSource;
   readonly metrics: Metrics;
   readonly logger: Logger;
+  readonly publicUrl: () => string;
 }
 
-function makeCore({ environment, config, live, stores, ids, metrics, logger }: CoreParts): Core {
+function makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl }: CoreParts): Core {
   const upstreams = new UpstreamSet(proxyOf(environment));
   const router = openRouter({ config, upstreams, metrics, logger });
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
+  const shared = { ledger: stores.ledger, router, catalog, ids, exposeRoute: () => live.current.exposeRoute };
   const generations = new Generations({
-    ledger: stores.ledger,
-    router,
-    catalog,
+    ...shared,
     clock: systemClock,
-    ids,
     replays: new Replays(stores.documents, stores.ledger, systemClock),
-    exposeRoute: () => live.current.exposeRoute,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
@@ -174,8 +179,25 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger }: C
     box: new SealedBox(serverSecrets(environment.dataDir)),
     lifetimeMs: config.content.responseLifetimeMs,
   });
+  const { images, files } = openImages({
+    ...shared,
+    environment,
+    live,
+    documents: stores.documents,
+    logger,
+    publicUrl,
+  });
   const reload = (): Reloaded => live.reload({ upstreams, router, catalog, logger });
-  return { ...stores, catalog, generations, responses, token: operatorToken(environment.dataDir), reload };
+  return {
+    ...stores,
+    files,
+    catalog,
+    generations,
+    responses,
+    images,
+    token: operatorToken(environment.dataDir),
+    reload,
+  };
 }
 
 interface ListenerParts {
@@ -209,6 +231,7 @@ function openEdge(parts: EdgeParts): FastifyInstance {
     .service(CatalogService, catalogOf(core))
     .service(GenerationService, core.generations.service)
     .service(ResponseService, core.responses.service)
+    .service(ImageService, core.images.service)
     .service(AccountService, accountOf(core));
   return createEdge({
     transport,
@@ -245,7 +268,7 @@ function accountOf({ ledger, catalog }: Core) {
 }
 
 function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
-  const { ledger, catalog, generations, responses, token } = core;
+  const { ledger, catalog, generations, responses, images, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const reload = (): Reloaded => {
     try {
@@ -269,6 +292,7 @@ function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts):
       router.service(CatalogService, catalogOf(core));
       router.service(GenerationService, generations.service);
       router.service(ResponseService, responses.service);
+      router.service(ImageService, images.service);
       router.service(AccountService, accountOf(core));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }));
       router.service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));

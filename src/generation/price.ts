@@ -67,6 +67,14 @@ export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
   return sheet;
 }
 
+/** The sheet of pictures of that size and quality ('' for the defaults): the first of the model's own prices for such, else its price of any. */
+export function imageSheet(pricing: Pricing, asked: { readonly size: string; readonly quality: string }): PriceSheet {
+  const fits = (own: string, wanted: string): boolean => own === '' || own === wanted;
+  const own = pricing.images.find(row => fits(row.size, asked.size) && fits(row.quality, asked.quality));
+  const sheet = priceSheet(pricing, 0);
+  return own === undefined ? sheet : { ...sheet, image: own.imageNanoUsd * 1000n };
+}
+
 /** The lines of a usage; buckets without tokens are left out. Throws where a bucket has tokens but no price. */
 export function costLines(usage: PricedUsage, sheet: PriceSheet, multiplierPermille: number): CostLine[] {
   const rows: [LineKind, number, bigint | null][] = [
