@@ -203,8 +203,13 @@ export class Responses {
     const { credential, conversation } = asked;
     const { id, input } = ownInput(asked);
     const createdAtMs = Number(head.createdAtMs);
-    const put = (parentId: string | undefined, inherited: Conversation['before']) =>
-      this.#tools.documents.put({
+    const put = (parentId: string | undefined, inherited: Conversation['before']) => {
+      const body = bodyOf({ head, input, inherited, ...facts });
+      if (state !== 'running') {
+        const { output = [] } = facts.answer ?? {};
+        this.#conversations.remember(id, conversation, { input, output, bodyBytes: body.length });
+      }
+      return this.#tools.documents.put({
         kind: 'response',
         id,
         accountId: credential.accountId,
@@ -213,9 +218,10 @@ export class Responses {
         finished: state !== 'running',
         createdAtMs,
         endsAtMs: createdAtMs + this.#tools.lifetimeMs,
-        body: bodyOf({ head, input, inherited, ...facts }),
+        body,
         ...(parentId === undefined ? {} : { parentId }),
       });
+    };
     const { parentId, before } = conversation;
     const inherited = parentId === undefined ? before : [];
     const outcome = await put(parentId, inherited);
