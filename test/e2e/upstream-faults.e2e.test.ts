@@ -56,14 +56,19 @@ let gateway: Gateway;
 let goneUrl: string;
 const initialNanoUsd = 10_000_000_000n;
 
+/** The model of a cell that a way asks for: five failures in a row would close the route of one that all ways share. */
+const modelFor = (model: string, way: Way): string => (/^(Responses|RPC)/.test(way.name) ? `${model}--2` : model);
+
+/** The cell's model, whichever way asked. */
 function modelIn({ body }: SeenRequest): string {
-  return (JSON.parse(body) as { model: string }).model;
+  return (JSON.parse(body) as { model: string }).model.replace(/--2$/, '');
 }
 
 function config(): string {
-  const model = (id: string, provider = 'raw'): string => `
+  const model = (id: string, provider = 'raw'): string => one(id, provider) + one(`${id}--2`, provider);
+  const one = (id: string, provider: string): string => `
   - id: "${id}"
-    endpoints: [/v1/chat/completions, /v1/messages]
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
     context_length: 128000
     max_output_tokens: ${outputMax}
     capabilities: { function_call: true }
@@ -92,7 +97,7 @@ async function pool(jobs: readonly (() => Promise<void>)[], width: number): Prom
 }
 
 async function runCell(model: string, way: Way): Promise<void> {
-  const seen = await way.ask(gateway, model);
+  const seen = await way.ask(gateway, modelFor(model, way));
   const found = await gateway.account.getActivity({ requestId: seen.requestId }).catch(() => undefined);
   ran.set(keyOf(model, way), { seen, record: found?.record });
 }

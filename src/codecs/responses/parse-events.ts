@@ -49,7 +49,8 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (body === undefined) {
       if (event === 'error') throw reported(data);
       // Servers send events of their own between those of the protocol.
-      if (data.trim() === '' || data.trim() === '[DONE]' || !event.startsWith('response.')) return [];
+      const isOther = event !== '' && event !== 'message' && !event.startsWith('response.');
+      if (isOther || data.trim() === '' || data.trim() === '[DONE]') return [];
       throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
     }
     const events: GenerationEvent[] = [];
