@@ -1,4 +1,5 @@
 import type { Client } from '@connectrpc/connect';
+import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
@@ -12,6 +13,7 @@ export class Edge {
   readonly credentials: Client<typeof CredentialService>;
   readonly catalog: Client<typeof CatalogService>;
   readonly generation: Client<typeof GenerationService>;
+  readonly accounts: Client<typeof AccountService>;
   readonly responses: Client<typeof ResponseService>;
   /** The listener is being closed. */
   closing = false;
@@ -23,6 +25,7 @@ export class Edge {
     this.credentials = leanClient(CredentialService, options.transport);
     this.catalog = leanClient(CatalogService, options.transport);
     this.generation = leanClient(GenerationService, options.transport);
+    this.accounts = leanClient(AccountService, options.transport);
     this.responses = leanClient(ResponseService, options.transport);
   }
 

@@ -17,6 +17,8 @@ export interface RequestOutcome {
   readonly firstEventMs?: number;
   /** What the core said at the end; absent where it never came. */
   readonly completed?: Completed;
+  /** The request that was answered first, where this answer is its repeat. */
+  readonly repeats?: string;
 }
 
 /** What is known of a request itself; `url` is the route's pattern. */
@@ -27,7 +29,7 @@ export interface RecordedRequest extends Pick<FastifyRequest, 'call' | 'method'>
 /** The one log line and the metrics of an answered request. */
 export function recordRequest(edge: Edge, request: RecordedRequest, outcome: RequestOutcome): void {
   const { call } = request;
-  const { status, code, error, stream, model, firstEventMs, completed } = outcome;
+  const { status, code, error, stream, model, firstEventMs, completed, repeats } = outcome;
   const durationMs = call.elapsedMs();
   const endpoint = request.routeOptions.url ?? '';
   const tokens = completed?.usage === undefined ? undefined : tokensOf(completed.usage);
@@ -57,6 +59,7 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
       firstEventMs: firstEventMs === undefined ? undefined : rounded(firstEventMs),
       tokens,
       costUsd,
+      repeats,
       // A refusal explains itself by its code; only what the gateway or an upstream did wrong needs its cause.
       error: status >= 500 ? error?.cause : undefined,
     },

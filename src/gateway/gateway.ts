@@ -13,6 +13,7 @@ import { Generations } from '../core/generation/generations.ts';
 import { operatorToken } from '../core/operator-token.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { serverSecrets } from '../core/server-secret.ts';
+import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
 import { errorDocsPath } from '../edge/error-docs.ts';
@@ -161,6 +162,7 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger }: C
     catalog,
     clock: systemClock,
     ids,
+    replays: new Replays(stores.documents, stores.ledger, systemClock),
     exposeRoute: () => live.current.exposeRoute,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
@@ -239,7 +241,7 @@ function openEdge(parts: EdgeParts): FastifyInstance {
 }
 
 function accountOf({ ledger, catalog }: Core) {
-  return accountService({ ledger, listedId: name => catalog.listedId(name) });
+  return accountService({ ledger, clock: systemClock, listedId: name => catalog.listedId(name) });
 }
 
 function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {

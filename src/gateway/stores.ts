@@ -17,13 +17,14 @@ export interface Stores {
 /** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`. */
 export async function openStores(
   { dataDir }: Environment,
-  { dailyLimitUnit, content }: Config,
+  { dailyLimitUnit, plans, content }: Config,
   { metrics, logger }: { readonly metrics: Metrics; readonly logger: Logger },
 ): Promise<Stores> {
   const ledger = await openSqliteLedger({
     dataDir,
     clock: systemClock,
     dailyLimitUnit,
+    plans,
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
   });
   for (const violation of ledger.violationsAtStart)

@@ -46,6 +46,8 @@ export interface RunHooks {
   readonly beforeSettle?: ((rest: readonly GenerationEvent[]) => Promise<void>) | undefined;
   /** An answer that the gateway cuts costs nothing and leaves no record: nobody is there who has had a part of it. */
   readonly freeWhenCut?: boolean | undefined;
+  /** The answer has broken off with what its caller is told, and what was delivered is not yet charged. It must not throw. */
+  readonly beforeBrokenSettle?: ((told: Error) => Promise<void>) | undefined;
 }
 
 /**
@@ -340,6 +342,7 @@ export class GenerationRun {
       await ledger.void(id, charge.reason);
       return;
     }
+    if (this.#told !== undefined) await this.#hooks.beforeBrokenSettle?.(this.#told);
     await this.#settle(charge.kind === 'usage' ? await this.#count() : { buckets: noUsage, source: 'reported' });
   }
 

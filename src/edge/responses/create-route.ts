@@ -35,7 +35,7 @@ export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
 /** Never rejects. */
 async function answerCreate(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const client = new Disconnect(request.raw.socket);
-  const job: StepJob = { edge, request, reply, client, facts: new GenerationFacts() };
+  const job: StepJob = { edge, request, reply, client, facts: new GenerationFacts(request.call, false) };
   let stream = false;
   edge.opened();
   try {

@@ -78,7 +78,7 @@ async function answerFollow(
   { id, startingAfter }: { readonly id: string; readonly startingAfter: number },
 ): Promise<void> {
   const client = new Disconnect(request.raw.socket);
-  const facts = new GenerationFacts();
+  const facts = new GenerationFacts(request.call, false);
   edge.opened();
   try {
     const options = { headers: request.call.rpcHeaders(), signal: client.signal };
