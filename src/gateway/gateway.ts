@@ -156,19 +156,21 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger }: C
   const upstreams = new UpstreamSet(proxyOf(environment));
   const router = openRouter({ config, upstreams, metrics, logger });
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
+  const replays = new Replays(stores.documents, stores.ledger, systemClock);
   const generations = new Generations({
     ledger: stores.ledger,
     router,
     catalog,
     clock: systemClock,
     ids,
-    replays: new Replays(stores.documents, stores.ledger, systemClock),
+    replays,
     exposeRoute: () => live.current.exposeRoute,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
     ...stores,
     generations,
+    replays,
     clock: systemClock,
     ids,
     box: new SealedBox(serverSecrets(environment.dataDir)),

@@ -28,6 +28,7 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['shutdown_grace', config => config.shutdownGraceMs],
   ['daily_limit_unit', config => config.dailyLimitUnit],
   ['limits.body_bytes', config => config.limits.bodyBytes],
+  ['content', config => config.content],
   ['plans', config => config.plans],
   ['content', config => config.content],
 ];

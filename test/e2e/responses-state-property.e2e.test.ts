@@ -115,12 +115,15 @@ test('streamed, whole, in the background, followed and over a WebSocket', async 
           for (const each of turns) {
             previous = await way(bodyOf(each, previous));
             resources.push(comparable(previous));
-            expect(comparable(await caller.get(previous.id)), `${name}, read back`).toEqual(comparable(previous));
+            const stored = comparable(await caller.get(previous.id));
+            expect({ name, stored }).toEqual({ name, stored: comparable(previous) });
           }
           return resources;
         }),
       );
-      for (const [index, name] of Object.keys(ways).entries()) expect(ends[index], name).toEqual(ends[0]);
+      for (const [index, name] of Object.keys(ways).entries()) {
+        expect({ name, resources: ends[index] }).toEqual({ name, resources: ends[0] });
+      }
     }),
     { numRuns: 25 },
   );
