@@ -252,7 +252,7 @@ export const responsesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
         ? []
         : [extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.RESPONSES, JSON.stringify({ x_unknown: member })))]),
       usageReported(usage),
-      ends[end as keyof typeof ends],
+      ends[end],
       completed({
         usage,
         usageSource: UsageSource.REPORTED,

@@ -39,7 +39,7 @@ async function post(path: string, body: Json): Promise<{ readonly body: string; 
     body: JSON.stringify(body),
   });
   const text = await answer.text();
-  expect(answer.status, text).toBe(200);
+  expect(answer.status, `${text}`).toBe(200);
   return { body: text, isStream: answer.headers.get('content-type')?.startsWith('text/event-stream') === true };
 }
 
@@ -108,7 +108,8 @@ async function chat({ system, turns, asked, question, tier }: Conversation, stre
   const calls: { name: string; text: string }[] = [];
   for (const [at, each] of said.flatMap(one => one?.tool_calls ?? []).entries()) {
     const place = answer.isStream ? each.index : at;
-    const known = (calls[place] ??= { name: '', text: '' });
+    const known = calls[place] ?? { name: '', text: '' };
+    calls[place] = known;
     known.name += each.function.name ?? '';
     known.text += each.function.arguments;
   }

@@ -108,7 +108,7 @@ describe('Chat and Messages to Responses', () => {
     const frames = fromChat([{ content: 'Hi' }], 'stop');
     const ids = frames.map(frame => objectIn(frame['response'])?.['id']).filter(id => id !== undefined);
     expect(new Set(ids).size).toBe(1);
-    expect(String(ids[0])).toMatch(/^resp_/);
+    expect(textIn(ids[0])).toMatch(/^resp_/);
   });
 
   test('TS-05: calls that interleave come one after the other', () => {
