@@ -12,6 +12,7 @@ export class GenerationFacts {
   firstEventMs: number | undefined;
   readonly #call: Call;
   readonly #isRepeatable: boolean;
+  #answered: string | undefined;
 
   /** `isRepeatable`: the request carries an Idempotency-Key, so that its answer may be an earlier request's. */
   constructor(call: Call, isRepeatable: boolean) {
@@ -21,8 +22,13 @@ export class GenerationFacts {
 
   /** The id of the request that was answered first, where this answer repeats it. */
   get repeatedId(): string | undefined {
-    if (!this.#isRepeatable || this.started?.requestId === this.#call.id) return undefined;
-    return this.started?.requestId;
+    const answered = this.#answered ?? this.started?.requestId;
+    return this.#isRepeatable && answered !== this.#call.id ? answered : undefined;
+  }
+
+  /** The request that is answered, where that is known before its model has begun. */
+  answers(requestId: string | undefined): void {
+    this.#answered = requestId;
   }
 
   /** Looks at a batch as it passes. */
@@ -37,10 +43,11 @@ export class GenerationFacts {
   /** The headers that a stream can have: request windows, warnings, route. */
   streamHeaders(nowMs: number): AnswerHeaders {
     const { started } = this;
-    if (started === undefined) return {};
-    const headers = limitHeaders(started.limits.map(windowOf), nowMs);
-    if (started.warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(started.warnings);
-    if (started.route !== '') headers['x-tollgate-route'] = headerText(started.route);
+    const headers = started === undefined ? {} : limitHeaders(started.limits.map(windowOf), nowMs);
+    if (started !== undefined && started.warnings.length > 0) {
+      headers['x-tollgate-warnings'] = warningsText(started.warnings);
+    }
+    if (started !== undefined && started.route !== '') headers['x-tollgate-route'] = headerText(started.route);
     const repeated = this.repeatedId;
     if (repeated === undefined) return headers;
     // By this id the account finds the one request that was made.

@@ -165,15 +165,17 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
   const router = openRouter({ config, upstreams, metrics, logger });
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = { ledger: stores.ledger, router, catalog, ids, exposeRoute: () => live.current.exposeRoute };
+  const replays = new Replays(stores.documents, stores.ledger, systemClock);
   const generations = new Generations({
     ...shared,
     clock: systemClock,
-    replays: new Replays(stores.documents, stores.ledger, systemClock),
+    replays,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
     ...stores,
     generations,
+    replays,
     clock: systemClock,
     ids,
     box: new SealedBox(serverSecrets(environment.dataDir)),

@@ -155,9 +155,9 @@ describe('text', () => {
       'response.output_item.done',
       'response.completed',
     ]);
-    const deltas = events.filter(({ type }) => type === 'response.output_text.delta');
+    const deltas = events.filter(event => event.type === 'response.output_text.delta');
     expect(deltas.length).toBeGreaterThan(20);
-    expect(deltas.map(event => ('delta' in event ? event.delta : '')).join('')).toBe(final.output_text);
+    expect(deltas.map(({ delta }) => delta).join('')).toBe(final.output_text);
     expect(final.usage?.output_tokens).toBe(300);
     const [last] = events.slice(-1);
     expect(last?.type === 'response.completed' && last.response.output).toEqual(

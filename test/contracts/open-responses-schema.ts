@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Ajv, type ValidateFunction } from 'ajv';
 import type { Json, JsonObject } from '../../src/codecs/codec.ts';
-import { listIn, objectIn } from '../../src/codecs/json.ts';
+import { listIn, objectIn, textIn } from '../../src/codecs/json.ts';
 
 const file = resolve(import.meta.dirname, '../../../shared/spec/open-responses-2026-04-24.openapi.json');
 
@@ -44,7 +44,7 @@ interface OpenApi {
 
 function judgeOf(api: OpenApi): Judge {
   const ajv = new Ajv({ strict: false, allErrors: true, discriminator: false });
-  ajv.addSchema({ $id: 'api', ...api } as object);
+  ajv.addSchema({ $id: 'api', ...api });
   const compiled = (name: string): ValidateFunction => ajv.compile({ $ref: `api#/components/schemas/${name}` });
   const resource = compiled('ResponseResource');
   const events = new Map<string, ValidateFunction>();
@@ -54,10 +54,10 @@ function judgeOf(api: OpenApi): Judge {
   return {
     resource: value => faultOf(resource, followed(value)),
     event: value => {
-      const validate = events.get(String(value['type']));
+      const validate = events.get(textIn(value['type']));
       const own = followed(value);
       if (own === undefined) return undefined;
-      return validate === undefined ? `there is no event ${String(value['type'])}` : faultOf(validate, own);
+      return validate === undefined ? `there is no event ${textIn(value['type'])}` : faultOf(validate, own);
     },
   };
 }
@@ -78,7 +78,7 @@ const hosted = /^(web_search_call|web_search)$/;
 
 /** The same without what the deviations name: what they replace stands for it. Undefined where all of it is a deviation. */
 function followed(value: JsonObject): JsonObject | undefined {
-  if (ownEvents.has(String(value['type']))) return undefined;
+  if (ownEvents.has(textIn(value['type']))) return undefined;
   const copy = structuredClone(value);
   const response = copy['object'] === 'response' ? copy : objectIn(copy['response']);
   if (response !== undefined) followResource(response);
@@ -98,16 +98,16 @@ function followResource(response: JsonObject): void {
   const format = objectIn(objectIn(response['text'])?.['format']);
   if (format?.['type'] === 'json_schema') format['schema'] = null;
   const reasoning = objectIn(response['reasoning']);
-  if (reasoning !== undefined && ['minimal', 'max'].includes(String(reasoning['effort']))) reasoning['effort'] = 'low';
+  if (reasoning !== undefined && ['minimal', 'max'].includes(textIn(reasoning['effort']))) reasoning['effort'] = 'low';
   response['output'] = each(response['output'], followItem);
   response['tools'] = each(response['tools'], followTool);
   const choice = objectIn(response['tool_choice']);
   if (choice?.['type'] === 'custom') choice['type'] = 'function';
-  if (hosted.test(String(choice?.['type']))) response['tool_choice'] = 'auto';
+  if (hosted.test(textIn(choice?.['type']))) response['tool_choice'] = 'auto';
   const allowed = objects(choice?.['tools']);
   if (choice !== undefined && allowed.length > 0) {
     choice['tools'] = allowed
-      .filter(tool => !hosted.test(String(tool['type'])))
+      .filter(tool => !hosted.test(textIn(tool['type'])))
       .map(tool => ({ ...tool, type: 'function' }));
   }
 }
@@ -125,7 +125,7 @@ function objects(value: Json | undefined): JsonObject[] {
 }
 
 function followItem(item: JsonObject): JsonObject | undefined {
-  if (hosted.test(String(item['type']))) return undefined;
+  if (hosted.test(textIn(item['type']))) return undefined;
   if (item['type'] === 'custom_tool_call') return { ...item, type: 'function_call', arguments: item['input'] ?? null };
   if (item['type'] === 'custom_tool_call_output') return { ...item, type: 'function_call_output' };
   return item['type'] === 'message' ? { ...item, content: each(item['content'], followPart) } : item;
@@ -137,6 +137,6 @@ function followPart(part: JsonObject): JsonObject {
 }
 
 function followTool(tool: JsonObject): JsonObject | undefined {
-  if (hosted.test(String(tool['type']))) return undefined;
+  if (hosted.test(textIn(tool['type']))) return undefined;
   return tool['type'] === 'custom' ? { ...tool, type: 'function', parameters: null, strict: null } : tool;
 }

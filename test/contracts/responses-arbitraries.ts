@@ -102,7 +102,10 @@ const annotation: fc.Arbitrary<Annotation> = fc
       .map((fields): Annotation['annotation'] => ({ case: 'urlCitation', value: urlCitation(fields) })),
     anyText.map((text): Annotation['annotation'] => ({
       case: 'other',
-      value: extraOf(Protocol.RESPONSES, JSON.stringify({ type: 'file_citation', file_id: text })),
+      value: extraOf(
+        Protocol.RESPONSES,
+        JSON.stringify({ type: 'file_citation', file_id: text, filename: 'a.txt', index: 0 }),
+      ),
     })),
   )
   .map(value => ({ $typeName: 'tollgate.v1.Annotation', annotation: value }));
@@ -187,10 +190,11 @@ const call: fc.Arbitrary<Block> = fc
   );
 
 /** Calls of the upstream's own tools come whole. */
-const search: fc.Arbitrary<Block> = anyText.map(
-  (query): Block =>
+const search: fc.Arbitrary<Block> = fc.tuple(fc.uuid(), anyText).map(
+  ([id, query]): Block =>
     item => {
-      const json = JSON.stringify({ id: 'ws_1', type: 'web_search_call', status: 'completed', action: { query } });
+      const call = { id: `ws_${id}`, type: 'web_search_call', status: 'completed', action: { type: 'search', query } };
+      const json = JSON.stringify(call);
       const value = { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.RESPONSES, json } as const;
       return [itemOpened(0, item, itemOf({ case: 'serverTool', value }, 0)), closed(item, false)];
     },
@@ -248,7 +252,7 @@ export const responsesAnswers: fc.Arbitrary<GenerationEvent[]> = fc
         ? []
         : [extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.RESPONSES, JSON.stringify({ x_unknown: member })))]),
       usageReported(usage),
-      ends[end as keyof typeof ends],
+      ends[end],
       completed({
         usage,
         usageSource: UsageSource.REPORTED,

@@ -1,4 +1,4 @@
-/** The six ways in which a caller takes an answer, reduced to what the tests of upstreams judge. */
+/** The eight ways in which a caller takes an answer, reduced to what the tests of upstreams judge. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
@@ -11,6 +11,7 @@ import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
 import type { Gateway } from '../gateway.ts';
 import { type Answer, type ChatError, complete, type Streamed, stream } from './chat-client.ts';
 import { askMessages } from './messages-caller.ts';
+import { askResponses } from './responses-asking.ts';
 
 /** What a caller saw. */
 export interface Seen {
@@ -149,6 +150,27 @@ async function seenOfMessages(gateway: Gateway, model: string, streamed: boolean
   return retryAfter === null ? refused : { ...refused, retryAfter };
 }
 
+/** The same through the Responses interface. */
+async function seenOfResponses(gateway: Gateway, model: string, streamed: boolean): Promise<Seen> {
+  const answer = await askResponses(gateway, {
+    model,
+    input: prompt,
+    tools: [{ type: 'function', name: 'get_weather', parameters }],
+    store: false,
+    stream: streamed,
+  });
+  const { text, arguments: args, finish, ms, status, headers } = answer;
+  const requestId = requestIdOf(answer);
+  const seen = { requestId, text, arguments: args, finish, ms };
+  if (answer.error === undefined) return { ...seen, end: 'answer', wrong: answer.wrong };
+  const error = answer.error as unknown as ChatError;
+  const wrong = [...wrongIn(error, requestId, status === 200 ? streamEnvelope : envelope), ...answer.wrong];
+  if (status === 200) return { ...seen, end: 'broken', code: error.code, wrong };
+  const retryAfter = headers.get('retry-after');
+  const refused = { ...seen, end: 'refused' as const, status, code: error.code, wrong };
+  return retryAfter === null ? refused : { ...refused, retryAfter };
+}
+
 /** An RPC request for the same. */
 export function rpcRequest(model: string, delivery: Delivery): Parameters<ReturnType<typeof rpcClient>['generate']>[0] {
   const parts = [{ content: { case: 'text' as const, value: { text: prompt } } }];
@@ -241,6 +263,8 @@ export const ways: readonly Way[] = [
   },
   { name: 'Messages stream', streamed: true, ask: (gateway, model) => seenOfMessages(gateway, model, true) },
   { name: 'Messages whole', streamed: false, ask: (gateway, model) => seenOfMessages(gateway, model, false) },
+  { name: 'Responses stream', streamed: true, ask: (gateway, model) => seenOfResponses(gateway, model, true) },
+  { name: 'Responses whole', streamed: false, ask: (gateway, model) => seenOfResponses(gateway, model, false) },
   { name: 'RPC stream', streamed: true, ask: (gateway, model) => askRpc(gateway, model, Delivery.STREAMED) },
   { name: 'RPC whole', streamed: false, ask: (gateway, model) => askRpc(gateway, model, Delivery.WHOLE) },
 ];

@@ -2,9 +2,8 @@
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Behaviour, chunk, lastChunk, streamHead, whole } from '../upstreams/raw-upstream.ts';
+import { argumentParts, upstreamBytes, words } from './upstream-bytes.ts';
 
-const words = [' one', ' two', ' three', ' four', ' five'] as const;
-const argumentParts = ['{"city"', ':"Par', 'is"}'] as const;
 const usage = {
   prompt_tokens: 40,
   completion_tokens: 20,
@@ -12,45 +11,13 @@ const usage = {
   prompt_tokens_details: { cached_tokens: 10 },
 };
 
-function frame(choice: object | undefined, more: object = {}): string {
-  const choices = choice === undefined ? [] : [{ index: 0, logprobs: null, finish_reason: null, ...choice }];
-  const chunkOf = { id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1_790_000_000, model: 'm', choices };
-  return `data: ${JSON.stringify({ ...chunkOf, ...more })}\n\n`;
-}
-
-const delta = (content: object): string => frame({ delta: content });
-const call = (part: object): string => delta({ tool_calls: [{ index: 0, ...part }] });
-const role = delta({ role: 'assistant', content: '' });
-const texts = words.map(content => delta({ content }));
-const opened = call({ id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '' } });
-const parts = argumentParts.map(text => call({ function: { arguments: text } }));
-const finish = frame({ delta: {}, finish_reason: 'tool_calls' });
-const end = 'data: [DONE]\n\n';
-const usageFrame = (value: unknown): string => frame(undefined, { usage: value });
-const output = [role, ...texts, opened, ...parts].join('');
+const bytes = upstreamBytes();
+const { begin: role, texts, opened, parts, finish, end, usage: usageFrame } = bytes;
+const output = [role, ...texts, opened, ...parts, bytes.closed].join('');
 const half = (text: string): string => text.slice(0, Math.floor(text.length / 2));
 
 /** The same answer, not streamed. */
-const json = JSON.stringify({
-  id: 'chatcmpl-1',
-  object: 'chat.completion',
-  created: 1_790_000_000,
-  model: 'm',
-  choices: [
-    {
-      index: 0,
-      message: {
-        role: 'assistant',
-        content: words.join(''),
-        tool_calls: [
-          { id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: argumentParts.join('') } },
-        ],
-      },
-      finish_reason: 'tool_calls',
-    },
-  ],
-  usage,
-});
+const json = bytes.json(usage);
 
 /** What the whole answer says. */
 export const wholeAnswer = {
@@ -81,6 +48,8 @@ export interface Moment {
   readonly delivered: string;
   /** Whether the usage had come. */
   readonly usage?: true;
+  /** It can't be where the protocol tells the finish together with the usage. */
+  readonly needsFinish?: true;
 }
 
 const streamed = (text: string): Buffer =>
@@ -104,10 +73,15 @@ export const moments = {
     delivered: `${words.join('')}get_weather${argumentParts[0]}`,
   },
   'before the finish': { stage: 'output', sent: streamed(output), delivered: wholeAnswer.outputText },
-  'after the finish': { stage: 'finished', sent: streamed(output + finish), delivered: wholeAnswer.outputText },
+  'after the finish': {
+    stage: 'finished',
+    sent: streamed(output + (finish ?? '')),
+    delivered: wholeAnswer.outputText,
+    needsFinish: true,
+  },
   'after the usage': {
     stage: 'finished',
-    sent: streamed(output + finish + usageFrame(usage)),
+    sent: streamed(output + (finish ?? '') + usageFrame(usage)),
     delivered: wholeAnswer.outputText,
     usage: true,
   },
@@ -164,7 +138,7 @@ const status =
 const errorEvent =
   (error: object) =>
   (socket: Socket): unknown =>
-    socket.write(chunk(`data: ${JSON.stringify({ error })}\n\n`));
+    socket.write(chunk(bytes.errorEvent(error)));
 
 /** A head that comes byte by byte, slower than anybody waits. */
 async function dripHead(socket: Socket): Promise<void> {
@@ -266,10 +240,13 @@ export interface ChargedUsage {
 /** An answer whole but for its usage. */
 export function answerWith(name: UsageName): Behaviour {
   const given: { readonly sent: unknown; readonly before?: unknown } = usages[name];
-  const before = given.before === undefined ? '' : usageFrame(given.before);
-  const after = given.sent === undefined ? '' : usageFrame(given.sent);
+  // Counts that grow are told by protocols that tell them apart from the finish.
+  const before = given.before === undefined || finish === undefined ? '' : usageFrame(given.before);
+  const after = given.sent === undefined ? bytes.withoutUsage : usageFrame(given.sent);
   return socket =>
-    void socket.write(Buffer.concat([streamed(before + output + finish + after + end), Buffer.from(lastChunk)]));
+    void socket.write(
+      Buffer.concat([streamed(before + output + (finish ?? '') + after + end), Buffer.from(lastChunk)]),
+    );
 }
 
 /** Writes what comes before the fault, then does it. */

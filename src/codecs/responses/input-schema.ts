@@ -22,9 +22,16 @@ export function typeOf(value: unknown): unknown {
   return typeof value === 'object' && value !== null ? (value as { type?: unknown }).type : undefined;
 }
 
+/** Code points: a pair of surrogates is one character. */
+function charactersIn(value: string): number {
+  const pairs = value.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0;
+  return value.length - pairs;
+}
+
 /** A text of at most so many characters, counted as the interface counts them. */
 export function limitedText(max: number): z.ZodString {
-  const fits = (value: string): boolean => value.length <= max || (value.length <= 2 * max && [...value].length <= max);
+  const fits = (value: string): boolean =>
+    value.length <= max || (value.length <= 2 * max && charactersIn(value) <= max);
   return z.string('must be a string').refine(fits, `must have at most ${max} characters`);
 }
 

@@ -11,25 +11,15 @@ import { ItemParser } from './item-parser.ts';
 import { reported } from './parse-error.ts';
 import { parseServiceTier, parseUsage } from './usage.ts';
 
-/** What a resource says of itself that the model has fields for, that the gateway says itself, or that repeats what was asked. */
-const known = new Set([
-  ...[
-    'id',
-    'object',
-    'created_at',
-    'completed_at',
-    'status',
-    'incomplete_details',
-    'error',
-    'model',
-    'output',
-    'usage',
-  ],
-  ...['previous_response_id', 'instructions', 'tools', 'tool_choice', 'parallel_tool_calls', 'max_tool_calls'],
-  ...['max_output_tokens', 'truncation', 'text', 'reasoning', 'temperature', 'top_p', 'presence_penalty'],
-  ...['frequency_penalty', 'top_logprobs', 'store', 'background', 'metadata', 'safety_identifier', 'prompt_cache_key'],
-  ...['service_tier', 'user', 'output_text', 'conversation', 'prompt', 'billing', 'prompt_cache_retention'],
-]);
+/** What a resource says of itself that the model has fields for, or that the gateway says itself. */
+const own =
+  'id object created_at completed_at status incomplete_details error model output usage service_tier conversation billing';
+/** What of a resource repeats what was asked. */
+const asked =
+  'previous_response_id instructions tools tool_choice parallel_tool_calls max_tool_calls max_output_tokens truncation text reasoning ' +
+  'temperature top_p presence_penalty frequency_penalty top_logprobs store background metadata safety_identifier prompt_cache_key user ' +
+  'prompt prompt_cache_retention output_text';
+const known = new Set(`${own} ${asked}`.split(' '));
 
 /**
  * Frames of an upstream to events. Throws `UpstreamFailure`: `reported` where the stream says that it failed, `malformed` where it is not the protocol,
@@ -49,7 +39,8 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (body === undefined) {
       if (event === 'error') throw reported(data);
       // Servers send events of their own between those of the protocol.
-      if (data.trim() === '' || data.trim() === '[DONE]' || !event.startsWith('response.')) return [];
+      const isOther = event !== '' && event !== 'message' && !event.startsWith('response.');
+      if (isOther || data.trim() === '' || data.trim() === '[DONE]') return [];
       throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
     }
     const events: GenerationEvent[] = [];

@@ -4,7 +4,7 @@ import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { wantsReasoning } from '../../generation/check/check-features.ts';
 import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
-import { listIn, objectIn } from '../json.ts';
+import { listIn, objectIn, textIn } from '../json.ts';
 import { InputEncoder } from './encode-input.ts';
 
 /** The least output limit that the protocol takes; the gateway cuts where the client's is lower. */
@@ -96,7 +96,7 @@ const roles: Readonly<Record<string, Role>> = {
 function isSame(sent: JsonObject, { content }: Item): boolean {
   switch (content.case) {
     case 'message':
-      return roles[String(sent['role'])] === content.value.role && areSame(sent['content'], content.value.parts);
+      return roles[textIn(sent['role'])] === content.value.role && areSame(sent['content'], content.value.parts);
     case 'toolCall': {
       const { callId, name, arguments: text } = content.value;
       return sent['call_id'] === callId && sent['name'] === name && (sent['arguments'] ?? sent['input']) === text;

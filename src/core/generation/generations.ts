@@ -214,8 +214,8 @@ function generateResponse(events: GenerationEvent[]): GenerateResponse {
   return { $typeName: 'tollgate.v1.GenerateResponse', events };
 }
 
-/** An event of a kept answer as it is told today. */
-function restored(event: GenerationEvent, costNanoUsd = 0n, windows: readonly WindowState[]): GenerationEvent {
+/** An event of a kept answer as it is told today: with what it cost, and the key's windows. */
+export function restored(event: GenerationEvent, costNanoUsd = 0n, windows: readonly WindowState[]): GenerationEvent {
   const { event: step } = event;
   if (step.case === 'completed') return { ...event, event: { ...step, value: { ...step.value, costNanoUsd } } };
   if (step.case !== 'started') return event;

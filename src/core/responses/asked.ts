@@ -68,8 +68,16 @@ export function headOf(asked: AskedResponse, { model, createdAtMs }: BegunGenera
   };
 }
 
-/** An error of a check of the whole conversation in the words of its caller, who wrote only the last part of it. */
-export function inCallersWords(thrown: unknown, { before }: Conversation): unknown {
+/** Does what checks a whole conversation; what it throws is in the words of the caller, who wrote only the last part of that. */
+export async function inCallersWords<T>({ conversation }: AskedResponse, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (thrown) {
+    throw inOwnWords(thrown, conversation);
+  }
+}
+
+function inOwnWords(thrown: unknown, { before }: Conversation): unknown {
   if (!(thrown instanceof GatewayError) || before.length === 0) return thrown;
   const { param = '', violations = [] } = thrown.facts;
   const shifted = (path: string): string =>

@@ -5,7 +5,8 @@ import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb
 import type { CompactConversationResponse } from '../../gen/tollgate/v1/response_pb.ts';
 import { summaryKind } from '../../generation/envelope.ts';
 import { outputItemId, responseIdOf } from '../../generation/response-ids.ts';
-import type { Generations } from '../generation/generations.ts';
+import type { BegunGeneration, Generations } from '../generation/generations.ts';
+import type { Keeper } from '../idempotency/replays.ts';
 import type { AskedResponse } from './asked.ts';
 import { answerOf } from './stored-response.ts';
 import { textMessage } from './text-message.ts';
@@ -16,29 +17,54 @@ const instructions = `You sum up conversations so that another model can go on f
 open question and unfinished task that may matter later, what was tried and what came of it, and what the user wants and how. Leave out what does not \
 matter any more. Write plain text without an introduction.`;
 
+/** How a compaction is made. */
+export interface CompactHow {
+  readonly signal: AbortSignal;
+  /** Where the answer is kept before it is charged; absent: nowhere. */
+  readonly keeper?: Keeper<CompactConversationResponse>;
+}
+
 /** Charged as a generation of its model. Throws what such a generation throws, and `upstream_error` where the model says nothing. */
 export async function compactConversation(
   generations: Generations,
   asked: AskedResponse,
-  signal: AbortSignal,
-): Promise<Omit<CompactConversationResponse, '$typeName'>> {
-  const { credential, requestId, sealing } = asked;
-  const begun = await generations.begin({ request: summaryRequest(asked.request), credential, requestId });
+  { signal, keeper }: CompactHow,
+): Promise<CompactConversationResponse> {
+  const { credential, requestId } = asked;
   const events: GenerationEvent[] = [];
+  const begun = await generations.begin({
+    request: summaryRequest(asked.request),
+    credential,
+    requestId,
+    // Also without a keeper: what can't be answered is not charged.
+    beforeSettle: async rest => {
+      const message = compactionOf(asked, begun, [...events, ...rest]);
+      await keeper?.keep(requestId, [message]);
+    },
+  });
   for await (const batch of begun.run.events(signal)) for (const event of batch) events.push(event);
-  const id = responseIdOf(requestId);
+  return compactionOf(asked, begun, events);
+}
+
+function compactionOf(
+  asked: AskedResponse,
+  { createdAtMs, model, run }: BegunGeneration,
+  events: readonly GenerationEvent[],
+): CompactConversationResponse {
+  const id = responseIdOf(asked.requestId);
   const { output, completed } = answerOf(id, events);
   const summary = output.map(textOf).join('');
   if (summary.trim() === '' || completed === undefined) {
     throw new GatewayError('upstream_error', 'The model did not sum the conversation up.');
   }
   return {
+    $typeName: 'tollgate.v1.CompactConversationResponse',
     id,
-    createdAtMs: BigInt(begun.createdAtMs),
-    items: compacted(id, asked, sealing.seal('compaction', [{ ...summaryBlob, data: summary }])),
+    createdAtMs: BigInt(createdAtMs),
+    items: compacted(id, asked, asked.sealing.seal('compaction', [{ ...summaryBlob, data: summary }])),
     completed,
-    model: begun.model,
-    limits: begun.run.limits,
+    model,
+    limits: run.limits,
   };
 }
 

@@ -2,7 +2,8 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { type Item, ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
 import { placeOfItem } from '../../generation/response-ids.ts';
 import { renumberTurns } from '../../generation/turns.ts';
-import type { Documents } from '../../store/documents.ts';
+import type { Documents, StoredDocument } from '../../store/documents.ts';
+import { RecentConversations, type RememberedConversation } from './recent.ts';
 import type { Sealing } from './sealing.ts';
 import type { SessionName, Sessions } from './sessions.ts';
 import { turnIn } from './stored-response.ts';
@@ -15,6 +16,8 @@ export interface Conversation {
   readonly input: readonly Item[];
   /** The stored response that it goes on from; absent where it does not, or from one that was not stored. */
   readonly parentId?: string;
+  /** Of the bodies of the stored turns before it. */
+  readonly bodyBytes: number;
 }
 
 /** What a conversation is found by. */
@@ -29,6 +32,7 @@ export interface Continuation {
 export class Conversations {
   readonly #documents: Documents;
   readonly #sessions: Sessions;
+  readonly #recent = new RecentConversations();
 
   constructor(documents: Documents, sessions: Sessions) {
     this.#documents = documents;
@@ -41,27 +45,39 @@ export class Conversations {
    */
   async find(asked: Continuation): Promise<Conversation> {
     const { previousResponseId: previous, session, accountId } = asked;
-    if (previous === undefined) return { before: [], input: await this.#resolve(asked, []) };
+    if (previous === undefined) return { before: [], bodyBytes: 0, input: await this.#resolve(asked, []) };
     const kept = this.#sessions.find(session, previous);
-    const before = kept ?? (await this.itemsUpTo(previous, accountId));
-    if (before === undefined) throw notFound(previous);
-    const input = await this.#resolve(asked, before);
-    return { before, input, ...(kept === undefined ? { parentId: previous } : {}) };
+    if (kept !== undefined) return { before: kept, bodyBytes: 0, input: await this.#resolve(asked, kept) };
+    const found = await this.#upTo(previous, accountId);
+    if (found === undefined) throw notFound(previous);
+    const { items, bodyBytes } = found;
+    return { before: items, bodyBytes, input: await this.#resolve(asked, items), parentId: previous };
   }
 
-  /** All items up to and with a stored response; undefined where it is not there or still runs. `withOutput` false: without its own output. */
-  async itemsUpTo(responseId: string, accountId: number, withOutput = true): Promise<Item[] | undefined> {
+  /** A turn was stored: the next one is likely to go on from it. */
+  remember(responseId: string, { before, bodyBytes, parentId }: Conversation, turn: StoredItems): void {
+    const items = [...before, ...turn.input, ...turn.output];
+    this.#recent.keep(responseId, { items, bodyBytes: bodyBytes + turn.bodyBytes }, parentId);
+  }
+
+  /** The items that a stored response was made from, without its own output; undefined where it is not there. */
+  async inputOf(responseId: string, accountId: number): Promise<Item[] | undefined> {
     const chain = await this.#documents.chain({ kind: 'response', id: responseId }, accountId);
-    const last = chain?.at(-1);
-    if (chain === undefined || (withOutput && last?.finished === false)) return undefined;
-    const items: Item[] = [];
-    for (const document of chain) {
-      const turn = turnIn(document);
-      for (const item of turn.inherited) items.push(item);
-      for (const item of turn.input) items.push(item);
-      if (withOutput || document !== last) for (const item of turn.output) items.push(item);
-    }
-    return items;
+    if (chain === undefined) return undefined;
+    const last = chain.at(-1);
+    return itemsOf(chain, document => document !== last);
+  }
+
+  async #upTo(responseId: string, accountId: number): Promise<RememberedConversation | undefined> {
+    const name = { kind: 'response' as const, id: responseId };
+    const remembered = this.#recent.find(responseId);
+    if (remembered !== undefined && (await this.#documents.find(name, accountId)) !== undefined) return remembered;
+    const chain = await this.#documents.chain(name, accountId);
+    if (chain?.at(-1)?.finished !== true) return undefined;
+    const items = await itemsOf(chain, () => true);
+    const found = { items, bodyBytes: chain.reduce((sum, { body }) => sum + body.length, 0) };
+    this.#recent.keep(responseId, found);
+    return found;
   }
 
   async #resolve({ items, accountId, session }: Continuation, before: readonly Item[]): Promise<Item[]> {
@@ -89,6 +105,36 @@ export class Conversations {
     const turn = turnIn(document);
     return turn[place.side].find(item => item.id === id);
   }
+}
+
+/** The items of a turn that was stored. */
+export interface StoredItems {
+  readonly input: readonly Item[];
+  readonly output: readonly Item[];
+  /** Of its body. */
+  readonly bodyBytes: number;
+}
+
+/** How long the turns of a long conversation may keep the event loop before it lets others go on. */
+const sliceMs = 4;
+
+/** All items of a chain of turns. */
+async function itemsOf(
+  chain: readonly StoredDocument[],
+  withOutput: (document: StoredDocument) => boolean,
+): Promise<Item[]> {
+  const items: Item[] = [];
+  let sliceEndsAt = performance.now() + sliceMs;
+  for (const document of chain) {
+    const turn = turnIn(document);
+    for (const item of turn.inherited) items.push(item);
+    for (const item of turn.input) items.push(item);
+    if (withOutput(document)) for (const item of turn.output) items.push(item);
+    if (performance.now() < sliceEndsAt) continue;
+    await new Promise(setImmediate);
+    sliceEndsAt = performance.now() + sliceMs;
+  }
+  return items;
 }
 
 /**

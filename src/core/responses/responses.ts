@@ -1,35 +1,44 @@
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
-import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
-import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
-import type {
-  CreateResponseRequest,
-  CreateResponseResponse,
-  ResponseHead,
-  ResponseService,
+import type { WindowState } from '../../errors/gateway-error.ts';
+import type { Completed } from '../../gen/tollgate/v1/event_pb.ts';
+import {
+  type CompactConversationRequest,
+  type CompactConversationResponse,
+  CompactConversationResponseSchema,
+  type CreateResponseRequest,
+  type CreateResponseResponse,
+  CreateResponseResponseSchema,
+  type ResponseHead,
+  type ResponseService,
 } from '../../gen/tollgate/v1/response_pb.ts';
-import { EventLog } from '../../generation/event-log.ts';
+import { idempotencyKeyHeader } from '../../lib/call-headers.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type IdSource, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Ledger } from '../../store/ledger.ts';
+import type { Credential, Ledger, UsageRow } from '../../store/ledger.ts';
 import { authenticate } from '../credential.ts';
-import type { Generations } from '../generation/generations.ts';
-import { type Ask, type AskedResponse, headOf, inCallersWords, ownInput, settingsAsked } from './asked.ts';
-import { BackgroundJob } from './background-job.ts';
-import { compactConversation } from './compaction.ts';
-import { type Conversation, Conversations, upstreamItems } from './conversations.ts';
+import { isFree } from '../generation/admission.ts';
+import { type Generations, restored } from '../generation/generations.ts';
+import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
+import { type Ask, type AskedResponse, inCallersWords, settingsAsked } from './asked.ts';
+import type { BackgroundJob } from './background-job.ts';
+import { BackgroundResponses } from './background-responses.ts';
+import { compactConversation, type CompactHow } from './compaction.ts';
+import { Conversations, upstreamItems } from './conversations.ts';
+import { createMessage, limitState } from './create-message.ts';
+import { ResponseWriter } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
-import { Sessions } from './sessions.ts';
-import { answerOf, bodyOf, type BodyFacts, type StoredState } from './stored-response.ts';
+import { evict, Sessions } from './sessions.ts';
 import { StoredResponses } from './stored-responses.ts';
+import { WaitedResponses } from './waited-responses.ts';
 
 /** What responses are made with. */
 export interface ResponseTools {
   readonly documents: Documents;
   readonly ledger: Ledger;
   readonly generations: Generations;
+  readonly replays: Replays;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly box: SealedBox;
@@ -43,27 +52,54 @@ export class Responses {
   readonly #sessions: Sessions;
   readonly #conversations: Conversations;
   readonly #stored: StoredResponses;
-  readonly #jobs = new Map<string, BackgroundJob>();
+  readonly #waited: WaitedResponses;
+  readonly #background: BackgroundResponses;
 
   constructor(tools: ResponseTools) {
     this.#tools = tools;
     this.#sessions = new Sessions(tools.clock);
     this.#conversations = new Conversations(tools.documents, this.#sessions);
-    this.#stored = new StoredResponses(tools, this.#conversations, this.#jobs);
+    const jobs = new Map<string, BackgroundJob>();
+    this.#stored = new StoredResponses(tools, this.#conversations, jobs);
+    const writer = new ResponseWriter(tools.documents, this.#conversations, tools.lifetimeMs);
+    this.#waited = new WaitedResponses(tools.generations, writer, this.#sessions);
+    this.#background = new BackgroundResponses({ ...tools, writer, stored: this.#stored, jobs });
   }
 
   /** ResponseService on these responses. */
   get service(): ServiceImpl<typeof ResponseService> {
     return {
       ...this.#stored.methods,
-      createResponse: (request, context) => this.#create(request, context),
+      createResponse: (request, context) =>
+        context.requestHeader.has(idempotencyKeyHeader)
+          ? this.#createOnce(request, context)
+          : this.#create(request, context),
       countInputTokens: async ({ request }, context) => {
         const asked = await this.#ask(request ?? {}, context);
-        return this.#inWords(asked, () => this.#tools.generations.count(asked.request, asked.credential));
+        return inCallersWords(asked, () => this.#tools.generations.count(asked.request, asked.credential));
       },
       compactConversation: async (request, context) => {
-        const asked = await this.#ask({ ...request, store: false }, context);
-        return this.#inWords(asked, () => compactConversation(this.#tools.generations, asked, context.signal));
+        const key = idempotencyKey(context);
+        if (key === undefined) return this.#compact(request, context, { signal: context.signal });
+        const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+        return firstOf(
+          this.#tools.replays.answer({
+            context,
+            credential,
+            key,
+            request,
+            answer: CompactConversationResponseSchema,
+            run: keeper => this.#compactOnce(request, context, keeper),
+            restore: async record => {
+              const limits = await this.#limits(credential, record);
+              return message => ({
+                ...message,
+                limits: limits.map(limitState),
+                ...restoredCost(message.completed, record),
+              });
+            },
+          }),
+        );
       },
       endSession: async ({ session, responseId }, context) => {
         const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
@@ -80,8 +116,8 @@ export class Responses {
   }
 
   /** Resolves when the end of every response in the background is stored. */
-  async idle(): Promise<void> {
-    await Promise.all(Array.from(this.#jobs.values(), job => job.ended));
+  idle(): Promise<void> {
+    return this.#background.idle();
   }
 
   async *#create(
@@ -89,8 +125,85 @@ export class Responses {
     context: HandlerContext,
   ): AsyncGenerator<CreateResponseResponse, void, undefined> {
     const asked = await this.#ask(request, context);
-    if (asked.background) yield* this.#inBackground(asked, context);
-    else yield* this.#now(asked, context.signal);
+    if (!asked.background) {
+      yield* this.#waited.answer(asked, context.signal);
+      return;
+    }
+    const begun = await this.#background.begin(asked);
+    yield begun;
+    if (begun.head !== undefined)
+      yield* this.#background.follow(request, begun.head, { ...asked, signal: context.signal });
+  }
+
+  /** The same for a request that may be repeated: it goes on when its caller goes away. */
+  async *#createOnce(
+    request: CreateResponseRequest,
+    context: HandlerContext,
+  ): AsyncGenerator<CreateResponseResponse, void, undefined> {
+    const key = idempotencyKey(context);
+    if (key === undefined) {
+      yield* this.#create(request, context);
+      return;
+    }
+    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const messages = this.#tools.replays.answer({
+      context,
+      credential,
+      key,
+      request,
+      answer: CreateResponseResponseSchema,
+      run: keeper => this.#createKept(request, context, keeper),
+      restore: async record => {
+        const limits = await this.#limits(credential, record);
+        return ({ head, events, end }) =>
+          createMessage(
+            events.map(event => restored(event, record?.costNanoUsd, limits)),
+            { head, end, limits: head === undefined ? [] : limits.map(limitState) },
+          );
+      },
+    });
+    let head: ResponseHead | undefined;
+    for await (const each of messages) {
+      head ??= each.head;
+      yield each;
+    }
+    // What runs in the background is kept as begun; whoever repeats it follows it as the first one does.
+    if (head?.background === true)
+      yield* this.#background.follow(request, head, { credential, signal: context.signal });
+  }
+
+  async *#createKept(
+    request: CreateResponseRequest,
+    context: HandlerContext,
+    keeper: Keeper<CreateResponseResponse>,
+  ): AsyncGenerator<CreateResponseResponse, void, undefined> {
+    const asked = await this.#ask(request, context);
+    if (asked.background) yield await this.#background.begin(asked, keeper);
+    else yield* this.#waited.answer(asked, never, keeper);
+  }
+
+  async *#compactOnce(
+    request: CompactConversationRequest,
+    context: HandlerContext,
+    keeper: Keeper<CompactConversationResponse>,
+  ): AsyncGenerator<CompactConversationResponse, void, undefined> {
+    yield await this.#compact(request, context, { signal: never, keeper });
+  }
+
+  async #compact(
+    request: CompactConversationRequest,
+    context: HandlerContext,
+    how: CompactHow,
+  ): Promise<CompactConversationResponse> {
+    const asked = await this.#ask({ ...request, store: false }, context);
+    return inCallersWords(asked, () => compactConversation(this.#tools.generations, asked, how));
+  }
+
+  /** A key's windows as they are now, for the repeat of an answer. */
+  async #limits(credential: Credential, record: UsageRow | undefined): Promise<WindowState[]> {
+    const free = isFree(record?.model ?? '');
+    if (credential.kind !== 'api_key' || !(free || credential.hasWindow)) return [];
+    return this.#tools.ledger.windows(credential.keyId, free);
   }
 
   async #ask(ask: Ask, context: HandlerContext): Promise<AskedResponse> {
@@ -108,182 +221,22 @@ export class Responses {
       const asked = { credential, sealing, requestId, request: whole, settings: request, conversation };
       return { ...asked, previousResponseId, store, background, session };
     } catch (thrown) {
-      this.#evict({ session, previousResponseId });
+      evict(this.#sessions, { session, previousResponseId });
       throw thrown;
     }
-  }
-
-  /** A turn that fails makes its session forget the response that it refers to. Source: decisions §4, "WebSocket". */
-  #evict({ session, previousResponseId }: Pick<AskedResponse, 'session' | 'previousResponseId'>): void {
-    if (session !== undefined && previousResponseId !== undefined) this.#sessions.evict(session, previousResponseId);
-  }
-
-  async #inWords<T>({ conversation }: { conversation: Conversation }, work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (thrown) {
-      throw inCallersWords(thrown, conversation);
-    }
-  }
-
-  /** A response that its caller waits for. */
-  async *#now(asked: AskedResponse, signal: AbortSignal): AsyncGenerator<CreateResponseResponse, void, undefined> {
-    const turn = new Turn();
-    try {
-      yield* this.#answer(asked, turn, signal);
-      this.#keepInSession(asked, turn);
-    } catch (thrown) {
-      turn.failure = thrown;
-      if (!signal.aborted) this.#evict(asked);
-      throw thrown;
-    } finally {
-      if (asked.store && turn.isShown && !turn.isStored) await this.#storeCut(asked, turn, signal.aborted);
-    }
-  }
-
-  async *#answer(
-    asked: AskedResponse,
-    turn: Turn,
-    signal: AbortSignal,
-  ): AsyncGenerator<CreateResponseResponse, void, undefined> {
-    const { request, credential, requestId } = asked;
-    const beforeSettle = asked.store
-      ? (rest: readonly GenerationEvent[]) => this.#storeWhole(asked, turn, rest)
-      : undefined;
-    const begun = await this.#inWords(asked, () =>
-      this.#tools.generations.begin({ request, credential, requestId, beforeSettle }),
-    );
-    const head = headOf(asked, begun);
-    turn.head = head;
-    const sealing = asked.sealing.step(request.include);
-    for await (const events of begun.run.events(signal)) {
-      if (asked.store || asked.session !== undefined) for (const event of events) turn.log.add(event);
-      const shown = events.flatMap(event => sealing.push(event));
-      yield message(shown, turn.isShown ? {} : { head, limits: begun.run.limits });
-      turn.isShown = true;
-    }
-  }
-
-  #keepInSession({ session, store, conversation }: AskedResponse, { head, log }: Turn): void {
-    if (session === undefined || store || head === undefined) return;
-    const { output } = answerOf(head.id, log.read());
-    const { before, input } = conversation;
-    this.#sessions.keep(session, head.id, [...before, ...input, ...output], input.length + output.length);
-  }
-
-  async #storeWhole(asked: AskedResponse, turn: Turn, rest: readonly GenerationEvent[]): Promise<void> {
-    if (turn.head === undefined) throw new Error('an answer before its generation');
-    const answer = answerOf(turn.head.id, [...turn.log.read(), ...rest]);
-    await this.#put(asked, turn.head, { state: 'ended', answer });
-    turn.isStored = true;
-  }
-
-  /** What was delivered of a response that its caller left, or that failed. */
-  async #storeCut(asked: AskedResponse, { head, log, failure }: Turn, isLeft: boolean): Promise<void> {
-    if (head === undefined) return;
-    const answer = answerOf(head.id, log.read());
-    const { code, message: text } = toGatewayError(failure);
-    const ended =
-      isLeft || failure === undefined
-        ? { state: 'cancelled' as const }
-        : {
-            state: 'failed' as const,
-            failure: { $typeName: 'tollgate.v1.ResponseFailure' as const, code, message: text },
-          };
-    // Its caller is gone, or is told of the failure that came first: a disk that fails as well changes neither.
-    await this.#put(asked, head, { ...ended, answer }).catch(() => undefined);
-  }
-
-  /** Stores a response, with all that it goes on from where the store does not have that any more. */
-  async #put(
-    asked: AskedResponse,
-    head: ResponseHead,
-    { state, ...facts }: { state: StoredState } & Partial<BodyFacts>,
-  ): Promise<{ readonly inherited: Conversation['before'] }> {
-    const { credential, conversation } = asked;
-    const { id, input } = ownInput(asked);
-    const createdAtMs = Number(head.createdAtMs);
-    const put = (parentId: string | undefined, inherited: Conversation['before']) =>
-      this.#tools.documents.put({
-        kind: 'response',
-        id,
-        accountId: credential.accountId,
-        apiKeyId: credential.keyId,
-        state,
-        finished: state !== 'running',
-        createdAtMs,
-        endsAtMs: createdAtMs + this.#tools.lifetimeMs,
-        body: bodyOf({ head, input, inherited, ...facts }),
-        ...(parentId === undefined ? {} : { parentId }),
-      });
-    const { parentId, before } = conversation;
-    const inherited = parentId === undefined ? before : [];
-    const outcome = await put(parentId, inherited);
-    if (outcome.kind === 'exists') throw new GatewayError('conflict', `There is a response ${id} already.`);
-    if (outcome.kind === 'stored') return { inherited };
-    await put(undefined, before);
-    return { inherited: before };
-  }
-
-  /** A response in the background: answered at once, or followed. */
-  async *#inBackground(
-    asked: AskedResponse,
-    context: HandlerContext,
-  ): AsyncGenerator<CreateResponseResponse, void, undefined> {
-    const { request, credential, requestId, sealing, conversation } = asked;
-    let job: BackgroundJob | undefined;
-    const begun = await this.#inWords({ conversation }, () =>
-      this.#tools.generations.begin({
-        request: { ...request, delivery: Delivery.STREAMED },
-        credential,
-        requestId,
-        beforeSettle: async rest => job?.store(rest),
-        freeWhenCut: true,
-      }),
-    );
-    const head = headOf(asked, begun);
-    try {
-      const { inherited } = await this.#put(asked, head, { state: 'running' });
-      job = new BackgroundJob({ documents: this.#tools.documents, head, input: ownInput(asked).input, inherited });
-    } catch (thrown) {
-      begun.run.cut();
-      // Nothing was sent: the hold is given back.
-      await begun.run
-        .events(context.signal)
-        .next()
-        .catch(() => undefined);
-      throw thrown;
-    }
-    this.#jobs.set(head.id, job);
-    job.start(begun.run, () => this.#jobs.delete(head.id));
-    yield message([], { head, limits: begun.run.limits });
-    if (request.delivery === Delivery.WHOLE) return;
-    const name = { id: head.id, accountId: credential.accountId };
-    const seal = sealing.step(request.include);
-    for await (const step of this.#stored.follow(name, seal, context.signal)) yield message(step.events, step);
   }
 }
 
-/** One response while its caller waits for it. */
-class Turn {
-  readonly log = new EventLog();
-  head: ResponseHead | undefined;
-  /** Something of it has left: its id is known. */
-  isShown = false;
-  isStored = false;
-  failure: unknown;
+const never = new AbortController().signal;
+
+async function firstOf<T>(messages: AsyncIterable<T>): Promise<T> {
+  let first: T | undefined;
+  // Read to its end: only then has it settled.
+  for await (const each of messages) first ??= each;
+  if (first === undefined) throw new Error('an answer without a message');
+  return first;
 }
 
-function message(
-  events: GenerationEvent[],
-  rest: Partial<Pick<CreateResponseResponse, 'head' | 'end' | 'limits'>>,
-): CreateResponseResponse {
-  const { head, end, limits = [] } = rest;
-  return {
-    $typeName: 'tollgate.v1.CreateResponseResponse',
-    events,
-    limits,
-    ...(head === undefined ? {} : { head }),
-    ...(end === undefined ? {} : { end }),
-  };
+function restoredCost(completed: Completed | undefined, record: UsageRow | undefined): { completed?: Completed } {
+  return completed === undefined ? {} : { completed: { ...completed, costNanoUsd: record?.costNanoUsd ?? 0n } };
 }

@@ -86,6 +86,15 @@ export class Sessions {
   }
 }
 
+/** A turn that fails makes its session forget the response that it refers to. Source: decisions §4, "WebSocket". */
+export function evict(
+  sessions: Sessions,
+  turn: { readonly session: SessionName | undefined; readonly previousResponseId: string | undefined },
+): void {
+  const { session, previousResponseId } = turn;
+  if (session !== undefined && previousResponseId !== undefined) sessions.evict(session, previousResponseId);
+}
+
 function keyOf({ accountId, session }: SessionName): string {
   return `${accountId}:${session}`;
 }

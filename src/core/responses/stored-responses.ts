@@ -223,7 +223,7 @@ export class StoredResponses {
 
   async #inputItems({ limit, after, ascending, include }: ListInputItemsRequest, { id, accountId }: OwnedName) {
     if (limit > pageMax) throw badPage('limit', `limit must be from 1 to ${pageMax}.`);
-    const items = await this.#conversations.itemsUpTo(id, accountId, false);
+    const items = await this.#conversations.inputOf(id, accountId);
     if (items === undefined) throw notFound(id);
     if (!ascending) items.reverse();
     const start = after === '' ? 0 : items.findIndex(item => item.id === after) + 1;

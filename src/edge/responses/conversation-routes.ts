@@ -2,14 +2,17 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { decodeContinuingRequest, renderItem, renderUsage } from '../../codecs/responses/index.ts';
 import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import { dollarsText } from '../../lib/dollars.ts';
+import { requestIdOf } from '../../generation/response-ids.ts';
 import { windowOf } from '../../rpc/errors.ts';
 import { jsonAnswer, writeAnswer } from '../answer.ts';
 import { ClientGone, Disconnect } from '../client-gone.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
 import { answerError } from '../error-answer.ts';
+import { GenerationFacts } from '../generation-facts.ts';
 import { readJsonBody } from '../json-body.ts';
 import { limitHeaders } from '../limit-headers.ts';
+import { isRepeatable, repeatableHeaders } from '../repeatable.ts';
 import { recordRequest } from '../request-record.ts';
 import { createCall, responsesPath } from './create-route.ts';
 import { answer } from './stored-routes.ts';
@@ -20,7 +23,7 @@ export function registerConversations(app: FastifyInstance, edge: Edge): void {
   app.post(`${responsesPath}/input_tokens`, { onRequest: identify }, async (request, reply) => {
     const client = new Disconnect(request.raw.socket);
     try {
-      const call = await decode(edge, request, reply);
+      const { call } = await decode(edge, request, reply);
       const options = { headers: request.call.rpcHeaders(), signal: client.signal };
       const { inputTokens } = await edge.responses.countInputTokens({ request: call }, options);
       answer(edge, request, reply, { object: 'response.input_tokens', input_tokens: inputTokens });
@@ -40,16 +43,19 @@ export function registerConversations(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-async function decode(
-  edge: Edge,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<ReturnType<typeof createCall>> {
+/** A body as a call, and the bytes that it came as. */
+interface DecodedBody {
+  readonly call: ReturnType<typeof createCall>;
+  readonly bytes: Uint8Array;
+}
+
+async function decode(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<DecodedBody> {
   const { raw } = request;
   const body = await readJsonBody(raw, reply.raw, edge.options.bodyBytesMax);
   const decoded = decodeContinuingRequest({ body: body.value, raw: body.raw, headers: raw.headers });
   const strict = edge.options.strict || raw.headers['x-tollgate-strict'] === 'true';
-  return createCall({ ...decoded, background: false }, { delivery: Delivery.WHOLE, strict });
+  const call = createCall({ ...decoded, background: false }, { delivery: Delivery.WHOLE, strict });
+  return { call, bytes: body.raw };
 }
 
 /** Never rejects. */
@@ -57,16 +63,21 @@ async function answerCompact(edge: Edge, request: FastifyRequest, reply: Fastify
   const client = new Disconnect(request.raw.socket);
   edge.opened();
   try {
-    const { request: asked, previousResponseId } = await decode(edge, request, reply);
-    const call = { request: asked, ...(previousResponseId === undefined ? {} : { previousResponseId }) };
-    const options = { headers: request.call.rpcHeaders(), signal: client.signal };
+    const { call: asked, bytes } = await decode(edge, request, reply);
+    const { previousResponseId } = asked;
+    const call = { request: asked.request, ...(previousResponseId === undefined ? {} : { previousResponseId }) };
+    const options = { headers: repeatableHeaders(request, bytes), signal: client.signal };
     const compacted = await edge.responses.compactConversation(call, options);
     if (client.gone) throw new ClientGone();
     const { id, createdAtMs, items, completed, limits, model } = compacted;
     if (completed === undefined) throw new Error('a compaction without its usage');
+    const facts = new GenerationFacts(request.call, isRepeatable(request));
+    facts.answers(requestIdOf(id));
+    const nowMs = edge.options.clock.now();
     const headers = {
       ...request.call.headers,
-      ...limitHeaders(limits.map(windowOf), edge.options.clock.now()),
+      ...limitHeaders(limits.map(windowOf), nowMs),
+      ...facts.streamHeaders(nowMs),
       'x-tollgate-cost': dollarsText(completed.costNanoUsd),
       ...(edge.stopping() ? { connection: 'close' } : {}),
     };
@@ -78,7 +89,9 @@ async function answerCompact(edge: Edge, request: FastifyRequest, reply: Fastify
       usage: renderUsage(completed),
     };
     writeAnswer(request.raw, reply.raw, jsonAnswer(200, headers, value));
-    recordRequest(edge, request, { status: 200, stream: false, model, completed });
+    const repeats = facts.repeatedId;
+    const outcome = { status: 200, stream: false, model };
+    recordRequest(edge, request, repeats === undefined ? { ...outcome, completed } : { ...outcome, repeats });
   } catch (thrown) {
     await answerError(edge, request, reply, { thrown: client.gone ? new ClientGone() : thrown });
   } finally {

@@ -3,6 +3,7 @@ import { decodeRequest, renderResource, responsesCodec, type ResponsesRequest } 
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import { Delivery, Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CreateResponseRequest, CreateResponseResponse } from '../../gen/tollgate/v1/response_pb.ts';
+import { requestIdOf } from '../../generation/response-ids.ts';
 import { windowOf } from '../../rpc/errors.ts';
 import { jsonAnswer, writeAnswer } from '../answer.ts';
 import { ClientGone, Disconnect } from '../client-gone.ts';
@@ -12,6 +13,7 @@ import { answerError } from '../error-answer.ts';
 import { GenerationFacts } from '../generation-facts.ts';
 import { readJsonBody } from '../json-body.ts';
 import { limitHeaders } from '../limit-headers.ts';
+import { isRepeatable, repeatableHeaders } from '../repeatable.ts';
 import { recordRequest } from '../request-record.ts';
 import { factsOf, outcomeOfAnswer } from './facts.ts';
 import { type StepJob, streamSteps } from './step-stream.ts';
@@ -35,7 +37,13 @@ export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
 /** Never rejects. */
 async function answerCreate(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const client = new Disconnect(request.raw.socket);
-  const job: StepJob = { edge, request, reply, client, facts: new GenerationFacts(request.call, false) };
+  const job: StepJob = {
+    edge,
+    request,
+    reply,
+    client,
+    facts: new GenerationFacts(request.call, isRepeatable(request)),
+  };
   let stream = false;
   edge.opened();
   try {
@@ -47,7 +55,7 @@ async function answerCreate(edge: Edge, request: FastifyRequest, reply: FastifyR
       delivery: stream ? Delivery.STREAMED : Delivery.WHOLE,
       strict: edge.options.strict || raw.headers['x-tollgate-strict'] === 'true',
     });
-    const options = { headers: request.call.rpcHeaders(), signal: client.signal };
+    const options = { headers: repeatableHeaders(request, body.raw), signal: client.signal };
     const steps = edge.responses.createResponse(call, options)[Symbol.asyncIterator]();
     const failUnbegun = (error: GatewayError): string[] =>
       responsesCodec.renderStream(decoded).fail(error, request.call.id);
@@ -101,6 +109,7 @@ async function answerWhole(job: StepJob, steps: AsyncIterator<CreateResponseResp
   }
   if (client.gone) throw new ClientGone();
   if (first?.head === undefined) throw new Error('a response without a head');
+  facts.answers(requestIdOf(first.head.id));
   const nowMs = edge.options.clock.now();
   const value = renderResource(factsOf(first.head), outcomeOfAnswer(first.head, events));
   const limits = limitHeaders(first.limits.map(windowOf), nowMs);

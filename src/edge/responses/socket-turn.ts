@@ -40,7 +40,7 @@ export async function answerTurn(connection: TurnConnection, message: Buffer): P
   call.credential = opened.credential;
   const request = { call, method: 'WEBSOCKET', routeOptions: { url: responsesPath } };
   const facts = new GenerationFacts(call, false);
-  const renderer = new StepRenderer(call.id);
+  const renderer = new StepRenderer(() => call.id);
   const streamEnded = edge.options.metrics.streamOpened(responsesPath);
   edge.opened();
   try {

@@ -13,11 +13,11 @@ export interface ResponseStep {
 
 /** The steps of one response as events of the interface, over whatever transport. */
 export class StepRenderer {
-  readonly #requestId: string;
+  readonly #requestId: () => string;
   #renderer: ResponseRenderer | undefined;
 
   /** `requestId`: what an error in the stream is known by. */
-  constructor(requestId: string) {
+  constructor(requestId: () => string) {
     this.#requestId = requestId;
   }
 
@@ -48,7 +48,7 @@ export class StepRenderer {
 
   /** The events that tell of a failure; only once it has begun. */
   fail(error: GatewayError): ResponseEvent[] {
-    return this.#open().fail(error, this.#requestId);
+    return this.#open().fail(error, this.#requestId());
   }
 
   #open(): ResponseRenderer {

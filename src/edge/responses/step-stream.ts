@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { doneFrame, keepAlive, type ResponseEvent, sseFrame } from '../../codecs/responses/index.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { AnswerHeaders } from '../call.ts';
+import { requestIdOf } from '../../generation/response-ids.ts';
 import { ClientGone, type Disconnect } from '../client-gone.ts';
 import type { Edge } from '../edge.ts';
 import { clientError, readWindows } from '../error-answer.ts';
@@ -32,7 +33,7 @@ export interface StepSource {
 /** Sends a response's steps as a stream of frames, at the client's pace. Throws what has to be answered with a status of its own. */
 export async function streamSteps(job: StepJob, source: StepSource): Promise<void> {
   const { edge, request, reply, client, facts } = job;
-  const renderer = new StepRenderer(request.call.id);
+  const renderer = new StepRenderer(() => facts.repeatedId ?? request.call.id);
   const framesOf = (events: readonly ResponseEvent[]): string =>
     events.map(event => (event.sequenceNumber > source.startingAfter ? sseFrame(event) : '')).join('');
   const frames = new EventStream(reply.raw, {
@@ -73,7 +74,8 @@ async function sendSteps(
   for (let next = await steps.next(); next.done !== true; next = await steps.next()) {
     if (client.gone) continue;
     try {
-      const { events, end } = next.value;
+      const { head, events, end } = next.value;
+      if (head !== undefined) facts.answers(requestIdOf(head.id));
       if (events.length > 0) facts.observe(events, () => request.call.elapsedMs());
       text += render(next.value);
       if (!frames.begun) frames.begin({ ...request.call.headers, ...facts.streamHeaders(edge.options.clock.now()) });

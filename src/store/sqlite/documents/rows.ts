@@ -50,6 +50,7 @@ export class DocumentRows {
   readonly #head: Query<[string, string], HeadRow>;
   readonly #headAt: Query<[number], HeadRow>;
   readonly #body: Query<[number], { content: Uint8Array }>;
+  readonly #whole: Query<[number], HeadRow & { readonly content: Uint8Array }>;
   readonly #bodyLength: Query<[number], { length: number }>;
   readonly #db: Connection;
   #writes: Writes | undefined;
@@ -58,6 +59,7 @@ export class DocumentRows {
     this.#db = db;
     this.#head = db.prepare('SELECT * FROM document WHERE kind = ? AND id = ?');
     this.#headAt = db.prepare('SELECT * FROM document WHERE row = ?');
+    this.#whole = db.prepare('SELECT d.*, b.content FROM document d JOIN body b ON b.document = d.row WHERE d.row = ?');
     this.#body = db.prepare('SELECT content FROM body WHERE document = ?');
     this.#bodyLength = db.prepare('SELECT length(content) AS length FROM body WHERE document = ?');
   }
@@ -77,6 +79,11 @@ export class DocumentRows {
     const body = this.#body.get(head.row)?.content;
     if (body === undefined) throw new Error(`document ${head.id} has no body`);
     return { ...factsOf(head), body };
+  }
+
+  /** The row of that number with its body: one statement, for where there are many. */
+  wholeAt(row: number): (HeadRow & { readonly content: Uint8Array }) | undefined {
+    return this.#whole.get(row);
   }
 
   /** Bytes of a body. */

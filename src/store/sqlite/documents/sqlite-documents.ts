@@ -76,16 +76,17 @@ class SqliteDocuments implements Documents {
 
   async chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined> {
     const chain: StoredDocument[] = [];
-    let head = this.#seen(name, accountId);
+    const seen = this.#seen(name, accountId);
+    let next = seen === undefined ? undefined : this.#rows.wholeAt(seen.row);
     let sliceEndsAt = performance.now() + sliceMs;
-    while (head !== undefined) {
-      chain.push(this.#rows.read(head));
-      if (head.parent === null) return chain.reverse();
+    while (next !== undefined) {
+      chain.push({ ...factsOf(next), body: next.content });
+      if (next.parent === null) return chain.reverse();
       if (performance.now() > sliceEndsAt) {
         await new Promise(setImmediate);
         sliceEndsAt = performance.now() + sliceMs;
       }
-      head = this.#rows.headAt(head.parent);
+      next = this.#rows.wholeAt(next.parent);
     }
     // Nothing was found, or it was deleted while it was read.
     return undefined;

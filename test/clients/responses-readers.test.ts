@@ -1,0 +1,114 @@
+/** Whatever an upstream may say, the official clients' readers of streams put together what the gateway wrote. */
+import { createOpenAI } from '@ai-sdk/openai';
+import { streamText } from 'ai';
+import fc from 'fast-check';
+import OpenAI from 'openai';
+import { expect, test } from 'vitest';
+import type { DecodedRequest } from '../../src/codecs/codec.ts';
+import { requestOf } from '../../src/codecs/content.ts';
+import { responsesCodec } from '../../src/codecs/responses/index.ts';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import { ItemStatus, Phase, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { foldEvents } from '../../src/generation/fold.ts';
+import { responsesAnswers } from '../contracts/responses-arbitraries.ts';
+
+const decoded: DecodedRequest = { request: requestOf({ model: 'acme/large' }), stream: true, includeUsage: true };
+
+/** As an upstream says it that knows no phases: messages wait for what follows them. */
+function withoutPhases(events: readonly GenerationEvent[]): GenerationEvent[] {
+  return events.map(each => {
+    const { event } = each;
+    if (event.case !== 'itemClosed') return each;
+    return { ...each, event: { ...event, value: { ...event.value, phase: Phase.UNSPECIFIED } } };
+  });
+}
+
+const framesOf = (events: readonly GenerationEvent[]): string => {
+  const renderer = responsesCodec.renderStream(decoded);
+  return [...events.flatMap(event => renderer.push(event)), ...renderer.end()].join('');
+};
+
+const failedFrames = (events: readonly GenerationEvent[]): string => {
+  const renderer = responsesCodec.renderStream(decoded);
+  const error = new GatewayError('upstream_error', 'The upstream failed.');
+  return [...events.flatMap(event => renderer.push(event)), ...renderer.fail(error, 'req_1')].join('');
+};
+
+/** A server that answers every request with these frames. */
+const answering = (frames: string) => (): Promise<Response> =>
+  Promise.resolve(new Response(frames, { headers: { 'content-type': 'text/event-stream' } }));
+
+const openai = (frames: string): OpenAI =>
+  new OpenAI({ apiKey: 'k', baseURL: 'http://gateway.test/v1', maxRetries: 0, fetch: answering(frames) });
+
+test('openai: the final response of the stream helper is the last resource', async () => {
+  await fc.assert(
+    fc.asyncProperty(responsesAnswers.map(withoutPhases), async events => {
+      const stream = openai(framesOf(events)).responses.stream({ model: 'acme/large', input: 'Hello' });
+      const final = await stream.finalResponse();
+      const whole = responsesCodec.renderWhole(events, decoded);
+      expect(final.status).toBe(whole['status']);
+      expect(final.output).toMatchObject(whole['output'] as object);
+    }),
+    { numRuns: 150 },
+  );
+});
+
+test('openai: a stream that fails anywhere raises APIError with the code', async () => {
+  await fc.assert(
+    fc.asyncProperty(responsesAnswers, fc.nat(), async (events, seed) => {
+      const frames = failedFrames(withoutPhases(events).slice(0, seed % events.length));
+      const stream = openai(frames).responses.stream({ model: 'acme/large', input: 'Hello' });
+      const failure = await stream.finalResponse().then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      expect(failure).toBeInstanceOf(OpenAI.APIError);
+      expect(failure).toMatchObject({ code: 'upstream_error' });
+    }),
+    { numRuns: 100 },
+  );
+});
+
+/** The words of an answer, in order: this client shows refusals as text. */
+function textOf(events: readonly GenerationEvent[]): string {
+  const words = new Set([DeltaKind.TEXT, DeltaKind.REFUSAL]);
+  return events
+    .map(({ event }) => (event.case === 'delta' && words.has(event.value.kind) ? event.value.text : ''))
+    .join('')
+    .toWellFormed();
+}
+
+/** A free-form call that a limit cut: this client calls it an error, which is better than half a command that looks whole. */
+function hasCutInput(events: readonly GenerationEvent[]): boolean {
+  const [choice] = foldEvents(events).choices;
+  return (choice?.items ?? []).some(
+    ({ status, content }) =>
+      status === ItemStatus.INCOMPLETE && content.case === 'toolCall' && content.value.kind === ToolKind.CUSTOM,
+  );
+}
+
+test('AI SDK: text and calls are whole, and nothing is an error', async () => {
+  await fc.assert(
+    fc.asyncProperty(responsesAnswers.map(withoutPhases), async events => {
+      fc.pre(!hasCutInput(events));
+      const settings = { apiKey: 'k', baseURL: 'http://gateway.test/v1', fetch: answering(framesOf(events)) };
+      const result = streamText({
+        model: createOpenAI(settings).responses('acme/large'),
+        prompt: 'Hello',
+        maxRetries: 0,
+        onError: () => undefined,
+      });
+      let text = '';
+      const errors: unknown[] = [];
+      for await (const part of result.stream) {
+        if (part.type === 'error') errors.push(part.error);
+        if (part.type === 'text-delta') text += part.text;
+      }
+      expect(errors).toEqual([]);
+      expect(text).toBe(textOf(events));
+    }),
+    { numRuns: 100 },
+  );
+});

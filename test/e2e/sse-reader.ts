@@ -1,0 +1,9 @@
+/** The data of each message of a stream's text that is whole; comments are none. */
+export function sseMessages(text: string): string[] {
+  return text
+    .split('\n\n')
+    .slice(0, -1)
+    .map(frame => frame.split('\n').filter(line => line.startsWith('data: ')))
+    .filter(lines => lines.length > 0)
+    .map(lines => lines.map(line => line.slice('data: '.length)).join('\n'));
+}

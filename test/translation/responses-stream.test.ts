@@ -1,0 +1,368 @@
+/**
+ * Answers of Chat and Messages upstreams for Responses clients, and of Responses upstreams for clients of all protocols: the cases of
+ * `reference/translation-cases.json`, by their ids.
+ */
+import { describe, expect, test } from 'vitest';
+import { chatCodec } from '../../src/codecs/chat/index.ts';
+import type { ClientCodec, Json, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
+import { requestOf } from '../../src/codecs/content.ts';
+import { objectIn, textIn } from '../../src/codecs/json.ts';
+import { messagesCodec } from '../../src/codecs/messages/index.ts';
+import { responsesCodec } from '../../src/codecs/responses/index.ts';
+import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { foldEvents } from '../../src/generation/fold.ts';
+import { UpstreamFailure } from '../../src/generation/upstream.ts';
+import { parseChunks, renderFrames } from '../contracts/codec-suite.ts';
+
+const decoded = { request: requestOf({ model: 'm' }), stream: true, includeUsage: true };
+
+/** The data of the frames that a client gets, `[DONE]` aside. */
+function render(codec: ClientCodec, events: readonly GenerationEvent[]): JsonObject[] {
+  const frames = renderFrames(codec, events, decoded).map(frame => /^data: (.*)$/m.exec(frame)?.[1] ?? '');
+  return frames.filter(data => data !== '[DONE]').map(data => JSON.parse(data) as JsonObject);
+}
+const parse = (codec: UpstreamCodec, text: string): GenerationEvent[] =>
+  parseChunks(codec, 'acme', [Buffer.from(text)]);
+const typesOf = (frames: readonly JsonObject[]): string[] =>
+  frames.map(({ type }) => textIn(type).replace(/^response\./, ''));
+const lastOf = (frames: readonly JsonObject[]): JsonObject => objectIn(frames.at(-1)?.['response']) ?? {};
+
+const head = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm' };
+function chatStream(deltas: readonly JsonObject[], finish: string, usage?: JsonObject): string {
+  const chunk = (delta: JsonObject, reason: string | null = null): string =>
+    `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`;
+  const counted = usage === undefined ? '' : `data: ${JSON.stringify({ ...head, choices: [], usage })}\n\n`;
+  return `${deltas.map(delta => chunk(delta)).join('')}${chunk({}, finish)}${counted}data: [DONE]\n\n`;
+}
+const fromChat = (deltas: readonly JsonObject[], finish: string, usage?: JsonObject): JsonObject[] =>
+  render(responsesCodec, parse(chatCodec, chatStream(deltas, finish, usage)));
+const call = (index: number, args: string, id?: string): JsonObject => ({
+  tool_calls: [
+    {
+      index,
+      ...(id === undefined ? {} : { id, type: 'function' }),
+      function: { ...(id === undefined ? {} : { name: 'f' }), arguments: args },
+    },
+  ],
+});
+
+const named = (type: string, members: JsonObject = {}): string =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`;
+
+describe('Chat and Messages to Responses', () => {
+  test('RP-02, RP-05, RP-06, TS-22: text and calls are items of their own, in the order of the interface', () => {
+    const frames = fromChat(
+      [{ role: 'assistant', content: '' }, { content: 'Hi' }, call(0, '{"a"', 'c1'), call(0, ':1}')],
+      'tool_calls',
+    );
+    expect(typesOf(frames)).toEqual([
+      'created',
+      'in_progress',
+      'output_item.added',
+      'content_part.added',
+      'output_text.delta',
+      'output_text.done',
+      'content_part.done',
+      'output_item.done',
+      'output_item.added',
+      'function_call_arguments.delta',
+      'function_call_arguments.delta',
+      'function_call_arguments.done',
+      'output_item.done',
+      'completed',
+    ]);
+    expect(frames.map(frame => frame['output_index']).filter(index => index !== undefined)).toEqual([
+      0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1,
+    ]);
+    expect(frames.find(({ type }) => type === 'response.function_call_arguments.done')).toMatchObject({
+      name: 'f',
+      arguments: '{"a":1}',
+    });
+  });
+
+  test('TR-07, RP-03, RP-21: the last resource has every item with all its fields', () => {
+    const frames = fromChat([{ content: 'Hi' }, call(0, '{}', 'c1')], 'tool_calls');
+    const { output, status } = lastOf(frames);
+    expect(status).toBe('completed');
+    expect(output).toEqual([
+      {
+        id: expect.stringMatching(/^msg_/),
+        type: 'message',
+        status: 'completed',
+        role: 'assistant',
+        content: [{ type: 'output_text', text: 'Hi', annotations: [], logprobs: [] }],
+        phase: 'commentary',
+      },
+      {
+        id: expect.stringMatching(/^fc_/),
+        type: 'function_call',
+        status: 'completed',
+        call_id: 'c1',
+        name: 'f',
+        arguments: '{}',
+      },
+    ]);
+  });
+
+  test('RP-09: one id in all of it, minted by the gateway', () => {
+    const frames = fromChat([{ content: 'Hi' }], 'stop');
+    const ids = frames.map(frame => objectIn(frame['response'])?.['id']).filter(id => id !== undefined);
+    expect(new Set(ids).size).toBe(1);
+    expect(textIn(ids[0])).toMatch(/^resp_/);
+  });
+
+  test('TS-05: calls that interleave come one after the other', () => {
+    const frames = fromChat(
+      [call(0, '{"a"', 'c1'), call(1, '{"b"', 'c2'), call(0, ':1}'), call(1, ':2}')],
+      'tool_calls',
+    );
+    expect((lastOf(frames)['output'] as JsonObject[]).map(item => item['arguments'])).toEqual(['{"a":1}', '{"b":2}']);
+    const order = frames
+      .filter(({ type }) => textIn(type).startsWith('response.output_item'))
+      .map(({ output_index: index }) => index);
+    expect(order).toEqual([0, 0, 1, 1]);
+  });
+
+  test('FI-17: length is incomplete, and a call that it cut is so too', () => {
+    const frames = fromChat([call(0, '{"a', 'c1')], 'length');
+    expect(typesOf(frames).slice(-3)).toEqual(['function_call_arguments.done', 'output_item.done', 'incomplete']);
+    expect(lastOf(frames)).toMatchObject({
+      status: 'incomplete',
+      incomplete_details: { reason: 'max_output_tokens' },
+      output: [{ type: 'function_call', status: 'incomplete', arguments: '{"a' }],
+      completed_at: null,
+    });
+  });
+
+  test('a refusal in words is a part of its own, and the response incomplete for it', () => {
+    const frames = fromChat([{ refusal: 'I ' }, { refusal: 'can’t.' }], 'stop');
+    expect(typesOf(frames).slice(3, -2)).toEqual(
+      ['content_part.added', 'refusal.delta', 'refusal.delta', 'refusal.done', 'content_part.done'].slice(0),
+    );
+    expect(lastOf(frames)).toMatchObject({
+      status: 'incomplete',
+      incomplete_details: { reason: 'content_filter' },
+      output: [{ content: [{ type: 'refusal', refusal: 'I can’t.' }] }],
+    });
+  });
+
+  test('RE-07, RE-16: readable thoughts are a summary with one stable id, never encrypted content', () => {
+    const frames = fromChat([{ reasoning_content: 'hm' }, { reasoning_content: 'm' }, { content: 'ok' }], 'stop');
+    expect(typesOf(frames).slice(2, 8)).toEqual([
+      'output_item.added',
+      'reasoning_summary_part.added',
+      'reasoning_summary_text.delta',
+      'reasoning_summary_text.delta',
+      'reasoning_summary_text.done',
+      'reasoning_summary_part.done',
+    ]);
+    expect(new Set(frames.slice(3, 8).map(frame => frame['item_id'])).size).toBe(1);
+    const [thought] = lastOf(frames)['output'] as JsonObject[];
+    expect(thought).toMatchObject({ type: 'reasoning', summary: [{ type: 'summary_text', text: 'hmm' }] });
+    expect(thought).not.toHaveProperty('encrypted_content');
+  });
+
+  test('US-03: usage counts what was read from and written to the cache inside the input', () => {
+    const usage = {
+      prompt_tokens: 125,
+      completion_tokens: 10,
+      total_tokens: 135,
+      prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 5 },
+      completion_tokens_details: { reasoning_tokens: 4 },
+    };
+    expect(lastOf(fromChat([{ content: 'Hi' }], 'stop', usage))['usage']).toMatchObject({
+      input_tokens: 125,
+      input_tokens_details: { cached_tokens: 100 },
+      output_tokens: 10,
+      output_tokens_details: { reasoning_tokens: 4 },
+      total_tokens: 135,
+    });
+  });
+
+  test('SV-02: citations are flat, each with its place', () => {
+    const citation = {
+      type: 'url_citation',
+      url_citation: { url: 'https://a.test', title: 'A', start_index: 0, end_index: 2 },
+    };
+    const frames = fromChat([{ content: 'Hi' }, { annotations: [citation] }], 'stop');
+    const flat = { type: 'url_citation', url: 'https://a.test', title: 'A', start_index: 0, end_index: 2 };
+    expect(frames.find(({ type }) => type === 'response.output_text.annotation.added')).toMatchObject({
+      annotation_index: 0,
+      annotation: flat,
+    });
+    expect(lastOf(frames)).toMatchObject({ output: [{ content: [{ annotations: [flat] }] }] });
+  });
+
+  test('UN-04: half a character waits for its other half', () => {
+    const frames = fromChat([{ content: 'a\ud83d' }, { content: '\ude00b' }], 'stop');
+    const deltas = frames.filter(({ type }) => type === 'response.output_text.delta').map(({ delta }) => delta);
+    expect(deltas).toEqual(['a', '😀b']);
+  });
+
+  test('FI-09: thoughts, text and a full context of a Messages upstream', () => {
+    const text =
+      named('message_start', { message: { id: 'm', usage: { input_tokens: 5, output_tokens: 1 } } }) +
+      named('content_block_start', { index: 0, content_block: { type: 'thinking', thinking: '', signature: '' } }) +
+      named('content_block_delta', { index: 0, delta: { type: 'thinking_delta', thinking: 'hm' } }) +
+      named('content_block_delta', { index: 0, delta: { type: 'signature_delta', signature: 'sig' } }) +
+      named('content_block_stop', { index: 0 }) +
+      named('content_block_start', { index: 1, content_block: { type: 'text', text: '' } }) +
+      named('content_block_delta', { index: 1, delta: { type: 'text_delta', text: 'Hi' } }) +
+      named('content_block_stop', { index: 1 }) +
+      named('message_delta', { delta: { stop_reason: 'model_context_window_exceeded' }, usage: { output_tokens: 9 } }) +
+      named('message_stop');
+    const last = lastOf(render(responsesCodec, parse(messagesCodec, text)));
+    expect(last).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } });
+    expect((last['output'] as JsonObject[]).map(({ type }) => type)).toEqual(['reasoning', 'message']);
+    // A signature is worth something to its upstream alone: it is shown sealed or not at all.
+    expect(JSON.stringify(last)).not.toContain('sig"');
+  });
+
+  test('what an upstream’s own tools did is shown to clients of its protocol only', () => {
+    const text =
+      named('message_start', { message: { id: 'm', usage: { input_tokens: 5, output_tokens: 1 } } }) +
+      named('content_block_start', {
+        index: 0,
+        content_block: { type: 'server_tool_use', id: 's', name: 'web_search', input: { q: 'x' } },
+      }) +
+      named('content_block_stop', { index: 0 }) +
+      named('content_block_start', { index: 1, content_block: { type: 'text', text: 'Hi' } }) +
+      named('content_block_stop', { index: 1 }) +
+      named('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 9 } }) +
+      named('message_stop');
+    const frames = render(responsesCodec, parse(messagesCodec, text));
+    expect(lastOf(frames)['output']).toMatchObject([{ type: 'message' }]);
+    expect(frames.filter(({ output_index: index }) => index !== undefined && index !== 0)).toEqual([]);
+  });
+});
+
+let number = 0;
+const event = (type: string, members: JsonObject = {}): string => {
+  number += 1;
+  return named(`response.${type}`, { sequence_number: number, ...members });
+};
+const resource = (status: string, more: JsonObject = {}): JsonObject => ({
+  response: { id: 'resp_up', object: 'response', status, model: 'm', output: [], usage: null, ...more },
+});
+const created = event('created', resource('in_progress'));
+const completed = (more: JsonObject = {}): string => event('completed', resource('completed', more));
+const itemDone = (index: number, item: JsonObject): string => event('output_item.done', { output_index: index, item });
+const itemsOf = (text: string): unknown[] => {
+  const [choice] = foldEvents(parse(responsesCodec, text)).choices;
+  return (choice?.items ?? []).map(({ content }) => content.value);
+};
+const failureOf = (text: string): string => {
+  try {
+    parse(responsesCodec, text);
+  } catch (thrown) {
+    if (thrown instanceof UpstreamFailure)
+      return `${thrown.kind} ${thrown.facts.status ?? ''} ${thrown.facts.message ?? ''}`;
+    throw thrown;
+  }
+  return 'none';
+};
+
+describe('Responses upstreams', () => {
+  const functionCall = {
+    type: 'function_call',
+    id: 'fc_1',
+    call_id: 'c1',
+    name: 'f',
+    arguments: '{"a":1}',
+    status: 'completed',
+  };
+  const message = {
+    type: 'message',
+    id: 'msg_1',
+    role: 'assistant',
+    status: 'completed',
+    content: [{ type: 'output_text', text: 'Hi', annotations: [], logprobs: [] }],
+    phase: 'commentary',
+  };
+
+  test('X45, X46: what only stands in the last event of an item is taken from there', () => {
+    const text = created + itemDone(0, message) + itemDone(1, functionCall) + completed();
+    expect(itemsOf(text)).toMatchObject([
+      { parts: [{ content: { value: { text: 'Hi' } } }], phase: 1 },
+      { callId: 'c1', name: 'f', arguments: '{"a":1}' },
+    ]);
+  });
+
+  test('what only stands in the last resource is taken from there', () => {
+    expect(itemsOf(created + completed({ output: [message, functionCall] }))).toHaveLength(2);
+    expect(itemsOf(created + itemDone(0, message) + completed({ output: [message, functionCall] }))).toHaveLength(2);
+  });
+
+  test('deltas without their part, and those of raw thoughts in both dialects, find their item', () => {
+    const reasoning = { type: 'reasoning', id: 'rs_1', summary: [] };
+    for (const type of ['reasoning_text.delta', 'reasoning.delta']) {
+      const text =
+        created +
+        event('output_item.added', { output_index: 0, item: reasoning }) +
+        event(type, { output_index: 0, content_index: 0, item_id: 'rs_1', delta: 'hm' }) +
+        itemDone(0, { ...reasoning, content: [{ type: 'reasoning_text', text: 'hmm' }], encrypted_content: 'AA' }) +
+        completed();
+      expect(itemsOf(text)).toMatchObject([
+        {
+          parts: [{ content: { case: 'reasoningText', value: { text: 'hmm' } } }],
+          opaque: [
+            { provider: 'acme', kind: 'openai.encrypted', data: 'AA' },
+            { provider: 'acme', kind: 'openai.item_id', data: 'rs_1' },
+          ],
+        },
+      ]);
+    }
+  });
+
+  test('LI-05: an end without a terminal event is no answer', () => {
+    expect(failureOf(created + itemDone(0, message))).toBe('truncated  ');
+  });
+
+  test('LI-06: errors in every shape are failures', () => {
+    expect(failureOf(created + named('error', { code: 'server_error', message: 'no', param: null }))).toBe(
+      'reported 500 no',
+    );
+    expect(failureOf(created + named('error', { error: { type: 'too_many_requests', message: 'slow' } }))).toBe(
+      'reported 429 slow',
+    );
+    const failed = resource('failed', { error: { code: 'rate_limit_exceeded', message: 'busy' } });
+    expect(failureOf(created + event('failed', failed))).toBe('reported 429 busy');
+    expect(failureOf(created + event('incomplete', resource('cancelled')))).toBe('reported  ');
+  });
+
+  test('for clients of Chat and Messages', () => {
+    const text =
+      created +
+      itemDone(0, message) +
+      itemDone(1, functionCall) +
+      completed({ usage: { input_tokens: 3, output_tokens: 2 } });
+    const chat = render(chatCodec, parse(responsesCodec, text));
+    expect(JSON.stringify(chat)).toContain('"finish_reason":"tool_calls"');
+    expect(chat.at(-1)?.['usage']).toMatchObject({ prompt_tokens: 3, completion_tokens: 2 });
+    const messages = render(messagesCodec, parse(responsesCodec, text));
+    expect(messages.at(-2)).toMatchObject({
+      delta: { stop_reason: 'tool_use' },
+      usage: { input_tokens: 3, output_tokens: 2 },
+    });
+    const cut = event('incomplete', resource('incomplete', { incomplete_details: { reason: 'max_output_tokens' } }));
+    expect(JSON.stringify(render(chatCodec, parse(responsesCodec, created + itemDone(0, message) + cut)))).toContain(
+      '"finish_reason":"length"',
+    );
+  });
+
+  test('unknown members of its resource and its items come back to a client of the protocol', () => {
+    const text = created + itemDone(0, { ...message, x_item: 1 }) + completed({ x_resource: { a: null } as Json });
+    expect(lastOf(render(responsesCodec, parse(responsesCodec, text)))).toMatchObject({
+      x_resource: { a: null },
+      output: [{ type: 'message', x_item: 1, phase: 'commentary' }],
+    });
+  });
+
+  test('an answer that is not streamed says the same', () => {
+    const whole = { ...objectIn(resource('completed', { output: [message, functionCall] })['response']) };
+    const { choices } = foldEvents(responsesCodec.parseWhole(whole, 'acme'));
+    expect(choices[0]?.items.map(({ content }) => content.case)).toEqual(['message', 'toolCall']);
+    expect(() => responsesCodec.parseWhole({ ...whole, status: 'in_progress' }, 'acme')).toThrow(UpstreamFailure);
+    expect(() => responsesCodec.parseWhole({ error: { message: 'no' } }, 'acme')).toThrow('no');
+  });
+});
