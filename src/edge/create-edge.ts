@@ -4,6 +4,7 @@ import { chatCodec } from '../codecs/chat/index.ts';
 import { messagesCodec } from '../codecs/messages/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import { isAccountPath, registerAccount } from './account-routes.ts';
 import { writeAnswer } from './answer.ts';
 import { Call } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
@@ -18,6 +19,10 @@ import { registerImageFiles } from './image-file-route.ts';
 import { registerImages } from './image-routes.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
+import { registerConversations } from './responses/conversation-routes.ts';
+import { registerCreateResponse } from './responses/create-route.ts';
+import { isSocketUpgrade, registerSocket } from './responses/socket-upgrade.ts';
+import { registerStoredResponses } from './responses/stored-routes.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -54,7 +59,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     // Without a Host header Node would answer by itself, without the envelope.
-    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false },
+    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false, shouldUpgradeCallback: isSocketUpgrade },
     frameworkErrors: (error, request, reply) => {
       request.call = callOf(edge, request);
       void answerError(edge, request, reply, { thrown: error });
@@ -81,9 +86,14 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     endpoint: Endpoint.CHAT_COMPLETIONS,
   });
   registerGeneration(app, edge, { path: messagesPath, codec: messagesCodec, endpoint: Endpoint.MESSAGES });
+  registerCreateResponse(app, edge);
+  registerStoredResponses(app, edge);
+  registerConversations(app, edge);
+  registerSocket(app, edge);
   registerCountTokens(app, edge);
   registerImages(app, edge);
   registerImageFiles(app, edge);
+  registerAccount(app, edge);
   return app;
 }
 
@@ -92,7 +102,12 @@ const notFound = { thrown: new GatewayError('not_found', 'No such path, or not w
 function callOf({ options }: Edge, request: FastifyRequest): Call {
   const { corsOrigins } = options;
   const cors = corsOrigins.length === 0 ? {} : corsHeaders(corsOrigins, request.raw.headers.origin);
-  return new Call(request.id, cors, isMessagesPath(request.raw.url ?? '') ? 'messages' : 'openai');
+  return new Call(request.id, cors, errorShapeOf(request.raw.url ?? ''));
+}
+
+function errorShapeOf(target: string): Call['errorShape'] {
+  if (isMessagesPath(target)) return 'messages';
+  return isAccountPath(target) ? 'account' : 'openai';
 }
 
 /** Answers what needs no route and no key: a stopping gateway, unknown paths (before their body is read), a browser's question. */

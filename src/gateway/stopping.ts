@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Generations } from '../core/generation/generations.ts';
 import type { Images } from '../core/images/images.ts';
+import type { Responses } from '../core/responses/responses.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
@@ -18,6 +19,7 @@ export interface StoppingParts {
   readonly files: Files;
   readonly generations: Generations;
   readonly images: Images;
+  readonly responses: Responses;
   readonly graceMs: number;
 }
 
@@ -43,7 +45,7 @@ export class Stopping {
   }
 
   async #stop(): Promise<void> {
-    const { edge, rpc, ledger, documents, files, generations, images, graceMs } = this.#parts;
+    const { edge, rpc, ledger, documents, files, generations, images, responses, graceMs } = this.#parts;
     rpc.drain();
     generations.drain();
     const drained = images.drain();
@@ -52,6 +54,8 @@ export class Stopping {
     generations.cutAll();
     images.cutAll();
     await Promise.race([idle(), after(cutMs)]);
+    // What became of the responses in the background.
+    await Promise.race([responses.idle(), after(cutMs)]);
     await Promise.all([edge.close(), rpc.close(cutMs)]);
     // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
     await Promise.race([Promise.all([documents.close(), ledger.close(), files.close()]), after(cutMs)]);

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { afterAll, describe, expect, test } from 'vitest';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
+import { Replays } from '../../src/core/idempotency/replays.ts';
 import { Images } from '../../src/core/images/images.ts';
 import { Router } from '../../src/core/routing/router.ts';
 import { ModelSchema } from '../../src/gen/tollgate/v1/catalog_pb.ts';
@@ -65,6 +66,7 @@ function processOn(mortal: Mortal) {
     catalog: new Catalog({ models, aliases: new Map() }, () => true),
     clock: bench.clock,
     ids: new IdSource(bench.clock, ledger.lastId),
+    replays: new Replays(documents, ledger, bench.clock),
     exposeRoute: () => false,
     publicUrl: () => 'http://gateway',
     tasks: { slots: 1, waitersMax: 10 },

@@ -46,6 +46,7 @@ export function estimateFunds(request: GenerateRequest, model: Model, tier: Serv
     outputTokensMin: Math.min(limit, least),
     outputTokensWanted: Math.min(limit, Math.max(sliceTokens, least)),
     plan: true,
+    freeDaily: tier === ServiceTier.DEFAULT,
   };
 }
 
