@@ -91,9 +91,9 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerConversations(app, edge);
   registerSocket(app, edge);
   registerCountTokens(app, edge);
+  registerAccount(app, edge);
   registerImages(app, edge);
   registerImageFiles(app, edge);
-  registerAccount(app, edge);
   return app;
 }
 

@@ -17,10 +17,10 @@ export interface RequestOutcome {
   readonly firstEventMs?: number;
   /** What the core said at the end; absent where it never came. */
   readonly completed?: Completed;
-  /** What was charged for pictures, in nano-dollars. */
-  readonly costNanoUsd?: bigint;
   /** The request that was answered first, where this answer is its repeat. */
   readonly repeats?: string;
+  /** What was charged for pictures, in nano-dollars. */
+  readonly costNanoUsd?: bigint;
 }
 
 /** What is known of a request itself; `url` is the route's pattern. */

@@ -24,15 +24,14 @@ import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
-import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { loadTokenizer } from '../generation/tokens.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
 import { SealedBox } from '../lib/sealed-box.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
-import type { Files } from '../store/files.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
@@ -41,6 +40,7 @@ import { catalogContent, LiveConfig, reloadRefusal } from './live-config.ts';
 import { proxyOf, retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
+import type { Files } from '../store/files.ts';
 import { openStores, type Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -71,11 +71,11 @@ export async function openGateway(environment: Environment, config: Config, read
   const live = new LiveConfig(config, readAgain);
   const stores = await openStores(environment, config, { metrics, logger });
   const ids = new IdSource(systemClock, stores.ledger.lastId);
-  const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
-  const core = makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl });
+  const core = makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl: () => publicUrl() });
   await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
+  const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
   const edge: FastifyInstance = openEdge({
     live,
     core,
@@ -141,9 +141,9 @@ function openRouter({ config, upstreams, metrics, logger }: RouterParts): Router
 interface Core extends Stores {
   readonly catalog: Catalog;
   readonly generations: Generations;
+  readonly responses: Responses;
   readonly images: Images;
   readonly files: Files;
-  readonly responses: Responses;
   readonly token: string;
   /** Throws `ConfigError`. */
   readonly reload: () => Reloaded;
@@ -169,6 +169,7 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
     router,
     catalog,
     ids,
+    // One for all paths: a key that was used on another is known.
     replays: new Replays(stores.documents, stores.ledger, systemClock),
     exposeRoute: () => live.current.exposeRoute,
   };
@@ -185,10 +186,25 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
     box: new SealedBox(serverSecrets(environment.dataDir)),
     lifetimeMs: config.content.responseLifetimeMs,
   });
-  const images = openImages({ ...shared, ...stores, environment, live, logger, publicUrl });
+  const { images, files } = openImages({
+    ...shared,
+    environment,
+    live,
+    documents: stores.documents,
+    logger,
+    publicUrl,
+  });
   const reload = (): Reloaded => live.reload({ upstreams, router, catalog, logger });
-  const token = operatorToken(environment.dataDir);
-  return { ...stores, ...images, catalog, generations, responses, token, reload };
+  return {
+    ...stores,
+    files,
+    catalog,
+    generations,
+    responses,
+    images,
+    token: operatorToken(environment.dataDir),
+    reload,
+  };
 }
 
 interface ListenerParts {
@@ -221,8 +237,8 @@ function openEdge(parts: EdgeParts): FastifyInstance {
     .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
     .service(CatalogService, catalogOf(core))
     .service(GenerationService, core.generations.service)
-    .service(ImageService, core.images.service)
     .service(ResponseService, core.responses.service)
+    .service(ImageService, core.images.service)
     .service(AccountService, accountOf(core));
   return createEdge({
     transport,
@@ -259,7 +275,7 @@ function accountOf({ ledger, catalog }: Core) {
 }
 
 function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
-  const { ledger, catalog, generations, images, responses, token } = core;
+  const { ledger, catalog, generations, responses, images, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const reload = (): Reloaded => {
     try {
@@ -282,8 +298,8 @@ function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts):
       router.service(CredentialService, credentialService({ ledger, operatorToken: token }));
       router.service(CatalogService, catalogOf(core));
       router.service(GenerationService, generations.service);
-      router.service(ImageService, images.service);
       router.service(ResponseService, responses.service);
+      router.service(ImageService, images.service);
       router.service(AccountService, accountOf(core));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }));
       router.service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Generations } from '../core/generation/generations.ts';
-import type { Images } from '../core/images/images.ts';
 import type { Responses } from '../core/responses/responses.ts';
+import type { Images } from '../core/images/images.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
@@ -18,8 +18,8 @@ export interface StoppingParts {
   readonly documents: Documents;
   readonly files: Files;
   readonly generations: Generations;
-  readonly images: Images;
   readonly responses: Responses;
+  readonly images: Images;
   readonly graceMs: number;
 }
 
@@ -45,7 +45,7 @@ export class Stopping {
   }
 
   async #stop(): Promise<void> {
-    const { edge, rpc, ledger, documents, files, generations, images, responses, graceMs } = this.#parts;
+    const { edge, rpc, ledger, documents, files, generations, responses, images, graceMs } = this.#parts;
     rpc.drain();
     generations.drain();
     const drained = images.drain();
