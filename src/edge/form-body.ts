@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { FormPart } from '../codecs/images/decode-request.ts';
@@ -37,6 +38,16 @@ export async function readForm(request: FastifyRequest, reply: FastifyReply, lim
     const reason = thrown instanceof Error ? `: ${thrown.message}` : '';
     throw new GatewayError('invalid_request', `The form can’t be read${reason}.`, { cause: thrown });
   }
+}
+
+/** What a form is compared by where it is repeated: its fields and files, whatever stands between them. */
+export function comparedBytes(parts: readonly FormPart[]): Uint8Array {
+  const hash = createHash('sha256');
+  for (const { name, value } of parts) {
+    const bytes = typeof value === 'string' ? Buffer.from(value) : value;
+    hash.update(JSON.stringify([name, typeof value, bytes.length])).update(bytes);
+  }
+  return hash.digest();
 }
 
 async function readParts(request: FastifyRequest, limits: FormLimits): Promise<FormPart[]> {

@@ -2,6 +2,7 @@ import type { Completed, GenerationEvent, Started } from '../gen/tollgate/v1/eve
 import { dollarsText } from '../lib/dollars.ts';
 import { windowOf } from '../rpc/errors.ts';
 import type { AnswerHeaders, Call } from './call.ts';
+import { repeatHeaders } from './repeatable.ts';
 import { limitHeaders } from './limit-headers.ts';
 
 /** What the headers, the log line and the metrics of a generation need of its events. */
@@ -50,10 +51,7 @@ export class GenerationFacts {
     if (started !== undefined && started.route !== '') headers['x-tollgate-route'] = headerText(started.route);
     const repeated = this.repeatedId;
     if (repeated === undefined) return headers;
-    // By this id the account finds the one request that was made.
-    for (const name of ['x-request-id', 'request-id']) if (name in this.#call.headers) headers[name] = repeated;
-    headers['idempotent-replayed'] = 'true';
-    return headers;
+    return { ...headers, ...repeatHeaders(this.#call, repeated) };
   }
 
   /** The headers of a whole answer: those of a stream, and the cost. */

@@ -20,9 +20,10 @@ import { ClientGone, Disconnect } from './client-gone.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
-import { isForm, readForm } from './form-body.ts';
+import { comparedBytes, isForm, readForm } from './form-body.ts';
 import { readJsonBody } from './json-body.ts';
 import { limitHeaders } from './limit-headers.ts';
+import { isRepeatable, repeatableHeaders, repeatHeaders } from './repeatable.ts';
 import { recordRequest } from './request-record.ts';
 
 /** A public path that draws. */
@@ -48,6 +49,8 @@ interface Job {
 /** A decoded request; a form's errors name its fields as the form does. */
 interface Decoded extends DecodedImages {
   readonly isForm: boolean;
+  /** The bytes that a repeat is compared by. */
+  readonly raw: Uint8Array;
 }
 
 /** Parts that are no pictures: more than any client sends. */
@@ -108,15 +111,15 @@ async function decode({ edge, route, request, reply }: Job): Promise<Decoded> {
   const isEdit = route.endpoint === Endpoint.IMAGE_EDITS;
   if (isEdit && isForm(request)) {
     const parts = await readForm(request, reply, { bodyBytesMax, fileBytesMax: imageBytesMax });
-    return { ...decodeEditForm(parts), isForm: true };
+    return { ...decodeEditForm(parts), isForm: true, raw: comparedBytes(parts) };
   }
-  const { value } = await readJsonBody(request.raw, reply.raw, bodyBytesMax);
-  return { ...(isEdit ? decodeEdit(value) : decodeGeneration(value)), isForm: false };
+  const { value, raw } = await readJsonBody(request.raw, reply.raw, bodyBytesMax);
+  return { ...(isEdit ? decodeEdit(value) : decodeGeneration(value)), isForm: false, raw };
 }
 
-async function answerPictures(job: Job, { request: asked }: Decoded): Promise<void> {
+async function answerPictures(job: Job, { request: asked, raw }: Decoded): Promise<void> {
   const { edge, route, request, client } = job;
-  const options = { headers: request.call.rpcHeaders(), signal: client.signal };
+  const options = { headers: repeatableHeaders(request, raw), signal: client.signal };
   const isEdit = route.endpoint === Endpoint.IMAGE_EDITS;
   const answers = isEdit
     ? edge.images.edit({ request: asked }, options)
@@ -134,19 +137,20 @@ async function answerPictures(job: Job, { request: asked }: Decoded): Promise<vo
     },
     value: fold.render(),
     ...(started === undefined ? {} : { model: started.model }),
+    ...(started === undefined ? {} : { requestId: started.requestId }),
     costNanoUsd,
   });
 }
 
-async function answerTask(job: Job, { request: asked }: Decoded): Promise<void> {
+async function answerTask(job: Job, { request: asked, raw }: Decoded): Promise<void> {
   const { edge, route, request } = job;
-  const { task, limits } = await edge.images.createTask(
+  const { task, limits, requestId } = await edge.images.createTask(
     { endpoint: route.endpoint, request: asked },
-    { headers: request.call.rpcHeaders(), signal: job.client.signal },
+    { headers: repeatableHeaders(request, raw), signal: job.client.signal },
   );
   if (task === undefined) throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('no task') });
   const headers = limitHeaders(limits.map(windowOf), edge.options.clock.now());
-  send(job, 202, { headers, value: renderTask(task), model: task.model });
+  send(job, 202, { headers, value: renderTask(task), model: task.model, requestId });
 }
 
 /** What is answered, and what the record is told. */
@@ -155,17 +159,30 @@ interface Sent {
   readonly value: object;
   readonly model?: string;
   readonly costNanoUsd?: bigint;
+  /** The request that was answered first: another's where this one repeats it. */
+  readonly requestId?: string;
 }
 
 function send(
   { edge, request, reply }: Pick<Job, 'edge' | 'request' | 'reply'>,
   status: number,
-  { headers, value, ...facts }: Sent,
+  { headers, value, model, costNanoUsd, requestId }: Sent,
 ): void {
   const all: AnswerHeaders = { ...request.call.headers, ...headers };
+  const repeats = isRepeatable(request) && requestId !== request.call.id ? requestId : undefined;
+  if (repeats !== undefined) Object.assign(all, repeatHeaders(request.call, repeats));
   if (edge.stopping()) all['connection'] = 'close';
   writeAnswer(request.raw, reply.raw, jsonAnswer(status, all, value));
-  recordRequest(edge, request, { ...facts, status });
+  recordRequest(edge, request, {
+    status,
+    ...(model === undefined ? {} : { model }),
+    // What a repeat shows was counted when it was charged.
+    ...(repeats === undefined ? costOf(costNanoUsd) : { repeats }),
+  });
+}
+
+function costOf(costNanoUsd: bigint | undefined): { costNanoUsd?: bigint } {
+  return costNanoUsd === undefined ? {} : { costNanoUsd };
 }
 
 function registerTasks(app: FastifyInstance, edge: Edge): void {

@@ -1,10 +1,17 @@
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
+import type { AnswerHeaders, Call } from './call.ts';
 import { fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
 
 /** Whether a request carries an Idempotency-Key. An empty one is none. */
 export function isRepeatable({ raw }: FastifyRequest): boolean {
   return (raw.headers[idempotencyKeyHeader] ?? '') !== '';
+}
+
+/** Headers of an answer that was given to that request before: by its id the account finds the one that was made. */
+export function repeatHeaders({ headers }: Call, repeatedId: string): AnswerHeaders {
+  const ids = ['x-request-id', 'request-id'].filter(name => name in headers);
+  return { ...Object.fromEntries(ids.map(name => [name, repeatedId])), 'idempotent-replayed': 'true' };
 }
 
 /**

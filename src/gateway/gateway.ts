@@ -164,18 +164,24 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
   const upstreams = new UpstreamSet(proxyOf(environment));
   const router = openRouter({ config, upstreams, metrics, logger });
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
-  const shared = { ledger: stores.ledger, router, catalog, ids, exposeRoute: () => live.current.exposeRoute };
-  const replays = new Replays(stores.documents, stores.ledger, systemClock);
+  const shared = {
+    ledger: stores.ledger,
+    router,
+    catalog,
+    ids,
+    // One for all paths: a key that was used on another is known.
+    replays: new Replays(stores.documents, stores.ledger, systemClock),
+    exposeRoute: () => live.current.exposeRoute,
+  };
   const generations = new Generations({
     ...shared,
     clock: systemClock,
-    replays,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
     ...stores,
     generations,
-    replays,
+    replays: shared.replays,
     clock: systemClock,
     ids,
     box: new SealedBox(serverSecrets(environment.dataDir)),

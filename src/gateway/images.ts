@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Environment } from '../config/env.ts';
 import type { Catalog } from '../core/catalog/catalog.ts';
+import type { Replays } from '../core/idempotency/replays.ts';
 import { Images } from '../core/images/images.ts';
 import type { Router } from '../core/routing/router.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -24,6 +25,7 @@ export interface ImageParts {
   readonly router: Router;
   readonly catalog: Catalog;
   readonly ids: IdSource;
+  readonly replays: Replays;
   readonly exposeRoute: () => boolean;
   readonly logger: Logger;
   readonly publicUrl: () => string;

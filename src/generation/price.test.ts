@@ -6,6 +6,7 @@ import {
   type CostLine,
   costLines,
   costOf,
+  imageSheet,
   lineCostAtto,
   type PricedUsage,
   type PriceSheet,
@@ -153,6 +154,26 @@ test('the order of lines changes nothing, and more tokens never cost less', () =
       expect(costOf(all.map(line => ({ ...line, tokens: line.tokens + more }))) >= costOf(all)).toBe(true);
     }),
   );
+});
+
+test('a picture costs by the first row that fits its size and quality, else the model’s price of any', () => {
+  const pricing = create(PricingSchema, {
+    imageNanoUsd: 20_000_000n,
+    images: [
+      { size: '2048x2048', quality: 'high', imageNanoUsd: 80_000_000n },
+      { quality: 'high', imageNanoUsd: 40_000_000n },
+      { size: '2048x2048', imageNanoUsd: 30_000_000n },
+    ],
+  });
+  const nano = (size: string, quality: string): bigint =>
+    costOf(costLines({ ...nothing, images: 3 }, imageSheet(pricing, { size, quality }), 1000));
+  expect(nano('2048x2048', 'high')).toBe(240_000_000n);
+  expect(nano('', 'high')).toBe(120_000_000n);
+  expect(nano('1024x1024', 'high')).toBe(120_000_000n);
+  expect(nano('2048x2048', '')).toBe(90_000_000n);
+  expect(nano('2048x2048', 'low')).toBe(90_000_000n);
+  expect(nano('', '')).toBe(60_000_000n);
+  expect(imageSheet(create(PricingSchema, {}), { size: '', quality: '' }).image).toBeNull();
 });
 
 test('a plan pays input, cache writes, cache reads, output, in this order, or what money has left of them', () => {

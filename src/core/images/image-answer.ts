@@ -1,4 +1,5 @@
 import type { WindowState } from '../../errors/gateway-error.ts';
+import type { LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import { limitOf } from '../credential.ts';
 import type { KeptDrawing } from './image-run.ts';
@@ -33,7 +34,7 @@ export function* answerParts(drawing: KeptDrawing, facts: AnswerFacts): Generato
       requestId: facts.requestId,
       model: facts.model,
       createdAtMs: BigInt(drawing.createdAtMs),
-      limits: facts.windows.map(window => ({ $typeName: 'tollgate.v1.LimitState' as const, ...limitOf(window) })),
+      limits: facts.windows.map(limitStateOf),
       route: facts.exposeRoute ? `${route.provider}/${route.model}` : '',
       extraJson: drawing.extraJson,
     },
@@ -47,6 +48,34 @@ export function* answerParts(drawing: KeptDrawing, facts: AnswerFacts): Generato
       yield answerOf({ case: 'chunk', value: content.bytes.subarray(at, at + chunkBytes) });
     }
   }
+}
+
+/** What is known only when a kept answer is told again. */
+export interface Restored {
+  readonly costNanoUsd: bigint;
+  readonly limits: LimitState[];
+  readonly urlOf: (name: string) => string;
+}
+
+/** A part of a kept answer, whose pictures stand there by name, as it is told today. */
+export function restoredPart(part: Part, { costNanoUsd, limits, urlOf }: Restored): ImageAnswer {
+  switch (part.case) {
+    case 'started':
+      return answerOf({ case: 'started', value: { ...part.value, limits } });
+    case 'image': {
+      const { url } = part.value;
+      return answerOf({ case: 'image', value: { ...part.value, url: url === '' ? '' : urlOf(url) } });
+    }
+    case 'completed':
+      return answerEnd(costNanoUsd);
+    default:
+      return answerOf(part);
+  }
+}
+
+/** A request window as the contract says it. */
+export function limitStateOf(window: WindowState): LimitState {
+  return { $typeName: 'tollgate.v1.LimitState', ...limitOf(window) };
 }
 
 /** The last part. */

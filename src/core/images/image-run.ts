@@ -53,7 +53,7 @@ export interface PaidDrawing extends KeptDrawing {
 /** What a caller of a run adds to it. */
 export interface ImageRunHooks {
   /** Keeps the answer, so that it is durable before it is charged; what it throws ends the run uncharged. */
-  readonly beforeSettle?: (drawing: KeptDrawing) => Promise<void>;
+  readonly beforeSettle?: (drawing: KeptDrawing) => Promise<void> | undefined;
 }
 
 /** One admitted order, from the first try to the settled charge: however it ends, its hold is settled or voided exactly once. */

@@ -1,14 +1,19 @@
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GatewayError, type WindowState } from '../../errors/gateway-error.ts';
-import type {
-  CreateTaskRequest,
-  GetTaskResponse,
-  ImageAnswer,
-  ImageRequest,
-  ImageService,
-  ImageServiceEditResponse,
-  ImageServiceGenerateResponse,
-  ReadFileResponse,
+import {
+  type CreateTaskRequest,
+  type CreateTaskResponse,
+  CreateTaskResponseSchema,
+  type GetTaskResponse,
+  type ImageAnswer,
+  ImageAnswerSchema,
+  type ImageRequest,
+  type ImageService,
+  type ImageServiceEditRequest,
+  type ImageServiceEditResponse,
+  type ImageServiceGenerateRequest,
+  type ImageServiceGenerateResponse,
+  type ReadFileResponse,
 } from '../../gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { invalidImageField } from '../../generation/images/check-image-request.ts';
@@ -16,13 +21,14 @@ import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../
 import type { Documents } from '../../store/documents.ts';
 import type { Credential } from '../../store/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { authenticate, limitOf } from '../credential.ts';
+import { authenticate } from '../credential.ts';
 import { deniedError, hasOwnBalance, isFree } from '../generation/admission.ts';
+import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { Running } from '../running.ts';
-import { answerEnd, answerParts } from './image-answer.ts';
+import { answerEnd, answerParts, limitStateOf, restoredPart } from './image-answer.ts';
 import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { imageFunds, type ImageOrder, takeOrder } from './order.ts';
-import { taskMessage, type StoredTask, TaskStore } from './task-store.ts';
+import { taskDocument, taskIdOf, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
 import { ImageTasks } from './tasks.ts';
 
 /** What pictures are made with. */
@@ -30,6 +36,7 @@ export interface ImageTools extends ImageRunTools {
   readonly catalog: Catalog;
   readonly documents: Documents;
   readonly ids: IdSource;
+  readonly replays: Replays;
   /** Name the route to the client. */
   readonly exposeRoute: () => boolean;
   /** The public listener's address, without a slash at its end. */
@@ -38,6 +45,15 @@ export interface ImageTools extends ImageRunTools {
   readonly tasks: { readonly slots: number; readonly waitersMax: number };
   /** Told what ends a task that is no failure of its own, for the log. */
   readonly onDefect: (taskId: string, error: unknown) => void;
+}
+
+/** A request and who makes it. */
+interface ImageAsk {
+  readonly request: ImageRequest;
+  readonly endpoint: Endpoint;
+  readonly credential: Credential;
+  /** The id that the edge has given the request; null: none. */
+  readonly named: string | null;
 }
 
 /** Where kept pictures are on the public listener. */
@@ -69,8 +85,8 @@ export class Images {
   /** ImageService on these pictures. */
   get service(): ServiceImpl<typeof ImageService> {
     return {
-      generate: ({ request }, context) => this.#generate(request, context),
-      edit: ({ request }, context) => this.#edit(request, context),
+      generate: (request, context) => this.#generate(request, context),
+      edit: (request, context) => this.#edit(request, context),
       createTask: (request, context) => this.#createTask(request, context),
       getTask: ({ taskId }, context) => this.#getTask(taskId, context),
       readFile: ({ name }, { signal }) => this.#readFile(name, signal),
@@ -99,46 +115,115 @@ export class Images {
   }
 
   async *#generate(
-    request: ImageRequest | undefined,
+    asked: ImageServiceGenerateRequest,
     context: HandlerContext,
   ): AsyncGenerator<ImageServiceGenerateResponse, void, undefined> {
-    for await (const answer of this.#answer(request, Endpoint.IMAGE_GENERATIONS, context)) {
+    for await (const answer of this.#answer(asked, Endpoint.IMAGE_GENERATIONS, context)) {
       yield { $typeName: 'tollgate.v1.ImageServiceGenerateResponse', answer };
     }
   }
 
   async *#edit(
-    request: ImageRequest | undefined,
+    asked: ImageServiceEditRequest,
     context: HandlerContext,
   ): AsyncGenerator<ImageServiceEditResponse, void, undefined> {
-    for await (const answer of this.#answer(request, Endpoint.IMAGE_EDITS, context)) {
+    for await (const answer of this.#answer(asked, Endpoint.IMAGE_EDITS, context)) {
       yield { $typeName: 'tollgate.v1.ImageServiceEditResponse', answer };
     }
   }
 
   async *#answer(
-    request: ImageRequest | undefined,
+    asked: ImageServiceGenerateRequest | ImageServiceEditRequest,
     endpoint: Endpoint,
     context: HandlerContext,
   ): AsyncGenerator<ImageAnswer, void, undefined> {
-    const asked = await this.#admitted(request, endpoint, context);
-    const run = new ImageRun(this.#tools, asked);
+    const ask = await this.#asked(asked.request, endpoint, context);
+    const key = idempotencyKey(context);
+    if (key === undefined) {
+      yield* this.#drawn(ask, context.signal);
+      return;
+    }
+    const { credential } = ask;
+    yield* this.#tools.replays.answer({
+      context,
+      credential,
+      key,
+      request: asked,
+      answer: ImageAnswerSchema,
+      run: keeper => this.#drawn(ask, nobodyLeaves, keeper),
+      restore: async record => {
+        const windows = await this.#windowsNow(credential, record?.model ?? '');
+        return ({ part }) =>
+          restoredPart(part, {
+            costNanoUsd: record?.costNanoUsd ?? 0n,
+            limits: windows.map(limitStateOf),
+            urlOf: name => this.#urlOf(name),
+          });
+      },
+    });
+  }
+
+  /** The answer as it is drawn; a keeper has it before it is charged. */
+  async *#drawn(
+    ask: ImageAsk,
+    signal: AbortSignal,
+    keeper?: Keeper<ImageAnswer>,
+  ): AsyncGenerator<ImageAnswer, void, undefined> {
+    const admitted = await this.#admitted(ask, signal);
+    const run = new ImageRun(this.#tools, admitted);
     this.#running.add(run);
     try {
-      const drawing = await run.run(context.signal);
-      yield* this.#parts(asked, drawing, name => this.#urlOf(name));
+      const drawing = await run.run(signal, {
+        // By name: the address of the public listener may be another when it is told again.
+        beforeSettle: kept =>
+          keeper?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
+      });
+      yield* this.#parts(admitted, drawing, name => this.#urlOf(name));
       yield answerEnd(drawing.costNanoUsd);
     } finally {
       this.#running.delete(run);
     }
   }
 
-  async #createTask({ request, endpoint }: CreateTaskRequest, context: HandlerContext) {
+  async #createTask(asked: CreateTaskRequest, context: HandlerContext): Promise<CreateTaskResponse> {
+    const ask = await this.#asked(asked.request, asked.endpoint, context);
+    const key = idempotencyKey(context);
+    if (key === undefined) return this.#queued(ask, context.signal);
+    const { credential } = ask;
+    const answers = this.#tools.replays.answer({
+      context,
+      credential,
+      key,
+      request: asked,
+      answer: CreateTaskResponseSchema,
+      run: keeper => once(() => this.#queued(ask, nobodyLeaves, keeper)),
+      restore: async () => {
+        const windows = await this.#windowsNow(credential, '');
+        return response => ({ ...response, limits: windows.map(limitStateOf) });
+      },
+    });
+    let answered: CreateTaskResponse | undefined;
+    // To the end, which frees the key for its repeats.
+    for await (const response of answers) answered = response;
+    if (answered === undefined) throw new Error('a task without its answer');
+    return answered;
+  }
+
+  async #queued(ask: ImageAsk, signal: AbortSignal, keeper?: Keeper<CreateTaskResponse>): Promise<CreateTaskResponse> {
     const leave = this.#tasks.reserve();
     try {
-      const asked = await this.#admitted(request, endpoint, context);
-      const task = await this.#tasks.add(asked);
-      return { task: taskMessage(task), limits: asked.admitted.windows.map(limitOf) };
+      const admitted = await this.#admitted(ask, signal);
+      const { requestId, order } = admitted;
+      const id = taskIdOf(requestId);
+      const createdAtMs = this.#tools.clock.now();
+      const response: CreateTaskResponse = {
+        $typeName: 'tollgate.v1.CreateTaskResponse',
+        task: taskMessage({ id, request: order.request, state: 'queued', createdAtMs }),
+        limits: admitted.admitted.windows.map(limitStateOf),
+        requestId,
+      };
+      await this.#tasks.add(admitted, createdAtMs, () => keeper?.keep(requestId, [response], taskDocument(id)));
+      return response;
     } finally {
       leave();
     }
@@ -199,20 +284,26 @@ export class Images {
     });
   }
 
-  /** Who asks, for what, and that it is paid for. */
-  async #admitted(
-    request: ImageRequest | undefined,
-    endpoint: Endpoint,
-    context: HandlerContext,
-  ): Promise<AdmittedOrder> {
+  /** Who asks, and for what. */
+  async #asked(request: ImageRequest | undefined, endpoint: Endpoint, context: HandlerContext): Promise<ImageAsk> {
     if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
-    const { catalog, ledger, ids } = this.#tools;
-    const credential = await authenticate(context, ledger, 'api_key');
+    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
-    const order = await takeOrder(catalog, { request, endpoint }, credential, context.signal);
-    const named = context.requestHeader.get(requestIdHeader);
+    return { request, endpoint, credential, named: context.requestHeader.get(requestIdHeader) };
+  }
+
+  /** That it can be drawn and is paid for. */
+  async #admitted({ request, endpoint, credential, named }: ImageAsk, signal: AbortSignal): Promise<AdmittedOrder> {
+    const { catalog, ids } = this.#tools;
+    const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     return this.#admit(order, { id, requestId: named ?? publicRequestId(id) }, credential);
+  }
+
+  /** The windows that an answer which is told again tells: as they stand. */
+  async #windowsNow({ keyId, hasWindow }: Credential, model: string): Promise<readonly WindowState[]> {
+    const free = isFree(model);
+    return free || hasWindow ? this.#tools.ledger.windows(keyId, free) : [];
   }
 
   async #admit(
@@ -221,8 +312,7 @@ export class Images {
     { keyId, accountId }: Pick<Credential, 'keyId' | 'accountId'>,
   ): Promise<AdmittedOrder> {
     const { model } = order;
-    const { ledger } = this.#tools;
-    const reply = await ledger.admit({
+    const reply = await this.#tools.ledger.admit({
       id,
       requestId,
       key: { id: keyId },
@@ -231,7 +321,7 @@ export class Images {
       funds: imageFunds(order),
     });
     if (reply.kind === 'denied') {
-      const own = await hasOwnBalance(ledger, reply, keyId);
+      const own = await hasOwnBalance(this.#tools.ledger, reply, keyId);
       throw deniedError(reply, { model, accountId, keyId, hasOwnBalance: own });
     }
     return { order, id, requestId, admitted: reply };
@@ -243,4 +333,9 @@ export class Images {
     const order = await takeOrder(this.#tools.catalog, asked, { allowedModels: null }, nobodyLeaves);
     return this.#admit(order, { id: ledgerId, requestId }, { keyId, accountId });
   }
+}
+
+/** One answer as a stream of it. */
+async function* once<Answer>(make: () => Promise<Answer>): AsyncGenerator<Answer, void, undefined> {
+  yield await make();
 }

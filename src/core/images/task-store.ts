@@ -13,7 +13,7 @@ import {
 import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { ledgerIdOf } from '../../lib/ids.ts';
-import type { DocumentFacts, Documents, StoredDocument } from '../../store/documents.ts';
+import type { DocumentFacts, DocumentName, Documents, StoredDocument } from '../../store/documents.ts';
 
 /** How long a task that has ended is kept. Source: decisions §5. */
 const keptMs = 86_400_000;
@@ -43,7 +43,7 @@ export interface StoredTask {
 }
 
 /** A task that is to be stored. */
-export type NewTask = Omit<StoredTask, 'id' | 'ledgerId' | 'state' | 'createdAtMs'>;
+export type NewTask = Omit<StoredTask, 'id' | 'ledgerId' | 'state'>;
 
 const taskPrefix = 'task_';
 const requestPrefix = 'req_';
@@ -51,6 +51,11 @@ const requestPrefix = 'req_';
 /** The task that a request makes, by the request's id. */
 export function taskIdOf(requestId: string): string {
   return taskPrefix + requestId.slice(requestPrefix.length);
+}
+
+/** A task's document. */
+export function taskDocument(id: string): DocumentName {
+  return { kind, id };
 }
 
 /** The request that made a task; undefined where the gateway could not have made the task's id. */
@@ -71,9 +76,8 @@ export class TaskStore {
   }
 
   /** Stores a queued task, durably. */
-  async create({ requestId, accountId, keyId, endpoint, request }: NewTask): Promise<StoredTask> {
+  async create({ requestId, accountId, keyId, endpoint, request, createdAtMs }: NewTask): Promise<StoredTask> {
     const id = taskIdOf(requestId);
-    const createdAtMs = this.#clock.now();
     const outcome = await this.#documents.put({
       kind,
       id,
@@ -186,7 +190,10 @@ function isTaskState(state: string): state is TaskState {
 }
 
 /** The task as callers see it. */
-export function taskMessage({ id, request, state, createdAtMs }: StoredTask, error?: ErrorDetail): ImageTask {
+export function taskMessage(
+  { id, request, state, createdAtMs }: Pick<StoredTask, 'id' | 'request' | 'state' | 'createdAtMs'>,
+  error?: ErrorDetail,
+): ImageTask {
   return {
     $typeName: 'tollgate.v1.ImageTask',
     id,

@@ -67,8 +67,10 @@ export class ImageTasks {
     };
   }
 
-  /** Stores a task and puts it in line. An order that can't be stored is given back. */
-  async add(asked: AdmittedOrder): Promise<StoredTask> {
+  /**
+   * Stores a task and puts it in line. `beforeStored` does what must be durable before it is; an order that can't be stored is given back.
+   */
+  async add(asked: AdmittedOrder, createdAtMs: number, beforeStored?: () => Promise<void> | undefined): Promise<void> {
     const { order, requestId, admitted, id } = asked;
     const task: NewTask = {
       requestId,
@@ -76,9 +78,11 @@ export class ImageTasks {
       keyId: admitted.keyId,
       endpoint: order.endpoint,
       request: order.request,
+      createdAtMs,
     };
     let stored: StoredTask;
     try {
+      await beforeStored?.();
       stored = await this.#tools.store.create(task);
     } catch (thrown) {
       await this.#tools.ledger.void(id, 'gateway_failure');
@@ -86,7 +90,6 @@ export class ImageTasks {
     }
     this.#line.push({ id: stored.id, asked });
     this.#next();
-    return stored;
   }
 
   /** Begins none from now on, and gives the holds of those that wait back: the next process admits them again. */

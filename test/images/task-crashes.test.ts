@@ -1,0 +1,164 @@
+/** A process that dies at any step of an image task: the next one finishes the task, charges it once and keeps no more files than were written. */
+import { createHash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { create } from '@bufbuild/protobuf';
+import { afterAll, describe, expect, test } from 'vitest';
+import { Catalog } from '../../src/core/catalog/catalog.ts';
+import { Replays } from '../../src/core/idempotency/replays.ts';
+import { Images } from '../../src/core/images/images.ts';
+import { Router } from '../../src/core/routing/router.ts';
+import { ModelSchema } from '../../src/gen/tollgate/v1/catalog_pb.ts';
+import { ImageForm, ImageService, type ImageTask, ImageTaskStatus } from '../../src/gen/tollgate/v1/image_pb.ts';
+import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { IdSource } from '../../src/lib/ids.ts';
+import { InProcessTransport } from '../../src/rpc/in-process.ts';
+import { leanClient } from '../../src/rpc/lean-client.ts';
+import { createImageSimulator } from '../../src/simulator/images/image-simulator.ts';
+import { simulatorImageModels } from '../../src/simulator/models.ts';
+import { openDiskFiles } from '../../src/store/disk/disk-files.ts';
+import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
+import { openBench } from '../ledger/fixture.ts';
+import { Mortal } from './mortal.ts';
+
+const bench = await openBench({ balance: 1_000_000_000_000n });
+const key = `sk-tg-${'a'.repeat(43)}`;
+await bench.ledger.createKey({
+  accountId: 1,
+  hash: createHash('sha256').update(key).digest(),
+  masked: 'sk-tg-aaaa…aaaa',
+  settings: {},
+});
+const folder = join(bench.dataDir, 'images');
+const openDocuments = () => openSqliteDocuments({ dataDir: bench.dataDir, clock: bench.clock, bytesMax: 100_000_000 });
+const documents = await openDocuments();
+afterAll(async () => {
+  await documents.close();
+  await bench.end();
+});
+
+/** A process on the stores, which lives until `mortal` dies. */
+function processOn(mortal: Mortal) {
+  const { ledger } = bench;
+  const files = openDiskFiles({
+    folder,
+    clock: bench.clock,
+    lifetimeMs: 3_600_000,
+    bytesMax: 100_000_000,
+    onFailure: error => {
+      throw error;
+    },
+  });
+  const models = simulatorImageModels.map(model => create(ModelSchema, model));
+  const router = new Router({
+    config: {
+      providers: [{ name: 'simulator', images: createImageSimulator({ steering: true }) }],
+      routes: new Map(models.map(({ id }) => [id, [{ provider: 'simulator', model: id, priority: 1, weight: 1 }]])),
+    },
+    clock: bench.clock,
+  });
+  const images = new Images({
+    ledger: mortal.port(ledger, ['admit', 'settle', 'void', 'findActivity']),
+    documents: mortal.port(documents, ['put', 'update', 'find', 'chunks', 'unfinished']),
+    files: mortal.port(files, ['put', 'delete']),
+    router: mortal.port(router, ['draw']),
+    catalog: new Catalog({ models, aliases: new Map() }, () => true),
+    clock: bench.clock,
+    ids: new IdSource(bench.clock, ledger.lastId),
+    replays: new Replays(documents, ledger, bench.clock),
+    exposeRoute: () => false,
+    publicUrl: () => 'http://gateway',
+    tasks: { slots: 1, waitersMax: 10 },
+    onDefect: (_, error) => {
+      throw error;
+    },
+  });
+  const client = leanClient(ImageService, new InProcessTransport().service(ImageService, images.service));
+  const options = { headers: new Headers({ authorization: `Bearer ${key}` }) };
+  return {
+    images,
+    files,
+    createTask: () =>
+      client.createTask(
+        {
+          endpoint: Endpoint.IMAGE_GENERATIONS,
+          request: { model: 'sim/image', prompt: 'x', size: '16x16', n: 2, form: ImageForm.URL },
+        },
+        options,
+      ),
+    async taskOf(taskId: string): Promise<ImageTask | undefined> {
+      for await (const { content } of client.getTask({ taskId }, options)) {
+        if (content.case === 'task') return content.value;
+      }
+      return undefined;
+    },
+  };
+}
+
+const immortal = (): Mortal => new Mortal(Infinity, false);
+const price = 20_000_000n;
+const balance = async (): Promise<bigint> => (await bench.ledger.findAccount(1))?.balance ?? 0n;
+const held = async (): Promise<bigint> => (await bench.ledger.findAccount(1))?.held ?? 0n;
+const filesNow = (): number => readdirSync(folder).length;
+
+/** A task's state as it is stored: looking at it is no call of the process. */
+async function stateOf(id: string): Promise<string | undefined> {
+  return (await documents.find({ kind: 'image_task', id }))?.state;
+}
+
+/** Waits up to 10 s. */
+async function completed(id: string): Promise<void> {
+  for (const deadline = performance.now() + 10_000; (await stateOf(id)) !== 'completed'; await sleep(5)) {
+    if (performance.now() > deadline) throw new Error(`the task is ${await stateOf(id)}`);
+  }
+}
+
+/** Creates a task in a process that may die over it. The task's id; undefined where its maker was never told. */
+async function createIn(mortal: Mortal): Promise<string | undefined> {
+  const { createTask, files } = processOn(mortal);
+  const made = await Promise.race([createTask(), mortal.died]);
+  const id = made?.task?.id;
+  if (id !== undefined) await Promise.race([completed(id), mortal.died]);
+  // A call that was to be done may still be under way.
+  await files.close();
+  return id;
+}
+
+/** How many calls a task takes whose process lives. */
+const whole = immortal();
+await createIn(whole);
+const moments = Array.from({ length: whole.calls }, (_, index) => [
+  { call: index + 1, doesLast: false },
+  { call: index + 1, doesLast: true },
+]).flat();
+
+test('a task takes at least nine steps at which a process can die', () => {
+  expect(whole.calls).toBeGreaterThanOrEqual(9);
+});
+
+describe('a process that dies', () => {
+  test.each(moments)('at call $call, done: $doesLast', async ({ call, doesLast }) => {
+    const [before, filesBefore] = [await balance(), filesNow()];
+    const told = await createIn(new Mortal(call, doesLast));
+    // The next process gives back what the dead one held.
+    await bench.reopen();
+    const left = await documents.unfinished('image_task');
+    const next = processOn(immortal());
+    await next.images.resume();
+    const known = told ?? left[0]?.id;
+    if (known !== undefined) {
+      await completed(known);
+      expect((await next.taskOf(known))?.status).toBe(ImageTaskStatus.COMPLETED);
+    }
+    expect(before - (await balance())).toBe(known === undefined ? 0n : 2n * price);
+    expect(await held()).toBe(0n);
+    expect(await documents.unfinished('image_task')).toEqual([]);
+    // Files of the dead process are swept with their hour; nobody knows their names.
+    expect(filesNow() - filesBefore).toBeLessThanOrEqual(4);
+    bench.clock.step(3_600_001);
+    await next.files.sweep();
+    expect(filesNow()).toBe(0);
+    await next.files.close();
+  });
+});

@@ -1,0 +1,157 @@
+/** ImageService over the internal listener, as internal services call it: admitted, metered and paid as REST callers' pictures are. */
+import { createHash } from 'node:crypto';
+import { Code, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
+import { createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
+import { afterAll, describe, expect, test } from 'vitest';
+import { ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
+import { type ImageAnswer, ImageForm, ImageService, ImageTaskStatus } from '../../src/gen/tollgate/v1/image_pb.ts';
+import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { picture } from '../e2e/picture.ts';
+import { balanceOf, endGateway, heldBy, recordOf, startGateway } from '../gateway.ts';
+
+const gateway = await startGateway();
+afterAll(() => endGateway(gateway));
+
+const withKey =
+  (key: string): Interceptor =>
+  next =>
+  request => {
+    request.header.set('authorization', `Bearer ${key}`);
+    return next(request);
+  };
+const options = (key: string) => ({ baseUrl: gateway.rpcUrl, interceptors: [withKey(key)] });
+const images = createClient(ImageService, createGrpcTransport(options(gateway.apiKey)));
+
+async function partsOf(answers: AsyncIterable<{ answer?: ImageAnswer | undefined }>) {
+  const parts: ImageAnswer['part'][] = [];
+  for await (const { answer } of answers) if (answer !== undefined) parts.push(answer.part);
+  return parts;
+}
+
+const asked = { model: 'sim/image', prompt: 'hills', size: '700x700', form: ImageForm.BYTES, n: 2, seed: 4n };
+
+describe('pictures', () => {
+  test('come in order and in pieces: what began, each picture and its bytes, the charge', async () => {
+    const parts = await partsOf(images.generate({ request: asked }));
+    expect(parts[0]).toMatchObject({ case: 'started', value: { model: 'sim/image' } });
+    expect(parts.at(-1)).toMatchObject({ case: 'completed', value: { costNanoUsd: 40_000_000n } });
+    const heads = parts.flatMap(part => (part.case === 'image' ? [part.value] : []));
+    const chunks = parts.flatMap(part => (part.case === 'chunk' ? [part.value] : []));
+    expect(heads.map(({ mediaType, url }) => [mediaType, url])).toEqual([
+      ['image/png', ''],
+      ['image/png', ''],
+    ]);
+    const sizes = heads.reduce((sum, { size }) => sum + Number(size), 0);
+    expect(chunks.reduce((sum, chunk) => sum + chunk.length, 0)).toBe(sizes);
+    expect(chunks.every(chunk => chunk.length <= 262_144)).toBe(true);
+    const requestId = parts[0]?.case === 'started' ? parts[0].value.requestId : '';
+    expect((await recordOf(gateway, requestId)).costNanoUsd).toBe(40_000_000n);
+  });
+
+  test('are the same over gRPC-Web', async () => {
+    const web = createClient(ImageService, createGrpcWebTransport({ ...options(gateway.apiKey), httpVersion: '2' }));
+    const hash = async (client: typeof images): Promise<string> => {
+      const all = createHash('sha256');
+      for (const part of await partsOf(client.generate({ request: asked }))) {
+        if (part.case === 'chunk') all.update(part.value);
+      }
+      return all.digest('hex');
+    };
+    expect(await hash(web)).toBe(await hash(images));
+  });
+
+  test('by address can be read with any credential and by its token', async () => {
+    const image = await picture(30, 20, '#207020');
+    const parts = await partsOf(images.edit({ request: { prompt: 'x', images: [image] } }));
+    const url = parts.flatMap(part => (part.case === 'image' ? [part.value.url] : []))[0] ?? '';
+    let type = '';
+    const chunks: Uint8Array[] = [];
+    for await (const { content } of images.readFile({ name: url.slice(url.lastIndexOf('/') + 1) })) {
+      if (content.case === 'file') type = content.value.mediaType;
+      else if (content.case === 'chunk') chunks.push(content.value);
+    }
+    expect(type).toBe('image/png');
+    expect(Buffer.concat(chunks).equals(Buffer.from(await (await fetch(url)).arrayBuffer()))).toBe(true);
+  });
+
+  test('as a task: the task first, then the parts of its answer', async () => {
+    const { task } = await images.createTask({ endpoint: Endpoint.IMAGE_GENERATIONS, request: asked });
+    const read = async () => {
+      const contents = [];
+      for await (const { content } of images.getTask({ taskId: task?.id ?? '' })) contents.push(content);
+      return contents;
+    };
+    await expect
+      .poll(async () => (await read()).flatMap(each => (each.case === 'task' ? [each.value.status] : [])), {
+        timeout: 20_000,
+      })
+      .toEqual([ImageTaskStatus.COMPLETED]);
+    expect((await read()).at(-1)).toMatchObject({ case: 'answer', value: { part: { case: 'completed' } } });
+  });
+});
+
+describe('refusals', () => {
+  const refusalOf = async (call: Promise<unknown>) => {
+    const thrown: unknown = await call.catch((error: unknown) => error);
+    if (!(thrown instanceof ConnectError)) throw new Error('not refused');
+    const [detail] = thrown.findDetails(ErrorDetailSchema);
+    return [Code[thrown.code], detail?.code, detail?.param];
+  };
+
+  test.each<[string, object, string]>([
+    ['no prompt', { prompt: '' }, 'prompt'],
+    ['n 11', { n: 11 }, 'n'],
+    ['a size that is none', { size: '1x' }, 'size'],
+    ['a size beyond the model', { size: '4000x4000' }, 'size'],
+    ['guidance that is no number', { guidanceScale: Number.NaN }, 'guidance_scale'],
+    ['pictures in a generation', { images: [new Uint8Array(4)] }, 'images'],
+    ['no model', { model: '' }, 'model'],
+  ])('generate: %s', async (_, change, param) => {
+    const refusal = await refusalOf(partsOf(images.generate({ request: { ...asked, ...change } })));
+    expect(refusal).toEqual(['InvalidArgument', 'validation_error', param]);
+  });
+
+  test.each<[string, object, string]>([
+    ['no pictures', { images: [] }, 'images'],
+    ['a picture that is none', { images: [new Uint8Array(100)] }, 'images.0'],
+    ['strength 2', { strength: 2 }, 'strength'],
+    ['101 steps', { steps: 101 }, 'num_inference_steps'],
+    ['a size that edits lack', { size: '700x700' }, 'size'],
+  ])('edit: %s', async (_, change, param) => {
+    const request = { prompt: 'x', images: [await picture(9, 9, '#000')], ...change };
+    expect(await refusalOf(partsOf(images.edit({ request })))).toEqual(['InvalidArgument', 'validation_error', param]);
+  });
+
+  test('a request that is missing, an endpoint of text, a task and a file that are not there, a management key', async () => {
+    const managing = createClient(ImageService, createGrpcTransport(options(gateway.managementKey)));
+    const read = async (stream: AsyncIterable<unknown>): Promise<void> => {
+      for await (const _ of stream);
+    };
+    expect([
+      await refusalOf(read(images.generate({}))),
+      await refusalOf(images.createTask({ endpoint: Endpoint.MESSAGES, request: asked })),
+      await refusalOf(read(images.getTask({ taskId: 'task_no' }))),
+      await refusalOf(read(images.readFile({ name: 'no.png' }))),
+      await refusalOf(read(managing.generate({ request: asked }))),
+    ]).toEqual([
+      ['InvalidArgument', 'validation_error', 'request'],
+      ['InvalidArgument', 'validation_error', 'endpoint'],
+      ['NotFound', 'not_found', 'task_id'],
+      ['NotFound', 'not_found', ''],
+      ['PermissionDenied', 'permission_denied', ''],
+    ]);
+  });
+
+  test('a caller that cancels stops the drawing and pays nothing', async () => {
+    const before = await balanceOf(gateway);
+    const leave = new AbortController();
+    const request = { ...asked, prompt: '!sim delay_ms=60000' };
+    const drawing = partsOf(images.generate({ request }, { signal: leave.signal }));
+    drawing.catch(() => undefined);
+    await expect.poll(() => heldBy(gateway)).toBe(40_000_000n);
+    leave.abort();
+    await expect(drawing).rejects.toThrow();
+    await expect.poll(() => heldBy(gateway), { timeout: 5_000 }).toBe(0n);
+    expect(await balanceOf(gateway)).toBe(before);
+  });
+});
