@@ -301,6 +301,33 @@ describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
   });
 });
 
+test.each(interfaces)(
+  'a report beyond the money is debited as far as it goes, and the rest is written off ($name)',
+  async ({ path, body }) => {
+    const { managementKey } = await newAccount(gateway, 0.01);
+    const { key: poor } = await newKey(gateway, {}, managementKey);
+    const usage: Counted = { input: 40_000, read: 123, write5m: 0, write1h: 0, output: 77, reasoning: 0 };
+    orderCount += 1;
+    orders.set(orderCount, { usage });
+    const { stream_options: _, ...rest } = body;
+    const messages = [{ role: 'user', content: orderText(orderCount) }];
+    const response = await post(
+      gateway,
+      path,
+      { ...rest, model: 'messages/cached', messages, max_tokens: 100 },
+      { key: poor },
+    );
+    expect(response.status).toBe(200);
+    const exact = exactCost(shapes['cached'] ?? { input: '', output: '' }, usage, { tier: 1, discount: false });
+    expect(nanoOf(usageIn(await response.text()).cost)).toBe(10_000_000n);
+    const id = response.headers.get('x-request-id') ?? '';
+    const record = (await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
+    expect(nanoOf(record.cost) + nanoOf(record.written_off)).toBe(nano(exact));
+    expect(nanoOf(record.cost)).toBe(10_000_000n);
+    expect((await call(gateway, 'GET', '/balance', { key: managementKey })).text).toBe('{"balance":0}');
+  },
+);
+
 test('the balance is what it was without the sum of all that was recorded', async () => {
   let sum = 0n;
   for (let offset = 0; ; offset += 1000) {
