@@ -5,11 +5,11 @@ import type { Denied } from '../../src/store/ledger.ts';
 
 const dayMs = 86_400_000;
 /** The UTC day and month of a time. */
-export const day = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+export const day = (ms: number): number => Math.floor(ms / dayMs);
 export const month = (ms: number): string => new Date(ms).toISOString().slice(0, 7);
 
 export function nextDay(ms: number): number {
-  return Date.parse(`${day(ms)}T00:00:00Z`) + dayMs;
+  return (day(ms) + 1) * dayMs;
 }
 
 export function nextMonth(ms: number): number {

@@ -68,7 +68,7 @@ export class Model {
   }
 
   /** Settled plus held of requests that the key was admitted in that period. */
-  used(key: ModelKey, period: (ms: number) => string, at: number): bigint {
+  used(key: ModelKey, period: (ms: number) => string | number, at: number): bigint {
     return this.#sum(
       request => request.key === key && period(request.admittedAtMs) === period(at),
       request => (request.state === 'live' ? request.held : request.cost),

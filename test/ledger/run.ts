@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import Database from 'better-sqlite3';
 import type { AdmitCommand, ExtendCommand, Plans, SettleCommand } from '../../src/store/ledger.ts';
 import type { AdminCommands } from '../../src/store/sqlite/administration.ts';
 import type * as databaseModule from '../../src/store/sqlite/database.ts';
@@ -16,9 +17,9 @@ import type { Action, Move, Trace } from './trace.ts';
 
 /** The engine under test: the checkout's own, or a mutant's. */
 export interface EngineModules {
-  readonly database: Pick<typeof databaseModule, 'openForWriting'>;
+  /** A file without anything in it but its tables: made once, because that takes longer than most traces. */
+  readonly empty: Buffer;
   readonly engine: typeof engineModule;
-  readonly migrations: Pick<typeof migrationsModule, 'migrate' | 'ownMigrations'>;
   readonly invariants: Pick<typeof invariantsModule, 'checkInvariants'>;
   readonly reader: Pick<typeof readerModule, 'Reader'>;
   readonly wire: Pick<typeof wireModule, 'encodeAdmit' | 'encodeSettle' | 'decodeAdmitReply'>;
@@ -27,10 +28,14 @@ export interface EngineModules {
 /** The modules of the engine in `src`, an absolute path. */
 export async function engineModules(src: string): Promise<EngineModules> {
   const load = (name: string): Promise<unknown> => import(`${src}/store/sqlite/${name}.ts`);
-  const [database, engine, migrations, invariants, reader, wire] = await Promise.all(
-    ['database', 'engine', 'migrations', 'invariants', 'reader', 'wire'].map(load),
-  );
-  return { database, engine, migrations, invariants, reader, wire } as EngineModules;
+  const [engine, invariants, reader, wire] = await Promise.all(['engine', 'invariants', 'reader', 'wire'].map(load));
+  const { openForWriting } = (await load('database')) as typeof databaseModule;
+  const { migrate, ownMigrations } = (await load('migrations')) as typeof migrationsModule;
+  const db = openForWriting(':memory:');
+  migrate(db, ownMigrations(), 0);
+  const empty = db.serialize();
+  db.close();
+  return { empty, engine, invariants, reader, wire } as EngineModules;
 }
 
 const keyNames = ['one', 'two', 'three', 'four'];
@@ -83,8 +88,9 @@ class Run {
     this.#trace = trace;
     this.#now = Date.parse(trace.start);
     this.#model = new Model(trace.unit, plans);
-    this.#db = modules.database.openForWriting(':memory:');
-    modules.migrations.migrate(this.#db, modules.migrations.ownMigrations(), this.#now);
+    this.#db = new Database(modules.empty);
+    this.#db.defaultSafeIntegers(true);
+    this.#db.pragma('foreign_keys = ON');
     this.#engine = this.#newEngine();
   }
 
