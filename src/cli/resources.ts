@@ -1,6 +1,6 @@
 import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
 import { type Account, type ManagementKey, Plan, PlanPeriod, type Subscription } from '../gen/tollgate/v1/admin_pb.ts';
-import type { Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import type { CachePricing, Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { decimalText, dollarsNumber } from '../lib/dollars.ts';
@@ -135,13 +135,31 @@ export function modelRow(model: Model): Document {
 /** Columns of a table of models. */
 export const modelColumns = ['id', 'owned_by', 'available', 'input', 'output', 'image', 'endpoints'] as const;
 
+function perMillion(picoUsd: bigint | undefined): number | null {
+  return picoUsd === undefined ? null : Number(decimalText(picoUsd, 6));
+}
+
+function cachingOf(caching: CachePricing | undefined): Document | null {
+  if (caching === undefined) return null;
+  return {
+    read: perMillion(caching.readPicoUsd),
+    write_5m: perMillion(caching.write5mPicoUsd),
+    write_1h: perMillion(caching.write1hPicoUsd),
+  };
+}
+
 function pricesOf(pricing: Pricing | undefined): Document {
-  const perMillion = (picoUsd: bigint | undefined): number | null =>
-    picoUsd === undefined ? null : Number(decimalText(picoUsd, 6));
   return {
     input: perMillion(pricing?.inputPicoUsd),
     output: perMillion(pricing?.outputPicoUsd),
     image: pricing?.imageNanoUsd === undefined ? null : dollarsNumber(pricing.imageNanoUsd),
+    caching: cachingOf(pricing?.caching),
+    above: (pricing?.above ?? []).map(step => ({
+      input_tokens: step.inputTokens,
+      input: perMillion(step.inputPicoUsd),
+      output: perMillion(step.outputPicoUsd),
+      caching: cachingOf(step.caching),
+    })),
   };
 }
 

@@ -17,6 +17,10 @@ import { operatorPaths, registerHealth } from './health-routes.ts';
 import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
+import { registerConversations } from './responses/conversation-routes.ts';
+import { registerCreateResponse } from './responses/create-route.ts';
+import { isSocketUpgrade, registerSocket } from './responses/socket-upgrade.ts';
+import { registerStoredResponses } from './responses/stored-routes.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -53,7 +57,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     // Without a Host header Node would answer by itself, without the envelope.
-    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false },
+    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false, shouldUpgradeCallback: isSocketUpgrade },
     frameworkErrors: (error, request, reply) => {
       request.call = callOf(edge, request);
       void answerError(edge, request, reply, { thrown: error });
@@ -80,6 +84,10 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     endpoint: Endpoint.CHAT_COMPLETIONS,
   });
   registerGeneration(app, edge, { path: messagesPath, codec: messagesCodec, endpoint: Endpoint.MESSAGES });
+  registerCreateResponse(app, edge);
+  registerStoredResponses(app, edge);
+  registerConversations(app, edge);
+  registerSocket(app, edge);
   registerCountTokens(app, edge);
   registerAccount(app, edge);
   return app;

@@ -21,8 +21,13 @@ export interface RequestOutcome {
   readonly repeats?: string;
 }
 
+/** What is known of a request itself; `url` is the route's pattern. */
+export interface RecordedRequest extends Pick<FastifyRequest, 'call' | 'method'> {
+  readonly routeOptions: { readonly url?: string | undefined };
+}
+
 /** The one log line and the metrics of an answered request. */
-export function recordRequest(edge: Edge, request: FastifyRequest, outcome: RequestOutcome): void {
+export function recordRequest(edge: Edge, request: RecordedRequest, outcome: RequestOutcome): void {
   const { call } = request;
   const { status, code, error, stream, model, firstEventMs, completed, repeats } = outcome;
   const durationMs = call.elapsedMs();

@@ -11,6 +11,8 @@ import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { operatorToken } from '../core/operator-token.ts';
+import { Responses } from '../core/responses/responses.ts';
+import { serverSecrets } from '../core/server-secret.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
@@ -21,15 +23,13 @@ import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { loadTokenizer } from '../generation/tokens.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
+import { SealedBox } from '../lib/sealed-box.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
-import type { Ledger } from '../store/ledger.ts';
-import type { Documents } from '../store/documents.ts';
-import { openSqliteDocuments } from '../store/sqlite/documents/sqlite-documents.ts';
-import { openSqliteLedger } from '../store/sqlite/sqlite-ledger.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
@@ -37,6 +37,7 @@ import { catalogContent, LiveConfig, reloadRefusal } from './live-config.ts';
 import { proxyOf, retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
+import { openStores, type Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
 /** A running gateway. */
@@ -64,34 +65,10 @@ export async function openGateway(environment: Environment, config: Config, read
   const logger = createLogger({ level: config.logLevel });
   const metrics = new Metrics();
   const live = new LiveConfig(config, readAgain);
-  const upstreams = new UpstreamSet(proxyOf(environment));
-  const ledger = await openSqliteLedger({
-    dataDir: environment.dataDir,
-    clock: systemClock,
-    dailyLimitUnit: config.dailyLimitUnit,
-    plans: config.plans,
-    observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
-  });
-  const documents = await openDocuments(ledger, environment, config);
-  for (const violation of ledger.violationsAtStart)
-    logger.error({ violation }, 'an invariant of the ledger does not hold');
-  if (ledger.voidedHoldsAtStart > 0)
-    logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
-  const ids = new IdSource(systemClock, ledger.lastId);
-  const router = openRouter({ config, upstreams, metrics, logger });
-  const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
-  const generations = new Generations({
-    ledger,
-    router,
-    catalog,
-    clock: systemClock,
-    ids,
-    replays: new Replays(documents, ledger, systemClock),
-    exposeRoute: () => live.current.exposeRoute,
-    toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
-  });
-  const reload = (): Reloaded => live.reload({ upstreams, router, catalog, logger });
-  const core: Core = { ledger, documents, catalog, generations, token: operatorToken(environment.dataDir), reload };
+  const stores = await openStores(environment, config, { metrics, logger });
+  const ids = new IdSource(systemClock, stores.ledger.lastId);
+  const core = makeCore({ environment, config, live, stores, ids, metrics, logger });
+  await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
@@ -108,11 +85,11 @@ export async function openGateway(environment: Environment, config: Config, read
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
-  const firstKeys = await bootstrap(ledger, environment);
+  const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
-  const stopping = new Stopping({ edge, rpc, ledger, documents, generations, graceMs: config.shutdownGraceMs });
+  const stopping = new Stopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -122,18 +99,8 @@ export async function openGateway(environment: Environment, config: Config, read
       return stopping.stop();
     },
     hurry: () => stopping.hurry(),
-    reload: () => reloadedOrNot(reload),
+    reload: () => reloadedOrNot(core.reload),
   };
-}
-
-/** The ledger holds the data directory's lock, so it is given back where the content can't be opened. */
-async function openDocuments(ledger: Ledger, { dataDir }: Environment, { content }: Config): Promise<Documents> {
-  try {
-    return await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: content.bytesMax });
-  } catch (error) {
-    await ledger.close();
-    throw error;
-  }
 }
 
 /** A bad configuration is in the log, and the gateway goes on as it was. */
@@ -166,14 +133,49 @@ function openRouter({ config, upstreams, metrics, logger }: RouterParts): Router
 }
 
 /** What both listeners offer. */
-interface Core {
-  readonly ledger: Ledger;
-  readonly documents: Documents;
+interface Core extends Stores {
   readonly catalog: Catalog;
   readonly generations: Generations;
+  readonly responses: Responses;
   readonly token: string;
   /** Throws `ConfigError`. */
   readonly reload: () => Reloaded;
+}
+
+interface CoreParts {
+  readonly environment: Environment;
+  readonly config: Config;
+  readonly live: LiveConfig;
+  readonly stores: Stores;
+  readonly ids: IdSource;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+}
+
+function makeCore({ environment, config, live, stores, ids, metrics, logger }: CoreParts): Core {
+  const upstreams = new UpstreamSet(proxyOf(environment));
+  const router = openRouter({ config, upstreams, metrics, logger });
+  const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
+  const generations = new Generations({
+    ledger: stores.ledger,
+    router,
+    catalog,
+    clock: systemClock,
+    ids,
+    replays: new Replays(stores.documents, stores.ledger, systemClock),
+    exposeRoute: () => live.current.exposeRoute,
+    toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
+  });
+  const responses = new Responses({
+    ...stores,
+    generations,
+    clock: systemClock,
+    ids,
+    box: new SealedBox(serverSecrets(environment.dataDir)),
+    lifetimeMs: config.content.responseLifetimeMs,
+  });
+  const reload = (): Reloaded => live.reload({ upstreams, router, catalog, logger });
+  return { ...stores, catalog, generations, responses, token: operatorToken(environment.dataDir), reload };
 }
 
 interface ListenerParts {
@@ -206,6 +208,7 @@ function openEdge(parts: EdgeParts): FastifyInstance {
     .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
     .service(CatalogService, catalogOf(core))
     .service(GenerationService, core.generations.service)
+    .service(ResponseService, core.responses.service)
     .service(AccountService, accountOf(core));
   return createEdge({
     transport,
@@ -242,7 +245,7 @@ function accountOf({ ledger, catalog }: Core) {
 }
 
 function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
-  const { ledger, catalog, generations, token } = core;
+  const { ledger, catalog, generations, responses, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const reload = (): Reloaded => {
     try {
@@ -265,6 +268,7 @@ function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts):
       router.service(CredentialService, credentialService({ ledger, operatorToken: token }));
       router.service(CatalogService, catalogOf(core));
       router.service(GenerationService, generations.service);
+      router.service(ResponseService, responses.service);
       router.service(AccountService, accountOf(core));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }));
       router.service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));

@@ -29,6 +29,7 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['daily_limit_unit', config => config.dailyLimitUnit],
   ['limits.body_bytes', config => config.limits.bodyBytes],
   ['plans', config => config.plans],
+  ['content', config => config.content],
 ];
 
 /** The configuration in use. A reload takes all of another one or nothing of it. Source: decisions §1 (SIGHUP). */

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { Generations } from '../core/generation/generations.ts';
+import type { Responses } from '../core/responses/responses.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Ledger } from '../store/ledger.ts';
@@ -14,6 +15,7 @@ export interface StoppingParts {
   readonly ledger: Ledger;
   readonly documents: Documents;
   readonly generations: Generations;
+  readonly responses: Responses;
   readonly graceMs: number;
 }
 
@@ -39,12 +41,14 @@ export class Stopping {
   }
 
   async #stop(): Promise<void> {
-    const { edge, rpc, ledger, documents, generations, graceMs } = this.#parts;
+    const { edge, rpc, ledger, documents, generations, responses, graceMs } = this.#parts;
     rpc.drain();
     generations.drain();
     await Promise.race([generations.idle(), after(graceMs), this.#hurry.promise]);
     generations.cutAll();
     await Promise.race([generations.idle(), after(cutMs)]);
+    // What became of the responses in the background.
+    await Promise.race([responses.idle(), after(cutMs)]);
     await Promise.all([edge.close(), rpc.close(cutMs)]);
     // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
     await Promise.race([Promise.all([documents.close(), ledger.close()]), after(cutMs)]);

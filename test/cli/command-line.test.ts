@@ -207,7 +207,13 @@ test('models are listed with their prices', async () => {
       endpoints: ['/v1/chat/completions', '/v1/messages'],
       available: true,
       capabilities: { service_tiers: ['flex'] },
-      pricing: { input: 1.25, output: 10, image: null },
+      pricing: {
+        input: 1.25,
+        output: 10,
+        image: null,
+        caching: { read: 0.125, write_5m: 1.5625, write_1h: null },
+        above: [{ input_tokens: 200_000, input: 2.5, output: 15, caching: null }],
+      },
     },
     { id: 'acme/small:free' },
   ]);

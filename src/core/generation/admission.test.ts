@@ -38,5 +38,7 @@ test('nobody is told to raise the free-model limits, which are hard', () => {
 
 test('an empty balance names the operator’s command for this account', () => {
   const balance = { limit: 'balance', unit: 'nano_usd', used: 0n, max: 0n } as const;
-  expect(denied('insufficient_balance', balance).facts.tip).toContain('npx tollgate credits add 7 DOLLARS');
+  expect(denied('insufficient_balance', balance).facts.tip).toBe(
+    'Ask the operator to add credit: npx tollgate credits add 7 DOLLARS.',
+  );
 });

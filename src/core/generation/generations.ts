@@ -22,6 +22,7 @@ import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replay
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { admit, isFree } from './admission.ts';
 import { countInputInPieces } from './count-input.ts';
+import { truncated } from './truncation.ts';
 import { GenerationRun, type RunHooks, type RunTools } from './run.ts';
 
 /** What generations are made with. */
@@ -40,6 +41,7 @@ export interface GenerationAsk {
   readonly requestId: string | null;
   /** See `RunHooks`. */
   readonly beforeSettle?: RunHooks['beforeSettle'];
+  readonly freeWhenCut?: RunHooks['freeWhenCut'];
   readonly beforeBrokenSettle?: RunHooks['beforeBrokenSettle'];
 }
 
@@ -48,6 +50,7 @@ export interface BegunGeneration {
   readonly requestId: string;
   /** The listed id of the model. */
   readonly model: string;
+  readonly createdAtMs: number;
   readonly run: GenerationRun;
 }
 
@@ -95,10 +98,10 @@ export class Generations {
    * Checks and admits a request. Whoever calls it reads `run.events` to the end, however that comes. Throws what the caller is refused with; nothing
    * is held then.
    */
-  async begin({ request, credential, requestId: named, ...asked }: GenerationAsk): Promise<BegunGeneration> {
+  async begin({ request, credential, requestId: named, ...told }: GenerationAsk): Promise<BegunGeneration> {
     if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
     const { ledger, clock, ids } = this.#tools;
-    const { model, tier, resolved } = this.#resolve(request, credential);
+    const { model, tier, resolved } = await this.#resolve(request, credential);
     if (!model.available) throw modelUnavailable(model.id);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const applicant = {
@@ -112,11 +115,10 @@ export class Generations {
     };
     const admittedAtMs = clock.now();
     const admitted = await admit(ledger, applicant);
-    const { beforeSettle, beforeBrokenSettle } = asked;
-    const hooks = { onEnd: () => this.#ended(run), beforeSettle, beforeBrokenSettle };
+    const hooks = { ...told, onEnd: () => this.#ended(run) };
     const run = new GenerationRun(this.#tools, { ...applicant, admitted, admittedAtMs }, hooks);
     this.#running.add(run);
-    return { requestId: applicant.requestId, model: model.id, run };
+    return { requestId: applicant.requestId, model: model.id, createdAtMs: admittedAtMs, run };
   }
 
   async *#generate(
@@ -176,15 +178,19 @@ export class Generations {
   }
 
   /** The checked request with the listed model and its tier. */
-  #resolve(request: GenerateRequest, credential: Credential): Resolved & { readonly resolved: GenerateRequest } {
-    checkRequest(request);
-    const { endpoint, serviceTier } = request;
+  async #resolve(
+    asked: GenerateRequest,
+    credential: Credential,
+  ): Promise<Resolved & { readonly resolved: GenerateRequest }> {
+    checkRequest(asked);
+    const { endpoint, serviceTier } = asked;
     const visible = credential.allowedModels;
-    const { model, tier } = this.#tools.catalog.resolve(request.model, { endpoint, serviceTier, visible });
+    const { model, tier } = this.#tools.catalog.resolve(asked.model, { endpoint, serviceTier, visible });
     if (visible !== null && !visible.includes(model.id)) {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
-    checkFeatures(request, model);
+    checkFeatures(asked, model);
+    const request = await truncated(asked, model);
     checkLength(request, model);
     return { model, tier, resolved: { ...request, model: model.id, serviceTier: tier } };
   }
@@ -192,7 +198,12 @@ export class Generations {
   async #countTokens({ request }: CountTokensRequest, context: HandlerContext) {
     if (request === undefined) throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-    const { resolved } = this.#resolve(request, credential);
+    return this.count(request, credential);
+  }
+
+  /** Counts a request's input tokens. Throws what the caller of such a request would be refused with. */
+  async count(request: GenerateRequest, credential: Credential): Promise<{ inputTokens: number; source: UsageSource }> {
+    const { resolved } = await this.#resolve(request, credential);
     return { inputTokens: await countInputInPieces(resolved, await loadTokenizer()), source: UsageSource.ESTIMATED };
   }
 }

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
-import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
@@ -8,6 +8,7 @@ import { Hold } from '../../generation/hold.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Admitted, Ledger, Settled } from '../../store/ledger.ts';
+import { limitOf } from '../credential.ts';
 import type { RoutedStep, Router } from '../routing/router.ts';
 import type { Applicant } from './admission.ts';
 import { continued } from './continued.ts';
@@ -43,6 +44,8 @@ export interface RunHooks {
    * before the charge is written here; where that throws, the generation fails with it.
    */
   readonly beforeSettle?: ((rest: readonly GenerationEvent[]) => Promise<void>) | undefined;
+  /** An answer that the gateway cuts costs nothing and leaves no record: nobody is there who has had a part of it. */
+  readonly freeWhenCut?: boolean | undefined;
   /** The answer has broken off with what its caller is told, and what was delivered is not yet charged. It must not throw. */
   readonly beforeBrokenSettle?: ((told: Error) => Promise<void>) | undefined;
 }
@@ -58,6 +61,7 @@ export class GenerationRun {
   readonly #streamed: boolean;
   readonly #abort = new AbortController();
   readonly #startedAtMs = performance.now();
+  #whole: bigint | undefined;
   readonly #tally: Tally;
   readonly #slices: Slices;
   /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
@@ -88,7 +92,7 @@ export class GenerationRun {
     this.#tools = tools;
     this.#asked = asked;
     this.#streamed = asked.request.delivery !== Delivery.WHOLE;
-    this.#limit = limitOf(asked);
+    this.#limit = outputLimitOf(asked);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = asked.model;
     const candidates = this.#candidates;
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
@@ -104,11 +108,21 @@ export class GenerationRun {
 
   get #progress(): Progress {
     return {
-      streamed: this.#streamed,
+      streamed: this.#streamed && !(this.#isCut && this.#hooks.freeWhenCut === true),
       hasOutput: !this.#tally.isEmpty,
       wasSent: this.#wasSent,
       isTrying: this.#isTrying,
     };
+  }
+
+  /** `cut` was called. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+
+  /** The key's request windows after the admission, tightest first. */
+  get limits(): LimitState[] {
+    return this.#asked.admitted.windows.map(window => ({ $typeName: 'tollgate.v1.LimitState', ...limitOf(window) }));
   }
 
   /** The gateway stops: ends the answer now. */
@@ -274,14 +288,8 @@ export class GenerationRun {
 
   #started(event: GenerationEvent): GenerationEvent {
     if (event.event.case !== 'started') return event;
-    const { requestId, model, admitted, admittedAtMs } = this.#asked;
-    const limits = admitted.windows.map(window => ({
-      $typeName: 'tollgate.v1.LimitState' as const,
-      limit: window.limit,
-      max: BigInt(window.max),
-      remaining: BigInt(window.remaining),
-      resetAtMs: BigInt(window.resetAtMs),
-    }));
+    const { requestId, model, admittedAtMs } = this.#asked;
+    const { limits } = this;
     const route = this.#tools.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
     const own = { requestId, model: model.id, createdAtMs: BigInt(admittedAtMs), limits, route };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
@@ -293,7 +301,14 @@ export class GenerationRun {
       usageSource: usageSource(counted.source),
       costNanoUsd,
       serviceTier: billedTier(this.#asked.tier, this.#tally.serviceTier),
+      completedAtMs: this.#wholeAtMs,
     });
+  }
+
+  /** When the answer was whole; the same however often it is told. */
+  get #wholeAtMs(): bigint {
+    this.#whole ??= BigInt(Math.round(this.#asked.admittedAtMs + performance.now() - this.#startedAtMs));
+    return this.#whole;
   }
 
   /** Decides the outcome, and what the caller is told. `thrown` is undefined where reading ended without an error. */
@@ -369,7 +384,7 @@ function stopping(): GatewayError {
 const unknownOutputMax = 4_096;
 
 /** The output limit that binds one choice: the client's own, or less where funds can't pay it; undefined where neither binds. */
-function limitOf({ request, model, admitted }: AdmittedRequest): number | undefined {
+function outputLimitOf({ request, model, admitted }: AdmittedRequest): number | undefined {
   const client = clientLimit(request, model);
   const payable = Math.floor((admitted.outputTokens + admitted.outputTokensAvailable) / (request.candidates ?? 1));
   const wanted = client ?? model.maxOutputTokens ?? unknownOutputMax;
