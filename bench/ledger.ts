@@ -129,7 +129,8 @@ export function fillRecords(dataDir: string): void {
     WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${rows})
     INSERT INTO usage SELECT n, 'req_' || printf('%021d', n), k.account_id, k.id, 1 + (n * 7919) % ${shape.models}, 0, 0, 'account',
       ${end} - (${rows} - n) * ${step}, 'completed', 'reported', 'default', 900, 0, 0, 0, 300, 0, 0, 2100000, 0,
-      (SELECT id FROM price WHERE input = 1000000 AND output = 4000000 LIMIT 1), 1000, 800, 90, 'local', 1, 5096000, 5096000, 1024, NULL
+      (SELECT id FROM price WHERE input = 1000000 AND output = 4000000 LIMIT 1), 1000, 800, 90, 'local', 1, 5096000, 5096000, 1024, NULL,
+      'money', NULL, 0, 0
       FROM n JOIN api_key k ON k.id = 1 + (n * 104729) % ${shape.keys};`);
   const sums = 'count(*), 0, sum(input), 0, 0, 0, sum(output), 0, 0, sum(cost), 0, sum(latency_ms)';
   for (const [name, ms] of [['hour', 3_600_000] as const, ['day', 86_400_000] as const]) {

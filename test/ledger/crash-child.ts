@@ -6,7 +6,7 @@ import { openSync, writeSync } from 'node:fs';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource } from '../../src/lib/ids.ts';
 import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
-import { admitOf, amount, plans, settleAmount } from './fixture.ts';
+import { admitOf, amount, estimate, plans, settleAmount, settleOf } from './fixture.ts';
 
 const callers = 16;
 const [dataDir = '', file = ''] = process.argv.slice(2);
@@ -21,6 +21,10 @@ const ids = new IdSource(systemClock, ledger.lastId);
 async function caller(number: number): Promise<never> {
   for (let round = number; ; round++) {
     const id = ids.next();
+    if (round % 4 === 0) {
+      await payByPlan(id, round);
+      continue;
+    }
     await ledger.admit(admitOf(id, { funds: amount(1000n) }));
     if (round % 3 === 0) await ledger.extend({ id, nanoUsd: 100n });
     if (round % 7 === 0) {
@@ -31,6 +35,15 @@ async function caller(number: number): Promise<never> {
       say(`settled ${id} ${costNanoUsd}`);
     }
   }
+}
+
+/** By a free request of the day, then by the plan's tokens. */
+async function payByPlan(id: number, round: number): Promise<void> {
+  const funds = estimate({ outputTokensWanted: 20, freeDaily: round % 8 === 0 });
+  await ledger.admit(admitOf(id, { funds }, 'planned'));
+  await ledger.extend({ id, outputTokens: 30 });
+  const { costNanoUsd } = await ledger.settle(settleOf(id, round % 60));
+  say(`settled ${id} ${costNanoUsd}`);
 }
 
 async function creditor(): Promise<never> {

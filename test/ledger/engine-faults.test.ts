@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { afterEach, expect, test } from 'vitest';
 import type { AdmitCommand } from '../../src/store/ledger.ts';
 import type { AdminCommands } from '../../src/store/sqlite/administration.ts';
@@ -7,16 +8,31 @@ import { type FaultPlan, Faults } from '../../src/store/sqlite/fault.ts';
 import { checkInvariants } from '../../src/store/sqlite/invariants.ts';
 import { migrate, ownMigrations } from '../../src/store/sqlite/migrations.ts';
 import { encodeAdmit, encodeSettle, type WireCommand, type WireReply } from '../../src/store/sqlite/wire.ts';
-import { admitOf, amount, hashOf, plans, settleAmount, settleOf } from './fixture.ts';
+import { admitOf, amount, estimate, hashOf, noUsage, plans, settleAmount, settleOf } from './fixture.ts';
 
 const now = Date.parse('2026-05-10T12:00:00Z');
+const periodMs = 14 * 86_400_000;
+const smallPlans = {
+  ...plans,
+  core: { ...plans.core, biweekly: { priceNanoUsd: 1_000_000n, tokens: 500 }, freeDailyRequests: 1 },
+};
 let db: Connection | undefined;
 afterEach(() => db?.close());
 
-function newDatabase(): Connection {
-  db?.close();
+/** A file with its tables alone: made once, because that takes longer than all that is done with it. */
+const empty = ((): Buffer => {
   const opened = openForWriting(':memory:');
   migrate(opened, ownMigrations(), now);
+  const file = opened.serialize();
+  opened.close();
+  return file;
+})();
+
+function newDatabase(): Connection {
+  db?.close();
+  const opened = new Database(empty);
+  opened.defaultSafeIntegers(true);
+  opened.pragma('foreign_keys = ON');
   db = opened;
   return opened;
 }
@@ -64,6 +80,35 @@ function workload(): WireCommand[][] {
       ['windows', ++seq, now + 5, 1, true],
       admin('addCredit', { accountId: 1, amount: -5n, note: '' }),
     ],
+    ...planned(() => ++seq),
+  ];
+}
+
+/** A plan that is started, shared with money, renewed and cancelled. */
+function planned(next: () => number): WireCommand[][] {
+  const later = now + periodMs + 1;
+  const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K], at = now): WireCommand => {
+    const seq = next();
+    return ['admin', seq, at, `admin ${seq}`, name, command];
+  };
+  const admit = (id: number, freeDaily: boolean, at = now): WireCommand =>
+    encodeAdmit(admitOf(id, { funds: estimate({ freeDaily }) }, 'planned'), next(), at);
+  const failed = { usage: noUsage, state: 'upstream_failed' } as const;
+  return [
+    [
+      admin('createAccount', { name: 'b', balance: 10_000_000n }),
+      admin('createKey', { accountId: 2, hash: hashOf('planned'), masked: '', settings: {} }),
+      admin('startSubscription', { accountId: 2, plan: 'core', period: 'biweekly' }),
+      admin('startSubscription', { accountId: 2, plan: 'core', period: 'monthly' }),
+    ],
+    [admit(11, true), admit(12, false), encodeSettle(settleOf(11, 0, failed), next(), now), admit(13, true)],
+    [['extend', next(), now, { id: 12, outputTokens: 100 }], encodeSettle(settleOf(13, 9000), next(), now)],
+    [encodeSettle(settleOf(12, 700), next(), later), admit(14, false, later)],
+    [
+      admin('cancelSubscription', { accountId: 2 }, later),
+      ['void', next(), later, 14, 'cancelled'],
+      ['sweep', next(), later + periodMs],
+    ],
   ];
 }
 
@@ -90,6 +135,9 @@ function dump(connection: Connection): unknown {
     'management_key',
     'key_day',
     'free_day',
+    'subscription',
+    'plan_period',
+    'plan_day',
     'hold',
     'usage',
     'usage_hour',
@@ -101,13 +149,15 @@ function dump(connection: Connection): unknown {
   return [
     ...tables.map(table => connection.prepare(`SELECT * FROM ${table} ORDER BY 1, 2`).all()),
     connection.prepare('SELECT id, held, reason FROM voided ORDER BY id').all(),
-    connection.prepare('SELECT kind, account_id, key_id, amount, usage_id FROM entry ORDER BY 1, 3, 4').all(),
+    connection
+      .prepare('SELECT kind, account_id, key_id, amount, usage_id, period_id FROM entry ORDER BY 1, 3, 4')
+      .all(),
   ];
 }
 
 function engineWith(connection: Connection, plan?: FaultPlan): Engine {
   const faults = plan === undefined ? {} : { faults: new Faults(plan, sqliteFailure) };
-  return new Engine(connection, { dailyLimitUnit: 'dollars', plans, ...faults });
+  return new Engine(connection, { dailyLimitUnit: 'dollars', plans: smallPlans, ...faults });
 }
 
 const kinds = ['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_BUSY', 'SQLITE_CONSTRAINT_CHECK', 'bug'] as const;

@@ -5,8 +5,9 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import Database from 'better-sqlite3';
+import { systemClock } from '../../src/lib/clock.ts';
 import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
-import { openBench } from './fixture.ts';
+import { hashOf, openBench } from './fixture.ts';
 
 const child = join(import.meta.dirname, 'crash-child.ts');
 
@@ -49,6 +50,11 @@ async function runAndKill(dataDir: string, afterMs: number, said: Said): Promise
  */
 export async function killOften(times: number): Promise<{ settled: number; openedInMs: number }> {
   const bench = await openBench();
+  const { accountId } = await bench.ledger.createAccount({ name: 'planned', balance: 20_000_000_000n });
+  await bench.ledger.createKey({ accountId, hash: hashOf('planned'), masked: '', settings: {} });
+  // By the clock of the killed processes, which is the system's.
+  bench.clock.nowMs = systemClock.now();
+  await bench.ledger.startSubscription({ accountId, plan: 'core', period: 'monthly' });
   await bench.ledger.close();
   const said: Said = { settled: new Map(), voided: new Set(), credited: 0n, openedInMs: [] };
   for (let kill = 0; kill < times; kill++) {

@@ -1,0 +1,382 @@
+/** Idempotency-Key as its callers see it (decisions §6): one upstream call, one charge, the same answer for a day. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { afterAll, describe, expect, test } from 'vitest';
+import { toBinary } from '@bufbuild/protobuf';
+import { GenerateResponseSchema } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import { Delivery } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { call, newAccount, newKey, type RecordJson } from './account-client.ts';
+import { post } from './chat-client.ts';
+import { rpcClient, rpcRequest } from './upstream-callers.ts';
+
+const config = 'simulator: { tokens_per_second: 0 }\nretries: 0\ntimeouts: { idle: 1s }\n';
+const gateway = await startGateway({ config, balance: '100' });
+afterAll(() => endGateway(gateway));
+
+/** An answer as it came. */
+interface Came {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly code: string | undefined;
+}
+
+async function came(response: Response): Promise<Came> {
+  const text = await response.text();
+  const code = response.status === 200 ? undefined : (JSON.parse(text) as { error: { code: string } }).error.code;
+  return { status: response.status, headers: response.headers, text, code };
+}
+
+const interfaces = [
+  { name: 'Chat', path: '/v1/chat/completions', more: {} },
+  { name: 'Messages', path: '/v1/messages', more: { max_tokens: 500 } },
+] as const;
+type Interface = (typeof interfaces)[number];
+
+const bodyOf = ({ more }: Interface, line: string, stream: boolean): string =>
+  JSON.stringify({ model: 'sim/large', ...more, stream, messages: [{ role: 'user', content: `Tolls\n!sim ${line}` }] });
+
+/** A customer with an account of its own. */
+async function customer(on: Gateway = gateway, settings: object = {}) {
+  const { managementKey } = await newAccount(on, 1);
+  const apiKey = await newKey(on, settings, managementKey);
+  return {
+    managementKey,
+    apiKey,
+    send: async (path: string, body: string, key: string | undefined, signal?: AbortSignal): Promise<Came> =>
+      came(
+        await post(on, path, body, {
+          key: apiKey.key,
+          headers: key === undefined ? {} : { 'idempotency-key': key },
+          ...(signal === undefined ? {} : { signal }),
+        }),
+      ),
+    records: async (): Promise<RecordJson[]> =>
+      (await call<{ data: RecordJson[] }>(on, 'GET', '/activity', { key: managementKey })).body.data,
+  };
+}
+
+/** What a repeat has to share with the first answer. */
+const told = ({ status, text, headers }: Came) => ({
+  status,
+  text,
+  headers: ['content-type', 'x-request-id', 'request-id', 'x-tollgate-cost', 'x-tollgate-warnings'].map(name =>
+    headers.get(name),
+  ),
+});
+
+describe.each(interfaces)('$name', asked => {
+  describe.each([
+    ['whole', false],
+    ['streamed', true],
+  ] as const)('%s', (_, stream) => {
+    const { path } = asked;
+
+    test('a repeat is the same answer, byte for byte, from one generation', async () => {
+      const { send, records } = await customer();
+      const key = randomUUID();
+      const body = bodyOf(asked, 'tokens=60', stream);
+      const first = await send(path, body, key);
+      expect(first.status).toBe(200);
+      expect(first.headers.get('idempotent-replayed')).toBeNull();
+      for (let count = 0; count < 3; count += 1) {
+        const again = await send(path, body, key);
+        expect(told(again)).toEqual(told(first));
+        expect(again.headers.get('idempotent-replayed')).toBe('true');
+      }
+      const made = await records();
+      expect(made.map(({ request_id, state }) => [request_id, state])).toEqual([
+        [first.headers.get('x-request-id'), 'completed'],
+      ]);
+      // The same body with another key, or with none, is a request of its own.
+      const other = await send(path, body, randomUUID());
+      const none = await send(path, body, undefined);
+      expect(new Set([first, other, none].map(({ headers }) => headers.get('x-request-id'))).size).toBe(3);
+      expect(await records()).toHaveLength(3);
+    });
+
+    test('the key with another body, be it by a blank, is refused with 422', async () => {
+      const { send, records } = await customer();
+      const key = randomUUID();
+      const body = bodyOf(asked, 'tokens=5', stream);
+      await send(path, body, key);
+      for (const changed of [
+        ` ${body}`,
+        body.replace('tokens=5', 'tokens=6'),
+        body.replace('"stream"', '"user":null,"stream"'),
+      ]) {
+        const reused = await send(path, changed, key);
+        expect([reused.status, reused.code, reused.headers.get('x-should-retry')]).toEqual([
+          422,
+          'idempotency_key_reused',
+          'false',
+        ]);
+      }
+      expect((await send(path, body, key)).status).toBe(200);
+      expect(await records()).toHaveLength(1);
+    });
+
+    test('while the first runs a repeat is told 409 and when to come back; another body 422', async () => {
+      const { send, records } = await customer();
+      const key = randomUUID();
+      const body = bodyOf(asked, 'tokens=20 tps=20', stream);
+      const first = send(path, body, key);
+      await sleep(300);
+      const early = await send(path, body, key);
+      expect([early.status, early.code, early.headers.get('retry-after')]).toEqual([
+        409,
+        'idempotency_in_progress',
+        '1',
+      ]);
+      expect((await send(path, `${body} `, key)).code).toBe('idempotency_key_reused');
+      const answered = await first;
+      expect(told(await send(path, body, key))).toEqual(told(answered));
+      expect(await records()).toHaveLength(1);
+    });
+
+    test('a client that leaves does not end it: its repeat finds the whole answer', async () => {
+      const { send, records } = await customer();
+      const key = randomUUID();
+      const body = bodyOf(asked, 'tokens=40 tps=40', stream);
+      await expect(send(path, body, key, AbortSignal.timeout(300))).rejects.toThrow();
+      let again = await send(path, body, key);
+      expect(again.code).toBe('idempotency_in_progress');
+      for (const deadline = performance.now() + 8_000; again.status === 409 && performance.now() < deadline;) {
+        await sleep(100);
+        again = await send(path, body, key);
+      }
+      expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
+      expect((await records()).map(({ state, output_tokens }) => [state, output_tokens])).toEqual([['completed', 40]]);
+    });
+
+    test('an error leaves the key free', async () => {
+      const { send, records } = await customer();
+      const key = randomUUID();
+      const refused = [
+        [422, path, bodyOf(asked, 'tokens=5', stream).replace('"messages"', '"temperature":9,"messages"')],
+        [400, path, bodyOf(asked, 'tokens=5', stream).replace('sim/large', 'sim/none')],
+        [400, path, bodyOf(asked, 'nonsense=1', stream)],
+        [502, path, bodyOf(asked, 'status=500', stream)],
+        [400, path, '{'],
+      ] as const;
+      for (const [status, to, body] of refused) expect((await send(to, body, key)).status).toBe(status);
+      const answered = await send(path, bodyOf(asked, 'tokens=5', stream), key);
+      expect(answered.status).toBe(200);
+      expect((await records()).map(({ state }) => state)).toEqual(['completed', 'upstream_failed']);
+    });
+
+    test('of many at once one is answered, and all others repeat it', async () => {
+      const { send, records } = await customer();
+      const key = randomUUID();
+      const body = bodyOf(asked, 'tokens=30', stream);
+      const insist = async (): Promise<Came> => {
+        for (;;) {
+          const reply = await send(path, body, key);
+          if (reply.status !== 409) return reply;
+          await sleep(20);
+        }
+      };
+      const all = await Promise.all(Array.from({ length: 30 }, insist));
+      expect(new Set(all.map(({ text }) => text)).size).toBe(1);
+      expect(all.filter(({ headers }) => headers.get('idempotent-replayed') === null)).toHaveLength(1);
+      expect(await records()).toHaveLength(1);
+    });
+  });
+
+  test('the key on another path is another body', async () => {
+    const { send } = await customer();
+    const key = randomUUID();
+    const [one, other] = interfaces;
+    // A body that both interfaces take.
+    const body = bodyOf(other, 'tokens=5', false);
+    expect((await send(one.path, body, key)).status).toBe(200);
+    expect((await send(other.path, body, key)).code).toBe('idempotency_key_reused');
+  });
+
+  test('a stream that breaks after its first event is kept as it was, and paid once', async () => {
+    const { send, records } = await customer();
+    const key = randomUUID();
+    for (const [index, fault] of ['fail=4', 'cut=4', 'stall=4'].entries()) {
+      const body = bodyOf(asked, `tokens=50 ${fault}`, true);
+      const first = await send(asked.path, body, key + fault);
+      expect(first.text).toContain('"error"');
+      expect(told(await send(asked.path, body, key + fault))).toEqual(told(first));
+      const made = await records();
+      expect(made).toHaveLength(index + 1);
+      expect(made[0]?.state).toBe('upstream_failed');
+    }
+  });
+});
+
+describe('whose key it is', () => {
+  const [chat] = interfaces;
+  const body = bodyOf(chat, 'tokens=5', false);
+
+  test('it belongs to the API key that sent it, also within one account', async () => {
+    const { managementKey, send, records } = await customer();
+    const sibling = await newKey(gateway, {}, managementKey);
+    const key = randomUUID();
+    await send(chat.path, body, key);
+    const other = await came(
+      await post(gateway, chat.path, body, { key: sibling.key, headers: { 'idempotency-key': key } }),
+    );
+    expect([other.status, other.headers.get('idempotent-replayed')]).toEqual([200, null]);
+    expect(await records()).toHaveLength(2);
+  });
+
+  test('a key that is disabled or deleted gets no repeats either', async () => {
+    const { managementKey, apiKey, send } = await customer();
+    const key = randomUUID();
+    await send(chat.path, body, key);
+    await gateway.cli(['keys', 'disable', String(apiKey.api_key_id)]);
+    expect((await send(chat.path, body, key)).status).toBe(403);
+    await call(gateway, 'DELETE', `/keys/${apiKey.api_key_id}`, { key: managementKey });
+    expect((await send(chat.path, body, key)).status).toBe(401);
+  });
+
+  test('a repeat counts in no window, and tells how it stands now', async () => {
+    const { send } = await customer(gateway, { minute_limit: 2 });
+    const key = randomUUID();
+    const remaining = ({ headers }: Came): string | null => headers.get('x-ratelimit-remaining-requests');
+    expect(remaining(await send(chat.path, body, key))).toBe('1');
+    expect(remaining(await send(chat.path, body, key))).toBe('1');
+    expect(remaining(await send(chat.path, body, undefined))).toBe('0');
+    expect(remaining(await send(chat.path, body, key))).toBe('0');
+    expect((await send(chat.path, body, randomUUID())).status).toBe(429);
+    expect((await send(chat.path, body, key)).status).toBe(200);
+  });
+
+  test('a free model’s repeat shows its windows too', async () => {
+    const { send } = await customer();
+    const key = randomUUID();
+    const free = body.replace('sim/large', 'sim/small:free');
+    const first = await send(chat.path, free, key);
+    const again = await send(chat.path, free, key);
+    expect(told(again)).toEqual(told(first));
+    expect(again.headers.get('x-ratelimit-remaining-requests')).toBe(
+      first.headers.get('x-ratelimit-remaining-requests'),
+    );
+  });
+
+  test('an empty key is none, one of 255 characters is one, a longer one is refused', async () => {
+    const { send, records } = await customer();
+    expect((await send(chat.path, body, '')).status).toBe(200);
+    expect((await send(chat.path, body, '')).status).toBe(200);
+    expect(await records()).toHaveLength(2);
+    const long = 'k'.repeat(255);
+    const first = await send(chat.path, body, long);
+    expect(told(await send(chat.path, body, long))).toEqual(told(first));
+    const refused = await send(chat.path, body, `${long}k`);
+    expect([refused.status, refused.code]).toEqual([400, 'invalid_request']);
+  });
+
+  test('counting tokens takes no notice of it', async () => {
+    const { send, records } = await customer();
+    const count = JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: 'Tolls' }] });
+    const key = randomUUID();
+    expect((await send('/v1/messages/count_tokens', count, key)).status).toBe(200);
+    expect((await send('/v1/messages/count_tokens', count.replace('Tolls', 'Other'), key)).status).toBe(200);
+    expect(await records()).toEqual([]);
+  });
+});
+
+describe('RPC callers', () => {
+  const keyed = (key: string) => ({ headers: { 'idempotency-key': key } });
+  test.each([Delivery.WHOLE, Delivery.STREAMED])('get the same messages again (delivery %i)', async delivery => {
+    const { apiKey, records } = await customer();
+    const client = rpcClient({ rpcUrl: gateway.rpcUrl, apiKey: apiKey.key });
+    const key = randomUUID();
+    const read = async (model = 'sim/large'): Promise<string[]> => {
+      const messages = await Array.fromAsync(client.generate(rpcRequest(model, delivery), keyed(key)));
+      return messages.map(message => Buffer.from(toBinary(GenerateResponseSchema, message)).toString('base64'));
+    };
+    const events = (messages: string[]): string =>
+      Buffer.concat(messages.map(each => Buffer.from(each, 'base64'))).toString('base64');
+    const first = await read();
+    expect(first.length).toBeGreaterThan(0);
+    expect(events(await read())).toBe(events(first));
+    expect(await records()).toHaveLength(1);
+    const reused = await read('sim/small').catch((error: unknown) => ConnectError.from(error).code);
+    expect(reused).toBe(Code.FailedPrecondition);
+  });
+
+  test('that leave find the whole answer later, whether they read it or not', async () => {
+    const { apiKey, records } = await customer();
+    const client = rpcClient({ rpcUrl: gateway.rpcUrl, apiKey: apiKey.key });
+    const key = randomUUID();
+    const request = rpcRequest('sim/large', Delivery.STREAMED);
+    const leave = new AbortController();
+    const iterator = client.generate(request, { ...keyed(key), signal: leave.signal })[Symbol.asyncIterator]();
+    await iterator.next();
+    leave.abort();
+    await expect
+      .poll(async () => (await records()).map(({ state }) => state), { timeout: 8_000 })
+      .toEqual(['completed']);
+    const messages = await Array.fromAsync(client.generate(request, keyed(key)));
+    expect(messages.at(-1)?.events.at(-1)?.event.case).toBe('completed');
+    expect(await records()).toHaveLength(1);
+  });
+});
+
+describe('the process ends', () => {
+  const [chat] = interfaces;
+
+  test('a kept answer outlives a kill; one that was cut by it is free, costs nothing and can be asked again', async () => {
+    let killed = await startGateway({ config, balance: '100' });
+    const mine = await customer(killed);
+    const [kept, cut] = [randomUUID(), randomUUID()];
+    const keptBody = bodyOf(chat, 'tokens=30', true);
+    const cutBody = bodyOf(chat, 'tokens=100 tps=20', false);
+    const first = await mine.send(chat.path, keptBody, kept);
+    const broken = mine.send(chat.path, cutBody, cut).catch(() => undefined);
+    await sleep(700);
+    await killed.kill();
+    await broken;
+    killed = await startGateway({ config, home: killed.home });
+    const send = async (body: string, key: string): Promise<Came> =>
+      came(await post(killed, chat.path, body, { key: mine.apiKey.key, headers: { 'idempotency-key': key } }));
+    expect(told(await send(keptBody, kept))).toEqual(told(first));
+    const again = await send(cutBody.replace('tps=20', 'tps=0'), cut);
+    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, null]);
+    const { data } = (await call<{ data: RecordJson[] }>(killed, 'GET', '/activity', { key: mine.managementKey })).body;
+    expect(data.map(({ state, output_tokens }) => [state, output_tokens])).toEqual([
+      ['completed', 100],
+      ['completed', 30],
+    ]);
+    await endGateway(killed);
+  });
+
+  test('wherever it is killed, a request that is repeated until it is answered is charged once', async () => {
+    let killed = await startGateway({ config, balance: '100' });
+    const mine = await customer(killed);
+    const rounds = 6;
+    for (let round = 0; round < rounds; round += 1) {
+      const key = randomUUID();
+      const body = bodyOf(chat, `tokens=${10 + round} tps=100`, round % 2 === 0);
+      const options = { key: mine.apiKey.key, headers: { 'idempotency-key': key } };
+      const first = post(killed, chat.path, body, options)
+        .then(came)
+        .catch(() => undefined);
+      // Around its end, which comes after some 150 ms.
+      await sleep(90 + round * 25);
+      await killed.kill();
+      const seen = await first;
+      killed = await startGateway({ config, home: killed.home });
+      const again = await came(await post(killed, chat.path, body, options));
+      expect(again.status).toBe(200);
+      // Who has seen the whole answer sees the same one again.
+      if (seen?.text.endsWith('data: [DONE]\n\n') === true || seen?.text.endsWith('}') === true) {
+        expect(told(again)).toEqual(told(seen));
+      }
+      const { data } = (await call<{ data: RecordJson[] }>(killed, 'GET', '/activity', { key: mine.managementKey }))
+        .body;
+      expect([data.length, data[0]?.output_tokens, data[0]?.state]).toEqual([round + 1, 10 + round, 'completed']);
+      expect((await came(await post(killed, chat.path, body, options))).headers.get('idempotent-replayed')).toBe(
+        'true',
+      );
+    }
+    await endGateway(killed);
+  });
+});

@@ -1,0 +1,342 @@
+/**
+ * What a request costs, computed a second time from what its upstream reported and what the configuration says, for every shape of a price, every
+ * protocol of an upstream and every interface. Nothing here uses the gateway's own arithmetic. Source: decisions §6.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { endGateway, startGateway } from '../gateway.ts';
+import { type ArithmeticJson, call, newAccount, newKey } from './account-client.ts';
+import { post } from './chat-client.ts';
+import {
+  type Counted,
+  type CountingProtocol,
+  type Order,
+  orderText,
+  startCountingUpstream,
+} from './counting-upstream.ts';
+
+/** Dollars per 1 million tokens, as the configuration writes them. */
+interface Cache {
+  readonly read?: string;
+  readonly write_5m?: string;
+  readonly write_1h?: string;
+}
+interface Price {
+  readonly input: string;
+  readonly output: string;
+  readonly caching?: Cache;
+}
+interface Shape extends Price {
+  readonly above?: readonly (Price & { readonly from: number })[];
+}
+
+const shapes: Readonly<Record<string, Shape>> = {
+  flat: { input: '0.3', output: '1.1' },
+  // A token costs less than a nano-dollar, or a fraction of one: rounding shows.
+  crumbs: {
+    input: '0.000123',
+    output: '0.007654',
+    caching: { read: '0.000001', write_5m: '0.000007', write_1h: '0.000011' },
+  },
+  cached: { input: '3', output: '15', caching: { read: '0.3', write_5m: '3.75', write_1h: '6' } },
+  // Missing prices of a cache are those of uncached input.
+  read: { input: '1.25', output: '10', caching: { read: '0.125' } },
+  written: { input: '0.8', output: '4', caching: { write_5m: '1' } },
+  steps: {
+    input: '2',
+    output: '12',
+    caching: { read: '0.2' },
+    above: [
+      { from: 1000, input: '4', output: '18', caching: { read: '0.4', write_5m: '5', write_1h: '7' } },
+      { from: 5000, input: '8', output: '36' },
+    ],
+  },
+  nothing: { input: '0', output: '0' },
+};
+const protocols: readonly CountingProtocol[] = ['chat', 'messages', 'gemini'];
+
+const orders = new Map<number, Order>();
+const upstream = await startCountingUpstream(orders);
+
+function yaml({ input, output, caching, above = [] }: Shape): string {
+  const cache =
+    caching === undefined ? '' : `, caching: ${JSON.stringify(caching).replaceAll('"', '').replaceAll(':', ': ')}`;
+  const steps = above.map(({ from, ...price }) => `{ input_tokens: ${from}, ${yaml(price).slice(2, -2)} }`);
+  return `{ input: ${input}, output: ${output}${cache}${steps.length === 0 ? '' : `, above: [${steps.join(', ')}]`} }`;
+}
+
+const config = `simulator: { enabled: false }
+plans:
+  core_pro: { monthly: { price: 1, tokens: 15000000 }, free_daily_requests: 0, discount: 0.05, models: all }
+providers:
+${protocols.map(protocol => `  ${protocol}: { protocol: ${protocol}, base_url: "${upstream.baseUrl(protocol)}", api_key: k }`).join('\n')}
+models:
+${Object.entries(shapes)
+  .flatMap(([name, shape]) =>
+    protocols.map(
+      protocol => `  - id: ${protocol}/${name}
+    context_length: 1000000
+    max_output_tokens: 100000
+    capabilities: { service_tiers: [flex, priority] }
+    pricing: ${yaml(shape)}
+    routes: [{ provider: ${protocol}, model: m }]`,
+    ),
+  )
+  .join('\n')}
+`;
+const gateway = await startGateway({ config, balance: '1000000' });
+afterAll(async () => {
+  await endGateway(gateway);
+  await upstream.stop();
+});
+
+/** A decimal number of dollars per 1 million tokens in units of 10^-12 dollars a token. */
+function pico(price: string): bigint {
+  const [whole = '', fraction = ''] = price.split('.');
+  return BigInt(whole + fraction.padEnd(6, '0'));
+}
+
+/** The exact cost in units of 10^-21 dollars: price × tier (in halves) × what the discount leaves (in hundredths), and the digits that are left over. */
+function exactCost(shape: Shape, counted: Counted, { tier, discount }: { tier: number; discount: boolean }): bigint {
+  const all = counted.input + counted.read + counted.write5m + counted.write1h;
+  const step = [...(shape.above ?? [])].sort((a, b) => b.from - a.from).find(({ from }) => all > from);
+  const { input, output, caching = {} }: Price = step ?? shape;
+  const sum =
+    BigInt(counted.input) * pico(input) +
+    BigInt(counted.read) * pico(caching.read ?? input) +
+    BigInt(counted.write5m) * pico(caching.write_5m ?? input) +
+    BigInt(counted.write1h) * pico(caching.write_1h ?? input) +
+    BigInt(counted.output) * pico(output);
+  return sum * BigInt(tier * 2) * BigInt(discount ? 95 : 100) * 5_000_000n;
+}
+
+/** Half up, to nano-dollars. */
+function nano(exact: bigint): bigint {
+  const unit = 10n ** 12n;
+  const [whole, rest] = [exact / unit, exact % unit];
+  return rest * 2n >= unit ? whole + 1n : whole;
+}
+
+/** A number as JSON shows dollars, in nano-dollars, by its digits. */
+function nanoOf(shown: number | string | null): bigint {
+  const text = typeof shown === 'number' ? shown.toFixed(9) : (shown ?? 'x');
+  const [whole = '', fraction = ''] = text.split('.');
+  return BigInt(whole + fraction.padEnd(9, '0'));
+}
+
+/** Numbers that look random and are the same each time. */
+function counts(seed: number): (max: number) => number {
+  let state = seed * 2_654_435_761 + 1;
+  return max => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return state % (max + 1);
+  };
+}
+
+/** What an upstream of the protocol can have counted: Google's says nothing of writes, Anthropic's nothing of reasoning. */
+function countedBy(protocol: CountingProtocol, seed: number): Counted {
+  const below = counts(seed);
+  // Around the thresholds as often as anywhere.
+  const whole = [1000, 1001, 5000, 5001, 1, below(900), 1001 + below(3000), 5001 + below(90_000)][seed % 8] ?? 1;
+  const write1h = protocol === 'gemini' || seed % 3 !== 0 ? 0 : below(whole);
+  const write5m = protocol === 'gemini' || seed % 2 !== 0 ? 0 : below(whole - write1h);
+  const read = below(whole - write1h - write5m);
+  const output = 1 + below(seed % 5 === 0 ? 40_000 : 700);
+  const reasoning = protocol === 'messages' ? 0 : below(output);
+  return { input: whole - write1h - write5m - read, read, write5m, write1h, output, reasoning };
+}
+
+/** A way to name a tier, what the upstream says it used, and what is billed. */
+const tiers = [
+  { name: 'none', field: undefined, suffix: '', reported: undefined, billed: 1, shown: 'default' },
+  { name: 'flex by field', field: 'flex', suffix: '', reported: undefined, billed: 0.5, shown: 'flex' },
+  { name: 'flex by suffix', field: undefined, suffix: ':flex', reported: 'flex', billed: 0.5, shown: 'flex' },
+  { name: 'priority by field', field: 'priority', suffix: '', reported: 'priority', billed: 2, shown: 'priority' },
+  {
+    name: 'priority by suffix',
+    field: undefined,
+    suffix: ':priority',
+    reported: undefined,
+    billed: 2,
+    shown: 'priority',
+  },
+  { name: 'priority, used: default', field: 'priority', suffix: '', reported: 'default', billed: 1, shown: 'default' },
+  { name: 'priority, used: flex', field: undefined, suffix: ':priority', reported: 'flex', billed: 0.5, shown: 'flex' },
+  { name: 'flex, used: priority', field: 'flex', suffix: '', reported: 'priority', billed: 0.5, shown: 'flex' },
+  { name: 'none, used: priority', field: undefined, suffix: '', reported: 'priority', billed: 1, shown: 'default' },
+] as const;
+
+const interfaces: readonly {
+  readonly name: string;
+  readonly path: string;
+  readonly body: { readonly stream_options?: object; readonly max_tokens?: number };
+}[] = [
+  { name: 'Chat', path: '/v1/chat/completions', body: { stream_options: { include_usage: true } } },
+  { name: 'Messages', path: '/v1/messages', body: { max_tokens: 100_000 } },
+];
+
+interface Usage {
+  readonly cost: number;
+  readonly input_tokens?: number;
+  readonly output_tokens?: number;
+  readonly cache_read_input_tokens?: number;
+  readonly cache_creation_input_tokens?: number;
+  readonly prompt_tokens?: number;
+  readonly completion_tokens?: number;
+}
+
+/** The usage that an answer shows last. */
+function usageIn(text: string): Usage {
+  const values = text.startsWith('{')
+    ? [text]
+    : text.split('\n').flatMap(line => (line.startsWith('data: {') ? [line.slice(6)] : []));
+  const usages = values.map(value => (JSON.parse(value) as { usage?: Usage | null }).usage);
+  return usages.findLast(usage => usage?.cost !== undefined) ?? { cost: Number.NaN };
+}
+
+let orderCount = 0;
+let key = '';
+let discountKey = '';
+let discountManagementKey = '';
+beforeAll(async () => {
+  ({ key } = await newKey(gateway));
+  const { accountId, managementKey } = await newAccount(gateway, 1_000_000);
+  await gateway.cli(['subscriptions', 'start', String(accountId), '--plan', 'core_pro', '--period', 'monthly']);
+  // Money first: the plan's discount applies, and its tokens are not touched.
+  ({ key: discountKey } = await newKey(gateway, { use_subs_first: false }, managementKey));
+  discountManagementKey = managementKey;
+});
+
+interface Case {
+  readonly shape: string;
+  readonly protocol: CountingProtocol;
+  readonly seed: number;
+  readonly stream: boolean;
+  readonly discount: boolean;
+}
+
+async function checkCase(
+  asked: Case,
+  { path, body }: (typeof interfaces)[number],
+  tier: (typeof tiers)[number],
+): Promise<void> {
+  const { shape, protocol, seed, stream, discount } = asked;
+  const usage = countedBy(protocol, seed);
+  orderCount += 1;
+  orders.set(orderCount, { usage, ...(tier.reported === undefined ? {} : { tier: tier.reported }) });
+  const { stream_options, ...rest } = body;
+  const response = await post(
+    gateway,
+    path,
+    {
+      ...rest,
+      ...(stream && stream_options !== undefined ? { stream_options } : {}),
+      model: `${protocol}/${shape}${tier.suffix}`,
+      messages: [{ role: 'user', content: orderText(orderCount) }],
+      stream,
+      ...(tier.field === undefined ? {} : { service_tier: tier.field }),
+    },
+    { key: discount ? discountKey : key },
+  );
+  const text = await response.text();
+  expect([response.status, text.slice(0, response.status === 200 ? 0 : 500)]).toEqual([200, '']);
+  const prices = shapes[shape] ?? { input: '', output: '' };
+  const exact = exactCost(prices, usage, { tier: tier.billed, discount });
+  const shown = usageIn(text);
+  expect(nanoOf(shown.cost)).toBe(nano(exact));
+  if (!stream) expect(nanoOf(response.headers.get('x-tollgate-cost'))).toBe(nano(exact));
+  const cached = usage.read + usage.write5m + usage.write1h;
+  expect(shown).toMatchObject(
+    path === '/v1/messages'
+      ? {
+          input_tokens: usage.input,
+          output_tokens: usage.output,
+          cache_read_input_tokens: usage.read,
+          cache_creation_input_tokens: usage.write5m + usage.write1h,
+        }
+      : { prompt_tokens: usage.input + cached, completion_tokens: usage.output },
+  );
+  const id = response.headers.get('x-request-id') ?? '';
+  const options = discount ? { key: discountManagementKey } : {};
+  const { body: record, text: recordText } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, options);
+  expect([nanoOf(record.cost), record.written_off, record.usage_source, record.service_tier]).toEqual([
+    nano(exact),
+    0,
+    'reported',
+    tier.shown,
+  ]);
+  expect(record.buckets.map(({ kind, tokens }) => [kind, tokens])).toEqual(
+    [
+      ['input', usage.input],
+      ['cache_read', usage.read],
+      ['cache_write_5m', usage.write5m],
+      ['cache_write_1h', usage.write1h],
+      ['output', usage.output],
+    ].filter(([, tokens]) => tokens !== 0),
+  );
+  expect(record.reasoning_tokens).toBe(usage.reasoning);
+  // The digits of the buckets' costs as they were sent: their sum is exact, before the one rounding.
+  const costs = [...recordText.matchAll(/"cost":([\d.]+),"paid_by"/g)].map(([, digits = '']) => {
+    const [whole = '', fraction = ''] = digits.split('.');
+    return BigInt(whole + fraction.padEnd(21, '0'));
+  });
+  expect(costs.reduce((sum, cost) => sum + cost, 0n)).toBe(exact);
+  for (const bucket of record.buckets) {
+    // Nothing is taken off nothing.
+    expect([bucket.multiplier, bucket.discount]).toEqual([tier.billed, discount && shape !== 'nothing' ? 0.05 : 0]);
+    expect(bucket.paid_by).toBe(shape === 'nothing' ? 'free' : 'account');
+  }
+}
+
+let seed = 0;
+describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
+  describe.each(protocols)('from an upstream that speaks %s', protocol => {
+    test.each(interfaces)('$name shows, records and debits what a second calculation says', async asked => {
+      for (const tier of tiers) {
+        for (const stream of [false, true]) {
+          seed += 1;
+          await checkCase({ shape, protocol, seed, stream, discount: seed % 4 === 0 }, asked, tier);
+        }
+      }
+    });
+  });
+});
+
+test.each(interfaces)(
+  'a report beyond the money is debited as far as it goes, and the rest is written off ($name)',
+  async ({ path, body }) => {
+    const { managementKey } = await newAccount(gateway, 0.01);
+    const { key: poor } = await newKey(gateway, {}, managementKey);
+    const usage: Counted = { input: 40_000, read: 123, write5m: 0, write1h: 0, output: 77, reasoning: 0 };
+    orderCount += 1;
+    orders.set(orderCount, { usage });
+    const { stream_options: _, ...rest } = body;
+    const messages = [{ role: 'user', content: orderText(orderCount) }];
+    const response = await post(
+      gateway,
+      path,
+      { ...rest, model: 'messages/cached', messages, max_tokens: 100 },
+      { key: poor },
+    );
+    expect(response.status).toBe(200);
+    const exact = exactCost(shapes['cached'] ?? { input: '', output: '' }, usage, { tier: 1, discount: false });
+    expect(nanoOf(usageIn(await response.text()).cost)).toBe(10_000_000n);
+    const id = response.headers.get('x-request-id') ?? '';
+    const record = (await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey })).body;
+    expect(nanoOf(record.cost) + nanoOf(record.written_off)).toBe(nano(exact));
+    expect(nanoOf(record.cost)).toBe(10_000_000n);
+    expect((await call(gateway, 'GET', '/balance', { key: managementKey })).text).toBe('{"balance":0}');
+  },
+);
+
+test('the balance is what it was without the sum of all that was recorded', async () => {
+  let sum = 0n;
+  for (let offset = 0; ; offset += 1000) {
+    const page = await call<{ data: { cost: number }[] }>(gateway, 'GET', `/activity?limit=1000&offset=${offset}`);
+    for (const { cost } of page.body.data) sum += nanoOf(cost);
+    if (page.body.data.length < 1000) break;
+  }
+  const { text } = await call(gateway, 'GET', '/balance');
+  expect(1_000_000n * 1_000_000_000n - sum).toBe(nanoOf(/[\d.]+/.exec(text)?.[0] ?? ''));
+  const { metrics } = (await call<{ metrics: { cost: number } }>(gateway, 'GET', '/analytics')).body;
+  expect(nanoOf(metrics.cost)).toBe(sum);
+});

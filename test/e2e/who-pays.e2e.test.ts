@@ -1,0 +1,226 @@
+/** Who pays for what (decisions §6): every way in which an answer can end, for every interface, streamed and not, as the customer's record shows it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, describe, expect, test } from 'vitest';
+import { endGateway, startGateway } from '../gateway.ts';
+import { type ArithmeticJson, call, dollarsOf, newAccount, newKey, type RecordJson } from './account-client.ts';
+import { post } from './chat-client.ts';
+
+const gateway = await startGateway({
+  config: 'simulator: { tokens_per_second: 0 }\nretries: 0\ntimeouts: { idle: 1s }\n',
+  balance: '100',
+});
+afterAll(() => endGateway(gateway));
+
+interface Interface {
+  readonly name: string;
+  readonly path: string;
+  readonly more: object;
+}
+const interfaces: readonly Interface[] = [
+  { name: 'Chat', path: '/v1/chat/completions', more: {} },
+  { name: 'Messages', path: '/v1/messages', more: { max_tokens: 3000 } },
+];
+
+/** What the record of a request says. `some`: more than nothing, less than all. */
+interface Row {
+  readonly what: string;
+  /** The steering line. */
+  readonly line: string;
+  /** Fields of the request. */
+  readonly more?: object;
+  /** When the client goes away; absent: it stays. */
+  readonly leaveAfterMs?: number;
+  readonly status?: { readonly streamed: number; readonly whole: number };
+  readonly state: { readonly streamed: string; readonly whole: string };
+  /** Output tokens that are paid. */
+  readonly output: { readonly streamed: number | 'some'; readonly whole: number | 'some' };
+  /** Whether the input is paid. */
+  readonly input: { readonly streamed: boolean; readonly whole: boolean };
+  /** Who counted; `reported` unless said. */
+  readonly source?: string;
+}
+const both = <T>(value: T): { readonly streamed: T; readonly whole: T } => ({ streamed: value, whole: value });
+const ok = both(200);
+const failed = { streamed: 200, whole: 502 };
+
+const table: readonly Row[] = [
+  { what: 'delivered whole', line: 'tokens=40', state: both('completed'), output: both(40), input: both(true) },
+  {
+    what: 'cut by the client’s limit',
+    line: 'tokens=40',
+    more: { max_tokens: 20 },
+    state: both('incomplete'),
+    output: both(20),
+    input: both(true),
+  },
+  {
+    what: 'cut by the gateway where the upstream ignores the limit',
+    line: 'tokens=900 ignore=max_tokens',
+    more: { max_tokens: 20 },
+    state: both('incomplete'),
+    output: both(20),
+    input: both(true),
+  },
+  {
+    what: 'refused by the model',
+    line: 'finish=refusal tokens=12',
+    state: both('incomplete'),
+    output: both('some'),
+    input: both(true),
+  },
+  {
+    what: 'without a report of usage',
+    line: 'tokens=30 usage=none',
+    state: both('completed'),
+    output: both('some'),
+    input: both(true),
+    source: 'estimated',
+  },
+  {
+    what: 'left by its client',
+    line: 'tokens=2000 tps=100',
+    leaveAfterMs: 800,
+    state: both('client_aborted'),
+    output: both('some'),
+    input: both(true),
+    source: 'estimated',
+  },
+  {
+    what: 'left by its client before the first event',
+    line: 'delay_ms=20000',
+    leaveAfterMs: 300,
+    state: both('client_aborted'),
+    output: both(0),
+    input: both(true),
+    source: 'estimated',
+  },
+  {
+    what: 'failed before any output',
+    line: 'status=500',
+    status: both(502),
+    state: both('upstream_failed'),
+    output: both(0),
+    input: both(false),
+  },
+  {
+    what: 'failed after some output',
+    line: 'tokens=50 fail=5',
+    status: failed,
+    state: both('upstream_failed'),
+    output: { streamed: 'some', whole: 0 },
+    input: { streamed: true, whole: false },
+  },
+  {
+    what: 'cut off by its upstream',
+    line: 'tokens=50 cut=5',
+    status: failed,
+    state: both('upstream_failed'),
+    output: { streamed: 'some', whole: 0 },
+    input: { streamed: true, whole: false },
+  },
+  {
+    what: 'stalled by its upstream',
+    line: 'tokens=50 stall=5',
+    status: failed,
+    state: both('upstream_failed'),
+    output: { streamed: 'some', whole: 0 },
+    input: { streamed: true, whole: false },
+  },
+  {
+    what: 'paused by its upstream and continued',
+    line: 'tokens=15 finish=pause',
+    state: both('completed'),
+    output: both('some'),
+    input: both(true),
+  },
+];
+
+/** An account of its own, so that its only record is the request's. */
+async function customer() {
+  const { managementKey } = await newAccount(gateway, 1);
+  const { key } = await newKey(gateway, {}, managementKey);
+  const records = async () =>
+    (await call<{ data: RecordJson[] }>(gateway, 'GET', '/activity', { key: managementKey })).body.data;
+  return { managementKey, key, records };
+}
+
+async function ask(
+  { path, more }: Interface,
+  row: Row,
+  { key, stream }: { key: string; stream: boolean },
+): Promise<number> {
+  const body = {
+    model: 'sim/large',
+    ...more,
+    ...row.more,
+    stream,
+    messages: [{ role: 'user', content: `Tolls\n!sim ${row.line}` }],
+  };
+  const leave = row.leaveAfterMs === undefined ? {} : { signal: AbortSignal.timeout(row.leaveAfterMs) };
+  try {
+    const response = await post(gateway, path, body, { key, ...leave });
+    await response.text();
+    return response.status;
+  } catch (thrown) {
+    if (row.leaveAfterMs === undefined) throw thrown;
+    return 0;
+  }
+}
+
+describe.each(interfaces)('$name', asked => {
+  describe.each([
+    ['streamed', true],
+    ['whole', false],
+  ] as const)('%s', (delivery, stream) => {
+    test.concurrent.each(table)('an answer that is $what', async row => {
+      const { managementKey, key, records } = await customer();
+      const status = await ask(asked, row, { key, stream });
+      if (row.leaveAfterMs === undefined) expect(status).toBe((row.status ?? ok)[delivery]);
+      let [record] = await records();
+      for (const deadline = performance.now() + 5_000; record === undefined && performance.now() < deadline;) {
+        await sleep(30);
+        [record] = await records();
+      }
+      expect(await records()).toHaveLength(1);
+      const id = record?.request_id ?? '';
+      const { body } = await call<ArithmeticJson>(gateway, 'GET', `/activity/${id}`, { key: managementKey });
+      const output = row.output[delivery];
+      expect([body.state, body.input_tokens > 0]).toEqual([row.state[delivery], row.input[delivery]]);
+      if (output === 'some') {
+        expect(body.output_tokens).toBeGreaterThan(0);
+        expect(body.output_tokens).toBeLessThan(1000);
+      } else {
+        expect(body.output_tokens).toBe(output);
+      }
+      if (row.source !== undefined) expect(body.usage_source).toBe(row.source);
+      // sim/large: 1 dollar a million tokens of input, 4 of output.
+      const nano = body.input_tokens * 1000 + body.output_tokens * 4000;
+      expect([Math.round(body.cost * 1e9), body.written_off]).toEqual([nano, 0]);
+      expect(Math.round((1 - (await dollarsOf(gateway, managementKey))) * 1e9)).toBe(nano);
+    });
+  });
+});
+
+test.each(interfaces)('a request that is refused before its model is asked leaves no record ($name)', async asked => {
+  const { managementKey, key, records } = await customer();
+  for (const row of ['status=400', 'status=422', 'nonsense=1']) {
+    const refused: Row = { what: '', line: row, state: both(''), output: both(0), input: both(false) };
+    for (const stream of [false, true]) expect(await ask(asked, refused, { key, stream })).toBe(400);
+  }
+  expect(await records()).toEqual([]);
+  expect(await dollarsOf(gateway, managementKey)).toBe(1);
+});
+
+test('an answer that reaches the end of the money is cut there, and nothing is written off', async () => {
+  const { managementKey } = await newAccount(gateway, 0.0002);
+  const { key } = await newKey(gateway, {}, managementKey);
+  const row: Row = { what: '', line: 'tokens=2000', state: both(''), output: both(0), input: both(true) };
+  for (const asked of interfaces.slice(0, 1)) expect(await ask(asked, row, { key, stream: false })).toBe(200);
+  const { data } = (await call<{ data: RecordJson[] }>(gateway, 'GET', '/activity', { key: managementKey })).body;
+  const path = `/activity/${data[0]?.request_id}`;
+  const { body } = await call<ArithmeticJson>(gateway, 'GET', path, { key: managementKey });
+  expect([body.state, body.written_off]).toEqual(['incomplete', 0]);
+  expect(body.output_tokens).toBeGreaterThan(16);
+  expect(body.cost).toBeLessThanOrEqual(0.0002);
+  expect(await dollarsOf(gateway, managementKey)).toBeCloseTo(0.0002 - body.cost, 9);
+});
