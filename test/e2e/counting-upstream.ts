@@ -23,7 +23,7 @@ export interface Order {
 }
 
 /** The protocols that it speaks, as the configuration names them. */
-export type CountingProtocol = 'chat' | 'messages' | 'gemini';
+export type CountingProtocol = 'chat' | 'responses' | 'messages' | 'gemini';
 
 /** A prompt that orders a report. */
 export function orderText(number: number): string {
@@ -44,7 +44,7 @@ export async function startCountingUpstream(orders: ReadonlyMap<number, Order>):
   await once(server, 'listening');
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
-    baseUrl: protocol => (protocol === 'chat' ? `${origin}/v1` : origin),
+    baseUrl: protocol => (protocol === 'chat' || protocol === 'responses' ? `${origin}/v1` : origin),
     stop: async () => {
       server.closeAllConnections();
       server.close();
@@ -63,7 +63,7 @@ async function answer(
   const order = orders.get(Number(/order (\d+)\./.exec(body)?.[1]));
   if (order === undefined) throw new Error(`no order in ${body}`);
   const path = request.url ?? '';
-  const report = path.endsWith('/chat/completions') ? chat : path.endsWith('/messages') ? messages : gemini;
+  const report = reports.find(([end]) => path.endsWith(end))?.[1] ?? gemini;
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   response.end(report(order).join(''));
 }
@@ -146,3 +146,52 @@ function gemini({ usage, tier }: Order): string[] {
     }),
   ];
 }
+
+/** OpenAI's other interface: cached tokens are a part of the input, reasoning a part of the output; writes as in Chat. */
+function responses({ usage, tier }: Order): string[] {
+  const { input, read, write5m, write1h, output, reasoning } = usage;
+  const all = input + read + write5m + write1h;
+  const head = { id: 'resp_1', object: 'response', created_at: 1, model: 'm', output: [] as object[] };
+  const part = { type: 'output_text', text: 'Well', annotations: [] };
+  const item = { id: 'msg_1', type: 'message', role: 'assistant', status: 'completed', content: [part] };
+  let sequence = 0;
+  const event = (type: string, more: object): string => {
+    sequence += 1;
+    return `event: ${type}\n${frame({ type, sequence_number: sequence - 1, ...more })}`;
+  };
+  const at = { output_index: 0, item_id: 'msg_1', content_index: 0 };
+  return [
+    event('response.created', { response: { ...head, status: 'in_progress' } }),
+    event('response.output_item.added', { output_index: 0, item: { ...item, status: 'in_progress', content: [] } }),
+    event('response.content_part.added', { ...at, part: { ...part, text: '' } }),
+    event('response.output_text.delta', { ...at, delta: 'Well' }),
+    event('response.output_text.done', { ...at, text: 'Well' }),
+    event('response.content_part.done', { ...at, part }),
+    event('response.output_item.done', { output_index: 0, item }),
+    event('response.completed', {
+      response: {
+        ...head,
+        status: 'completed',
+        output: [item],
+        ...(tier === undefined ? {} : { service_tier: tier }),
+        usage: {
+          input_tokens: all,
+          input_tokens_details: {
+            cached_tokens: read,
+            ...(write5m + write1h === 0 ? {} : { cache_write_tokens: write5m + write1h }),
+            ...(write1h === 0 ? {} : { cache_write_1h_tokens: write1h }),
+          },
+          output_tokens: output,
+          output_tokens_details: { reasoning_tokens: reasoning },
+          total_tokens: all + output,
+        },
+      },
+    }),
+  ];
+}
+
+const reports: readonly (readonly [end: string, report: (order: Order) => string[]])[] = [
+  ['/chat/completions', chat],
+  ['/responses', responses],
+  ['/messages', messages],
+];

@@ -29,14 +29,23 @@ async function came(response: Response): Promise<Came> {
   return { status: response.status, headers: response.headers, text, code };
 }
 
-const interfaces = [
-  { name: 'Chat', path: '/v1/chat/completions', more: {} },
-  { name: 'Messages', path: '/v1/messages', more: { max_tokens: 500 } },
-] as const;
-type Interface = (typeof interfaces)[number];
+interface Interface {
+  readonly name: string;
+  readonly path: string;
+  /** The prompt in the interface's own words, and what it insists on. */
+  readonly ask: (text: string) => object;
+}
+const messagesOf = (content: string) => ({ messages: [{ role: 'user', content }] });
+const chat: Interface = { name: 'Chat', path: '/v1/chat/completions', ask: messagesOf };
+const messages: Interface = {
+  name: 'Messages',
+  path: '/v1/messages',
+  ask: text => ({ max_tokens: 500, ...messagesOf(text) }),
+};
+const responses: Interface = { name: 'Responses', path: '/v1/responses', ask: input => ({ input }) };
 
-const bodyOf = ({ more }: Interface, line: string, stream: boolean): string =>
-  JSON.stringify({ model: 'sim/large', ...more, stream, messages: [{ role: 'user', content: `Tolls\n!sim ${line}` }] });
+const bodyOf = ({ ask }: Interface, line: string, stream: boolean): string =>
+  JSON.stringify({ model: 'sim/large', stream, ...ask(`Tolls\n!sim ${line}`) });
 
 /** A customer with an account of its own. */
 async function customer(on: Gateway = gateway, settings: object = {}) {
@@ -67,7 +76,7 @@ const told = ({ status, text, headers }: Came) => ({
   ),
 });
 
-describe.each(interfaces)('$name', asked => {
+describe.each([chat, messages, responses])('$name', asked => {
   describe.each([
     ['whole', false],
     ['streamed', true],
@@ -155,7 +164,7 @@ describe.each(interfaces)('$name', asked => {
       const { send, records } = await customer();
       const key = randomUUID();
       const refused = [
-        [422, path, bodyOf(asked, 'tokens=5', stream).replace('"messages"', '"temperature":9,"messages"')],
+        [422, path, bodyOf(asked, 'tokens=5', stream).replace('"model"', '"temperature":9,"model"')],
         [400, path, bodyOf(asked, 'tokens=5', stream).replace('sim/large', 'sim/none')],
         [400, path, bodyOf(asked, 'nonsense=1', stream)],
         [502, path, bodyOf(asked, 'status=500', stream)],
@@ -188,11 +197,10 @@ describe.each(interfaces)('$name', asked => {
   test('the key on another path is another body', async () => {
     const { send } = await customer();
     const key = randomUUID();
-    const [one, other] = interfaces;
     // A body that both interfaces take.
-    const body = bodyOf(other, 'tokens=5', false);
-    expect((await send(one.path, body, key)).status).toBe(200);
-    expect((await send(other.path, body, key)).code).toBe('idempotency_key_reused');
+    const body = bodyOf(messages, 'tokens=5', false);
+    expect((await send(chat.path, body, key)).status).toBe(200);
+    expect((await send(messages.path, body, key)).code).toBe('idempotency_key_reused');
   });
 
   test('a stream that breaks after its first event is kept as it was, and paid once', async () => {
@@ -211,7 +219,6 @@ describe.each(interfaces)('$name', asked => {
 });
 
 describe('whose key it is', () => {
-  const [chat] = interfaces;
   const body = bodyOf(chat, 'tokens=5', false);
 
   test('it belongs to the API key that sent it, also within one account', async () => {
@@ -282,6 +289,84 @@ describe('whose key it is', () => {
   });
 });
 
+describe('Responses in the background, and compactions', () => {
+  const background = (line: string, stream: boolean): string =>
+    bodyOf(responses, line, stream).replace('"model"', '"background":true,"model"');
+
+  test('a repeat names the same response, which runs once', async () => {
+    const { send, records, apiKey } = await customer();
+    const key = randomUUID();
+    const body = background('tokens=20 tps=40', false);
+    const first = await send(responses.path, body, key);
+    const again = await send(responses.path, body, key);
+    expect(told(again)).toEqual({ ...told(first), headers: told(again).headers });
+    expect(again.headers.get('x-request-id')).toBe(first.headers.get('x-request-id'));
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    const { id, status } = JSON.parse(first.text) as { id: string; status: string };
+    expect(status).toBe('queued');
+    const read = async (): Promise<string> => {
+      const response = await fetch(`${gateway.url}${responses.path}/${id}`, { headers: { 'x-api-key': apiKey.key } });
+      return ((await response.json()) as { status: string }).status;
+    };
+    await expect.poll(read, { timeout: 8_000 }).toBe('completed');
+    expect(told(await send(responses.path, body, key)).text).toBe(first.text);
+    expect(await records()).toHaveLength(1);
+    expect((await send(responses.path, background('tokens=21', false), key)).code).toBe('idempotency_key_reused');
+  });
+
+  test('a repeated stream of one replays it and follows it to its end', async () => {
+    const { send, records } = await customer();
+    const key = randomUUID();
+    const body = background('tokens=30 tps=60', true);
+    const pending = send(responses.path, body, key);
+    await sleep(250);
+    const early = await send(responses.path, body, key);
+    const first = await pending;
+    const late = await send(responses.path, body, key);
+    const framesOf = ({ text }: Came): string => text.replaceAll(/^:.*\n/gm, '');
+    expect(framesOf(first)).toContain('event: response.completed');
+    expect(framesOf(early)).toBe(framesOf(first));
+    expect(framesOf(late)).toBe(framesOf(first));
+    expect(await records()).toHaveLength(1);
+  });
+
+  test('a compaction is made and charged once', async () => {
+    const { send, records } = await customer();
+    const key = randomUUID();
+    const body = JSON.stringify({ model: 'sim/large', input: 'A long talk about tolls.' });
+    const path = `${responses.path}/compact`;
+    const first = await send(path, body, key);
+    const again = await send(path, body, key);
+    expect([first.status, told(again)]).toEqual([200, told(first)]);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect(await records()).toHaveLength(1);
+    expect((await send(responses.path, body, key)).code).toBe('idempotency_key_reused');
+  });
+
+  test('what is not stored is repeated all the same, and continued from neither', async () => {
+    const { send, apiKey } = await customer();
+    const key = randomUUID();
+    const body = bodyOf(responses, 'tokens=5', false).replace('"model"', '"store":false,"model"');
+    const first = await send(responses.path, body, key);
+    expect(told(await send(responses.path, body, key))).toEqual(told(first));
+    const { id } = JSON.parse(first.text) as { id: string };
+    const read = await fetch(`${gateway.url}${responses.path}/${id}`, { headers: { 'x-api-key': apiKey.key } });
+    expect(read.status).toBe(404);
+  });
+
+  test('sealed reasoning is the same bytes again', async () => {
+    const { send } = await customer();
+    const key = randomUUID();
+    const more = { reasoning: { effort: 'low' }, include: ['reasoning.encrypted_content'], store: false };
+    for (const stream of [false, true]) {
+      const body = JSON.stringify({ model: 'sim/large', stream, input: 'Tolls\n!sim tokens=20', ...more });
+      const first = await send(responses.path, body, key + String(stream));
+      expect(first.text).toContain('tg1.');
+      expect(told(await send(responses.path, body, key + String(stream)))).toEqual(told(first));
+    }
+  });
+});
+
 describe('RPC callers', () => {
   const keyed = (key: string) => ({ headers: { 'idempotency-key': key } });
   test.each([Delivery.WHOLE, Delivery.STREAMED])('get the same messages again (delivery %i)', async delivery => {
@@ -321,8 +406,6 @@ describe('RPC callers', () => {
 });
 
 describe('the process ends', () => {
-  const [chat] = interfaces;
-
   test('a kept answer outlives a kill; one that was cut by it is free, costs nothing and can be asked again', async () => {
     let killed = await startGateway({ config, balance: '100' });
     const mine = await customer(killed);

@@ -52,7 +52,7 @@ const shapes: Readonly<Record<string, Shape>> = {
   },
   nothing: { input: '0', output: '0' },
 };
-const protocols: readonly CountingProtocol[] = ['chat', 'messages', 'gemini'];
+const protocols: readonly CountingProtocol[] = ['chat', 'responses', 'messages', 'gemini'];
 
 const orders = new Map<number, Order>();
 const upstream = await startCountingUpstream(orders);
@@ -165,13 +165,21 @@ const tiers = [
   { name: 'none, used: priority', field: undefined, suffix: '', reported: 'priority', billed: 1, shown: 'default' },
 ] as const;
 
-const interfaces: readonly {
-  readonly name: string;
+interface Interface {
+  readonly name: 'Chat' | 'Responses' | 'Messages';
   readonly path: string;
-  readonly body: { readonly stream_options?: object; readonly max_tokens?: number };
-}[] = [
-  { name: 'Chat', path: '/v1/chat/completions', body: { stream_options: { include_usage: true } } },
-  { name: 'Messages', path: '/v1/messages', body: { max_tokens: 100_000 } },
+  /** A prompt in its words, and what it insists on. */
+  readonly ask: (text: string, stream: boolean) => object;
+}
+const messagesOf = (content: string) => ({ messages: [{ role: 'user', content }] });
+const interfaces: readonly Interface[] = [
+  {
+    name: 'Chat',
+    path: '/v1/chat/completions',
+    ask: (text, stream) => ({ ...messagesOf(text), ...(stream ? { stream_options: { include_usage: true } } : {}) }),
+  },
+  { name: 'Responses', path: '/v1/responses', ask: input => ({ input }) },
+  { name: 'Messages', path: '/v1/messages', ask: text => ({ ...messagesOf(text), max_tokens: 100_000 }) },
 ];
 
 interface Usage {
@@ -189,8 +197,11 @@ function usageIn(text: string): Usage {
   const values = text.startsWith('{')
     ? [text]
     : text.split('\n').flatMap(line => (line.startsWith('data: {') ? [line.slice(6)] : []));
-  const usages = values.map(value => (JSON.parse(value) as { usage?: Usage | null }).usage);
-  return usages.findLast(usage => usage?.cost !== undefined) ?? { cost: Number.NaN };
+  const usages = values.map(value => {
+    const said = JSON.parse(value) as { usage?: Usage | null; response?: { usage?: Usage | null } };
+    return said.usage ?? said.response?.usage;
+  });
+  return usages.findLast(usage => usage?.cost != null) ?? { cost: Number.NaN };
 }
 
 let orderCount = 0;
@@ -214,24 +225,17 @@ interface Case {
   readonly discount: boolean;
 }
 
-async function checkCase(
-  asked: Case,
-  { path, body }: (typeof interfaces)[number],
-  tier: (typeof tiers)[number],
-): Promise<void> {
+async function checkCase(asked: Case, { name, path, ask }: Interface, tier: (typeof tiers)[number]): Promise<void> {
   const { shape, protocol, seed, stream, discount } = asked;
   const usage = countedBy(protocol, seed);
   orderCount += 1;
   orders.set(orderCount, { usage, ...(tier.reported === undefined ? {} : { tier: tier.reported }) });
-  const { stream_options, ...rest } = body;
   const response = await post(
     gateway,
     path,
     {
-      ...rest,
-      ...(stream && stream_options !== undefined ? { stream_options } : {}),
+      ...ask(orderText(orderCount), stream),
       model: `${protocol}/${shape}${tier.suffix}`,
-      messages: [{ role: 'user', content: orderText(orderCount) }],
       stream,
       ...(tier.field === undefined ? {} : { service_tier: tier.field }),
     },
@@ -245,15 +249,18 @@ async function checkCase(
   expect(nanoOf(shown.cost)).toBe(nano(exact));
   if (!stream) expect(nanoOf(response.headers.get('x-tollgate-cost'))).toBe(nano(exact));
   const cached = usage.read + usage.write5m + usage.write1h;
+  const whole = usage.input + cached;
   expect(shown).toMatchObject(
-    path === '/v1/messages'
-      ? {
-          input_tokens: usage.input,
-          output_tokens: usage.output,
-          cache_read_input_tokens: usage.read,
-          cache_creation_input_tokens: usage.write5m + usage.write1h,
-        }
-      : { prompt_tokens: usage.input + cached, completion_tokens: usage.output },
+    {
+      Chat: { prompt_tokens: whole, completion_tokens: usage.output },
+      Responses: { input_tokens: whole, output_tokens: usage.output },
+      Messages: {
+        input_tokens: usage.input,
+        output_tokens: usage.output,
+        cache_read_input_tokens: usage.read,
+        cache_creation_input_tokens: usage.write5m + usage.write1h,
+      },
+    }[name],
   );
   const id = response.headers.get('x-request-id') ?? '';
   const options = discount ? { key: discountManagementKey } : {};
@@ -303,18 +310,16 @@ describe.each(Object.keys(shapes))('prices of the shape “%s”', shape => {
 
 test.each(interfaces)(
   'a report beyond the money is debited as far as it goes, and the rest is written off ($name)',
-  async ({ path, body }) => {
+  async ({ path, ask }) => {
     const { managementKey } = await newAccount(gateway, 0.01);
     const { key: poor } = await newKey(gateway, {}, managementKey);
     const usage: Counted = { input: 40_000, read: 123, write5m: 0, write1h: 0, output: 77, reasoning: 0 };
     orderCount += 1;
     orders.set(orderCount, { usage });
-    const { stream_options: _, ...rest } = body;
-    const messages = [{ role: 'user', content: orderText(orderCount) }];
     const response = await post(
       gateway,
       path,
-      { ...rest, model: 'messages/cached', messages, max_tokens: 100 },
+      { ...ask(orderText(orderCount), false), model: 'messages/cached' },
       { key: poor },
     );
     expect(response.status).toBe(200);
