@@ -66,7 +66,7 @@ export class Generations {
     context: HandlerContext,
   ): AsyncGenerator<GenerateResponse, void, undefined> {
     if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
-    const { ledger, clock, ids } = this.#tools;
+    const { ledger, router, clock, ids } = this.#tools;
     const credential = await authenticate(context, ledger, 'api_key');
     const { model, tier, resolved } = this.#resolve(request, credential);
     if (!model.available) throw modelUnavailable(model.id);
@@ -80,6 +80,7 @@ export class Generations {
       request: resolved,
       model,
       tier,
+      calls: router.callsFor(resolved),
     };
     const admittedAtMs = clock.now();
     const admitted = await admit(ledger, applicant);
