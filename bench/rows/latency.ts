@@ -1,6 +1,9 @@
+import { once } from 'node:events';
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { closedLoop, type LoadResult, openLoop } from '../load/load.ts';
 import { type Row, type Settings, shown } from '../row.ts';
 import { median, percentile } from '../statistics.ts';
@@ -44,6 +47,32 @@ function syncLatency(): Latency {
   return { p50: percentile(took, 0.5), p99: percentile(took, 0.99), failures: 0 };
 }
 
+/**
+ * What a page synced by another thread costs here, asked `rate` times a second, in ms: the least that a durable answer can wait for a ledger that does not block the
+ * thread which serves.
+ */
+async function threadSyncLatency(rate: number): Promise<Latency> {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
+  const script = resolve(import.meta.dirname, '../servers/syncing.ts');
+  const worker = new Worker(script, { workerData: join(folder, 'sync') });
+  const took: number[] = [];
+  try {
+    await once(worker, 'online');
+    for (let count = 0; count < 300; count += 1) {
+      await sleep(1000 / rate);
+      const began = performance.now();
+      worker.postMessage(count);
+      await once(worker, 'message');
+      took.push(performance.now() - began);
+    }
+  } finally {
+    await worker.terminate();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  took.sort((a, b) => a - b);
+  return { p50: percentile(took, 0.5), p99: percentile(took, 0.99), failures: 0 };
+}
+
 async function alternate(
   targets: { gateway: Target; direct: Target },
   { model, times, rate }: { model: 'short' | 'stream'; times: Times; rate: number },
@@ -74,6 +103,13 @@ export async function latency(settings: Settings): Promise<Row[]> {
       await closedLoop(gateway.aim(model), { connections: 64, seconds: settings.warmUpSeconds });
     }
     const rows: Row[] = [{ what: 'a sync of the disk', found: `p50 ${shown(sync.p50)} ms, p99 ${shown(sync.p99)} ms` }];
+    for (const rate of [100, 500, 1000]) {
+      const { p50, p99 } = await threadSyncLatency(rate);
+      rows.push({
+        what: `a sync by another thread, ${rate} a second`,
+        found: `p50 ${shown(p50)} ms, p99 ${shown(p99)} ms`,
+      });
+    }
     for (const rate of [100, 500, 1000]) {
       const found = await alternate({ gateway, direct }, { model: 'short', times: 'endMs', rate }, settings);
       const [p50, p99] = [

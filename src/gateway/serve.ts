@@ -17,6 +17,8 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   // Balances and hashes of keys are the operator's alone, also in a data directory that others can enter.
   process.umask(0o077);
   const config = readConfig(environment, configPath);
+  // Before anything is opened: whoever reads the banner, or /readyz, may stop the gateway at once.
+  const stopped = stopSignals();
   let gateway: Gateway;
   try {
     gateway = await openGateway(environment, config, () => readConfig(environment, configPath));
@@ -26,12 +28,12 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
     process.stderr.write(`${reason}\n`);
     return 1;
   }
+  process.on('SIGHUP', () => gateway.reload());
   const { publicUrl, rpcUrl, firstKeys } = gateway;
   const model = config.simulator.enabled ? simulatorModels[0]?.id : config.models[0]?.id;
   const facts = { publicUrl, rpcUrl, dataDir: environment.dataDir, model };
   process.stdout.write(banner(firstKeys === undefined ? facts : { ...facts, firstKeys }));
-  process.on('SIGHUP', () => gateway.reload());
-  await stopSignal(gateway);
+  await stopped(gateway);
   return 0;
 }
 
@@ -51,19 +53,27 @@ function startFailure(thrown: unknown, environment: Environment): string | undef
 /** A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on: what comes so soon is the same wish. */
 const sameWishMs = 1_000;
 
-/** Resolves when a signal has stopped the gateway; a second one, later, ends the grace of the first. */
-async function stopSignal(gateway: Gateway): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    let firstAtMs: number | undefined;
-    const stop = (): void => {
-      if (firstAtMs === undefined) {
-        firstAtMs = performance.now();
-        gateway.stop().then(resolve, reject);
-      } else if (performance.now() - firstAtMs > sameWishMs) {
-        gateway.hurry();
-      }
-    };
-    process.on('SIGTERM', stop);
-    process.on('SIGINT', stop);
-  });
+/**
+ * Takes SIGTERM and SIGINT from now on. What it answers resolves when a signal has stopped the gateway, one that came while it started too; a second one, later,
+ * ends the grace of the first.
+ */
+function stopSignals(): (gateway: Gateway) => Promise<void> {
+  const first = Promise.withResolvers<void>();
+  const second = Promise.withResolvers<void>();
+  let firstAtMs: number | undefined;
+  const stop = (): void => {
+    if (firstAtMs === undefined) {
+      firstAtMs = performance.now();
+      first.resolve();
+    } else if (performance.now() - firstAtMs > sameWishMs) {
+      second.resolve();
+    }
+  };
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+  return async gateway => {
+    await first.promise;
+    void second.promise.then(() => gateway.hurry());
+    await gateway.stop();
+  };
 }

@@ -4,7 +4,6 @@ import {
   closeSync,
   fsyncSync,
   linkSync,
-  mkdirSync,
   openSync,
   readFileSync,
   rmSync,
@@ -12,6 +11,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { makeDirectory } from './make-directory.ts';
 
 /** A secret that lives in a file which only its owner can read. */
 
@@ -37,7 +37,7 @@ export function keepSecretFile(path: string, make: () => string): string {
 }
 
 function createSecretFile(path: string, text: string): string {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeDirectory(dirname(path));
   const draft = `${path}.${randomBytes(6).toString('hex')}`;
   const file = openSync(draft, 'wx', 0o600);
   try {

@@ -1,6 +1,6 @@
 /** First start, restart, stop and wrong configuration, as an operator meets them (decisions §1). */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -227,6 +227,23 @@ test('the example configuration starts', async () => {
   await endGateway(gateway);
 });
 
+test.each(['SIGTERM', 'SIGINT'] as const)('%s as soon as the banner can be read ends with 0', async signal => {
+  const { child, ended } = run(serve, { cwd: root, env: environmentOf(newHome()) });
+  child.stdout?.once('data', () => child.kill(signal));
+  expect((await ended).code).toBe(0);
+});
+
+test('SIGTERM while the gateway starts ends it with 0, and the keys of that first start are shown', async () => {
+  const home = newHome();
+  const { child, ended } = run(serve, { cwd: home.folder, env: environmentOf(home) });
+  // The first thing that a start makes.
+  await expect.poll(() => existsSync(home.dataDir), { interval: 1, timeout: 20_000 }).toBe(true);
+  child.kill('SIGTERM');
+  const { code, stdout } = await ended;
+  expect(code).toBe(0);
+  expect(new Set(keysIn(stdout)).size).toBe(2);
+});
+
 test('a second gateway on the same data is refused and the first goes on', async () => {
   const gateway = await startGateway();
   const second = await runCommand(gateway.home, ['serve']);
@@ -258,6 +275,11 @@ test.each([
   [
     'a data directory that is a file',
     { TOLLGATE_DATA_DIR: import.meta.filename },
+    /^The data directory .* can’t be used/,
+  ],
+  [
+    'a data directory that can’t be made',
+    { TOLLGATE_DATA_DIR: '/dev/null/data' },
     /^The data directory .* can’t be used/,
   ],
   ['a host that nobody knows', { TOLLGATE_HOST: 'no.such.host.invalid' }, /^getaddrinfo .* TOLLGATE_HOST/],

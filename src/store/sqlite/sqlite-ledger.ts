@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import type { WindowState } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { makeDirectory } from '../../lib/make-directory.ts';
 import type {
   AccountRow,
   ActivityFilter,
@@ -62,7 +62,7 @@ export interface SqliteLedger extends Ledger {
  */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
   const { dataDir, clock, dailyLimitUnit, observe, fault } = options;
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeDirectory(dataDir);
   const lock = acquireNodeLock(dataDir);
   try {
     const path = ledgerPath(dataDir);

@@ -1,0 +1,11 @@
+/** A thread that does the least that a ledger must: for each message a page appended to a file and synced, then an answer. */
+import { fdatasyncSync, openSync, writeSync } from 'node:fs';
+import { parentPort, workerData } from 'node:worker_threads';
+
+const file = openSync(String(workerData), 'a');
+const page = Buffer.alloc(4096, 1);
+parentPort?.on('message', (message: unknown) => {
+  writeSync(file, page);
+  fdatasyncSync(file);
+  parentPort?.postMessage(message);
+});

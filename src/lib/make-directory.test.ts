@@ -1,0 +1,27 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { makeDirectory } from './make-directory.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'make-directory-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test('what is missing is made, all of it for the owner alone, and making it again changes nothing', () => {
+  const path = join(folder, 'a', 'b', 'c');
+  makeDirectory(path);
+  makeDirectory(path);
+  const modes = [path, join(folder, 'a', 'b'), join(folder, 'a')].map(made => statSync(made).mode & 0o777);
+  expect(modes).toEqual([0o700, 0o700, 0o700]);
+});
+
+test('a file in the way is told, at the end of the path and in the middle', () => {
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  expect(() => makeDirectory(file)).toThrow('EEXIST');
+  expect(() => makeDirectory(join(file, 'below'))).toThrow('ENOTDIR');
+});
+
+test.runIf(process.platform === 'linux')('a directory that takes no entries is told, and does not hang', () => {
+  expect(() => makeDirectory('/proc/no-such-entry/below')).toThrow('ENOENT');
+});

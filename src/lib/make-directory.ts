@@ -1,0 +1,21 @@
+import { mkdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+/**
+ * Makes a directory (mode 0700) and what is missing above it; one that is there is left as it is. Throws what the file system throws. The recursive mode of Node's
+ * own `mkdirSync` never returns where a directory that exists answers ENOENT to new entries, as those below /proc do.
+ */
+export function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (thrown) {
+    const code = thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;
+    const parent = dirname(path);
+    if (code === 'ENOENT' && parent !== path) {
+      makeDirectory(parent);
+      mkdirSync(path, { mode: 0o700 });
+    } else if (code !== 'EEXIST' || !statSync(path).isDirectory()) {
+      throw thrown;
+    }
+  }
+}
