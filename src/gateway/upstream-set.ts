@@ -55,10 +55,11 @@ export class UpstreamSet {
   #open(provider: ProviderSettings, config: Config): Opened {
     const protocol = protocols[provider.protocol];
     if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
-    const { name, baseUrl, headers, timeouts } = provider;
+    const { name, baseUrl, headers, timeouts, quirks = [] } = provider;
     const upstream = new HttpProvider({
       name,
       protocol,
+      quirks,
       baseUrl,
       keys: provider.apiKeys,
       headers,

@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import type { UpstreamCodec } from '../codecs/codec.ts';
+import type { UpstreamCodec, UpstreamQuirk } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { type Upstream, type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
@@ -41,6 +41,8 @@ export interface HttpUpstreamOptions {
   /** The provider's name in the configuration. */
   readonly name: string;
   readonly protocol: UpstreamProtocol;
+  /** What it does otherwise than its protocol says; absent: nothing. */
+  readonly quirks?: readonly UpstreamQuirk[];
   /** As the protocol's official client takes it. */
   readonly baseUrl: string;
   /** Used in rotation; empty: no credential is sent. */
@@ -92,7 +94,8 @@ export class HttpProvider implements HttpUpstream {
   }
 
   callsFor({ candidates = 1 }: GenerateRequest, model: string): number {
-    return this.#options.protocol.givesOne?.(model) === true ? candidates : 1;
+    const { protocol, quirks = [] } = this.#options;
+    return quirks.includes('one_answer') || protocol.givesOne?.(model) === true ? candidates : 1;
   }
 
   async *#answer(call: UpstreamCall): AsyncGenerator<GenerationEvent[], void, undefined> {
@@ -148,6 +151,7 @@ export class HttpProvider implements HttpUpstream {
       ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
       stream: true,
       provider: this.#options.name,
+      quirks: this.#options.quirks ?? [],
     });
     const [param] = dropped;
     if (param === undefined) return { body: JSON.stringify(body), warnings: [] };
