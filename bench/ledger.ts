@@ -14,6 +14,7 @@ import { IdSource, publicRequestId } from '../src/lib/ids.ts';
 import type { Ledger, SettleCommand } from '../src/store/ledger.ts';
 import { openSqliteLedger } from '../src/store/sqlite/sqlite-ledger.ts';
 import { ledgerPath, verifyLedgerFile } from '../src/store/sqlite/verify.ts';
+import { plans } from '../test/ledger/fixture.ts';
 import { type Row, shown, table } from './row.ts';
 import { median, percentile } from './statistics.ts';
 
@@ -166,7 +167,7 @@ async function pages(ledger: Ledger): Promise<{ first: number; deep: number }> {
 async function measure(seconds: number): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-ledger-'));
   const open = (name: string): Promise<Ledger> =>
-    openSqliteLedger({ dataDir: join(folder, name), clock: systemClock, dailyLimitUnit: 'dollars' });
+    openSqliteLedger({ dataDir: join(folder, name), clock: systemClock, dailyLimitUnit: 'dollars', plans });
   try {
     const fresh = await open('empty');
     await fillAccounts(fresh);

@@ -109,7 +109,16 @@ function listedEntry(model: string, index: number, listedId: ListedId): string {
     const error = toGatewayError(thrown);
     if (error.code === 'internal') throw error;
     const param = `allowed_models.${index}`;
-    throw new GatewayError('validation_error', `${param}: ${error.message}`, { param, tip: error.tip, cause: error });
+    const violations = [
+      {
+        path: param.split('.'),
+        message: error.message,
+        type: error.code,
+        inputJson: JSON.stringify(model.slice(0, labelMax)),
+      },
+    ];
+    const facts = { param, tip: error.tip, violations, cause: error };
+    throw new GatewayError('validation_error', `${param}: ${error.message}`, facts);
   }
 }
 

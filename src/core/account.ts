@@ -1,6 +1,8 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { AccountService, ListActivityRequest } from '../gen/tollgate/v1/account_pb.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { ActivityFilter, KeyRow, Ledger } from '../store/ledger.ts';
+import { readAnalytics } from './account-analytics.ts';
 import {
   apiKeyOf,
   idOf,
@@ -27,6 +29,7 @@ export type AccountPort = Pick<
   | 'findAccount'
   | 'listActivity'
   | 'findActivity'
+  | 'analytics'
 >;
 
 /** What the account service works with. */
@@ -34,13 +37,14 @@ export interface AccountOptions {
   readonly ledger: AccountPort;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
+  readonly clock: Clock;
 }
 
 type Part<K extends keyof ServiceImpl<typeof AccountService>> = Pick<ServiceImpl<typeof AccountService>, K>;
 
 /** AccountService: what a management key with the right scope may do with its own account. Other accounts' ids are `not_found`. */
 export function accountService(options: AccountOptions): ServiceImpl<typeof AccountService> {
-  return { ...readKeys(options), ...changeKeys(options), ...readMoney(options) };
+  return { ...readKeys(options), ...changeKeys(options), ...readMoney(options), ...readSums(options) };
 }
 
 async function accountOf(caller: Caller, ledger: CredentialPort, scope: Scope): Promise<number> {
@@ -113,6 +117,15 @@ function readMoney({ ledger }: AccountOptions): Part<'getBalance' | 'listActivit
       const found = await ledger.findActivity(accountId, requestId);
       if (found === undefined) throw notFound('activity record', requestId);
       return { record: recordOf(found.row, found.lines) };
+    },
+  };
+}
+
+function readSums({ ledger, clock }: AccountOptions): Part<'getAnalytics'> {
+  return {
+    async getAnalytics(request, context) {
+      const accountId = await accountOf(context, ledger, 'account:read');
+      return readAnalytics(ledger, accountId, { request, nowMs: clock.now() });
     },
   };
 }

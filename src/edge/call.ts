@@ -20,8 +20,8 @@ export class Call {
   /** The answer tells the key's request windows (generation and images). */
   tellsLimits = false;
 
-  /** The shape of this request's errors: Anthropic's on its paths. */
-  readonly errorShape: 'openai' | 'messages';
+  /** The shape of this request's errors: Anthropic's on its paths; on the account's paths wrong fields have the validation envelope. */
+  readonly errorShape: 'openai' | 'messages' | 'account';
 
   constructor(id: string, headers: AnswerHeaders, errorShape: Call['errorShape'] = 'openai') {
     this.id = id;

@@ -4,6 +4,7 @@ import { chatCodec } from '../codecs/chat/index.ts';
 import { messagesCodec } from '../codecs/messages/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import { isAccountPath, registerAccount } from './account-routes.ts';
 import { writeAnswer } from './answer.ts';
 import { Call } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
@@ -80,6 +81,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   });
   registerGeneration(app, edge, { path: messagesPath, codec: messagesCodec, endpoint: Endpoint.MESSAGES });
   registerCountTokens(app, edge);
+  registerAccount(app, edge);
   return app;
 }
 
@@ -88,7 +90,12 @@ const notFound = { thrown: new GatewayError('not_found', 'No such path, or not w
 function callOf({ options }: Edge, request: FastifyRequest): Call {
   const { corsOrigins } = options;
   const cors = corsOrigins.length === 0 ? {} : corsHeaders(corsOrigins, request.raw.headers.origin);
-  return new Call(request.id, cors, isMessagesPath(request.raw.url ?? '') ? 'messages' : 'openai');
+  return new Call(request.id, cors, errorShapeOf(request.raw.url ?? ''));
+}
+
+function errorShapeOf(target: string): Call['errorShape'] {
+  if (isMessagesPath(target)) return 'messages';
+  return isAccountPath(target) ? 'account' : 'openai';
 }
 
 /** Answers what needs no route and no key: a stopping gateway, unknown paths (before their body is read), a browser's question. */

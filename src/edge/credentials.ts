@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { CredentialKind } from '../gen/tollgate/v1/credential_pb.ts';
+import { type AuthenticateResponse, CredentialKind } from '../gen/tollgate/v1/credential_pb.ts';
 import type { Edge } from './edge.ts';
 
-/** What a credential may be for a route. */
-export type AllowedKinds = 'api_key' | 'management_key' | 'any_key';
+/** What a credential may be for a route: a kind of key, or a management key with a scope. */
+export type Allowed = 'api_key' | 'any_key' | { readonly scope: string };
 
 const bearer = /^bearer +([\x21-\x7e]+) *$/i;
 const keyText = /^[\x21-\x7e]+$/;
@@ -31,26 +31,26 @@ export function readKey(headers: IncomingHttpHeaders): string {
   return key;
 }
 
-/** Refuses a credential of the wrong kind with `permission_denied`. */
-function checkKind(kind: CredentialKind, allowed: AllowedKinds): void {
+/** Refuses a credential that is not allowed with `permission_denied`. */
+function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed): void {
   const isApiKey = kind === CredentialKind.API_KEY;
   const isManagementKey = kind === CredentialKind.MANAGEMENT_KEY;
-  if ((isApiKey && allowed !== 'management_key') || (isManagementKey && allowed !== 'api_key')) return;
-  throw new GatewayError(
-    'permission_denied',
-    allowed === 'management_key'
-      ? 'This path needs a management key (mk-tg-…).'
-      : 'This path needs an API key (sk-tg-…).',
-  );
+  if (typeof allowed === 'string') {
+    if (isApiKey || (isManagementKey && allowed === 'any_key')) return;
+    throw new GatewayError('permission_denied', 'This path needs an API key (sk-tg-…).');
+  }
+  if (!isManagementKey) throw new GatewayError('permission_denied', 'This path needs a management key (mk-tg-…).');
+  if (scopes.includes(allowed.scope)) return;
+  throw new GatewayError('permission_denied', `The management key lacks the scope ${allowed.scope}.`);
 }
 
 /** A hook that finds out who calls, before the body is read. Throws what the client is to be told. */
-export function authenticate(edge: Edge, allowed: AllowedKinds): (request: FastifyRequest) => Promise<void> {
+export function authenticate(edge: Edge, allowed: Allowed): (request: FastifyRequest) => Promise<void> {
   return async request => {
     const { call } = request;
     call.useKey(readKey(request.raw.headers));
     const credential = await edge.credentials.authenticate({}, { headers: call.rpcHeaders() });
-    checkKind(credential.kind, allowed);
+    checkAllowed(credential, allowed);
     call.credential = credential;
   };
 }

@@ -1,4 +1,5 @@
 import type { Client } from '@connectrpc/connect';
+import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
@@ -11,6 +12,7 @@ export class Edge {
   readonly credentials: Client<typeof CredentialService>;
   readonly catalog: Client<typeof CatalogService>;
   readonly generation: Client<typeof GenerationService>;
+  readonly accounts: Client<typeof AccountService>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -21,6 +23,7 @@ export class Edge {
     this.credentials = leanClient(CredentialService, options.transport);
     this.catalog = leanClient(CatalogService, options.transport);
     this.generation = leanClient(GenerationService, options.transport);
+    this.accounts = leanClient(AccountService, options.transport);
   }
 
   /** Whether an answer is the last one on its connection, because the gateway stops. */

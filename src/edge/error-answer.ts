@@ -63,6 +63,41 @@ export function messagesErrorEnvelope(error: GatewayError, id: string, texts: Er
   };
 }
 
+/** The validation envelope of the account endpoints: each wrong field of a body, or the wrong query parameter. Source: service.md, "Errors". */
+export interface ValidationEnvelope {
+  readonly detail: readonly {
+    /** "body" or "query", then the path of the field. */
+    readonly loc: readonly string[];
+    readonly msg: string;
+    readonly type: string;
+    /** What was sent; null where nothing was, or it is too long to be repeated. */
+    readonly input: unknown;
+    readonly ctx: Readonly<Record<string, unknown>>;
+  }[];
+}
+
+/** The envelope of an error on the account's paths: only what names fields has the validation envelope. */
+export function accountErrorEnvelope(
+  error: GatewayError,
+  id: string,
+  texts: ErrorTexts,
+): ErrorEnvelope | ValidationEnvelope {
+  const { violations = [] } = error.facts;
+  if (violations.length === 0) return errorEnvelope(error, id, texts);
+  const place = error.code === 'validation_error' ? 'body' : 'query';
+  return {
+    detail: violations.map(({ path, message, type, inputJson }) => ({
+      loc: [place, ...path],
+      msg: message,
+      type,
+      input: inputJson === undefined ? null : (JSON.parse(inputJson) as unknown),
+      ctx: {},
+    })),
+  };
+}
+
+const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, account: accountErrorEnvelope } as const;
+
 /** The envelope of an error. `id` is the request's. */
 export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): ErrorEnvelope {
   const tip = error.facts.tip ?? texts.tips[error.code] ?? error.tip;
@@ -166,7 +201,7 @@ export async function answerError(
   const { http } = error.facets;
   const headers = { ...call.headers, ...errorHeaders(error, windows, edge.options.clock.now()) };
   if (edge.stopping()) headers['connection'] = 'close';
-  const envelope = call.errorShape === 'messages' ? messagesErrorEnvelope : errorEnvelope;
+  const envelope = envelopes[call.errorShape];
   writeAnswer(raw, reply.raw, jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts)));
   recordRequest(edge, request, { ...facts, status: http, code: error.code, error });
 }

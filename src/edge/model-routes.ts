@@ -1,12 +1,11 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { fromConnectError } from '../rpc/errors.ts';
-import { jsonAnswer, writeAnswer } from './answer.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
+import { answerJson } from './json-answer.ts';
 import { modelJson } from './model-json.ts';
 import { pageOf, type Query, readFilter, readPage } from './model-query.ts';
-import { recordRequest } from './request-record.ts';
 
 /** `GET /v1/models` and `GET /v1/models/{id}`, for API keys and management keys. */
 export function registerModels(app: FastifyInstance, edge: Edge): void {
@@ -15,12 +14,12 @@ export function registerModels(app: FastifyInstance, edge: Edge): void {
     const filter = readFilter(request.query);
     const page = readPage(request.query);
     const { models } = await edge.catalog.listModels(filter, { headers: request.call.rpcHeaders() });
-    answer(edge, request, reply, { object: 'list', ...pageOf(models.map(modelJson), page) });
+    answerJson(edge, request, reply, { object: 'list', ...pageOf(models.map(modelJson), page) });
   });
   // An id holds slashes and colons, percent-encoded or not.
   app.get<{ Params: { '*': string } }>('/v1/models/*', { onRequest }, async (request, reply) => {
     const model = await findModel(edge, request, request.params['*']);
-    answer(edge, request, reply, modelJson(model));
+    answerJson(edge, request, reply, modelJson(model));
   });
 }
 
@@ -34,11 +33,4 @@ async function findModel(edge: Edge, request: FastifyRequest, id: string) {
     if (error.code !== 'model_not_found' && error.code !== 'model_not_allowed') throw error;
   }
   throw new GatewayError('not_found', 'No such model.', { tip: 'GET /v1/models lists the models of this key.' });
-}
-
-function answer(edge: Edge, request: FastifyRequest, reply: FastifyReply, value: object): void {
-  reply.hijack();
-  const headers = edge.stopping() ? { ...request.call.headers, connection: 'close' } : request.call.headers;
-  writeAnswer(request.raw, reply.raw, jsonAnswer(200, headers, value));
-  recordRequest(edge, request, { status: 200 });
 }

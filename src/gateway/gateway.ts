@@ -72,6 +72,7 @@ export async function openGateway(
     dataDir: environment.dataDir,
     clock: systemClock,
     dailyLimitUnit: config.dailyLimitUnit,
+    plans: config.plans,
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
   });
   for (const violation of ledger.violationsAtStart)
@@ -245,7 +246,7 @@ function openEdge(parts: EdgeParts): FastifyInstance {
 }
 
 function accountOf({ ledger, catalog }: Core) {
-  return accountService({ ledger, listedId: name => catalog.listedId(name) });
+  return accountService({ ledger, clock: systemClock, listedId: name => catalog.listedId(name) });
 }
 
 function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {

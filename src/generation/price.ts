@@ -99,3 +99,57 @@ export function costOf(lines: readonly CostLine[]): bigint {
   const atto = lines.reduce((sum, line) => sum + lineCostAtto(line), 0n);
   return (atto + attoPerNano / 2n) / attoPerNano;
 }
+
+/** The order in which payers pay: the first pays from its beginning. Source: decisions §6, Subscription. */
+const payingOrder: readonly LineKind[] = ['input', 'cache_write_5m', 'cache_write_1h', 'cache_read', 'output', 'image'];
+
+/** How many tokens a plan pays, and from which end of the paying order; money pays the others. */
+export interface PlanShare {
+  readonly tokens: number;
+  /** False: money pays first, and the plan the last of them. */
+  readonly first: boolean;
+}
+
+/** A line, or the part of one, that one payer pays. */
+export interface SharedLine extends CostLine {
+  /** The plan pays it with tokens: as money it costs nothing (`discountPermille` 1000). */
+  readonly byPlan: boolean;
+}
+
+/** The lines by who pays them, in their own order; one that both pay is two. */
+export function shareLines(lines: readonly CostLine[], plan: PlanShare): SharedLine[] {
+  if (plan.tokens === 0) return lines.map(line => ({ ...line, byPlan: false }));
+  const paid = new Map<LineKind, number>();
+  let left = plan.tokens;
+  for (const line of inPayingOrder(lines, plan.first)) {
+    const tokens = Math.min(line.tokens, left);
+    paid.set(line.kind, tokens);
+    left -= tokens;
+  }
+  return lines.flatMap(line => {
+    const tokens = paid.get(line.kind) ?? 0;
+    const byPlan = { ...line, tokens, discountPermille: 1000, byPlan: true };
+    const byMoney = { ...line, tokens: line.tokens - tokens, byPlan: false };
+    return (plan.first ? [byPlan, byMoney] : [byMoney, byPlan]).filter(part => part.tokens > 0);
+  });
+}
+
+/** How many tokens, from the beginning of the paying order, cost no more than that; none but those without a price where it is 0. */
+export function tokensWithin(lines: readonly CostLine[], nanoUsd: bigint): number {
+  // The largest sum that is rounded to it.
+  let atto = nanoUsd === 0n ? 0n : nanoUsd * attoPerNano + attoPerNano / 2n - 1n;
+  let tokens = 0;
+  for (const line of inPayingOrder(lines, true)) {
+    const each = lineCostAtto({ ...line, tokens: 1 });
+    const most = each === 0n ? BigInt(line.tokens) : atto / each;
+    if (most < BigInt(line.tokens)) return tokens + Number(most);
+    tokens += line.tokens;
+    atto -= each * BigInt(line.tokens);
+  }
+  return tokens;
+}
+
+function inPayingOrder(lines: readonly CostLine[], forward: boolean): CostLine[] {
+  const sorted = [...lines].sort((a, b) => payingOrder.indexOf(a.kind) - payingOrder.indexOf(b.kind));
+  return forward ? sorted : sorted.reverse();
+}

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dollarsNumber, dollarsText, parseDollars } from './dollars.ts';
+import { dollarsNumber, dollarsText, parseDollars, parseJsonDollars } from './dollars.ts';
 
 test('decimal texts become exact nano-dollars, rounded half up', () => {
   const cases: [string, bigint][] = [
@@ -44,4 +44,38 @@ test('amounts are shown as the shortest decimals', () => {
   expect(dollarsText(0n)).toBe('0');
   expect(JSON.stringify(dollarsNumber(300_000_000n))).toBe('0.3');
   expect(JSON.stringify(dollarsNumber(3_999_999_999_999_999n))).toBe('3999999.999999999');
+});
+
+test('numbers of JSON become exact nano-dollars, whatever a double would make of them', () => {
+  const cases: [string, bigint | undefined][] = [
+    ['0', 0n],
+    ['-0', 0n],
+    ['12', 12_000_000_000n],
+    ['2.5', 2_500_000_000n],
+    ['1e-3', 1_000_000n],
+    ['25E-1', 2_500_000_000n],
+    ['1.5e2', 150_000_000_000n],
+    ['0.0000000005', 1n],
+    ['4.9e-10', 0n],
+    ['5e-10', 1n],
+    ['-5e-10', -1n],
+    ['1e-400', 0n],
+    ['1e400', undefined],
+    ['9000000000.000000001', 9_000_000_000_000_000_001n],
+    ['9999999999', undefined],
+    [`0.${'0'.repeat(60)}1e61`, 1_000_000_000n],
+    [`1${'0'.repeat(60)}e-60`, 1_000_000_000n],
+    [`0.${'0'.repeat(200)}1e201`, 1_000_000_000n],
+  ];
+  for (const [text, nano] of cases) expect([text, parseJsonDollars(text)]).toEqual([text, nano]);
+});
+
+test('a number of JSON without an exponent is read as the decimal text it is', () => {
+  fc.assert(
+    fc.property(fc.bigInt({ min: -(9n * 10n ** 18n), max: 9n * 10n ** 18n }), nano => {
+      const text = dollarsText(nano);
+      expect(parseJsonDollars(text)).toBe(nano);
+      expect(parseJsonDollars(`${text}${text.includes('.') ? '' : '.0'}000e0`)).toBe(nano);
+    }),
+  );
 });

@@ -22,6 +22,33 @@ export function parseDollars(text: string): bigint | undefined {
   return negative ? -nano : nano;
 }
 
+const jsonNumber = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
+/** Longer ones are read as the double they are: nobody means so many digits, and to read them exactly would take long. */
+const jsonNumberLengthMax = 100;
+
+/**
+ * Nano-dollars of a number as JSON writes it ("12", "1e-3"), exact whatever a double would make of it, rounded half up (away from zero). Undefined where
+ * it is more than 64 bits hold.
+ */
+export function parseJsonDollars(text: string): bigint | undefined {
+  const value = Number(text);
+  if (Math.abs(value) >= 1e10 || Number.isNaN(value)) return undefined;
+  if (Math.abs(value) < 1e-10) return 0n;
+  const match = jsonNumber.exec(text.length > jsonNumberLengthMax ? String(value) : text);
+  if (match === null) return undefined;
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = match;
+  const digits = whole + fraction;
+  const point = whole.length + Number(exponent);
+  return parseDollars(
+    point > 0
+      ? `${sign}${digits
+          .slice(0, point)
+          .padEnd(point, '0')
+          .replace(/^0+(?=\d)/, '')}.${digits.slice(point)}0`
+      : `${sign}0.${'0'.repeat(-point)}${digits.slice(0, nanoDigits + 1)}`,
+  );
+}
+
 /** The shortest decimal text of an amount: "10", "0.05", "-1.000000001". */
 export function dollarsText(nanoUsd: bigint): string {
   return decimalText(nanoUsd, nanoDigits);

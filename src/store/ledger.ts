@@ -62,12 +62,25 @@ export interface Ledger {
   }): Promise<ManagementKeyRow | 'not_found'>;
   setManagementKeyState(command: { keyId: number; state: KeyState }): Promise<ManagementKeyRow | 'not_found'>;
 
+  /** Debits the first period's price. `conflict`: the account has a plan already; `insufficient`: it can't pay this one. */
+  startSubscription(command: {
+    accountId: number;
+    plan: PlanName;
+    period: PlanPeriodName;
+  }): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'>;
+  /** The account's plan as it stands; undefined where it has none. */
+  findSubscription(accountId: number): Promise<SubscriptionRow | undefined>;
+  /** The plan ends with its period. A repeat changes nothing. `not_found`: the account has no plan. */
+  cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'>;
+
   /** Makes account 1 with its keys where the ledger has no account yet; answers whether it did. */
   bootstrap(command: Bootstrap): Promise<boolean>;
 
   listActivity(filter: ActivityFilter): Promise<UsageRow[]>;
   /** One record with its arithmetic. */
   findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined>;
+  /** Sums of records by period and group, oldest first. `too_many`: more than `limit` of them. */
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'>;
   listVoidedHolds(limit: number): Promise<VoidedHoldRow[]>;
 
   /** Runs every invariant; the violations, in words for the operator. Empty: all hold. */
@@ -110,6 +123,8 @@ export interface FundsEstimate {
   readonly outputTokensWanted: number;
   /** Text requests may be paid by a plan; images and other services' work never. */
   readonly plan: boolean;
+  /** A text request at the standard tier: one of the plan's free daily requests may pay it. Absence: none does. */
+  readonly freeDaily?: boolean;
 }
 
 /** A hold was placed. */
@@ -277,6 +292,49 @@ export interface KeyRow {
   readonly monthlyLimit: bigint | undefined;
 }
 
+/** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */
+export type PlanName = 'core' | 'core_pro';
+export type PlanPeriodName = 'biweekly' | 'monthly';
+
+/** What a plan costs and gives. A period keeps the price and the tokens that it was paid for; the rest holds from the next request on. */
+export interface PlanTerms {
+  readonly biweekly: PlanPeriodTerms;
+  readonly monthly: PlanPeriodTerms;
+  readonly freeDailyRequests: number;
+  /** Taken off what money pays of text requests, in thousandths. */
+  readonly discountPermille: number;
+  /** Listed ids that the plan pays; null: every text model. */
+  readonly models: readonly string[] | null;
+}
+
+export interface PlanPeriodTerms {
+  readonly priceNanoUsd: bigint;
+  readonly tokens: number;
+}
+
+/** All plans by name. */
+export type Plans = Readonly<Record<PlanName, PlanTerms>>;
+
+/** A plan of an account in its present period. */
+export interface SubscriptionRow {
+  readonly accountId: number;
+  readonly plan: PlanName;
+  readonly period: PlanPeriodName;
+  readonly startedAtMs: number;
+  /** The present period: from the one, before the other. */
+  readonly periodStartMs: number;
+  readonly periodEndMs: number;
+  /** It is not renewed when its period ends. */
+  readonly cancelled: boolean;
+  /** The period's budget. */
+  readonly tokens: number;
+  /** Paid by it for settled requests. */
+  readonly tokensUsed: number;
+  /** Held by running ones. */
+  readonly tokensHeld: number;
+  readonly freeLeftToday: number;
+}
+
 export interface ManagementKeyRow {
   readonly keyId: number;
   readonly accountId: number;
@@ -302,6 +360,36 @@ export interface ActivityFilter {
   readonly keyId?: number;
   readonly startMs?: number;
   readonly endMs?: number;
+}
+
+/** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
+export interface AnalyticsQuery {
+  readonly accountId: number;
+  readonly startMs: number;
+  readonly endMs: number | undefined;
+  readonly granularity: 'hour' | 'day';
+  readonly groupBy: 'none' | 'model' | 'api_key';
+  /** The most rows. */
+  readonly limit: number;
+}
+
+/** The sums of one period, or of one group in it. */
+export interface AnalyticsRow {
+  /** When the period begins. */
+  readonly periodMs: number;
+  /** The listed model, the key's id, or null where nothing divides. */
+  readonly group: string | number | null;
+  readonly requests: number;
+  /** Those whose state is `upstream_failed`. */
+  readonly failed: number;
+  readonly costNanoUsd: bigint;
+  readonly input: number;
+  readonly cacheRead: number;
+  /** With every lifetime. */
+  readonly cacheWrite: number;
+  readonly output: number;
+  /** The sum of all latencies. */
+  readonly latencyMs: number;
 }
 
 export interface UsageRow {

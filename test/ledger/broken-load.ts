@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { FaultPlan } from '../../src/store/sqlite/fault.ts';
 import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
-import { admitOf, amount, openBench, settleAmount } from './fixture.ts';
+import { admitOf, amount, openBench, plans, settleAmount } from './fixture.ts';
 
 const callers = 4;
 const rounds = 3;
@@ -24,7 +24,13 @@ export async function brokenLoad(plan: Omit<FaultPlan, 'fired'>): Promise<{ fire
   await bench.ledger.close();
   const fired = new SharedArrayBuffer(4);
   const { dataDir, clock } = bench;
-  bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', fault: { ...plan, fired } });
+  bench.ledger = await openSqliteLedger({
+    dataDir,
+    clock,
+    dailyLimitUnit: 'dollars',
+    plans,
+    fault: { ...plan, fired },
+  });
   const { ledger } = bench;
   const charges = new Map<number, bigint>();
   let nextId = 1;

@@ -6,7 +6,7 @@ import { openSync, writeSync } from 'node:fs';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource } from '../../src/lib/ids.ts';
 import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
-import { admitOf, amount, settleAmount } from './fixture.ts';
+import { admitOf, amount, plans, settleAmount } from './fixture.ts';
 
 const callers = 16;
 const [dataDir = '', file = ''] = process.argv.slice(2);
@@ -14,7 +14,7 @@ const said = openSync(file, 'w');
 const say = (text: string): number => writeSync(said, `${text}\n`);
 
 const start = performance.now();
-const ledger = await openSqliteLedger({ dataDir, clock: systemClock, dailyLimitUnit: 'dollars' });
+const ledger = await openSqliteLedger({ dataDir, clock: systemClock, dailyLimitUnit: 'dollars', plans });
 say(`opened ${Math.ceil(performance.now() - start)} ${ledger.violationsAtStart.length}`);
 const ids = new IdSource(systemClock, ledger.lastId);
 

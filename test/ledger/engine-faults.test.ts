@@ -7,7 +7,7 @@ import { type FaultPlan, Faults } from '../../src/store/sqlite/fault.ts';
 import { checkInvariants } from '../../src/store/sqlite/invariants.ts';
 import { migrate, ownMigrations } from '../../src/store/sqlite/migrations.ts';
 import { encodeAdmit, encodeSettle, type WireCommand, type WireReply } from '../../src/store/sqlite/wire.ts';
-import { admitOf, amount, hashOf, settleAmount, settleOf } from './fixture.ts';
+import { admitOf, amount, hashOf, plans, settleAmount, settleOf } from './fixture.ts';
 
 const now = Date.parse('2026-05-10T12:00:00Z');
 let db: Connection | undefined;
@@ -107,11 +107,11 @@ function dump(connection: Connection): unknown {
 
 function engineWith(connection: Connection, plan?: FaultPlan): Engine {
   const faults = plan === undefined ? {} : { faults: new Faults(plan, sqliteFailure) };
-  return new Engine(connection, { dailyLimitUnit: 'dollars', ...faults });
+  return new Engine(connection, { dailyLimitUnit: 'dollars', plans, ...faults });
 }
 
 const kinds = ['SQLITE_FULL', 'SQLITE_IOERR_WRITE', 'SQLITE_BUSY', 'SQLITE_CONSTRAINT_CHECK', 'bug'] as const;
-const plans = [
+const faultPlans = [
   ...kinds.map(kind => ({ point: 'statement' as const, kind, times: 1 })),
   // The second failure meets the batch where each command runs apart.
   { point: 'statement' as const, kind: 'SQLITE_CONSTRAINT_CHECK' as const, times: 2 },
@@ -119,7 +119,7 @@ const plans = [
   ...kinds.map(kind => ({ point: 'commit' as const, kind, times: 1 })),
 ];
 
-test.each(plans)(
+test.each(faultPlans)(
   'whichever $point fails with $kind ($times in a row), what is sent again ends as if nothing had',
   plan => {
     const clean = newDatabase();

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
 import { brokenLoad } from './broken-load.ts';
-import { admitOf, amount, type Bench, dollar, openBench, settleAmount } from './fixture.ts';
+import { admitOf, amount, type Bench, dollar, openBench, plans, settleAmount } from './fixture.ts';
 
 /** A step of the writer fails, on its own thread; what callers were told stays true. Every step in turn: test/long. */
 
@@ -42,7 +42,7 @@ test('while the disk is full admits are refused at once and settles wait; both g
   await bench.ledger.close();
   // The first commit admits; the next four fail: the settle, the credit and the first tries again.
   const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 4 } as const;
-  bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', fault });
+  bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
   const { ledger } = bench;
   expect(await ledger.admit(admitOf(1, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
   let settled = false;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { PriceSheet } from '../../src/generation/price.ts';
 import type { Clock } from '../../src/lib/clock.ts';
-import type { AdmitCommand, FundsEstimate, SettleCommand, UsageBuckets } from '../../src/store/ledger.ts';
+import type { AdmitCommand, FundsEstimate, Plans, SettleCommand, UsageBuckets } from '../../src/store/ledger.ts';
 import { openSqliteLedger, type SqliteLedger, type SqliteLedgerOptions } from '../../src/store/sqlite/sqlite-ledger.ts';
 import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
 
@@ -33,6 +33,24 @@ export class TestClock implements Clock {
 }
 
 export const dollar = 1_000_000_000n;
+
+/** Plans as they are sold. */
+export const plans: Plans = {
+  core: {
+    biweekly: { priceNanoUsd: 6_990_000_000n, tokens: 15_000_000 },
+    monthly: { priceNanoUsd: 15_990_000_000n, tokens: 35_000_000 },
+    freeDailyRequests: 50,
+    discountPermille: 0,
+    models: null,
+  },
+  core_pro: {
+    biweekly: { priceNanoUsd: 12_990_000_000n, tokens: 28_000_000 },
+    monthly: { priceNanoUsd: 34_990_000_000n, tokens: 80_000_000 },
+    freeDailyRequests: 150,
+    discountPermille: 50,
+    models: null,
+  },
+};
 
 /** The hash of a key by its name. */
 export function hashOf(name: string): Uint8Array {
@@ -146,7 +164,7 @@ export async function openBench(options: Partial<SqliteLedgerOptions> & { balanc
   const directory = temporaryDirectory();
   const clock = new TestClock();
   const { balance = 10n * dollar, ...rest } = options;
-  const all: SqliteLedgerOptions = { dataDir: directory.path, clock, dailyLimitUnit: 'dollars', ...rest };
+  const all: SqliteLedgerOptions = { dataDir: directory.path, clock, dailyLimitUnit: 'dollars', plans, ...rest };
   const first = await openSqliteLedger(all);
   await first.bootstrap({
     accountName: 'default',

@@ -293,7 +293,7 @@ export class Model {
 
   #answer(request: ModelRequest, price: bigint, now: number): Admitted {
     const { key, expiresAtMs } = request;
-    const left = smallest(this.#pools(key, key.balance === null ? 'account' : 'key', request.admittedAtMs));
+    const left = smallest(this.#pools(key, request.paidBy, request.admittedAtMs));
     const { admittedTokens } = request;
     return {
       kind: 'admitted',

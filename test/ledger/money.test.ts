@@ -138,6 +138,7 @@ test('settings change only where they are there; a used key says when', async ()
     lastUsedAtMs: undefined,
     usageMinute: 0,
   });
+  await ledger.updateKey(settings({ fallbackToPayg: true }));
   await ledger.admit(admitOf(1));
   const usedAt = bench.clock.nowMs;
   bench.clock.step(86_400_000);

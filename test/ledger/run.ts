@@ -7,7 +7,7 @@ import type * as invariantsModule from '../../src/store/sqlite/invariants.ts';
 import type * as migrationsModule from '../../src/store/sqlite/migrations.ts';
 import type * as readerModule from '../../src/store/sqlite/reader.ts';
 import type * as wireModule from '../../src/store/sqlite/wire.ts';
-import { hashOf } from './fixture.ts';
+import { hashOf, plans } from './fixture.ts';
 import { Model, type ModelKey } from './model.ts';
 import type { Action, Move, Trace } from './trace.ts';
 
@@ -86,7 +86,7 @@ class Run {
   }
 
   #newEngine(): engineModule.Engine {
-    return new this.#modules.engine.Engine(this.#db, { dailyLimitUnit: this.#trace.unit });
+    return new this.#modules.engine.Engine(this.#db, { dailyLimitUnit: this.#trace.unit, plans });
   }
 
   /** Two accounts with two keys each; the fourth has money of its own. */
@@ -315,7 +315,7 @@ class Run {
 
   /** What operators and owners are shown is what the model has. */
   #compareState(): void {
-    const reader = new this.#modules.reader.Reader(this.#db, this.#trace.unit);
+    const reader = new this.#modules.reader.Reader(this.#db, this.#trace.unit, plans);
     for (const [accountId, { balance }] of this.#model.accounts) {
       const row = reader.account(accountId);
       const held = this.#model.held({ account: accountId });

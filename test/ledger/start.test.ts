@@ -7,7 +7,17 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { LedgerStartError } from '../../src/store/start-error.ts';
 import { openSqliteLedger, type SqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
 import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
-import { admitOf, amount, type Bench, dollar, hashOf, openBench, settleAmount, temporaryDirectory } from './fixture.ts';
+import {
+  admitOf,
+  amount,
+  type Bench,
+  dollar,
+  hashOf,
+  openBench,
+  plans,
+  settleAmount,
+  temporaryDirectory,
+} from './fixture.ts';
 
 let bench: Bench;
 beforeEach(async () => {
@@ -133,12 +143,13 @@ test('ids go on above the gateway’s own, whatever the clock says and whatever 
 });
 
 test('a second ledger on the same directory is refused, in this process and in another', async () => {
-  const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars' } as const;
+  const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars', plans } as const;
   await expect(openSqliteLedger(options)).rejects.toMatchObject({ name: 'LedgerStartError', code: 'locked' });
   const script = `
     import { openSqliteLedger } from ${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/sqlite-ledger.ts'))};
+    import { plans } from ${JSON.stringify(join(import.meta.dirname, 'fixture.ts'))};
     const clock = { now: () => Date.now() };
-    await openSqliteLedger({ dataDir: ${JSON.stringify(bench.dataDir)}, clock, dailyLimitUnit: 'dollars' })
+    await openSqliteLedger({ dataDir: ${JSON.stringify(bench.dataDir)}, clock, dailyLimitUnit: 'dollars', plans })
       .then(() => console.log('opened'), error => console.log(error.code, error.message));`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -158,19 +169,19 @@ test('a file of a newer program, of other migrations, or that is no ledger is re
     const db = new Database(path);
     change(db);
     db.close();
-    const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars' } as const;
+    const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars', plans } as const;
     return openSqliteLedger(options).catch((error: unknown) => error);
   };
-  const newer = await open(db => db.exec("INSERT INTO migration VALUES (2, '0002-from-the-future', 'x', 1)"));
+  const newer = await open(db => db.exec("INSERT INTO migration VALUES (9000, '9000-from-the-future', 'x', 1)"));
   expect(newer).toBeInstanceOf(LedgerStartError);
   expect(newer).toMatchObject({
     code: 'newer',
     message:
-      'The ledger was written by a newer Tollgate (migration 0002-from-the-future). Start that version, or restore a backup made before the upgrade.',
+      'The ledger was written by a newer Tollgate (migration 9000-from-the-future). Start that version, or restore a backup made before the upgrade.',
   });
   expect(() => verifyLedgerFile(bench.dataDir)).toThrow(/newer Tollgate/);
   const changed = await open(db =>
-    db.exec("DELETE FROM migration WHERE number = 2; UPDATE migration SET checksum = 'x' || checksum"),
+    db.exec("DELETE FROM migration WHERE number = 9000; UPDATE migration SET checksum = 'x' || checksum"),
   );
   expect(changed).toMatchObject({ code: 'changed' });
   const mended = await open(db => db.exec('UPDATE migration SET checksum = substr(checksum, 2)'));
@@ -182,7 +193,7 @@ test('a file of a newer program, of other migrations, or that is no ledger is re
     join(other.path, 'ledger.sqlite'),
     'this is no ledger, and it is longer than a header of a hundred bytes is'.repeat(9),
   );
-  const refused = openSqliteLedger({ dataDir: other.path, clock: bench.clock, dailyLimitUnit: 'dollars' });
+  const refused = openSqliteLedger({ dataDir: other.path, clock: bench.clock, dailyLimitUnit: 'dollars', plans });
   await expect(refused).rejects.toMatchObject({ name: 'LedgerStartError', code: 'unreadable' });
   expect(() => verifyLedgerFile(join(other.path, 'nothing'))).toThrow('There is no ledger in');
   other.remove();
@@ -197,7 +208,7 @@ test('verify reads a closed file, a running one, and finds what was tampered wit
   db.exec('UPDATE account SET balance = balance + 1');
   db.close();
   const violation =
-    'an account has what was credited, less what was moved to keys and what its requests cost: broken by account 1 has 9999999961, its entries and costs make 9999999960';
+    'an account has what was credited, less what was moved to keys, what plans cost and what its requests cost: broken by account 1 has 9999999961, its entries and costs make 9999999960';
   expect(await bench.ledger.verify()).toEqual([violation]);
   await bench.reopen();
   expect(bench.ledger.violationsAtStart).toEqual([violation]);

@@ -23,6 +23,7 @@ import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
 import { createRpcListener } from '../../src/rpc/listener.ts';
 import { openSqliteLedger, type SqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+import { plans } from '../ledger/fixture.ts';
 
 /** A clock that tests move; it starts at noon of a day in the middle of a month. */
 export class TestClock {
@@ -71,7 +72,7 @@ export interface ControlPlane {
 export async function startControlPlane(): Promise<ControlPlane> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-control-'));
   const clock = new TestClock();
-  const ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars' });
+  const ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans });
   const token = operatorToken(dataDir);
   const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
   const listedId = (name: string): string => catalog.listedId(name);
@@ -86,7 +87,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
         CatalogService,
         catalogService({ catalog, visible: context => visibleModels(context, ledger, token) }),
       );
-      router.service(AccountService, accountService({ ledger, listedId }));
+      router.service(AccountService, accountService({ ledger, clock, listedId }));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock }));
       router.service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
     },

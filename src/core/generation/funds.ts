@@ -51,6 +51,7 @@ export function estimateFunds(
     outputTokensMin: Math.min(limit, least),
     outputTokensWanted: Math.min(limit, Math.max(sliceTokens, least)),
     plan: true,
+    freeDaily: tier === ServiceTier.DEFAULT,
   };
 }
 

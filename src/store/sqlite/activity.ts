@@ -1,8 +1,9 @@
-import { costLines, type PriceSheet } from '../../generation/price.ts';
+import { costLines, type PriceSheet, shareLines } from '../../generation/price.ts';
 import { ledgerIdOf } from '../../lib/ids.ts';
 import type { ActivityFilter, PaidLine, RecordState, UsageRow } from '../ledger.ts';
 import type { Connection, Query } from './database.ts';
 import type { Payer } from './funds.ts';
+import type { Payers } from './grants.ts';
 
 interface UsageRecord {
   request_id: string;
@@ -29,6 +30,9 @@ interface UsageRecord {
 
 /** With the prices of its version; all null where another service named the cost. */
 interface PricedRecord extends UsageRecord {
+  payers: Payers;
+  plan_tokens: bigint;
+  discount_permille: bigint;
   price_id: bigint | null;
   price_input: bigint | null;
   price_cache_read: bigint | null;
@@ -57,7 +61,7 @@ export class Activity {
     this.#model = db.prepare('SELECT id FROM model WHERE name = ?');
     this.#keyAccount = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
     this.#one = db.prepare(
-      `SELECT ${columns}, m.name AS model, u.price_id, p.input AS price_input, p.cache_read AS price_cache_read,
+      `SELECT ${columns}, u.payers, u.plan_tokens, u.discount_permille, m.name AS model, u.price_id, p.input AS price_input, p.cache_read AS price_cache_read,
          p.cache_write_5m AS price_cache_write_5m, p.cache_write_1h AS price_cache_write_1h, p.output AS price_output,
          p.image AS price_image
        FROM usage u JOIN model m ON m.id = u.model_id LEFT JOIN price p ON p.id = u.price_id WHERE u.id = ?`,
@@ -142,7 +146,25 @@ function linesOf(record: PricedRecord): PaidLine[] {
     output: record.price_output,
     image: record.price_image,
   };
+  const { payers } = record;
   const lines = costLines(usageRow(record).usage, sheet, Number(record.multiplier_permille));
-  const paidBy = record.cost + record.written_off === 0n ? 'free' : record.payer;
-  return lines.map(line => ({ ...line, paidBy }));
+  if (payers === 'free_request') return lines.map(line => ({ ...line, discountPermille: 1000, paidBy: 'free' }));
+  const discountPermille = Number(record.discount_permille);
+  const paidBy = payerOfMoney(record);
+  const shared = shareLines(lines, { tokens: Number(record.plan_tokens), first: payers !== 'money_plan' });
+  return shared.map(({ byPlan, ...line }) =>
+    byPlan ? { ...line, paidBy: 'subscription' } : { ...line, discountPermille, paidBy },
+  );
+}
+
+/** Who paid what the plan did not; with the plan alone that was written off. */
+function payerOfMoney({
+  payers,
+  payer,
+  cost,
+  written_off: writtenOff,
+  plan_tokens: planTokens,
+}: PricedRecord): PaidLine['paidBy'] {
+  if (payers === 'plan') return 'subscription';
+  return cost + writtenOff === 0n && planTokens === 0n ? 'free' : payer;
 }

@@ -1,7 +1,8 @@
-import type { Bootstrap, KeySettings, KeyState, NewKey } from '../ledger.ts';
+import type { Bootstrap, KeySettings, KeyState, NewKey, PlanName, PlanPeriodName } from '../ledger.ts';
 import type { Query, Sql } from './database.ts';
 import type { KeyFacts, KeyFinder } from './key-facts.ts';
 import type { Moves } from './moves.ts';
+import type { Subscriptions } from './subscriptions.ts';
 import type { Windows } from './windows.ts';
 
 /** The administrative commands by name, with what each takes. */
@@ -15,21 +16,35 @@ export interface AdminCommands {
   createManagementKey: NewKey & { scopes: readonly string[] };
   setManagementKeyScopes: { keyId: number; scopes: readonly string[] };
   setManagementKeyState: { keyId: number; state: KeyState };
+  startSubscription: { accountId: number; plan: PlanName; period: PlanPeriodName };
+  cancelSubscription: { accountId: number };
   bootstrap: Bootstrap;
 }
 
-/** The id of what was made or changed, or why nothing was. `nothing_to_do`: the ledger has an account already. */
-export type AdminReply = number | 'not_found' | 'insufficient' | 'nothing_to_do';
+/**
+ * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already; `nothing_to_do`: the
+ * ledger has an account already.
+ */
+export type AdminReply = number | 'not_found' | 'insufficient' | 'conflict' | 'nothing_to_do';
 
 type Writes = Record<keyof AdminCommands, (command: never, nowMs: number) => AdminReply>;
 
 const appliedMax = 1000;
 
-/** Accounts, keys, credits. Each command has an id of its own and is done once, however often it comes. */
+/** What administration stands on. */
+export interface AdministrationParts {
+  readonly keys: KeyFinder;
+  readonly moves: Moves;
+  readonly windows: Windows;
+  readonly subscriptions: Subscriptions;
+}
+
+/** Accounts, keys, credits, plans. Each command has an id of its own and is done once, however often it comes. */
 export class Administration {
   readonly #keys: KeyFinder;
   readonly #moves: Moves;
   readonly #windows: Windows;
+  readonly #subscriptions: Subscriptions;
   readonly #findApplied: Query<[string], { reply: string }>;
   readonly #addApplied: Query<[string, string], unknown>;
   readonly #pruneApplied: Query<[number], unknown>;
@@ -44,10 +59,11 @@ export class Administration {
   readonly #scopes: Query<[string, number], unknown>;
   readonly #managementState: Query<[KeyState, number], unknown>;
 
-  constructor(sql: Sql, keys: KeyFinder, moves: Moves, windows: Windows) {
+  constructor(sql: Sql, { keys, moves, windows, subscriptions }: AdministrationParts) {
     this.#keys = keys;
     this.#moves = moves;
     this.#windows = windows;
+    this.#subscriptions = subscriptions;
     this.#findApplied = sql.prepare('SELECT reply FROM applied WHERE id = ?');
     this.#addApplied = sql.prepare('INSERT INTO applied (id, reply) VALUES (?, ?)');
     this.#pruneApplied = sql.prepare('DELETE FROM applied WHERE number <= ?');
@@ -107,6 +123,9 @@ export class Administration {
       this.#scopes.run(JSON.stringify(command.scopes), command.keyId).changes === 0 ? 'not_found' : command.keyId,
     setManagementKeyState: (command: AdminCommands['setManagementKeyState']) =>
       this.#managementState.run(command.state, command.keyId).changes === 0 ? 'not_found' : command.keyId,
+    startSubscription: (command: AdminCommands['startSubscription'], nowMs) =>
+      this.#subscriptions.start(command, nowMs),
+    cancelSubscription: (command: AdminCommands['cancelSubscription']) => this.#subscriptions.cancel(command.accountId),
     bootstrap: (command: Bootstrap, nowMs) => this.#bootstrap(command, nowMs),
   };
 

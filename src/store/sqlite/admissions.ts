@@ -1,10 +1,23 @@
+import assert from 'node:assert/strict';
 import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
 import type { AdmitCommand, Admitted, Denied, FundsEstimate } from '../ledger.ts';
 import type { Query, Sql } from './database.ts';
 import type { Dictionary } from './dictionary.ts';
-import { costOfTokens, type Fund, type Funds, leftOf, leftOfAll, payerOf, tokensFor } from './funds.ts';
-import type { Holds } from './holds.ts';
+import { type Fund, leftOf, type Payer, payerOf } from './funds.ts';
+import {
+  costOfTokens,
+  discounted,
+  drawsOnMoney,
+  type Extendable,
+  type Grant,
+  grantOf,
+  type Payers,
+  tokensLeft,
+} from './grants.ts';
+import type { Holds, NewHold } from './holds.ts';
 import type { KeyFacts, KeyFinder } from './key-facts.ts';
+import { type Paying, type Payment, type Payments, sourcesOf } from './payments.ts';
+import type { Plans } from './plans.ts';
 import { tightestFirst, type Windows } from './windows.ts';
 
 const minuteWaitMs = { min: 1000, max: 61_000 };
@@ -18,6 +31,11 @@ interface Known {
   admitted: bigint;
   admitted_tokens: bigint | null;
   expires_at_ms: bigint | null;
+  payers: Payers;
+  payer: Payer;
+  period_id: bigint | null;
+  discount_permille: bigint;
+  first_spent: bigint;
   admitted_at_ms: bigint;
 }
 
@@ -26,7 +44,8 @@ export interface AdmissionParts {
   readonly sql: Sql;
   readonly keys: KeyFinder;
   readonly windows: Windows;
-  readonly funds: Funds;
+  readonly payments: Payments;
+  readonly plans: Plans;
   readonly holds: Holds;
   readonly dictionary: Dictionary;
 }
@@ -38,7 +57,8 @@ export interface AdmissionParts {
 export class Admissions {
   readonly #keys: KeyFinder;
   readonly #windows: Windows;
-  readonly #funds: Funds;
+  readonly #payments: Payments;
+  readonly #plans: Plans;
   readonly #holds: Holds;
   readonly #dictionary: Dictionary;
   readonly #known: Query<[{ id: number }], Known>;
@@ -46,13 +66,15 @@ export class Admissions {
   constructor(parts: AdmissionParts) {
     this.#keys = parts.keys;
     this.#windows = parts.windows;
-    this.#funds = parts.funds;
+    this.#payments = parts.payments;
+    this.#plans = parts.plans;
     this.#holds = parts.holds;
     this.#dictionary = parts.dictionary;
-    const columns = 'key_id, model_id, free, asked, admitted, admitted_tokens, expires_at_ms';
+    const columns = `key_id, model_id, free, asked, admitted, admitted_tokens, expires_at_ms, payers, payer, period_id,
+      discount_permille`;
     this.#known = parts.sql.prepare(
-      `SELECT ${columns}, admitted_at_ms FROM hold WHERE id = @id
-       UNION ALL SELECT ${columns}, created_at_ms FROM usage WHERE id = @id`,
+      `SELECT ${columns}, first_spent, admitted_at_ms FROM hold WHERE id = @id
+       UNION ALL SELECT ${columns}, 0, created_at_ms FROM usage WHERE id = @id`,
     );
   }
 
@@ -68,25 +90,30 @@ export class Admissions {
     if (key.state === 'disabled') return denied('key_disabled');
     if (key.allowedModels?.includes(command.model) === false) return denied('model_not_allowed');
     for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);
-    const funds = this.#funds.of(key, payerOf(key), nowMs);
-    if (command.funds === undefined) return this.#place(command, key, { funds, held: 0n, tokens: null }, nowMs);
-
-    const least = leastOf(command.funds);
-    // A request that costs next to nothing needs money all the same, and room under every cap.
-    const short = funds.find(fund => leftOf(fund) < (least > 0n ? least : 1n));
-    if (short !== undefined) return fundDenial(short, windows, nowMs);
-    return this.#place(command, key, { funds, ...slice(command.funds, leftOfAll(funds)) }, nowMs);
+    const payment = this.#payments.of(key, command, nowMs);
+    if (payment === undefined) return denied('subscription_exhausted');
+    if (command.funds === undefined || payment.payers === 'free_request') {
+      return this.#place(command, key, { payment, grant: nothing }, nowMs);
+    }
+    const grant = grantOf(discounted(command.funds, payment.discountPermille), sourcesOf(payment));
+    if ('lacks' in grant) return this.#refuse(payment, grant.lacks, windows, nowMs);
+    return this.#place(command, key, { payment, grant }, nowMs);
   }
 
-  #place(
-    command: AdmitCommand,
-    key: KeyFacts,
-    grant: { funds: readonly Fund[]; held: bigint; tokens: number | null },
-    nowMs: number,
-  ): Admitted {
-    const { funds, held, tokens } = grant;
-    const outputPicoUsd = command.funds?.outputPicoUsd ?? 0n;
-    this.#holds.place({
+  /** Money is what is short where it pays at all: it is the payer that more can be added to. */
+  #refuse(payment: Payment, lacks: bigint, windows: readonly WindowState[], nowMs: number): Denied {
+    if (payment.period !== undefined && !drawsOnMoney(payment.payers)) {
+      return fundDenial(this.#plans.denial(payment.period), windows, nowMs);
+    }
+    const short = payment.funds.find(fund => leftOf(fund) < lacks);
+    assert(short !== undefined, 'what lacks money has a fund that is short of it');
+    return fundDenial(denialOf(short), windows, nowMs);
+  }
+
+  #place(command: AdmitCommand, key: KeyFacts, { payment, grant }: Placing, nowMs: number): Admitted {
+    const { payers, period, discountPermille } = payment;
+    const hold: NewHold = {
+      ...grant,
       id: command.id,
       requestId: command.requestId,
       accountId: key.accountId,
@@ -94,24 +121,27 @@ export class Admissions {
       modelId: this.#dictionary.model(command.model),
       free: command.free,
       payer: payerOf(key),
+      payers,
+      periodId: period?.id ?? null,
+      discountPermille,
       admittedAtMs: nowMs,
       asked: askedOf(command.funds),
-      held,
-      tokens,
-      outputPicoUsd,
+      outputPicoUsd: outputPriceOf(command.funds, discountPermille),
       expiresAtMs: command.expiresAtMs ?? null,
-    });
-    this.#windows.count(key, command.free, held, nowMs);
-    const left = leftOfAll(funds) - held;
+    };
+    this.#holds.place(hold);
+    this.#windows.count(key, command.free, grant.held, nowMs);
+    const before = sourcesOf(payment);
+    const left = { ...before, planTokens: before.planTokens - grant.planHeld, nanoUsd: before.nanoUsd - grant.held };
     return {
       kind: 'admitted',
       id: command.id,
       accountId: key.accountId,
       keyId: key.id,
-      heldNanoUsd: held,
-      outputTokens: tokens ?? Number.POSITIVE_INFINITY,
-      outputTokensAvailable: tokens === null ? Number.POSITIVE_INFINITY : tokensFor(left, tokens, outputPicoUsd),
-      availableNanoUsd: left < 0n ? 0n : left,
+      heldNanoUsd: grant.held,
+      outputTokens: grant.tokens ?? Number.POSITIVE_INFINITY,
+      outputTokensAvailable: tokensLeft(hold, left),
+      availableNanoUsd: left.nanoUsd,
       windows: tightestFirst(this.#windows.list(key, command.free, nowMs)),
       ...(command.expiresAtMs === undefined ? {} : { expiresAtMs: command.expiresAtMs }),
     };
@@ -119,26 +149,34 @@ export class Admissions {
 
   /** The answer to a repeat: what was granted then, beside what is left now; `conflict` where the id was another request's. */
   #again(command: AdmitCommand, key: KeyFacts | undefined, known: Known, nowMs: number): Admitted | Denied {
+    const costsNothing = known.admitted_tokens === null && known.payers !== 'free_request';
     const same =
       key !== undefined &&
       known.key_id === BigInt(key.id) &&
       known.model_id === BigInt(this.#dictionary.model(command.model)) &&
       (known.free === 1n) === command.free &&
-      (known.admitted_tokens === null) === (command.funds === undefined) &&
+      costsNothing === (command.funds === undefined) &&
       known.asked === askedOf(command.funds);
     if (!same) return { kind: 'denied', code: 'conflict', windows: [] };
-    const left = leftOfAll(this.#funds.of(key, payerOf(key), Number(known.admitted_at_ms)));
-    const tokens = known.admitted_tokens === null ? Number.POSITIVE_INFINITY : Number(known.admitted_tokens);
-    const price = command.funds?.outputPicoUsd ?? 0n;
+    const paying = payingOf(known);
+    const left = sourcesOf(this.#payments.again(key, paying));
+    const tokens = known.admitted_tokens === null ? null : Number(known.admitted_tokens);
+    const hold: Extendable = {
+      ...nothing,
+      payers: paying.payers,
+      tokens,
+      firstSpent: known.first_spent === 1n,
+      outputPicoUsd: outputPriceOf(command.funds, paying.discountPermille),
+    };
     return {
       kind: 'admitted',
       id: command.id,
       accountId: key.accountId,
       keyId: key.id,
       heldNanoUsd: known.admitted,
-      outputTokens: tokens,
-      outputTokensAvailable: tokens === Number.POSITIVE_INFINITY ? tokens : tokensFor(left, tokens, price),
-      availableNanoUsd: left,
+      outputTokens: tokens ?? Number.POSITIVE_INFINITY,
+      outputTokensAvailable: tokensLeft(hold, left),
+      availableNanoUsd: left.nanoUsd,
       windows: tightestFirst(this.#windows.list(key, command.free, nowMs)),
       ...(known.expires_at_ms === null ? {} : { expiresAtMs: Number(known.expires_at_ms) }),
     };
@@ -152,17 +190,27 @@ export class Admissions {
   }
 }
 
-/** What a request must be able to pay to be admitted. */
-function leastOf(estimate: FundsEstimate): bigint {
-  return estimate.inputNanoUsd + costOfTokens(estimate.outputTokensMin, estimate.outputPicoUsd);
+interface Placing {
+  readonly payment: Payment;
+  readonly grant: Grant;
 }
 
-/** The first slice of output that the funds pay, and what is held for it and the input. `left` pays the least at least. */
-function slice(estimate: FundsEstimate, left: bigint): { held: bigint; tokens: number } {
-  const { inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted } = estimate;
-  const paid = tokensFor(left - inputNanoUsd, 0, outputPicoUsd);
-  const tokens = Math.max(outputTokensMin, Math.min(outputTokensWanted, paid));
-  return { held: inputNanoUsd + costOfTokens(tokens, outputPicoUsd), tokens };
+/** Held for what costs nothing. */
+const nothing: Grant = { held: 0n, tokens: null, planHeld: 0, planOutput: 0, firstSpent: false };
+
+function payingOf(known: Known): Paying {
+  return {
+    payers: known.payers,
+    payer: known.payer,
+    periodId: known.period_id === null ? null : Number(known.period_id),
+    admittedAtMs: Number(known.admitted_at_ms),
+    discountPermille: Number(known.discount_permille),
+  };
+}
+
+/** What an output token is held for. */
+function outputPriceOf(estimate: FundsEstimate | undefined, discountPermille: number): bigint {
+  return estimate === undefined ? 0n : discounted(estimate, discountPermille).outputPicoUsd;
 }
 
 /** What was asked for, as one number that a repeat must match. */
@@ -184,13 +232,21 @@ function windowDenial(window: WindowState, windows: readonly WindowState[], nowM
   };
 }
 
-function fundDenial(fund: Fund, windows: readonly WindowState[], nowMs: number): Denied {
-  const { limit, used, max, resetAtMs } = fund;
-  const denial: DenialFacts = { limit, unit: 'nano_usd', used, max };
+function denialOf({ limit, used, max, resetAtMs }: Fund): DenialFacts {
+  return { limit, unit: 'nano_usd', used, max, ...(resetAtMs === undefined ? {} : { resetAtMs }) };
+}
+
+const fundCodes: Partial<Record<DenialFacts['limit'], Denied['code']>> = {
+  balance: 'insufficient_balance',
+  subscription: 'subscription_exhausted',
+};
+
+function fundDenial(denial: DenialFacts, windows: readonly WindowState[], nowMs: number): Denied {
+  const { limit, resetAtMs } = denial;
   return {
     kind: 'denied',
-    code: limit === 'balance' ? 'insufficient_balance' : 'spending_limit',
-    denial: resetAtMs === undefined ? denial : { ...denial, resetAtMs },
+    code: fundCodes[limit] ?? 'spending_limit',
+    denial,
     ...(resetAtMs === undefined ? {} : { retryAfterMs: resetAtMs - nowMs }),
     windows: tightestFirst(windows),
   };

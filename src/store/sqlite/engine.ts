@@ -7,14 +7,19 @@ import { type Faults, WriterDeath } from './fault.ts';
 import { type DailyLimitUnit, Funds } from './funds.ts';
 import { Holds } from './holds.ts';
 import { KeyFinder } from './key-facts.ts';
+import type { Plans as PlanList } from '../ledger.ts';
 import { Moves } from './moves.ts';
+import { Payments } from './payments.ts';
+import { Plans } from './plans.ts';
 import { Settlements } from './settlements.ts';
+import { Subscriptions } from './subscriptions.ts';
 import { decodeAdmit, decodeSettle, encodeAdmitReply, type WireCommand, type WireReply } from './wire.ts';
 import { tightestFirst, Windows } from './windows.ts';
 
-/** How the engine reads limits, and its faults on purpose. */
+/** How the engine reads limits, the plans that accounts can have, and its faults on purpose. */
 export interface EngineOptions {
   readonly dailyLimitUnit: DailyLimitUnit;
+  readonly plans: PlanList;
   readonly faults?: Faults;
 }
 
@@ -26,6 +31,7 @@ export class Engine {
   readonly #windows: Windows;
   readonly #dictionary: Dictionary;
   readonly #holds: Holds;
+  readonly #subscriptions: Subscriptions;
   readonly #admissions: Admissions;
   readonly #extensions: Extensions;
   readonly #settlements: Settlements;
@@ -45,17 +51,20 @@ export class Engine {
     const keys = new KeyFinder(sql);
     const moves = new Moves(sql);
     const windows = new Windows(sql, options.dailyLimitUnit);
-    const funds = new Funds(sql, options.dailyLimitUnit);
-    const holds = new Holds(sql, keys, moves);
+    const plans = new Plans(sql, options.plans);
+    const payments = new Payments(plans, new Funds(sql, options.dailyLimitUnit));
+    const holds = new Holds(sql, { keys, moves, plans });
     const dictionary = new Dictionary(sql);
+    const subscriptions = new Subscriptions(sql, options.plans, moves);
     this.#keys = keys;
     this.#windows = windows;
     this.#dictionary = dictionary;
     this.#holds = holds;
-    this.#admissions = new Admissions({ sql, keys, windows, funds, holds, dictionary });
-    this.#extensions = new Extensions(keys, funds, holds);
-    this.#settlements = new Settlements({ sql, keys, funds, holds, moves, dictionary });
-    this.#administration = new Administration(sql, keys, moves, windows);
+    this.#subscriptions = subscriptions;
+    this.#admissions = new Admissions({ sql, keys, windows, payments, plans, holds, dictionary });
+    this.#extensions = new Extensions(keys, payments, holds);
+    this.#settlements = new Settlements({ sql, keys, payments, holds, moves, dictionary });
+    this.#administration = new Administration(sql, { keys, moves, windows, subscriptions });
     this.#probe = sql.prepare("UPDATE meta SET value = value + 1 WHERE name = 'probe'");
     this.#raiseLastId = sql.prepare("UPDATE meta SET value = max(value, ?) WHERE name = 'last_id'");
     this.#highestId = highestId(db);
@@ -84,8 +93,17 @@ export class Engine {
   recover(nowMs: number): number {
     return this.#transaction(() => {
       this.#holds.sweep(nowMs);
-      return this.#holds.voidOwn(nowMs);
+      const voided = this.#holds.voidOwn(nowMs);
+      // After them: what they held can pay.
+      this.#subscriptions.sweep(nowMs);
+      return voided;
     });
+  }
+
+  /** What is over by now is over for every command: holds that expired, then periods of plans. */
+  #sweep(nowMs: number): void {
+    this.#holds.sweep(nowMs);
+    this.#subscriptions.sweep(nowMs);
   }
 
   #transaction<T>(work: () => T): T {
@@ -110,15 +128,16 @@ export class Engine {
     this.#windows.clear();
     this.#dictionary.clear();
     this.#holds.clear();
+    this.#subscriptions.clear();
   }
 
   #executeTogether(command: WireCommand): WireReply {
-    this.#holds.sweep(command[2]);
+    this.#sweep(command[2]);
     return [command[1], 'done', this.#execute(command)];
   }
 
   #executeApart(command: WireCommand): WireReply {
-    this.#holds.sweep(command[2]);
+    this.#sweep(command[2]);
     this.#db.exec('SAVEPOINT one');
     try {
       const value = this.#execute(command);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { costOfTokens, leftOfAll, tokensFor } from './funds.ts';
+import { leftOfAll } from './funds.ts';
+import { costOfTokens, tokensFor } from './grants.ts';
 
 const tokens = fc.nat(2_000_000);
 const price = fc.oneof(fc.constantFrom(1n, 333n, 999n, 1000n, 1001n, 4_000_000n), fc.bigInt(1n, 10n ** 12n));

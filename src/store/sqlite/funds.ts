@@ -3,10 +3,7 @@ import { dayOf, endOfDayMs, monthOf } from './calendar.ts';
 import type { Query, Sql } from './database.ts';
 import type { KeyFacts } from './key-facts.ts';
 
-/**
- * What a request can draw on: the caps and the balance, together. A list of payers in their order has its place here; today there is
- * one, money.
- */
+/** Money that a request can draw on: the caps and the balance, together. What the account's plan pays is in `plans.ts`. */
 
 /** Whose money: the key's own balance where it has one, 0 included, else the account's. */
 export type Payer = 'account' | 'key_balance';
@@ -24,9 +21,6 @@ export interface Fund {
 }
 
 const nanoPerDollar = 1_000_000_000n;
-const picoPerNano = 1000n;
-const countMax = BigInt(Number.MAX_SAFE_INTEGER);
-
 /** What is left of a fund; negative where a cap was lowered below what was used. */
 export function leftOf(fund: Fund): bigint {
   return fund.max - fund.used;
@@ -40,21 +34,6 @@ export function leftOfAll(funds: readonly Fund[]): bigint {
     if (least === undefined || left < least) least = left;
   }
   return least === undefined || least < 0n ? 0n : least;
-}
-
-/** What `tokens` cost at a price in pico-dollars, rounded up to the nano-dollar. */
-export function costOfTokens(tokens: number, picoUsd: bigint): bigint {
-  return (BigInt(tokens) * picoUsd + picoPerNano - 1n) / picoPerNano;
-}
-
-/**
- * How many tokens more than the `held` ones can be held for that much more money; Infinity where they cost nothing. Beyond what a number counts exactly, which no answer
- * reaches, it is the largest one that it does.
- */
-export function tokensFor(nanoUsd: bigint, held: number, picoUsd: bigint): number {
-  if (picoUsd === 0n) return Number.POSITIVE_INFINITY;
-  const all = ((nanoUsd + costOfTokens(held, picoUsd)) * picoPerNano) / picoUsd;
-  return Number(all < countMax ? all : countMax) - held;
 }
 
 /** Whose money pays a request of this key that is admitted now. */

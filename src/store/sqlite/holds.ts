@@ -3,10 +3,15 @@ import type { VoidedHoldRow } from '../ledger.ts';
 import { dayOf } from './calendar.ts';
 import type { Query, Sql } from './database.ts';
 import type { Payer } from './funds.ts';
+import type { Payers } from './grants.ts';
 import type { KeyFacts, KeyFinder } from './key-facts.ts';
 import type { Moves } from './moves.ts';
+import type { Plans } from './plans.ts';
 
-/** A hold as stored. It touches its payer's balance and its key's day of admission by `held`, and nothing else. */
+/**
+ * A hold as stored. It touches its payer's balance and its key's day of admission by `held`, its period by `planHeld`, and as a free request the account's
+ * day of admission; nothing else.
+ */
 export interface HoldFacts {
   readonly id: number;
   readonly requestId: string;
@@ -14,7 +19,16 @@ export interface HoldFacts {
   readonly keyId: number;
   readonly modelId: number;
   readonly free: boolean;
+  /** Whose money, where money pays. */
   readonly payer: Payer;
+  readonly payers: Payers;
+  /** null where no plan pays. */
+  readonly periodId: number | null;
+  /** Tokens held of the plan, and the output tokens among them. */
+  readonly planHeld: number;
+  readonly planOutput: number;
+  readonly firstSpent: boolean;
+  readonly discountPermille: number;
   readonly admittedAtMs: number;
   readonly asked: bigint;
   readonly admitted: bigint;
@@ -32,6 +46,25 @@ export interface HoldFacts {
 
 /** A new hold: nothing was extended yet. */
 export type NewHold = Omit<HoldFacts, 'admitted' | 'admittedTokens' | 'extension' | 'extendedTokens'>;
+
+/** What a hold is given more of. `tokens`: all output tokens held then; `planTokens`: more of the plan; `extension`: the command. */
+export interface Extension {
+  readonly nanoUsd: bigint;
+  readonly planTokens: number;
+  readonly tokens: number | null;
+  readonly granted: number;
+  readonly expiresAtMs: number | null;
+  readonly extension: number;
+}
+
+/** How a hold ends: what its payers pay. A free request that is not taken is given back. */
+export interface Release {
+  readonly debit: bigint;
+  readonly planTokens: number;
+  readonly freeTaken: boolean;
+}
+
+const unpaid: Release = { debit: 0n, planTokens: 0, freeTaken: false };
 
 /** Why a hold was given back. */
 export type VoidReason = VoidedHoldRow['reason'] | 'rejected' | 'gateway_failure' | 'cancelled';
@@ -54,7 +87,16 @@ interface Row {
   expires_at_ms: bigint | null;
   extension: bigint | null;
   extended_tokens: bigint | null;
+  payers: Payers;
+  period_id: bigint | null;
+  plan_held: bigint;
+  plan_output: bigint;
+  first_spent: bigint;
+  discount_permille: bigint;
 }
+
+const columns = `id, request_id, account_id, key_id, model_id, free, payer, admitted_at_ms, asked, admitted, admitted_tokens, held, tokens,
+  output_pico, expires_at_ms, payers, period_id, plan_held, plan_output, first_spent, discount_permille`;
 
 const numberOrNull = (value: bigint | null): number | null => (value === null ? null : Number(value));
 
@@ -62,9 +104,10 @@ const numberOrNull = (value: bigint | null): number | null => (value === null ? 
 export class Holds {
   readonly #keys: KeyFinder;
   readonly #moves: Moves;
+  readonly #plans: Plans;
   readonly #find: Query<[number], Row>;
-  readonly #insert: Query<[Record<string, string | number | bigint | null>], unknown>;
-  readonly #extend: Query<[bigint, number | null, number | null, number, number, number], unknown>;
+  readonly #insert: Query<(string | number | bigint | null)[], unknown>;
+  readonly #extend: Query<[bigint, number, number, number | null, number | null, number, number, number], unknown>;
   readonly #delete: Query<[number], unknown>;
   readonly #account: Query<[bigint, bigint, number], unknown>;
   readonly #key: Query<[bigint, bigint, number], unknown>;
@@ -76,18 +119,16 @@ export class Holds {
   readonly #own: Query<[], Row>;
   #nextExpiryMs: number | undefined;
 
-  constructor(sql: Sql, keys: KeyFinder, moves: Moves) {
+  constructor(sql: Sql, { keys, moves, plans }: { keys: KeyFinder; moves: Moves; plans: Plans }) {
     this.#keys = keys;
     this.#moves = moves;
+    this.#plans = plans;
     this.#find = sql.prepare('SELECT * FROM hold WHERE id = ?');
-    this.#insert = sql.prepare(
-      `INSERT INTO hold (id, request_id, account_id, key_id, model_id, free, payer, admitted_at_ms, asked, admitted,
-         admitted_tokens, held, tokens, output_pico, expires_at_ms)
-       VALUES (@id, @requestId, @accountId, @keyId, @modelId, @free, @payer, @admittedAtMs, @asked, @held,
-         @tokens, @held, @tokens, @outputPicoUsd, @expiresAtMs)`,
-    );
+    // By position: by name costs twice as much.
+    this.#insert = sql.prepare(`INSERT INTO hold (${columns}) VALUES (${columns.replaceAll(/\w+/g, '?')})`);
     this.#extend = sql.prepare(
-      `UPDATE hold SET held = held + ?, tokens = ?, expires_at_ms = ?, extension = ?, extended_tokens = ? WHERE id = ?`,
+      `UPDATE hold SET held = held + ?, plan_held = plan_held + ?, plan_output = plan_output + ?, tokens = ?, expires_at_ms = ?,
+         extension = ?, extended_tokens = ? WHERE id = ?`,
     );
     this.#delete = sql.prepare('DELETE FROM hold WHERE id = ?');
     this.#account = sql.prepare('UPDATE account SET balance = balance - ?, held = held + ? WHERE id = ?');
@@ -110,27 +151,30 @@ export class Holds {
     return row === undefined ? undefined : factsOf(row);
   }
 
-  /** Stores a hold and raises its payer's `held`; the key's day is raised where the request is counted. */
+  /** Stores a hold and raises what it touches; the key's day is raised where the request is counted. */
   place(hold: NewHold): void {
-    this.#insert.run({ ...hold, free: hold.free ? 1 : 0 });
+    this.#insert.run(...valuesOf(hold));
     this.#raise(hold, hold.held);
+    if (hold.periodId !== null) this.#plans.touch(hold.periodId, { used: 0, held: hold.planHeld });
+    if (hold.payers === 'free_request') this.#plans.countFree(hold.accountId, hold.admittedAtMs, 1);
     this.#expiryIs(hold.expiresAtMs);
   }
 
-  /** Holds more. `tokens`: all of them; `extension`: the command. */
-  extend(
-    hold: HoldFacts,
-    more: { by: bigint; tokens: number | null; granted: number; expiresAtMs: number | null; extension: number },
-  ): void {
-    this.#extend.run(more.by, more.tokens, more.expiresAtMs, more.extension, more.granted, hold.id);
-    this.#raise(hold, more.by);
-    if (more.by > 0n) this.#day.run(more.by, 0n, 0n, hold.keyId, dayOf(hold.admittedAtMs));
-    this.#expiryIs(more.expiresAtMs);
+  /** Holds more. */
+  extend(hold: HoldFacts, more: Extension): void {
+    const { nanoUsd, planTokens, tokens, granted, expiresAtMs, extension } = more;
+    this.#extend.run(nanoUsd, planTokens, planTokens, tokens, expiresAtMs, extension, granted, hold.id);
+    this.#raise(hold, nanoUsd);
+    if (nanoUsd > 0n) this.#day.run(nanoUsd, 0n, 0n, hold.keyId, dayOf(hold.admittedAtMs));
+    if (hold.periodId !== null) this.#plans.touch(hold.periodId, { used: 0, held: planTokens });
+    this.#expiryIs(expiresAtMs);
   }
 
-  /** Ends a hold: what it touched is lowered, `debit` is taken from its payer. What a revoked key then has moves to the account. */
-  release(hold: HoldFacts, key: KeyFacts, debit: bigint, atMs: number): void {
+  /** Ends a hold: what it touched is lowered, what its payers pay is taken from them. What a revoked key then has moves to the account. */
+  release(hold: HoldFacts, key: KeyFacts, { debit, planTokens, freeTaken }: Release, atMs: number): void {
     this.#delete.run(hold.id);
+    if (hold.periodId !== null) this.#plans.touch(hold.periodId, { used: planTokens, held: -hold.planHeld });
+    if (hold.payers === 'free_request' && !freeTaken) this.#plans.countFree(hold.accountId, hold.admittedAtMs, -1);
     const own = hold.payer === 'key_balance';
     if (hold.held > 0n || debit > 0n) {
       if (own) this.#key.run(debit, -hold.held, hold.keyId);
@@ -146,7 +190,7 @@ export class Holds {
   void(hold: HoldFacts, reason: VoidReason, atMs: number): void {
     const key = this.#keys.find({ id: hold.keyId });
     assert(key !== undefined, 'keys are never deleted');
-    this.release(hold, key, 0n, atMs);
+    this.release(hold, key, unpaid, atMs);
     const { id, accountId, keyId, modelId, admittedAtMs, held } = hold;
     this.#void.run({ id, accountId, keyId, modelId, free: hold.free ? 1 : 0, admittedAtMs, held, atMs, reason });
   }
@@ -188,6 +232,15 @@ export class Holds {
   }
 }
 
+/** The values of `columns`. */
+function valuesOf(hold: NewHold): (string | number | bigint | null)[] {
+  const { id, requestId, accountId, keyId, modelId, free, payer, admittedAtMs, asked, held, tokens } = hold;
+  const request = [id, requestId, accountId, keyId, modelId, free ? 1 : 0, payer, admittedAtMs];
+  const money = [asked, held, tokens, held, tokens, hold.outputPicoUsd, hold.expiresAtMs];
+  const plan = [hold.payers, hold.periodId, hold.planHeld, hold.planOutput, hold.firstSpent ? 1 : 0];
+  return [...request, ...money, ...plan, hold.discountPermille];
+}
+
 function factsOf(row: Row): HoldFacts {
   return {
     id: Number(row.id),
@@ -207,5 +260,11 @@ function factsOf(row: Row): HoldFacts {
     expiresAtMs: numberOrNull(row.expires_at_ms),
     extension: numberOrNull(row.extension),
     extendedTokens: numberOrNull(row.extended_tokens),
+    payers: row.payers,
+    periodId: numberOrNull(row.period_id),
+    planHeld: Number(row.plan_held),
+    planOutput: Number(row.plan_output),
+    firstSpent: row.first_spent === 1n,
+    discountPermille: Number(row.discount_permille),
   };
 }

@@ -1,15 +1,5 @@
 import type { Connection } from './database.ts';
-
-/**
- * What is always true of a ledger's file, each as one query that answers what breaks it. `fast` ones read accounts, keys, days and
- * holds; `full` ones also read every record.
- */
-export interface Invariant {
-  readonly name: string;
-  readonly level: 'fast' | 'full';
-  /** Selects one text column, `what`, a row for each violation. */
-  readonly sql: string;
-}
+import { arithmetic, type Invariant, planInvariants } from './plan-invariants.ts';
 
 const buckets = [
   'input',
@@ -41,12 +31,12 @@ function rollup(period: 'hour' | 'day', ms: number): Invariant {
 /** Every invariant. */
 export const invariants: readonly Invariant[] = [
   {
-    name: 'an account has what was credited, less what was moved to keys and what its requests cost',
+    name: 'an account has what was credited, less what was moved to keys, what plans cost and what its requests cost',
     level: 'fast',
     sql: `SELECT 'account ' || a.id || ' has ' || a.balance || ', its entries and costs make ' || due AS what FROM (
         SELECT id, balance,
           coalesce((SELECT sum(iif(kind = 'credit', amount, -amount)) FROM entry e
-            WHERE e.account_id = account.id AND kind IN ('credit', 'move')), 0)
+            WHERE e.account_id = account.id AND kind <> 'write_off'), 0)
           - coalesce((SELECT sum(d.spent - d.spent_own) FROM key_day d JOIN api_key k ON k.id = d.key_id
             WHERE k.account_id = account.id), 0) AS due
         FROM account) a WHERE a.balance <> due`,
@@ -139,16 +129,8 @@ export const invariants: readonly Invariant[] = [
         UNION ALL SELECT id, -written_off FROM usage WHERE written_off > 0
       ) GROUP BY id HAVING sum(amount) <> 0`,
   },
-  {
-    name: 'a record’s cost is its arithmetic: buckets by prices by factor, one rounding, half up',
-    level: 'full',
-    sql: `SELECT 'request ' || u.id || ': ' || (u.cost + u.written_off) AS what FROM usage u JOIN price p ON p.id = u.price_id
-      WHERE u.cost + u.written_off <> ((
-        u.input * coalesce(p.input, 0) + u.cache_read * coalesce(p.cache_read, p.input, 0)
-        + u.cache_write_5m * coalesce(p.cache_write_5m, p.input, 0) + u.cache_write_1h * coalesce(p.cache_write_1h, p.input, 0)
-        + u.output * coalesce(p.output, 0) + u.images * coalesce(p.image, 0)
-      ) * u.multiplier_permille + 500000) / 1000000`,
-  },
+  ...planInvariants,
+  arithmetic,
   rollup('hour', 3_600_000),
   rollup('day', 86_400_000),
 ];

@@ -4,6 +4,7 @@ import type { KeyFacts } from './key-facts.ts';
 /** Money that moves without a request: each move is an entry, and takes only what no hold covers. */
 export class Moves {
   readonly #entry: Query<[string, number, number | null, bigint, number | null, string, number], unknown>;
+  readonly #planPrice: Query<[number, bigint, number, number], unknown>;
   readonly #toAccount: Query<[bigint, number], unknown>;
   readonly #toKey: Query<[bigint, number], unknown>;
   readonly #unsetKey: Query<[number], unknown>;
@@ -11,6 +12,9 @@ export class Moves {
   constructor(sql: Sql) {
     this.#entry = sql.prepare(
       'INSERT INTO entry (kind, account_id, key_id, amount, usage_id, note, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)',
+    );
+    this.#planPrice = sql.prepare(
+      `INSERT INTO entry (kind, account_id, amount, period_id, note, at_ms) VALUES ('plan_price', ?, ?, ?, '', ?)`,
     );
     this.#toAccount = sql.prepare('UPDATE account SET balance = balance + ? WHERE id = ?');
     this.#toKey = sql.prepare('UPDATE api_key SET balance = coalesce(balance, 0) + ? WHERE id = ?');
@@ -40,6 +44,13 @@ export class Moves {
     if (amount === 0n) return;
     this.#toAccount.run(-amount, key.accountId);
     this.#entry.run('move', key.accountId, key.id, amount, null, '', atMs);
+  }
+
+  /** Debits a plan's price for a period. The caller has seen that the account can pay it. */
+  planPrice(accountId: number, periodId: number, price: bigint, atMs: number): void {
+    if (price === 0n) return;
+    this.#toAccount.run(-price, accountId);
+    this.#planPrice.run(accountId, price, periodId, atMs);
   }
 
   /** Records what a settled request cost and nobody paid. */

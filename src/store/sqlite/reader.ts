@@ -1,4 +1,13 @@
-import type { AccountRow, Credential, KeyRow, KeyState, ManagementKeyRow, VoidedHoldRow } from '../ledger.ts';
+import type {
+  AccountRow,
+  Credential,
+  KeyRow,
+  KeyState,
+  ManagementKeyRow,
+  Plans,
+  SubscriptionRow,
+  VoidedHoldRow,
+} from '../ledger.ts';
 import { dayOf, minuteMs } from './calendar.ts';
 import type { Connection, Query } from './database.ts';
 import type { DailyLimitUnit } from './funds.ts';
@@ -54,6 +63,19 @@ interface VoidedRecord {
   reason: VoidedHoldRow['reason'];
 }
 
+interface SubscriptionRecord {
+  plan: SubscriptionRow['plan'];
+  period: SubscriptionRow['period'];
+  started_at_ms: bigint;
+  state: 'active' | 'cancelled';
+  start_ms: bigint;
+  end_ms: bigint;
+  tokens: bigint;
+  used: bigint;
+  held: bigint;
+  free_taken: bigint;
+}
+
 type Moment = { today: number; after: number };
 
 const minute = (table: string, at: string): string =>
@@ -71,6 +93,7 @@ const keySelect = `SELECT k.*,
  */
 export class Reader {
   readonly #unit: DailyLimitUnit;
+  readonly #plans: Plans;
   readonly #credential: Query<[Uint8Array], CredentialRecord>;
   readonly #managementCredential: Query<[Uint8Array], ManagementKeyRecord>;
   readonly #accounts: Query<[], AccountRecord>;
@@ -80,11 +103,13 @@ export class Reader {
   readonly #managementKeysOf: Query<[number], ManagementKeyRecord>;
   readonly #managementKey: Query<[number], ManagementKeyRecord>;
   readonly #voided: Query<[number], VoidedRecord>;
-  readonly #expired: Query<[number], unknown>;
+  readonly #subscription: Query<[number, number], SubscriptionRecord>;
+  readonly #ended: Query<[number, number], unknown>;
   readonly #lastId: Query<[], { value: bigint }>;
 
-  constructor(db: Connection, unit: DailyLimitUnit) {
+  constructor(db: Connection, unit: DailyLimitUnit, plans: Plans) {
     this.#unit = unit;
+    this.#plans = plans;
     this.#credential = db.prepare(
       'SELECT id, account_id, state, allowed_models, minute_limit, daily_limit FROM api_key WHERE hash = ?',
     );
@@ -102,7 +127,14 @@ export class Reader {
          FROM voided v JOIN model m ON m.id = v.model_id WHERE v.reason IN ('restarted', 'expired')
          ORDER BY v.voided_at_ms DESC, v.number DESC LIMIT ?`,
     );
-    this.#expired = db.prepare('SELECT 1 FROM hold WHERE expires_at_ms <= ? LIMIT 1');
+    this.#subscription = db.prepare(
+      `SELECT s.plan, s.period, s.started_at_ms, s.state, p.start_ms, p.end_ms, p.tokens, p.used, p.held,
+         coalesce((SELECT requests FROM plan_day WHERE account_id = p.account_id AND day = ?), 0) AS free_taken
+       FROM plan_period p JOIN subscription s ON s.id = p.subscription_id WHERE p.account_id = ? AND p.live = 1`,
+    );
+    this.#ended = db.prepare(
+      `SELECT 1 FROM hold WHERE expires_at_ms <= ? UNION ALL SELECT 1 FROM plan_period WHERE live = 1 AND end_ms <= ? LIMIT 1`,
+    );
     this.#lastId = db.prepare("SELECT value FROM meta WHERE name = 'last_id'");
   }
 
@@ -161,9 +193,29 @@ export class Reader {
     }));
   }
 
-  /** Whether there is a hold whose time is over and which nobody has given back yet. */
-  hasExpiredHold(nowMs: number): boolean {
-    return this.#expired.get(nowMs) !== undefined;
+  /** The account's plan; undefined: it has none. */
+  subscription(accountId: number, nowMs: number): SubscriptionRow | undefined {
+    const row = this.#subscription.get(dayOf(nowMs), accountId);
+    if (row === undefined) return undefined;
+    const { plan, period } = row;
+    return {
+      accountId,
+      plan,
+      period,
+      startedAtMs: Number(row.started_at_ms),
+      periodStartMs: Number(row.start_ms),
+      periodEndMs: Number(row.end_ms),
+      cancelled: row.state === 'cancelled',
+      tokens: Number(row.tokens),
+      tokensUsed: Number(row.used),
+      tokensHeld: Number(row.held),
+      freeLeftToday: Math.max(0, this.#plans[plan].freeDailyRequests - Number(row.free_taken)),
+    };
+  }
+
+  /** Whether the time of a hold or of a plan's period is over, and no command has seen it yet. */
+  hasEnded(nowMs: number): boolean {
+    return this.#ended.get(nowMs, nowMs) !== undefined;
   }
 }
 

@@ -1,19 +1,20 @@
 import assert from 'node:assert/strict';
-import { costLines, costOf } from '../../generation/price.ts';
+import { type CostLine, costLines, costOf, shareLines, tokensWithin } from '../../generation/price.ts';
 import type { RecordState, SettleCommand, Settled, UsageBuckets } from '../ledger.ts';
 import { dayOf, hourOf } from './calendar.ts';
 import type { Query, Sql } from './database.ts';
 import type { Dictionary } from './dictionary.ts';
-import { type Funds, leftOfAll } from './funds.ts';
+import { drawsOnMoney, type Payers, type Sources } from './grants.ts';
 import type { HoldFacts, Holds, VoidReason } from './holds.ts';
 import type { KeyFinder } from './key-facts.ts';
 import type { Moves } from './moves.ts';
+import { type Payments, sourcesOf } from './payments.ts';
 
 /** What settlements stand on. */
 export interface SettlementParts {
   readonly sql: Sql;
   readonly keys: KeyFinder;
-  readonly funds: Funds;
+  readonly payments: Payments;
   readonly holds: Holds;
   readonly moves: Moves;
   readonly dictionary: Dictionary;
@@ -30,6 +31,9 @@ interface Stored {
   images: bigint;
   cost: bigint;
   written_off: bigint;
+  payers: Payers;
+  plan_tokens: bigint;
+  discount_permille: bigint;
 }
 
 type Value = string | number | bigint | null;
@@ -37,7 +41,8 @@ type Value = string | number | bigint | null;
 // Values are bound by position: by name costs twice as much.
 const usageColumns = `id, request_id, account_id, key_id, model_id, free, external, payer, created_at_ms, state, usage_source,
   service_tier, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, price_id,
-  multiplier_permille, latency_ms, first_event_ms, provider, attempts, asked, admitted, admitted_tokens, expires_at_ms`;
+  multiplier_permille, latency_ms, first_event_ms, provider, attempts, asked, admitted, admitted_tokens, expires_at_ms, payers,
+  period_id, plan_tokens, discount_permille`;
 const rollupColumns = `key_id, model_id, requests, failed, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning,
   images, cost, written_off, latency_ms`;
 
@@ -63,8 +68,8 @@ export class Settlements {
   constructor(parts: SettlementParts) {
     this.#parts = parts;
     this.#find = parts.sql.prepare(
-      `SELECT state, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off
-         FROM usage WHERE id = ?`,
+      `SELECT state, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, payers,
+         plan_tokens, discount_permille FROM usage WHERE id = ?`,
     );
     const places = usageColumns.replaceAll(/\w+/g, '?');
     this.#usage = parts.sql.prepare(`INSERT INTO usage (${usageColumns}) VALUES (${places})`);
@@ -73,21 +78,22 @@ export class Settlements {
   }
 
   settle(command: SettleCommand, nowMs: number): Settled {
-    const { holds, keys, funds, moves, dictionary } = this.#parts;
-    const total = totalOf(command);
+    const { holds, keys, payments, moves, dictionary } = this.#parts;
+    const lines = linesOf(command);
     const hold = holds.find(command.id);
-    if (hold === undefined) return this.#again(command, total);
+    if (hold === undefined) return this.#again(command, lines);
     const key = keys.find({ id: hold.keyId });
     assert(key !== undefined, 'keys are never deleted');
 
-    const cost = debitOf(total, hold.held, leftOfAll(funds.of(key, hold.payer, hold.admittedAtMs)));
+    const { total, planTokens, cost } = bill(command, lines, hold, sourcesOf(payments.again(key, hold)));
     const writtenOff = total - cost;
     const priceId = command.costNanoUsd === undefined ? dictionary.price(command.prices) : null;
-    this.#usage.run(...usageValues(command, hold, { cost, writtenOff, priceId }));
+    this.#usage.run(...usageValues(command, hold, { cost, writtenOff, priceId, planTokens }));
     const sums = rollupValues(command, hold, { cost, writtenOff });
     this.#hour.run(hold.accountId, hourOf(hold.admittedAtMs), ...sums);
     this.#day.run(hold.accountId, dayOf(hold.admittedAtMs), ...sums);
-    holds.release(hold, key, cost, nowMs);
+    // A free request that the upstream failed is given back.
+    holds.release(hold, key, { debit: cost, planTokens, freeTaken: command.state !== 'upstream_failed' }, nowMs);
     moves.writeOff(key, hold.id, writtenOff, nowMs);
     return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: writtenOff };
   }
@@ -102,28 +108,70 @@ export class Settlements {
   }
 
   /** The answer to a repeat: what was charged then; `conflict` where it was another charge. */
-  #again(command: SettleCommand, total: bigint): Settled {
+  #again(command: SettleCommand, lines: readonly CostLine[]): Settled {
     const stored = this.#find.get(command.id);
     if (stored === undefined) return { kind: 'not_held', costNanoUsd: 0n, writtenOffNanoUsd: 0n };
+    const { payers, cost, written_off: writtenOff } = stored;
+    const shares = {
+      payers,
+      planTokens: Number(stored.plan_tokens),
+      discountPermille: Number(stored.discount_permille),
+    };
     const same =
       stored.state === command.state &&
-      stored.cost + stored.written_off === total &&
-      sameBuckets(stored, command.usage);
-    const kind = same ? 'settled' : 'conflict';
-    return { kind, costNanoUsd: stored.cost, writtenOffNanoUsd: stored.written_off };
+      sameBuckets(stored, command.usage) &&
+      cost + writtenOff === totalOf(command, lines, shares);
+    return { kind: same ? 'settled' : 'conflict', costNanoUsd: cost, writtenOffNanoUsd: writtenOff };
   }
 }
 
-/** What the request cost by its arithmetic, or as the other service says. Throws where a bucket has tokens and no price. */
-function totalOf(command: SettleCommand): bigint {
-  const { usage, prices, multiplierPermille } = command;
-  return command.costNanoUsd ?? costOf(costLines(usage, prices, multiplierPermille));
+/** What the request used by its arithmetic; none where another service says what it cost. Throws where a bucket has tokens and no price. */
+function linesOf({ usage, prices, multiplierPermille, costNanoUsd }: SettleCommand): CostLine[] {
+  return costNanoUsd === undefined ? costLines(usage, prices, multiplierPermille) : [];
 }
 
-/** What of a cost is debited: all that the hold covers, and of the rest as much as no other hold covers and no cap forbids. */
-function debitOf(total: bigint, held: bigint, left: bigint): bigint {
-  const covered = held + left;
-  return total < covered ? total : covered;
+/** How a request's tokens are shared between its payers. */
+interface Shares {
+  readonly payers: Payers;
+  readonly planTokens: number;
+  readonly discountPermille: number;
+}
+
+/** What is left for money to pay. */
+function totalOf(command: SettleCommand, lines: readonly CostLine[], shares: Shares): bigint {
+  if (shares.payers === 'free_request') return 0n;
+  const { payers, planTokens, discountPermille } = shares;
+  const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
+  return (
+    command.costNanoUsd ?? costOf(shared.filter(line => !line.byPlan).map(line => ({ ...line, discountPermille })))
+  );
+}
+
+/**
+ * Who pays what: each payer all that its hold covers, and of the rest as much as no other hold covers and no cap forbids. `total` is money's part, `cost`
+ * what is debited of it.
+ */
+function bill(
+  command: SettleCommand,
+  lines: readonly CostLine[],
+  hold: HoldFacts,
+  left: Sources,
+): { total: bigint; planTokens: number; cost: bigint } {
+  const { payers, discountPermille } = hold;
+  const covered = drawsOnMoney(payers) ? hold.held + left.nanoUsd : 0n;
+  const planTokens = planPart(lines, hold, hold.planHeld + left.planTokens, covered);
+  const total = totalOf(command, lines, { payers, planTokens, discountPermille });
+  return { total, planTokens, cost: total < covered ? total : covered };
+}
+
+/** The tokens that the plan pays: the first that it can, or those that money has left. */
+function planPart(lines: readonly CostLine[], hold: HoldFacts, planTokens: number, covered: bigint): number {
+  const { payers, discountPermille } = hold;
+  if (payers === 'money' || payers === 'free_request') return 0;
+  const tokens = lines.reduce((sum, line) => sum + line.tokens, 0);
+  if (payers !== 'money_plan') return Math.min(tokens, planTokens);
+  const discountedLines = lines.map(line => ({ ...line, discountPermille }));
+  return Math.min(tokens - tokensWithin(discountedLines, covered), planTokens);
 }
 
 function sameBuckets(stored: Stored, usage: UsageBuckets): boolean {
@@ -143,6 +191,7 @@ interface Charge {
   readonly cost: bigint;
   readonly writtenOff: bigint;
   readonly priceId: number | null;
+  readonly planTokens: number;
 }
 
 /** The values of `usageColumns`. */
@@ -180,11 +229,15 @@ function usageValues(command: SettleCommand, hold: HoldFacts, charge: Charge): V
     hold.admitted,
     hold.admittedTokens,
     hold.expiresAtMs,
+    hold.payers,
+    hold.periodId,
+    charge.planTokens,
+    hold.discountPermille,
   ];
 }
 
 /** The values of `rollupColumns` but the count of requests. */
-function rollupValues(command: SettleCommand, hold: HoldFacts, charge: Omit<Charge, 'priceId'>): Value[] {
+function rollupValues(command: SettleCommand, hold: HoldFacts, charge: Pick<Charge, 'cost' | 'writtenOff'>): Value[] {
   const { usage, state } = command;
   return [
     hold.keyId,

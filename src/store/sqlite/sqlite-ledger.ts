@@ -8,6 +8,8 @@ import type {
   ActivityFilter,
   AdmitCommand,
   Admitted,
+  AnalyticsQuery,
+  AnalyticsRow,
   Bootstrap,
   Credential,
   Denied,
@@ -17,12 +19,15 @@ import type {
   Ledger,
   ManagementKeyRow,
   PaidLine,
+  Plans,
   SettleCommand,
   Settled,
+  SubscriptionRow,
   UsageRow,
   VoidedHoldRow,
 } from '../ledger.ts';
 import { Activity } from './activity.ts';
+import { Analytics } from './analytics.ts';
 import type { AdminCommands, AdminReply } from './administration.ts';
 import type { CheckpointerData } from './checkpointer.ts';
 import { type Connection, openForReading } from './database.ts';
@@ -42,6 +47,8 @@ export interface SqliteLedgerOptions {
   readonly clock: Clock;
   /** How keys' `daily_limit` is read. */
   readonly dailyLimitUnit: DailyLimitUnit;
+  /** What plans cost and give, from this opening on. */
+  readonly plans: Plans;
   /** Told of every batch of commands that became durable. */
   readonly observe?: (commit: CommitFacts) => void;
   /** Tests only: what fails in the first writer. */
@@ -61,18 +68,18 @@ export interface SqliteLedger extends Ledger {
  * be used.
  */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
-  const { dataDir, clock, dailyLimitUnit, observe, fault } = options;
+  const { dataDir, clock, dailyLimitUnit, plans, observe, fault } = options;
   makeDirectory(dataDir);
   const lock = acquireNodeLock(dataDir);
   try {
     const path = ledgerPath(dataDir);
     const commits = new SharedArrayBuffer(4);
-    const data = { path, dailyLimitUnit, commits, fault };
+    const data = { path, dailyLimitUnit, plans, commits, fault };
     const { writer, voidedHolds, violations } = await Writer.start(data, { now: () => clock.now(), observe });
     const checkpointer = startCheckpointer({ path, commits });
     const db = openForReading(path);
     return new WorkerLedger(
-      { dataDir, clock, dailyLimitUnit, writer, checkpointer, db, lock },
+      { dataDir, clock, dailyLimitUnit, plans, writer, checkpointer, db, lock },
       voidedHolds,
       violations,
     );
@@ -106,6 +113,7 @@ interface Parts {
   readonly dataDir: string;
   readonly clock: Clock;
   readonly dailyLimitUnit: DailyLimitUnit;
+  readonly plans: Plans;
   readonly writer: Writer;
   readonly checkpointer: Checkpointer;
   readonly db: Connection;
@@ -119,14 +127,16 @@ class WorkerLedger implements SqliteLedger {
   readonly #reader: Reader;
   readonly #credentials: KnownCredentials;
   readonly #activity: Activity;
+  readonly #analytics: Analytics;
 
   constructor(parts: Parts, voidedHolds: number, violations: readonly string[]) {
     this.voidedHoldsAtStart = voidedHolds;
     this.violationsAtStart = violations;
     this.#parts = parts;
-    this.#reader = new Reader(parts.db, parts.dailyLimitUnit);
+    this.#reader = new Reader(parts.db, parts.dailyLimitUnit, parts.plans);
     this.#credentials = new KnownCredentials(hash => this.#reader.credential(hash));
     this.#activity = new Activity(parts.db);
+    this.#analytics = new Analytics(parts.db);
   }
 
   get lastId(): number {
@@ -228,6 +238,24 @@ class WorkerLedger implements SqliteLedger {
     return this.#managementKeyAfter(await this.#admin('setManagementKeyState', command));
   }
 
+  async startSubscription(
+    command: AdminCommands['startSubscription'],
+  ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'> {
+    const reply = await this.#admin('startSubscription', command);
+    if (typeof reply === 'number') return found(this.#reader.subscription(reply, this.#now()));
+    return reply === 'conflict' ? reply : refusal(reply);
+  }
+
+  async findSubscription(accountId: number): Promise<SubscriptionRow | undefined> {
+    await this.#sweep();
+    return this.#reader.subscription(accountId, this.#now());
+  }
+
+  async cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'> {
+    const reply = await this.#admin('cancelSubscription', { accountId });
+    return typeof reply === 'number' ? found(this.#reader.subscription(reply, this.#now())) : 'not_found';
+  }
+
   async bootstrap(command: Bootstrap): Promise<boolean> {
     const { apiKey, managementKey } = command;
     const owned = { ...command, apiKey: ownHash(apiKey), managementKey: ownHash(managementKey) };
@@ -240,6 +268,10 @@ class WorkerLedger implements SqliteLedger {
 
   async findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined> {
     return this.#activity.find(accountId, requestId);
+  }
+
+  async analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'> {
+    return this.#analytics.read(query);
   }
 
   async listVoidedHolds(limit: number): Promise<VoidedHoldRow[]> {
@@ -284,7 +316,7 @@ class WorkerLedger implements SqliteLedger {
   /** What has expired is judged by the clock when it is read. */
   async #sweep(): Promise<void> {
     const nowMs = this.#now();
-    if (this.#reader.hasExpiredHold(nowMs)) await this.#send(seq => ['sweep', seq, nowMs]);
+    if (this.#reader.hasEnded(nowMs)) await this.#send(seq => ['sweep', seq, nowMs]);
   }
 
   #keyAfter(reply: AdminReply): KeyRow | 'not_found' | 'insufficient' {

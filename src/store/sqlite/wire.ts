@@ -37,6 +37,7 @@ type FundsValues = [
   min: number,
   wanted: number,
   plan: boolean,
+  freeDaily: boolean,
 ];
 type PriceValues = [
   input: bigint | null,
@@ -117,6 +118,7 @@ export function encodeAdmit(command: AdmitCommand, seq: number, nowMs: number): 
           funds.outputTokensMin,
           funds.outputTokensWanted,
           funds.plan,
+          funds.freeDaily === true,
         ];
   return ['admit', seq, nowMs, id, requestId, owner, model, free, estimate, expiresAtMs ?? null];
 }
@@ -136,8 +138,8 @@ export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]): AdmitComm
 }
 
 function estimateOf(values: FundsValues): FundsEstimate {
-  const [inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan] = values;
-  return { inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan };
+  const [inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan, freeDaily] = values;
+  return { inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan, freeDaily };
 }
 
 /** A settle as posted. */

@@ -6,6 +6,7 @@ import { type FaultPlan, Faults } from './fault.ts';
 import type { DailyLimitUnit } from './funds.ts';
 import { checkInvariants } from './invariants.ts';
 
+import type { Plans } from '../ledger.ts';
 import { migrate, ownMigrations } from './migrations.ts';
 import type { WireCommand } from './wire.ts';
 
@@ -13,6 +14,7 @@ import type { WireCommand } from './wire.ts';
 export interface WriterData {
   readonly path: string;
   readonly dailyLimitUnit: DailyLimitUnit;
+  readonly plans: Plans;
   readonly nowMs: number;
   /** The first writer of a process: what an earlier process left is given back, and the invariants are checked. */
   readonly first: boolean;
@@ -33,9 +35,10 @@ function serve(port: MessagePort, data: WriterData): void {
   const db = openForWriting(data.path);
   migrate(db, ownMigrations(), data.nowMs);
   // By an engine of its own, so that faults on purpose begin with the first command.
-  const voidedHolds = data.first ? new Engine(db, { dailyLimitUnit: data.dailyLimitUnit }).recover(data.nowMs) : 0;
+  const { dailyLimitUnit, plans } = data;
+  const voidedHolds = data.first ? new Engine(db, { dailyLimitUnit, plans }).recover(data.nowMs) : 0;
   const faults = data.fault === undefined ? undefined : new Faults(data.fault, sqliteFailure);
-  const engine = new Engine(db, { dailyLimitUnit: data.dailyLimitUnit, ...(faults === undefined ? {} : { faults }) });
+  const engine = new Engine(db, { dailyLimitUnit, plans, ...(faults === undefined ? {} : { faults }) });
   const violations = data.first ? checkInvariants(db, 'fast') : [];
   const commits = new Int32Array(data.commits);
   port.postMessage({ ready: true, voidedHolds, violations } satisfies WriterReady);

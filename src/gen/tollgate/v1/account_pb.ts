@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/account.proto.
  */
 export const file_tollgate_v1_account: GenFile = /*@__PURE__*/
-  fileDesc("Chl0b2xsZ2F0ZS92MS9hY2NvdW50LnByb3RvEgt0b2xsZ2F0ZS52MSL4AwoGQXBpS2V5EhIKCmFwaV9rZXlfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxILCgNrZXkYAyABKAkSFQoNY3JlYXRlZF9hdF9tcxgEIAEoAxINCgVsYWJlbBgFIAEoCRITCgtkYWlseV9saW1pdBgGIAEoBBIUCgxtaW51dGVfbGltaXQYByABKAQSHQoQYmFsYW5jZV9uYW5vX3VzZBgIIAEoA0gAiAEBEhwKFHVzYWdlX3RvZGF5X25hbm9fdXNkGAkgASgDEhQKDHVzYWdlX21pbnV0ZRgKIAEoBBIcCg9sYXN0X3VzZWRfYXRfbXMYCyABKANIAYgBARIWCg51c2Vfc3Vic19maXJzdBgMIAEoCBIYChBmYWxsYmFja190b19wYXlnGA0gASgIEjcKDmFsbG93ZWRfbW9kZWxzGA4gASgLMhoudG9sbGdhdGUudjEuQWxsb3dlZE1vZGVsc0gCiAEBEhAKCGRpc2FibGVkGA8gASgIEiMKFm1vbnRobHlfbGltaXRfbmFub191c2QYECABKANIA4gBAUITChFfYmFsYW5jZV9uYW5vX3VzZEISChBfbGFzdF91c2VkX2F0X21zQhEKD19hbGxvd2VkX21vZGVsc0IZChdfbW9udGhseV9saW1pdF9uYW5vX3VzZCIfCg1BbGxvd2VkTW9kZWxzEg4KBm1vZGVscxgBIAMoCSKTAwoLS2V5U2V0dGluZ3MSEgoFbGFiZWwYASABKAlIAIgBARIYCgtkYWlseV9saW1pdBgCIAEoBEgBiAEBEhkKDG1pbnV0ZV9saW1pdBgDIAEoBEgCiAEBEjcKDmFsbG93ZWRfbW9kZWxzGAQgASgLMhoudG9sbGdhdGUudjEuQWxsb3dlZE1vZGVsc0gDiAEBEhgKEGFsbG93X2FsbF9tb2RlbHMYBSABKAgSHQoQYmFsYW5jZV9uYW5vX3VzZBgGIAEoA0gEiAEBEhIKCm5vX2JhbGFuY2UYByABKAgSGwoOdXNlX3N1YnNfZmlyc3QYCCABKAhIBYgBARIdChBmYWxsYmFja190b19wYXlnGAkgASgISAaIAQFCCAoGX2xhYmVsQg4KDF9kYWlseV9saW1pdEIPCg1fbWludXRlX2xpbWl0QhEKD19hbGxvd2VkX21vZGVsc0ITChFfYmFsYW5jZV9uYW5vX3VzZEIRCg9fdXNlX3N1YnNfZmlyc3RCEwoRX2ZhbGxiYWNrX3RvX3BheWciEQoPTGlzdEtleXNSZXF1ZXN0IjUKEExpc3RLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSI+ChBDcmVhdGVLZXlSZXF1ZXN0EioKCHNldHRpbmdzGAEgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiNQoRQ3JlYXRlS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IiMKDUdldEtleVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAyIyCg5HZXRLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiUgoQVXBkYXRlS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiNQoRVXBkYXRlS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IiYKEERlbGV0ZUtleVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAyITChFEZWxldGVLZXlSZXNwb25zZSITChFHZXRCYWxhbmNlUmVxdWVzdCIuChJHZXRCYWxhbmNlUmVzcG9uc2USGAoQYmFsYW5jZV9uYW5vX3VzZBgBIAEoAyKbAQoTTGlzdEFjdGl2aXR5UmVxdWVzdBINCgVsaW1pdBgBIAEoDRIOCgZvZmZzZXQYAiABKA0SDQoFbW9kZWwYAyABKAkSEgoKYXBpX2tleV9pZBgEIAEoAxIVCghzdGFydF9tcxgFIAEoA0gAiAEBEhMKBmVuZF9tcxgGIAEoA0gBiAEBQgsKCV9zdGFydF9tc0IJCgdfZW5kX21zIkQKFExpc3RBY3Rpdml0eVJlc3BvbnNlEiwKB3JlY29yZHMYASADKAsyGy50b2xsZ2F0ZS52MS5BY3Rpdml0eVJlY29yZCIoChJHZXRBY3Rpdml0eVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCSJCChNHZXRBY3Rpdml0eVJlc3BvbnNlEisKBnJlY29yZBgBIAEoCzIbLnRvbGxnYXRlLnYxLkFjdGl2aXR5UmVjb3JkIv0CCg5BY3Rpdml0eVJlY29yZBISCgpyZXF1ZXN0X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEhIKCmFwaV9rZXlfaWQYAyABKAMSFQoNY3JlYXRlZF9hdF9tcxgEIAEoAxIVCg1jb3N0X25hbm9fdXNkGAUgASgDEhwKFHdyaXR0ZW5fb2ZmX25hbm9fdXNkGAYgASgDEicKBXN0YXRlGAcgASgOMhgudG9sbGdhdGUudjEuUmVjb3JkU3RhdGUSLgoMdXNhZ2Vfc291cmNlGAggASgOMhgudG9sbGdhdGUudjEuVXNhZ2VTb3VyY2USLgoMc2VydmljZV90aWVyGAkgASgOMhgudG9sbGdhdGUudjEuU2VydmljZVRpZXISEgoKbGF0ZW5jeV9tcxgKIAEoBBIhCgV1c2FnZRgLIAEoCzISLnRvbGxnYXRlLnYxLlVzYWdlEigKB2J1Y2tldHMYDCADKAsyFy50b2xsZ2F0ZS52MS5Db3N0QnVja2V0Ip8BCgpDb3N0QnVja2V0EgwKBGtpbmQYASABKAkSDgoGdG9rZW5zGAIgASgEEhYKDnByaWNlX3BpY29fdXNkGAMgASgDEhsKE211bHRpcGxpZXJfcGVybWlsbGUYBCABKA0SGQoRZGlzY291bnRfcGVybWlsbGUYBSABKA0SIwoHcGFpZF9ieRgGIAEoDjISLnRvbGxnYXRlLnYxLlBheWVyKqcBCgtSZWNvcmRTdGF0ZRIcChhSRUNPUkRfU1RBVEVfVU5TUEVDSUZJRUQQABIaChZSRUNPUkRfU1RBVEVfQ09NUExFVEVEEAESGwoXUkVDT1JEX1NUQVRFX0lOQ09NUExFVEUQAhIfChtSRUNPUkRfU1RBVEVfQ0xJRU5UX0FCT1JURUQQAxIgChxSRUNPUkRfU1RBVEVfVVBTVFJFQU1fRkFJTEVEEAQqcAoFUGF5ZXISFQoRUEFZRVJfVU5TUEVDSUZJRUQQABIOCgpQQVlFUl9GUkVFEAESFgoSUEFZRVJfU1VCU0NSSVBUSU9OEAISFQoRUEFZRVJfS0VZX0JBTEFOQ0UQAxIRCg1QQVlFUl9BQ0NPVU5UEAQy9gQKDkFjY291bnRTZXJ2aWNlEkcKCExpc3RLZXlzEhwudG9sbGdhdGUudjEuTGlzdEtleXNSZXF1ZXN0Gh0udG9sbGdhdGUudjEuTGlzdEtleXNSZXNwb25zZRJKCglDcmVhdGVLZXkSHS50b2xsZ2F0ZS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh4udG9sbGdhdGUudjEuQ3JlYXRlS2V5UmVzcG9uc2USQQoGR2V0S2V5EhoudG9sbGdhdGUudjEuR2V0S2V5UmVxdWVzdBobLnRvbGxnYXRlLnYxLkdldEtleVJlc3BvbnNlEkoKCVVwZGF0ZUtleRIdLnRvbGxnYXRlLnYxLlVwZGF0ZUtleVJlcXVlc3QaHi50b2xsZ2F0ZS52MS5VcGRhdGVLZXlSZXNwb25zZRJKCglEZWxldGVLZXkSHS50b2xsZ2F0ZS52MS5EZWxldGVLZXlSZXF1ZXN0Gh4udG9sbGdhdGUudjEuRGVsZXRlS2V5UmVzcG9uc2USTQoKR2V0QmFsYW5jZRIeLnRvbGxnYXRlLnYxLkdldEJhbGFuY2VSZXF1ZXN0Gh8udG9sbGdhdGUudjEuR2V0QmFsYW5jZVJlc3BvbnNlElMKDExpc3RBY3Rpdml0eRIgLnRvbGxnYXRlLnYxLkxpc3RBY3Rpdml0eVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5MaXN0QWN0aXZpdHlSZXNwb25zZRJQCgtHZXRBY3Rpdml0eRIfLnRvbGxnYXRlLnYxLkdldEFjdGl2aXR5UmVxdWVzdBogLnRvbGxnYXRlLnYxLkdldEFjdGl2aXR5UmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_event, file_tollgate_v1_request]);
+  fileDesc("Chl0b2xsZ2F0ZS92MS9hY2NvdW50LnByb3RvEgt0b2xsZ2F0ZS52MSL4AwoGQXBpS2V5EhIKCmFwaV9rZXlfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxILCgNrZXkYAyABKAkSFQoNY3JlYXRlZF9hdF9tcxgEIAEoAxINCgVsYWJlbBgFIAEoCRITCgtkYWlseV9saW1pdBgGIAEoBBIUCgxtaW51dGVfbGltaXQYByABKAQSHQoQYmFsYW5jZV9uYW5vX3VzZBgIIAEoA0gAiAEBEhwKFHVzYWdlX3RvZGF5X25hbm9fdXNkGAkgASgDEhQKDHVzYWdlX21pbnV0ZRgKIAEoBBIcCg9sYXN0X3VzZWRfYXRfbXMYCyABKANIAYgBARIWCg51c2Vfc3Vic19maXJzdBgMIAEoCBIYChBmYWxsYmFja190b19wYXlnGA0gASgIEjcKDmFsbG93ZWRfbW9kZWxzGA4gASgLMhoudG9sbGdhdGUudjEuQWxsb3dlZE1vZGVsc0gCiAEBEhAKCGRpc2FibGVkGA8gASgIEiMKFm1vbnRobHlfbGltaXRfbmFub191c2QYECABKANIA4gBAUITChFfYmFsYW5jZV9uYW5vX3VzZEISChBfbGFzdF91c2VkX2F0X21zQhEKD19hbGxvd2VkX21vZGVsc0IZChdfbW9udGhseV9saW1pdF9uYW5vX3VzZCIfCg1BbGxvd2VkTW9kZWxzEg4KBm1vZGVscxgBIAMoCSKTAwoLS2V5U2V0dGluZ3MSEgoFbGFiZWwYASABKAlIAIgBARIYCgtkYWlseV9saW1pdBgCIAEoBEgBiAEBEhkKDG1pbnV0ZV9saW1pdBgDIAEoBEgCiAEBEjcKDmFsbG93ZWRfbW9kZWxzGAQgASgLMhoudG9sbGdhdGUudjEuQWxsb3dlZE1vZGVsc0gDiAEBEhgKEGFsbG93X2FsbF9tb2RlbHMYBSABKAgSHQoQYmFsYW5jZV9uYW5vX3VzZBgGIAEoA0gEiAEBEhIKCm5vX2JhbGFuY2UYByABKAgSGwoOdXNlX3N1YnNfZmlyc3QYCCABKAhIBYgBARIdChBmYWxsYmFja190b19wYXlnGAkgASgISAaIAQFCCAoGX2xhYmVsQg4KDF9kYWlseV9saW1pdEIPCg1fbWludXRlX2xpbWl0QhEKD19hbGxvd2VkX21vZGVsc0ITChFfYmFsYW5jZV9uYW5vX3VzZEIRCg9fdXNlX3N1YnNfZmlyc3RCEwoRX2ZhbGxiYWNrX3RvX3BheWciEQoPTGlzdEtleXNSZXF1ZXN0IjUKEExpc3RLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSI+ChBDcmVhdGVLZXlSZXF1ZXN0EioKCHNldHRpbmdzGAEgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiNQoRQ3JlYXRlS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IiMKDUdldEtleVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAyIyCg5HZXRLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiUgoQVXBkYXRlS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiNQoRVXBkYXRlS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IiYKEERlbGV0ZUtleVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAyITChFEZWxldGVLZXlSZXNwb25zZSITChFHZXRCYWxhbmNlUmVxdWVzdCIuChJHZXRCYWxhbmNlUmVzcG9uc2USGAoQYmFsYW5jZV9uYW5vX3VzZBgBIAEoAyKbAQoTTGlzdEFjdGl2aXR5UmVxdWVzdBINCgVsaW1pdBgBIAEoDRIOCgZvZmZzZXQYAiABKA0SDQoFbW9kZWwYAyABKAkSEgoKYXBpX2tleV9pZBgEIAEoAxIVCghzdGFydF9tcxgFIAEoA0gAiAEBEhMKBmVuZF9tcxgGIAEoA0gBiAEBQgsKCV9zdGFydF9tc0IJCgdfZW5kX21zIkQKFExpc3RBY3Rpdml0eVJlc3BvbnNlEiwKB3JlY29yZHMYASADKAsyGy50b2xsZ2F0ZS52MS5BY3Rpdml0eVJlY29yZCIoChJHZXRBY3Rpdml0eVJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCSJCChNHZXRBY3Rpdml0eVJlc3BvbnNlEisKBnJlY29yZBgBIAEoCzIbLnRvbGxnYXRlLnYxLkFjdGl2aXR5UmVjb3JkIv0CCg5BY3Rpdml0eVJlY29yZBISCgpyZXF1ZXN0X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEhIKCmFwaV9rZXlfaWQYAyABKAMSFQoNY3JlYXRlZF9hdF9tcxgEIAEoAxIVCg1jb3N0X25hbm9fdXNkGAUgASgDEhwKFHdyaXR0ZW5fb2ZmX25hbm9fdXNkGAYgASgDEicKBXN0YXRlGAcgASgOMhgudG9sbGdhdGUudjEuUmVjb3JkU3RhdGUSLgoMdXNhZ2Vfc291cmNlGAggASgOMhgudG9sbGdhdGUudjEuVXNhZ2VTb3VyY2USLgoMc2VydmljZV90aWVyGAkgASgOMhgudG9sbGdhdGUudjEuU2VydmljZVRpZXISEgoKbGF0ZW5jeV9tcxgKIAEoBBIhCgV1c2FnZRgLIAEoCzISLnRvbGxnYXRlLnYxLlVzYWdlEigKB2J1Y2tldHMYDCADKAsyFy50b2xsZ2F0ZS52MS5Db3N0QnVja2V0Ip8BCgpDb3N0QnVja2V0EgwKBGtpbmQYASABKAkSDgoGdG9rZW5zGAIgASgEEhYKDnByaWNlX3BpY29fdXNkGAMgASgDEhsKE211bHRpcGxpZXJfcGVybWlsbGUYBCABKA0SGQoRZGlzY291bnRfcGVybWlsbGUYBSABKA0SIwoHcGFpZF9ieRgGIAEoDjISLnRvbGxnYXRlLnYxLlBheWVyIsABChNHZXRBbmFseXRpY3NSZXF1ZXN0EhUKCHN0YXJ0X21zGAEgASgDSACIAQESEwoGZW5kX21zGAIgASgDSAGIAQESNgoLZ3JhbnVsYXJpdHkYAyABKA4yIS50b2xsZ2F0ZS52MS5BbmFseXRpY3NHcmFudWxhcml0eRItCghncm91cF9ieRgEIAEoDjIbLnRvbGxnYXRlLnYxLkFuYWx5dGljc0dyb3VwQgsKCV9zdGFydF9tc0IJCgdfZW5kX21zIm0KFEdldEFuYWx5dGljc1Jlc3BvbnNlEicKB21ldHJpY3MYASABKAsyFi50b2xsZ2F0ZS52MS5Vc2FnZVN1bXMSLAoGc2VyaWVzGAIgAygLMhwudG9sbGdhdGUudjEuQW5hbHl0aWNzUGVyaW9kIn0KD0FuYWx5dGljc1BlcmlvZBIUCgx0aW1lc3RhbXBfbXMYASABKAMSDwoFbW9kZWwYAiABKAlIABIUCgphcGlfa2V5X2lkGAMgASgDSAASJAoEc3VtcxgEIAEoCzIWLnRvbGxnYXRlLnYxLlVzYWdlU3Vtc0IHCgVncm91cCLFAQoJVXNhZ2VTdW1zEhAKCHJlcXVlc3RzGAEgASgEEhcKD2ZhaWxlZF9yZXF1ZXN0cxgCIAEoBBIVCg1jb3N0X25hbm9fdXNkGAMgASgDEhQKDGlucHV0X3Rva2VucxgEIAEoBBIVCg1vdXRwdXRfdG9rZW5zGAUgASgEEhoKEmNhY2hlX3dyaXRlX3Rva2VucxgGIAEoBBIZChFjYWNoZV9yZWFkX3Rva2VucxgHIAEoBBISCgpsYXRlbmN5X21zGAggASgEKqcBCgtSZWNvcmRTdGF0ZRIcChhSRUNPUkRfU1RBVEVfVU5TUEVDSUZJRUQQABIaChZSRUNPUkRfU1RBVEVfQ09NUExFVEVEEAESGwoXUkVDT1JEX1NUQVRFX0lOQ09NUExFVEUQAhIfChtSRUNPUkRfU1RBVEVfQ0xJRU5UX0FCT1JURUQQAxIgChxSRUNPUkRfU1RBVEVfVVBTVFJFQU1fRkFJTEVEEAQqcAoFUGF5ZXISFQoRUEFZRVJfVU5TUEVDSUZJRUQQABIOCgpQQVlFUl9GUkVFEAESFgoSUEFZRVJfU1VCU0NSSVBUSU9OEAISFQoRUEFZRVJfS0VZX0JBTEFOQ0UQAxIRCg1QQVlFUl9BQ0NPVU5UEAQqfAoUQW5hbHl0aWNzR3JhbnVsYXJpdHkSJQohQU5BTFlUSUNTX0dSQU5VTEFSSVRZX1VOU1BFQ0lGSUVEEAASHgoaQU5BTFlUSUNTX0dSQU5VTEFSSVRZX0hPVVIQARIdChlBTkFMWVRJQ1NfR1JBTlVMQVJJVFlfREFZEAIqaQoOQW5hbHl0aWNzR3JvdXASHwobQU5BTFlUSUNTX0dST1VQX1VOU1BFQ0lGSUVEEAASGQoVQU5BTFlUSUNTX0dST1VQX01PREVMEAESGwoXQU5BTFlUSUNTX0dST1VQX0FQSV9LRVkQAjLLBQoOQWNjb3VudFNlcnZpY2USRwoITGlzdEtleXMSHC50b2xsZ2F0ZS52MS5MaXN0S2V5c1JlcXVlc3QaHS50b2xsZ2F0ZS52MS5MaXN0S2V5c1Jlc3BvbnNlEkoKCUNyZWF0ZUtleRIdLnRvbGxnYXRlLnYxLkNyZWF0ZUtleVJlcXVlc3QaHi50b2xsZ2F0ZS52MS5DcmVhdGVLZXlSZXNwb25zZRJBCgZHZXRLZXkSGi50b2xsZ2F0ZS52MS5HZXRLZXlSZXF1ZXN0GhsudG9sbGdhdGUudjEuR2V0S2V5UmVzcG9uc2USSgoJVXBkYXRlS2V5Eh0udG9sbGdhdGUudjEuVXBkYXRlS2V5UmVxdWVzdBoeLnRvbGxnYXRlLnYxLlVwZGF0ZUtleVJlc3BvbnNlEkoKCURlbGV0ZUtleRIdLnRvbGxnYXRlLnYxLkRlbGV0ZUtleVJlcXVlc3QaHi50b2xsZ2F0ZS52MS5EZWxldGVLZXlSZXNwb25zZRJNCgpHZXRCYWxhbmNlEh4udG9sbGdhdGUudjEuR2V0QmFsYW5jZVJlcXVlc3QaHy50b2xsZ2F0ZS52MS5HZXRCYWxhbmNlUmVzcG9uc2USUwoMTGlzdEFjdGl2aXR5EiAudG9sbGdhdGUudjEuTGlzdEFjdGl2aXR5UmVxdWVzdBohLnRvbGxnYXRlLnYxLkxpc3RBY3Rpdml0eVJlc3BvbnNlElAKC0dldEFjdGl2aXR5Eh8udG9sbGdhdGUudjEuR2V0QWN0aXZpdHlSZXF1ZXN0GiAudG9sbGdhdGUudjEuR2V0QWN0aXZpdHlSZXNwb25zZRJTCgxHZXRBbmFseXRpY3MSIC50b2xsZ2F0ZS52MS5HZXRBbmFseXRpY3NSZXF1ZXN0GiEudG9sbGdhdGUudjEuR2V0QW5hbHl0aWNzUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_event, file_tollgate_v1_request]);
 
 /**
  * An API key.
@@ -757,6 +757,197 @@ export const CostBucketSchema: GenMessage<CostBucket> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 20);
 
 /**
+ * Which requests, by the time of their admission, and how to divide them.
+ *
+ * @generated from message tollgate.v1.GetAnalyticsRequest
+ */
+export type GetAnalyticsRequest = Message<"tollgate.v1.GetAnalyticsRequest"> & {
+  /**
+   * From then on, in milliseconds since 1970 UTC; absence means the 30 days before the end.
+   *
+   * @generated from field: optional int64 start_ms = 1;
+   */
+  startMs?: bigint | undefined;
+
+  /**
+   * Before then; absence means up to now.
+   *
+   * @generated from field: optional int64 end_ms = 2;
+   */
+  endMs?: bigint | undefined;
+
+  /**
+   * The length of a period.
+   *
+   * @generated from field: tollgate.v1.AnalyticsGranularity granularity = 3;
+   */
+  granularity: AnalyticsGranularity;
+
+  /**
+   * What to divide by.
+   *
+   * @generated from field: tollgate.v1.AnalyticsGroup group_by = 4;
+   */
+  groupBy: AnalyticsGroup;
+};
+
+/**
+ * Describes the message tollgate.v1.GetAnalyticsRequest.
+ * Use `create(GetAnalyticsRequestSchema)` to create a new message.
+ */
+export const GetAnalyticsRequestSchema: GenMessage<GetAnalyticsRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 21);
+
+/**
+ * The sums.
+ *
+ * @generated from message tollgate.v1.GetAnalyticsResponse
+ */
+export type GetAnalyticsResponse = Message<"tollgate.v1.GetAnalyticsResponse"> & {
+  /**
+   * Of all requests asked for.
+   *
+   * @generated from field: tollgate.v1.UsageSums metrics = 1;
+   */
+  metrics?: UsageSums | undefined;
+
+  /**
+   * Periods that have requests, oldest first; within a period by the group.
+   *
+   * @generated from field: repeated tollgate.v1.AnalyticsPeriod series = 2;
+   */
+  series: AnalyticsPeriod[];
+};
+
+/**
+ * Describes the message tollgate.v1.GetAnalyticsResponse.
+ * Use `create(GetAnalyticsResponseSchema)` to create a new message.
+ */
+export const GetAnalyticsResponseSchema: GenMessage<GetAnalyticsResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 22);
+
+/**
+ * Sums of one period, or of one group in it.
+ *
+ * @generated from message tollgate.v1.AnalyticsPeriod
+ */
+export type AnalyticsPeriod = Message<"tollgate.v1.AnalyticsPeriod"> & {
+  /**
+   * When the UTC hour or day begins, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 timestamp_ms = 1;
+   */
+  timestampMs: bigint;
+
+  /**
+   * What was divided by; absence means nothing.
+   *
+   * @generated from oneof tollgate.v1.AnalyticsPeriod.group
+   */
+  group: {
+    /**
+     * The listed model.
+     *
+     * @generated from field: string model = 2;
+     */
+    value: string;
+    case: "model";
+  } | {
+    /**
+     * The key.
+     *
+     * @generated from field: int64 api_key_id = 3;
+     */
+    value: bigint;
+    case: "apiKeyId";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * The sums.
+   *
+   * @generated from field: tollgate.v1.UsageSums sums = 4;
+   */
+  sums?: UsageSums | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.AnalyticsPeriod.
+ * Use `create(AnalyticsPeriodSchema)` to create a new message.
+ */
+export const AnalyticsPeriodSchema: GenMessage<AnalyticsPeriod> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 23);
+
+/**
+ * Sums of settled requests.
+ *
+ * @generated from message tollgate.v1.UsageSums
+ */
+export type UsageSums = Message<"tollgate.v1.UsageSums"> & {
+  /**
+   * How many.
+   *
+   * @generated from field: uint64 requests = 1;
+   */
+  requests: bigint;
+
+  /**
+   * Those of them that the upstream failed.
+   *
+   * @generated from field: uint64 failed_requests = 2;
+   */
+  failedRequests: bigint;
+
+  /**
+   * What was debited.
+   *
+   * @generated from field: int64 cost_nano_usd = 3;
+   */
+  costNanoUsd: bigint;
+
+  /**
+   * Input tokens, without cached ones and cache writes.
+   *
+   * @generated from field: uint64 input_tokens = 4;
+   */
+  inputTokens: bigint;
+
+  /**
+   * Output tokens.
+   *
+   * @generated from field: uint64 output_tokens = 5;
+   */
+  outputTokens: bigint;
+
+  /**
+   * Input tokens that were written to a cache.
+   *
+   * @generated from field: uint64 cache_write_tokens = 6;
+   */
+  cacheWriteTokens: bigint;
+
+  /**
+   * Input tokens that came from a cache.
+   *
+   * @generated from field: uint64 cache_read_tokens = 7;
+   */
+  cacheReadTokens: bigint;
+
+  /**
+   * The sum of the times from admission to the end, in milliseconds.
+   *
+   * @generated from field: uint64 latency_ms = 8;
+   */
+  latencyMs: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.UsageSums.
+ * Use `create(UsageSumsSchema)` to create a new message.
+ */
+export const UsageSumsSchema: GenMessage<UsageSums> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 24);
+
+/**
  * How a request ended.
  *
  * @generated from enum tollgate.v1.RecordState
@@ -867,6 +1058,88 @@ export const PayerSchema: GenEnum<Payer> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_account, 1);
 
 /**
+ * The length of a period of analytics.
+ *
+ * @generated from enum tollgate.v1.AnalyticsGranularity
+ */
+export const AnalyticsGranularity = {
+  /**
+   * By day.
+   *
+   * @generated from enum value: ANALYTICS_GRANULARITY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * UTC hours.
+   *
+   * @generated from enum value: ANALYTICS_GRANULARITY_HOUR = 1;
+   */
+  HOUR: 1,
+
+  /**
+   * UTC days.
+   *
+   * @generated from enum value: ANALYTICS_GRANULARITY_DAY = 2;
+   */
+  DAY: 2,
+} as const;
+
+/**
+ * The length of a period of analytics.
+ *
+ * @generated from enum tollgate.v1.AnalyticsGranularity
+ */
+export type AnalyticsGranularity = (typeof AnalyticsGranularity)[keyof typeof AnalyticsGranularity] | UnknownEnum;
+
+/**
+ * Describes the enum tollgate.v1.AnalyticsGranularity.
+ */
+export const AnalyticsGranularitySchema: GenEnum<AnalyticsGranularity> = /*@__PURE__*/
+  enumDesc(file_tollgate_v1_account, 2);
+
+/**
+ * What the sums of a period are divided by.
+ *
+ * @generated from enum tollgate.v1.AnalyticsGroup
+ */
+export const AnalyticsGroup = {
+  /**
+   * By nothing.
+   *
+   * @generated from enum value: ANALYTICS_GROUP_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * By the listed model.
+   *
+   * @generated from enum value: ANALYTICS_GROUP_MODEL = 1;
+   */
+  MODEL: 1,
+
+  /**
+   * By the key.
+   *
+   * @generated from enum value: ANALYTICS_GROUP_API_KEY = 2;
+   */
+  API_KEY: 2,
+} as const;
+
+/**
+ * What the sums of a period are divided by.
+ *
+ * @generated from enum tollgate.v1.AnalyticsGroup
+ */
+export type AnalyticsGroup = (typeof AnalyticsGroup)[keyof typeof AnalyticsGroup] | UnknownEnum;
+
+/**
+ * Describes the enum tollgate.v1.AnalyticsGroup.
+ */
+export const AnalyticsGroupSchema: GenEnum<AnalyticsGroup> = /*@__PURE__*/
+  enumDesc(file_tollgate_v1_account, 3);
+
+/**
  * Keys, balance and activity of the credential's own account. Another account's ids are NOT_FOUND.
  *
  * @generated from service tollgate.v1.AccountService
@@ -951,6 +1224,16 @@ export const AccountService: GenService<{
     methodKind: "unary";
     input: typeof GetActivityRequestSchema;
     output: typeof GetActivityResponseSchema;
+  },
+  /**
+   * Scope account:read. Sums of settled requests, in all and by period.
+   *
+   * @generated from rpc tollgate.v1.AccountService.GetAnalytics
+   */
+  getAnalytics: {
+    methodKind: "unary";
+    input: typeof GetAnalyticsRequestSchema;
+    output: typeof GetAnalyticsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_tollgate_v1_account, 0);

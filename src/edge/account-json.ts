@@ -1,0 +1,150 @@
+import {
+  type ActivityRecord,
+  type AnalyticsPeriod,
+  type ApiKey,
+  type CostBucket,
+  type GetAnalyticsResponse,
+  Payer,
+  RecordState,
+  type UsageSums,
+} from '../gen/tollgate/v1/account_pb.ts';
+import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { isoTime } from '../lib/clock.ts';
+import { decimalText, dollarsText } from '../lib/dollars.ts';
+
+/** Keys, records and sums as REST clients see them: the fields of service.md and decisions §6, dollars as exact JSON numbers, times in ISO 8601. */
+
+declare global {
+  interface JSON {
+    /** A value that is written as this JSON text (ECMAScript 2026). */
+    rawJSON(text: string): JsonNumber;
+  }
+}
+
+/** A number that is written with all its digits, where a double would lose some. */
+export interface JsonNumber {
+  readonly rawJSON: string;
+}
+
+function dollars(nanoUsd: bigint): JsonNumber {
+  return JSON.rawJSON(dollarsText(nanoUsd));
+}
+
+/** The API key resource. */
+export function apiKeyJson(key: ApiKey): object {
+  return {
+    api_key_id: Number(key.apiKeyId),
+    key: key.key,
+    created_at: timeText(key.createdAtMs),
+    label: key.label,
+    daily_limit: Number(key.dailyLimit),
+    minute_limit: Number(key.minuteLimit),
+    monthly_limit: key.monthlyLimitNanoUsd === undefined ? null : dollars(key.monthlyLimitNanoUsd),
+    balance: key.balanceNanoUsd === undefined ? null : dollars(key.balanceNanoUsd),
+    usage_today: dollars(key.usageTodayNanoUsd),
+    usage_minute: Number(key.usageMinute),
+    last_used_at: key.lastUsedAtMs === undefined ? null : timeText(key.lastUsedAtMs),
+    use_subs_first: key.useSubsFirst,
+    fallback_to_payg: key.fallbackToPayg,
+    allowed_models: key.allowedModels?.models ?? null,
+    disabled: key.disabled,
+  };
+}
+
+/** The account's balance. */
+export function balanceJson(nanoUsd: bigint): object {
+  return { balance: dollars(nanoUsd) };
+}
+
+const states: Readonly<Record<RecordState, string>> = {
+  [RecordState.UNSPECIFIED]: '',
+  [RecordState.COMPLETED]: 'completed',
+  [RecordState.INCOMPLETE]: 'incomplete',
+  [RecordState.CLIENT_ABORTED]: 'client_aborted',
+  [RecordState.UPSTREAM_FAILED]: 'upstream_failed',
+};
+const payers: Readonly<Record<Payer, string>> = {
+  [Payer.UNSPECIFIED]: '',
+  [Payer.FREE]: 'free',
+  [Payer.SUBSCRIPTION]: 'subscription',
+  [Payer.KEY_BALANCE]: 'key_balance',
+  [Payer.ACCOUNT]: 'account',
+};
+
+function tierText(tier: ServiceTier): string {
+  if (tier === ServiceTier.FLEX) return 'flex';
+  return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
+}
+
+/** An activity record. `input_tokens` are the uncached ones, as in the Messages interface. */
+export function recordJson(record: ActivityRecord): object {
+  const { usage } = record;
+  return {
+    request_id: record.requestId,
+    model: record.model,
+    api_key_id: Number(record.apiKeyId),
+    cost: dollars(record.costNanoUsd),
+    created_at: timeText(record.createdAtMs),
+    state: states[record.state],
+    service_tier: tierText(record.serviceTier),
+    input_tokens: usage?.inputTokens ?? 0,
+    output_tokens: usage?.outputTokens ?? 0,
+    cache_creation_input_tokens: (usage?.cacheWrite5mTokens ?? 0) + (usage?.cacheWrite1hTokens ?? 0),
+    cache_read_input_tokens: usage?.cacheReadTokens ?? 0,
+  };
+}
+
+/** A record with its arithmetic: the exact sum of the buckets' costs, rounded once, is `cost` and `written_off` together. */
+export function arithmeticJson(record: ActivityRecord): object {
+  return {
+    ...recordJson(record),
+    written_off: dollars(record.writtenOffNanoUsd),
+    usage_source: record.usageSource === UsageSource.REPORTED ? 'reported' : 'estimated',
+    latency_ms: Number(record.latencyMs),
+    buckets: record.buckets.map(bucketJson),
+    reasoning_tokens: record.usage?.reasoningTokens ?? 0,
+  };
+}
+
+function bucketJson(bucket: CostBucket): object {
+  const { kind, tokens, pricePicoUsd, multiplierPermille, discountPermille, paidBy } = bucket;
+  const factor = BigInt(multiplierPermille) * BigInt(1000 - discountPermille);
+  return {
+    kind,
+    tokens: Number(tokens),
+    price: JSON.rawJSON(decimalText(pricePicoUsd, kind === 'image' ? 12 : 6)),
+    multiplier: multiplierPermille / 1000,
+    discount: discountPermille / 1000,
+    cost: JSON.rawJSON(decimalText(tokens * pricePicoUsd * factor, 18)),
+    paid_by: payers[paidBy],
+  };
+}
+
+/** The sums of analytics. */
+export function analyticsJson({ metrics, series }: GetAnalyticsResponse): object {
+  return { metrics: sumsJson(metrics), series: series.map(periodJson) };
+}
+
+function periodJson({ timestampMs, group, sums }: AnalyticsPeriod): object {
+  const divided = group.case === 'apiKeyId' ? Number(group.value) : (group.value ?? null);
+  return { timestamp: timeText(timestampMs), group: divided, ...sumsJson(sums) };
+}
+
+function sumsJson(sums: UsageSums | undefined): object {
+  const requests = Number(sums?.requests ?? 0n);
+  return {
+    requests,
+    failed_requests: Number(sums?.failedRequests ?? 0n),
+    cost: dollars(sums?.costNanoUsd ?? 0n),
+    input_tokens: Number(sums?.inputTokens ?? 0n),
+    output_tokens: Number(sums?.outputTokens ?? 0n),
+    cache_creation_input_tokens: Number(sums?.cacheWriteTokens ?? 0n),
+    cache_read_input_tokens: Number(sums?.cacheReadTokens ?? 0n),
+    average_latency_ms: requests === 0 ? 0 : Math.round((Number(sums?.latencyMs ?? 0n) / requests) * 1000) / 1000,
+  };
+}
+
+function timeText(ms: bigint): string {
+  return isoTime(Number(ms));
+}

@@ -1,0 +1,112 @@
+/**
+ * What is always true of a ledger's file, each as one query that answers what breaks it. `fast` ones read accounts, keys, days, plans and
+ * holds; `full` ones also read every record.
+ */
+export interface Invariant {
+  readonly name: string;
+  readonly level: 'fast' | 'full';
+  /** Selects one text column, `what`, a row for each violation. */
+  readonly sql: string;
+}
+
+/** Those of plans: their periods, prices, tokens and free requests. */
+export const planInvariants: readonly Invariant[] = [
+  {
+    name: 'a plan that lives has one live period, which its account names, and no other account names one',
+    level: 'fast',
+    sql: `SELECT 'account ' || a.id AS what FROM account a
+        LEFT JOIN subscription s ON s.account_id = a.id AND s.state <> 'ended'
+        LEFT JOIN plan_period p ON p.account_id = a.id AND p.live = 1
+      WHERE p.id IS NOT a.period_id OR (p.id IS NULL) <> (s.id IS NULL) OR p.subscription_id IS NOT s.id`,
+  },
+  {
+    name: 'a plan’s periods follow one another, and only its last one lives',
+    level: 'fast',
+    sql: `SELECT 'period ' || a.id AS what FROM plan_period a JOIN plan_period b
+        ON b.subscription_id = a.subscription_id AND b.number > a.number WHERE b.start_ms < a.end_ms OR a.live = 1
+      UNION ALL SELECT 'period ' || p.id FROM plan_period p JOIN subscription s ON s.id = p.subscription_id
+        WHERE s.account_id <> p.account_id OR s.plan <> p.plan OR p.start_ms < s.started_at_ms`,
+  },
+  {
+    name: 'a period was paid once, by an entry of its price',
+    level: 'fast',
+    sql: `SELECT 'period ' || id || ': ' || sum(price) AS what FROM (
+        SELECT id, price FROM plan_period UNION ALL SELECT period_id, -amount FROM entry WHERE kind = 'plan_price'
+      ) GROUP BY id HAVING sum(price) <> 0`,
+  },
+  {
+    name: 'what is held of a period is what its live holds are',
+    level: 'fast',
+    sql: `SELECT 'period ' || id || ' holds ' || sum(held) || ' more than its holds' AS what FROM (
+        SELECT id, held FROM plan_period UNION ALL SELECT period_id, -plan_held FROM hold WHERE plan_held > 0
+      ) GROUP BY id HAVING sum(held) <> 0`,
+  },
+  {
+    name: 'a hold draws on a period of its account, for output it holds',
+    level: 'fast',
+    sql: `SELECT 'hold ' || h.id AS what FROM hold h LEFT JOIN plan_period p ON p.id = h.period_id
+      WHERE p.account_id <> h.account_id OR h.plan_output > coalesce(h.tokens, 0)
+        OR (h.payers IN ('plan', 'free_request') AND h.held <> 0) OR (h.payers IN ('money', 'free_request') AND h.plan_held <> 0)`,
+  },
+  {
+    name: 'what is used of a period is what it paid of its requests',
+    level: 'full',
+    sql: `SELECT 'period ' || id || ' used ' || sum(used) || ' more than it paid' AS what FROM (
+        SELECT id, used FROM plan_period UNION ALL SELECT period_id, -plan_tokens FROM usage WHERE plan_tokens > 0
+      ) GROUP BY id HAVING sum(used) <> 0`,
+  },
+  {
+    name: 'a request is paid by those who pay it, on its own account',
+    level: 'full',
+    sql: `SELECT 'request ' || u.id AS what FROM usage u LEFT JOIN plan_period p ON p.id = u.period_id
+      WHERE p.account_id <> u.account_id OR (u.payers IN ('plan', 'free_request') AND u.cost <> 0)
+        OR (u.payers = 'free_request' AND u.written_off <> 0) OR (u.payers IN ('money', 'free_request') AND u.plan_tokens <> 0)`,
+  },
+  {
+    name: 'a plan’s free requests of a day are those that run or were answered',
+    level: 'full',
+    sql: `SELECT 'account ' || account_id || ', day ' || day || ': ' || sum(n) || ' too many' AS what FROM (
+        SELECT account_id, day, requests AS n FROM plan_day
+        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM hold WHERE payers = 'free_request'
+        UNION ALL SELECT account_id, created_at_ms / 86400000, -1 FROM usage
+          WHERE payers = 'free_request' AND state <> 'upstream_failed'
+      ) GROUP BY account_id, day HAVING sum(n) <> 0`,
+  },
+];
+
+/** The buckets that tokens are paid for in, in the order in which payers pay, with the price of each. */
+const paid = [
+  ['input', 'p.input'],
+  ['cache_write_5m', 'coalesce(p.cache_write_5m, p.input)'],
+  ['cache_write_1h', 'coalesce(p.cache_write_1h, p.input)'],
+  ['cache_read', 'coalesce(p.cache_read, p.input)'],
+  ['output', 'p.output'],
+] as const;
+
+/** What of a bucket money paid: the tokens beyond those that the plan paid, counted from the end where the plan was first. */
+function byMoney(index: number): string {
+  const bucket = `u.${paid[index]?.[0] ?? ''}`;
+  const sum = (from: number, to: number): string =>
+    ['0', ...paid.slice(from, to).map(([name]) => `u.${name}`)].join(' + ');
+  const before = `iif(u.payers = 'money_plan', ${sum(index + 1, paid.length)}, ${sum(0, index)})`;
+  return `(${bucket} - min(${bucket}, max(0, u.plan_tokens - (${before}))))`;
+}
+
+const listed = [
+  ...paid.map(([, price], index) => `${byMoney(index)} * coalesce(${price}, 0)`),
+  'u.images * coalesce(p.image, 0)',
+];
+
+/**
+ * The cost of what money paid: the exact sum by factor and discount, rounded once, half up. Cut at 10^6 between the two, because the product of all
+ * does not fit 64 bits.
+ */
+export const arithmetic: Invariant = {
+  name: 'a record’s cost is its arithmetic: what money paid of its buckets by prices by factor, one rounding, half up',
+  level: 'full',
+  sql: `SELECT 'request ' || id || ': ' || total AS what FROM (
+      SELECT u.id, u.cost + u.written_off AS total, 1000 - u.discount_permille AS factor, (${listed.join(' + ')}) * u.multiplier_permille AS micro
+      FROM usage u JOIN price p ON p.id = u.price_id WHERE u.payers <> 'free_request'
+    ) WHERE total <> micro / 1000000 * factor / 1000
+      + (micro / 1000000 * factor % 1000 * 1000000 + micro % 1000000 * factor + 500000000) / 1000000000`,
+};

@@ -1,0 +1,153 @@
+/** A caller of the account endpoints that shows status, headers and body as they came. */
+import type { Gateway } from '../gateway.ts';
+
+/** The API key resource. */
+export interface KeyJson {
+  readonly api_key_id: number;
+  readonly key: string;
+  readonly created_at: string;
+  readonly label: string;
+  readonly daily_limit: number;
+  readonly minute_limit: number;
+  readonly monthly_limit: number | null;
+  readonly balance: number | null;
+  readonly usage_today: number;
+  readonly usage_minute: number;
+  readonly last_used_at: string | null;
+  readonly use_subs_first: boolean;
+  readonly fallback_to_payg: boolean;
+  readonly allowed_models: readonly string[] | null;
+  readonly disabled: boolean;
+}
+
+/** An activity record. */
+export interface RecordJson {
+  readonly request_id: string;
+  readonly model: string;
+  readonly api_key_id: number;
+  readonly cost: number;
+  readonly created_at: string;
+  readonly state: string;
+  readonly service_tier: string;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cache_creation_input_tokens: number;
+  readonly cache_read_input_tokens: number;
+}
+
+/** A record with its arithmetic. */
+export interface ArithmeticJson extends RecordJson {
+  readonly written_off: number;
+  readonly usage_source: string;
+  readonly latency_ms: number;
+  readonly reasoning_tokens: number;
+  readonly buckets: readonly {
+    readonly kind: string;
+    readonly tokens: number;
+    readonly price: number;
+    readonly multiplier: number;
+    readonly discount: number;
+    readonly cost: number;
+    readonly paid_by: string;
+  }[];
+}
+
+/** Sums of requests. */
+export interface SumsJson {
+  readonly requests: number;
+  readonly failed_requests: number;
+  readonly cost: number;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cache_creation_input_tokens: number;
+  readonly cache_read_input_tokens: number;
+  readonly average_latency_ms: number;
+}
+
+/** The analytics of an account. */
+export interface AnalyticsJson {
+  readonly metrics: SumsJson;
+  readonly series: readonly (SumsJson & { readonly timestamp: string; readonly group: string | number | null })[];
+}
+
+/** A wrong field. */
+export interface DetailJson {
+  readonly loc: readonly string[];
+  readonly msg: string;
+  readonly type: string;
+  readonly input: unknown;
+  readonly ctx: object;
+}
+
+/** What came. */
+export interface Reply<T> {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly body: T & {
+    readonly error: { readonly code: string; readonly param: string | null; readonly tip: string | null };
+    readonly detail: readonly DetailJson[];
+  };
+}
+
+/** How to call. */
+export interface CallOptions {
+  /** Another credential than the first management key; null sends none. */
+  readonly key?: string | null;
+  /** An object as JSON, a string as it is. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Calls `METHOD /v1/account…`; `path` begins after that. */
+export async function call<T = object>(
+  gateway: Gateway,
+  method: string,
+  path: string,
+  { key = gateway.managementKey, body, headers = {} }: CallOptions = {},
+): Promise<Reply<T>> {
+  const response = await fetch(`${gateway.url}/v1/account${path}`, {
+    method,
+    headers: {
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, body: JSON.parse(text) as Reply<T>['body'] };
+}
+
+/** A new key of the management key's account. Throws where it is refused. */
+export async function newKey(gateway: Gateway, settings: object = {}, key = gateway.managementKey): Promise<KeyJson> {
+  const made = await call<{ data: KeyJson }>(gateway, 'POST', '/keys', { key, body: settings });
+  if (made.status !== 200) throw new Error(made.text);
+  return made.body.data;
+}
+
+/** Dollars of an account. */
+export async function dollarsOf(gateway: Gateway, key = gateway.managementKey): Promise<number> {
+  return (await call<{ balance: number }>(gateway, 'GET', '/balance', { key })).body.balance;
+}
+
+/** A further account with a management key that has every scope, or the given ones. */
+export async function newAccount(
+  { admin }: Gateway,
+  dollars: number,
+  scopes: readonly string[] = ['all'],
+): Promise<{ accountId: bigint; managementKey: string }> {
+  const { account } = await admin.createAccount({ name: 'further', balanceNanoUsd: BigInt(dollars * 1e9) });
+  const accountId = account?.accountId ?? 0n;
+  return { accountId, managementKey: await newManagementKey({ admin }, accountId, scopes) };
+}
+
+/** A further management key of an account. */
+export async function newManagementKey(
+  { admin }: Pick<Gateway, 'admin'>,
+  accountId: bigint,
+  scopes: readonly string[],
+): Promise<string> {
+  const { key } = await admin.createManagementKey({ accountId, scopes: [...scopes] });
+  return key?.key ?? '';
+}

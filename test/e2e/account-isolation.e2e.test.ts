@@ -1,0 +1,152 @@
+/** Two accounts × every account route × every id: nothing of the one reaches the other. Each scope opens its routes and no others (decisions §2). */
+import { afterAll, describe, expect, test } from 'vitest';
+import { balanceOf, endGateway, startGateway } from '../gateway.ts';
+import {
+  type AnalyticsJson,
+  call,
+  type KeyJson,
+  newAccount,
+  newKey,
+  newManagementKey,
+  type RecordJson,
+} from './account-client.ts';
+import { ask, complete } from './chat-client.ts';
+
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+afterAll(() => endGateway(gateway));
+
+const scopes = [
+  'keys:create',
+  'keys:read',
+  'keys:update',
+  'keys:delete',
+  'account:read',
+  'account:activity',
+  'account:balance',
+] as const;
+
+/** An account with a key that has spent something. */
+async function tenant(name: string) {
+  const { accountId, managementKey } = await newAccount(gateway, 5);
+  const apiKey = await newKey(gateway, { label: name, balance: 1 }, managementKey);
+  const answer = await complete(gateway, ask(`${name}\n!sim tokens=5`), { key: apiKey.key });
+  return { accountId, managementKey, apiKey, requestId: answer.headers.get('x-request-id') ?? '' };
+}
+type Tenant = Awaited<ReturnType<typeof tenant>>;
+
+const [mine, other] = [await tenant('mine'), await tenant('other')];
+
+/** Every route with every id of a tenant. */
+const routesOf = ({ apiKey, requestId }: Tenant) =>
+  [
+    ['GET', '/keys', 'keys:read'],
+    ['POST', '/keys', 'keys:create'],
+    ['GET', `/keys/${apiKey.api_key_id}`, 'keys:read'],
+    ['PATCH', `/keys/${apiKey.api_key_id}`, 'keys:update'],
+    ['DELETE', `/keys/${apiKey.api_key_id}`, 'keys:delete'],
+    ['GET', '/balance', 'account:balance'],
+    ['GET', '/activity', 'account:activity'],
+    ['GET', `/activity?api_key_id=${apiKey.api_key_id}`, 'account:activity'],
+    ['GET', `/activity/${requestId}`, 'account:activity'],
+    ['GET', '/analytics', 'account:read'],
+    ['GET', '/analytics?group_by=api_key', 'account:read'],
+  ] as const;
+
+const bodyOf = (method: string) => (method === 'POST' || method === 'PATCH' ? { body: { label: 'changed' } } : {});
+
+test('an id of another account is not found, in the same words as one that nobody has', async () => {
+  const absent = { api_key_id: 4_000_000, request_id: `${mine.requestId.slice(0, 14)}${'0'.repeat(11)}` };
+  for (const method of ['GET', 'PATCH', 'DELETE']) {
+    const options = { key: mine.managementKey, ...bodyOf(method) };
+    const foreign = await call(gateway, method, `/keys/${other.apiKey.api_key_id}`, options);
+    const none = await call(gateway, method, `/keys/${absent.api_key_id}`, options);
+    const shown = ({ status, text }: typeof foreign) => [status, text.replaceAll(/req_\w+|API key \d+/g, '')];
+    expect(shown(foreign)).toEqual(shown(none));
+    expect(foreign.status).toBe(404);
+  }
+  for (const id of [other.requestId, absent.request_id]) {
+    expect((await call(gateway, 'GET', `/activity/${id}`, { key: mine.managementKey })).status).toBe(404);
+  }
+});
+
+test('lists, filters and sums show the account’s own and nothing of others', async () => {
+  for (const [own, foreign] of [
+    [mine, other],
+    [other, mine],
+  ] as const) {
+    const key = own.managementKey;
+    const read = async <T>(path: string) => (await call<T>(gateway, 'GET', path, { key })).body;
+    const keys = await read<{ data: KeyJson[] }>('/keys');
+    expect(keys.data.map(({ api_key_id }) => api_key_id)).toEqual([own.apiKey.api_key_id]);
+    const records = await read<{ data: RecordJson[] }>('/activity');
+    expect(records.data.map(({ request_id }) => request_id)).toEqual([own.requestId]);
+    expect((await read<{ data: RecordJson[] }>(`/activity?api_key_id=${foreign.apiKey.api_key_id}`)).data).toEqual([]);
+    const { series, metrics } = await read<AnalyticsJson>('/analytics?group_by=api_key');
+    expect([metrics.requests, series.map(({ group }) => group)]).toEqual([1, [own.apiKey.api_key_id]]);
+    expect(await read('/balance')).toEqual({ balance: 4 });
+  }
+});
+
+describe.each(scopes)('a management key without %s', absent => {
+  test('gets 403 where it is needed, whatever else is wrong with the request, and only there', async () => {
+    const left = scopes.filter(scope => scope !== absent);
+    const key = await newManagementKey(gateway, mine.accountId, left);
+    for (const [method, path, scope] of routesOf(other)) {
+      const reply = await call(gateway, method, path, { key, ...bodyOf(method) });
+      expect([method, path, reply.status === 403]).toEqual([method, path, scope === absent]);
+      if (scope !== absent) continue;
+      expect(reply.body.error).toMatchObject({ code: 'permission_denied' });
+      expect((await call(gateway, method, path, { key, ...(method === 'GET' ? {} : { body: '{' }) })).status).toBe(403);
+    }
+  });
+
+  test('does all of it with that scope alone, and nothing else', async () => {
+    const key = await newManagementKey(gateway, mine.accountId, [absent]);
+    for (const [method, path, scope] of routesOf(other)) {
+      const reply = await call(gateway, method, path, { key, ...bodyOf(method) });
+      expect([method, path, reply.status !== 403]).toEqual([method, path, scope === absent]);
+    }
+  });
+});
+
+test('API keys, no key, a wrong one and a revoked one open no account endpoint; a disabled one is 403', async () => {
+  const revoked = await newManagementKey(gateway, mine.accountId, ['all']);
+  const disabled = await newManagementKey(gateway, mine.accountId, ['all']);
+  const { data } = (await gateway.cli(['management-keys', 'list', '--account', String(mine.accountId), '--json']))
+    .json as { data: readonly { management_key_id: number; key: string }[] };
+  const idOf = (key: string): string =>
+    String(data.find(each => each.key.endsWith(key.slice(-4)))?.management_key_id ?? '');
+  await gateway.cli(['management-keys', 'revoke', idOf(revoked)]);
+  await gateway.cli(['management-keys', 'disable', idOf(disabled)]);
+  const expected = [
+    [mine.apiKey.key, 403, 'permission_denied'],
+    [null, 401, 'invalid_api_key'],
+    [`mk-tg-${'0'.repeat(43)}`, 401, 'invalid_api_key'],
+    [revoked, 401, 'invalid_api_key'],
+    [disabled, 403, 'key_disabled'],
+  ] as const;
+  for (const [key, status, code] of expected) {
+    for (const [method, path] of routesOf(mine)) {
+      const reply = await call(gateway, method, path, { key, ...bodyOf(method) });
+      expect([path, reply.status, reply.body.error.code]).toEqual([path, status, code]);
+    }
+  }
+});
+
+test('a scope that is taken away is gone from the next request on', async () => {
+  const key = await newManagementKey(gateway, mine.accountId, ['account:balance']);
+  expect((await call(gateway, 'GET', '/balance', { key })).status).toBe(200);
+  const { data } = (await gateway.cli(['management-keys', 'list', '--account', String(mine.accountId), '--json']))
+    .json as { data: readonly { management_key_id: number }[] };
+  await gateway.cli(['management-keys', 'set-scopes', String(data.at(-1)?.management_key_id), 'keys:read']);
+  expect((await call(gateway, 'GET', '/balance', { key })).status).toBe(403);
+  expect((await call(gateway, 'GET', '/keys', { key })).status).toBe(200);
+});
+
+test('after all of it the other account is as it was', async () => {
+  const { data } = (
+    await call<{ data: KeyJson }>(gateway, 'GET', `/keys/${other.apiKey.api_key_id}`, { key: other.managementKey })
+  ).body;
+  expect(data).toMatchObject({ label: 'other', disabled: false });
+  expect(await balanceOf(gateway)).toBe(10_000_000_000n);
+});
