@@ -7,6 +7,7 @@ import { configCommands, ledgerCommands } from './local.ts';
 import { managementKeyCommands } from './management-keys.ts';
 import { modelCommands } from './models.ts';
 import type { CommandLinePorts } from './ports.ts';
+import { subscriptionCommands } from './subscriptions.ts';
 
 /**
  * Runs a command and answers the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without the program's name. Errors in the
@@ -49,5 +50,6 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   creditCommands(program, ports);
   keyCommands(program, ports);
   managementKeyCommands(program, ports);
+  subscriptionCommands(program, ports);
   return program;
 }

@@ -1,6 +1,6 @@
 import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
-import type { Account, ManagementKey } from '../gen/tollgate/v1/admin_pb.ts';
-import type { Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import { type Account, type ManagementKey, Plan, PlanPeriod, type Subscription } from '../gen/tollgate/v1/admin_pb.ts';
+import type { CachePricing, Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { decimalText, dollarsNumber } from '../lib/dollars.ts';
@@ -74,6 +74,29 @@ export function managementKeyDocument(key: ManagementKey): Document {
 /** Columns of a table of management keys. */
 export const managementKeyColumns = ['management_key_id', 'key', 'scopes', 'disabled', 'created_at'] as const;
 
+/** A plan of an account; `renews_at` is null where it is cancelled, `ends_at` where it is not. */
+export function subscriptionDocument(subscription: Subscription): Document {
+  const { plan, period, tokens, tokensUsed, cancelled } = subscription;
+  const periodEnd = timeOf(subscription.periodEndMs);
+  return {
+    account_id: Number(subscription.accountId),
+    plan: planNames[plan] ?? null,
+    period: periodNames[period] ?? null,
+    tokens: Number(tokens),
+    tokens_left: Number(tokens - tokensUsed),
+    renews_at: cancelled ? null : periodEnd,
+    ends_at: cancelled ? periodEnd : null,
+    free_left_today: subscription.freeLeftToday,
+    started_at: timeOf(subscription.startedAtMs),
+  };
+}
+
+const planNames: Partial<Record<Plan, string>> = { [Plan.CORE]: 'core', [Plan.CORE_PRO]: 'core_pro' };
+const periodNames: Partial<Record<PlanPeriod, string>> = {
+  [PlanPeriod.BIWEEKLY]: 'biweekly',
+  [PlanPeriod.MONTHLY]: 'monthly',
+};
+
 const paths: Partial<Record<Endpoint, string>> = {
   [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',
   [Endpoint.RESPONSES]: '/v1/responses',
@@ -112,13 +135,31 @@ export function modelRow(model: Model): Document {
 /** Columns of a table of models. */
 export const modelColumns = ['id', 'owned_by', 'available', 'input', 'output', 'image', 'endpoints'] as const;
 
+function perMillion(picoUsd: bigint | undefined): number | null {
+  return picoUsd === undefined ? null : Number(decimalText(picoUsd, 6));
+}
+
+function cachingOf(caching: CachePricing | undefined): Document | null {
+  if (caching === undefined) return null;
+  return {
+    read: perMillion(caching.readPicoUsd),
+    write_5m: perMillion(caching.write5mPicoUsd),
+    write_1h: perMillion(caching.write1hPicoUsd),
+  };
+}
+
 function pricesOf(pricing: Pricing | undefined): Document {
-  const perMillion = (picoUsd: bigint | undefined): number | null =>
-    picoUsd === undefined ? null : Number(decimalText(picoUsd, 6));
   return {
     input: perMillion(pricing?.inputPicoUsd),
     output: perMillion(pricing?.outputPicoUsd),
     image: pricing?.imageNanoUsd === undefined ? null : dollarsNumber(pricing.imageNanoUsd),
+    caching: cachingOf(pricing?.caching),
+    above: (pricing?.above ?? []).map(step => ({
+      input_tokens: step.inputTokens,
+      input: perMillion(step.inputPicoUsd),
+      output: perMillion(step.outputPicoUsd),
+      caching: cachingOf(step.caching),
+    })),
   };
 }
 

@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { type Item, Role } from '../gen/tollgate/v1/content_pb.ts';
-import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import { type Item, Protocol, Role } from '../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest, SourceRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../generation/check/field-names.ts';
 
 /** What an encoder can't say: dropped and listed where only quality may suffer, refused where the client would get something else. Source: wire.md C4. */
@@ -26,6 +26,30 @@ export function unsupported(param: string, what: string): GatewayError {
 /** The same for something in the conversation, by the client's name for the conversation. */
 export function unsupportedContent(request: GenerateRequest, what: string): GatewayError {
   return unsupported(fieldName(request.endpoint, 'items'), what);
+}
+
+/** Members that no other protocol knows and that change what the client gets, or what is done for it. Source: wire.md C4. */
+const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, string>>>>> = {
+  [Protocol.CHAT]: { modalities: 'answers that are not text', web_search_options: 'searches in the web' },
+  [Protocol.MESSAGES]: { mcp_servers: 'tools of MCP servers' },
+};
+/** Pure hints: where they are not followed nothing is lost. Source: wire.md C4. */
+const hintMembers: ReadonlySet<string> = new Set([
+  'inference_geo',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'safety_identifier',
+]);
+
+/** What a request of another protocol says beyond the contract: most of it is dropped and listed. Throws `unsupported_parameter`. */
+export function dropUnknown(source: SourceRequest | undefined, drops: Drops): void {
+  if (source === undefined) return;
+  const refused = refusedMembers[source.protocol] ?? {};
+  for (const field of source.unknownFields) {
+    const what = Object.hasOwn(refused, field) ? refused[field] : undefined;
+    if (what !== undefined) throw unsupported(field, what);
+    if (!hintMembers.has(field)) drops.add(field);
+  }
 }
 
 /** Whether the conversation ends in the assistant's own words, which the model is to go on with. */

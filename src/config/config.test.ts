@@ -89,6 +89,7 @@ test('an empty file and no file give the decided defaults', () => {
   expect(rest).toEqual({
     file: 't.yaml',
     shutdownGraceMs: 30_000,
+    content: { bytesMax: 10 * 1024 ** 3, responseLifetimeMs: 30 * 24 * 3_600_000 },
     keepAliveMs: 15_000,
     corsOrigins: [],
     metrics: 'internal',
@@ -98,7 +99,13 @@ test('an empty file and no file give the decided defaults', () => {
     dailyLimitUnit: 'dollars',
     timeouts: { connectMs: 10_000, firstEventMs: 300_000, idleMs: 120_000, totalMs: 3_600_000 },
     retries: 2,
-    limits: { bodyBytes: 67_108_864, upstreamEventBytes: 67_108_864 },
+    limits: {
+      bodyBytes: 67_108_864,
+      upstreamEventBytes: 67_108_864,
+      imageFileBytes: 10_737_418_240,
+      imageTasks: 8,
+      imageTaskQueue: 1_000,
+    },
     texts: { tips: {} },
     simulator: { enabled: true, tokensPerSecond: 200, steering: true },
     plans: {

@@ -19,6 +19,7 @@ import { Secret } from './secrets.ts';
 import type {
   CachePricingSettings,
   Config,
+  ImagePriceSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
@@ -131,6 +132,13 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     limits: {
       bodyBytes: file.limits?.body_bytes ?? 64 * 1024 ** 2,
       upstreamEventBytes: file.limits?.upstream_event_bytes ?? 64 * 1024 ** 2,
+      imageFileBytes: file.limits?.image_file_bytes ?? 10 * 1024 ** 3,
+      imageTasks: file.limits?.image_tasks ?? 8,
+      imageTaskQueue: file.limits?.image_task_queue ?? 1_000,
+    },
+    content: {
+      bytesMax: file.content?.max_bytes ?? 10 * 1024 ** 3,
+      responseLifetimeMs: file.content?.response_lifetime ?? 30 * 24 * 3_600_000,
     },
     texts: {
       ...defined({ docs: file.texts?.docs, support: file.texts?.support, community: file.texts?.community }),
@@ -218,11 +226,14 @@ function modelOf(model: ParsedModel): ModelSettings {
 function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   // A free model costs 0 on what it does, said or not.
   const draws = endpoints.some(path => path.startsWith('/v1/images/'));
-  const free: ParsedPricing = draws ? { image: 0n, above: [] } : { input: 0n, output: 0n, above: [] };
-  const prices = id.endsWith(':free') ? free : (pricing ?? { above: [] });
+  const free: ParsedPricing = draws
+    ? { image: 0n, images: [], above: [] }
+    : { input: 0n, output: 0n, images: [], above: [] };
+  const prices = id.endsWith(':free') ? free : (pricing ?? { images: [], above: [] });
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
     ...cachingOf(prices.caching),
+    ...(prices.images.length === 0 ? {} : { images: prices.images.map(imagePriceOf) }),
     above: prices.above.map(step => ({
       inputTokens: step.input_tokens,
       inputPicoUsd: step.input,
@@ -230,6 +241,10 @@ function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
       ...cachingOf(step.caching),
     })),
   };
+}
+
+function imagePriceOf({ image, ...asked }: ParsedPricing['images'][number]): ImagePriceSettings {
+  return { ...defined(asked), imageNanoUsd: image };
 }
 
 function cachingOf(caching: ParsedCaching | undefined): { caching?: CachePricingSettings } {

@@ -105,6 +105,7 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     }
     threshold = step.input_tokens;
   }
+  if (!drawsImages(model) && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
   if (drawsImages(model) && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
 }
 
@@ -134,8 +135,8 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
     const found = Object.hasOwn(file.providers, provider) ? file.providers[provider] : undefined;
     if (found === undefined) {
       report([...at, 'provider'], `names no provider${suggestion(provider, Object.keys(file.providers))}`);
-    } else if (drawsImages(model) !== (found.protocol === 'images') && found.protocol !== 'gemini') {
-      const wanted = drawsImages(model) ? 'images or gemini' : 'chat, responses, messages or gemini';
+    } else if (drawsImages(model) !== (found.protocol === 'images')) {
+      const wanted = drawsImages(model) ? 'images' : 'chat, responses, messages or gemini';
       report(
         [...at, 'provider'],
         `speaks ${found.protocol}, must speak ${wanted} for ${model.endpoints.join(' and ')}`,

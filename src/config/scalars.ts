@@ -121,15 +121,15 @@ export const dollars = exact('dollars', 9, 1_000_000);
 export const fraction: z.ZodType<number> = exact('a fraction', 3, 1).transform(Number);
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-const weekMs = 604_800_000;
+const dayMs = 86_400_000;
 
-/** A time span in milliseconds, at least `minMs`. A week at most: longer ones overflow the timers of Node.js. */
-export function duration(minMs: number): z.ZodType<number> {
-  return leaf(`a duration from ${minMs}ms to 7d, such as 500ms, 30s, 5m, 1h`, value => {
+/** A time span in milliseconds, at least `minMs`. A week at most where it is a timer: longer ones overflow those of Node.js. */
+export function duration(minMs: number, maxDays = 7): z.ZodType<number> {
+  return leaf(`a duration from ${minMs}ms to ${maxDays}d, such as 500ms, 30s, 5m, 1h`, value => {
     const [, amount, unit] = (typeof value === 'string' && /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(value)) || [];
     if (amount === undefined || unit === undefined) return undefined;
     const ms = Math.round(Number(amount) * (unitMs[unit] ?? 0));
-    return ms >= minMs && ms <= weekMs ? ms : undefined;
+    return ms >= minMs && ms <= maxDays * dayMs ? ms : undefined;
   });
 }
 

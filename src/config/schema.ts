@@ -68,6 +68,13 @@ const pricing = mapping({
   input: tokenPrice.optional(),
   output: tokenPrice.optional(),
   image: dollars.optional(),
+  images: listOf(
+    mapping({
+      size: matching(/^[1-9]\d{0,4}x[1-9]\d{0,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').optional(),
+      quality: text.optional(),
+      image: dollars,
+    }),
+  ).default([]),
   caching: caching.optional(),
   above: listOf(
     mapping({ input_tokens: tokens, input: tokenPrice, output: tokenPrice, caching: caching.optional() }),
@@ -143,6 +150,13 @@ export const fileSchema = mapping({
   limits: mapping({
     body_bytes: size(1024, 1024 ** 3).optional(),
     upstream_event_bytes: size(1024, 1024 ** 3).optional(),
+    image_file_bytes: size(1024 ** 2, 1024 ** 5).optional(),
+    image_tasks: whole(1, 1_000).optional(),
+    image_task_queue: whole(0, 1_000_000).optional(),
+  }).optional(),
+  content: mapping({
+    max_bytes: size(1024 ** 2, 1024 ** 5).optional(),
+    response_lifetime: duration(1000, 3650).optional(),
   }).optional(),
   texts: mapping({
     docs: link.optional(),

@@ -26,6 +26,7 @@ export interface Config {
   /** Further tries on a route before the next route. */
   readonly retries: number;
   readonly limits: Limits;
+  readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
   readonly providers: readonly ProviderSettings[];
@@ -49,6 +50,20 @@ export interface Limits {
   readonly bodyBytes: number;
   /** One event of an upstream's stream, or its whole answer where it does not stream. */
   readonly upstreamEventBytes: number;
+  /** Of all pictures that are kept for delivery by address. */
+  readonly imageFileBytes: number;
+  /** Image tasks that run at once. */
+  readonly imageTasks: number;
+  /** Image tasks that may wait. */
+  readonly imageTaskQueue: number;
+}
+
+/** What is kept beside the ledger: stored responses, answers of idempotency keys, image tasks. */
+export interface ContentSettings {
+  /** Of all of it together; the oldest finished goes first. */
+  readonly bytesMax: number;
+  /** How long a response is stored. */
+  readonly responseLifetimeMs: number;
 }
 
 /** What errors say beside their message. Absent links are null in answers; `{code}` in a link stands for the error's code. */
@@ -150,9 +165,18 @@ export interface PricingSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+  /** Of images at other sizes and qualities: the first that fits holds. Absent: none. */
+  readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
+}
+
+/** The price of an image; an absent size or quality means any. */
+export interface ImagePriceSettings {
+  readonly size?: string;
+  readonly quality?: string;
+  readonly imageNanoUsd: bigint;
 }
 
 /** Prices of cached input; absent: charged as uncached input. */

@@ -129,7 +129,12 @@ async function deniedWork(
   { keyId, model }: { keyId: number; model: string },
 ): Promise<GatewayError> {
   const key = await ledger.findKey(keyId, undefined);
-  const error = deniedError(denied, { model: create(ModelSchema, { id: model }), accountId: key?.accountId ?? 0 });
+  const error = deniedError(denied, {
+    model: create(ModelSchema, { id: model }),
+    accountId: key?.accountId ?? 0,
+    keyId,
+    hasOwnBalance: typeof key?.balance === 'bigint',
+  });
   if (denied.code !== 'invalid_api_key' && denied.code !== 'key_disabled') return error;
   return new GatewayError(error.code, error.message, { ...error.facts, param: 'api_key_id' });
 }

@@ -18,8 +18,9 @@ import {
   notFound,
   settingsOf,
 } from './account-fields.ts';
-import { allScopes, type Caller, requireOperator } from './credential.ts';
+import { allScopes, requireOperator } from './credential.ts';
 import { makeKey } from './keys.ts';
+import { type Guard, type SubscriptionPort, subscriptions } from './subscriptions.ts';
 
 /** What the admin service needs of the ledger. */
 export type AdminPort = Pick<
@@ -39,7 +40,8 @@ export type AdminPort = Pick<
   | 'setManagementKeyScopes'
   | 'setManagementKeyState'
   | 'listVoidedHolds'
->;
+> &
+  SubscriptionPort;
 
 /** What the admin service works with. */
 export interface AdminOptions {
@@ -62,7 +64,6 @@ export interface Reloaded {
 }
 
 type Part<K extends keyof ServiceImpl<typeof AdminService>> = Pick<ServiceImpl<typeof AdminService>, K>;
-type Guard = (caller: Caller) => Promise<void>;
 
 const nameMax = 200;
 const noteMax = 1_000;
@@ -75,6 +76,7 @@ export function adminService(options: AdminOptions): ServiceImpl<typeof AdminSer
     ...accounts(options, guard),
     ...apiKeys(options, guard),
     ...managementKeys(options, guard),
+    ...subscriptions(options.ledger, guard),
     ...holds(options, guard),
     ...configuration(options, guard),
   };

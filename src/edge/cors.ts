@@ -14,6 +14,7 @@ const exposed = [
   'x-tollgate-cost',
   'x-tollgate-warnings',
   'x-tollgate-route',
+  'idempotent-replayed',
 ].join(', ');
 const preflightSeconds = 600;
 

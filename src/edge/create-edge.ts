@@ -15,8 +15,14 @@ import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
 import { operatorPaths, registerHealth } from './health-routes.ts';
 import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
+import { registerImageFiles } from './image-file-route.ts';
+import { registerImages } from './image-routes.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
+import { registerConversations } from './responses/conversation-routes.ts';
+import { registerCreateResponse } from './responses/create-route.ts';
+import { isSocketUpgrade, registerSocket } from './responses/socket-upgrade.ts';
+import { registerStoredResponses } from './responses/stored-routes.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -53,7 +59,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     // Without a Host header Node would answer by itself, without the envelope.
-    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false },
+    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false, shouldUpgradeCallback: isSocketUpgrade },
     frameworkErrors: (error, request, reply) => {
       request.call = callOf(edge, request);
       void answerError(edge, request, reply, { thrown: error });
@@ -80,8 +86,14 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     endpoint: Endpoint.CHAT_COMPLETIONS,
   });
   registerGeneration(app, edge, { path: messagesPath, codec: messagesCodec, endpoint: Endpoint.MESSAGES });
+  registerCreateResponse(app, edge);
+  registerStoredResponses(app, edge);
+  registerConversations(app, edge);
+  registerSocket(app, edge);
   registerCountTokens(app, edge);
   registerAccount(app, edge);
+  registerImages(app, edge);
+  registerImageFiles(app, edge);
   return app;
 }
 

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind } from '../gen/tollgate/v1/credential_pb.ts';
+import type { Call } from './call.ts';
 import type { Edge } from './edge.ts';
 
 /** What a credential may be for a route: a kind of key, or a management key with a scope. */
@@ -46,11 +47,17 @@ function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed):
 
 /** A hook that finds out who calls, before the body is read. Throws what the client is to be told. */
 export function authenticate(edge: Edge, allowed: Allowed): (request: FastifyRequest) => Promise<void> {
-  return async request => {
-    const { call } = request;
-    call.useKey(readKey(request.raw.headers));
-    const credential = await edge.credentials.authenticate({}, { headers: call.rpcHeaders() });
-    checkAllowed(credential, allowed);
-    call.credential = credential;
-  };
+  return async request => identifyCall(edge, request.call, { key: readKey(request.raw.headers), allowed });
+}
+
+/** Finds out who calls with a key. Throws what the client is to be told. */
+export async function identifyCall(
+  edge: Edge,
+  call: Call,
+  { key, allowed }: { readonly key: string; readonly allowed: Allowed },
+): Promise<void> {
+  call.useKey(key);
+  const credential = await edge.credentials.authenticate({}, { headers: call.rpcHeaders() });
+  checkAllowed(credential, allowed);
+  call.credential = credential;
 }

@@ -3,6 +3,8 @@ import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { leanClient } from '../rpc/lean-client.ts';
 import type { EdgeOptions } from './options.ts';
 
@@ -13,6 +15,8 @@ export class Edge {
   readonly catalog: Client<typeof CatalogService>;
   readonly generation: Client<typeof GenerationService>;
   readonly accounts: Client<typeof AccountService>;
+  readonly responses: Client<typeof ResponseService>;
+  readonly images: Client<typeof ImageService>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -24,6 +28,8 @@ export class Edge {
     this.catalog = leanClient(CatalogService, options.transport);
     this.generation = leanClient(GenerationService, options.transport);
     this.accounts = leanClient(AccountService, options.transport);
+    this.responses = leanClient(ResponseService, options.transport);
+    this.images = leanClient(ImageService, options.transport);
   }
 
   /** Whether an answer is the last one on its connection, because the gateway stops. */

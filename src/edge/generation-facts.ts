@@ -1,7 +1,7 @@
 import type { Completed, GenerationEvent, Started } from '../gen/tollgate/v1/event_pb.ts';
 import { dollarsText } from '../lib/dollars.ts';
 import { windowOf } from '../rpc/errors.ts';
-import type { AnswerHeaders } from './call.ts';
+import type { AnswerHeaders, Call } from './call.ts';
 import { limitHeaders } from './limit-headers.ts';
 
 /** What the headers, the log line and the metrics of a generation need of its events. */
@@ -10,6 +10,20 @@ export class GenerationFacts {
   completed: Completed | undefined;
   /** Until the first event came; undefined before it. */
   firstEventMs: number | undefined;
+  readonly #call: Call;
+  readonly #isRepeatable: boolean;
+
+  /** `isRepeatable`: the request carries an Idempotency-Key, so that its answer may be an earlier request's. */
+  constructor(call: Call, isRepeatable: boolean) {
+    this.#call = call;
+    this.#isRepeatable = isRepeatable;
+  }
+
+  /** The id of the request that was answered first, where this answer repeats it. */
+  get repeatedId(): string | undefined {
+    if (!this.#isRepeatable || this.started?.requestId === this.#call.id) return undefined;
+    return this.started?.requestId;
+  }
 
   /** Looks at a batch as it passes. */
   observe(events: readonly GenerationEvent[], elapsedMs: () => number): void {
@@ -27,6 +41,11 @@ export class GenerationFacts {
     const headers = limitHeaders(started.limits.map(windowOf), nowMs);
     if (started.warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(started.warnings);
     if (started.route !== '') headers['x-tollgate-route'] = headerText(started.route);
+    const repeated = this.repeatedId;
+    if (repeated === undefined) return headers;
+    // By this id the account finds the one request that was made.
+    for (const name of ['x-request-id', 'request-id']) if (name in this.#call.headers) headers[name] = repeated;
+    headers['idempotent-replayed'] = 'true';
     return headers;
   }
 
@@ -38,8 +57,11 @@ export class GenerationFacts {
   }
 
   /** What the request's record is told. */
-  record(): { model?: string; firstEventMs?: number; completed?: Completed } {
+  record(): { model?: string; firstEventMs?: number; completed?: Completed; repeats?: string } {
     const { started, completed, firstEventMs } = this;
+    const repeats = this.repeatedId;
+    // Nothing was generated: its tokens and its cost were counted the first time.
+    if (repeats !== undefined) return { ...(started === undefined ? {} : { model: started.model }), repeats };
     return {
       ...(started === undefined ? {} : { model: started.model }),
       ...(firstEventMs === undefined ? {} : { firstEventMs }),

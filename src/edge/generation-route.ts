@@ -12,6 +12,7 @@ import { EventStream } from './event-stream.ts';
 import { GenerationFacts } from './generation-facts.ts';
 import { readJsonBody } from './json-body.ts';
 import { limitHeaders } from './limit-headers.ts';
+import { isRepeatable, repeatableHeaders } from './repeatable.ts';
 import { recordRequest } from './request-record.ts';
 
 /** A public path that generates. */
@@ -65,7 +66,7 @@ async function answerGeneration(
     request,
     reply,
     client: new Disconnect(request.raw.socket),
-    facts: new GenerationFacts(),
+    facts: new GenerationFacts(request.call, isRepeatable(request)),
   };
   let stream = false;
   edge.opened();
@@ -83,19 +84,24 @@ async function answerGeneration(
   }
 }
 
-async function decode({ edge, route, request, reply }: Job): Promise<DecodedRequest> {
+/** A decoded request, and the bytes that it came as. */
+interface DecodedBody extends DecodedRequest {
+  readonly raw: Uint8Array;
+}
+
+async function decode({ edge, route, request, reply }: Job): Promise<DecodedBody> {
   const { raw } = request;
   const body = await readJsonBody(raw, reply.raw, edge.options.bodyBytesMax);
   const decoded = route.codec.decodeRequest({ body: body.value, raw: body.raw, headers: raw.headers });
   decoded.request.endpoint = route.endpoint;
   decoded.request.delivery = decoded.stream ? Delivery.STREAMED : Delivery.WHOLE;
   decoded.request.strict = edge.options.strict || raw.headers['x-tollgate-strict'] === 'true';
-  return decoded;
+  return { ...decoded, raw: body.raw };
 }
 
-function generate({ edge, request, client }: Job, decoded: DecodedRequest): Batches {
-  const options = { headers: request.call.rpcHeaders(), signal: client.signal };
-  return edge.generation.generate(decoded.request, options)[Symbol.asyncIterator]();
+function generate({ edge, request, client }: Job, decoded: DecodedBody): Batches {
+  const headers = repeatableHeaders(request, decoded.raw);
+  return edge.generation.generate(decoded.request, { headers, signal: client.signal })[Symbol.asyncIterator]();
 }
 
 /**
@@ -110,7 +116,7 @@ async function abandon(batches: Batches, client: Disconnect): Promise<void> {
   }
 }
 
-async function answerWhole(job: Job, decoded: DecodedRequest): Promise<void> {
+async function answerWhole(job: Job, decoded: DecodedBody): Promise<void> {
   const { edge, route, request, reply, client, facts } = job;
   const events: GenerateResponse['events'] = [];
   const batches = generate(job, decoded);
@@ -126,7 +132,7 @@ async function answerWhole(job: Job, decoded: DecodedRequest): Promise<void> {
   recordRequest(edge, request, { ...facts.record(), status: 200, stream: false });
 }
 
-async function answerStream(job: Job, decoded: DecodedRequest): Promise<void> {
+async function answerStream(job: Job, decoded: DecodedBody): Promise<void> {
   const { edge, route, request, reply, client, facts } = job;
   const renderer = route.codec.renderStream(decoded);
   const frames = new EventStream(reply.raw, {
@@ -145,7 +151,7 @@ async function answerStream(job: Job, decoded: DecodedRequest): Promise<void> {
   } catch (thrown) {
     if (!frames.begun || client.gone) throw thrown;
     const error = clientError(thrown);
-    frames.end(renderer.fail(error, request.call.id).join(''));
+    frames.end(renderer.fail(error, facts.repeatedId ?? request.call.id).join(''));
     recordRequest(edge, request, { ...facts.record(), status: 200, code: error.code, error, stream: true });
   } finally {
     frames.release();

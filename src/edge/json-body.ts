@@ -90,7 +90,8 @@ function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer> 
   });
 }
 
-function parseJson(raw: Buffer): JsonBody {
+/** Parses what was received. Throws `invalid_request` where it is no JSON. */
+export function parseJson(raw: Buffer): JsonBody {
   if (raw.length === 0) throw emptyBody();
   if (!isUtf8(raw)) throw new GatewayError('invalid_request', 'The body is not valid UTF-8.');
   if (nestsDeeperThan(depthMax, raw)) {

@@ -1,4 +1,4 @@
-import type { CachePricing, Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import type { CachePricing, ImagePrice, Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { dollarsNumber } from '../lib/dollars.ts';
@@ -32,6 +32,12 @@ export interface PricingJson {
     readonly input: number;
     readonly output: number;
     readonly caching: CachingJson | null;
+  }[];
+  /** Of pictures at other sizes and qualities, the first that fits holds; null means any. Only where the model has such prices. */
+  readonly images?: readonly {
+    readonly size: string | null;
+    readonly quality: string | null;
+    readonly image: number;
   }[];
 }
 
@@ -77,6 +83,17 @@ function cachingJson(caching: CachePricing | undefined): CachingJson | null {
   };
 }
 
+function imagesJson(rows: readonly ImagePrice[]): Pick<PricingJson, 'images'> {
+  if (rows.length === 0) return {};
+  const orNull = (text: string): string | null => (text === '' ? null : text);
+  const images = rows.map(({ size, quality, imageNanoUsd }) => ({
+    size: orNull(size),
+    quality: orNull(quality),
+    image: dollarsNumber(imageNanoUsd),
+  }));
+  return { images };
+}
+
 function pricingJson(pricing: Pricing | undefined): PricingJson {
   return {
     input: optionalPerMillion(pricing?.inputPicoUsd),
@@ -89,6 +106,7 @@ function pricingJson(pricing: Pricing | undefined): PricingJson {
       output: perMillion(step.outputPicoUsd),
       caching: cachingJson(step.caching),
     })),
+    ...imagesJson(pricing?.images ?? []),
   };
 }
 

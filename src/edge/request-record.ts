@@ -17,16 +17,26 @@ export interface RequestOutcome {
   readonly firstEventMs?: number;
   /** What the core said at the end; absent where it never came. */
   readonly completed?: Completed;
+  /** The request that was answered first, where this answer is its repeat. */
+  readonly repeats?: string;
+  /** What was charged for pictures, in nano-dollars. */
+  readonly costNanoUsd?: bigint;
+}
+
+/** What is known of a request itself; `url` is the route's pattern. */
+export interface RecordedRequest extends Pick<FastifyRequest, 'call' | 'method'> {
+  readonly routeOptions: { readonly url?: string | undefined };
 }
 
 /** The one log line and the metrics of an answered request. */
-export function recordRequest(edge: Edge, request: FastifyRequest, outcome: RequestOutcome): void {
+export function recordRequest(edge: Edge, request: RecordedRequest, outcome: RequestOutcome): void {
   const { call } = request;
-  const { status, code, error, stream, model, firstEventMs, completed } = outcome;
+  const { status, code, error, stream, model, firstEventMs, completed, repeats } = outcome;
   const durationMs = call.elapsedMs();
   const endpoint = request.routeOptions.url ?? '';
   const tokens = completed?.usage === undefined ? undefined : tokensOf(completed.usage);
-  const costUsd = completed === undefined ? undefined : dollarsNumber(completed.costNanoUsd);
+  const costNanoUsd = completed?.costNanoUsd ?? outcome.costNanoUsd;
+  const costUsd = costNanoUsd === undefined ? undefined : dollarsNumber(costNanoUsd);
   edge.options.metrics.answered({
     endpoint,
     status,
@@ -52,6 +62,7 @@ export function recordRequest(edge: Edge, request: FastifyRequest, outcome: Requ
       firstEventMs: firstEventMs === undefined ? undefined : rounded(firstEventMs),
       tokens,
       costUsd,
+      repeats,
       // A refusal explains itself by its code; only what the gateway or an upstream did wrong needs its cause.
       error: status >= 500 ? error?.cause : undefined,
     },

@@ -88,6 +88,13 @@ export const errorTable = {
     log: 'info',
     tip: 'Send the whole conversation as `input`, or continue from a stored response of this account.',
   },
+  websocket_connection_limit_reached: {
+    http: 400,
+    rpc: 'FailedPrecondition',
+    retry: undefined,
+    log: 'info',
+    tip: 'Open another WebSocket, and go on there from a stored response or with the whole conversation.',
+  },
   invalid_api_key: {
     http: 401,
     rpc: 'Unauthenticated',

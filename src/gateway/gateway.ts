@@ -9,8 +9,12 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
+import type { Images } from '../core/images/images.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { operatorToken } from '../core/operator-token.ts';
+import { Responses } from '../core/responses/responses.ts';
+import { serverSecrets } from '../core/server-secret.ts';
+import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
 import { errorDocsPath } from '../edge/error-docs.ts';
@@ -20,22 +24,26 @@ import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { loadTokenizer } from '../generation/tokens.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
+import { SealedBox } from '../lib/sealed-box.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
-import type { Ledger } from '../store/ledger.ts';
-import { openSqliteLedger } from '../store/sqlite/sqlite-ledger.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
+import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
 import { proxyOf, retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
+import type { Files } from '../store/files.ts';
+import { openStores, type Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
 /** A running gateway. */
@@ -67,32 +75,10 @@ export async function openGateway(
   const logger = createLogger({ level: config.logLevel });
   const metrics = new Metrics();
   const live = new LiveConfig(config, readAgain);
-  const upstreams = new UpstreamSet(proxyOf(environment));
-  const ledger = await openSqliteLedger({
-    dataDir: environment.dataDir,
-    clock: systemClock,
-    dailyLimitUnit: config.dailyLimitUnit,
-    plans: config.plans,
-    observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
-  });
-  for (const violation of ledger.violationsAtStart)
-    logger.error({ violation }, 'an invariant of the ledger does not hold');
-  if (ledger.voidedHoldsAtStart > 0)
-    logger.warn({ holds: ledger.voidedHoldsAtStart }, 'holds of a crash were given back');
-  const ids = new IdSource(systemClock, ledger.lastId);
-  const router = openRouter({ config, upstreams, metrics, logger });
-  const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
-  const generations = new Generations({
-    ledger,
-    router,
-    catalog,
-    clock: systemClock,
-    ids,
-    exposeRoute: () => live.current.exposeRoute,
-    toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
-  });
-  const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, proxyOf(environment));
-  const core: Core = { ledger, catalog, generations, token: operatorToken(environment.dataDir), reload };
+  const stores = await openStores(environment, config, { metrics, logger });
+  const ids = new IdSource(systemClock, stores.ledger.lastId);
+  const core = makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl: () => publicUrl() });
+  await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
@@ -109,23 +95,24 @@ export async function openGateway(
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
-  const firstKeys = await bootstrap(ledger, environment);
+  const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
-  discovery.start();
-  const stopping = new Stopping({ edge, rpc, ledger, generations, graceMs: config.shutdownGraceMs });
+  core.discovery.start();
+  await core.images.resume();
+  const stopping = new Stopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
     ...(firstKeys === undefined ? {} : { firstKeys }),
     stop: () => {
       state.serving = false;
-      discovery.stop();
+      core.discovery.stop();
       return stopping.stop();
     },
     hurry: () => stopping.hurry(),
-    reload: () => void reloadedOrNot(reload),
+    reload: () => void reloadedOrNot(core.reload),
   };
 }
 
@@ -175,13 +162,68 @@ function openRouter({ config, upstreams, metrics, logger }: RouterParts): Router
 }
 
 /** What both listeners offer. */
-interface Core {
-  readonly ledger: Ledger;
+interface Core extends Stores {
   readonly catalog: Catalog;
   readonly generations: Generations;
+  readonly responses: Responses;
+  readonly images: Images;
+  readonly files: Files;
   readonly token: string;
   /** Throws `ConfigError`. */
   readonly reload: () => Promise<Reloaded>;
+  readonly discovery: Discovery;
+}
+
+interface CoreParts {
+  readonly environment: Environment;
+  readonly config: Config;
+  readonly live: LiveConfig;
+  readonly stores: Stores;
+  readonly ids: IdSource;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  readonly publicUrl: () => string;
+}
+
+function makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl }: CoreParts): Core {
+  const upstreams = new UpstreamSet(proxyOf(environment));
+  const router = openRouter({ config, upstreams, metrics, logger });
+  const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
+  const shared = { ledger: stores.ledger, router, catalog, ids, exposeRoute: () => live.current.exposeRoute };
+  const generations = new Generations({
+    ...shared,
+    clock: systemClock,
+    replays: new Replays(stores.documents, stores.ledger, systemClock),
+    toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
+  });
+  const responses = new Responses({
+    ...stores,
+    generations,
+    clock: systemClock,
+    ids,
+    box: new SealedBox(serverSecrets(environment.dataDir)),
+    lifetimeMs: config.content.responseLifetimeMs,
+  });
+  const { images, files } = openImages({
+    ...shared,
+    environment,
+    live,
+    documents: stores.documents,
+    logger,
+    publicUrl,
+  });
+  const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, proxyOf(environment));
+  return {
+    ...stores,
+    files,
+    catalog,
+    generations,
+    responses,
+    images,
+    token: operatorToken(environment.dataDir),
+    reload,
+    discovery,
+  };
 }
 
 interface ListenerParts {
@@ -214,6 +256,8 @@ function openEdge(parts: EdgeParts): FastifyInstance {
     .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
     .service(CatalogService, catalogOf(core))
     .service(GenerationService, core.generations.service)
+    .service(ResponseService, core.responses.service)
+    .service(ImageService, core.images.service)
     .service(AccountService, accountOf(core));
   return createEdge({
     transport,
@@ -250,7 +294,7 @@ function accountOf({ ledger, catalog }: Core) {
 }
 
 function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
-  const { ledger, catalog, generations, token } = core;
+  const { ledger, catalog, generations, responses, images, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const reload = async (): Promise<Reloaded> => {
     try {
@@ -273,6 +317,8 @@ function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts):
       router.service(CredentialService, credentialService({ ledger, operatorToken: token }));
       router.service(CatalogService, catalogOf(core));
       router.service(GenerationService, generations.service);
+      router.service(ResponseService, responses.service);
+      router.service(ImageService, images.service);
       router.service(AccountService, accountOf(core));
       router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }));
       router.service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));

@@ -8,7 +8,7 @@ import type { RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
-import { simulatorModels } from '../simulator/models.ts';
+import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { retryPolicy, routesOf } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
@@ -28,7 +28,11 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['shutdown_grace', config => config.shutdownGraceMs],
   ['daily_limit_unit', config => config.dailyLimitUnit],
   ['limits.body_bytes', config => config.limits.bodyBytes],
+  ['limits.image_file_bytes', config => config.limits.imageFileBytes],
+  ['limits.image_tasks', config => config.limits.imageTasks],
+  ['limits.image_task_queue', config => config.limits.imageTaskQueue],
   ['plans', config => config.plans],
+  ['content', config => config.content],
 ];
 
 /** The configuration in use. A reload takes all of another one or nothing of it. Source: decisions §1 (SIGHUP). */
@@ -114,9 +118,11 @@ function textOf(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? `${each}n` : each));
 }
 
+const builtInModels = [...simulatorModels, ...simulatorImageModels];
+
 /** Configured models come first: where a model is chosen for the client, the operator's own is. */
 export function catalogContent(config: Config): CatalogContent {
-  const builtIn = config.simulator.enabled ? simulatorModels.map(model => create(ModelSchema, model)) : [];
+  const builtIn = config.simulator.enabled ? builtInModels.map(model => create(ModelSchema, model)) : [];
   return { models: [...config.models.map(modelOf), ...builtIn], aliases: config.aliases };
 }
 

@@ -4,7 +4,7 @@ import type { Config } from '../config/settings.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RouteConfig, RoutingConfig } from '../core/routing/route-table.ts';
 import { tierByName } from '../core/catalog/configured-model.ts';
-import { simulatorModels } from '../simulator/models.ts';
+import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import { protocols } from '../upstreams/protocols.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 
@@ -13,7 +13,7 @@ export const simulatorName = 'simulator';
 
 /** Throws `ConfigError` where a provider speaks what this version does not: what `serve` refuses, `config check` refuses. */
 export function checkProtocols(config: Config): void {
-  const spoken = Object.keys(protocols);
+  const spoken = [...Object.keys(protocols), 'images'];
   const problems = config.providers
     .filter(({ protocol }) => !spoken.includes(protocol))
     .map(({ name, protocol }) => ({
@@ -28,7 +28,7 @@ export function checkProtocols(config: Config): void {
 export function routesOf(config: Config): RoutingConfig['routes'] {
   const routes = new Map<string, readonly RouteConfig[]>();
   if (config.simulator.enabled) {
-    for (const { id } of simulatorModels) {
+    for (const { id } of [...simulatorModels, ...simulatorImageModels]) {
       routes.set(id, [{ provider: simulatorName, model: id, priority: 1, weight: 1 }]);
     }
   }

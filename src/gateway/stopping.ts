@@ -1,6 +1,10 @@
 import type { FastifyInstance } from 'fastify';
 import type { Generations } from '../core/generation/generations.ts';
+import type { Responses } from '../core/responses/responses.ts';
+import type { Images } from '../core/images/images.ts';
 import type { RpcListener } from '../rpc/listener.ts';
+import type { Documents } from '../store/documents.ts';
+import type { Files } from '../store/files.ts';
 import type { Ledger } from '../store/ledger.ts';
 
 /** How long a cut answer may take to settle and to tell its client. */
@@ -11,7 +15,11 @@ export interface StoppingParts {
   readonly edge: FastifyInstance;
   readonly rpc: RpcListener;
   readonly ledger: Ledger;
+  readonly documents: Documents;
+  readonly files: Files;
   readonly generations: Generations;
+  readonly responses: Responses;
+  readonly images: Images;
   readonly graceMs: number;
 }
 
@@ -37,15 +45,20 @@ export class Stopping {
   }
 
   async #stop(): Promise<void> {
-    const { edge, rpc, ledger, generations, graceMs } = this.#parts;
+    const { edge, rpc, ledger, documents, files, generations, responses, images, graceMs } = this.#parts;
     rpc.drain();
     generations.drain();
-    await Promise.race([generations.idle(), after(graceMs), this.#hurry.promise]);
+    const drained = images.drain();
+    const idle = (): Promise<unknown> => Promise.all([generations.idle(), images.idle(), drained]);
+    await Promise.race([idle(), after(graceMs), this.#hurry.promise]);
     generations.cutAll();
-    await Promise.race([generations.idle(), after(cutMs)]);
+    images.cutAll();
+    await Promise.race([idle(), after(cutMs)]);
+    // What became of the responses in the background.
+    await Promise.race([responses.idle(), after(cutMs)]);
     await Promise.all([edge.close(), rpc.close(cutMs)]);
     // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
-    await Promise.race([ledger.close(), after(cutMs)]);
+    await Promise.race([Promise.all([documents.close(), ledger.close(), files.close()]), after(cutMs)]);
   }
 }
 

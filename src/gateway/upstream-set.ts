@@ -1,18 +1,19 @@
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import type { Provider } from '../core/routing/route-table.ts';
-import type { Upstream } from '../generation/upstream.ts';
 import { systemClock } from '../lib/clock.ts';
+import { createImageSimulator } from '../simulator/images/image-simulator.ts';
 import { createSimulator } from '../simulator/simulator.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
+import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols } from '../upstreams/protocols.ts';
-import { rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
+import { rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
 import { simulatorName } from './routing.ts';
 
-/** An upstream and all that it was made from. */
+/** An upstream, what it answers, and all that it was made from. */
 interface Opened {
   readonly settings: string;
-  readonly upstream: Upstream;
+  readonly answers: Pick<Provider, 'upstream' | 'images'>;
   readonly close: () => void;
 }
 
@@ -34,13 +35,13 @@ export class UpstreamSet {
     const providers = config.providers.map((settings): Provider => {
       const each = this.#kept(settings.name, fingerprint(settings, config)) ?? this.#open(settings, config);
       opened.set(settings.name, each);
-      return { name: settings.name, upstream: each.upstream, concurrency: settings.concurrency };
+      return { name: settings.name, ...each.answers, concurrency: settings.concurrency };
     });
     if (config.simulator.enabled) {
       const settings = JSON.stringify([config.simulator, config.timeouts]);
       const each = this.#kept(simulatorName, settings) ?? openSimulator(settings, config);
       opened.set(simulatorName, each);
-      providers.push({ name: simulatorName, upstream: each.upstream });
+      providers.push({ name: simulatorName, ...each.answers });
     }
     for (const [name, before] of this.#opened) if (opened.get(name) !== before) before.close();
     this.#opened = opened;
@@ -53,13 +54,9 @@ export class UpstreamSet {
   }
 
   #open(provider: ProviderSettings, config: Config): Opened {
-    const protocol = protocols[provider.protocol];
-    if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
     const { name, baseUrl, headers, timeouts, quirks = [] } = provider;
-    const upstream = new HttpProvider({
+    const options = {
       name,
-      protocol,
-      quirks,
       baseUrl,
       keys: provider.apiKeys,
       headers,
@@ -67,15 +64,24 @@ export class UpstreamSet {
       eventBytesMax: config.limits.upstreamEventBytes,
       proxy: this.#proxy,
       clock: systemClock,
-    });
-    return { settings: fingerprint(provider, config), upstream, close: () => void upstream.close() };
+    };
+    const settings = fingerprint(provider, config);
+    if (provider.protocol === 'images') {
+      const images = new ImagesProvider(options);
+      return { settings, answers: { images }, close: () => void images.close() };
+    }
+    const protocol = protocols[provider.protocol];
+    if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
+    const upstream = new HttpProvider({ ...options, protocol, quirks });
+    return { settings, answers: { upstream }, close: () => void upstream.close() };
   }
 }
 
 function openSimulator(settings: string, { simulator, timeouts }: Config): Opened {
   const { tokensPerSecond, steering } = simulator;
   const upstream = rehearsedUpstream(createSimulator({ tokensPerSecond, steering, clock: systemClock }), timeouts);
-  return { settings, upstream, close: () => undefined };
+  const images = rehearsedImages(createImageSimulator({ steering }), timeouts);
+  return { settings, answers: { upstream, images }, close: () => undefined };
 }
 
 /** All that an upstream is made from; secrets are revealed, because a changed key makes another upstream. It never leaves this file. */

@@ -113,7 +113,14 @@ export function finished(choice: number, reason: FinishReason, facts: FinishFact
 export function completed(value: Partial<Omit<Completed, '$typeName'>>): GenerationEvent {
   return wrap(0, {
     case: 'completed',
-    value: { $typeName: 'tollgate.v1.Completed', usageSource: 0, costNanoUsd: 0n, serviceTier: 0, ...value },
+    value: {
+      $typeName: 'tollgate.v1.Completed',
+      usageSource: 0,
+      costNanoUsd: 0n,
+      serviceTier: 0,
+      completedAtMs: 0n,
+      ...value,
+    },
   });
 }
 

@@ -38,12 +38,13 @@ export interface FoldedGeneration {
 
 /** Folds events, whole or as far as they came; items may interleave. Throws on events of an item or part that never opened. */
 export function foldEvents(events: readonly GenerationEvent[]): FoldedGeneration {
-  const fold = new Fold();
+  const fold = new EventFold();
   for (const event of events) fold.add(event);
   return fold;
 }
 
-class Fold implements FoldedGeneration {
+/** The same fold, event by event; what it answers is its own and grows with the events. */
+export class EventFold implements FoldedGeneration {
   started: Started | undefined;
   usage: Usage | undefined;
   completed: Completed | undefined;

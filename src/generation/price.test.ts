@@ -10,6 +10,8 @@ import {
   type PricedUsage,
   type PriceSheet,
   priceSheet,
+  shareLines,
+  tokensWithin,
 } from './price.ts';
 
 const nothing: PricedUsage = { input: 0, cacheRead: 0, cacheWrite5m: 0, cacheWrite1h: 0, output: 0, images: 0 };
@@ -151,4 +153,72 @@ test('the order of lines changes nothing, and more tokens never cost less', () =
       expect(costOf(all.map(line => ({ ...line, tokens: line.tokens + more }))) >= costOf(all)).toBe(true);
     }),
   );
+});
+
+test('a plan pays input, cache writes, cache reads, output, in this order, or what money has left of them', () => {
+  const usage = { input: 10, cacheRead: 20, cacheWrite5m: 30, cacheWrite1h: 40, output: 50, images: 0 };
+  const shared = (tokens: number, first: boolean) =>
+    shareLines(costLines(usage, sheet, 1000), { tokens, first }).map(line => [line.kind, line.tokens, line.byPlan]);
+  expect(shared(85, true)).toEqual([
+    ['input', 10, true],
+    ['cache_read', 5, true],
+    ['cache_read', 15, false],
+    ['cache_write_5m', 30, true],
+    ['cache_write_1h', 40, true],
+    ['output', 50, false],
+  ]);
+  expect(shared(65, false)).toEqual([
+    ['input', 10, false],
+    ['cache_read', 5, false],
+    ['cache_read', 15, true],
+    ['cache_write_5m', 30, false],
+    ['cache_write_1h', 40, false],
+    ['output', 50, true],
+  ]);
+  expect(shared(0, true).every(([, , byPlan]) => byPlan === false)).toBe(true);
+});
+
+const counts = fc.record({
+  input: fc.nat(500),
+  cacheRead: fc.nat(500),
+  cacheWrite5m: fc.nat(500),
+  cacheWrite1h: fc.nat(500),
+  output: fc.nat(500),
+  images: fc.constant(0),
+});
+
+test('sharing loses and invents no token: what the plan does not pay, money does', () => {
+  fc.assert(
+    fc.property(counts, fc.nat(3000), fc.boolean(), (usage, tokens, first) => {
+      const lines = costLines(usage, sheet, 500);
+      const shared = shareLines(lines, { tokens, first });
+      const sum = (of: readonly CostLine[]): number => of.reduce((all, line) => all + line.tokens, 0);
+      expect(sum(shared)).toBe(sum(lines));
+      expect(sum(shared.filter(line => line.byPlan))).toBe(Math.min(tokens, sum(lines)));
+      expect(costOf(shared.filter(line => line.byPlan))).toBe(0n);
+      for (const line of lines) {
+        expect(sum(shared.filter(({ kind }) => kind === line.kind))).toBe(line.tokens);
+      }
+    }),
+  );
+});
+
+test('as many tokens are within an amount as its rounded cost allows, and not one more', () => {
+  const cheap: PriceSheet = { ...sheet, input: 100n, cacheRead: 3n, cacheWrite1h: 0n };
+  fc.assert(
+    fc.property(counts, fc.bigInt(0n, 2_000_000n), fc.constantFrom(sheet, cheap), (usage, nanoUsd, prices) => {
+      const lines = costLines(usage, prices, 1000);
+      const all = lines.reduce((sum, line) => sum + line.tokens, 0);
+      const within = tokensWithin(lines, nanoUsd);
+      const costOfFirst = (tokens: number): bigint =>
+        costOf(shareLines(lines, { tokens: all - tokens, first: false }).filter(line => !line.byPlan));
+      expect(costOfFirst(within) <= nanoUsd).toBe(true);
+      if (within < all && nanoUsd > 0n) expect(costOfFirst(within + 1) > nanoUsd).toBe(true);
+    }),
+  );
+});
+
+test('no money at all pays no token that has a price, however little that is', () => {
+  expect(tokensWithin(costLines({ ...nothing, input: 5 }, { ...sheet, input: 1n }, 1000), 0n)).toBe(0);
+  expect(tokensWithin(costLines({ ...nothing, input: 5, output: 1 }, { ...sheet, input: 0n }, 1000), 0n)).toBe(5);
 });

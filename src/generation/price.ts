@@ -67,6 +67,14 @@ export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
   return sheet;
 }
 
+/** The sheet of pictures of that size and quality ('' for the defaults): the first of the model's own prices for such, else its price of any. */
+export function imageSheet(pricing: Pricing, asked: { readonly size: string; readonly quality: string }): PriceSheet {
+  const fits = (own: string, wanted: string): boolean => own === '' || own === wanted;
+  const own = pricing.images.find(row => fits(row.size, asked.size) && fits(row.quality, asked.quality));
+  const sheet = priceSheet(pricing, 0);
+  return own === undefined ? sheet : { ...sheet, image: own.imageNanoUsd * 1000n };
+}
+
 /** The lines of a usage; buckets without tokens are left out. Throws where a bucket has tokens but no price. */
 export function costLines(usage: PricedUsage, sheet: PriceSheet, multiplierPermille: number): CostLine[] {
   const rows: [LineKind, number, bigint | null][] = [
@@ -100,8 +108,8 @@ export function costOf(lines: readonly CostLine[]): bigint {
   return (atto + attoPerNano / 2n) / attoPerNano;
 }
 
-/** The order in which payers pay: the first pays from its beginning. Source: decisions §6, Subscription. */
-const payingOrder: readonly LineKind[] = ['input', 'cache_write_5m', 'cache_write_1h', 'cache_read', 'output', 'image'];
+/** The order in which payers pay: the first pays from its beginning. A plan never pays images. Source: decisions §6, Subscription. */
+const payingOrder: readonly LineKind[] = ['input', 'cache_write_5m', 'cache_write_1h', 'cache_read', 'output'];
 
 /** How many tokens a plan pays, and from which end of the paying order; money pays the others. */
 export interface PlanShare {
@@ -134,6 +142,11 @@ export function shareLines(lines: readonly CostLine[], plan: PlanShare): SharedL
   });
 }
 
+/** The tokens of the lines: pictures are none. */
+export function tokensOf(lines: readonly CostLine[]): number {
+  return lines.reduce((sum, line) => sum + (line.kind === 'image' ? 0 : line.tokens), 0);
+}
+
 /** How many tokens, from the beginning of the paying order, cost no more than that; none but those without a price where it is 0. */
 export function tokensWithin(lines: readonly CostLine[], nanoUsd: bigint): number {
   // The largest sum that is rounded to it.
@@ -150,6 +163,7 @@ export function tokensWithin(lines: readonly CostLine[], nanoUsd: bigint): numbe
 }
 
 function inPayingOrder(lines: readonly CostLine[], forward: boolean): CostLine[] {
-  const sorted = [...lines].sort((a, b) => payingOrder.indexOf(a.kind) - payingOrder.indexOf(b.kind));
+  const tokens = lines.filter(line => line.kind !== 'image');
+  const sorted = tokens.sort((a, b) => payingOrder.indexOf(a.kind) - payingOrder.indexOf(b.kind));
   return forward ? sorted : sorted.reverse();
 }

@@ -7,6 +7,7 @@ import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
 import { callBoundary, type CallObserver, gateOf } from './call-boundary.ts';
 import { HealthState, healthService } from './health.ts';
+import { fingerprintHeader } from '../lib/call-headers.ts';
 import { requestIdHeader } from '../lib/ids.ts';
 import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
@@ -69,8 +70,9 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const handlers = new Map(router.handlers.map(handler => [handler.requestPath, handler]));
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const requestId = options.nextRequestId();
-    // Overwritten before anything reads it: only the edge, in this process, may name a request.
+    // Before anything reads them: only the edge, in this process, may name a request, and say what its body was.
     request.headers[requestIdHeader] = requestId;
+    delete request.headers[fingerprintHeader];
     response.setHeader('x-request-id', requestId);
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
     const handler = handlers.get(path);

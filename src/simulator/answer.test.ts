@@ -87,6 +87,23 @@ describe('the steering line', () => {
     }
   });
 
+  test('pauses in an answer of few words without ever opening an empty text', async () => {
+    for (const words of ['one', 'one two', 'one two three', 'one two three four', 'one two three four five']) {
+      const texts: string[] = [];
+      const said: Item[] = [];
+      let reason: FinishReason | undefined = FinishReason.PAUSE;
+      for (let call = 0; call < 3 && reason === FinishReason.PAUSE; call += 1) {
+        const answer = await ask(simulator, { items: [user(`!sim finish=pause say=${words}`), ...said] });
+        reason = answer.finished[0]?.reason;
+        if (answer.items.length > 0) texts.push(answer.text);
+        said.push(...answer.items);
+      }
+      expect({ words, reason }).toEqual({ words, reason: FinishReason.STOP });
+      expect(texts.join('')).toBe(words);
+      expect(texts).not.toContain('');
+    }
+  });
+
   test('reports no usage where it is told so', async () => {
     const answer = await ask(simulator, { items: [user('!sim usage=none')] });
     expect(answer.completed?.usage).toBeUndefined();

@@ -132,7 +132,14 @@ export const simulatorImageModels: readonly (MessageInitShape<typeof ModelSchema
     name: 'Simulator Image',
     description: 'Draws a picture from prompt and seed.',
     endpoints: [Endpoint.IMAGE_GENERATIONS],
-    pricing: { imageNanoUsd: 20_000_000n },
+    pricing: {
+      imageNanoUsd: 20_000_000n,
+      images: [
+        { quality: 'high', imageNanoUsd: 40_000_000n },
+        { quality: 'hd', imageNanoUsd: 40_000_000n },
+        { size: '2048x2048', imageNanoUsd: 40_000_000n },
+      ],
+    },
   },
   {
     ...imageModel,

@@ -107,7 +107,7 @@ const pauses = 2;
  * The next part of an answer that is to pause twice. Which part it is shows in how much of the text the request already ends with (the core asks again
  * with what was said), so that nothing has to be remembered between the calls.
  */
-function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { text: PlannedText; isLast: boolean } {
+function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { text?: PlannedText; isLast: boolean } {
   const { chunks, tokens = Infinity } = text;
   const pieces: string[] = [];
   let count = 0;
@@ -121,10 +121,14 @@ function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { t
   }
   let start = 0;
   for (let length = begun.length; start < pieces.length && length > 0; start += 1) length -= pieces[start]?.length ?? 0;
-  const share = Math.ceil(pieces.length / (pauses + 1));
-  const part = Math.min(pauses, share === 0 ? pauses : Math.floor(start / share));
-  const isLast = part === pauses || start >= pieces.length;
-  const shown = pieces.slice(start, isLast ? undefined : (part + 1) * share);
+  const left = pieces.length - start;
+  const first = Math.ceil(pieces.length / (pauses + 1));
+  // The parts that are left share what is left.
+  const partsLeft = start === 0 ? pauses + 1 : start < first + Math.ceil((pieces.length - first) / pauses) ? pauses : 1;
+  const isLast = partsLeft === 1 || left === 0;
+  const shown = pieces.slice(start, isLast ? undefined : start + Math.ceil(left / partsLeft));
+  // Where nothing is left there is no block: the Messages interface refuses an empty one when it is sent back.
+  if (shown.length === 0 && begun !== '') return { isLast };
   return { text: { kind: text.kind, chunks: [shown.join('')] }, isLast };
 }
 
@@ -147,5 +151,6 @@ export function planChoice(input: PlanInput, choice: number): ChoicePlan {
   const text = planText(input, seed);
   if (finish !== 'pause') return { ...thinking, text, calls, ...(finish === undefined ? {} : { finish }) };
   const part = pausedPart(text, prompt.begun, tokenizer);
-  return { ...thinking, text: part.text, calls, finish: part.isLast ? 'stop' : 'pause' };
+  const said = part.text === undefined ? {} : { text: part.text };
+  return { ...thinking, ...said, calls, finish: part.isLast ? 'stop' : 'pause' };
 }

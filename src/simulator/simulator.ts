@@ -8,13 +8,14 @@ import { type AnswerSettings, ChoiceWriter } from './answer.ts';
 import { countedInput, tokensOf } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, cacheModeOf, simulatorModels } from './models.ts';
+import { failAsOrdered } from './ordered-failure.ts';
 import { paced, wait } from './pace.ts';
 import { planChoice } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
 import { type Prompt, readPrompt } from './prompt.ts';
 import { type InputBuckets, PromptCache } from './prompt-cache.ts';
 import { verifyThoughts } from './signature.ts';
-import { type Steering, parseSteering } from './steering.ts';
+import { parseSteering } from './steering.ts';
 import { Sight } from './vision.ts';
 
 /** How the simulator behaves. */
@@ -114,19 +115,6 @@ class Simulator {
 
 function tierOf(request: GenerateRequest): ServiceTier {
   return request.serviceTier === ServiceTier.UNSPECIFIED ? ServiceTier.DEFAULT : request.serviceTier;
-}
-
-/** Where an upstream would say when to come back. */
-const retryAfterMs = 1_000;
-
-function failAsOrdered({ status, times }: Steering, attempt: number): void {
-  if (status === undefined || (times !== undefined && attempt > times)) return;
-  throw new UpstreamFailure('status', {
-    status,
-    ordered: true,
-    message: `The built-in model was told to answer with status ${status}.`,
-    ...(status === 429 || status === 503 ? { retryAfterMs } : {}),
-  });
 }
 
 function answerSettings(

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { FinishReason } from '../gen/tollgate/v1/event_pb.ts';
 import { ToolKind } from '../gen/tollgate/v1/content_pb.ts';
-import { ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
+import { Endpoint, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
 import { ask, tool, toolResult, user } from './fixtures/ask.ts';
 import { createSimulator } from './simulator.ts';
 
@@ -24,6 +24,11 @@ describe('a tool is called', () => {
     expect(answer.calls[0]?.callId).toMatch(/^call_[0-9A-Za-z]{24}$/);
     expect(answer.finished[0]).toMatchObject({ reason: FinishReason.TOOL_CALLS, native: 'tool_calls' });
     expect(answer.text).toBe('');
+  });
+
+  test('with an id as the client’s own interface writes it', async () => {
+    const answer = await ask(simulator, { items: [user('Weather in Oslo?')], tools, endpoint: Endpoint.MESSAGES });
+    expect(answer.calls[0]?.callId).toMatch(/^toolu_[0-9A-Za-z]{24}$/);
   });
 
   test('not where none fits', async () => {

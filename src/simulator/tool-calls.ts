@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type GenerateRequest, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
+import { Endpoint, type GenerateRequest, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
 import type { PlannedCall } from './items.ts';
 import { isObject, objectOf, parseJson, stringsOf } from './json-schema.ts';
 import type { PlanInput } from './plan-input.ts';
@@ -216,11 +216,13 @@ function functionArguments(tool: Callable, values: PromptValues): string {
 
 /** The calls of a choice, in order; empty where it answers in text. `seed` makes their ids, which differ within a conversation. */
 export function planCalls(input: PlanInput, seed: string): PlannedCall[] {
+  // As an upstream of the client's own protocol writes them.
+  const prefix = input.request.endpoint === Endpoint.MESSAGES ? 'toolu' : 'call';
   return choose(input).map(({ tool, skip }, at) => {
     const values = new PromptValues(input.prompt.text, skip);
     const id = createHash('sha256').update(`call ${seed} ${at}`).digest('base64url').replace(/[-_]/g, 'x').slice(0, 24);
     return {
-      callId: `call_${id}`,
+      callId: `${prefix}_${id}`,
       name: tool.name,
       isCustom: tool.isCustom,
       arguments: tool.isCustom ? customInput(tool, values) : functionArguments(tool, values),

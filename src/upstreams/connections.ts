@@ -1,3 +1,4 @@
+import type { LookupFunction } from 'node:net';
 import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 
 /** Proxies as the environment names them; absent: none. */
@@ -15,6 +16,8 @@ export interface ConnectionSettings {
   readonly origin: string;
   readonly connectMs: number;
   readonly proxy: ProxySettings;
+  /** Finds the addresses of a host; absent: the system's way. */
+  readonly lookup?: LookupFunction;
 }
 
 /**
@@ -22,7 +25,7 @@ export interface ConnectionSettings {
  * are coarse), so undici's are off; redirects are never followed, because they would carry the credential elsewhere; HTTP/1.1, because an aborted
  * request must close its socket.
  */
-export function openConnections({ origin, connectMs, proxy }: ConnectionSettings): Dispatcher {
+export function openConnections({ origin, connectMs, proxy, lookup }: ConnectionSettings): Dispatcher {
   const options = {
     connections: null,
     pipelining: 1,
@@ -35,7 +38,14 @@ export function openConnections({ origin, connectMs, proxy }: ConnectionSettings
     keepAliveMaxTimeout: 60_000,
     keepAliveTimeoutThreshold: 1_000,
     strictContentLength: true,
-    connect: { timeout: connectMs, rejectUnauthorized: true, keepAlive: true, noDelay: true, autoSelectFamily: true },
+    connect: {
+      timeout: connectMs,
+      rejectUnauthorized: true,
+      keepAlive: true,
+      noDelay: true,
+      autoSelectFamily: true,
+      ...(lookup === undefined ? {} : { lookup }),
+    },
   };
   if (proxy.httpProxy === undefined && proxy.httpsProxy === undefined) return new Pool(origin, options);
   return new EnvHttpProxyAgent({ ...options, ...proxy });

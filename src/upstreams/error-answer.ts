@@ -34,7 +34,7 @@ export function cleanFailure(failure: UpstreamFailure, clean: CleanMessage): Ups
 export function statusFailure(
   head: ResponseHead,
   body: string,
-  tools: { readonly codec: UpstreamCodec; readonly clean: CleanMessage; readonly clock: Clock },
+  tools: { readonly codec: Pick<UpstreamCodec, 'parseError'>; readonly clean: CleanMessage; readonly clock: Clock },
 ): UpstreamFailure {
   const { message, param, contextLengthExceeded, status, ...said } = tools.codec.parseError(head.status, body);
   const wait = retryAfterMs(head.headers, tools.clock) ?? said.retryAfterMs;

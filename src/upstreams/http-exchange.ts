@@ -1,14 +1,14 @@
 import { type Dispatcher, errors } from 'undici';
 import { asError } from './as-error.ts';
 
-/** What is sent: always a POST of JSON. */
+/** What is sent: a POST, or a GET where there is no body. */
 export interface HttpRequest {
   /** `https://host:port`. */
   readonly origin: string;
   /** Path and query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
+  readonly body: string | Buffer | null;
 }
 
 /** The beginning of an answer. */
@@ -77,7 +77,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     // Read by head(); a failure that comes before somebody asks must not end the process.
     this.#head.promise.catch(() => undefined);
     const { origin, path, headers, body } = request;
-    dispatcher.dispatch({ origin, path, method: 'POST', headers, body }, this);
+    dispatcher.dispatch({ origin, path, method: body === null ? 'GET' : 'POST', headers, body }, this);
   }
 
   /** Status and headers. Rejects with `BrokenExchange`, or with what `fail` was given. */

@@ -16,6 +16,7 @@ import { fanOut } from './fan-out.ts';
 import type { HttpRequest, ResponseHead } from './http-exchange.ts';
 import { KeyRing, type RevealableKey } from './key-ring.ts';
 import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
+import { pathBelow } from './path-below.ts';
 import { UpstreamLine } from './upstream-line.ts';
 
 /** What is the same for all upstreams of a wire protocol. */
@@ -211,13 +212,6 @@ export class HttpProvider implements HttpUpstream {
       candidates: request.candidates ?? 1,
     });
   }
-}
-
-/** A path below a base URL, which may have a path and a query of its own. */
-function pathBelow(base: URL, path: string): string {
-  const joined = base.pathname.replace(/\/+$/, '') + path;
-  if (base.search === '') return joined;
-  return joined + (joined.includes('?') ? `&${base.search.slice(1)}` : base.search);
 }
 
 /** Undoes what the codec did to say a request in words that the protocol has. */

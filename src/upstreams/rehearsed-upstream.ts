@@ -1,4 +1,5 @@
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import type { ImageUpstream } from '../generation/images/image-upstream.ts';
 import { type Upstream, type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
 import { AnswerDeadlines, type UpstreamTimeouts } from './answer-deadlines.ts';
 
@@ -8,6 +9,26 @@ import { AnswerDeadlines, type UpstreamTimeouts } from './answer-deadlines.ts';
  */
 export function rehearsedUpstream(upstream: Upstream, timeouts: UpstreamTimeouts): Upstream {
   return { ...upstream, generate: call => answer(upstream, timeouts, call) };
+}
+
+/** The same for pictures, which come all at once: the time for the first event and the time for all of it count. */
+export function rehearsedImages(images: ImageUpstream, timeouts: UpstreamTimeouts): ImageUpstream {
+  return {
+    async draw(call) {
+      const late = new AbortController();
+      const abort = (): void => late.abort(call.signal.reason);
+      call.signal.addEventListener('abort', abort, { once: true });
+      if (call.signal.aborted) abort();
+      const deadlines = new AnswerDeadlines(timeouts, reason => late.abort(ordered(reason)));
+      deadlines.sent();
+      try {
+        return await images.draw({ ...call, signal: late.signal });
+      } finally {
+        deadlines.stop();
+        call.signal.removeEventListener('abort', abort);
+      }
+    },
+  };
 }
 
 async function* answer(

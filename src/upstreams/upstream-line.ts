@@ -65,6 +65,31 @@ export class UpstreamLine {
     return Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
   }
 
+  /** All bytes of an answer that comes whole, once its head is there. Throws `UpstreamFailure`, `malformed` where it is too large, or the signal's reason. */
+  async whole(bytesMax: number): Promise<Buffer> {
+    this.#deadlines.answering();
+    const parts: Buffer[] = [];
+    let bytes = 0;
+    for (;;) {
+      this.#deadlines.waiting();
+      const chunks = await this.#chunks();
+      this.#deadlines.arrived();
+      if (chunks === undefined) return Buffer.concat(parts);
+      for (const chunk of chunks) bytes += chunk.length;
+      if (bytes > bytesMax) throw new UpstreamFailure('malformed', { cause: new Error('the answer is too large') });
+      parts.push(...chunks);
+    }
+  }
+
+  async #chunks(): Promise<readonly Buffer[] | undefined> {
+    try {
+      return await this.#exchange?.read();
+    } catch (thrown) {
+      this.#signal.throwIfAborted();
+      throw asFailure(thrown);
+    }
+  }
+
   /** The next batch of an answer. Throws the signal's reason; a failure of the upstream is part of the batch. */
   async next(reader: AnswerReader): Promise<ReadBatch> {
     this.#signal.throwIfAborted();

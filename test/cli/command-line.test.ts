@@ -179,6 +179,26 @@ test('management keys are created with scopes or all of them, changed, disabled 
   expect(await json('management-keys', 'list', '--account', account)).toEqual({ data: [] });
 });
 
+test('a plan is started, shown and cancelled', async () => {
+  const account = await newAccount('20');
+  const started = await json('subscriptions', 'start', account, '--plan', 'core_pro', '--period', 'biweekly');
+  expect(started).toEqual({
+    account_id: Number(account),
+    plan: 'core_pro',
+    period: 'biweekly',
+    tokens: 28_000_000,
+    tokens_left: 28_000_000,
+    renews_at: iso,
+    ends_at: null,
+    free_left_today: 150,
+    started_at: iso,
+  });
+  expect(await json('subscriptions', 'show', account)).toEqual(started);
+  expect(await json('accounts', 'show', account)).toMatchObject({ balance: 7.01 });
+  const renewsAt = started['renews_at'];
+  expect(await json('subscriptions', 'cancel', account)).toEqual({ ...started, renews_at: null, ends_at: renewsAt });
+});
+
 test('models are listed with their prices', async () => {
   const { data } = await json('models', 'list');
   expect(data).toMatchObject([
@@ -187,7 +207,13 @@ test('models are listed with their prices', async () => {
       endpoints: ['/v1/chat/completions', '/v1/messages'],
       available: true,
       capabilities: { service_tiers: ['flex'] },
-      pricing: { input: 1.25, output: 10, image: null },
+      pricing: {
+        input: 1.25,
+        output: 10,
+        image: null,
+        caching: { read: 0.125, write_5m: 1.5625, write_1h: null },
+        above: [{ input_tokens: 200_000, input: 2.5, output: 15, caching: null }],
+      },
     },
     { id: 'acme/small:free' },
   ]);
@@ -237,6 +263,11 @@ test('wrong use is 2, with a message on the standard error and nothing on the st
     ['management-keys', 'create', '--account', account, '--scopes', 'root'],
     ['management-keys', 'create', '--account', account, '--scopes', ','],
     ['management-keys', 'create', '--account', account],
+    ['keys', 'create', '--account', account, '--allowed-models', 'acme/larg'],
+    ['subscriptions', 'start', account, '--plan', 'gold', '--period', 'monthly'],
+    ['subscriptions', 'start', account, '--plan', 'core', '--period', 'daily'],
+    ['subscriptions', 'start', account, '--plan', 'core'],
+    ['subscriptions', 'show'],
     ['models', 'list', '--rpc-port', '70000'],
   ];
   for (const args of wrong) {
@@ -253,6 +284,9 @@ test('what the gateway refuses for its state is 1, with the reason and what to d
     [['keys', 'list', '--account', '424242'], 'There is no account 424242.'],
     [['keys', 'revoke', '424242'], 'There is no API key 424242.'],
     [['management-keys', 'disable', '424242'], 'There is no management key 424242.'],
+    [['subscriptions', 'show', '424242'], 'There is no account 424242.'],
+    [['subscriptions', 'cancel', account], `Account ${account} has no subscription.`],
+    [['subscriptions', 'start', account, '--plan', 'core', '--period', 'monthly'], 'npx tollgate credits add'],
     [['credits', 'add', account, '-2'], 'balance: the account has less'],
     [['keys', 'create', '--account', account, '--balance', '2'], 'npx tollgate credits add'],
   ];

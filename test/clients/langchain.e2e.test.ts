@@ -2,7 +2,7 @@
 import { type AIMessageChunk, HumanMessage, SystemMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
 import { ChatOpenAI, type ChatOpenAIFields } from '@langchain/openai';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { payg } from '../e2e/chat-client.ts';
 import { pictureUrl } from '../e2e/picture.ts';
@@ -11,129 +11,148 @@ import { endTarget, startTarget, upstreamProtocol } from './second-gateway.ts';
 const gateway = await startTarget();
 afterAll(() => endTarget(gateway));
 
-const modelOf = (fields: ChatOpenAIFields = {}): ChatOpenAI =>
-  new ChatOpenAI({
-    model: payg,
-    apiKey: gateway.apiKey,
-    maxRetries: 0,
-    configuration: { baseURL: `${gateway.url}/v1` },
-    ...fields,
-  });
-
 const weather = tool(({ city }) => `Sunny in ${city}`, {
   name: 'get_weather',
   description: 'The weather of a city',
   schema: z.object({ city: z.string() }),
 });
 
-test('invoke answers a conversation with usage', async () => {
-  const answer = await modelOf().invoke([
-    new SystemMessage('You are brief.'),
-    new HumanMessage('What is a toll gate?\n!sim tokens=30'),
-  ]);
-  expect(answer.text).not.toBe('');
-  expect(answer.usage_metadata).toMatchObject({ output_tokens: 30 });
-  expect(answer.response_metadata).toMatchObject({ finish_reason: 'stop' });
-});
+describe.each([{ useResponsesApi: false }, { useResponsesApi: true }])(
+  'useResponsesApi: $useResponsesApi',
+  ({ useResponsesApi }) => {
+    const modelOf = (fields: ChatOpenAIFields = {}): ChatOpenAI =>
+      new ChatOpenAI({
+        model: payg,
+        apiKey: gateway.apiKey,
+        maxRetries: 0,
+        useResponsesApi,
+        configuration: { baseURL: `${gateway.url}/v1` },
+        ...fields,
+      });
 
-test('stream gives chunks that concatenate to the whole, with usage at the end', async () => {
-  let whole: AIMessageChunk | undefined;
-  let count = 0;
-  for await (const chunk of await modelOf().stream('Tell me about bridges.\n!sim tokens=100')) {
-    whole = whole === undefined ? chunk : whole.concat(chunk);
-    count += 1;
-  }
-  expect(count).toBeGreaterThan(10);
-  expect(whole?.text).not.toBe('');
-  expect(whole?.usage_metadata).toMatchObject({ output_tokens: 100 });
-});
-
-test('comments that keep a quiet stream alive disturb nobody', async () => {
-  let text = '';
-  for await (const chunk of await modelOf().stream('Hi\n!sim delay_ms=300 say=quiet at first')) text += chunk.text;
-  expect(text).toBe('quiet at first');
-});
-
-test('bindTools: parallel calls, their results, then text', async () => {
-  const model = modelOf().bindTools([weather]);
-  const question = new HumanMessage('What is the weather in Paris and in Oslo?\n!sim calls=2');
-  const asked = await model.invoke([question]);
-  expect(asked.tool_calls).toHaveLength(2);
-  const results = await Promise.all(
-    (asked.tool_calls ?? []).map(call => weather.invoke({ ...call, type: 'tool_call' })),
-  );
-  const answer = await model.invoke([question, asked, ...results]);
-  expect(answer.tool_calls).toEqual([]);
-  expect(answer.text).toContain('Sunny');
-});
-
-test('streamed calls concatenate to valid calls', async () => {
-  let whole: AIMessageChunk | undefined;
-  for await (const chunk of await modelOf().bindTools([weather]).stream('The weather in Rome?\n!sim calls=2')) {
-    whole = whole === undefined ? chunk : whole.concat(chunk);
-  }
-  expect(whole?.tool_calls?.map(({ name, args }) => [name, Object.keys(args)])).toEqual([
-    ['get_weather', ['city']],
-    ['get_weather', ['city']],
-  ]);
-  expect(whole?.invalid_tool_calls).toEqual([]);
-});
-
-const Person = z.object({ name: z.string(), age: z.number().int() });
-
-/** A Messages upstream is only asked for JSON in words, which the built-in models do not heed. */
-const methods = ['jsonSchema', 'functionCalling', ...(upstreamProtocol() === 'messages' ? [] : ['jsonMode'])] as const;
-test.each(methods as readonly ('jsonSchema' | 'functionCalling' | 'jsonMode')[])(
-  'withStructuredOutput by %s',
-  async method => {
-    const model = modelOf().withStructuredOutput(method === 'jsonMode' ? z.looseObject({}) : Person, {
-      name: 'person',
-      method,
+    test('invoke answers a conversation with usage', async () => {
+      const answer = await modelOf().invoke([
+        new SystemMessage('You are brief.'),
+        new HumanMessage('What is a toll gate?\n!sim tokens=30'),
+      ]);
+      expect(answer.text).not.toBe('');
+      expect(answer.usage_metadata).toMatchObject({ output_tokens: 30 });
+      expect(answer.response_metadata).toMatchObject(
+        useResponsesApi ? { status: 'completed' } : { finish_reason: 'stop' },
+      );
     });
-    const value = await model.invoke('Invent a person, as JSON.');
-    if (method === 'jsonMode') expect(value).toBeTypeOf('object');
-    else expect(Person.safeParse(value).success).toBe(true);
+
+    test('stream gives chunks that concatenate to the whole, with usage at the end', async () => {
+      let whole: AIMessageChunk | undefined;
+      let count = 0;
+      for await (const chunk of await modelOf().stream('Tell me about bridges.\n!sim tokens=100')) {
+        whole = whole === undefined ? chunk : whole.concat(chunk);
+        count += 1;
+      }
+      expect(count).toBeGreaterThan(10);
+      expect(whole?.text).not.toBe('');
+      expect(whole?.usage_metadata).toMatchObject({ output_tokens: 100 });
+    });
+
+    test('comments that keep a quiet stream alive disturb nobody', async () => {
+      let text = '';
+      for await (const chunk of await modelOf().stream('Hi\n!sim delay_ms=300 say=quiet at first')) text += chunk.text;
+      expect(text).toBe('quiet at first');
+    });
+
+    test('bindTools: parallel calls, their results, then text', async () => {
+      const model = modelOf().bindTools([weather]);
+      const question = new HumanMessage('What is the weather in Paris and in Oslo?\n!sim calls=2');
+      const asked = await model.invoke([question]);
+      expect(asked.tool_calls).toHaveLength(2);
+      const results = await Promise.all(
+        (asked.tool_calls ?? []).map(call => weather.invoke({ ...call, type: 'tool_call' })),
+      );
+      const answer = await model.invoke([question, asked, ...results]);
+      expect(answer.tool_calls).toEqual([]);
+      expect(answer.text).toContain('Sunny');
+    });
+
+    test('streamed calls concatenate to valid calls', async () => {
+      let whole: AIMessageChunk | undefined;
+      for await (const chunk of await modelOf().bindTools([weather]).stream('The weather in Rome?\n!sim calls=2')) {
+        whole = whole === undefined ? chunk : whole.concat(chunk);
+      }
+      expect(whole?.tool_calls?.map(({ name, args }) => [name, Object.keys(args)])).toEqual([
+        ['get_weather', ['city']],
+        ['get_weather', ['city']],
+      ]);
+      expect(whole?.invalid_tool_calls).toEqual([]);
+    });
+
+    const Person = z.object({ name: z.string(), age: z.number().int() });
+
+    /** A Messages upstream is only asked for JSON in words, which the built-in models do not heed. */
+    const methods = [
+      'jsonSchema',
+      'functionCalling',
+      ...(upstreamProtocol() === 'messages' ? [] : ['jsonMode']),
+    ] as const;
+    test.each(methods as readonly ('jsonSchema' | 'functionCalling' | 'jsonMode')[])(
+      'withStructuredOutput by %s',
+      async method => {
+        const model = modelOf().withStructuredOutput(method === 'jsonMode' ? z.looseObject({}) : Person, {
+          name: 'person',
+          method,
+        });
+        const value = await model.invoke('Invent a person, as JSON.');
+        if (method === 'jsonMode') expect(value).toBeTypeOf('object');
+        else expect(Person.safeParse(value).success).toBe(true);
+      },
+    );
+
+    test('an image is seen: its size and its colour', async () => {
+      const answer = await modelOf().invoke([
+        new HumanMessage({
+          content: [
+            { type: 'text', text: 'What is in this image?' },
+            { type: 'image_url', image_url: { url: await pictureUrl(50, 40, '#00ff00') } },
+          ],
+        }),
+      ]);
+      expect(answer.text).toMatch(/50\s*[x×]\s*40/);
+      expect(answer.text).toMatch(/green|lime/i);
+    });
+
+    test('limit and tier travel, and stop where the interface has it', async () => {
+      const stopped = await modelOf().invoke('Count\n!sim say=one two three', { stop: [' two'] });
+      expect(stopped.text).toBe(useResponsesApi ? 'one two three' : 'one');
+      const cut = await modelOf({ maxTokens: 16 }).invoke('Write a long text.');
+      const ended = { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } };
+      expect(cut.response_metadata).toMatchObject(useResponsesApi ? ended : { finish_reason: 'length' });
+      expect(cut.usage_metadata).toMatchObject({ output_tokens: 16 });
+      const flex = await modelOf({ service_tier: 'flex' }).invoke('Hello');
+      if (useResponsesApi) {
+        expect(flex.response_metadata).toMatchObject({ service_tier: 'flex' });
+        return;
+      }
+      const standard = await modelOf().invoke('Hello');
+      const costOf = (answer: typeof flex): number =>
+        (answer.response_metadata as { usage: { cost: number } }).usage.cost;
+      expect(costOf(flex)).toBeCloseTo(costOf(standard) / 2, 9);
+    });
+
+    test('an abort ends a stream', async () => {
+      const leave = new AbortController();
+      const read = async (): Promise<void> => {
+        const stream = await modelOf().stream('Go on\n!sim tokens=4000 tps=100', { signal: leave.signal });
+        for await (const chunk of stream) if (chunk.text !== '') leave.abort();
+      };
+      await expect(read()).rejects.toThrow(/abort/i);
+    });
+
+    test('errors carry status and code', async () => {
+      const failure = await modelOf({ model: 'acme/unknown' })
+        .invoke('Hello')
+        .catch((error: unknown) => error);
+      expect(failure).toMatchObject({ status: 400, code: 'model_not_found' });
+      const broken = modelOf().invoke('Hello\n!sim status=500');
+      await expect(broken).rejects.toMatchObject({ status: 502 });
+    });
   },
 );
-
-test('an image is seen: its size and its colour', async () => {
-  const answer = await modelOf().invoke([
-    new HumanMessage({
-      content: [
-        { type: 'text', text: 'What is in this image?' },
-        { type: 'image_url', image_url: { url: await pictureUrl(50, 40, '#00ff00') } },
-      ],
-    }),
-  ]);
-  expect(answer.text).toMatch(/50\s*[x×]\s*40/);
-  expect(answer.text).toMatch(/green|lime/i);
-});
-
-test('stop, limit and tier travel', async () => {
-  const stopped = await modelOf().invoke('Count\n!sim say=one two three', { stop: [' two'] });
-  expect(stopped.text).toBe('one');
-  const cut = await modelOf({ maxTokens: 10 }).invoke('Write a long text.');
-  expect(cut.response_metadata).toMatchObject({ finish_reason: 'length' });
-  const flex = await modelOf({ service_tier: 'flex' }).invoke('Hello');
-  const standard = await modelOf().invoke('Hello');
-  const costOf = (answer: typeof flex): number => (answer.response_metadata as { usage: { cost: number } }).usage.cost;
-  expect(costOf(flex)).toBeCloseTo(costOf(standard) / 2, 9);
-});
-
-test('an abort ends a stream', async () => {
-  const leave = new AbortController();
-  const read = async (): Promise<void> => {
-    const stream = await modelOf().stream('Go on\n!sim tokens=4000 tps=100', { signal: leave.signal });
-    for await (const chunk of stream) if (chunk.text !== '') leave.abort();
-  };
-  await expect(read()).rejects.toThrow(/abort/i);
-});
-
-test('errors carry status and code', async () => {
-  const failure = await modelOf({ model: 'acme/unknown' })
-    .invoke('Hello')
-    .catch((error: unknown) => error);
-  expect(failure).toMatchObject({ status: 400, code: 'model_not_found' });
-  const broken = modelOf().invoke('Hello\n!sim status=500');
-  await expect(broken).rejects.toMatchObject({ status: 502 });
-});

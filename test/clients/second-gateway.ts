@@ -8,7 +8,7 @@ import { geminiKey, GeminiServer } from './gemini-server.ts';
 
 const builtIn = 'simulator: { tokens_per_second: 0 }\nkeep_alive: 50ms\n';
 /** The protocols that upstreams can speak. */
-export type UpstreamName = 'chat' | 'messages' | 'gemini';
+export type UpstreamName = 'chat' | 'messages' | 'gemini' | 'responses';
 let behind: UpstreamName | undefined;
 const innerOf = new WeakMap<Gateway, Gateway>();
 const serverOf = new WeakMap<Gateway, GeminiServer>();
@@ -49,14 +49,14 @@ export async function endTarget(gateway: Gateway): Promise<void> {
 }
 
 function frontConfig(url: string, protocol: UpstreamName): string {
-  const address = protocol === 'chat' ? `${url}/v1` : url;
+  const address = protocol === 'chat' || protocol === 'responses' ? `${url}/v1` : url;
   const [large, small] =
     protocol === 'gemini' ? ['gemini-2.5-flash', 'gemini-2.5-flash-lite'] : ['sim/large', 'sim/small'];
   const features = `
     owned_by: tollgate-simulator
     created: 1790000000
     context_length: 128000
-    endpoints: [/v1/chat/completions, /v1/messages]`;
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]`;
   return `
 keep_alive: 50ms
 retries: 0

@@ -1,105 +1,58 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { DenialFacts, WindowState } from '../../src/errors/gateway-error.ts';
+import type { WindowState } from '../../src/errors/gateway-error.ts';
 import type {
   AdmitCommand,
   Admitted,
   Denied,
   ExtendCommand,
   Extended,
+  FundsEstimate,
   KeySettings,
+  PlanName,
+  PlanPeriodName,
+  Plans,
   SettleCommand,
   Settled,
+  SubscriptionRow,
 } from '../../src/store/ledger.ts';
+import {
+  day,
+  minuteWindow,
+  month,
+  nextDay,
+  nextMonth,
+  type Pool,
+  poolDenial,
+  smallest,
+  windowDenial,
+} from './model-limits.ts';
+import {
+  billOf,
+  boundaries,
+  type Left,
+  mostTokens,
+  type Order,
+  shareMore,
+  shareOf,
+  tokenCost,
+} from './model-payers.ts';
+import type { ModelAccount, ModelKey, ModelPeriod, ModelPlan, ModelRequest, Paying } from './model-types.ts';
 
 /**
  * What the ledger should do, said as plainly as can be: lists that are never cleaned, every question answered by looking at all of
  * them, limits found by trying. Slow and obvious; the engine must answer the same.
  */
 
-export interface ModelKey {
-  readonly id: number;
-  readonly accountId: number;
-  readonly name: string;
-  state: 'enabled' | 'disabled' | 'revoked';
-  minuteLimit: number;
-  dailyLimit: number;
-  monthlyLimit: bigint | undefined;
-  allowedModels: readonly string[] | null;
-  balance: bigint | null;
-}
-
-/** One admission; an id that was voided may be admitted again. */
-export interface ModelRequest {
-  readonly id: number;
-  readonly key: ModelKey;
-  readonly model: string;
-  readonly free: boolean;
-  readonly paidBy: 'account' | 'key';
-  readonly admittedAtMs: number;
-  readonly asked: bigint | undefined;
-  readonly admitted: bigint;
-  readonly price: bigint;
-  held: bigint;
-  tokens: number;
-  readonly admittedTokens: number;
-  expiresAtMs: number | undefined;
-  state: 'live' | 'settled' | 'voided';
-  voidedFor: string;
-  settle: SettleCommand | undefined;
-  cost: bigint;
-  writtenOff: bigint;
-}
-
-const dayMs = 86_400_000;
-const day = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
-const month = (ms: number): string => new Date(ms).toISOString().slice(0, 7);
-
-function nextDay(ms: number): number {
-  return Date.parse(`${day(ms)}T00:00:00Z`) + dayMs;
-}
-
-function nextMonth(ms: number): number {
-  let at = nextDay(ms);
-  while (month(at) === month(ms)) at += dayMs;
-  return at;
-}
-
-/** Rounded up to the nano-dollar. */
-function tokenCost(tokens: number, price: bigint): bigint {
-  const pico = BigInt(tokens) * price;
-  return pico % 1000n === 0n ? pico / 1000n : pico / 1000n + 1n;
-}
-
-/** The most tokens beside `held` ones whose cost beside theirs is within `money`, found by trying. */
-function mostTokens(money: bigint, held: number, price: bigint): number {
-  if (price === 0n) return Infinity;
-  const fits = (tokens: number): boolean => tokenCost(held + tokens, price) - tokenCost(held, price) <= money;
-  let low = 0;
-  let high = 1;
-  while (fits(high)) high *= 2;
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (fits(middle)) low = middle;
-    else high = middle;
-  }
-  return low;
-}
-
-interface Pool {
-  readonly limit: 'daily_limit' | 'monthly_limit' | 'balance';
-  readonly used: bigint;
-  readonly max: bigint;
-  readonly resetAtMs?: number;
-}
-
 export class Model {
   readonly unit: 'dollars' | 'requests';
-  readonly accounts = new Map<number, { balance: bigint }>();
+  readonly plans: Plans;
+  readonly accounts = new Map<number, ModelAccount>();
   readonly keys: ModelKey[] = [];
   readonly requests: ModelRequest[] = [];
 
-  constructor(unit: 'dollars' | 'requests') {
+  constructor(unit: 'dollars' | 'requests', plans: Plans) {
     this.unit = unit;
+    this.plans = plans;
   }
 
   /** What live requests hold of an account's or a key's balance. */
@@ -115,15 +68,110 @@ export class Model {
   }
 
   /** Settled plus held of requests that the key was admitted in that period. */
-  used(key: ModelKey, period: (ms: number) => string, at: number): bigint {
+  used(key: ModelKey, period: (ms: number) => string | number, at: number): bigint {
     return this.#sum(
       request => request.key === key && period(request.admittedAtMs) === period(at),
       request => (request.state === 'live' ? request.held : request.cost),
     );
   }
 
-  /** Gives back what has expired. */
+  /** Tokens of a period that are used, and those that are held. */
+  planUse(period: ModelPeriod): { used: number; held: number } {
+    const own = this.requests.filter(request => request.period === period);
+    const sum = (numbers: number[]): number => numbers.reduce((all, each) => all + each, 0);
+    return {
+      used: sum(own.map(request => request.planPaid)),
+      held: sum(own.filter(request => request.state === 'live').map(request => request.planHeld)),
+    };
+  }
+
+  freeLeft(accountId: number, name: PlanName, at: number): number {
+    const taken = this.requests.filter(
+      ({ key, order, admittedAtMs, state, settle }) =>
+        key.accountId === accountId &&
+        order === 'free_request' &&
+        day(admittedAtMs) === day(at) &&
+        (state === 'live' || (state === 'settled' && settle?.state !== 'upstream_failed')),
+    );
+    return Math.max(0, this.plans[name].freeDailyRequests - taken.length);
+  }
+
+  subscription(accountId: number, now: number): SubscriptionRow | undefined {
+    const plan = this.accounts.get(accountId)?.plan;
+    if (plan === undefined) return undefined;
+    const { name, length, startedAtMs, cancelled, period } = plan;
+    const { used, held } = this.planUse(period);
+    return {
+      accountId,
+      plan: name,
+      period: length,
+      startedAtMs,
+      cancelled,
+      periodStartMs: period.startMs,
+      periodEndMs: period.endMs,
+      tokens: period.tokens,
+      tokensUsed: used,
+      tokensHeld: held,
+      freeLeftToday: this.freeLeft(accountId, name, now),
+    };
+  }
+
+  startSubscription(
+    accountId: number,
+    name: PlanName,
+    length: PlanPeriodName,
+    now: number,
+  ): 'ok' | 'not_found' | 'conflict' | 'insufficient' {
+    const account = this.accounts.get(accountId);
+    if (account === undefined) return 'not_found';
+    if (account.plan !== undefined) return 'conflict';
+    return this.#buy(accountId, { name, length, startedAtMs: now }, now) ? 'ok' : 'insufficient';
+  }
+
+  cancelSubscription(accountId: number): 'ok' | 'not_found' {
+    const plan = this.accounts.get(accountId)?.plan;
+    if (plan === undefined) return 'not_found';
+    plan.cancelled = true;
+    return 'ok';
+  }
+
+  /** Gives back what has expired, then renews or ends plans. */
   sweep(now: number): void {
+    this.#expire(now);
+    this.#renew(now);
+  }
+
+  #renew(now: number): void {
+    for (const [accountId, account] of this.accounts) {
+      const { plan } = account;
+      if (plan === undefined || now < plan.period.endMs) continue;
+      account.plan = undefined;
+      if (!plan.cancelled) this.#buy(accountId, plan, now);
+    }
+  }
+
+  /** Pays the period that is now, where what no hold covers can. */
+  #buy(
+    accountId: number,
+    { name, length, startedAtMs }: Pick<ModelPlan, 'name' | 'length' | 'startedAtMs'>,
+    now: number,
+  ): boolean {
+    const account = this.accounts.get(accountId);
+    const { priceNanoUsd, tokens } = this.plans[name][length];
+    if (account === undefined || account.balance - this.held({ account: accountId }) < priceNanoUsd) return false;
+    account.balance -= priceNanoUsd;
+    let startMs = startedAtMs;
+    for (const endMs of boundaries(startedAtMs, length)) {
+      if (endMs > now) {
+        account.plan = { name, length, startedAtMs, cancelled: false, period: { startMs, endMs, tokens } };
+        return true;
+      }
+      startMs = endMs;
+    }
+    return false;
+  }
+
+  #expire(now: number): void {
     const due = this.requests
       .filter(request => request.state === 'live' && request.expiresAtMs !== undefined && request.expiresAtMs <= now)
       .sort((a, b) => (a.expiresAtMs ?? 0) - (b.expiresAtMs ?? 0));
@@ -132,9 +180,10 @@ export class Model {
 
   /** A new process: the gateway's own holds are given back. Answers how many. */
   restart(now: number): number {
-    this.sweep(now);
+    this.#expire(now);
     const own = this.requests.filter(request => request.state === 'live' && request.expiresAtMs === undefined);
     for (const request of own) this.#void(request, 'restarted');
+    this.#renew(now);
     return own.length;
   }
 
@@ -154,67 +203,141 @@ export class Model {
     }
     const full = this.#windows(key, command.free, now).find(window => window.remaining === 0);
     if (full !== undefined) return windowDenial(full, windows, now);
-    const pools = this.#pools(key, key.balance === null ? 'account' : 'key', now);
     const { funds } = command;
-    if (funds === undefined) return this.#admitted(command, key, { held: 0n, tokens: Infinity }, now);
-    const least = funds.inputNanoUsd + tokenCost(funds.outputTokensMin, funds.outputPicoUsd);
-    const short = pools.find(pool => pool.max - pool.used < least || pool.max - pool.used <= 0n);
-    if (short !== undefined) return poolDenial(short, windows, now);
-    const most = mostTokens(smallest(pools) - funds.inputNanoUsd, 0, funds.outputPicoUsd);
-    const tokens = Math.max(funds.outputTokensMin, Math.min(most, funds.outputTokensWanted));
-    const held = funds.inputNanoUsd + tokenCost(tokens, funds.outputPicoUsd);
-    return this.#admitted(command, key, { held, tokens }, now);
+    const paying = this.#payingOf(key, command, now);
+    if (paying === undefined) return { kind: 'denied', code: 'subscription_exhausted', windows };
+    if (funds === undefined || paying.order === 'free_request') {
+      return this.#admitted(command, key, { paying, held: 0n, tokens: Infinity }, now);
+    }
+    const asked = discounted(funds, paying.discount);
+    const left = this.#left(key, paying, now);
+    for (let tokens = asked.outputTokensWanted; tokens >= asked.outputTokensMin; tokens--) {
+      const share = shareOf(paying.order, left, asked, tokens);
+      if (share === undefined) continue;
+      const { planInput, planOutput, money: held } = share;
+      const firstSpent =
+        (paying.order === 'plan_money' && (left.plan === 0 || planInput < asked.inputTokens)) ||
+        (paying.order === 'money_plan' && (left.money === 0n || left.money < asked.inputNanoUsd));
+      const grant = { paying, held, tokens, planHeld: planInput + planOutput, planOutput, firstSpent };
+      return this.#admitted(command, key, grant, now);
+    }
+    return this.#refused(key, paying, { asked, left, windows }, now);
+  }
+
+  #payingOf(key: ModelKey, { model, funds }: AdmitCommand, now: number): Paying | undefined {
+    const paidBy = key.balance === null ? 'account' : 'key';
+    const none = { order: 'money', paidBy, period: undefined, discount: 0 } as const;
+    if (funds === undefined) return none;
+    const plan = funds.plan ? this.#account(key).plan : undefined;
+    const terms = plan === undefined ? undefined : this.plans[plan.name];
+    const discount = terms?.discountPermille ?? 0;
+    const covers = terms !== undefined && (terms.models === null || terms.models.includes(model));
+    if (plan === undefined || !covers) return key.fallbackToPayg ? { ...none, discount } : undefined;
+    const { period } = plan;
+    if (funds.freeDaily === true && this.freeLeft(key.accountId, plan.name, now) > 0) {
+      return { order: 'free_request', paidBy, period, discount: 0 };
+    }
+    const order = key.useSubsFirst ? 'plan_money' : 'money_plan';
+    return { order: key.fallbackToPayg ? order : 'plan', paidBy, period, discount };
+  }
+
+  /** What the payers have left, in the periods of the admission. */
+  #left(key: ModelKey, { order, paidBy, period }: Omit<Paying, 'discount'>, at: number): Left {
+    const plan = order === 'money' || order === 'free_request' || period === undefined ? 0 : this.#planLeft(period);
+    const money = order === 'plan' || order === 'free_request' ? 0n : smallest(this.#pools(key, paidBy, at));
+    return { plan, money };
+  }
+
+  #planLeft(period: ModelPeriod): number {
+    const { used, held } = this.planUse(period);
+    return period.tokens - used - held;
+  }
+
+  #refused(
+    key: ModelKey,
+    { order, paidBy, period }: Paying,
+    { asked, left, windows }: { asked: FundsEstimate; left: Left; windows: WindowState[] },
+    now: number,
+  ): Denied {
+    if (order === 'plan') {
+      const plan = this.#account(key).plan;
+      const max = period?.tokens ?? 0;
+      const denial = { limit: 'subscription', unit: 'tokens', used: max - left.plan, max } as const;
+      if (plan?.cancelled !== false) return { kind: 'denied', code: 'subscription_exhausted', denial, windows };
+      const resetAtMs = plan.period.endMs;
+      const reset = { denial: { ...denial, resetAtMs }, retryAfterMs: resetAtMs - now };
+      return { kind: 'denied', code: 'subscription_exhausted', ...reset, windows };
+    }
+    const rich = { ...left, money: 10n ** 30n };
+    const need = shareOf(order, rich, asked, asked.outputTokensMin)?.money ?? 0n;
+    const short = this.#pools(key, paidBy, now).find(pool => pool.max - pool.used < (need > 0n ? need : 1n));
+    if (short === undefined) throw new Error('nothing is short');
+    return poolDenial(short, windows, now);
   }
 
   extend(command: ExtendCommand, now: number): Extended {
     this.sweep(now);
     const request = this.#live(command.id);
     if (request === undefined) return { kind: 'not_held', outputTokens: 0, heldNanoUsd: 0n, outputTokensAvailable: 0 };
-    const money = smallest(this.#pools(request.key, request.paidBy, request.admittedAtMs));
+    const before = this.#left(request.key, request, request.admittedAtMs);
     let granted = 0;
     let ok: boolean;
     if ('outputTokens' in command) {
-      const most = request.tokens === Infinity ? Infinity : mostTokens(money, request.tokens, request.price);
-      granted = Math.min(command.outputTokens, most);
-      ok = granted > 0 || request.tokens === Infinity;
-      if (ok && request.tokens !== Infinity) {
-        request.held += tokenCost(request.tokens + granted, request.price) - tokenCost(request.tokens, request.price);
+      granted = command.outputTokens;
+      if (request.tokens !== Infinity) {
+        const moneyTokens = request.tokens - request.planOutput;
+        const more = shareMore(orderNow(request), before, granted, { moneyTokens, price: request.price });
+        granted = more.plan + more.money;
+        request.held += more.nanoUsd;
+        request.planHeld += more.plan;
+        request.planOutput += more.plan;
         request.tokens += granted;
       }
+      ok = granted > 0 || request.tokens === Infinity;
     } else {
-      ok = command.nanoUsd <= money;
+      ok = command.nanoUsd <= before.money;
       if (ok) {
         request.held += command.nanoUsd;
         if (request.expiresAtMs !== undefined) request.expiresAtMs = command.expiresAtMs ?? request.expiresAtMs;
       }
     }
-    const left = smallest(this.#pools(request.key, request.paidBy, request.admittedAtMs));
     const shown = ok && 'nanoUsd' in command && request.expiresAtMs !== undefined;
     return {
       kind: ok ? 'extended' : 'denied',
       outputTokens: granted,
       heldNanoUsd: request.held,
-      outputTokensAvailable: request.tokens === Infinity ? Infinity : mostTokens(left, request.tokens, request.price),
+      outputTokensAvailable: this.#available(request, request.tokens - request.planOutput),
       ...(shown && request.expiresAtMs !== undefined ? { expiresAtMs: request.expiresAtMs } : {}),
     };
   }
 
+  /** Output tokens that the payers could still pay beside that many that money holds. */
+  #available(request: ModelRequest, moneyTokens: number): number {
+    if (request.tokens === Infinity) return Infinity;
+    const left = this.#left(request.key, request, request.admittedAtMs);
+    const order = orderNow(request);
+    const byMoney = order === 'plan' ? 0 : mostTokens(left.money, moneyTokens, request.price);
+    return byMoney + (order === 'money' ? 0 : left.plan);
+  }
+
   settle(command: SettleCommand, now: number): Settled {
     this.sweep(now);
-    const total = totalOf(command);
     const request = this.#live(command.id);
     if (request === undefined) {
       const done = this.requests.find(each => each.id === command.id && each.state === 'settled');
       if (done === undefined) return { kind: 'not_held', costNanoUsd: 0n, writtenOffNanoUsd: 0n };
       const same =
-        done.cost + done.writtenOff === total &&
+        done.cost + done.writtenOff === totalAgain(command, done) &&
         done.settle?.state === command.state &&
         isDeepStrictEqual(done.settle.usage, command.usage);
       return { kind: same ? 'settled' : 'conflict', costNanoUsd: done.cost, writtenOffNanoUsd: done.writtenOff };
     }
-    const more = smallest(this.#pools(request.key, request.paidBy, request.admittedAtMs));
-    const cost = total < request.held + more ? total : request.held + more;
-    Object.assign(request, { state: 'settled', settle: command, cost, writtenOff: total - cost });
+    const left = this.#left(request.key, request, request.admittedAtMs);
+    const covered = request.order === 'plan' || request.order === 'free_request' ? 0n : request.held + left.money;
+    const there = { plan: request.planHeld + left.plan, money: covered };
+    const { total, planTokens } = billOf(command, request.order, request.discount, there);
+    const cost = total < covered ? total : covered;
+    Object.assign(request, { state: 'settled', settle: command, cost, writtenOff: total - cost, planPaid: planTokens });
     if (request.paidBy === 'account') this.#account(request.key).balance -= cost;
     else if (request.key.balance !== null) request.key.balance -= cost;
     this.#sendBack(request.key);
@@ -249,6 +372,8 @@ export class Model {
     key.minuteLimit = settings.minuteLimit ?? key.minuteLimit;
     key.dailyLimit = settings.dailyLimit ?? key.dailyLimit;
     if (settings.allowedModels !== undefined) key.allowedModels = settings.allowedModels;
+    key.useSubsFirst = settings.useSubsFirst ?? key.useSubsFirst;
+    key.fallbackToPayg = settings.fallbackToPayg ?? key.fallbackToPayg;
     return 'ok';
   }
 
@@ -267,19 +392,26 @@ export class Model {
     return 'ok';
   }
 
-  #admitted(command: AdmitCommand, key: ModelKey, grant: { held: bigint; tokens: number }, now: number): Admitted {
+  #admitted(command: AdmitCommand, key: ModelKey, grant: Grant, now: number): Admitted {
+    const { paying, held, tokens, planHeld = 0, planOutput = 0, firstSpent = false } = grant;
+    const { funds } = command;
     const request: ModelRequest = {
       id: command.id,
       key,
       model: command.model,
       free: command.free,
-      paidBy: key.balance === null ? 'account' : 'key',
+      ...paying,
+      planHeld,
+      planOutput,
+      firstSpent,
+      planPaid: 0,
       admittedAtMs: now,
       asked: askedOf(command),
-      admitted: grant.held,
-      price: command.funds?.outputPicoUsd ?? 0n,
-      ...grant,
-      admittedTokens: grant.tokens,
+      admitted: held,
+      price: funds === undefined ? 0n : discounted(funds, paying.discount).outputPicoUsd,
+      held,
+      tokens,
+      admittedTokens: tokens,
       expiresAtMs: command.expiresAtMs,
       state: 'live',
       voidedFor: '',
@@ -288,13 +420,12 @@ export class Model {
       writtenOff: 0n,
     };
     this.requests.push(request);
-    return this.#answer(request, request.price, now);
+    return this.#answer(request, tokens - planOutput, now);
   }
 
-  #answer(request: ModelRequest, price: bigint, now: number): Admitted {
-    const { key, expiresAtMs } = request;
-    const left = smallest(this.#pools(key, request.paidBy, request.admittedAtMs));
-    const { admittedTokens } = request;
+  /** `moneyTokens`: output tokens that money holds. */
+  #answer(request: ModelRequest, moneyTokens: number, now: number): Admitted {
+    const { key, expiresAtMs, admittedTokens } = request;
     return {
       kind: 'admitted',
       id: request.id,
@@ -302,8 +433,8 @@ export class Model {
       keyId: key.id,
       heldNanoUsd: request.admitted,
       outputTokens: admittedTokens,
-      outputTokensAvailable: admittedTokens === Infinity ? Infinity : mostTokens(left, admittedTokens, price),
-      availableNanoUsd: left,
+      outputTokensAvailable: this.#available(request, moneyTokens),
+      availableNanoUsd: this.#left(key, request, request.admittedAtMs).money,
       windows: this.windows(key, request.free, now),
       ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
     };
@@ -315,9 +446,7 @@ export class Model {
       known.model === command.model &&
       known.free === command.free &&
       known.asked === askedOf(command);
-    return same
-      ? this.#answer(known, command.funds?.outputPicoUsd ?? 0n, now)
-      : { kind: 'denied', code: 'conflict', windows: [] };
+    return same ? this.#answer(known, known.admittedTokens, now) : { kind: 'denied', code: 'conflict', windows: [] };
   }
 
   #void(request: ModelRequest, reason: string): void {
@@ -340,10 +469,10 @@ export class Model {
     const resetAtMs = nextDay(now);
     const today = (request: ModelRequest): boolean => day(request.admittedAtMs) === day(now);
     const own = this.requests.filter(request => request.key === key);
-    if (key.minuteLimit > 0) windows.push(minuteWindow('minute_limit', own, key.minuteLimit, now));
+    if (key.minuteLimit > 0) windows.push(minuteWindow('minute_limit', timesOf(own), key.minuteLimit, now));
     if (free) {
       const all = this.requests.filter(request => request.key.accountId === key.accountId && request.free);
-      windows.push(minuteWindow('free_minute', all, 20, now));
+      windows.push(minuteWindow('free_minute', timesOf(all), 20, now));
       const remaining = Math.max(0, 200 - all.filter(today).length);
       windows.push({ limit: 'free_day', max: 200, remaining, resetAtMs });
     }
@@ -369,7 +498,7 @@ export class Model {
     return [...pools, { limit: 'balance', used, max: balance }];
   }
 
-  #account(key: ModelKey): { balance: bigint } {
+  #account(key: ModelKey): ModelAccount {
     const account = this.accounts.get(key.accountId);
     if (account === undefined) throw new Error('no such account');
     return account;
@@ -384,40 +513,37 @@ export class Model {
   }
 }
 
-function smallest(pools: readonly Pool[]): bigint {
-  const left = pools.map(pool => pool.max - pool.used).reduce((least, each) => (each < least ? each : least));
-  return left < 0n ? 0n : left;
+/** A request that is about to be stored; without plan tokens where nothing says how many. */
+interface Grant {
+  readonly paying: Paying;
+  readonly held: bigint;
+  readonly tokens: number;
+  readonly planHeld?: number;
+  readonly planOutput?: number;
+  readonly firstSpent?: boolean;
 }
 
-function minuteWindow(
-  limit: 'minute_limit' | 'free_minute',
-  requests: readonly ModelRequest[],
-  max: number,
-  now: number,
-): WindowState {
-  const times = requests.map(request => request.admittedAtMs).filter(at => at > now - 60_000);
-  times.sort((a, b) => a - b);
-  // One fewer than `max` are left when the first `count - max + 1` of them have gone; while there is room: the oldest.
-  const last = times[Math.max(0, times.length - max)];
-  const resetAtMs = last === undefined ? now : Math.min(last + 60_000, now + 61_000);
-  return { limit, max, remaining: Math.max(0, max - times.length), resetAtMs };
+function timesOf(requests: readonly ModelRequest[]): number[] {
+  return requests.map(request => request.admittedAtMs);
 }
 
-function windowDenial(window: WindowState, windows: readonly WindowState[], now: number): Denied {
-  const { limit, max, resetAtMs } = window;
-  const denial: DenialFacts = { limit, unit: 'requests', used: max, max, resetAtMs };
-  const wait = resetAtMs - now;
-  const retryAfterMs = limit.endsWith('minute') || limit === 'minute_limit' ? Math.max(1000, wait) : wait;
-  return { kind: 'denied', code: 'rate_limit', denial, retryAfterMs, windows };
+/** Who pays more output: a first payer that could not pay the input alone is spent. A record has forgotten that. */
+function orderNow({ order, firstSpent, state }: ModelRequest): Order {
+  if (!firstSpent || state === 'settled') return order;
+  return order === 'plan_money' ? 'money' : 'plan';
 }
 
-function poolDenial(pool: Pool, windows: readonly WindowState[], now: number): Denied {
-  const { limit, used, max, resetAtMs } = pool;
-  if (resetAtMs === undefined) {
-    return { kind: 'denied', code: 'insufficient_balance', denial: { limit, unit: 'nano_usd', used, max }, windows };
-  }
-  const denial: DenialFacts = { limit, unit: 'nano_usd', used, max, resetAtMs };
-  return { kind: 'denied', code: 'spending_limit', denial, retryAfterMs: resetAtMs - now, windows };
+/** Rounded up, so that a hold is never too small. */
+function discounted(funds: FundsEstimate, permille: number): FundsEstimate {
+  const less = (value: bigint): bigint => (value * BigInt(1000 - permille) + 999n) / 1000n;
+  return { ...funds, inputNanoUsd: less(funds.inputNanoUsd), outputPicoUsd: less(funds.outputPicoUsd) };
+}
+
+/** What a settled request would have cost with that usage, had the plan paid as many tokens as it did. */
+function totalAgain(command: SettleCommand, done: ModelRequest): bigint {
+  const { order, discount, planPaid } = done;
+  // With money first the plan's tokens are the last ones: no money leaves them all to it.
+  return billOf(command, order, discount, { plan: planPaid, money: 0n }).total;
 }
 
 /** undefined: costs nothing. */
@@ -426,21 +552,4 @@ function askedOf(command: AdmitCommand): bigint | undefined {
   return funds === undefined
     ? undefined
     : funds.inputNanoUsd + tokenCost(funds.outputTokensWanted, funds.outputPicoUsd);
-}
-
-/** In units of 10^-6 nano-dollars, then rounded half up. */
-function totalOf(command: SettleCommand): bigint {
-  if (command.costNanoUsd !== undefined) return command.costNanoUsd;
-  const { usage, prices } = command;
-  const input = prices.input ?? 0n;
-  const exact =
-    BigInt(command.multiplierPermille) *
-    (BigInt(usage.input) * input +
-      BigInt(usage.cacheRead) * (prices.cacheRead ?? input) +
-      BigInt(usage.cacheWrite5m) * (prices.cacheWrite5m ?? input) +
-      BigInt(usage.cacheWrite1h) * (prices.cacheWrite1h ?? input) +
-      BigInt(usage.output) * (prices.output ?? 0n) +
-      BigInt(usage.images) * (prices.image ?? 0n));
-  const whole = exact / 1_000_000n;
-  return exact % 1_000_000n >= 500_000n ? whole + 1n : whole;
 }

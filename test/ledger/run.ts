@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { AdmitCommand, ExtendCommand, SettleCommand } from '../../src/store/ledger.ts';
+import Database from 'better-sqlite3';
+import type { AdmitCommand, ExtendCommand, Plans, SettleCommand } from '../../src/store/ledger.ts';
 import type { AdminCommands } from '../../src/store/sqlite/administration.ts';
 import type * as databaseModule from '../../src/store/sqlite/database.ts';
 import type * as engineModule from '../../src/store/sqlite/engine.ts';
@@ -7,17 +8,18 @@ import type * as invariantsModule from '../../src/store/sqlite/invariants.ts';
 import type * as migrationsModule from '../../src/store/sqlite/migrations.ts';
 import type * as readerModule from '../../src/store/sqlite/reader.ts';
 import type * as wireModule from '../../src/store/sqlite/wire.ts';
-import { hashOf, plans } from './fixture.ts';
-import { Model, type ModelKey } from './model.ts';
+import { hashOf } from './fixture.ts';
+import { Model } from './model.ts';
+import type { ModelKey } from './model-types.ts';
 import type { Action, Move, Trace } from './trace.ts';
 
 /** Runs a trace through the engine in batches and through the model step by step, and compares all that is said and stored. */
 
 /** The engine under test: the checkout's own, or a mutant's. */
 export interface EngineModules {
-  readonly database: Pick<typeof databaseModule, 'openForWriting'>;
+  /** A file without anything in it but its tables: made once, because that takes longer than most traces. */
+  readonly empty: Buffer;
   readonly engine: typeof engineModule;
-  readonly migrations: Pick<typeof migrationsModule, 'migrate' | 'ownMigrations'>;
   readonly invariants: Pick<typeof invariantsModule, 'checkInvariants'>;
   readonly reader: Pick<typeof readerModule, 'Reader'>;
   readonly wire: Pick<typeof wireModule, 'encodeAdmit' | 'encodeSettle' | 'decodeAdmitReply'>;
@@ -26,10 +28,14 @@ export interface EngineModules {
 /** The modules of the engine in `src`, an absolute path. */
 export async function engineModules(src: string): Promise<EngineModules> {
   const load = (name: string): Promise<unknown> => import(`${src}/store/sqlite/${name}.ts`);
-  const [database, engine, migrations, invariants, reader, wire] = await Promise.all(
-    ['database', 'engine', 'migrations', 'invariants', 'reader', 'wire'].map(load),
-  );
-  return { database, engine, migrations, invariants, reader, wire } as EngineModules;
+  const [engine, invariants, reader, wire] = await Promise.all(['engine', 'invariants', 'reader', 'wire'].map(load));
+  const { openForWriting } = (await load('database')) as typeof databaseModule;
+  const { migrate, ownMigrations } = (await load('migrations')) as typeof migrationsModule;
+  const db = openForWriting(':memory:');
+  migrate(db, ownMigrations(), 0);
+  const empty = db.serialize();
+  db.close();
+  return { empty, engine, invariants, reader, wire } as EngineModules;
 }
 
 const keyNames = ['one', 'two', 'three', 'four'];
@@ -41,6 +47,24 @@ const prices = {
   cacheWrite1h: 2_000_000n,
   output: 4_000_000n,
   image: 500_000_000_000n,
+};
+
+/** Small plans, whose ends are soon reached: one that costs nothing, one with a discount for all and tokens for one model. */
+const plans: Plans = {
+  core: {
+    biweekly: { priceNanoUsd: 500_000_000n, tokens: 1100 },
+    monthly: { priceNanoUsd: 0n, tokens: 150 },
+    freeDailyRequests: 1,
+    discountPermille: 0,
+    models: null,
+  },
+  core_pro: {
+    biweekly: { priceNanoUsd: 1_000_000_000n, tokens: 40 },
+    monthly: { priceNanoUsd: 1_000_000_001n, tokens: 3000 },
+    freeDailyRequests: 2,
+    discountPermille: 333,
+    models: ['acme/large'],
+  },
 };
 
 type WireCommand = wireModule.WireCommand;
@@ -63,9 +87,10 @@ class Run {
     this.#modules = modules;
     this.#trace = trace;
     this.#now = Date.parse(trace.start);
-    this.#model = new Model(trace.unit);
-    this.#db = modules.database.openForWriting(':memory:');
-    modules.migrations.migrate(this.#db, modules.migrations.ownMigrations(), this.#now);
+    this.#model = new Model(trace.unit, plans);
+    this.#db = new Database(modules.empty);
+    this.#db.defaultSafeIntegers(true);
+    this.#db.pragma('foreign_keys = ON');
     this.#engine = this.#newEngine();
   }
 
@@ -99,6 +124,9 @@ class Run {
     const fourth = this.#key(3);
     this.#model.updateKey(fourth, { balance: 1_000_000_000n });
     this.#admin('updateKey', { keyId: 4, accountId: 2, settings: { balance: 1_000_000_000n } }, 4);
+    for (const [index, { useSubsFirst, fallbackToPayg }] of this.#trace.flags.entries()) {
+      this.#step({ kind: 'update', key: index, settings: { useSubsFirst, fallbackToPayg } });
+    }
     const now = this.#now;
     this.#now -= 3_600_000;
     for (let n = 0; n < this.#trace.freeBefore; n++) {
@@ -106,6 +134,9 @@ class Run {
       this.#admit(this.#key(0), { kind: 'admit', key: 0, model: 'free', funds: undefined, id: 'new' });
     }
     this.#now = now;
+    for (const [index, plan] of this.#trace.plans.entries()) {
+      if (plan !== undefined) this.#step({ kind: 'start', account: index + 1, ...plan });
+    }
     this.#flush();
   }
 
@@ -120,13 +151,20 @@ class Run {
       monthlyLimit: undefined,
       allowedModels: null,
       balance: null,
+      useSubsFirst: true,
+      fallbackToPayg: true,
     });
     this.#admin('createKey', { accountId, hash: hashOf(name), masked: name, settings: {} }, id);
   }
 
   #move(move: Move): void {
     if (typeof move === 'number') this.#now = Math.max(this.#now + move, 86_400_000);
-    else {
+    else if (move === 'the period’s end' || move === 'before the period’s end') {
+      const ends = [...this.#model.accounts.values()].flatMap(({ plan }) =>
+        plan === undefined ? [] : [plan.period.endMs],
+      );
+      if (ends.length > 0) this.#now = Math.min(...ends) - (move === 'the period’s end' ? 0 : 1);
+    } else {
       const midnight = (Math.floor(this.#now / 86_400_000) + 1) * 86_400_000;
       this.#now = midnight + { 'before midnight': -1, midnight: 0, 'after midnight': 1 }[move];
     }
@@ -186,7 +224,9 @@ class Run {
     }
   }
 
-  #administer(action: Extract<Action, { kind: 'update' | 'state' | 'month' | 'credit' | 'broken' }>): void {
+  #administer(
+    action: Extract<Action, { kind: 'update' | 'state' | 'month' | 'credit' | 'start' | 'cancel' | 'broken' }>,
+  ): void {
     this.#model.sweep(this.#now);
     switch (action.kind) {
       case 'update': {
@@ -213,6 +253,16 @@ class Run {
         const { account: accountId, amount } = action;
         const reply = this.#model.addCredit(accountId, amount);
         return this.#admin('addCredit', { accountId, amount, note: '' }, reply === 'ok' ? accountId : reply);
+      }
+      case 'start': {
+        const { account: accountId, plan, period } = action;
+        const reply = this.#model.startSubscription(accountId, plan, period, this.#now);
+        return this.#admin('startSubscription', { accountId, plan, period }, reply === 'ok' ? accountId : reply);
+      }
+      case 'cancel': {
+        const { account: accountId } = action;
+        const reply = this.#model.cancelSubscription(accountId);
+        return this.#admin('cancelSubscription', { accountId }, reply === 'ok' ? accountId : reply);
       }
       case 'broken':
         // A second key of the same hash breaks a constraint: this command fails and no other of its batch.
@@ -320,6 +370,8 @@ class Run {
       const row = reader.account(accountId);
       const held = this.#model.held({ account: accountId });
       assert.deepEqual([row?.balance, row?.held], [balance, held], `account ${accountId}`);
+      const subscription = this.#model.subscription(accountId, this.#now);
+      assert.deepEqual(reader.subscription(accountId, this.#now), subscription, `plan of account ${accountId}`);
     }
     for (const key of this.#model.keys) {
       const row = reader.key(key.id, this.#now, true);

@@ -1,10 +1,23 @@
 import fc from 'fast-check';
-import type { FundsEstimate, KeySettings, RecordState, UsageBuckets } from '../../src/store/ledger.ts';
+import type {
+  FundsEstimate,
+  KeySettings,
+  PlanName,
+  PlanPeriodName,
+  RecordState,
+  UsageBuckets,
+} from '../../src/store/ledger.ts';
 
 /** Traces for the model: what callers might do, at which moments, in which batches. Values lie near the edges where engines err. */
 
-/** How the clock moves before a step: by ms, or to an edge of the day. */
-export type Move = number | 'before midnight' | 'midnight' | 'after midnight';
+/** How the clock moves before a step: by ms, to an edge of the day, or to the next end of a plan's period. */
+export type Move =
+  | number
+  | 'before midnight'
+  | 'midnight'
+  | 'after midnight'
+  | 'before the period’s end'
+  | 'the period’s end';
 
 export type Action =
   | { kind: 'admit'; key: number; model: string; funds: FundsEstimate | undefined; id: 'new' | number; ttlMs?: number }
@@ -19,6 +32,8 @@ export type Action =
   | { kind: 'state'; key: number; state: 'enabled' | 'disabled' | 'revoked' }
   | { kind: 'month'; key: number; limit: bigint | undefined }
   | { kind: 'credit'; account: number; amount: bigint }
+  | { kind: 'start'; account: number; plan: PlanName; period: PlanPeriodName }
+  | { kind: 'cancel'; account: number }
   | { kind: 'windows'; key: number; free: boolean }
   | { kind: 'broken' }
   | { kind: 'restart' };
@@ -30,11 +45,21 @@ export interface Step {
   readonly flush: boolean;
 }
 
+/** A plan, and how long its periods are. */
+export interface StartedPlan {
+  readonly plan: PlanName;
+  readonly period: PlanPeriodName;
+}
+
 export interface Trace {
   readonly start: string;
   readonly unit: 'dollars' | 'requests';
   /** Free requests that were admitted earlier on the day. */
   readonly freeBefore: number;
+  /** The plans that the accounts begin with. */
+  readonly plans: readonly (StartedPlan | undefined)[];
+  /** How the keys begin: who pays first, and whether money does. */
+  readonly flags: readonly { readonly useSubsFirst: boolean; readonly fallbackToPayg: boolean }[];
   readonly steps: readonly Step[];
 }
 
@@ -44,6 +69,7 @@ const move: fc.Arbitrary<Move> = fc.oneof(
   { weight: 12, arbitrary: fc.constantFrom<Move[]>(0, 0, 0, 1, 10, 500) },
   { weight: 6, arbitrary: fc.constantFrom<Move[]>(999, 1000, 1001, 5000, 30_000, 59_000, 59_999, 60_000, 60_001) },
   { weight: 2, arbitrary: fc.constantFrom<Move[]>('before midnight', 'midnight', 'after midnight') },
+  { weight: 1, arbitrary: fc.constantFrom<Move[]>('before the period’s end', 'the period’s end') },
   { weight: 1, arbitrary: fc.constantFrom<Move[]>(3_599_999, 3_600_000, 86_399_999, 86_400_000, 28 * 86_400_000) },
   {
     weight: 2,
@@ -62,11 +88,12 @@ const price = fc.constantFrom(0n, 1n, 333n, 1000n, 1500n, 4_000_000n, 1_000_000_
 
 const funds: fc.Arbitrary<FundsEstimate> = fc.record({
   inputTokens: tokens,
-  inputNanoUsd: money,
+  inputNanoUsd: fc.oneof(money, fc.constantFrom(0n, 1n, 100n, 1000n, 100_000n)),
   outputPicoUsd: price,
   outputTokensMin: fc.constantFrom(0, 1, 16),
   outputTokensWanted: fc.constantFrom(16, 17, 100, 1024),
-  plan: fc.boolean(),
+  plan: fc.constantFrom(true, true, true, true, false),
+  freeDaily: fc.constantFrom(true, false, false),
 });
 
 const usage: fc.Arbitrary<UsageBuckets> = fc
@@ -92,10 +119,18 @@ const settings: fc.Arbitrary<KeySettings> = fc
       dailyLimit: fc.constantFrom(0, 1, 2, 3),
       allowedModels: fc.constantFrom(null, null, ['acme/large'], []),
       balance: fc.oneof(fc.constant(null), money),
+      useSubsFirst: fc.boolean(),
+      fallbackToPayg: fc.constantFrom(true, true, false),
     },
     { requiredKeys: [] },
   )
   .map(all => ({ ...all }));
+
+const startedPlan: fc.Arbitrary<StartedPlan> = fc.record({
+  plan: fc.constantFrom<PlanName[]>('core', 'core_pro'),
+  period: fc.constantFrom<PlanPeriodName[]>('biweekly', 'monthly'),
+});
+const flags = fc.record({ useSubsFirst: fc.boolean(), fallbackToPayg: fc.constantFrom(true, true, true, false) });
 
 const action: fc.Arbitrary<Action> = fc.oneof(
   {
@@ -121,7 +156,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     }),
   },
   {
-    weight: 2,
+    weight: 1,
     arbitrary: fc.record({ kind: fc.constant('burst' as const), key, count: fc.constantFrom(1, 2, 19, 20, 21) }),
   },
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('extend' as const), request, outputTokens: tokens }) },
@@ -137,7 +172,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       .map(({ ttlMs: ttl, ...rest }) => (ttl === undefined ? rest : { ...rest, ttlMs: ttl })),
   },
   {
-    weight: 12,
+    weight: 16,
     arbitrary: fc.record({
       kind: fc.constant('settle' as const),
       request,
@@ -146,7 +181,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       state: fc.constantFrom<RecordState[]>('completed', 'incomplete', 'client_aborted', 'upstream_failed'),
     }),
   },
-  { weight: 8, arbitrary: fc.record({ kind: fc.constant('charge' as const), request, nanoUsd: money }) },
+  { weight: 5, arbitrary: fc.record({ kind: fc.constant('charge' as const), request, nanoUsd: money }) },
   {
     weight: 4,
     arbitrary: fc.record({
@@ -179,6 +214,13 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       ),
     }),
   },
+  {
+    weight: 6,
+    arbitrary: fc
+      .record({ kind: fc.constant('start' as const), account: fc.constantFrom(1, 2, 1, 2, 9), of: startedPlan })
+      .map(({ of, ...rest }) => ({ ...rest, ...of })),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), account: fc.constantFrom(1, 2) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('windows' as const), key, free: fc.boolean() }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'broken' as const }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'restart' as const }) },
@@ -196,6 +238,8 @@ export function traces(stepsMax: number): fc.Arbitrary<Trace> {
     ),
     unit: fc.constantFrom('dollars' as const, 'dollars' as const, 'requests' as const),
     freeBefore: fc.constantFrom(0, 0, 0, 0, 0, 199),
+    plans: fc.array(fc.option(startedPlan, { nil: undefined, freq: 5 }), { minLength: 2, maxLength: 2 }),
+    flags: fc.array(flags, { minLength: 4, maxLength: 4 }),
     steps: fc.array(fc.record({ move, action, flush: fc.boolean() }), { maxLength: stepsMax, size: 'max' }),
   });
 }

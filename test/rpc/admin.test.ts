@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { KeyState } from '../../src/gen/tollgate/v1/admin_pb.ts';
+import { KeyState, Plan, PlanPeriod } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { type ControlPlane, dollar, refusalOf, startControlPlane } from './control-plane.ts';
 
 let plane: ControlPlane;
@@ -129,4 +129,40 @@ test('wrong values are refused by the name of their field', async () => {
     const detail = await refusalOf(call());
     expect([detail.param, detail.code]).toEqual([param, 'validation_error']);
   }
+});
+
+test('a plan is started, shown and cancelled; there is one at a time, and it must be paid', async () => {
+  const { admin, clock } = plane;
+  const accountId = await newAccount(20n * dollar);
+  const core = { accountId, plan: Plan.CORE, period: PlanPeriod.MONTHLY };
+  expect((await refusalOf(admin.getSubscription({ accountId }))).code).toBe('not_found');
+  expect((await refusalOf(admin.cancelSubscription({ accountId }))).code).toBe('not_found');
+  const { subscription } = await admin.startSubscription(core);
+  expect(subscription).toMatchObject({
+    ...core,
+    startedAtMs: BigInt(clock.now()),
+    cancelled: false,
+    tokens: 35_000_000n,
+    tokensUsed: 0n,
+    tokensHeld: 0n,
+    freeLeftToday: 50,
+  });
+  expect((await admin.getAccount({ accountId })).account?.balanceNanoUsd).toBe(4_010_000_000n);
+  expect((await admin.getSubscription({ accountId })).subscription).toEqual(subscription);
+  expect((await refusalOf(admin.startSubscription(core))).code).toBe('conflict');
+  expect((await admin.cancelSubscription({ accountId })).subscription).toMatchObject({ cancelled: true });
+  const poor = await newAccount(15n * dollar);
+  const { code, param } = await refusalOf(admin.startSubscription({ ...core, accountId: poor }));
+  expect([code, param]).toEqual(['validation_error', 'balance']);
+  expect((await admin.getAccount({ accountId: poor })).account?.balanceNanoUsd).toBe(15n * dollar);
+});
+
+test.each([
+  [{ plan: Plan.UNSPECIFIED, period: PlanPeriod.MONTHLY }, 'plan'],
+  [{ plan: Plan.CORE, period: PlanPeriod.UNSPECIFIED }, 'period'],
+])('a plan that is none is refused by its field: %j', async (what, field) => {
+  const { code, param } = await refusalOf(plane.admin.startSubscription({ accountId: await newAccount(), ...what }));
+  expect([code, param]).toEqual(['validation_error', field]);
+  const nobody = plane.admin.startSubscription({ accountId: 999_999n, plan: Plan.CORE, period: PlanPeriod.MONTHLY });
+  expect((await refusalOf(nobody)).code).toBe('not_found');
 });

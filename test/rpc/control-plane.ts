@@ -48,7 +48,12 @@ const models = [
     available: true,
     ownedBy: 'acme',
     endpoints: [Endpoint.CHAT_COMPLETIONS, Endpoint.MESSAGES],
-    pricing: { inputPicoUsd: 1_250_000n, outputPicoUsd: 10_000_000n },
+    pricing: {
+      inputPicoUsd: 1_250_000n,
+      outputPicoUsd: 10_000_000n,
+      caching: { readPicoUsd: 125_000n, write5mPicoUsd: 1_562_500n },
+      above: [{ inputTokens: 200_000, inputPicoUsd: 2_500_000n, outputPicoUsd: 15_000_000n }],
+    },
   }),
 );
 

@@ -245,7 +245,7 @@ describe('unknown members', () => {
     expect(
       unknownOf({
         top_k: 5,
-        modalities: ['text'],
+        modalities: ['text', 'audio'],
         stream_options: { include_obfuscation: false, foo: 1 },
         messages: [
           {

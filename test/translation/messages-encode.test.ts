@@ -238,8 +238,26 @@ describe('roles, media and forms, Chat to Messages', () => {
   test.each([
     ['MI-02', { logprobs: true }, 'unsupported_parameter logprobs'],
     ['MI-03', { logit_bias: { '1': 1 } }, 'unsupported_parameter logit_bias'],
+    ['C4', { modalities: ['text', 'audio'], audio: { voice: 'a' } }, 'unsupported_parameter modalities'],
+    ['C4', { web_search_options: {} }, 'unsupported_parameter web_search_options'],
   ])('%s: %j is refused', (_, more, expected) => {
     expect(refusal(() => fromChat({ messages: [user()], ...more }))).toBe(expected);
+  });
+
+  test('C4: hints of one protocol are dropped in silence, and so is a wish for text', () => {
+    const hints = { modalities: ['text'], prompt_cache_retention: '24h', safety_identifier: 's', user: 'u' };
+    const { body, dropped } = fromChat({ messages: [user()], ...hints, verbosity: 'low', store: true });
+    expect(dropped).toEqual([]);
+    expect(body).not.toHaveProperty('modalities');
+    expect(toChat({ messages: [user()], inference_geo: 'eu' }).dropped).toEqual([]);
+  });
+
+  test('C4: what nobody knows is dropped and listed, tools of MCP servers are refused', () => {
+    expect(toChat({ messages: [user()], foo_bar: 1, toString: 1 }).dropped).toEqual(['foo_bar', 'toString']);
+    const servers = [{ type: 'url', url: 'https://mcp.example', name: 's' }];
+    expect(refusal(() => toChat({ messages: [user()], mcp_servers: servers }))).toBe(
+      'unsupported_parameter mcp_servers',
+    );
   });
 
   test('MI-03: a seed is dropped and listed', () => {

@@ -25,6 +25,8 @@ import { type ChatRequest, chatRequestSchema, type ChatTool, type ChatToolChoice
 /** Chat Completions requests to the model of a generation. Sources: decisions §4, wire.md C3. */
 
 const known = new Set(Object.keys(chatRequestSchema.shape));
+/** `modalities` says nothing where it asks for text alone. */
+const knownOfTextOnly = new Set([...known, 'modalities']);
 const knownOfTool = members('type', 'function', 'custom', 'cache_control', 'prompt_cache_breakpoint');
 const knownOfFunction = members('name', 'description', 'parameters', 'strict');
 const knownOfCustom = members('name', 'description', 'format');
@@ -54,7 +56,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(chatRequestSchema, received.body);
   checkTogether(body);
   const unknown = new UnknownMembers(Protocol.CHAT);
-  unknown.note(body, known, '');
+  unknown.note(body, isTextOnly(body['modalities']) ? knownOfTextOnly : known, '');
   if (body.stream_options != null) unknown.note(body.stream_options, knownOfStreamOptions, 'stream_options');
   const request = requestOf({
     model: body.model,
@@ -80,6 +82,10 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     includeUsage: body.stream_options?.include_usage === true,
   };
   return body.functions == null ? decoded : { ...decoded, legacyFunctions: true };
+}
+
+function isTextOnly(modalities: unknown): boolean {
+  return Array.isArray(modalities) && modalities.every(modality => modality === 'text');
 }
 
 /** Rules that bind two fields. */

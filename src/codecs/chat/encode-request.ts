@@ -13,7 +13,7 @@ import {
   type ToolName,
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject, UpstreamQuirk } from '../codec.ts';
-import { Drops, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
 import { effortOfBudget } from '../effort.ts';
 import { encodeMessages } from './encode-messages.ts';
 import { extraMembers } from './reasoning-details.ts';
@@ -27,7 +27,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
     return { body: patched(input, input.request.source.body), dropped: [] };
   const drops = new Drops();
   const body = built(input, drops);
-  for (const field of input.request.source?.unknownFields ?? []) drops.add(field);
+  dropUnknown(input.request.source, drops);
   return { body, dropped: drops.list() };
 }
 

@@ -7,7 +7,7 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
-import { Drops, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
 import { encodeContents } from './encode-contents.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
 import { toDialect } from './schema-dialect.ts';
@@ -42,7 +42,7 @@ export function encodeRequest({ request, model, maxOutputTokens, provider }: Enc
   if (Object.keys(config).length > 0) body['generationConfig'] = config;
   const tier = tierName(request.serviceTier);
   if (tier !== undefined) body['serviceTier'] = tier;
-  for (const field of request.source?.unknownFields ?? []) drops.add(field);
+  dropUnknown(request.source, drops);
   return { body, dropped: drops.list() };
 }
 

@@ -9,7 +9,7 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
-import { Drops, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
 import { budgetOfEffort, effortOfBudget } from '../effort.ts';
 import { listIn, objectIn } from '../json.ts';
 import { asContent, encodeMessages } from './encode-messages.ts';
@@ -28,7 +28,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
     return { body: patchedRequest(input, source.body, drops), dropped: drops.list() };
   }
   const body = built(input, drops);
-  for (const field of source?.unknownFields ?? []) drops.add(field);
+  dropUnknown(source, drops);
   return { body, dropped: drops.list() };
 }
 

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import {
   type CachePricing,
   CachePricingSchema,
+  ImagePriceSchema,
   type Model,
   ModelSchema,
   PricingAboveSchema,
@@ -35,6 +36,7 @@ interface ConfiguredPricing {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+  readonly images?: readonly { readonly size?: string; readonly quality?: string; readonly imageNanoUsd: bigint }[];
   readonly caching?: ConfiguredCaching;
   readonly above: readonly ConfiguredAbove[];
 }
@@ -84,9 +86,10 @@ export function modelOf(model: ConfiguredModel): Model {
   });
 }
 
-function pricingOf({ above, caching, ...prices }: ConfiguredPricing): Model['pricing'] {
+function pricingOf({ above, caching, images = [], ...prices }: ConfiguredPricing): Model['pricing'] {
   return create(PricingSchema, {
     ...prices,
+    images: images.map(row => create(ImagePriceSchema, row)),
     ...cachingOf(caching),
     above: above.map(({ caching: stepCaching, ...step }) =>
       create(PricingAboveSchema, { ...step, ...cachingOf(stepCaching) }),

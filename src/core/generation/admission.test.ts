@@ -4,11 +4,25 @@ import { ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { Denied } from '../../store/ledger.ts';
 import { deniedError } from './admission.ts';
 
-const applicant = { model: create(ModelSchema, { id: 'acme/small:free' }), accountId: 7 };
+const applicant = {
+  model: create(ModelSchema, { id: 'acme/small:free' }),
+  accountId: 7,
+  keyId: 3,
+  hasOwnBalance: false,
+};
 
 function denied(code: Denied['code'], denial: NonNullable<Denied['denial']>) {
   return deniedError({ kind: 'denied', code, windows: [], denial }, applicant);
 }
+
+test('a key’s own empty balance is raised by its owner', () => {
+  const denial = { limit: 'balance', unit: 'nano_usd', used: 0n, max: 0n } as const;
+  const refusal = deniedError(
+    { kind: 'denied', code: 'insufficient_balance', windows: [], denial },
+    { ...applicant, hasOwnBalance: true },
+  );
+  expect(refusal.facts.tip).toContain('PATCH /v1/account/keys/3 {"balance": DOLLARS}');
+});
 
 test('a cap that has something left is not called used up', () => {
   const cap = { limit: 'monthly_limit', unit: 'nano_usd', used: 0n, max: 100_000n, resetAtMs: 0 } as const;
@@ -24,5 +38,7 @@ test('nobody is told to raise the free-model limits, which are hard', () => {
 
 test('an empty balance names the operator’s command for this account', () => {
   const balance = { limit: 'balance', unit: 'nano_usd', used: 0n, max: 0n } as const;
-  expect(denied('insufficient_balance', balance).facts.tip).toContain('npx tollgate credits add 7 DOLLARS');
+  expect(denied('insufficient_balance', balance).facts.tip).toBe(
+    'Ask the operator to add credit: npx tollgate credits add 7 DOLLARS.',
+  );
 });

@@ -29,8 +29,19 @@ export async function admit(ledger: Ledger, applicant: Applicant): Promise<Admit
     free: isFree(model.id),
     funds: estimateFunds(request, model, tier, calls),
   });
-  if (reply.kind === 'denied') throw deniedError(reply, applicant);
+  if (reply.kind === 'denied')
+    throw deniedError(reply, { ...applicant, hasOwnBalance: await hasOwnBalance(ledger, reply, keyId) });
   return reply;
+}
+
+/** Whether it was the key's own balance that could not pay. */
+export async function hasOwnBalance(
+  ledger: Pick<Ledger, 'findKey'>,
+  { code }: Denied,
+  keyId: number,
+): Promise<boolean> {
+  if (code !== 'insufficient_balance') return false;
+  return typeof (await ledger.findKey(keyId, undefined))?.balance === 'bigint';
 }
 
 /** Free models carry the suffix in their id. */
@@ -38,26 +49,49 @@ export function isFree(modelId: string): boolean {
   return modelId.endsWith(':free');
 }
 
+/** Whose request was denied. */
+export interface DeniedApplicant extends Pick<Applicant, 'model' | 'accountId' | 'keyId'> {
+  /** The key has money of its own, for which the account's never steps in. */
+  readonly hasOwnBalance: boolean;
+}
+
 /** What a denial says to the caller. */
-export function deniedError(
-  denied: Denied,
-  { model, accountId }: Pick<Applicant, 'model' | 'accountId'>,
-): GatewayError {
+export function deniedError(denied: Denied, applicant: DeniedApplicant): GatewayError {
   const facts: ErrorFacts = {
     limits: denied.windows,
     ...(denied.denial === undefined ? {} : { denial: denied.denial }),
     ...(denied.retryAfterMs === undefined ? {} : { retryAfterMs: denied.retryAfterMs }),
     ...(waitsOnlyAMinute(denied) ? { retry: true } : {}),
     ...(denied.code === 'model_not_allowed' ? { param: 'model' } : {}),
-    ...tipOf(denied, accountId),
+    ...tipOf(denied, applicant),
   };
-  return new GatewayError(denied.code, deniedMessage(denied, model.id), facts);
+  return new GatewayError(denied.code, deniedMessage(denied, applicant.model.id), facts);
 }
 
 /** What to do about this denial, where the code alone does not say it. */
-function tipOf({ code, denial }: Denied, accountId: number): { tip?: string } {
+function tipOf({ code, denial }: Denied, { accountId, keyId, hasOwnBalance: own }: DeniedApplicant): { tip?: string } {
   if (code === 'insufficient_balance') {
-    return { tip: `Ask the operator to add credit: npx tollgate credits add ${accountId} DOLLARS.` };
+    const credit = `npx tollgate credits add ${accountId} DOLLARS`;
+    return {
+      tip: own
+        ? `This key spends from a balance of its own: raise it, or set it to null to spend from the account, with PATCH /v1/account/keys/${keyId} {"balance": DOLLARS}. Where the account has too little: ${credit}.`
+        : `Ask the operator to add credit: ${credit}.`,
+    };
+  }
+  if (denial?.limit === 'monthly_limit') {
+    return {
+      tip: `Wait for the next month, or ask the operator to raise the limit: npx tollgate keys monthly-limit ${keyId} DOLLARS|none.`,
+    };
+  }
+  if (denial?.limit === 'minute_limit' || denial?.limit === 'daily_limit') {
+    return {
+      tip: `Wait as long as \`retry-after\` says, or raise the limit: PATCH /v1/account/keys/${keyId} {"${denial.limit}": N}.`,
+    };
+  }
+  if (code === 'subscription_exhausted' && denial === undefined) {
+    return {
+      tip: `Set \`fallback_to_payg\` on the key, or ask the operator for a plan: npx tollgate subscriptions start ${accountId} --plan core|core_pro --period biweekly|monthly.`,
+    };
   }
   if (denial?.limit === 'free_minute' || denial?.limit === 'free_day') {
     return { tip: 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.' };
@@ -82,7 +116,9 @@ function deniedMessage({ code, denial }: Denied, modelId: string): string {
     case 'conflict':
       return 'A request with this id was already made.';
     case 'subscription_exhausted':
-      return 'The subscription has no tokens left, and this key does not fall back to pay-as-you-go.';
+      return denial === undefined
+        ? `No subscription pays for ${modelId}, and this key does not fall back to pay-as-you-go.`
+        : limitMessage(denial);
     default:
       return denial === undefined ? 'The request is over a limit.' : limitMessage(denial);
   }
@@ -95,7 +131,7 @@ const limitNames: Readonly<Record<NonNullable<Denied['denial']>['limit'], string
   free_day: 'The account’s free-model requests of today are used up',
   monthly_limit: 'The key’s monthly limit is used up',
   balance: 'The balance can’t pay for this request',
-  subscription: 'The subscription has no tokens left',
+  subscription: 'What is left of the subscription can’t pay for this request',
 };
 
 /** Of money there may be some left, and still too little for this request. */

@@ -1,27 +1,57 @@
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
-import { GatewayError } from '../../errors/gateway-error.ts';
-import { UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
-import type { CountTokensRequest, GenerateResponse, GenerationService } from '../../gen/tollgate/v1/generation_pb.ts';
+import { GatewayError, type WindowState } from '../../errors/gateway-error.ts';
+import { type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import {
+  type CountTokensRequest,
+  type GenerateResponse,
+  GenerateResponseSchema,
+  type GenerationService,
+} from '../../gen/tollgate/v1/generation_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
+import { idempotencyKeyHeader } from '../../lib/call-headers.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Credential } from '../../store/ledger.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
-import { authenticate } from '../credential.ts';
+import { authenticate, limitOf } from '../credential.ts';
+import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
-import { admit } from './admission.ts';
+import { admit, isFree } from './admission.ts';
 import { countInputInPieces } from './count-input.ts';
-import { GenerationRun, type RunTools } from './run.ts';
+import { truncated } from './truncation.ts';
+import { GenerationRun, type RunHooks, type RunTools } from './run.ts';
 
 /** What generations are made with. */
 export interface GenerationTools extends RunTools {
   readonly catalog: Catalog;
   readonly clock: Clock;
   readonly ids: IdSource;
+  readonly replays: Replays;
+}
+
+/** A generation that a service of the core asks for on behalf of its caller. */
+export interface GenerationAsk {
+  readonly request: GenerateRequest;
+  readonly credential: Credential;
+  /** The public request id that the edge has made; null: the generation makes one. */
+  readonly requestId: string | null;
+  /** See `RunHooks`. */
+  readonly beforeSettle?: RunHooks['beforeSettle'];
+  readonly freeWhenCut?: RunHooks['freeWhenCut'];
+  readonly beforeBrokenSettle?: RunHooks['beforeBrokenSettle'];
+}
+
+/** A generation that was admitted. */
+export interface BegunGeneration {
+  readonly requestId: string;
+  /** The listed id of the model. */
+  readonly model: string;
+  readonly createdAtMs: number;
+  readonly run: GenerationRun;
 }
 
 /** All generations of this process. */
@@ -38,7 +68,10 @@ export class Generations {
   /** GenerationService on these generations. */
   get service(): ServiceImpl<typeof GenerationService> {
     return {
-      generate: (request, context) => this.#generate(request, context),
+      generate: (request, context) =>
+        context.requestHeader.has(idempotencyKeyHeader)
+          ? this.#generateOnce(request, context)
+          : this.#generate(request, context),
       countTokens: (request, context) => this.#countTokens(request, context),
     };
   }
@@ -61,16 +94,15 @@ export class Generations {
     for (const run of this.#running) run.cut();
   }
 
-  async *#generate(
-    request: GenerateRequest,
-    context: HandlerContext,
-  ): AsyncGenerator<GenerateResponse, void, undefined> {
+  /**
+   * Checks and admits a request. Whoever calls it reads `run.events` to the end, however that comes. Throws what the caller is refused with; nothing
+   * is held then.
+   */
+  async begin({ request, credential, requestId: named, ...told }: GenerationAsk): Promise<BegunGeneration> {
     if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
     const { ledger, router, clock, ids } = this.#tools;
-    const credential = await authenticate(context, ledger, 'api_key');
-    const { model, tier, resolved } = this.#resolve(request, credential);
+    const { model, tier, resolved } = await this.#resolve(request, credential);
     if (!model.available) throw modelUnavailable(model.id);
-    const named = context.requestHeader.get(requestIdHeader);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const applicant = {
       id,
@@ -84,11 +116,61 @@ export class Generations {
     };
     const admittedAtMs = clock.now();
     const admitted = await admit(ledger, applicant);
-    const run = new GenerationRun(this.#tools, { ...applicant, admitted, admittedAtMs }, () => this.#ended(run));
+    const hooks = { ...told, onEnd: () => this.#ended(run) };
+    const run = new GenerationRun(this.#tools, { ...applicant, admitted, admittedAtMs }, hooks);
     this.#running.add(run);
-    for await (const events of run.events(context.signal)) {
-      yield { $typeName: 'tollgate.v1.GenerateResponse', events };
+    return { requestId: applicant.requestId, model: model.id, createdAtMs: admittedAtMs, run };
+  }
+
+  async *#generate(
+    request: GenerateRequest,
+    context: HandlerContext,
+  ): AsyncGenerator<GenerateResponse, void, undefined> {
+    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const requestId = context.requestHeader.get(requestIdHeader);
+    const { run } = await this.begin({ request, credential, requestId });
+    for await (const events of run.events(context.signal)) yield generateResponse(events);
+  }
+
+  /** The same for a request that may be repeated. */
+  async *#generateOnce(
+    request: GenerateRequest,
+    context: HandlerContext,
+  ): AsyncGenerator<GenerateResponse, void, undefined> {
+    const { ledger, replays } = this.#tools;
+    const key = idempotencyKey(context);
+    if (key === undefined) {
+      yield* this.#generate(request, context);
+      return;
     }
+    const credential = await authenticate(context, ledger, 'api_key');
+    yield* replays.answer({
+      context,
+      credential,
+      key,
+      request,
+      answer: GenerateResponseSchema,
+      run: keeper => this.#kept({ request, credential, requestId: context.requestHeader.get(requestIdHeader) }, keeper),
+      restore: async record => {
+        const free = isFree(record?.model ?? '');
+        const windows = free || credential.hasWindow ? await ledger.windows(credential.keyId, free) : [];
+        return ({ events }) => generateResponse(events.map(event => restored(event, record?.costNanoUsd, windows)));
+      },
+    });
+  }
+
+  async *#kept(
+    ask: GenerationAsk,
+    keeper: Keeper<GenerateResponse>,
+  ): AsyncGenerator<GenerateResponse, void, undefined> {
+    const requestId = ask.requestId ?? publicRequestId(this.#tools.ids.next());
+    const { run } = await this.begin({
+      ...ask,
+      requestId,
+      beforeSettle: rest => keeper.keep(requestId, [generateResponse([...rest])]),
+      beforeBrokenSettle: told => keeper.keepBroken(requestId, told),
+    });
+    for await (const events of run.events(never)) yield generateResponse(events);
   }
 
   #ended(run: GenerationRun): void {
@@ -97,15 +179,19 @@ export class Generations {
   }
 
   /** The checked request with the listed model and its tier. */
-  #resolve(request: GenerateRequest, credential: Credential): Resolved & { readonly resolved: GenerateRequest } {
-    checkRequest(request);
-    const { endpoint, serviceTier } = request;
+  async #resolve(
+    asked: GenerateRequest,
+    credential: Credential,
+  ): Promise<Resolved & { readonly resolved: GenerateRequest }> {
+    checkRequest(asked);
+    const { endpoint, serviceTier } = asked;
     const visible = credential.allowedModels;
-    const { model, tier } = this.#tools.catalog.resolve(request.model, { endpoint, serviceTier, visible });
+    const { model, tier } = this.#tools.catalog.resolve(asked.model, { endpoint, serviceTier, visible });
     if (visible !== null && !visible.includes(model.id)) {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
-    checkFeatures(request, model);
+    checkFeatures(asked, model);
+    const request = await truncated(asked, model);
     checkLength(request, model);
     return { model, tier, resolved: { ...request, model: model.id, serviceTier: tier } };
   }
@@ -113,7 +199,27 @@ export class Generations {
   async #countTokens({ request }: CountTokensRequest, context: HandlerContext) {
     if (request === undefined) throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-    const { resolved } = this.#resolve(request, credential);
+    return this.count(request, credential);
+  }
+
+  /** Counts a request's input tokens. Throws what the caller of such a request would be refused with. */
+  async count(request: GenerateRequest, credential: Credential): Promise<{ inputTokens: number; source: UsageSource }> {
+    const { resolved } = await this.#resolve(request, credential);
     return { inputTokens: await countInputInPieces(resolved, await loadTokenizer()), source: UsageSource.ESTIMATED };
   }
+}
+
+const never = new AbortController().signal;
+
+function generateResponse(events: GenerationEvent[]): GenerateResponse {
+  return { $typeName: 'tollgate.v1.GenerateResponse', events };
+}
+
+/** An event of a kept answer as it is told today. */
+function restored(event: GenerationEvent, costNanoUsd = 0n, windows: readonly WindowState[]): GenerationEvent {
+  const { event: step } = event;
+  if (step.case === 'completed') return { ...event, event: { ...step, value: { ...step.value, costNanoUsd } } };
+  if (step.case !== 'started') return event;
+  const limits = windows.map(window => ({ $typeName: 'tollgate.v1.LimitState' as const, ...limitOf(window) }));
+  return { ...event, event: { ...step, value: { ...step.value, limits } } };
 }

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
-import type { FinishReason, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
@@ -8,6 +8,7 @@ import { Hold } from '../../generation/hold.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Admitted, Ledger, Settled } from '../../store/ledger.ts';
+import { limitOf } from '../credential.ts';
 import type { RoutedStep, Router } from '../routing/router.ts';
 import type { Applicant } from './admission.ts';
 import { continued } from './continued.ts';
@@ -34,6 +35,21 @@ export interface AdmittedRequest extends Applicant {
   readonly admittedAtMs: number;
 }
 
+/** Who is told of a run's end. */
+export interface RunHooks {
+  /** It has settled; called once. */
+  readonly onEnd: () => void;
+  /**
+   * The answer is whole and not yet charged: gets the events that the caller has not been given, `completed` without its cost the last. What must be durable
+   * before the charge is written here; where that throws, the generation fails with it.
+   */
+  readonly beforeSettle?: ((rest: readonly GenerationEvent[]) => Promise<void>) | undefined;
+  /** An answer that the gateway cuts costs nothing and leaves no record: nobody is there who has had a part of it. */
+  readonly freeWhenCut?: boolean | undefined;
+  /** The answer has broken off with what its caller is told, and what was delivered is not yet charged. It must not throw. */
+  readonly beforeBrokenSettle?: ((told: Error) => Promise<void>) | undefined;
+}
+
 /**
  * One admitted generation, from the first try to the settled charge. Accounting belongs to it, not to the client's connection: however the
  * reading of its events ends, its hold is settled or voided exactly once.
@@ -41,10 +57,11 @@ export interface AdmittedRequest extends Applicant {
 export class GenerationRun {
   readonly #tools: RunTools;
   readonly #asked: AdmittedRequest;
-  readonly #onEnd: () => void;
+  readonly #hooks: RunHooks;
   readonly #streamed: boolean;
   readonly #abort = new AbortController();
   readonly #startedAtMs = performance.now();
+  #whole: bigint | undefined;
   readonly #tally: Tally;
   readonly #slices: Slices;
   /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
@@ -70,13 +87,12 @@ export class GenerationRun {
   /** The time for the answer is over, and its reader had stopped asking for more. */
   #overtime: GatewayError | undefined;
 
-  /** `onEnd` is told when it has settled, once. */
-  constructor(tools: RunTools, asked: AdmittedRequest, onEnd: () => void) {
-    this.#onEnd = onEnd;
+  constructor(tools: RunTools, asked: AdmittedRequest, hooks: RunHooks) {
+    this.#hooks = hooks;
     this.#tools = tools;
     this.#asked = asked;
     this.#streamed = asked.request.delivery !== Delivery.WHOLE;
-    this.#limit = limitOf(asked);
+    this.#limit = outputLimitOf(asked);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = asked.model;
     const candidates = this.#candidates;
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
@@ -92,11 +108,21 @@ export class GenerationRun {
 
   get #progress(): Progress {
     return {
-      streamed: this.#streamed,
+      streamed: this.#streamed && !(this.#isCut && this.#hooks.freeWhenCut === true),
       hasOutput: !this.#tally.isEmpty,
       wasSent: this.#wasSent,
       isTrying: this.#isTrying,
     };
+  }
+
+  /** `cut` was called. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+
+  /** The key's request windows after the admission, tightest first. */
+  get limits(): LimitState[] {
+    return this.#asked.admitted.windows.map(window => ({ $typeName: 'tollgate.v1.LimitState', ...limitOf(window) }));
   }
 
   /** The gateway stops: ends the answer now. */
@@ -137,15 +163,16 @@ export class GenerationRun {
       yield* this.#answer();
       this.#outcome = { kind: 'answered', finishes: this.#finishes };
       const counted = await this.#count();
+      await this.#hooks.beforeSettle?.([...this.#kept.read(), this.#completed(counted, 0n)]);
       settled = await this.#settle(counted);
-      yield [...this.#kept.read(), this.#completed(counted, settled)];
+      yield [...this.#kept.read(), this.#completed(counted, settled.costNanoUsd)];
     } catch (thrown) {
       this.#told = this.#failed(thrown, signal);
       throw this.#told;
     } finally {
       signal.removeEventListener('abort', abort);
       if (settled === undefined) await this.#endUnanswered(signal);
-      else this.#onEnd();
+      else this.#hooks.onEnd();
     }
   }
 
@@ -153,7 +180,7 @@ export class GenerationRun {
   async #endUnanswered(signal: AbortSignal): Promise<void> {
     // Without an error it was ended from outside, between two batches.
     this.#told ??= this.#failed(undefined, signal);
-    const ended = this.#settleUnanswered().finally(this.#onEnd);
+    const ended = this.#settleUnanswered().finally(this.#hooks.onEnd);
     // A ledger that can't be written may stay so for long: its client is told at once, and the hold is given back when it can be.
     const isLedgerFailing =
       this.#wasSent && this.#outcome.kind === 'failed' && this.#outcome.error.code === 'overloaded';
@@ -262,26 +289,27 @@ export class GenerationRun {
 
   #started(event: GenerationEvent): GenerationEvent {
     if (event.event.case !== 'started') return event;
-    const { requestId, model, admitted, admittedAtMs } = this.#asked;
-    const limits = admitted.windows.map(window => ({
-      $typeName: 'tollgate.v1.LimitState' as const,
-      limit: window.limit,
-      max: BigInt(window.max),
-      remaining: BigInt(window.remaining),
-      resetAtMs: BigInt(window.resetAtMs),
-    }));
+    const { requestId, model, admittedAtMs } = this.#asked;
+    const { limits } = this;
     const route = this.#tools.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
     const own = { requestId, model: model.id, createdAtMs: BigInt(admittedAtMs), limits, route };
     return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
   }
 
-  #completed(counted: CountedUsage, settled: Settled): GenerationEvent {
+  #completed(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
     return completed({
       usage: usageMessage(counted, this.#tally.extra),
       usageSource: usageSource(counted.source),
-      costNanoUsd: settled.costNanoUsd,
+      costNanoUsd,
       serviceTier: billedTier(this.#asked.tier, this.#tally.serviceTier),
+      completedAtMs: this.#wholeAtMs,
     });
+  }
+
+  /** When the answer was whole; the same however often it is told. */
+  get #wholeAtMs(): bigint {
+    this.#whole ??= BigInt(Math.round(this.#asked.admittedAtMs + performance.now() - this.#startedAtMs));
+    return this.#whole;
   }
 
   /** Decides the outcome, and what the caller is told. `thrown` is undefined where reading ended without an error. */
@@ -315,6 +343,7 @@ export class GenerationRun {
       await ledger.void(id, charge.reason);
       return;
     }
+    if (this.#told !== undefined) await this.#hooks.beforeBrokenSettle?.(this.#told);
     await this.#settle(charge.kind === 'usage' ? await this.#count() : { buckets: noUsage, source: 'reported' });
   }
 
@@ -356,7 +385,7 @@ function stopping(): GatewayError {
 const unknownOutputMax = 4_096;
 
 /** The output limit that binds one choice: the client's own, or less where funds can't pay it; undefined where neither binds. */
-function limitOf({ request, model, admitted }: AdmittedRequest): number | undefined {
+function outputLimitOf({ request, model, admitted }: AdmittedRequest): number | undefined {
   const client = clientLimit(request, model);
   const payable = Math.floor((admitted.outputTokens + admitted.outputTokensAvailable) / (request.candidates ?? 1));
   const wanted = client ?? model.maxOutputTokens ?? unknownOutputMax;

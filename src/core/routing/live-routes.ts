@@ -1,3 +1,4 @@
+import type { ImageUpstream } from '../../generation/images/image-upstream.ts';
 import type { Upstream } from '../../generation/upstream.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
@@ -8,7 +9,9 @@ import type { Provider, RouteConfig, RoutingConfig } from './route-table.ts';
 /** A route with what it has learnt. */
 export interface LiveRoute extends RouteConfig {
   readonly name: RouteName;
-  readonly upstream: Upstream;
+  /** As its provider has them. */
+  readonly upstream: Upstream | undefined;
+  readonly images: ImageUpstream | undefined;
   readonly breaker: Breaker;
   /** The provider's; undefined where it takes any number of requests. */
   readonly semaphore: Semaphore | undefined;
@@ -91,6 +94,7 @@ export class LiveRoutes {
       ...config,
       name,
       upstream: live.provider.upstream,
+      images: live.provider.images,
       semaphore: live.semaphore,
       breaker:
         breakers.get(keyOf(name)) ?? new Breaker(clock, breaker, state => observer.breakerChanged?.(name, state)),

@@ -1,4 +1,5 @@
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { ImageUpstream } from '../../generation/images/image-upstream.ts';
 import type { Upstream } from '../../generation/upstream.ts';
 import type { Random } from '../../lib/backoff.ts';
 import type { SemaphoreLimits } from '../../lib/semaphore.ts';
@@ -7,7 +8,10 @@ import type { SemaphoreLimits } from '../../lib/semaphore.ts';
 export interface Provider {
   /** Its name in the configuration. */
   readonly name: string;
-  readonly upstream: Upstream;
+  /** Answers text; absent where the provider only draws. */
+  readonly upstream?: Upstream;
+  /** Draws pictures; absent where the provider only answers text. */
+  readonly images?: ImageUpstream;
   /** How many tries may run there at once and wait for it; undefined: any number. */
   readonly concurrency?: SemaphoreLimits | undefined;
 }

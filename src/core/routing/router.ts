@@ -1,7 +1,9 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Hold } from '../../generation/hold.ts';
+import type { Drawing } from '../../generation/images/image-upstream.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Random, type Sleep, systemRandom, systemSleep } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -57,6 +59,23 @@ export type RoutedStep =
     }
   /** Its next events. */
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
+
+/** Pictures that are to be drawn. */
+export interface RoutedDrawing {
+  readonly hold: Hold;
+  /** The checked request; `model` is the listed id. */
+  readonly request: ImageRequest;
+  /** Aborted when nobody wants the pictures any more. */
+  readonly signal: AbortSignal;
+  /** Told when a try goes to an upstream. */
+  readonly onAttempt?: () => void;
+}
+
+/** Pictures and where they come from. */
+export interface RoutedPictures extends Drawing {
+  readonly route: RouteName;
+  readonly attempt: number;
+}
 
 /** What is known of a try while it runs. */
 interface Running {
@@ -152,6 +171,38 @@ export class Router {
     }
   }
 
+  /** The pictures of a request, by as many tries as it takes. Throws as `run`. */
+  async draw(call: RoutedDrawing): Promise<RoutedPictures> {
+    const { request, signal } = call;
+    const plan = new RequestPlan(
+      orderRoutes(this.#routes.of(request.model), this.#random),
+      { model: request.model, signal },
+      { policy: this.#retry, random: this.#random, sleep: this.#sleep },
+    );
+    for (;;) {
+      const running = this.#start(call, await plan.next());
+      const { route, number } = running.planned;
+      try {
+        if (route.images === undefined) throw new Error(`${route.name.provider} draws no pictures`);
+        const drawing = await route.images.draw({
+          hold: call.hold,
+          request,
+          model: route.model,
+          attempt: number,
+          signal,
+        });
+        plan.completed();
+        this.#end(call, running, { result: 'completed' });
+        return { ...drawing, route: route.name, attempt: number };
+      } catch (thrown) {
+        this.#end(call, running, signal.aborted ? { result: 'aborted' } : outcomeOf(thrown));
+        if (signal.aborted) plan.left(false);
+        signal.throwIfAborted();
+        plan.failed(thrown, false);
+      }
+    }
+  }
+
   /** The caller has read to the end, or has had enough. */
   #left(call: RoutedCall, running: Running, plan: RequestPlan): void {
     if (running.whole) {
@@ -177,6 +228,7 @@ export class Router {
 
   #answer(call: RoutedCall, { route, number }: PlannedTry): AsyncIterable<GenerationEvent[]> {
     const { hold, request, maxOutputTokens, modelOutputTokens, signal } = call;
+    if (route.upstream === undefined) throw new Error(`${route.name.provider} answers no text`);
     return route.upstream.generate({
       hold,
       request,
@@ -189,14 +241,14 @@ export class Router {
     });
   }
 
-  #start(call: RoutedCall, planned: PlannedTry): Running {
+  #start(call: Pick<RoutedCall, 'hold' | 'onAttempt'>, planned: PlannedTry): Running {
     const { route, number } = planned;
     call.onAttempt?.();
     this.#observer.attemptStarted?.({ route: route.name, holdId: call.hold.id, number });
     return { planned, startedAtMs: performance.now(), firstEventAtMs: undefined, whole: false, ended: false };
   }
 
-  #end(call: RoutedCall, running: Running, outcome: Pick<AttemptOutcome, 'result' | 'status'>): void {
+  #end(call: Pick<RoutedCall, 'hold'>, running: Running, outcome: Pick<AttemptOutcome, 'result' | 'status'>): void {
     running.ended = true;
     const { planned, startedAtMs, firstEventAtMs } = running;
     this.#observer.attemptEnded?.(
@@ -211,7 +263,7 @@ export class Router {
 }
 
 function callsFor({ upstream, model }: LiveRoute, request: GenerateRequest): number {
-  return upstream.callsFor?.(request, model) ?? 1;
+  return upstream?.callsFor?.(request, model) ?? 1;
 }
 
 function outcomeOf(thrown: unknown): Pick<AttemptOutcome, 'result' | 'status'> {

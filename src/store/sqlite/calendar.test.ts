@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dayMs, dayOf, endOfDayMs, hourOf, monthOf } from './calendar.ts';
+import { dayMs, dayOf, endOfDayMs, hourOf, monthOf, planTimeOf } from './calendar.ts';
 
 const at = fc.integer({ min: Date.parse('1999-01-01T00:00:00Z'), max: Date.parse('2101-12-31T23:59:59.999Z') });
 
@@ -28,4 +28,63 @@ test.each([
 ])('the month of %s has %i days', (time, days) => {
   const { first, last } = monthOf(Date.parse(time));
   expect(last - first + 1).toBe(days);
+});
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+const period = (start: string, length: 'biweekly' | 'monthly', at: string): (number | string)[] => {
+  const { number, startMs, endMs } = planTimeOf(Date.parse(start), length, Date.parse(at));
+  return [number, iso(startMs), iso(endMs)];
+};
+
+test.each([
+  ['2026-01-31T12:34:56.789Z', '2026-01-31T12:34:56.789Z', [0, '2026-01-31T12:34:56.789Z', '2026-02-28T12:34:56.789Z']],
+  ['2026-01-31T12:34:56.789Z', '2026-02-28T12:34:56.788Z', [0, '2026-01-31T12:34:56.789Z', '2026-02-28T12:34:56.789Z']],
+  ['2026-01-31T12:34:56.789Z', '2026-02-28T12:34:56.789Z', [1, '2026-02-28T12:34:56.789Z', '2026-03-31T12:34:56.789Z']],
+  ['2028-01-30T00:00:00.000Z', '2028-02-29T00:00:00.000Z', [1, '2028-02-29T00:00:00.000Z', '2028-03-30T00:00:00.000Z']],
+  [
+    '2028-02-29T23:59:59.999Z',
+    '2029-02-28T23:59:59.998Z',
+    [11, '2029-01-29T23:59:59.999Z', '2029-02-28T23:59:59.999Z'],
+  ],
+  [
+    '2028-02-29T23:59:59.999Z',
+    '2029-02-28T23:59:59.999Z',
+    [12, '2029-02-28T23:59:59.999Z', '2029-03-29T23:59:59.999Z'],
+  ],
+  [
+    '2028-02-29T23:59:59.999Z',
+    '2032-02-29T23:59:59.999Z',
+    [48, '2032-02-29T23:59:59.999Z', '2032-03-29T23:59:59.999Z'],
+  ],
+  ['2026-12-31T23:00:00.000Z', '2027-01-31T22:59:59.999Z', [0, '2026-12-31T23:00:00.000Z', '2027-01-31T23:00:00.000Z']],
+])('a monthly plan of %s is at %s in its period %j', (start, at, expected) => {
+  expect(period(start, 'monthly', at)).toEqual(expected);
+});
+
+test('a biweekly plan has periods of 14 days, across leap days', () => {
+  const start = '2028-02-20T10:00:00.000Z';
+  expect(period(start, 'biweekly', start)).toEqual([0, start, '2028-03-05T10:00:00.000Z']);
+  expect(period(start, 'biweekly', '2028-03-05T09:59:59.999Z')[0]).toBe(0);
+  expect(period(start, 'biweekly', '2028-03-05T10:00:00.000Z')[0]).toBe(1);
+});
+
+test('every time is in exactly one period, which goes on where the one before ended, on the start’s day or the last of the month', () => {
+  const time = fc.integer({ min: Date.UTC(2020, 0, 1), max: Date.UTC(2060, 0, 1) });
+  fc.assert(
+    fc.property(time, fc.nat(20 * 366 * 86_400_000), fc.constantFrom('biweekly', 'monthly'), (start, later, length) => {
+      const found = planTimeOf(start, length, start + later);
+      expect(found.startMs <= start + later && start + later < found.endMs).toBe(true);
+      expect(planTimeOf(start, length, found.startMs)).toEqual(found);
+      const next = planTimeOf(start, length, found.endMs);
+      expect([next.number, next.startMs]).toEqual([found.number + 1, found.endMs]);
+      if (length === 'biweekly') {
+        expect(found.endMs - found.startMs).toBe(14 * dayMs);
+        return;
+      }
+      const [wanted, end] = [new Date(start).getUTCDate(), new Date(found.endMs)];
+      expect(end.getTime() % 86_400_000).toBe(start % 86_400_000);
+      const isLast = new Date(found.endMs + 86_400_000).getUTCDate() === 1;
+      expect(end.getUTCDate() === wanted || (end.getUTCDate() < wanted && isLast)).toBe(true);
+    }),
+  );
 });

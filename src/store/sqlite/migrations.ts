@@ -10,10 +10,10 @@ export interface Migration {
   readonly sql: string;
 }
 
-const folder = new URL('migrations/', import.meta.url);
+const ledgerFolder = new URL('migrations/', import.meta.url);
 
-/** The program's migrations in their order: the files `NNNN-name.sql`. */
-export function ownMigrations(): Migration[] {
+/** The program's migrations in their order: the files `NNNN-name.sql` of a folder, the ledger's where none is named. */
+export function ownMigrations(folder: URL = ledgerFolder): Migration[] {
   const files = readdirSync(folder).filter(file => file.endsWith('.sql'));
   return files.sort().map(name => ({
     number: Number.parseInt(name, 10),
@@ -39,28 +39,28 @@ function applied(db: Connection): { number: bigint; name: string; checksum: stri
 
 /**
  * Says why a file can't be used by a program with these migrations, by throwing `LedgerStartError`: `newer` where it has
- * migrations that the program lacks, `changed` where one differs. Answers how many of them it has.
+ * migrations that the program lacks, `changed` where one differs. Answers how many of them it has. `file` is what messages call it.
  */
-export function checkMigrations(db: Connection, migrations: readonly Migration[]): number {
+export function checkMigrations(db: Connection, migrations: readonly Migration[], file = 'ledger'): number {
   const done = applied(db);
   for (const [index, row] of done.entries()) {
     const own = migrations[index];
     if (own === undefined) {
       throw new LedgerStartError(
         'newer',
-        `The ledger was written by a newer Tollgate (migration ${row.name}). Start that version, or restore a backup made before the upgrade.`,
+        `The ${file} was written by a newer Tollgate (migration ${row.name}). Start that version, or restore a backup made before the upgrade.`,
       );
     }
     if (own.number !== Number(row.number) || checksum(own) !== row.checksum) {
-      throw new LedgerStartError('changed', `The ledger's migration ${row.name} is not this program's ${own.name}.`);
+      throw new LedgerStartError('changed', `The ${file}'s migration ${row.name} is not this program's ${own.name}.`);
     }
   }
   return done.length;
 }
 
 /** Brings a file up to date, each migration in a transaction of its own. Throws as `checkMigrations`, or what SQLite throws. */
-export function migrate(db: Connection, migrations: readonly Migration[], nowMs: number): void {
-  for (const migration of migrations.slice(checkMigrations(db, migrations))) {
+export function migrate(db: Connection, migrations: readonly Migration[], nowMs: number, file = 'ledger'): void {
+  for (const migration of migrations.slice(checkMigrations(db, migrations, file))) {
     db.transaction(() => {
       db.exec(
         `CREATE TABLE IF NOT EXISTS migration (

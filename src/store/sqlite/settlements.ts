@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type CostLine, costLines, costOf, shareLines, tokensWithin } from '../../generation/price.ts';
+import { type CostLine, costLines, costOf, shareLines, tokensOf, tokensWithin } from '../../generation/price.ts';
 import type { RecordState, SettleCommand, Settled, UsageBuckets } from '../ledger.ts';
 import { dayOf, hourOf } from './calendar.ts';
 import type { Query, Sql } from './database.ts';
@@ -168,7 +168,7 @@ function bill(
 function planPart(lines: readonly CostLine[], hold: HoldFacts, planTokens: number, covered: bigint): number {
   const { payers, discountPermille } = hold;
   if (payers === 'money' || payers === 'free_request') return 0;
-  const tokens = lines.reduce((sum, line) => sum + line.tokens, 0);
+  const tokens = tokensOf(lines);
   if (payers !== 'money_plan') return Math.min(tokens, planTokens);
   const discountedLines = lines.map(line => ({ ...line, discountPermille }));
   return Math.min(tokens - tokensWithin(discountedLines, covered), planTokens);

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/admin.proto.
  */
 export const file_tollgate_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEicwoHQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgDEgwKBG5hbWUYAiABKAkSGAoQYmFsYW5jZV9uYW5vX3VzZBgDIAEoAxIVCg1oZWxkX25hbm9fdXNkGAQgASgDEhUKDWNyZWF0ZWRfYXRfbXMYBSABKAMihAEKDU1hbmFnZW1lbnRLZXkSGQoRbWFuYWdlbWVudF9rZXlfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxILCgNrZXkYAyABKAkSDgoGc2NvcGVzGAQgAygJEhAKCGRpc2FibGVkGAUgASgIEhUKDWNyZWF0ZWRfYXRfbXMYBiABKAMiPgoUQ3JlYXRlQWNjb3VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCRIYChBiYWxhbmNlX25hbm9fdXNkGAIgASgDIj4KFUNyZWF0ZUFjY291bnRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCIVChNMaXN0QWNjb3VudHNSZXF1ZXN0Ij4KFExpc3RBY2NvdW50c1Jlc3BvbnNlEiYKCGFjY291bnRzGAEgAygLMhQudG9sbGdhdGUudjEuQWNjb3VudCInChFHZXRBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjsKEkdldEFjY291bnRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCJNChBBZGRDcmVkaXRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSFwoPYW1vdW50X25hbm9fdXNkGAIgASgDEgwKBG5vdGUYAyABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IlwKFlNldE1vbnRobHlMaW1pdFJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgCIAEoA0gAiAEBQhEKD19saW1pdF9uYW5vX3VzZCI7ChdTZXRNb250aGx5TGltaXRSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiQAoaQ3JlYXRlTWFuYWdlbWVudEtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiRgobQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiLwoZTGlzdE1hbmFnZW1lbnRLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkYKGkxpc3RNYW5hZ2VtZW50S2V5c1Jlc3BvbnNlEigKBGtleXMYASADKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5IkoKHVNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJJCh5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJfChxTZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiSAodU2V0TWFuYWdlbWVudEtleVN0YXRlUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSInChZMaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNIkEKF0xpc3RWb2lkZWRIb2xkc1Jlc3BvbnNlEiYKBWhvbGRzGAEgAygLMhcudG9sbGdhdGUudjEuVm9pZGVkSG9sZCKmAQoKVm9pZGVkSG9sZBIKCgJpZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEhIKCmFwaV9rZXlfaWQYAyABKAMSDQoFbW9kZWwYBCABKAkSFwoPYW1vdW50X25hbm9fdXNkGAUgASgDEhYKDmFkbWl0dGVkX2F0X21zGAYgASgDEhQKDHZvaWRlZF9hdF9tcxgHIAEoAxIOCgZyZWFzb24YCCABKAkiHAoaUmVsb2FkQ29uZmlndXJhdGlvblJlcXVlc3QiZQobUmVsb2FkQ29uZmlndXJhdGlvblJlc3BvbnNlEgwKBGZpbGUYASABKAkSEQoJcHJvdmlkZXJzGAIgASgNEg4KBm1vZGVscxgDIAEoDRIVCg1uZWVkc19yZXN0YXJ0GAQgAygJKmsKCEtleVN0YXRlEhkKFUtFWV9TVEFURV9VTlNQRUNJRklFRBAAEhUKEUtFWV9TVEFURV9FTkFCTEVEEAESFgoSS0VZX1NUQVRFX0RJU0FCTEVEEAISFQoRS0VZX1NUQVRFX1JFVk9LRUQQAzKyCgoMQWRtaW5TZXJ2aWNlElYKDUNyZWF0ZUFjY291bnQSIS50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBoiLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZRJTCgxMaXN0QWNjb3VudHMSIC50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudHNSZXF1ZXN0GiEudG9sbGdhdGUudjEuTGlzdEFjY291bnRzUmVzcG9uc2USTQoKR2V0QWNjb3VudBIeLnRvbGxnYXRlLnYxLkdldEFjY291bnRSZXF1ZXN0Gh8udG9sbGdhdGUudjEuR2V0QWNjb3VudFJlc3BvbnNlEkoKCUFkZENyZWRpdBIdLnRvbGxnYXRlLnYxLkFkZENyZWRpdFJlcXVlc3QaHi50b2xsZ2F0ZS52MS5BZGRDcmVkaXRSZXNwb25zZRJTCgxDcmVhdGVBcGlLZXkSIC50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiEudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USUAoLTGlzdEFwaUtleXMSHy50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIC50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlElkKDlNldEFwaUtleVN0YXRlEiIudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXF1ZXN0GiMudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXNwb25zZRJcCg9TZXRNb250aGx5TGltaXQSIy50b2xsZ2F0ZS52MS5TZXRNb250aGx5TGltaXRSZXF1ZXN0GiQudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVzcG9uc2USaAoTQ3JlYXRlTWFuYWdlbWVudEtleRInLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXF1ZXN0GigudG9sbGdhdGUudjEuQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEmUKEkxpc3RNYW5hZ2VtZW50S2V5cxImLnRvbGxnYXRlLnYxLkxpc3RNYW5hZ2VtZW50S2V5c1JlcXVlc3QaJy50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXNwb25zZRJxChZTZXRNYW5hZ2VtZW50S2V5U2NvcGVzEioudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1JlcXVlc3QaKy50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USbgoVU2V0TWFuYWdlbWVudEtleVN0YXRlEikudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVN0YXRlUmVxdWVzdBoqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlc3BvbnNlElwKD0xpc3RWb2lkZWRIb2xkcxIjLnRvbGxnYXRlLnYxLkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QaJC50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXNwb25zZRJoChNSZWxvYWRDb25maWd1cmF0aW9uEicudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlcXVlc3QaKC50b2xsZ2F0ZS52MS5SZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_account]);
+  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEicwoHQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgDEgwKBG5hbWUYAiABKAkSGAoQYmFsYW5jZV9uYW5vX3VzZBgDIAEoAxIVCg1oZWxkX25hbm9fdXNkGAQgASgDEhUKDWNyZWF0ZWRfYXRfbXMYBSABKAMihAEKDU1hbmFnZW1lbnRLZXkSGQoRbWFuYWdlbWVudF9rZXlfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxILCgNrZXkYAyABKAkSDgoGc2NvcGVzGAQgAygJEhAKCGRpc2FibGVkGAUgASgIEhUKDWNyZWF0ZWRfYXRfbXMYBiABKAMiPgoUQ3JlYXRlQWNjb3VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCRIYChBiYWxhbmNlX25hbm9fdXNkGAIgASgDIj4KFUNyZWF0ZUFjY291bnRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCIVChNMaXN0QWNjb3VudHNSZXF1ZXN0Ij4KFExpc3RBY2NvdW50c1Jlc3BvbnNlEiYKCGFjY291bnRzGAEgAygLMhQudG9sbGdhdGUudjEuQWNjb3VudCInChFHZXRBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjsKEkdldEFjY291bnRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCJNChBBZGRDcmVkaXRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSFwoPYW1vdW50X25hbm9fdXNkGAIgASgDEgwKBG5vdGUYAyABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IlwKFlNldE1vbnRobHlMaW1pdFJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgCIAEoA0gAiAEBQhEKD19saW1pdF9uYW5vX3VzZCI7ChdTZXRNb250aGx5TGltaXRSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiQAoaQ3JlYXRlTWFuYWdlbWVudEtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiRgobQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiLwoZTGlzdE1hbmFnZW1lbnRLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkYKGkxpc3RNYW5hZ2VtZW50S2V5c1Jlc3BvbnNlEigKBGtleXMYASADKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5IkoKHVNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJJCh5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJfChxTZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiSAodU2V0TWFuYWdlbWVudEtleVN0YXRlUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSInChZMaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNIkEKF0xpc3RWb2lkZWRIb2xkc1Jlc3BvbnNlEiYKBWhvbGRzGAEgAygLMhcudG9sbGdhdGUudjEuVm9pZGVkSG9sZCKmAQoKVm9pZGVkSG9sZBIKCgJpZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEhIKCmFwaV9rZXlfaWQYAyABKAMSDQoFbW9kZWwYBCABKAkSFwoPYW1vdW50X25hbm9fdXNkGAUgASgDEhYKDmFkbWl0dGVkX2F0X21zGAYgASgDEhQKDHZvaWRlZF9hdF9tcxgHIAEoAxIOCgZyZWFzb24YCCABKAkimQIKDFN1YnNjcmlwdGlvbhISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QSFQoNc3RhcnRlZF9hdF9tcxgEIAEoAxIXCg9wZXJpb2Rfc3RhcnRfbXMYBSABKAMSFQoNcGVyaW9kX2VuZF9tcxgGIAEoAxIRCgljYW5jZWxsZWQYByABKAgSDgoGdG9rZW5zGAggASgEEhMKC3Rva2Vuc191c2VkGAkgASgEEhMKC3Rva2Vuc19oZWxkGAogASgEEhcKD2ZyZWVfbGVmdF90b2RheRgLIAEoDSJ4ChhTdGFydFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIfCgRwbGFuGAIgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAyABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kIkwKGVN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIiwKFkdldFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJKChdHZXRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLwoZQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIk0KGkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIcChpSZWxvYWRDb25maWd1cmF0aW9uUmVxdWVzdCJlChtSZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2USDAoEZmlsZRgBIAEoCRIRCglwcm92aWRlcnMYAiABKA0SDgoGbW9kZWxzGAMgASgNEhUKDW5lZWRzX3Jlc3RhcnQYBCADKAkqawoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFQoRS0VZX1NUQVRFX0VOQUJMRUQQARIWChJLRVlfU1RBVEVfRElTQUJMRUQQAhIVChFLRVlfU1RBVEVfUkVWT0tFRBADKj4KBFBsYW4SFAoQUExBTl9VTlNQRUNJRklFRBAAEg0KCVBMQU5fQ09SRRABEhEKDVBMQU5fQ09SRV9QUk8QAipcCgpQbGFuUGVyaW9kEhsKF1BMQU5fUEVSSU9EX1VOU1BFQ0lGSUVEEAASGAoUUExBTl9QRVJJT0RfQklXRUVLTFkQARIXChNQTEFOX1BFUklPRF9NT05USExZEAIy2wwKDEFkbWluU2VydmljZRJWCg1DcmVhdGVBY2NvdW50EiEudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaIi50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2USUwoMTGlzdEFjY291bnRzEiAudG9sbGdhdGUudjEuTGlzdEFjY291bnRzUmVxdWVzdBohLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlEk0KCkdldEFjY291bnQSHi50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVxdWVzdBofLnRvbGxnYXRlLnYxLkdldEFjY291bnRSZXNwb25zZRJKCglBZGRDcmVkaXQSHS50b2xsZ2F0ZS52MS5BZGRDcmVkaXRSZXF1ZXN0Gh4udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVzcG9uc2USUwoMQ3JlYXRlQXBpS2V5EiAudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVxdWVzdBohLnRvbGxnYXRlLnYxLkNyZWF0ZUFwaUtleVJlc3BvbnNlElAKC0xpc3RBcGlLZXlzEh8udG9sbGdhdGUudjEuTGlzdEFwaUtleXNSZXF1ZXN0GiAudG9sbGdhdGUudjEuTGlzdEFwaUtleXNSZXNwb25zZRJZCg5TZXRBcGlLZXlTdGF0ZRIiLnRvbGxnYXRlLnYxLlNldEFwaUtleVN0YXRlUmVxdWVzdBojLnRvbGxnYXRlLnYxLlNldEFwaUtleVN0YXRlUmVzcG9uc2USXAoPU2V0TW9udGhseUxpbWl0EiMudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVxdWVzdBokLnRvbGxnYXRlLnYxLlNldE1vbnRobHlMaW1pdFJlc3BvbnNlEmgKE0NyZWF0ZU1hbmFnZW1lbnRLZXkSJy50b2xsZ2F0ZS52MS5DcmVhdGVNYW5hZ2VtZW50S2V5UmVxdWVzdBooLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXNwb25zZRJlChJMaXN0TWFuYWdlbWVudEtleXMSJi50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXF1ZXN0GicudG9sbGdhdGUudjEuTGlzdE1hbmFnZW1lbnRLZXlzUmVzcG9uc2UScQoWU2V0TWFuYWdlbWVudEtleVNjb3BlcxIqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0GisudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1Jlc3BvbnNlEm4KFVNldE1hbmFnZW1lbnRLZXlTdGF0ZRIpLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlcXVlc3QaKi50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXNwb25zZRJiChFTdGFydFN1YnNjcmlwdGlvbhIlLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBomLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USXAoPR2V0U3Vic2NyaXB0aW9uEiMudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBokLnRvbGxnYXRlLnYxLkdldFN1YnNjcmlwdGlvblJlc3BvbnNlEmUKEkNhbmNlbFN1YnNjcmlwdGlvbhImLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlcXVlc3QaJy50b2xsZ2F0ZS52MS5DYW5jZWxTdWJzY3JpcHRpb25SZXNwb25zZRJcCg9MaXN0Vm9pZGVkSG9sZHMSIy50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0GiQudG9sbGdhdGUudjEuTGlzdFZvaWRlZEhvbGRzUmVzcG9uc2USaAoTUmVsb2FkQ29uZmlndXJhdGlvbhInLnRvbGxnYXRlLnYxLlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0GigudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_account]);
 
 /**
  * An account.
@@ -796,6 +796,237 @@ export const VoidedHoldSchema: GenMessage<VoidedHold> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_admin, 28);
 
 /**
+ * An account's plan in its present period. Times in milliseconds since 1970 UTC.
+ *
+ * @generated from message tollgate.v1.Subscription
+ */
+export type Subscription = Message<"tollgate.v1.Subscription"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * The plan.
+   *
+   * @generated from field: tollgate.v1.Plan plan = 2;
+   */
+  plan: Plan;
+
+  /**
+   * The length of its periods.
+   *
+   * @generated from field: tollgate.v1.PlanPeriod period = 3;
+   */
+  period: PlanPeriod;
+
+  /**
+   * When it was started.
+   *
+   * @generated from field: int64 started_at_ms = 4;
+   */
+  startedAtMs: bigint;
+
+  /**
+   * When the present period began.
+   *
+   * @generated from field: int64 period_start_ms = 5;
+   */
+  periodStartMs: bigint;
+
+  /**
+   * When it ends: the plan is then renewed, where it is not cancelled and the balance pays it.
+   *
+   * @generated from field: int64 period_end_ms = 6;
+   */
+  periodEndMs: bigint;
+
+  /**
+   * It ends with the period.
+   *
+   * @generated from field: bool cancelled = 7;
+   */
+  cancelled: boolean;
+
+  /**
+   * The period's budget.
+   *
+   * @generated from field: uint64 tokens = 8;
+   */
+  tokens: bigint;
+
+  /**
+   * What of it settled requests have used.
+   *
+   * @generated from field: uint64 tokens_used = 9;
+   */
+  tokensUsed: bigint;
+
+  /**
+   * What of it running requests hold.
+   *
+   * @generated from field: uint64 tokens_held = 10;
+   */
+  tokensHeld: bigint;
+
+  /**
+   * Free requests that are left today (UTC).
+   *
+   * @generated from field: uint32 free_left_today = 11;
+   */
+  freeLeftToday: number;
+};
+
+/**
+ * Describes the message tollgate.v1.Subscription.
+ * Use `create(SubscriptionSchema)` to create a new message.
+ */
+export const SubscriptionSchema: GenMessage<Subscription> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 29);
+
+/**
+ * A plan to start.
+ *
+ * @generated from message tollgate.v1.StartSubscriptionRequest
+ */
+export type StartSubscriptionRequest = Message<"tollgate.v1.StartSubscriptionRequest"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * The plan.
+   *
+   * @generated from field: tollgate.v1.Plan plan = 2;
+   */
+  plan: Plan;
+
+  /**
+   * The length of its periods.
+   *
+   * @generated from field: tollgate.v1.PlanPeriod period = 3;
+   */
+  period: PlanPeriod;
+};
+
+/**
+ * Describes the message tollgate.v1.StartSubscriptionRequest.
+ * Use `create(StartSubscriptionRequestSchema)` to create a new message.
+ */
+export const StartSubscriptionRequestSchema: GenMessage<StartSubscriptionRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 30);
+
+/**
+ * The started plan.
+ *
+ * @generated from message tollgate.v1.StartSubscriptionResponse
+ */
+export type StartSubscriptionResponse = Message<"tollgate.v1.StartSubscriptionResponse"> & {
+  /**
+   * The plan.
+   *
+   * @generated from field: tollgate.v1.Subscription subscription = 1;
+   */
+  subscription?: Subscription | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.StartSubscriptionResponse.
+ * Use `create(StartSubscriptionResponseSchema)` to create a new message.
+ */
+export const StartSubscriptionResponseSchema: GenMessage<StartSubscriptionResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 31);
+
+/**
+ * Whose plan.
+ *
+ * @generated from message tollgate.v1.GetSubscriptionRequest
+ */
+export type GetSubscriptionRequest = Message<"tollgate.v1.GetSubscriptionRequest"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.GetSubscriptionRequest.
+ * Use `create(GetSubscriptionRequestSchema)` to create a new message.
+ */
+export const GetSubscriptionRequestSchema: GenMessage<GetSubscriptionRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 32);
+
+/**
+ * The plan.
+ *
+ * @generated from message tollgate.v1.GetSubscriptionResponse
+ */
+export type GetSubscriptionResponse = Message<"tollgate.v1.GetSubscriptionResponse"> & {
+  /**
+   * The plan.
+   *
+   * @generated from field: tollgate.v1.Subscription subscription = 1;
+   */
+  subscription?: Subscription | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.GetSubscriptionResponse.
+ * Use `create(GetSubscriptionResponseSchema)` to create a new message.
+ */
+export const GetSubscriptionResponseSchema: GenMessage<GetSubscriptionResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 33);
+
+/**
+ * Whose plan ends.
+ *
+ * @generated from message tollgate.v1.CancelSubscriptionRequest
+ */
+export type CancelSubscriptionRequest = Message<"tollgate.v1.CancelSubscriptionRequest"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.CancelSubscriptionRequest.
+ * Use `create(CancelSubscriptionRequestSchema)` to create a new message.
+ */
+export const CancelSubscriptionRequestSchema: GenMessage<CancelSubscriptionRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 34);
+
+/**
+ * The plan, which ends with its period.
+ *
+ * @generated from message tollgate.v1.CancelSubscriptionResponse
+ */
+export type CancelSubscriptionResponse = Message<"tollgate.v1.CancelSubscriptionResponse"> & {
+  /**
+   * The plan.
+   *
+   * @generated from field: tollgate.v1.Subscription subscription = 1;
+   */
+  subscription?: Subscription | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CancelSubscriptionResponse.
+ * Use `create(CancelSubscriptionResponseSchema)` to create a new message.
+ */
+export const CancelSubscriptionResponseSchema: GenMessage<CancelSubscriptionResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 35);
+
+/**
  * Nothing to say.
  *
  * @generated from message tollgate.v1.ReloadConfigurationRequest
@@ -808,7 +1039,7 @@ export type ReloadConfigurationRequest = Message<"tollgate.v1.ReloadConfiguratio
  * Use `create(ReloadConfigurationRequestSchema)` to create a new message.
  */
 export const ReloadConfigurationRequestSchema: GenMessage<ReloadConfigurationRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 29);
+  messageDesc(file_tollgate_v1_admin, 36);
 
 /**
  * What is in use now.
@@ -850,7 +1081,7 @@ export type ReloadConfigurationResponse = Message<"tollgate.v1.ReloadConfigurati
  * Use `create(ReloadConfigurationResponseSchema)` to create a new message.
  */
 export const ReloadConfigurationResponseSchema: GenMessage<ReloadConfigurationResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 30);
+  messageDesc(file_tollgate_v1_admin, 37);
 
 /**
  * What becomes of a key.
@@ -901,7 +1132,89 @@ export const KeyStateSchema: GenEnum<KeyState> = /*@__PURE__*/
   enumDesc(file_tollgate_v1_admin, 0);
 
 /**
- * Accounts, credits, keys and limits of all accounts.
+ * The plans that an account can have.
+ *
+ * @generated from enum tollgate.v1.Plan
+ */
+export const Plan = {
+  /**
+   * Never valid.
+   *
+   * @generated from enum value: PLAN_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Core.
+   *
+   * @generated from enum value: PLAN_CORE = 1;
+   */
+  CORE: 1,
+
+  /**
+   * Core Pro.
+   *
+   * @generated from enum value: PLAN_CORE_PRO = 2;
+   */
+  CORE_PRO: 2,
+} as const;
+
+/**
+ * The plans that an account can have.
+ *
+ * @generated from enum tollgate.v1.Plan
+ */
+export type Plan = (typeof Plan)[keyof typeof Plan] | UnknownEnum;
+
+/**
+ * Describes the enum tollgate.v1.Plan.
+ */
+export const PlanSchema: GenEnum<Plan> = /*@__PURE__*/
+  enumDesc(file_tollgate_v1_admin, 1);
+
+/**
+ * How long a period of a plan is.
+ *
+ * @generated from enum tollgate.v1.PlanPeriod
+ */
+export const PlanPeriod = {
+  /**
+   * Never valid.
+   *
+   * @generated from enum value: PLAN_PERIOD_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * 14 days.
+   *
+   * @generated from enum value: PLAN_PERIOD_BIWEEKLY = 1;
+   */
+  BIWEEKLY: 1,
+
+  /**
+   * To the same day of the next UTC month, or its last day where it lacks that day.
+   *
+   * @generated from enum value: PLAN_PERIOD_MONTHLY = 2;
+   */
+  MONTHLY: 2,
+} as const;
+
+/**
+ * How long a period of a plan is.
+ *
+ * @generated from enum tollgate.v1.PlanPeriod
+ */
+export type PlanPeriod = (typeof PlanPeriod)[keyof typeof PlanPeriod] | UnknownEnum;
+
+/**
+ * Describes the enum tollgate.v1.PlanPeriod.
+ */
+export const PlanPeriodSchema: GenEnum<PlanPeriod> = /*@__PURE__*/
+  enumDesc(file_tollgate_v1_admin, 2);
+
+/**
+ * Accounts, credits, keys, plans and limits of all accounts.
  *
  * @generated from service tollgate.v1.AdminService
  */
@@ -1025,6 +1338,36 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof SetManagementKeyStateRequestSchema;
     output: typeof SetManagementKeyStateResponseSchema;
+  },
+  /**
+   * Starts a plan and debits its first period. An account that has a plan is ALREADY_EXISTS.
+   *
+   * @generated from rpc tollgate.v1.AdminService.StartSubscription
+   */
+  startSubscription: {
+    methodKind: "unary";
+    input: typeof StartSubscriptionRequestSchema;
+    output: typeof StartSubscriptionResponseSchema;
+  },
+  /**
+   * An account's plan in its present period; NOT_FOUND where it has none.
+   *
+   * @generated from rpc tollgate.v1.AdminService.GetSubscription
+   */
+  getSubscription: {
+    methodKind: "unary";
+    input: typeof GetSubscriptionRequestSchema;
+    output: typeof GetSubscriptionResponseSchema;
+  },
+  /**
+   * Ends a plan with its period; a repeat changes nothing.
+   *
+   * @generated from rpc tollgate.v1.AdminService.CancelSubscription
+   */
+  cancelSubscription: {
+    methodKind: "unary";
+    input: typeof CancelSubscriptionRequestSchema;
+    output: typeof CancelSubscriptionResponseSchema;
   },
   /**
    * Holds that were given up without a charge (after a crash, or expired), newest first.

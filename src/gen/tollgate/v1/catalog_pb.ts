@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/catalog.proto.
  */
 export const file_tollgate_v1_catalog: GenFile = /*@__PURE__*/
-  fileDesc("Chl0b2xsZ2F0ZS92MS9jYXRhbG9nLnByb3RvEgt0b2xsZ2F0ZS52MSKhAQoRTGlzdE1vZGVsc1JlcXVlc3QSJwoIZW5kcG9pbnQYASABKA4yFS50b2xsZ2F0ZS52MS5FbmRwb2ludBISCgpjYXBhYmlsaXR5GAIgASgJEhEKBGZyZWUYAyABKAhIAIgBARIWCglhdmFpbGFibGUYBCABKAhIAYgBARINCgVxdWVyeRgFIAEoCUIHCgVfZnJlZUIMCgpfYXZhaWxhYmxlIjgKEkxpc3RNb2RlbHNSZXNwb25zZRIiCgZtb2RlbHMYASADKAsyEi50b2xsZ2F0ZS52MS5Nb2RlbCIdCg9HZXRNb2RlbFJlcXVlc3QSCgoCaWQYASABKAkiNQoQR2V0TW9kZWxSZXNwb25zZRIhCgVtb2RlbBgBIAEoCzISLnRvbGxnYXRlLnYxLk1vZGVsIqMDCgVNb2RlbBIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhAKCG93bmVkX2J5GAQgASgJEhIKCmNyZWF0ZWRfYXQYBSABKAMSGwoOY29udGV4dF9sZW5ndGgYBiABKA1IAIgBARIeChFtYXhfb3V0cHV0X3Rva2VucxgHIAEoDUgBiAEBEigKCWVuZHBvaW50cxgIIAMoDjIVLnRvbGxnYXRlLnYxLkVuZHBvaW50Eg4KBnZpc2lvbhgJIAEoCBIVCg1mdW5jdGlvbl9jYWxsGAogASgIEhEKCXJlYXNvbmluZxgLIAEoCBIvCg1zZXJ2aWNlX3RpZXJzGAwgAygOMhgudG9sbGdhdGUudjEuU2VydmljZVRpZXISEQoJYXZhaWxhYmxlGA0gASgIEiUKB3ByaWNpbmcYDiABKAsyFC50b2xsZ2F0ZS52MS5QcmljaW5nEhAKCG1heF9zaXplGA8gASgJQhEKD19jb250ZXh0X2xlbmd0aEIUChJfbWF4X291dHB1dF90b2tlbnMiggIKB1ByaWNpbmcSGwoOaW5wdXRfcGljb191c2QYASABKANIAIgBARIcCg9vdXRwdXRfcGljb191c2QYAiABKANIAYgBARIbCg5pbWFnZV9uYW5vX3VzZBgDIAEoA0gCiAEBEi8KB2NhY2hpbmcYBCABKAsyGS50b2xsZ2F0ZS52MS5DYWNoZVByaWNpbmdIA4gBARIoCgVhYm92ZRgFIAMoCzIZLnRvbGxnYXRlLnYxLlByaWNpbmdBYm92ZUIRCg9faW5wdXRfcGljb191c2RCEgoQX291dHB1dF9waWNvX3VzZEIRCg9faW1hZ2VfbmFub191c2RCCgoIX2NhY2hpbmciqAEKDENhY2hlUHJpY2luZxIaCg1yZWFkX3BpY29fdXNkGAEgASgDSACIAQESHgoRd3JpdGVfNW1fcGljb191c2QYAiABKANIAYgBARIeChF3cml0ZV8xaF9waWNvX3VzZBgDIAEoA0gCiAEBQhAKDl9yZWFkX3BpY29fdXNkQhQKEl93cml0ZV81bV9waWNvX3VzZEIUChJfd3JpdGVfMWhfcGljb191c2QikgEKDFByaWNpbmdBYm92ZRIUCgxpbnB1dF90b2tlbnMYASABKA0SFgoOaW5wdXRfcGljb191c2QYAiABKAMSFwoPb3V0cHV0X3BpY29fdXNkGAMgASgDEi8KB2NhY2hpbmcYBCABKAsyGS50b2xsZ2F0ZS52MS5DYWNoZVByaWNpbmdIAIgBAUIKCghfY2FjaGluZzKoAQoOQ2F0YWxvZ1NlcnZpY2USTQoKTGlzdE1vZGVscxIeLnRvbGxnYXRlLnYxLkxpc3RNb2RlbHNSZXF1ZXN0Gh8udG9sbGdhdGUudjEuTGlzdE1vZGVsc1Jlc3BvbnNlEkcKCEdldE1vZGVsEhwudG9sbGdhdGUudjEuR2V0TW9kZWxSZXF1ZXN0Gh0udG9sbGdhdGUudjEuR2V0TW9kZWxSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_request]);
+  fileDesc("Chl0b2xsZ2F0ZS92MS9jYXRhbG9nLnByb3RvEgt0b2xsZ2F0ZS52MSKhAQoRTGlzdE1vZGVsc1JlcXVlc3QSJwoIZW5kcG9pbnQYASABKA4yFS50b2xsZ2F0ZS52MS5FbmRwb2ludBISCgpjYXBhYmlsaXR5GAIgASgJEhEKBGZyZWUYAyABKAhIAIgBARIWCglhdmFpbGFibGUYBCABKAhIAYgBARINCgVxdWVyeRgFIAEoCUIHCgVfZnJlZUIMCgpfYXZhaWxhYmxlIjgKEkxpc3RNb2RlbHNSZXNwb25zZRIiCgZtb2RlbHMYASADKAsyEi50b2xsZ2F0ZS52MS5Nb2RlbCIdCg9HZXRNb2RlbFJlcXVlc3QSCgoCaWQYASABKAkiNQoQR2V0TW9kZWxSZXNwb25zZRIhCgVtb2RlbBgBIAEoCzISLnRvbGxnYXRlLnYxLk1vZGVsIqMDCgVNb2RlbBIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhAKCG93bmVkX2J5GAQgASgJEhIKCmNyZWF0ZWRfYXQYBSABKAMSGwoOY29udGV4dF9sZW5ndGgYBiABKA1IAIgBARIeChFtYXhfb3V0cHV0X3Rva2VucxgHIAEoDUgBiAEBEigKCWVuZHBvaW50cxgIIAMoDjIVLnRvbGxnYXRlLnYxLkVuZHBvaW50Eg4KBnZpc2lvbhgJIAEoCBIVCg1mdW5jdGlvbl9jYWxsGAogASgIEhEKCXJlYXNvbmluZxgLIAEoCBIvCg1zZXJ2aWNlX3RpZXJzGAwgAygOMhgudG9sbGdhdGUudjEuU2VydmljZVRpZXISEQoJYXZhaWxhYmxlGA0gASgIEiUKB3ByaWNpbmcYDiABKAsyFC50b2xsZ2F0ZS52MS5QcmljaW5nEhAKCG1heF9zaXplGA8gASgJQhEKD19jb250ZXh0X2xlbmd0aEIUChJfbWF4X291dHB1dF90b2tlbnMiqwIKB1ByaWNpbmcSGwoOaW5wdXRfcGljb191c2QYASABKANIAIgBARIcCg9vdXRwdXRfcGljb191c2QYAiABKANIAYgBARIbCg5pbWFnZV9uYW5vX3VzZBgDIAEoA0gCiAEBEi8KB2NhY2hpbmcYBCABKAsyGS50b2xsZ2F0ZS52MS5DYWNoZVByaWNpbmdIA4gBARIoCgVhYm92ZRgFIAMoCzIZLnRvbGxnYXRlLnYxLlByaWNpbmdBYm92ZRInCgZpbWFnZXMYBiADKAsyFy50b2xsZ2F0ZS52MS5JbWFnZVByaWNlQhEKD19pbnB1dF9waWNvX3VzZEISChBfb3V0cHV0X3BpY29fdXNkQhEKD19pbWFnZV9uYW5vX3VzZEIKCghfY2FjaGluZyJDCgpJbWFnZVByaWNlEgwKBHNpemUYASABKAkSDwoHcXVhbGl0eRgCIAEoCRIWCg5pbWFnZV9uYW5vX3VzZBgDIAEoAyKoAQoMQ2FjaGVQcmljaW5nEhoKDXJlYWRfcGljb191c2QYASABKANIAIgBARIeChF3cml0ZV81bV9waWNvX3VzZBgCIAEoA0gBiAEBEh4KEXdyaXRlXzFoX3BpY29fdXNkGAMgASgDSAKIAQFCEAoOX3JlYWRfcGljb191c2RCFAoSX3dyaXRlXzVtX3BpY29fdXNkQhQKEl93cml0ZV8xaF9waWNvX3VzZCKSAQoMUHJpY2luZ0Fib3ZlEhQKDGlucHV0X3Rva2VucxgBIAEoDRIWCg5pbnB1dF9waWNvX3VzZBgCIAEoAxIXCg9vdXRwdXRfcGljb191c2QYAyABKAMSLwoHY2FjaGluZxgEIAEoCzIZLnRvbGxnYXRlLnYxLkNhY2hlUHJpY2luZ0gAiAEBQgoKCF9jYWNoaW5nMqgBCg5DYXRhbG9nU2VydmljZRJNCgpMaXN0TW9kZWxzEh4udG9sbGdhdGUudjEuTGlzdE1vZGVsc1JlcXVlc3QaHy50b2xsZ2F0ZS52MS5MaXN0TW9kZWxzUmVzcG9uc2USRwoIR2V0TW9kZWwSHC50b2xsZ2F0ZS52MS5HZXRNb2RlbFJlcXVlc3QaHS50b2xsZ2F0ZS52MS5HZXRNb2RlbFJlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_request]);
 
 /**
  * A filter; absence of a field means any.
@@ -287,6 +287,13 @@ export type Pricing = Message<"tollgate.v1.Pricing"> & {
    * @generated from field: repeated tollgate.v1.PricingAbove above = 5;
    */
   above: PricingAbove[];
+
+  /**
+   * Prices of images at other sizes and qualities: the first that fits a request holds, else `image_nano_usd`.
+   *
+   * @generated from field: repeated tollgate.v1.ImagePrice images = 6;
+   */
+  images: ImagePrice[];
 };
 
 /**
@@ -295,6 +302,41 @@ export type Pricing = Message<"tollgate.v1.Pricing"> & {
  */
 export const PricingSchema: GenMessage<Pricing> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_catalog, 5);
+
+/**
+ * The price of an image at a size, a quality, or both.
+ *
+ * @generated from message tollgate.v1.ImagePrice
+ */
+export type ImagePrice = Message<"tollgate.v1.ImagePrice"> & {
+  /**
+   * WIDTHxHEIGHT; empty means any.
+   *
+   * @generated from field: string size = 1;
+   */
+  size: string;
+
+  /**
+   * The provider's own word; empty means any.
+   *
+   * @generated from field: string quality = 2;
+   */
+  quality: string;
+
+  /**
+   * In nano-dollars.
+   *
+   * @generated from field: int64 image_nano_usd = 3;
+   */
+  imageNanoUsd: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.ImagePrice.
+ * Use `create(ImagePriceSchema)` to create a new message.
+ */
+export const ImagePriceSchema: GenMessage<ImagePrice> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_catalog, 6);
 
 /**
  * Prices of cached input in pico-dollars a token; absence means that such tokens are charged as uncached input.
@@ -329,7 +371,7 @@ export type CachePricing = Message<"tollgate.v1.CachePricing"> & {
  * Use `create(CachePricingSchema)` to create a new message.
  */
 export const CachePricingSchema: GenMessage<CachePricing> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_catalog, 6);
+  messageDesc(file_tollgate_v1_catalog, 7);
 
 /**
  * Prices above a threshold.
@@ -371,7 +413,7 @@ export type PricingAbove = Message<"tollgate.v1.PricingAbove"> & {
  * Use `create(PricingAboveSchema)` to create a new message.
  */
 export const PricingAboveSchema: GenMessage<PricingAbove> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_catalog, 7);
+  messageDesc(file_tollgate_v1_catalog, 8);
 
 /**
  * Lists what can be asked. A key with allowed models sees only those.

@@ -1,0 +1,86 @@
+import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { objectIn } from '../json.ts';
+
+/** One part of the form of an edit. */
+export interface EncodedPart {
+  readonly name: string;
+  /** A field's text, or a PNG file's bytes. */
+  readonly value: string | Uint8Array;
+}
+
+/** `model` in each is the upstream's own name. */
+export interface EncodeImages {
+  readonly request: ImageRequest;
+  readonly model: string;
+}
+
+/**
+ * These models answer bytes always and refuse to be asked for them. Source: OpenAI API reference, Images, `response_format`: "This parameter isn't
+ * supported for the GPT image models".
+ */
+const alwaysBytes = /^(?:chatgpt-|gpt-)image/;
+
+/** The JSON body of a generation. Same request, same bytes. */
+export function encodeGeneration({ request, model }: EncodeImages): JsonObject {
+  return {
+    ...extraOf(request),
+    ...sharedOf(request, model),
+    ...(request.steps === undefined ? {} : { steps: request.steps }),
+  };
+}
+
+/** The form of an edit: `image`, or `image[]` where there are several, as the official client sends it. */
+export function encodeEdit({ request, model }: EncodeImages): EncodedPart[] {
+  const fields: JsonObject = {
+    ...extraOf(request),
+    ...sharedOf(request, model),
+    ...(request.strength === undefined ? {} : { strength: request.strength }),
+    ...(request.steps === undefined ? {} : { num_inference_steps: request.steps }),
+    ...(request.kontextMaxMode === '' ? {} : { kontext_max_mode: request.kontextMaxMode }),
+  };
+  const name = request.images.length === 1 ? 'image' : 'image[]';
+  return [
+    ...Object.entries(fields).map(([field, value]) => ({ name: field, value: fieldText(value) })),
+    ...request.images.map(value => ({ name, value })),
+    ...(request.mask === undefined ? [] : [{ name: 'mask', value: request.mask }]),
+  ];
+}
+
+function sharedOf(request: ImageRequest, model: string): JsonObject {
+  // The gateway keeps the pictures itself: it always wants the bytes.
+  return {
+    model,
+    prompt: request.prompt,
+    ...(request.n === undefined ? {} : { n: request.n }),
+    ...(request.size === '' ? {} : { size: request.size }),
+    ...(request.quality === '' ? {} : { quality: request.quality }),
+    ...(request.seed === undefined ? {} : { seed: Number(request.seed) }),
+    ...(request.negativePrompt === '' ? {} : { negative_prompt: request.negativePrompt }),
+    ...(request.guidanceScale === undefined ? {} : { guidance_scale: request.guidanceScale }),
+    ...(alwaysBytes.test(model) ? {} : { response_format: 'b64_json' }),
+  };
+}
+
+function extraOf({ extraJson }: ImageRequest): JsonObject {
+  return extraJson === '' ? {} : (objectIn(JSON.parse(extraJson) as Json) ?? {});
+}
+
+function fieldText(value: Json): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** A form as the body of a request: parts between boundaries, files under names of their own. Source: RFC 7578. */
+export function encodeForm(parts: readonly EncodedPart[], boundary: string): Buffer {
+  const pieces: Uint8Array[] = [];
+  for (const [index, { name, value }] of parts.entries()) {
+    const quoted = name.replaceAll(/["\r\n]/g, encodeURIComponent);
+    const isFile = typeof value !== 'string';
+    const disposition = `form-data; name="${quoted}"${isFile ? `; filename="${index}.png"` : ''}`;
+    const type = isFile ? '\r\nContent-Type: image/png' : '';
+    pieces.push(Buffer.from(`--${boundary}\r\nContent-Disposition: ${disposition}${type}\r\n\r\n`));
+    pieces.push(isFile ? value : Buffer.from(value), Buffer.from('\r\n'));
+  }
+  pieces.push(Buffer.from(`--${boundary}--\r\n`));
+  return Buffer.concat(pieces);
+}

@@ -1,0 +1,84 @@
+import { UpstreamFailure, type UpstreamFailureFacts } from '../../generation/upstream.ts';
+import { decodeBase64, parseDataUrl } from '../../generation/media.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { members } from '../schema.ts';
+
+/** A picture of an upstream's answer: its bytes, or where they are. */
+export interface ParsedImage {
+  readonly source:
+    | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
+    | { readonly kind: 'url'; readonly url: string };
+  /** '' where it is not said. */
+  readonly revisedPrompt: string;
+  /** Members that nobody here knows, as a JSON object; '' for none. */
+  readonly extraJson: string;
+}
+
+/** An upstream's answer. */
+export interface ParsedImages {
+  readonly images: readonly ParsedImage[];
+  /** Members that nobody here knows, as a JSON object; '' for none. */
+  readonly extraJson: string;
+}
+
+const answerMembers = members('created', 'data');
+const imageMembers = members('b64_json', 'url', 'revised_prompt');
+
+/** Parses an answer of the Images interface. Throws `UpstreamFailure` `malformed` where it is none or has no picture. */
+export function parseAnswer(text: string): ParsedImages {
+  const body = parseObject(text);
+  const images = listIn(body['data']).map(parseImage);
+  if (images.length === 0) throw malformed('no pictures');
+  return { images, extraJson: extraOf(body, answerMembers) };
+}
+
+function parseObject(text: string): JsonObject {
+  try {
+    const body = objectIn(JSON.parse(text) as Json);
+    if (body !== undefined) return body;
+  } catch (cause) {
+    throw malformed('no JSON', cause);
+  }
+  throw malformed('no object');
+}
+
+function parseImage(entry: Json): ParsedImage {
+  const image = objectIn(entry);
+  if (image === undefined) throw malformed('a picture that is no object');
+  const said = { revisedPrompt: textIn(image['revised_prompt']), extraJson: extraOf(image, imageMembers) };
+  const [base64, url] = [textIn(image['b64_json']), textIn(image['url'])];
+  const inline = base64 === '' ? parseDataUrl(url)?.base64 : (parseDataUrl(base64)?.base64 ?? base64);
+  if (inline === undefined) {
+    if (url === '') throw malformed('a picture without bytes or address');
+    return { source: { kind: 'url', url }, ...said };
+  }
+  const bytes = decodeBase64(inline);
+  if (bytes === undefined) throw malformed('a picture that is not base64');
+  return { source: { kind: 'bytes', bytes }, ...said };
+}
+
+function extraOf(value: JsonObject, known: ReadonlySet<string>): string {
+  const unknown = unknownMembers(value, known);
+  return unknown === undefined ? '' : JSON.stringify(unknown);
+}
+
+function malformed(what: string, cause?: unknown): UpstreamFailure {
+  return new UpstreamFailure('malformed', { cause: cause ?? new Error(`the answer has ${what}`) });
+}
+
+/** What the body of an error says; a web page or an empty body says nothing. Never throws. */
+export function parseError(_status: number, body: string): Pick<UpstreamFailureFacts, 'message' | 'param'> {
+  let value: Json;
+  try {
+    value = JSON.parse(body) as Json;
+  } catch {
+    const text = body.trim();
+    return text === '' || text.startsWith('<') ? {} : { message: text.slice(0, 2_000) };
+  }
+  const outer = objectIn(value);
+  const error = objectIn(outer?.['error']) ?? outer;
+  const message = textIn(error?.['message']) || textIn(outer?.['error']) || textIn(outer?.['detail']);
+  const param = textIn(error?.['param']);
+  return { ...(message === '' ? {} : { message: message.slice(0, 2_000) }), ...(param === '' ? {} : { param }) };
+}

@@ -1,0 +1,86 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { ErrorDetail } from '../../gen/tollgate/v1/error_pb.ts';
+import {
+  type ImageAnswer,
+  type ImageHead,
+  type ImagesCompleted,
+  type ImagesStarted,
+  type ImageTask,
+  ImageTaskStatus,
+} from '../../gen/tollgate/v1/image_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { objectIn } from '../json.ts';
+
+/** The parts of an answer put together: pictures with their bytes, where these were asked for. */
+export class ImageAnswerFold {
+  started: ImagesStarted | undefined;
+  completed: ImagesCompleted | undefined;
+  readonly #images: { head: ImageHead; chunks: Uint8Array[] }[] = [];
+
+  /** Takes the next part. */
+  push({ part }: ImageAnswer): void {
+    if (part.case === 'started') this.started = part.value;
+    else if (part.case === 'completed') this.completed = part.value;
+    else if (part.case === 'image') this.#images.push({ head: part.value, chunks: [] });
+    else if (part.case === 'chunk') this.#images.at(-1)?.chunks.push(part.value);
+  }
+
+  /** The Image result. Throws where the answer is not whole. */
+  render(): JsonObject {
+    const { started } = this;
+    if (started === undefined || this.completed === undefined) {
+      throw new GatewayError('internal', 'The gateway failed.', {
+        cause: new Error('an image answer without its end'),
+      });
+    }
+    return {
+      ...jsonOf(started.extraJson),
+      created: Math.floor(Number(started.createdAtMs) / 1000),
+      data: this.#images.map(({ head, chunks }) => imageJson(head, chunks)),
+    };
+  }
+}
+
+function imageJson(head: ImageHead, chunks: readonly Uint8Array[]): JsonObject {
+  const own = head.url === '' ? { b64_json: Buffer.concat(chunks).toString('base64') } : { url: head.url };
+  return { ...jsonOf(head.extraJson), ...own, revised_prompt: head.revisedPrompt };
+}
+
+function jsonOf(text: string): JsonObject {
+  return text === '' ? {} : (objectIn(JSON.parse(text) as Json) ?? {});
+}
+
+const statuses: Readonly<Record<ImageTaskStatus, string>> = {
+  [ImageTaskStatus.UNSPECIFIED]: 'queued',
+  [ImageTaskStatus.QUEUED]: 'queued',
+  [ImageTaskStatus.IN_PROGRESS]: 'in_progress',
+  [ImageTaskStatus.COMPLETED]: 'completed',
+  [ImageTaskStatus.FAILED]: 'failed',
+};
+
+/** The task resource as it is answered to who made it. */
+export function renderTask(task: ImageTask): JsonObject {
+  return {
+    task_id: task.id,
+    object: 'image.task',
+    status: statuses[task.status] ?? 'queued',
+    created: Math.floor(Number(task.createdAtMs) / 1000),
+    model: task.model,
+  };
+}
+
+/** The whole task resource: `result` is the Image result of a completed task, `error` says why it failed; null otherwise. */
+export function renderWholeTask(task: ImageTask, result: JsonObject | null): JsonObject {
+  return { ...renderTask(task), result, error: task.error === undefined ? null : errorJson(task.error) };
+}
+
+function errorJson(error: ErrorDetail): JsonObject {
+  return {
+    code: error.code,
+    message: error.message,
+    param: error.param === '' ? null : error.param,
+    status_code: error.httpStatus,
+    id: error.requestId,
+    tip: error.tip === '' ? null : error.tip,
+  };
+}

@@ -1,0 +1,21 @@
+import type { JsonObject } from '../codec.ts';
+import { objectIn } from '../json.ts';
+
+/** The format of a free-form tool: the model nests a grammar, as Chat does; Responses has it flat. */
+
+/** As the model has it, as JSON text. */
+export function decodeFormat(format: JsonObject): string {
+  const { type, syntax, definition, ...rest } = format;
+  if (type !== 'grammar' || syntax === undefined || definition === undefined) return JSON.stringify(format);
+  return JSON.stringify({ type, grammar: { syntax, definition }, ...rest });
+}
+
+/** As Responses has it; undefined where none is said. */
+export function encodeFormat(json: string): JsonObject | undefined {
+  if (json === '') return undefined;
+  const format = JSON.parse(json) as JsonObject;
+  const grammar = objectIn(format['grammar']);
+  if (grammar === undefined) return format;
+  const { grammar: _, ...rest } = format;
+  return { ...rest, ...grammar };
+}

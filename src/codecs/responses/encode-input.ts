@@ -1,0 +1,172 @@
+import {
+  type Item,
+  type Message,
+  type Opaque,
+  Phase,
+  Protocol,
+  type Reasoning,
+  Role,
+  type ToolCall,
+  ToolKind,
+  type ToolResult,
+} from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../../generation/check/field-names.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { type Drops, unsupported, unsupportedContent } from '../drops.ts';
+import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
+import { callIdFor } from '../../generation/call-id.ts';
+import { encodeInputPart, encodeOutputPart, isForeign } from './encode-part.ts';
+import { extraMembers } from './extra.ts';
+import { phaseMember } from './render-item.ts';
+
+/**
+ * Items for a Responses upstream, which keeps nothing: ids of stored items would name nothing there and are left out, but for the one that encrypted thoughts are
+ * bound to. Sources: wire.md C3, C4; cases TR-05, TR-10, TR-11, RE-04, RE-07, RE-11, RE-13, RP-11, RP-20, SV-05, SV-08.
+ */
+export class InputEncoder {
+  readonly #request: GenerateRequest;
+  readonly #drops: Drops;
+  readonly #provider: string | undefined;
+  readonly #kinds = new Map<string, ToolKind>();
+  /** The latest id of a call, by the id that the client gave it: protocols whose ids are unique in a turn only use some again. */
+  readonly #calls = new Map<string, string>();
+  readonly #taken = new Set<string>();
+
+  /** `provider` gets its own blobs back. */
+  constructor(request: GenerateRequest, drops: Drops, provider: string | undefined) {
+    this.#request = request;
+    this.#drops = drops;
+    this.#provider = provider;
+  }
+
+  /** The item; undefined where it can't be said and is listed. Throws `unsupported_parameter`. */
+  encode(item: Item): JsonObject | undefined {
+    const { content } = item;
+    switch (content.case) {
+      case 'message':
+        return this.#message(item, content.value);
+      case 'reasoning':
+        return this.#reasoning(item, content.value);
+      case 'toolCall':
+        return { ...this.#call(content.value), ...extraMembers(item.extra) };
+      case 'toolResult':
+        return { ...this.#result(content.value), ...extraMembers(item.extra) };
+      case 'compaction': {
+        const { opaque } = content.value;
+        if (opaque === undefined || opaque.kind !== compactionKind || !this.#isOurs(opaque)) {
+          throw this.#refusal('a conversation that another provider compacted');
+        }
+        return { type: 'compaction', encrypted_content: opaque.data, ...extraMembers(item.extra) };
+      }
+      case 'serverTool':
+        if (content.value.protocol === Protocol.RESPONSES) return JSON.parse(content.value.json) as JsonObject;
+        throw this.#refusal('calls of tools that another provider ran');
+      case 'reference':
+        throw this.#refusal('references to stored items');
+      default:
+        throw this.#refusal('an item without a type');
+    }
+  }
+
+  #refusal(what: string): Error {
+    return unsupportedContent(this.#request, what);
+  }
+
+  #message(item: Item, { role, name, parts, phase }: Message): JsonObject | undefined {
+    if (name !== '') this.#drops.add('name');
+    const members = extraMembers(item.extra);
+    if (role !== Role.ASSISTANT) {
+      const content = parts.map(part => encodeInputPart(part, this.#request, this.#drops));
+      return { type: 'message', role: roleNames[role] ?? 'user', content, ...members };
+    }
+    if (parts.length === 0 && isForeign(this.#request)) return undefined;
+    const content = parts.map(part => encodeOutputPart(part, this.#request));
+    return {
+      type: 'message',
+      role: 'assistant',
+      content,
+      ...(phase === Phase.UNSPECIFIED ? {} : phaseMember(phase)),
+      ...members,
+    };
+  }
+
+  #call({ callId, name, kind, arguments: text }: ToolCall): JsonObject {
+    if (!/^[a-zA-Z0-9_-]{1,64}$/.test(name)) {
+      const what = 'a tool name of more than 64 letters, digits, "_" and "-"';
+      throw unsupported(fieldName(this.#request.endpoint, 'items'), what);
+    }
+    this.#kinds.set(callId, kind);
+    const call_id = this.#idOfCall(callId);
+    if (kind === ToolKind.CUSTOM) return { type: 'custom_tool_call', call_id, name, input: text };
+    return { type: 'function_call', call_id, name, arguments: text === '' ? '{}' : text };
+  }
+
+  #idOfCall(callId: string): string {
+    const legal = callIdFor(callId);
+    let id = legal;
+    if (isForeign(this.#request)) {
+      for (let use = 2; this.#taken.has(id); use += 1) id = callIdFor(`${legal}_${use}`);
+    }
+    this.#taken.add(id);
+    this.#calls.set(callId, id);
+    return id;
+  }
+
+  #result({ callId, kind, parts, plain, isError }: ToolResult): JsonObject {
+    // Chat and Messages do not repeat what kind of tool it was.
+    const called = this.#kinds.get(callId) ?? kind;
+    const type = called === ToolKind.CUSTOM ? 'custom_tool_call_output' : 'function_call_output';
+    const call_id = this.#calls.get(callId) ?? callIdFor(callId);
+    const [only] = parts;
+    const text = parts.length === 1 && only?.content.case === 'text' ? only.content.value.text : undefined;
+    const isText = (only === undefined || text !== undefined) && (plain || isForeign(this.#request));
+    const output: Json = isText ? (text ?? '') : parts.map(part => encodeInputPart(part, this.#request, this.#drops));
+    return { type, call_id, output: isError ? this.#failed(output) : output };
+  }
+
+  /** The interface has no word for a tool that failed. */
+  #failed(output: Json): Json {
+    this.#drops.add('is_error');
+    return typeof output === 'string'
+      ? `Error: ${output}`
+      : [{ type: 'input_text', text: 'Error:' }, ...(output as JsonObject[])];
+  }
+
+  /** Thoughts go back where this upstream can read them; it refuses summaries without their encrypted thoughts. */
+  #reasoning(item: Item, { parts, opaque }: Reasoning): JsonObject | undefined {
+    const ours = opaque.filter(blob => this.#isOurs(blob) && (blob.kind === encryptedKind || blob.kind === itemIdKind));
+    const sealed = ours.find(({ kind }) => kind === encryptedKind);
+    const content = parts.flatMap(part =>
+      part.content.case === 'reasoningText' ? [{ type: 'reasoning_text', text: part.content.value.text }] : [],
+    );
+    const isReadable = content.length > 0 && opaque.length === 0 && !isForeign(this.#request);
+    if (ours.length < opaque.length || (sealed === undefined && !isReadable)) {
+      this.#drops.add(fieldName(this.#request.endpoint, 'reasoning'));
+    }
+    if (sealed === undefined && !isReadable) return undefined;
+    const summary = parts.flatMap(part =>
+      part.content.case === 'summaryText' ? [{ type: 'summary_text', text: part.content.value.text }] : [],
+    );
+    const id = ours.find(({ kind }) => kind === itemIdKind)?.data ?? (sealed?.provider === '' ? item.id : '');
+    return {
+      type: 'reasoning',
+      ...(id === '' ? {} : { id }),
+      summary,
+      ...(content.length === 0 ? {} : { content }),
+      ...(sealed === undefined ? {} : { encrypted_content: sealed.data }),
+      ...extraMembers(item.extra),
+    };
+  }
+
+  /** A blob without a maker came from a client of this protocol, or from a direct caller who knows. */
+  #isOurs({ provider }: Opaque): boolean {
+    return provider === '' ? !isForeign(this.#request) : provider === this.#provider;
+  }
+}
+
+const roleNames: Readonly<Partial<Record<Role, string>>> = {
+  [Role.SYSTEM]: 'system',
+  [Role.DEVELOPER]: 'developer',
+  [Role.USER]: 'user',
+};

@@ -1,0 +1,66 @@
+import { type FilePart, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { type Drops, unsupportedContent } from '../drops.ts';
+import { listIn, objectIn, textIn } from '../json.ts';
+import { renderAnnotation } from './annotation.ts';
+import { extraMembers } from './extra.ts';
+import { renderInputPart } from './render-part.ts';
+
+/** Parts for a Responses upstream. Sources: wire.md C3, C4; cases ME-05, ME-07, ME-10. */
+
+/** A part of what the model said earlier. Throws `unsupported_parameter`. */
+export function encodeOutputPart({ content, extra }: Part, request: GenerateRequest): JsonObject {
+  if (content.case === 'refusal') return { type: 'refusal', refusal: content.value.text, ...extraMembers(extra) };
+  if (content.case !== 'text') {
+    throw unsupportedContent(request, `parts of type ${content.case ?? 'none'} in messages of the assistant`);
+  }
+  const { text, annotations } = content.value;
+  const cited = annotations.map(renderAnnotation).filter(each => each !== undefined);
+  return { type: 'output_text', text, ...(cited.length === 0 ? {} : { annotations: cited }), ...extraMembers(extra) };
+}
+
+/** A part of what anybody else said. Throws `unsupported_parameter`. */
+export function encodeInputPart(part: Part, request: GenerateRequest, drops: Drops): JsonObject {
+  const { content } = part;
+  if (isForeign(request)) {
+    if (content.case === 'audio' || content.case === 'video') throw unsupportedContent(request, content.case);
+    if (isByFileId(part)) throw unsupportedContent(request, 'files of another provider by id');
+  }
+  if (content.case === 'searchResult') return { type: 'input_text', text: searchResultText(content.value.json) };
+  if (content.case === 'file') {
+    if (content.value.citations === true) drops.add('citations');
+    const text = textOfFile(content.value);
+    if (text !== undefined) return { type: 'input_text', text };
+  }
+  if (content.case === 'text') {
+    return { type: 'input_text', text: content.value.text, ...extraMembers(part.extra) };
+  }
+  const rendered = renderInputPart(part);
+  if (rendered === undefined) throw unsupportedContent(request, `parts of type ${content.case ?? 'none'}`);
+  return rendered;
+}
+
+/** The request came from a client of another interface. */
+export function isForeign({ source }: GenerateRequest): boolean {
+  return source !== undefined && source.protocol !== Protocol.RESPONSES;
+}
+
+function isByFileId({ content }: Part): boolean {
+  if (content.case !== 'image' && content.case !== 'file') return false;
+  return content.value.source?.source.case === 'fileId';
+}
+
+/** A plain-text document with its title and what should be known of it; undefined where it is none. */
+function textOfFile({ source, filename, title, context }: FilePart): string | undefined {
+  if (source?.source.case !== 'text') return undefined;
+  const lines = [filename === '' ? title : filename, context, source.source.value];
+  return lines.filter(line => line !== '').join('\n\n');
+}
+
+/** A search result's title, source and texts. */
+function searchResultText(json: string): string {
+  const { title, source, content } = objectIn(JSON.parse(json) as Json) ?? {};
+  const texts = listIn(content).map(block => textIn(objectIn(block)?.['text']));
+  return [textIn(title), textIn(source), ...texts].filter(line => line !== '').join('\n\n');
+}

@@ -1,0 +1,198 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type GenerateRequest,
+  type OutputFormat,
+  OutputFormatType,
+  type ReasoningConfig,
+  ReasoningEffort,
+  ThinkingMode,
+  type Tool,
+} from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../../generation/check/field-names.ts';
+import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
+import { Drops, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { effortOfBudget } from '../effort.ts';
+import { encodeFormat } from './custom-format.ts';
+import { InputEncoder } from './encode-input.ts';
+import { extraMembers } from './extra.ts';
+import { includes, outputLimit, patchedRequest, tierName } from './patch-request.ts';
+import { effortName, renderToolChoice } from './resource.ts';
+
+/**
+ * What a Responses upstream is sent. A Responses client's own JSON is patched, so that everything in it arrives; any other request is built from the model. Nothing
+ * is stored there. Same input, same bytes. Sources: architecture.md, wire.md B2, C3, C4. Throws `unsupported_parameter`.
+ */
+export function encodeRequest(input: EncodeInput): EncodedRequest {
+  const drops = new Drops();
+  const { source } = input.request;
+  if (source?.protocol === Protocol.RESPONSES) {
+    return { body: patchedRequest(input, source.body, drops), dropped: drops.list() };
+  }
+  const body = built(input, drops);
+  for (const field of source?.unknownFields ?? []) drops.add(field);
+  return { body, dropped: drops.list() };
+}
+
+function built(input: EncodeInput, drops: Drops): JsonObject {
+  const { request, model, maxOutputTokens, stream, provider } = input;
+  refuse(request);
+  const encoder = new InputEncoder(request, drops, provider);
+  const body: JsonObject = { model };
+  const set = (name: string, value: Json | undefined): void => {
+    if (value !== undefined) body[name] = value;
+  };
+  set('instructions', request.instructions);
+  body['input'] = request.items.map(item => encoder.encode(item)).filter(item => item !== undefined);
+  if (request.tools.length > 0) {
+    body['tools'] = request.tools.map((tool, index) => encodeTool(tool, `tools.${index}`, request));
+    if (request.toolChoice !== undefined) body['tool_choice'] = renderToolChoice(request);
+    set('parallel_tool_calls', request.parallelToolCalls);
+  }
+  set('max_tool_calls', request.maxToolCalls);
+  set('text', encodeText(request));
+  set('reasoning', encodeReasoning(request.reasoning));
+  setSampling(request, set, drops);
+  if (maxOutputTokens !== undefined) set('max_output_tokens', outputLimit(maxOutputTokens));
+  set('service_tier', tierName(request.serviceTier));
+  set('prompt_cache_key', request.promptCacheKey);
+  set('safety_identifier', request.safetyIdentifier);
+  set('user', request.user);
+  const include = includes(input);
+  if (wantsLogprobs(request) && !include.includes(logprobs)) include.push(logprobs);
+  if (include.length > 0) body['include'] = include;
+  body['store'] = false;
+  if (stream) body['stream'] = true;
+  return body;
+}
+
+const logprobs = 'message.output_text.logprobs';
+
+function wantsLogprobs({ sampling, include }: GenerateRequest): boolean {
+  return sampling?.logprobs === true || include.includes(logprobs);
+}
+
+/** What would change what the client gets back. */
+function refuse(request: GenerateRequest): void {
+  if (request.source?.protocol === Protocol.MESSAGES && isPrefill(request.items)) {
+    throw unsupportedContent(request, 'a last message of the assistant');
+  }
+  if (Object.keys(request.sampling?.logitBias ?? {}).length > 0) throw unsupported('logit_bias', 'biased tokens');
+  if ((request.candidates ?? 1) > 1) {
+    throw unsupported(fieldName(request.endpoint, 'candidates'), 'more than one answer to a request');
+  }
+}
+
+/** Sampling is narrower here: what is lost is listed. Penalties are known to some upstreams, which only a direct caller can know. */
+function setSampling(
+  request: GenerateRequest,
+  set: (name: string, value: Json | undefined) => void,
+  drops: Drops,
+): void {
+  const { sampling, source } = request;
+  if (sampling === undefined) return;
+  set('temperature', sampling.temperature);
+  set('top_p', sampling.topP);
+  if (wantsLogprobs(request)) set('top_logprobs', sampling.topLogprobs);
+  const penalties = { frequency_penalty: sampling.frequencyPenalty, presence_penalty: sampling.presencePenalty };
+  for (const [name, value] of Object.entries(penalties)) {
+    if (source === undefined) set(name, value);
+    else if (value !== undefined && value !== 0) drops.add(name);
+  }
+  if (sampling.seed !== undefined) drops.add('seed');
+  if (sampling.topK !== undefined) drops.add('top_k');
+}
+
+function encodeText({ outputFormat, verbosity }: GenerateRequest): JsonObject | undefined {
+  const format = encodeOutputFormat(outputFormat);
+  if (format === undefined && verbosity === undefined) return undefined;
+  return { ...(format === undefined ? {} : { format }), ...(verbosity === undefined ? {} : { verbosity }) };
+}
+
+function encodeOutputFormat(format: OutputFormat | undefined): JsonObject | undefined {
+  switch (format?.type) {
+    case OutputFormatType.TEXT:
+      return { type: 'text' };
+    case OutputFormatType.JSON_OBJECT:
+      return { type: 'json_object' };
+    case OutputFormatType.JSON_SCHEMA: {
+      const { name, description, schemaJson, strict } = format;
+      // The interface insists on a schema: the one that allows everything.
+      const schema = schemaJson === '' ? {} : (JSON.parse(schemaJson) as JsonObject);
+      return {
+        type: 'json_schema',
+        name,
+        ...(description === undefined ? {} : { description }),
+        schema,
+        ...(strict === undefined ? {} : { strict }),
+      };
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Thoughts that the client wants to read are asked for as summaries. Source: decisions §4 (efforts and budgets), wire.md C3. */
+function encodeReasoning(reasoning: ReasoningConfig | undefined): JsonObject | undefined {
+  if (reasoning === undefined) return undefined;
+  const effort = effortOf(reasoning);
+  const summary = reasoning.summary ?? (isShown(reasoning) ? 'auto' : undefined);
+  if (effort === null && summary === undefined) return undefined;
+  return { ...(effort === null ? {} : { effort }), ...(summary === undefined ? {} : { summary }) };
+}
+
+function effortOf({ effort, thinking, budgetTokens }: ReasoningConfig): string | null {
+  if (thinking === ThinkingMode.DISABLED) return 'none';
+  if (effort !== ReasoningEffort.UNSPECIFIED) return effortName(effort);
+  return budgetTokens === undefined ? null : effortName(effortOfBudget(budgetTokens));
+}
+
+/** Messages shows its thoughts unless it is told not to. */
+function isShown({ thinking, display }: ReasoningConfig): boolean {
+  return thinking !== ThinkingMode.UNSPECIFIED && thinking !== ThinkingMode.DISABLED && display !== 'omitted';
+}
+
+/** The longest name that the protocol takes, and its letters. */
+const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
+
+function encodeTool({ tool, extra }: Tool, path: string, request: GenerateRequest): JsonObject {
+  const members = extraMembers(extra);
+  switch (tool.case) {
+    case 'function': {
+      const { name, description, parametersJson, strict } = tool.value;
+      checkName(name, path);
+      const parameters = parametersJson === '' ? undefined : (JSON.parse(parametersJson) as JsonObject);
+      // Left out it would mean strict, which other interfaces do not mean by it (case CH-08).
+      const isStrict = strict ?? (request.source === undefined ? undefined : false);
+      return {
+        type: 'function',
+        name,
+        ...(description === undefined ? {} : { description }),
+        ...(parameters === undefined ? {} : { parameters }),
+        ...(isStrict === undefined ? {} : { strict: isStrict }),
+        ...members,
+      };
+    }
+    case 'custom': {
+      const { name, description, formatJson } = tool.value;
+      checkName(name, path);
+      const format = encodeFormat(formatJson);
+      return {
+        type: 'custom',
+        name,
+        ...(description === undefined ? {} : { description }),
+        ...(format === undefined ? {} : { format }),
+        ...members,
+      };
+    }
+    case 'hosted':
+      if (tool.value.protocol === Protocol.RESPONSES) return JSON.parse(tool.value.json) as JsonObject;
+      throw unsupported(path, `the tool type "${tool.value.type}"`);
+    default:
+      throw unsupported(path, 'a tool without a type');
+  }
+}
+
+function checkName(name: string, path: string): void {
+  if (namePattern.test(name)) return;
+  throw unsupported(`${path}.name`, 'a tool name of more than 64 letters, digits, "_" and "-"');
+}

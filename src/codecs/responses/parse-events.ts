@@ -1,0 +1,210 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { ExtensionScope, FinishReason, type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { completed, extension, finished, started, usageReported } from '../../generation/events.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import type { SseMessage } from '../../lib/sse.ts';
+import type { Stepper } from '../../lib/stepper.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { extraOf } from '../content.ts';
+import { countIn, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { ItemParser } from './item-parser.ts';
+import { reported } from './parse-error.ts';
+import { parseServiceTier, parseUsage } from './usage.ts';
+
+/** What a resource says of itself that the model has fields for, that the gateway says itself, or that repeats what was asked. */
+const known = new Set([
+  ...[
+    'id',
+    'object',
+    'created_at',
+    'completed_at',
+    'status',
+    'incomplete_details',
+    'error',
+    'model',
+    'output',
+    'usage',
+  ],
+  ...['previous_response_id', 'instructions', 'tools', 'tool_choice', 'parallel_tool_calls', 'max_tool_calls'],
+  ...['max_output_tokens', 'truncation', 'text', 'reasoning', 'temperature', 'top_p', 'presence_penalty'],
+  ...['frequency_penalty', 'top_logprobs', 'store', 'background', 'metadata', 'safety_identifier', 'prompt_cache_key'],
+  ...['service_tier', 'user', 'output_text', 'conversation', 'prompt', 'billing', 'prompt_cache_retention'],
+]);
+
+/**
+ * Frames of an upstream to events. Throws `UpstreamFailure`: `reported` where the stream says that it failed, `malformed` where it is not the protocol,
+ * `truncated` where no terminal event came. Source: wire.md B2, B5; cases LI-05, LI-06, SV-02, TS-22, FI-17.
+ */
+export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEvent> {
+  readonly #items: ItemParser;
+  #state: 'new' | 'started' | 'completed' = 'new';
+
+  constructor(provider: string) {
+    this.#items = new ItemParser(provider);
+  }
+
+  push({ event, data }: SseMessage): GenerationEvent[] {
+    if (this.#state === 'completed') return [];
+    const body = objectIn(parsed(data));
+    if (body === undefined) {
+      if (event === 'error') throw reported(data);
+      // Servers send events of their own between those of the protocol.
+      if (data.trim() === '' || data.trim() === '[DONE]' || !event.startsWith('response.')) return [];
+      throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
+    }
+    const events: GenerationEvent[] = [];
+    this.#event(textIn(body['type']) || event, body, events);
+    return events;
+  }
+
+  end(): GenerationEvent[] {
+    if (this.#state !== 'completed') throw new UpstreamFailure('truncated');
+    return [];
+  }
+
+  /** A whole answer: its members as if a stream had brought them. */
+  whole(response: JsonObject): GenerationEvent[] {
+    const events: GenerationEvent[] = [];
+    this.#terminal(textIn(response['status']), response, events);
+    return events;
+  }
+
+  #event(type: string, body: JsonObject, events: GenerationEvent[]): void {
+    // Some servers answer with the error alone, without a type.
+    if (type === 'error' || (type === '' && body['error'] != null)) throw reported(body);
+    const lifecycle = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/.exec(type)?.[1];
+    if (lifecycle === 'created' || lifecycle === 'queued' || lifecycle === 'in_progress') {
+      this.#start(events);
+      return;
+    }
+    if (lifecycle !== undefined) {
+      const response = objectIn(body['response']) ?? {};
+      this.#terminal(textIn(response['status']) || lifecycle, response, events);
+      return;
+    }
+    const act = acts[type];
+    if (act === undefined) return;
+    this.#start(events);
+    act(this.#items, { outputIndex: countIn(body['output_index']) ?? 0, body }, events);
+  }
+
+  #start(events: GenerationEvent[]): void {
+    if (this.#state !== 'new') return;
+    this.#state = 'started';
+    events.push(started({}));
+  }
+
+  #terminal(status: string, response: JsonObject, events: GenerationEvent[]): void {
+    if (status === 'failed' || status === 'cancelled' || response['error'] != null) throw reported(response);
+    if (status !== 'completed' && status !== 'incomplete') {
+      throw new UpstreamFailure('malformed', {
+        cause: new Error(`an answer that ends ${status || 'without a status'}`),
+      });
+    }
+    this.#start(events);
+    for (const [index, item] of listIn(response['output']).entries()) {
+      const whole = objectIn(item);
+      if (whole !== undefined) this.#items.done(index, whole, events);
+    }
+    const native = textIn(objectIn(response['incomplete_details'])?.['reason']) || status;
+    const reason = this.#reasonOf(status, native);
+    this.#items.end(isCut(reason), events);
+    const unknown = unknownMembers(response, known);
+    if (unknown !== undefined) {
+      events.push(extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.RESPONSES, JSON.stringify(unknown))));
+    }
+    const usage = parseUsage(response['usage']);
+    if (usage !== undefined) events.push(usageReported(usage));
+    events.push(finished(0, reason, { native }));
+    const counted = usage === undefined ? {} : { usage, usageSource: UsageSource.REPORTED };
+    events.push(completed({ ...counted, serviceTier: parseServiceTier(response['service_tier']) }));
+    this.#state = 'completed';
+  }
+
+  /** A response that is incomplete for a reason of the upstream's own was cut. Words of refusal are a refusal. */
+  #reasonOf(status: string, native: string): FinishReason {
+    if (status === 'incomplete') {
+      return native === 'content_filter' ? FinishReason.CONTENT_FILTER : FinishReason.LENGTH;
+    }
+    if (this.#items.hasCalls) return FinishReason.TOOL_CALLS;
+    return this.#items.hasRefusal ? FinishReason.REFUSAL : FinishReason.STOP;
+  }
+}
+
+function isCut(reason: FinishReason): boolean {
+  return reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
+}
+
+/** One event of an item. */
+interface ItemEvent {
+  readonly outputIndex: number;
+  readonly body: JsonObject;
+}
+
+type Act = (items: ItemParser, event: ItemEvent, events: GenerationEvent[]) => void;
+
+const contentPlace = ({ body }: ItemEvent) =>
+  ({ list: 'content', index: countIn(body['content_index']) ?? 0 }) as const;
+const summaryPlace = ({ body }: ItemEvent) =>
+  ({ list: 'summary', index: countIn(body['summary_index']) ?? 0 }) as const;
+
+const textDelta =
+  (type: string): Act =>
+  (items, event, events) =>
+    items.text(event.outputIndex, { ...contentPlace(event), type }, event.body, events);
+const argumentsDelta: Act = (items, { outputIndex, body }, events) =>
+  items.arguments(outputIndex, textIn(body['delta']), events);
+const summaryDelta: Act = (items, event, events) =>
+  items.text(event.outputIndex, { ...summaryPlace(event), type: 'summary_text' }, event.body, events);
+
+/**
+ * What each event of an item does. The whole texts that follow the deltas are read from the end of their part and their item, where citations and likelihoods stand
+ * beside them.
+ */
+const acts: Readonly<Record<string, Act>> = {
+  'response.output_item.added': (items, { outputIndex, body }, events) =>
+    items.start(outputIndex, objectIn(body['item']) ?? {}, events),
+  'response.output_item.done': (items, { outputIndex, body }, events) =>
+    items.done(outputIndex, objectIn(body['item']) ?? {}, events),
+  'response.content_part.added': (items, event, events) => {
+    items.part(event.outputIndex, contentPlace(event), objectIn(event.body['part']) ?? {}, events);
+  },
+  'response.content_part.done': (items, event, events) =>
+    items.wholePart(event.outputIndex, contentPlace(event), objectIn(event.body['part']) ?? {}, events),
+  'response.output_text.delta': textDelta('output_text'),
+  'response.refusal.delta': textDelta('refusal'),
+  'response.reasoning_text.delta': textDelta('reasoning_text'),
+  'response.reasoning.delta': textDelta('reasoning_text'),
+  'response.output_text.annotation.added': (items, event, events) =>
+    items.annotate(event.outputIndex, contentPlace(event), objectIn(event.body['annotation']), events),
+  'response.reasoning_summary_part.added': (items, event, events) => {
+    items.part(event.outputIndex, summaryPlace(event), { type: 'summary_text' }, events);
+  },
+  'response.reasoning_summary_part.done': (items, event, events) =>
+    items.wholePart(event.outputIndex, summaryPlace(event), objectIn(event.body['part']) ?? {}, events),
+  'response.reasoning_summary_text.delta': summaryDelta,
+  'response.function_call_arguments.delta': argumentsDelta,
+  'response.custom_tool_call_input.delta': argumentsDelta,
+  'response.function_call_arguments.done': (items, { outputIndex, body }, events) =>
+    items.wholeArguments(outputIndex, textIn(body['arguments']), events),
+  'response.custom_tool_call_input.done': (items, { outputIndex, body }, events) =>
+    items.wholeArguments(outputIndex, textIn(body['input']), events),
+};
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
+export function parseWhole(body: Json, provider: string): GenerationEvent[] {
+  const response = objectIn(body);
+  if (response === undefined) {
+    throw new UpstreamFailure('malformed', { cause: new Error('the answer is no JSON object') });
+  }
+  if (response['object'] !== 'response' && response['error'] != null) throw reported(response);
+  return new ResponsesStreamParser(provider).whole(response);
+}

@@ -1,0 +1,77 @@
+import type { GatewayError } from '../../errors/gateway-error.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { responseIdOf } from '../../generation/response-ids.ts';
+import { ledgerIdOf } from '../../lib/ids.ts';
+import { sseComment } from '../../lib/sse.ts';
+import type { DecodedRequest, StreamRenderer } from '../codec.ts';
+import type { ResponsesRequest } from './decode-request.ts';
+import type { ResponseFacts } from './resource.ts';
+import { doneFrame, type ResponseEvent, ResponseRenderer, sseFrame } from './stream.ts';
+
+/** A comment that keeps a quiet stream alive; never more than one line end, and nothing that a reader takes for an event (wire.md C5). */
+export const keepAlive = sseComment('');
+
+/** Events of a generation to the frames of a response that nobody keeps. */
+export class ResponsesStreamRenderer implements StreamRenderer {
+  readonly keepAlive: string = keepAlive;
+  readonly #decoded: DecodedRequest;
+  #renderer: ResponseRenderer | undefined;
+
+  constructor(decoded: DecodedRequest) {
+    this.#decoded = decoded;
+  }
+
+  push(event: GenerationEvent): string[] {
+    if (event.event.case === 'started') {
+      const { requestId, model, createdAtMs } = event.event.value;
+      this.#renderer = new ResponseRenderer(
+        factsOf(this.#decoded, { requestId, model, createdAtMs: Number(createdAtMs) }),
+      );
+    }
+    return this.#open(event.event.case ?? 'nothing')
+      .push(event)
+      .map(sseFrame);
+  }
+
+  end(): string[] {
+    return [...this.#open('the end').end().map(sseFrame), doneFrame];
+  }
+
+  fail(error: GatewayError, requestId: string): string[] {
+    const { model } = this.#decoded.request;
+    const createdAtMs = timeOf(requestId);
+    const renderer = this.#renderer ?? new ResponseRenderer(factsOf(this.#decoded, { requestId, model, createdAtMs }));
+    const events: ResponseEvent[] = renderer.fail(error, requestId);
+    return [...events.map(sseFrame), doneFrame];
+  }
+
+  #open(what: string): ResponseRenderer {
+    if (this.#renderer === undefined) throw new Error(`${what} before started`);
+    return this.#renderer;
+  }
+}
+
+/** What the beginning of a generation says of its response. */
+interface Beginning {
+  readonly requestId: string;
+  readonly model: string;
+  readonly createdAtMs: number;
+}
+
+/** The facts of a response from its request. */
+export function factsOf(decoded: DecodedRequest & Partial<ResponsesRequest>, beginning: Beginning): ResponseFacts {
+  return {
+    id: responseIdOf(beginning.requestId),
+    model: beginning.model,
+    createdAtMs: beginning.createdAtMs,
+    request: decoded.request,
+    previousResponseId: decoded.previousResponseId,
+    store: decoded.store ?? false,
+    background: decoded.background ?? false,
+  };
+}
+
+/** When a request was made, as its id tells it (ms since 1970 UTC); 0 where it is no id of the gateway. */
+function timeOf(requestId: string): number {
+  return Math.floor((ledgerIdOf(requestId) ?? 0) / 4096);
+}

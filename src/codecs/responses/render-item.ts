@@ -1,0 +1,112 @@
+import {
+  type Item,
+  ItemStatus,
+  type Message,
+  type Part,
+  Phase,
+  Protocol,
+  type Reasoning,
+  Role,
+  type ToolCall,
+  ToolKind,
+  type ToolResult,
+} from '../../gen/tollgate/v1/content_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { envelopeIn } from './blobs.ts';
+import { extraMembers } from './extra.ts';
+import { callIdFor } from '../../generation/call-id.ts';
+import { renderInputPart, renderOutputPart, renderThought } from './render-part.ts';
+
+/** Items of the model as items of the interface. Source: service.md (Response resource), wire.md B2; cases TR-07, RP-17. */
+
+/** Whether the interface has an item for it: calls of tools that an upstream of another protocol ran are not shown. */
+export function isShown({ content }: Item): boolean {
+  return content.case !== 'serverTool' || content.value.protocol === Protocol.RESPONSES;
+}
+
+/** An item of the output or the input, with all its fields. One that is not shown (`isShown`) is an empty object. */
+export function renderItem(item: Item): JsonObject {
+  const head = { ...extraMembers(item.extra), id: item.id };
+  const status = statusName(item.status);
+  const { content } = item;
+  switch (content.case) {
+    case 'message':
+      return { ...head, type: 'message', status, ...messageMembers(content.value) };
+    case 'reasoning':
+      return { ...head, type: 'reasoning', status, ...reasoningMembers(content.value) };
+    case 'toolCall':
+      return { ...head, status, ...callMembers(content.value) };
+    case 'toolResult':
+      return { ...head, status, ...resultMembers(content.value) };
+    case 'compaction':
+      return { ...head, type: 'compaction', encrypted_content: content.value.opaque?.data ?? '' };
+    case 'reference':
+      return { type: 'item_reference', id: content.value.id };
+    case 'serverTool':
+      return isShown(item) ? (JSON.parse(content.value.json) as JsonObject) : {};
+    default:
+      return {};
+  }
+}
+
+/** How far an item has come; one of a request that says nothing is whole. */
+export function statusName(status: ItemStatus): string {
+  if (status === ItemStatus.INCOMPLETE) return 'incomplete';
+  return status === ItemStatus.IN_PROGRESS ? 'in_progress' : 'completed';
+}
+
+const roles: Readonly<Record<Role, string>> = {
+  [Role.UNSPECIFIED]: 'user',
+  [Role.SYSTEM]: 'system',
+  [Role.DEVELOPER]: 'developer',
+  [Role.USER]: 'user',
+  [Role.ASSISTANT]: 'assistant',
+};
+
+function messageMembers({ role, parts, phase }: Message): JsonObject {
+  const render = role === Role.ASSISTANT ? renderOutputPart : shownInputPart;
+  return { role: roles[role] ?? 'user', content: rendered(parts, render), ...phaseMember(phase) };
+}
+
+/** A part of the input as it is shown: with all the fields that a resource has. */
+function shownInputPart(part: Part): JsonObject | undefined {
+  const shown = renderInputPart(part);
+  return shown?.['type'] === 'input_image' ? { detail: 'auto', image_url: null, ...shown } : shown;
+}
+
+/** `phase`, where it is known. */
+export function phaseMember(phase: Phase): JsonObject {
+  if (phase === Phase.UNSPECIFIED) return {};
+  return { phase: phase === Phase.COMMENTARY ? 'commentary' : 'final_answer' };
+}
+
+function rendered(parts: readonly Part[], render: (part: Part) => JsonObject | undefined): JsonObject[] {
+  return parts.map(render).filter(part => part !== undefined);
+}
+
+function reasoningMembers({ parts, opaque }: Reasoning): JsonObject {
+  const sealed = envelopeIn(opaque);
+  return { summary: rendered(parts, renderThought), ...(sealed === undefined ? {} : { encrypted_content: sealed }) };
+}
+
+/** The members of a call. */
+export function callMembers({ callId, name, kind, arguments: text }: ToolCall): JsonObject {
+  const written = text.toWellFormed();
+  if (kind === ToolKind.CUSTOM) {
+    return { type: 'custom_tool_call', call_id: callIdFor(callId), name, input: written };
+  }
+  return { type: 'function_call', call_id: callIdFor(callId), name, arguments: written };
+}
+
+function resultMembers({ callId, kind, parts, plain }: ToolResult): JsonObject {
+  const type = kind === ToolKind.CUSTOM ? 'custom_tool_call_output' : 'function_call_output';
+  return { type, call_id: callIdFor(callId), output: outputOf(parts, plain) };
+}
+
+/** What a tool answered: a text where the client gave one. */
+export function outputOf(parts: readonly Part[], plain: boolean): Json {
+  const [only] = parts;
+  if (only === undefined && plain) return '';
+  if (plain && parts.length === 1 && only?.content.case === 'text') return only.content.value.text.toWellFormed();
+  return rendered(parts, shownInputPart);
+}

@@ -1,0 +1,92 @@
+import type { MediaSource, Part } from '../../gen/tollgate/v1/content_pb.ts';
+import type { JsonObject } from '../codec.ts';
+import { renderAnnotation } from './annotation.ts';
+import { extraMembers } from './extra.ts';
+import { renderTokens } from './logprobs.ts';
+
+/** Parts in the form of Responses, for clients and upstreams. Source: wire.md B2, C3. */
+
+/** A part of what the model said; undefined where the interface has no such part. */
+export function renderOutputPart({ content, extra }: Part): JsonObject | undefined {
+  switch (content.case) {
+    case 'text': {
+      const { text, annotations, logprobs } = content.value;
+      return {
+        ...extraMembers(extra),
+        type: 'output_text',
+        text: text.toWellFormed(),
+        annotations: annotations.map(renderAnnotation).filter(each => each !== undefined),
+        logprobs: renderTokens(logprobs),
+      };
+    }
+    case 'refusal':
+      return { ...extraMembers(extra), type: 'refusal', refusal: content.value.text.toWellFormed() };
+    default:
+      return undefined;
+  }
+}
+
+/** A thought; raw ones are shown as summaries, which every client reads (wire.md B6). */
+export function renderThought({ content, extra }: Part): JsonObject | undefined {
+  if (content.case !== 'summaryText' && content.case !== 'reasoningText') return undefined;
+  return { ...extraMembers(extra), type: 'summary_text', text: content.value.text.toWellFormed() };
+}
+
+/** A part of what anybody else said; undefined where the interface has no such part. */
+export function renderInputPart({ content, extra }: Part): JsonObject | undefined {
+  const members = extraMembers(extra);
+  switch (content.case) {
+    case 'text':
+      return { ...members, type: 'input_text', text: content.value.text.toWellFormed() };
+    case 'image': {
+      const { source, detail } = content.value;
+      const shown = detail === '' ? {} : { detail };
+      const { value } = source?.source ?? {};
+      if (source?.source.case === 'fileId' && value !== undefined) {
+        return { ...members, type: 'input_image', file_id: value, ...shown };
+      }
+      const url = addressOf(source);
+      return url === undefined ? undefined : { ...members, type: 'input_image', image_url: url, ...shown };
+    }
+    case 'file': {
+      const { source, filename, title } = content.value;
+      const place = placeOfFile(source);
+      const name = filename === '' ? title : filename;
+      if (place === undefined) return undefined;
+      return { ...members, type: 'input_file', ...place, ...(name === '' ? {} : { filename: name }) };
+    }
+    case 'audio': {
+      const { source, format } = content.value;
+      if (source?.source.case !== 'base64') return undefined;
+      return { ...members, type: 'input_audio', input_audio: { data: source.source.value, format } };
+    }
+    case 'video': {
+      const url = addressOf(content.value.source);
+      return url === undefined ? undefined : { ...members, type: 'input_video', video_url: url };
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Bytes as a data URL, or their address. */
+function addressOf(source: MediaSource | undefined): string | undefined {
+  if (source?.source.case === 'url') return source.source.value;
+  if (source?.source.case === 'base64') return `data:${source.mediaType};base64,${source.source.value}`;
+  return undefined;
+}
+
+function placeOfFile(source: MediaSource | undefined): JsonObject | undefined {
+  switch (source?.source.case) {
+    case 'url':
+      return { file_url: source.source.value };
+    case 'fileId':
+      return { file_id: source.source.value };
+    case 'base64':
+      return { file_data: source.mediaType === '' ? source.source.value : (addressOf(source) ?? '') };
+    case 'text':
+      return { file_data: `data:text/plain;base64,${Buffer.from(source.source.value, 'utf8').toString('base64')}` };
+    default:
+      return undefined;
+  }
+}

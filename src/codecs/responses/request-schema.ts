@@ -1,0 +1,138 @@
+import * as z from 'zod';
+import { flag, integerIn, jsonObject, listOf, numberIn, object, oneOf, someText, text, toolName } from '../schema.ts';
+import { chosen, inputItem, inputTextMax, limitedText, typeOf } from './input-schema.ts';
+
+/**
+ * What the body of a Responses request looks like. Unknown members stay in the checked value; null in an optional field means that it was not sent.
+ * Sources: service.md (POST /v1/responses), decisions §4, wire.md B2.
+ */
+
+const functionTool = object({
+  type: z.literal('function'),
+  name: toolName,
+  description: text.nullish(),
+  parameters: jsonObject.nullish(),
+  strict: flag.nullish(),
+});
+const customTool = object({
+  type: z.literal('custom'),
+  name: toolName,
+  description: text.nullish(),
+  format: jsonObject.nullish(),
+});
+/** A tool that the upstream itself runs, or that only its own clients know. */
+const hostedTool = z.looseObject({ type: someText });
+type AnyTool = z.output<typeof functionTool> | z.output<typeof customTool> | z.output<typeof hostedTool>;
+const tool = chosen<AnyTool>(value => {
+  const type = typeOf(value);
+  if (type === 'function') return functionTool;
+  return type === 'custom' ? customTool : hostedTool;
+});
+
+/** A tool by name; one that the upstream runs is named by its type alone. */
+const namedChoice = object({ type: oneOf(['function', 'custom']), name: someText });
+const hostedChoice = z.looseObject({ type: someText });
+type Reference = z.output<typeof namedChoice> | z.output<typeof hostedChoice>;
+const referenceSchema = (value: unknown): z.ZodType<Reference> => {
+  const type = typeOf(value);
+  return type === 'function' || type === 'custom' ? namedChoice : hostedChoice;
+};
+const allowedTools = object({
+  type: z.literal('allowed_tools'),
+  mode: oneOf(['none', 'auto', 'required']).nullish(),
+  tools: listOf(chosen<Reference>(referenceSchema), 1, 128),
+});
+const choiceMode = z.enum(
+  ['none', 'auto', 'required'],
+  'must be "none", "auto", "required" or an object that names tools',
+);
+type AnyChoice = z.output<typeof choiceMode> | z.output<typeof allowedTools> | Reference;
+const toolChoice = chosen<AnyChoice>(value => {
+  if (typeof value !== 'object' || value === null) return choiceMode;
+  return typeOf(value) === 'allowed_tools' ? allowedTools : referenceSchema(value);
+});
+
+const format = z.discriminatedUnion(
+  'type',
+  [
+    object({ type: z.literal('text') }),
+    object({ type: z.literal('json_object') }),
+    object({
+      type: z.literal('json_schema'),
+      name: toolName,
+      description: text.nullish(),
+      schema: jsonObject,
+      strict: flag.nullish(),
+    }),
+  ],
+  'must be one of "text", "json_object", "json_schema"',
+);
+
+const metadataAllowed = 'must be an object of at most 16 strings';
+const metadata = z
+  .record(
+    z.string().max(64, 'must have a name of at most 64 characters'),
+    text.max(512, 'must have at most 512 characters'),
+    metadataAllowed,
+  )
+  .refine(value => Object.keys(value).length <= 16, metadataAllowed);
+
+const input = z.union(
+  [limitedText(inputTextMax), z.array(inputItem, 'must be an array')],
+  'must be a string or an array of items',
+);
+
+const shape = {
+  model: someText,
+  instructions: text.nullish(),
+  previous_response_id: text.nullish(),
+  include: z
+    .array(oneOf(['reasoning.encrypted_content', 'message.output_text.logprobs']), 'must be an array of strings')
+    .nullish(),
+  tools: z.array(tool, 'must be an array').nullish(),
+  tool_choice: toolChoice.nullish(),
+  text: object({ format: format.nullish(), verbosity: oneOf(['low', 'medium', 'high']).nullish() }).nullish(),
+  temperature: numberIn(0, 2).nullish(),
+  top_p: numberIn(0, 1).nullish(),
+  presence_penalty: numberIn(-2, 2).nullish(),
+  frequency_penalty: numberIn(-2, 2).nullish(),
+  parallel_tool_calls: flag.nullish(),
+  stream: flag.nullish(),
+  stream_options: object({ include_obfuscation: flag.nullish() }).nullish(),
+  background: flag.nullish(),
+  max_output_tokens: integerIn(16).nullish(),
+  max_tool_calls: integerIn(1).nullish(),
+  reasoning: object({
+    effort: oneOf(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+    summary: oneOf(['auto', 'concise', 'detailed']).nullish(),
+  }).nullish(),
+  prompt_cache_key: limitedText(64).nullish(),
+  safety_identifier: limitedText(64).nullish(),
+  user: text.nullish(),
+  metadata: metadata.nullish(),
+  truncation: oneOf(['auto', 'disabled']).nullish(),
+  store: flag.nullish(),
+  service_tier: oneOf(['auto', 'default', 'flex', 'priority']).nullish(),
+  top_logprobs: integerIn(0, 20).nullish(),
+};
+
+/** The body of a Responses request. */
+export const responsesRequestSchema = object({ ...shape, input });
+
+/** The body of a request that generates nothing of its own: where it continues a response, there may be no input. */
+export const continuingRequestSchema = object({ ...shape, input: input.nullish() });
+
+/** A checked Responses request. */
+export type ResponsesBody = z.output<typeof continuingRequestSchema>;
+/** A checked tool. */
+export type ResponsesTool = AnyTool;
+/** A checked tool that the client runs and gives a schema of its arguments for. */
+export type ResponsesFunctionTool = z.output<typeof functionTool>;
+/** A checked tool that the client runs and that takes free text. */
+export type ResponsesCustomTool = z.output<typeof customTool>;
+/** A checked tool choice. */
+export type ResponsesToolChoice = AnyChoice;
+/** A checked way to name a tool. */
+export type ResponsesToolReference = Reference;
+/** A checked output format. */
+export type ResponsesFormat = z.output<typeof format>;

@@ -1,0 +1,183 @@
+import { ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { ExtensionScope } from '../../gen/tollgate/v1/event_pb.ts';
+import {
+  type GenerateRequest,
+  OutputFormatType,
+  type ReasoningConfig,
+  ReasoningEffort,
+  type Tool,
+  ToolChoiceMode,
+  type ToolName,
+  Truncation,
+} from '../../gen/tollgate/v1/request_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { encodeFormat } from './custom-format.ts';
+import { extraMembers } from './extra.ts';
+import { isShown, renderItem } from './render-item.ts';
+import { incompleteReason, type ResponseOutcome } from '../../generation/response-fold.ts';
+import { renderServiceTier, renderUsage } from './usage.ts';
+
+/** The Response resource. Source: service.md (Response resource), wire.md B2, B6; cases RP-08, RP-17, RP-18, JS-08. */
+
+/** What a resource says beside what became of it. */
+export interface ResponseFacts {
+  /** "resp_…". */
+  readonly id: string;
+  /** The listed id of the model. */
+  readonly model: string;
+  /** In ms since 1970 UTC. */
+  readonly createdAtMs: number;
+  /** As it was asked; only the settings are read, never the items. */
+  readonly request: GenerateRequest;
+  readonly previousResponseId: string | undefined;
+  readonly store: boolean;
+  readonly background: boolean;
+}
+
+/** All fields of the resource, the settings as they were asked with the defaults filled in. */
+export function renderResource(facts: ResponseFacts, outcome: ResponseOutcome): JsonObject {
+  return resourceWith(facts, outcome, renderSettings(facts));
+}
+
+/** The same with the settings that `renderSettings` gave, which do not change while a response runs. */
+export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, settings: JsonObject): JsonObject {
+  const { status, items, finished, completed, error } = outcome;
+  const reason = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
+  const tier = completed?.serviceTier ?? facts.request.serviceTier;
+  return {
+    ...membersOf(outcome),
+    id: facts.id,
+    object: 'response',
+    created_at: secondsOf(facts.createdAtMs),
+    completed_at: status === 'completed' && completed !== undefined ? secondsOf(Number(completed.completedAtMs)) : null,
+    status,
+    incomplete_details: reason === undefined ? null : { reason },
+    error: error === undefined ? null : { code: error.code, message: error.message.toWellFormed() },
+    model: facts.model,
+    output: items.filter(isShown).map(renderItem),
+    ...settings,
+    service_tier: renderServiceTier(tier),
+    usage: completed === undefined ? null : renderUsage(completed),
+  };
+}
+
+function secondsOf(ms: number): number {
+  return Math.floor(ms / 1000);
+}
+
+/** Unknown members of an upstream's resource: of several with one name the last one stands. */
+function membersOf({ extensions }: ResponseOutcome): JsonObject {
+  const members: JsonObject = {};
+  for (const { scope, extra } of extensions ?? []) {
+    if (scope === ExtensionScope.RESPONSE) Object.assign(members, extraMembers(extra));
+  }
+  return members;
+}
+
+/** The members of a resource that say how it was asked. */
+export function renderSettings({ request, previousResponseId, store, background }: ResponseFacts): JsonObject {
+  const { sampling } = request;
+  return {
+    previous_response_id: previousResponseId ?? null,
+    instructions: request.instructions?.toWellFormed() ?? null,
+    tools: request.tools.map(renderTool),
+    tool_choice: renderToolChoice(request),
+    parallel_tool_calls: request.parallelToolCalls ?? true,
+    max_tool_calls: request.maxToolCalls ?? null,
+    max_output_tokens: request.maxOutputTokens ?? null,
+    truncation: request.truncation === Truncation.AUTO ? 'auto' : 'disabled',
+    text: { format: renderFormat(request), verbosity: request.verbosity ?? 'medium' },
+    reasoning: renderReasoning(request.reasoning),
+    temperature: sampling?.temperature ?? 1,
+    top_p: sampling?.topP ?? 1,
+    presence_penalty: sampling?.presencePenalty ?? 0,
+    frequency_penalty: sampling?.frequencyPenalty ?? 0,
+    top_logprobs: sampling?.topLogprobs ?? 0,
+    store,
+    background,
+    metadata: { ...request.metadata },
+    safety_identifier: request.safetyIdentifier ?? null,
+    prompt_cache_key: request.promptCacheKey ?? null,
+  };
+}
+
+const effortNames: Readonly<Record<ReasoningEffort, string | null>> = {
+  [ReasoningEffort.UNSPECIFIED]: null,
+  [ReasoningEffort.NONE]: 'none',
+  [ReasoningEffort.MINIMAL]: 'minimal',
+  [ReasoningEffort.LOW]: 'low',
+  [ReasoningEffort.MEDIUM]: 'medium',
+  [ReasoningEffort.HIGH]: 'high',
+  [ReasoningEffort.XHIGH]: 'xhigh',
+  [ReasoningEffort.MAX]: 'max',
+};
+
+/** The name of an effort; null where none is said. */
+export function effortName(effort: ReasoningEffort): string | null {
+  return effortNames[effort] ?? null;
+}
+
+function renderReasoning(reasoning: ReasoningConfig | undefined): Json {
+  if (reasoning === undefined) return null;
+  return { effort: effortName(reasoning.effort), summary: reasoning.summary ?? null };
+}
+
+function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
+  switch (outputFormat?.type) {
+    case OutputFormatType.JSON_OBJECT:
+      return { type: 'json_object' };
+    case OutputFormatType.JSON_SCHEMA: {
+      const { name, description, schemaJson, strict } = outputFormat;
+      const schema = schemaJson === '' ? null : (JSON.parse(schemaJson) as JsonObject);
+      return { type: 'json_schema', name, description: description ?? null, schema, strict: strict ?? false };
+    }
+    default:
+      return { type: 'text' };
+  }
+}
+
+function renderTool({ tool, extra }: Tool): JsonObject {
+  const members = extraMembers(extra);
+  switch (tool.case) {
+    case 'function': {
+      const { name, description, parametersJson, strict } = tool.value;
+      const parameters = parametersJson === '' ? null : (JSON.parse(parametersJson) as JsonObject);
+      const said = { description: description ?? null, parameters, strict: strict ?? false };
+      return { ...members, type: 'function', name, ...said };
+    }
+    case 'custom': {
+      const { name, description, formatJson } = tool.value;
+      const format = encodeFormat(formatJson) ?? { type: 'text' };
+      return { ...members, type: 'custom', name, description: description ?? null, format };
+    }
+    case 'hosted':
+      return JSON.parse(tool.value.json) as JsonObject;
+    default:
+      return {};
+  }
+}
+
+/** The names of the rules. */
+export const modeNames: Readonly<Record<ToolChoiceMode, 'auto' | 'none' | 'required'>> = {
+  [ToolChoiceMode.UNSPECIFIED]: 'auto',
+  [ToolChoiceMode.AUTO]: 'auto',
+  [ToolChoiceMode.NONE]: 'none',
+  [ToolChoiceMode.REQUIRED]: 'required',
+  [ToolChoiceMode.NAMED]: 'required',
+};
+
+/** A tool by name; one that the upstream runs by its type. */
+export function toolReference({ name, kind }: ToolName): JsonObject {
+  if (kind === ToolKind.UNSPECIFIED) return { type: name };
+  return { type: kind === ToolKind.CUSTOM ? 'custom' : 'function', name };
+}
+
+/** The rule of which tools may or must be called. */
+export function renderToolChoice({ toolChoice }: GenerateRequest): Json {
+  if (toolChoice === undefined) return 'auto';
+  const { mode, tools, restricted } = toolChoice;
+  const [first] = tools;
+  if (mode === ToolChoiceMode.NAMED && first !== undefined) return toolReference(first);
+  const rule = modeNames[mode] ?? 'auto';
+  return restricted ? { type: 'allowed_tools', mode: rule, tools: tools.map(toolReference) } : rule;
+}

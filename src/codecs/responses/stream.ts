@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { errorType } from '../../errors/error-type.ts';
+import type { GatewayError } from '../../errors/gateway-error.ts';
+import { ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { sseEvent } from '../../lib/sse.ts';
+import type { Stepper } from '../../lib/stepper.ts';
+import type { JsonObject } from '../codec.ts';
+import { ItemRenderer } from './item-renderer.ts';
+import { renderSettings, type ResponseFacts, resourceWith } from './resource.ts';
+import { ResponseFold, type ResponseOutcome } from '../../generation/response-fold.ts';
+
+/** One event of a response's stream. */
+export interface ResponseEvent {
+  readonly type: string;
+  /** From 0, without gaps. */
+  readonly sequenceNumber: number;
+  /** The event as JSON: what a WebSocket sends, and what stands in a frame of a stream. */
+  readonly data: string;
+}
+
+/** The frame of an event: its name is its type. */
+export function sseFrame({ type, data }: ResponseEvent): string {
+  return sseEvent(type, data);
+}
+
+/** The frame that ends a stream. */
+export const doneFrame = 'data: [DONE]\n\n';
+
+/**
+ * The events of one response, in the order of the interface; each event of the generation gives the same ones, with the same numbers, however they are batched
+ * or how often they are rendered. The last one's resource is what was streamed. Source: wire.md B2, B5, C5; cases TS-22, RP-01 to RP-09.
+ */
+export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent> {
+  readonly #facts: ResponseFacts;
+  readonly #settings: JsonObject;
+  readonly #fold: ResponseFold;
+  readonly #items: ItemRenderer;
+  #number = 0;
+  #state: 'new' | 'begun' | 'running' | 'ended' = 'new';
+  /** What became of it, where the generation did not say so itself. */
+  #ending: Partial<ResponseOutcome> = {};
+
+  constructor(facts: ResponseFacts) {
+    this.#facts = facts;
+    this.#settings = renderSettings(facts);
+    this.#fold = new ResponseFold(facts.id);
+    this.#items = new ItemRenderer(this.#fold, (type, members) => this.#event(type, members));
+  }
+
+  /** What became of the response so far. */
+  get outcome(): ResponseOutcome {
+    const outcome = this.#fold.outcome;
+    const waits = this.#state === 'new' || this.#state === 'begun';
+    return waits && this.#facts.background
+      ? { ...outcome, status: 'queued', ...this.#ending }
+      : { ...outcome, ...this.#ending };
+  }
+
+  /** The first events, before the model has begun: the response exists, and in the background it waits. Later calls do nothing. */
+  begin(): ResponseEvent[] {
+    if (this.#state !== 'new') return [];
+    const created = this.#lifecycle('response.created');
+    this.#state = 'begun';
+    return this.#facts.background ? [created, this.#lifecycle('response.queued')] : [created];
+  }
+
+  push(event: GenerationEvent): ResponseEvent[] {
+    const { event: content } = event;
+    assert(this.#state !== 'ended', 'an event after the end');
+    if (content.case === 'started') return this.#start(event);
+    assert(this.#state === 'running', 'an event before started');
+    this.#fold.add(event);
+    if (content.case !== 'completed') return this.#items.push(content);
+    assert(this.#fold.outcome.status !== 'in_progress', 'the answer never finished');
+    this.#state = 'ended';
+    return [this.#lifecycle(`response.${this.outcome.status}`)];
+  }
+
+  end(): ResponseEvent[] {
+    assert(this.#state === 'ended', 'the generation ended without completed');
+    return [];
+  }
+
+  /** The events that end a failed response: the one shape that every client recognises. Nothing follows them. */
+  fail(error: GatewayError, requestId: string): ResponseEvent[] {
+    const events = [...this.begin(), ...this.#items.close(ItemStatus.INCOMPLETE)];
+    const { code, message, facts } = error;
+    const id = facts.requestId ?? requestId;
+    const param = facts.param ?? null;
+    const said = { message: message.toWellFormed(), param, code };
+    events.push(this.#event('error', { ...said, error: { type: errorType(error.facets.http), ...said, id } }));
+    this.#ending = { status: 'failed', error: { code, message } };
+    this.#state = 'ended';
+    return [...events, this.#lifecycle('response.failed')];
+  }
+
+  /** The events that end a cancelled response: the interface has none of its own for it. Nothing follows them. */
+  cancel(): ResponseEvent[] {
+    const events = [...this.begin(), ...this.#items.close(ItemStatus.INCOMPLETE)];
+    this.#ending = { status: 'cancelled' };
+    this.#state = 'ended';
+    return [...events, this.#lifecycle('response.incomplete')];
+  }
+
+  #start(event: GenerationEvent): ResponseEvent[] {
+    assert(this.#state === 'new' || this.#state === 'begun', 'started comes once');
+    const begun = this.begin();
+    this.#fold.add(event);
+    this.#state = 'running';
+    return [...begun, this.#lifecycle('response.in_progress')];
+  }
+
+  #lifecycle(type: string): ResponseEvent {
+    return this.#event(type, { response: resourceWith(this.#facts, this.outcome, this.#settings) });
+  }
+
+  #event(type: string, members: JsonObject): ResponseEvent {
+    const sequenceNumber = this.#number;
+    this.#number += 1;
+    return { type, sequenceNumber, data: JSON.stringify({ type, sequence_number: sequenceNumber, ...members }) };
+  }
+}

@@ -1,0 +1,109 @@
+import { type Extra, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
+import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { Json, JsonObject } from '../codec.ts';
+import { extraOf } from '../content.ts';
+import { dollarsOf } from '../dollars.ts';
+import { countIn, objectIn, unknownMembers } from '../json.ts';
+import { extraMembers } from './extra.ts';
+
+/** Usage: Responses counts cached and written input inside `input_tokens`, the model in buckets that do not overlap. Source: wire.md B2, C3; decisions §6. */
+
+/** What `completed` says, with the cost in dollars. Counts that nobody gave are shown as 0, as the official interface does. */
+export function renderUsage({ usage, costNanoUsd }: Completed): JsonObject {
+  const write1h = usage?.cacheWrite1hTokens ?? 0;
+  const cacheWrite = (usage?.cacheWrite5mTokens ?? 0) + write1h;
+  const cached = usage?.cacheReadTokens ?? 0;
+  const input = (usage?.inputTokens ?? 0) + cached + cacheWrite;
+  const output = usage?.outputTokens ?? 0;
+  const rest = extraMembers(usage?.extra);
+  return {
+    ...rest,
+    input_tokens: input,
+    input_tokens_details: {
+      ...objectIn(rest['input_tokens_details']),
+      cached_tokens: cached,
+      cache_write_tokens: cacheWrite,
+      ...(write1h === 0 ? {} : { cache_write_1h_tokens: write1h }),
+    },
+    output_tokens: output,
+    output_tokens_details: {
+      ...objectIn(rest['output_tokens_details']),
+      reasoning_tokens: usage?.reasoningTokens ?? 0,
+    },
+    total_tokens: input + output,
+    cost: dollarsOf(costNanoUsd),
+  };
+}
+
+/** The tier in the words of Responses. */
+export function renderServiceTier(tier: ServiceTier): string {
+  if (tier === ServiceTier.FLEX) return 'flex';
+  return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
+}
+
+/** The tier that an upstream names; UNSPECIFIED where it names none that is known. */
+export function parseServiceTier(tier: Json | undefined): ServiceTier {
+  if (tier === 'flex') return ServiceTier.FLEX;
+  if (tier === 'priority') return ServiceTier.PRIORITY;
+  return tier === 'default' ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;
+}
+
+const known = new Set([
+  'input_tokens',
+  'input_tokens_details',
+  'output_tokens',
+  'output_tokens_details',
+  'total_tokens',
+  // The gateway's own price is the client's.
+  'cost',
+]);
+const knownOfInput = new Set(['cached_tokens', 'cache_write_tokens', 'cache_write_1h_tokens']);
+const knownOfOutput = new Set(['reasoning_tokens']);
+
+/**
+ * The usage that an upstream reports, in buckets that do not overlap. Undefined where it says nothing that can be true, so that the gateway counts itself. Counts that
+ * contradict the whole are left out.
+ */
+export function parseUsage(value: Json | undefined): Usage | undefined {
+  const usage = objectIn(value);
+  if (usage === undefined) return undefined;
+  const input = countIn(usage['input_tokens']);
+  const output = countIn(usage['output_tokens']);
+  // No answer is made from nothing: upstreams that send zeros do not count.
+  if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
+  const reasoning = countIn(objectIn(usage['output_tokens_details'])?.['reasoning_tokens']);
+  const extra = extraOfUsage(usage);
+  return {
+    $typeName: 'tollgate.v1.Usage',
+    ...inputBuckets(objectIn(usage['input_tokens_details']) ?? {}, input),
+    ...(output === undefined ? {} : { outputTokens: output }),
+    ...(reasoning === undefined || reasoning > (output ?? 0) ? {} : { reasoningTokens: reasoning }),
+    ...(extra === undefined ? {} : { extra }),
+  };
+}
+
+function inputBuckets(details: JsonObject, input: number | undefined): Partial<Usage> {
+  if (input === undefined) return {};
+  const cached = countIn(details['cached_tokens']);
+  const written = countIn(details['cache_write_tokens']);
+  const rest = input - (cached ?? 0) - (written ?? 0);
+  if (rest < 0) return { inputTokens: input };
+  const written1h = Math.min(countIn(details['cache_write_1h_tokens']) ?? 0, written ?? 0);
+  return {
+    inputTokens: rest,
+    ...(cached === undefined ? {} : { cacheReadTokens: cached }),
+    ...(written === undefined ? {} : { cacheWrite5mTokens: written - written1h }),
+    ...(written1h === 0 ? {} : { cacheWrite1hTokens: written1h }),
+  };
+}
+
+function extraOfUsage(usage: JsonObject): Extra | undefined {
+  const rest: Record<string, unknown> = unknownMembers(usage, known) ?? {};
+  const input = unknownMembers(objectIn(usage['input_tokens_details']) ?? {}, knownOfInput);
+  const output = unknownMembers(objectIn(usage['output_tokens_details']) ?? {}, knownOfOutput);
+  if (input !== undefined) rest['input_tokens_details'] = input;
+  if (output !== undefined) rest['output_tokens_details'] = output;
+  for (const _ in rest) return extraOf(Protocol.RESPONSES, JSON.stringify(rest));
+  return undefined;
+}

@@ -1,0 +1,113 @@
+import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
+import { isErrorCode } from '../../errors/error-table.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import {
+  type KeptAnswer,
+  KeptAnswerSchema,
+  KeptDocumentSchema,
+  type KeptFailure,
+  KeptFailureSchema,
+} from '../../gen/tollgate/v1/replay_pb.ts';
+import type { Chunk, DocumentName } from '../../store/documents.ts';
+
+/** Answers as bytes: the messages of one, each behind its length, in pieces that are read one after the other. */
+
+/** Messages are put together up to this size, so that a stream of thousands is not as many rows. */
+const pieceBytes = 262_144;
+const lengthBytes = 4;
+
+/** Gathers the messages of an answer while it is given. */
+export class MessageLog<Desc extends DescMessage> {
+  readonly #desc: Desc;
+  readonly #pieces: Uint8Array[] = [];
+  #open: Uint8Array[] = [];
+  #openBytes = 0;
+  #hasEnded = false;
+
+  constructor(desc: Desc) {
+    this.#desc = desc;
+  }
+
+  /** Nothing was added. */
+  get isEmpty(): boolean {
+    return this.#pieces.length === 0 && this.#open.length === 0;
+  }
+
+  /** Adds a message; what comes after the end is not kept. */
+  add(message: MessageShape<Desc>): void {
+    if (this.#hasEnded) return;
+    const bytes = toBinary(this.#desc, message);
+    const framed = Buffer.allocUnsafe(lengthBytes + bytes.length);
+    framed.writeUInt32LE(bytes.length);
+    framed.set(bytes, lengthBytes);
+    this.#open.push(framed);
+    this.#openBytes += framed.length;
+    if (this.#openBytes >= pieceBytes) this.#close();
+  }
+
+  /** All that was added, to be stored. Nothing is added any more. */
+  end(): Chunk[] {
+    this.#close();
+    this.#hasEnded = true;
+    return this.#pieces.map((content, seq) => ({ seq, content }));
+  }
+
+  #close(): void {
+    if (this.#open.length === 0) return;
+    this.#pieces.push(Buffer.concat(this.#open));
+    this.#open = [];
+    this.#openBytes = 0;
+  }
+}
+
+/** The messages of a stored piece. */
+export function* messagesOf<Desc extends DescMessage>(desc: Desc, piece: Uint8Array): Generator<MessageShape<Desc>> {
+  const view = new DataView(piece.buffer, piece.byteOffset, piece.length);
+  for (let at = 0; at < piece.length;) {
+    const from = at + lengthBytes;
+    at = from + view.getUint32(at, true);
+    yield fromBinary(desc, piece.subarray(from, at));
+  }
+}
+
+/** What makes a kept answer binding: a record of its request in the ledger, that it was kept, or a document that is there. */
+export type Binding = 'settled' | 'kept' | DocumentName;
+
+/** What is known of an answer beside its messages. */
+export interface AnswerHead {
+  readonly fingerprint: Uint8Array;
+  readonly requestId: string;
+  readonly binding: Binding;
+  /** It broke off; undefined: it is whole. */
+  readonly failure: GatewayError | undefined;
+}
+
+/** The head, to be stored. */
+export function headBytes({ fingerprint, requestId, binding, failure }: AnswerHead): Uint8Array {
+  const kept = create(KeptAnswerSchema, { fingerprint, requestId });
+  if (binding === 'kept') kept.binding = { case: 'kept', value: true };
+  else if (binding !== 'settled') kept.binding = { case: 'document', value: create(KeptDocumentSchema, binding) };
+  if (failure !== undefined) {
+    const { code, message, facts } = failure;
+    kept.failure = create(KeptFailureSchema, { code, message, param: facts.param ?? '' });
+  }
+  return toBinary(KeptAnswerSchema, kept);
+}
+
+/** A stored head. */
+export function headOf(bytes: Uint8Array): AnswerHead {
+  const { fingerprint, requestId, binding, failure } = fromBinary(KeptAnswerSchema, bytes);
+  return { fingerprint, requestId, binding: bindingOf(binding), failure: failure && failureOf(failure, requestId) };
+}
+
+function bindingOf(binding: KeptAnswer['binding']): Binding {
+  if (binding.case === 'kept') return 'kept';
+  if (binding.case !== 'document') return 'settled';
+  return { kind: binding.value.kind as DocumentName['kind'], id: binding.value.id };
+}
+
+/** What a repeat is told where the first answer broke off. */
+function failureOf({ code, message, param }: KeptFailure, requestId: string): GatewayError {
+  const facts = { requestId, ...(param === '' ? {} : { param }) };
+  return new GatewayError(isErrorCode(code) ? code : 'internal', message, facts);
+}

@@ -1,0 +1,246 @@
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
+import { GatewayError, type WindowState } from '../../errors/gateway-error.ts';
+import type {
+  CreateTaskRequest,
+  GetTaskResponse,
+  ImageAnswer,
+  ImageRequest,
+  ImageService,
+  ImageServiceEditResponse,
+  ImageServiceGenerateResponse,
+  ReadFileResponse,
+} from '../../gen/tollgate/v1/image_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { invalidImageField } from '../../generation/images/check-image-request.ts';
+import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
+import type { Documents } from '../../store/documents.ts';
+import type { Credential } from '../../store/ledger.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { authenticate, limitOf } from '../credential.ts';
+import { deniedError, hasOwnBalance, isFree } from '../generation/admission.ts';
+import { Running } from '../running.ts';
+import { answerEnd, answerParts } from './image-answer.ts';
+import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
+import { imageFunds, type ImageOrder, takeOrder } from './order.ts';
+import { taskMessage, type StoredTask, TaskStore } from './task-store.ts';
+import { ImageTasks } from './tasks.ts';
+
+/** What pictures are made with. */
+export interface ImageTools extends ImageRunTools {
+  readonly catalog: Catalog;
+  readonly documents: Documents;
+  readonly ids: IdSource;
+  /** Name the route to the client. */
+  readonly exposeRoute: () => boolean;
+  /** The public listener's address, without a slash at its end. */
+  readonly publicUrl: () => string;
+  /** How many tasks run at once, and how many more may wait. */
+  readonly tasks: { readonly slots: number; readonly waitersMax: number };
+  /** Told what ends a task that is no failure of its own, for the log. */
+  readonly onDefect: (taskId: string, error: unknown) => void;
+}
+
+/** Where kept pictures are on the public listener. */
+export const imageFilesPath = '/v1/images/files';
+
+const nobodyLeaves = new AbortController().signal;
+
+/** All pictures and image tasks of this process. */
+export class Images {
+  readonly #tools: ImageTools;
+  readonly #running = new Running();
+  readonly #store: TaskStore;
+  readonly #tasks: ImageTasks;
+  #isDraining = false;
+
+  constructor(tools: ImageTools) {
+    this.#tools = tools;
+    this.#store = new TaskStore(tools.documents, tools.clock);
+    this.#tasks = new ImageTasks({
+      ...tools,
+      ...tools.tasks,
+      store: this.#store,
+      running: this.#running,
+      readmit: task => this.#readmit(task),
+      partsOf: (asked, drawing) => this.#parts(asked, drawing, name => name),
+    });
+  }
+
+  /** ImageService on these pictures. */
+  get service(): ServiceImpl<typeof ImageService> {
+    return {
+      generate: ({ request }, context) => this.#generate(request, context),
+      edit: ({ request }, context) => this.#edit(request, context),
+      createTask: (request, context) => this.#createTask(request, context),
+      getTask: ({ taskId }, context) => this.#getTask(taskId, context),
+      readFile: ({ name }, { signal }) => this.#readFile(name, signal),
+    };
+  }
+
+  /** Takes up the tasks that an earlier process has left. */
+  async resume(): Promise<void> {
+    await this.#tasks.resume();
+  }
+
+  /** Resolves when none is drawn; at once where that is so now. */
+  async idle(): Promise<void> {
+    await this.#running.idle();
+  }
+
+  /** Takes no new ones from now on. */
+  async drain(): Promise<void> {
+    this.#isDraining = true;
+    await this.#tasks.drain();
+  }
+
+  /** Ends those that are still drawn: uncharged, and tasks wait for the next process. */
+  cutAll(): void {
+    this.#running.cutAll();
+  }
+
+  async *#generate(
+    request: ImageRequest | undefined,
+    context: HandlerContext,
+  ): AsyncGenerator<ImageServiceGenerateResponse, void, undefined> {
+    for await (const answer of this.#answer(request, Endpoint.IMAGE_GENERATIONS, context)) {
+      yield { $typeName: 'tollgate.v1.ImageServiceGenerateResponse', answer };
+    }
+  }
+
+  async *#edit(
+    request: ImageRequest | undefined,
+    context: HandlerContext,
+  ): AsyncGenerator<ImageServiceEditResponse, void, undefined> {
+    for await (const answer of this.#answer(request, Endpoint.IMAGE_EDITS, context)) {
+      yield { $typeName: 'tollgate.v1.ImageServiceEditResponse', answer };
+    }
+  }
+
+  async *#answer(
+    request: ImageRequest | undefined,
+    endpoint: Endpoint,
+    context: HandlerContext,
+  ): AsyncGenerator<ImageAnswer, void, undefined> {
+    const asked = await this.#admitted(request, endpoint, context);
+    const run = new ImageRun(this.#tools, asked);
+    this.#running.add(run);
+    try {
+      const drawing = await run.run(context.signal);
+      yield* this.#parts(asked, drawing, name => this.#urlOf(name));
+      yield answerEnd(drawing.costNanoUsd);
+    } finally {
+      this.#running.delete(run);
+    }
+  }
+
+  async #createTask({ request, endpoint }: CreateTaskRequest, context: HandlerContext) {
+    const leave = this.#tasks.reserve();
+    try {
+      const asked = await this.#admitted(request, endpoint, context);
+      const task = await this.#tasks.add(asked);
+      return { task: taskMessage(task), limits: asked.admitted.windows.map(limitOf) };
+    } finally {
+      leave();
+    }
+  }
+
+  async *#getTask(taskId: string, context: HandlerContext): AsyncGenerator<GetTaskResponse, void, undefined> {
+    const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
+    const task = await this.#store.find(taskId, accountId);
+    if (task === undefined) throw new GatewayError('not_found', 'There is no such task.', { param: 'task_id' });
+    const error = task.state === 'failed' ? await this.#store.error(task) : undefined;
+    const said = (content: GetTaskResponse['content']): GetTaskResponse => ({
+      $typeName: 'tollgate.v1.GetTaskResponse',
+      content,
+    });
+    yield said({ case: 'task', value: taskMessage(task, error) });
+    if (task.state !== 'completed') return;
+    for await (const { part } of this.#store.answer(task)) {
+      // Stored by name: the address of the public listener may have changed since.
+      if (part.case === 'image' && part.value.url !== '') part.value.url = this.#urlOf(part.value.url);
+      yield said({ case: 'answer', value: { $typeName: 'tollgate.v1.ImageAnswer', part } });
+    }
+  }
+
+  async *#readFile(name: string, signal: AbortSignal): AsyncGenerator<ReadFileResponse, void, undefined> {
+    const file = await this.#tools.files.open(name);
+    if (file === undefined) throw new GatewayError('not_found', 'There is no such picture, or its hour is over.');
+    const said = (content: ReadFileResponse['content']): ReadFileResponse => ({
+      $typeName: 'tollgate.v1.ReadFileResponse',
+      content,
+    });
+    try {
+      const { type, size, etag, expiresAtMs } = file;
+      const facts = { mediaType: type, size: BigInt(size), etag, expiresAtMs: BigInt(expiresAtMs) };
+      yield said({ case: 'file', value: { $typeName: 'tollgate.v1.ImageFile', ...facts } });
+      if (signal.aborted) return;
+      for (let chunk = await file.read(); chunk.length > 0; chunk = await file.read()) {
+        yield said({ case: 'chunk', value: chunk });
+        if (signal.aborted) return;
+      }
+    } finally {
+      await file.close();
+    }
+  }
+
+  #urlOf(name: string): string {
+    return `${this.#tools.publicUrl()}${imageFilesPath}/${name}`;
+  }
+
+  #parts(asked: AdmittedOrder, drawing: KeptDrawing, urlOf: (name: string) => string): Iterable<ImageAnswer> {
+    const windows: readonly WindowState[] = asked.admitted.windows;
+    const exposeRoute = this.#tools.exposeRoute();
+    return answerParts(drawing, {
+      requestId: asked.requestId,
+      model: asked.order.model.id,
+      windows,
+      exposeRoute,
+      urlOf,
+    });
+  }
+
+  /** Who asks, for what, and that it is paid for. */
+  async #admitted(
+    request: ImageRequest | undefined,
+    endpoint: Endpoint,
+    context: HandlerContext,
+  ): Promise<AdmittedOrder> {
+    if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
+    const { catalog, ledger, ids } = this.#tools;
+    const credential = await authenticate(context, ledger, 'api_key');
+    if (request === undefined) throw invalidImageField('request', 'is required');
+    const order = await takeOrder(catalog, { request, endpoint }, credential, context.signal);
+    const named = context.requestHeader.get(requestIdHeader);
+    const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
+    return this.#admit(order, { id, requestId: named ?? publicRequestId(id) }, credential);
+  }
+
+  async #admit(
+    order: ImageOrder,
+    { id, requestId }: { readonly id: number; readonly requestId: string },
+    { keyId, accountId }: Pick<Credential, 'keyId' | 'accountId'>,
+  ): Promise<AdmittedOrder> {
+    const { model } = order;
+    const { ledger } = this.#tools;
+    const reply = await ledger.admit({
+      id,
+      requestId,
+      key: { id: keyId },
+      model: model.id,
+      free: isFree(model.id),
+      funds: imageFunds(order),
+    });
+    if (reply.kind === 'denied') {
+      const own = await hasOwnBalance(ledger, reply, keyId);
+      throw deniedError(reply, { model, accountId, keyId, hasOwnBalance: own });
+    }
+    return { order, id, requestId, admitted: reply };
+  }
+
+  /** A task of an earlier process, with the catalogue as it is now. Its key's models are the ledger's matter. */
+  async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedOrder> {
+    const asked = { request, endpoint };
+    const order = await takeOrder(this.#tools.catalog, asked, { allowedModels: null }, nobodyLeaves);
+    return this.#admit(order, { id: ledgerId, requestId }, { keyId, accountId });
+  }
+}

@@ -1,0 +1,59 @@
+import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
+import { imageBytesMax, invalidImageField } from '../../generation/images/check-image-request.ts';
+import { type ImageSize, imageSizeText } from '../../generation/images/image-size.ts';
+import { pngSize } from '../../generation/images/png.ts';
+import { Semaphore } from '../../lib/semaphore.ts';
+
+/** The most pixels that are decoded: 16 times the usual picture. A small file can claim thousands of times more. */
+const pixelsMax = 4096 * 4096;
+/** Pictures that are decoded at once, each of them up to 64 MB. */
+const decodedAtOnce = 2;
+/** As long as a request may run at all. */
+const waitMaxMs = 3_600_000;
+
+const decoding = new Semaphore({ slots: decodedAtOnce, waitersMax: Infinity, waitMs: waitMaxMs });
+
+/**
+ * Checks the files of an edit: real PNGs by decoding them whole, small enough as files and as pictures, the mask as large as the first picture. Throws
+ * `validation_error` that names the field, and the signal's reason. Source: decisions §5.
+ */
+export async function inspectFiles({ images, mask }: ImageRequest, signal: AbortSignal): Promise<void> {
+  const claimed = images.map((file, index) => claimedSize(file, `images.${index}`));
+  const [first] = claimed;
+  if (mask !== undefined) {
+    const size = claimedSize(mask, 'mask');
+    if (first !== undefined && (size.width !== first.width || size.height !== first.height)) {
+      throw invalidImageField('mask', `is ${imageSizeText(size)}, but the first image ${imageSizeText(first)}`);
+    }
+  }
+  for (const [index, file] of images.entries()) await decode(file, `images.${index}`, signal);
+  if (mask !== undefined) await decode(mask, 'mask', signal);
+}
+
+/** What can be known without decoding. */
+function claimedSize(file: Uint8Array, param: string): ImageSize {
+  if (file.length >= imageBytesMax) throw invalidImageField(param, 'must be smaller than 4 MB');
+  const size = pngSize(file);
+  if (size === undefined) throw invalidImageField(param, 'is not a PNG');
+  if (size.width * size.height > pixelsMax) {
+    throw invalidImageField(param, `is ${imageSizeText(size)}, which is more than ${pixelsMax} pixels`);
+  }
+  return size;
+}
+
+async function decode(file: Uint8Array, param: string, signal: AbortSignal): Promise<void> {
+  const { default: sharp } = await import('sharp');
+  const release = await decoding.acquire(signal);
+  try {
+    // Down to one pixel, the mean of all: every row is read, and none kept.
+    await sharp(file, { limitInputPixels: pixelsMax, failOn: 'error', sequentialRead: true })
+      .resize(1, 1, { fit: 'fill' })
+      .raw()
+      .toBuffer();
+  } catch {
+    // What the decoder says of foreign bytes helps nobody.
+    throw invalidImageField(param, 'is a damaged PNG that can’t be decoded');
+  } finally {
+    release?.();
+  }
+}

@@ -1,0 +1,111 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
+import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
+import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { isImageEndpoint, pathOf } from '../../generation/endpoints.ts';
+import { checkImageRequest, invalidImageField } from '../../generation/images/check-image-request.ts';
+import {
+  fitsInto,
+  imageSizeText,
+  type ImageSize,
+  parseImageSize,
+  shrunkInto,
+} from '../../generation/images/image-size.ts';
+import { pngSize } from '../../generation/images/png.ts';
+import { imageSheet, type PriceSheet } from '../../generation/price.ts';
+import type { FundsEstimate } from '../../store/ledger.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { modelUnavailable } from '../routing/failure-policy.ts';
+import { inspectFiles } from './inspect.ts';
+
+/** A checked request: what to draw, with which model, at which price. */
+export interface ImageOrder {
+  readonly endpoint: Endpoint;
+  /** `model` is the listed id. */
+  readonly request: ImageRequest;
+  readonly model: Model;
+  /** How many pictures are wanted. */
+  readonly count: number;
+  readonly prices: PriceSheet;
+}
+
+/** Who orders: the listed ids that the key may use, null for all. */
+export interface Orderer {
+  readonly allowedModels: readonly string[] | null;
+}
+
+/**
+ * Checks a request and finds its model. Throws what the caller is refused with; nothing is charged or counted yet. `signal` ends the decoding of the
+ * files.
+ */
+export async function takeOrder(
+  catalog: Catalog,
+  asked: { readonly request: ImageRequest; readonly endpoint: Endpoint },
+  { allowedModels }: Orderer,
+  signal: AbortSignal,
+): Promise<ImageOrder> {
+  const { request, endpoint } = asked;
+  if (!isImageEndpoint(endpoint)) throw invalidImageField('endpoint', 'must be that of an image path');
+  checkImageRequest(request, endpoint === Endpoint.IMAGE_EDITS);
+  const model = findModel(catalog, asked, allowedModels);
+  const largest = parseImageSize(model.maxSize);
+  const size = parseImageSize(request.size);
+  if (size !== undefined && !fitsInto(size, largest)) {
+    throw invalidImageField('size', `must be at most ${model.maxSize} with ${model.id}`);
+  }
+  if (endpoint === Endpoint.IMAGE_EDITS) await inspectFiles(request, signal);
+  if (!model.available) throw modelUnavailable(model.id);
+  return {
+    endpoint,
+    request: { ...request, model: model.id },
+    model,
+    count: request.n ?? 1,
+    prices: pricesOf(request, model, largest),
+  };
+}
+
+function findModel(
+  catalog: Catalog,
+  { request, endpoint }: { readonly request: ImageRequest; readonly endpoint: Endpoint },
+  allowed: readonly string[] | null,
+): Model {
+  const asked = { endpoint, serviceTier: ServiceTier.UNSPECIFIED, visible: allowed };
+  if (request.model !== '') {
+    const { model } = catalog.resolve(request.model, asked);
+    if (allowed === null || allowed.includes(model.id)) return model;
+    throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
+  }
+  if (endpoint !== Endpoint.IMAGE_EDITS) throw invalidImageField('model', 'must not be empty');
+  const listed = catalog.list().filter(model => model.endpoints.includes(endpoint));
+  const first = listed.find(model => allowed === null || allowed.includes(model.id));
+  if (first !== undefined) return first;
+  const where = pathOf(endpoint);
+  throw listed.length === 0
+    ? new GatewayError('model_not_found', `There is no model for ${where}.`, { param: 'model' })
+    : new GatewayError('model_not_allowed', `This key may use no model for ${where}.`, { param: 'model' });
+}
+
+/** An edit without a size has the first picture's, and its price. */
+function pricesOf(request: ImageRequest, { id, pricing }: Model, largest: ImageSize | undefined): PriceSheet {
+  if (pricing === undefined) throw new Error(`${id} has no prices`);
+  const [first] = request.images;
+  const own = request.size === '' && first !== undefined ? pngSize(first) : undefined;
+  const size = own === undefined ? request.size : imageSizeText(shrunkInto(own, largest));
+  const sheet = imageSheet(pricing, { size, quality: request.quality });
+  if (sheet.image === null) throw new Error(`${id} has no price for pictures`);
+  return sheet;
+}
+
+/** What a request costs at most: all of its pictures. Undefined where they cost nothing. */
+export function imageFunds({ count, prices }: ImageOrder): FundsEstimate | undefined {
+  const picoUsd = (prices.image ?? 0n) * BigInt(count);
+  if (picoUsd === 0n) return undefined;
+  return {
+    inputTokens: 0,
+    inputNanoUsd: (picoUsd + 999n) / 1000n,
+    outputPicoUsd: 0n,
+    outputTokensMin: 0,
+    outputTokensWanted: 0,
+    plan: false,
+  };
+}

@@ -1,0 +1,198 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
+import {
+  type CreateTaskRequest,
+  CreateTaskRequestSchema,
+  type ImageAnswer,
+  ImageAnswerSchema,
+  type ImageRequest,
+  type ImageTask,
+  ImageTaskStatus,
+} from '../../gen/tollgate/v1/image_pb.ts';
+import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { ledgerIdOf } from '../../lib/ids.ts';
+import type { DocumentFacts, Documents, StoredDocument } from '../../store/documents.ts';
+
+/** How long a task that has ended is kept. Source: decisions §5. */
+const keptMs = 86_400_000;
+/** How long one that has not ended is kept: longer than any gateway is stopped. */
+const unfinishedMs = 365 * keptMs;
+const kind = 'image_task';
+
+/**
+ * How far a task is. `drawn`: its pictures are stored and not known to be charged; clients are told `in_progress`.
+ */
+export type TaskState = 'queued' | 'in_progress' | 'drawn' | 'completed' | 'failed';
+
+/** A task as it is stored. */
+export interface StoredTask {
+  readonly id: string;
+  /** Of the request that made it; names its hold and its record. */
+  readonly requestId: string;
+  /** The same in the ledger. */
+  readonly ledgerId: number;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly endpoint: Endpoint;
+  /** `model` is the listed id. */
+  readonly request: ImageRequest;
+  readonly state: TaskState;
+  readonly createdAtMs: number;
+}
+
+/** A task that is to be stored. */
+export type NewTask = Omit<StoredTask, 'id' | 'ledgerId' | 'state' | 'createdAtMs'>;
+
+const taskPrefix = 'task_';
+const requestPrefix = 'req_';
+
+/** The task that a request makes, by the request's id. */
+export function taskIdOf(requestId: string): string {
+  return taskPrefix + requestId.slice(requestPrefix.length);
+}
+
+/** The request that made a task; undefined where the gateway could not have made the task's id. */
+function requestIdOf(taskId: string): { requestId: string; ledgerId: number } | undefined {
+  const requestId = requestPrefix + taskId.slice(taskPrefix.length);
+  const ledgerId = taskId.startsWith(taskPrefix) ? ledgerIdOf(requestId) : undefined;
+  return ledgerId === undefined ? undefined : { requestId, ledgerId };
+}
+
+/** Tasks in the documents: the request as the body, the answer's parts (or the error) as the log. */
+export class TaskStore {
+  readonly #documents: Documents;
+  readonly #clock: Clock;
+
+  constructor(documents: Documents, clock: Clock) {
+    this.#documents = documents;
+    this.#clock = clock;
+  }
+
+  /** Stores a queued task, durably. */
+  async create({ requestId, accountId, keyId, endpoint, request }: NewTask): Promise<StoredTask> {
+    const id = taskIdOf(requestId);
+    const createdAtMs = this.#clock.now();
+    const outcome = await this.#documents.put({
+      kind,
+      id,
+      accountId,
+      apiKeyId: keyId,
+      state: 'queued' satisfies TaskState,
+      finished: false,
+      createdAtMs,
+      endsAtMs: createdAtMs + unfinishedMs,
+      body: bodyOf(endpoint, request),
+    });
+    const ids = requestIdOf(id);
+    if (outcome.kind !== 'stored' || ids === undefined) {
+      throw new GatewayError('internal', 'The gateway failed.', { cause: new Error(`task ${id}: ${outcome.kind}`) });
+    }
+    return { id, ...ids, accountId, keyId, endpoint, request, state: 'queued', createdAtMs };
+  }
+
+  /** An account's task (any account's without one); undefined where it has none of that id. */
+  async find(id: string, accountId?: number): Promise<StoredTask | undefined> {
+    if (requestIdOf(id) === undefined) return undefined;
+    const found = await this.#documents.find({ kind, id }, accountId);
+    return found && taskOf(found);
+  }
+
+  /** The tasks that have not ended, oldest first. */
+  async unfinished(): Promise<readonly DocumentFacts[]> {
+    return this.#documents.unfinished(kind);
+  }
+
+  /** It begins, or waits again. */
+  async move(id: string, state: 'queued' | 'in_progress'): Promise<void> {
+    await this.#documents.update({ kind, id, state });
+  }
+
+  /** Its pictures are there: from now on they are not drawn again. */
+  async drawn({ id }: StoredTask, parts: Iterable<ImageAnswer>): Promise<void> {
+    const chunks = Array.from(parts, (part, seq) => ({ seq, content: toBinary(ImageAnswerSchema, part) }));
+    await this.#documents.update({ kind, id, state: 'drawn' satisfies TaskState, chunks });
+  }
+
+  /** It is charged. `end` closes its answer. */
+  async completed(task: StoredTask, end: ImageAnswer): Promise<void> {
+    const chunks = [{ seq: lastSeq, content: toBinary(ImageAnswerSchema, end) }];
+    await this.#end(task, { state: 'completed', chunks });
+  }
+
+  /** It will not be drawn, and costs nothing. */
+  async failed(task: StoredTask, error: ErrorDetail): Promise<void> {
+    await this.#end(task, { state: 'failed', chunks: [{ seq: lastSeq, content: toBinary(ErrorDetailSchema, error) }] });
+  }
+
+  async #end(
+    { id, endpoint, request }: StoredTask,
+    end: { readonly state: 'completed' | 'failed'; readonly chunks: { seq: number; content: Uint8Array }[] },
+  ): Promise<void> {
+    // The pictures that were sent are of no use any more.
+    const body = bodyOf(endpoint, { ...request, images: [], mask: new Uint8Array() });
+    const endsAtMs = this.#clock.now() + keptMs;
+    await this.#documents.update({ kind, id, ...end, finished: true, endsAtMs, body });
+  }
+
+  /** The parts of a drawn task's answer in order; the last one too where it has completed. */
+  async *answer({ id }: StoredTask): AsyncGenerator<ImageAnswer, void, undefined> {
+    for (let after = -1; ;) {
+      const chunks = await this.#documents.chunks({ kind, id }, after, chunksAtOnce);
+      for (const { seq, content } of chunks) {
+        yield fromBinary(ImageAnswerSchema, content);
+        after = seq;
+      }
+      if (chunks.length === 0 || after === lastSeq) return;
+    }
+  }
+
+  /** Why a task has failed. */
+  async error({ id }: StoredTask): Promise<ErrorDetail | undefined> {
+    const [chunk] = await this.#documents.chunks({ kind, id }, lastSeq - 1, 1);
+    return chunk && fromBinary(ErrorDetailSchema, chunk.content);
+  }
+}
+
+/** Above the number of any part: 10 pictures of 64 MB have 2,600. */
+const lastSeq = 1_000_000;
+const chunksAtOnce = 16;
+
+function bodyOf(endpoint: Endpoint, request: ImageRequest): Uint8Array {
+  const message: CreateTaskRequest = { $typeName: 'tollgate.v1.CreateTaskRequest', endpoint, request };
+  return toBinary(CreateTaskRequestSchema, message);
+}
+
+function taskOf({ id, body, accountId, apiKeyId, state, createdAtMs }: StoredDocument): StoredTask {
+  const ids = requestIdOf(id);
+  const { endpoint, request } = fromBinary(CreateTaskRequestSchema, body);
+  if (ids === undefined || request === undefined || apiKeyId === undefined || !isTaskState(state)) {
+    throw new Error(`task ${id} is stored wrongly`);
+  }
+  return { id, ...ids, accountId, keyId: apiKeyId, endpoint, request, state, createdAtMs };
+}
+
+const statuses: Readonly<Record<TaskState, ImageTaskStatus>> = {
+  queued: ImageTaskStatus.QUEUED,
+  in_progress: ImageTaskStatus.IN_PROGRESS,
+  drawn: ImageTaskStatus.IN_PROGRESS,
+  completed: ImageTaskStatus.COMPLETED,
+  failed: ImageTaskStatus.FAILED,
+};
+
+function isTaskState(state: string): state is TaskState {
+  return Object.hasOwn(statuses, state);
+}
+
+/** The task as callers see it. */
+export function taskMessage({ id, request, state, createdAtMs }: StoredTask, error?: ErrorDetail): ImageTask {
+  return {
+    $typeName: 'tollgate.v1.ImageTask',
+    id,
+    model: request.model,
+    createdAtMs: BigInt(createdAtMs),
+    status: statuses[state],
+    ...(error === undefined ? {} : { error }),
+  };
+}

@@ -1,0 +1,202 @@
+import { create } from '@bufbuild/protobuf';
+import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
+import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
+import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
+import type { Running } from '../running.ts';
+import { answerEnd } from './image-answer.ts';
+import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
+import type { NewTask, StoredTask, TaskStore } from './task-store.ts';
+
+/** What tasks run with. */
+export interface TaskTools extends ImageRunTools {
+  readonly store: TaskStore;
+  /** What is ended when the gateway stops. */
+  readonly running: Running;
+  /** Checks and admits a stored task again, under its own id. Throws what it is refused with. */
+  readonly readmit: (task: StoredTask) => Promise<AdmittedOrder>;
+  /** The parts of an answer, all but the last. */
+  readonly partsOf: (asked: AdmittedOrder, drawing: KeptDrawing) => Iterable<ImageAnswer>;
+  /** How many run at once. */
+  readonly slots: number;
+  /** How many may wait; more are refused. */
+  readonly waitersMax: number;
+  /** Told what ends a task that is no failure of its own, for the log. */
+  readonly onDefect: (taskId: string, error: unknown) => void;
+}
+
+/** A task in line. Without an order it was left by an earlier process, and is admitted again when its turn comes. */
+interface Waiting {
+  readonly id: string;
+  readonly asked?: AdmittedOrder;
+}
+
+const nobodyLeaves = new AbortController().signal;
+
+/**
+ * The tasks of this process: first come, first served, so many at once. Each is durable before its maker is told of it, and is found again by the next process where
+ * this one ends before it. Source: decisions §5.
+ */
+export class ImageTasks {
+  readonly #tools: TaskTools;
+  readonly #line: Waiting[] = [];
+  #busy = 0;
+  /** Places that are kept for those that are being checked and stored. */
+  #coming = 0;
+  #isDraining = false;
+
+  constructor(tools: TaskTools) {
+    this.#tools = tools;
+  }
+
+  /** Takes up what an earlier process has left. */
+  async resume(): Promise<void> {
+    const left = await this.#tools.store.unfinished();
+    for (const { id } of left) this.#line.push({ id });
+    this.#next();
+  }
+
+  /** Keeps a place in line until what it answers is called, once. Throws `overloaded` where too many run and wait already. */
+  reserve(): () => void {
+    const { slots, waitersMax } = this.#tools;
+    if (this.#busy + this.#line.length + this.#coming >= slots + waitersMax) {
+      throw new GatewayError('overloaded', 'Too many image tasks are waiting already.', { retryAfterMs: 10_000 });
+    }
+    this.#coming += 1;
+    return () => {
+      this.#coming -= 1;
+    };
+  }
+
+  /** Stores a task and puts it in line. An order that can't be stored is given back. */
+  async add(asked: AdmittedOrder): Promise<StoredTask> {
+    const { order, requestId, admitted, id } = asked;
+    const task: NewTask = {
+      requestId,
+      accountId: admitted.accountId,
+      keyId: admitted.keyId,
+      endpoint: order.endpoint,
+      request: order.request,
+    };
+    let stored: StoredTask;
+    try {
+      stored = await this.#tools.store.create(task);
+    } catch (thrown) {
+      await this.#tools.ledger.void(id, 'gateway_failure');
+      throw thrown;
+    }
+    this.#line.push({ id: stored.id, asked });
+    this.#next();
+    return stored;
+  }
+
+  /** Begins none from now on, and gives the holds of those that wait back: the next process admits them again. */
+  async drain(): Promise<void> {
+    this.#isDraining = true;
+    const waiting = this.#line.splice(0);
+    const held = waiting.flatMap(({ asked }) => asked ?? []);
+    // One that can't be given back now is given back at the next start.
+    await Promise.allSettled(held.map(({ id }) => this.#tools.ledger.void(id, 'gateway_failure')));
+  }
+
+  #next(): void {
+    if (this.#isDraining || this.#busy >= this.#tools.slots) return;
+    const waiting = this.#line.shift();
+    if (waiting === undefined) return;
+    this.#busy += 1;
+    void this.#work(waiting).finally(() => {
+      this.#busy -= 1;
+      this.#next();
+    });
+    this.#next();
+  }
+
+  /** Never rejects: what a task's own end is told by, is stored with it. */
+  async #work({ id, asked }: Waiting): Promise<void> {
+    try {
+      const task = await this.#tools.store.find(id);
+      if (task !== undefined) await this.#run(task, asked);
+    } catch (thrown) {
+      // Storage failed: the next process finds the task as it is now.
+      this.#tools.onDefect(id, thrown);
+    }
+  }
+
+  async #run(task: StoredTask, before: AdmittedOrder | undefined): Promise<void> {
+    const { store, ledger, running } = this.#tools;
+    if (task.state === 'drawn' && (await this.#wasCharged(task))) return;
+    let asked: AdmittedOrder;
+    try {
+      asked = before ?? (await this.#tools.readmit(task));
+    } catch (thrown) {
+      await this.#fail(task, thrown);
+      return;
+    }
+    if (this.#isDraining) {
+      await ledger.void(asked.id, 'gateway_failure');
+      return;
+    }
+    const run = new ImageRun(this.#tools, asked);
+    running.add(run);
+    try {
+      await this.#draw(task, asked, run);
+    } catch (thrown) {
+      // One that was cut runs again in the next process.
+      if (run.isCut) await store.move(task.id, 'queued');
+      else await this.#fail(task, thrown);
+    } finally {
+      running.delete(run);
+    }
+  }
+
+  async #draw(task: StoredTask, asked: AdmittedOrder, run: ImageRun): Promise<void> {
+    const { store, partsOf } = this.#tools;
+    if (task.state === 'drawn') {
+      const costNanoUsd = await run.chargeAgain(await this.#countDrawn(task));
+      await store.completed(task, answerEnd(costNanoUsd));
+      return;
+    }
+    try {
+      await store.move(task.id, 'in_progress');
+    } catch (thrown) {
+      await this.#tools.ledger.void(asked.id, 'gateway_failure');
+      throw thrown;
+    }
+    const { costNanoUsd } = await run.run(nobodyLeaves, {
+      beforeSettle: drawing => store.drawn(task, partsOf(asked, drawing)),
+    });
+    await store.completed(task, answerEnd(costNanoUsd));
+  }
+
+  /** Whether a drawn task was charged before the process ended; then it completes. */
+  async #wasCharged(task: StoredTask): Promise<boolean> {
+    const found = await this.#tools.ledger.findActivity(task.accountId, task.requestId);
+    if (found === undefined) return false;
+    await this.#tools.store.completed(task, answerEnd(found.row.costNanoUsd));
+    return true;
+  }
+
+  async #countDrawn(task: StoredTask): Promise<number> {
+    let count = 0;
+    for await (const { part } of this.#tools.store.answer(task)) if (part.case === 'image') count += 1;
+    return count;
+  }
+
+  async #fail(task: StoredTask, thrown: unknown): Promise<void> {
+    const error = toGatewayError(thrown);
+    if (error.code === 'internal') this.#tools.onDefect(task.id, error.cause ?? error);
+    await this.#tools.store.failed(task, errorDetail(error, task.requestId));
+  }
+}
+
+function errorDetail(error: GatewayError, requestId: string): ErrorDetail {
+  return create(ErrorDetailSchema, {
+    code: error.code,
+    message: error.message,
+    param: error.facts.param ?? '',
+    tip: error.tip,
+    httpStatus: error.facets.http,
+    requestId,
+    ...(error.facts.retryAfterMs === undefined ? {} : { retryAfterMs: BigInt(Math.ceil(error.facts.retryAfterMs)) }),
+    ...(error.retry === undefined ? {} : { shouldRetry: error.retry }),
+  });
+}

@@ -1,0 +1,87 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import type { CreateResponseRequest, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
+import { responseIdOf } from '../../generation/response-ids.ts';
+import type { Credential } from '../../store/ledger.ts';
+import type { BegunGeneration } from '../generation/generations.ts';
+import type { Conversation } from './conversations.ts';
+import type { Sealing } from './sealing.ts';
+import type { SessionName } from './sessions.ts';
+import { settingsOf, withIds } from './stored-response.ts';
+
+/** A response that is asked for, before it is admitted. */
+export interface AskedResponse {
+  readonly credential: Credential;
+  readonly sealing: Sealing;
+  readonly requestId: string;
+  /** With the whole conversation, as an upstream may see it. */
+  readonly request: GenerateRequest;
+  /** As it was asked, for what the response says of itself. */
+  readonly settings: GenerateRequest;
+  readonly conversation: Conversation;
+  readonly previousResponseId: string | undefined;
+  readonly store: boolean;
+  readonly background: boolean;
+  readonly session: SessionName | undefined;
+}
+
+/** What a call asks for; of a create, a count or a compaction. */
+export type Ask = Partial<
+  Pick<CreateResponseRequest, 'request' | 'previousResponseId' | 'store' | 'background' | 'session'>
+>;
+
+/** What a call asks for, without the conversation. Throws where the fields do not go together. */
+export function settingsAsked({ request, store = true, background = false }: Ask): {
+  readonly request: GenerateRequest;
+  readonly store: boolean;
+  readonly background: boolean;
+} {
+  if (request === undefined) throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
+  if (background && !store) {
+    throw new GatewayError('unsupported_parameter', 'background: a response in the background must be stored.', {
+      param: 'background',
+      tip: 'Leave `store` out, or do not run the response in the background.',
+    });
+  }
+  return { request, store, background };
+}
+
+/** A response's id, and its own input with ids. */
+export function ownInput({ requestId, conversation }: AskedResponse): { readonly id: string; readonly input: Item[] } {
+  const id = responseIdOf(requestId);
+  return { id, input: withIds(id, conversation.input) };
+}
+
+/** What an admitted response says of itself. */
+export function headOf(asked: AskedResponse, { model, createdAtMs }: BegunGeneration): ResponseHead {
+  const { previousResponseId, store, background } = asked;
+  return {
+    $typeName: 'tollgate.v1.ResponseHead',
+    id: responseIdOf(asked.requestId),
+    model,
+    createdAtMs: BigInt(createdAtMs),
+    settings: settingsOf(asked.settings),
+    ...(previousResponseId === undefined ? {} : { previousResponseId }),
+    store,
+    background,
+  };
+}
+
+/** An error of a check of the whole conversation in the words of its caller, who wrote only the last part of it. */
+export function inCallersWords(thrown: unknown, { before }: Conversation): unknown {
+  if (!(thrown instanceof GatewayError) || before.length === 0) return thrown;
+  const { param = '', violations = [] } = thrown.facts;
+  const shifted = (path: string): string =>
+    path.replace(
+      /^(input|items)\.(\d+)/,
+      (_, name: string, index: string) => `${name}.${Number(index) - before.length}`,
+    );
+  const own = shifted(param);
+  if (own === param) return thrown;
+  return new GatewayError(thrown.code, thrown.message.replace(param, own), {
+    ...thrown.facts,
+    param: own,
+    violations: violations.map(violation => ({ ...violation, path: shifted(violation.path.join('.')).split('.') })),
+  });
+}

@@ -1,0 +1,108 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { type Item, ItemStatus, type Opaque, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import type { CompactConversationResponse } from '../../gen/tollgate/v1/response_pb.ts';
+import { summaryKind } from '../../generation/envelope.ts';
+import { outputItemId, responseIdOf } from '../../generation/response-ids.ts';
+import type { Generations } from '../generation/generations.ts';
+import type { AskedResponse } from './asked.ts';
+import { answerOf } from './stored-response.ts';
+import { textMessage } from './text-message.ts';
+
+/** A conversation made shorter: its model sums it up, and the sum goes to the client sealed. Source: decisions §4. */
+
+const instructions = `You sum up conversations so that another model can go on from your summary alone. Keep every fact, name, number, path, decision, \
+open question and unfinished task that may matter later, what was tried and what came of it, and what the user wants and how. Leave out what does not \
+matter any more. Write plain text without an introduction.`;
+
+/** Charged as a generation of its model. Throws what such a generation throws, and `upstream_error` where the model says nothing. */
+export async function compactConversation(
+  generations: Generations,
+  asked: AskedResponse,
+  signal: AbortSignal,
+): Promise<Omit<CompactConversationResponse, '$typeName'>> {
+  const { credential, requestId, sealing } = asked;
+  const begun = await generations.begin({ request: summaryRequest(asked.request), credential, requestId });
+  const events: GenerationEvent[] = [];
+  for await (const batch of begun.run.events(signal)) for (const event of batch) events.push(event);
+  const id = responseIdOf(requestId);
+  const { output, completed } = answerOf(id, events);
+  const summary = output.map(textOf).join('');
+  if (summary.trim() === '' || completed === undefined) {
+    throw new GatewayError('upstream_error', 'The model did not sum the conversation up.');
+  }
+  return {
+    id,
+    createdAtMs: BigInt(begun.createdAtMs),
+    items: compacted(id, asked, sealing.seal('compaction', [{ ...summaryBlob, data: summary }])),
+    completed,
+    model: begun.model,
+    limits: begun.run.limits,
+  };
+}
+
+const summaryBlob = { $typeName: 'tollgate.v1.Opaque' as const, provider: 'tollgate', model: '', kind: summaryKind };
+
+/** What the user said, in their own words, and the rest as a compaction. */
+function compacted(id: string, { conversation }: AskedResponse, opaque: Opaque): Item[] {
+  const said = [...conversation.before, ...conversation.input].filter(isOfUser);
+  const content = { case: 'compaction' as const, value: { $typeName: 'tollgate.v1.Compaction' as const, opaque } };
+  const items: Item[] = [...said, { ...emptyItem, content }];
+  return items.map((item, index) => ({
+    ...item,
+    id: outputItemId(id, item, index),
+    status: ItemStatus.COMPLETED,
+    turn: 0,
+  }));
+}
+
+const emptyItem = { $typeName: 'tollgate.v1.Item' as const, id: '', status: ItemStatus.UNSPECIFIED, turn: 0 };
+
+function isOfUser({ content }: Item): boolean {
+  return content.case === 'message' && content.value.role === Role.USER;
+}
+
+/** Asks the conversation's own model; tools are told as text, because nothing may be called now. */
+function summaryRequest(request: GenerateRequest): GenerateRequest {
+  const own = request.instructions;
+  return {
+    $typeName: 'tollgate.v1.GenerateRequest',
+    model: request.model,
+    endpoint: request.endpoint,
+    delivery: Delivery.WHOLE,
+    instructions:
+      own === undefined ? instructions : `${instructions}\n\nThe conversation’s own instructions were:\n${own}`,
+    items: [...request.items.flatMap(asText), textMessage(Role.USER, 'Sum up the conversation above.')],
+    tools: [],
+    stop: [],
+    serviceTier: request.serviceTier,
+    metadata: {},
+    include: [],
+    truncation: request.truncation,
+    strict: false,
+    ...(request.promptCacheKey === undefined ? {} : { promptCacheKey: request.promptCacheKey }),
+  };
+}
+
+function asText(item: Item): Item[] {
+  const { content } = item;
+  switch (content.case) {
+    case 'message':
+      return [{ ...item, id: '', turn: 0 }];
+    case 'toolCall':
+      return [textMessage(Role.ASSISTANT, `[Calls ${content.value.name}: ${content.value.arguments}]`)];
+    case 'toolResult':
+      return [textMessage(Role.USER, `[Result of the call: ${content.value.parts.map(partText).join('\n')}]`)];
+    default:
+      return [];
+  }
+}
+
+function textOf({ content }: Item): string {
+  return content.case === 'message' ? content.value.parts.map(partText).join('') : '';
+}
+
+function partText({ content }: Part): string {
+  return content.case === 'text' ? content.value.text : content.case === undefined ? '' : `[${content.case}]`;
+}

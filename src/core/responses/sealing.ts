@@ -1,0 +1,141 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { type Item, type Opaque, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { type SealedThoughts, SealedThoughtsSchema } from '../../gen/tollgate/v1/response_pb.ts';
+import { envelopeKind, envelopeOf, summaryKind } from '../../generation/envelope.ts';
+import { opaqueAdded } from '../../generation/events.ts';
+import type { SealedBox } from '../../lib/sealed-box.ts';
+import type { Stepper } from '../../lib/stepper.ts';
+import { textMessage } from './text-message.ts';
+
+/** What a client asks for to get the blobs of reasoning items, sealed. */
+export const includeEncrypted = 'reasoning.encrypted_content';
+
+/**
+ * Blobs on their way to a client and back. A client never sees an upstream's own blob: it gets an envelope that only this gateway opens, only for the
+ * account that it was sealed for. Source: decisions §4, "encrypted_content".
+ */
+export class Sealing {
+  readonly #box: SealedBox;
+  readonly #accountId: number;
+
+  constructor(box: SealedBox, accountId: number) {
+    this.#box = box;
+    this.#accountId = accountId;
+  }
+
+  /** Blobs as one envelope. */
+  seal(kind: 'reasoning' | 'compaction', blobs: readonly Opaque[]): Opaque {
+    const thoughts = create(SealedThoughtsSchema, { opaque: [...blobs] });
+    return envelopeOf(this.#box.seal(toBinary(SealedThoughtsSchema, thoughts), this.#context(kind)));
+  }
+
+  /** A step for events on their way to a client: envelopes instead of blobs where `include` asks for them, else none. */
+  step(include: readonly string[]): Stepper<GenerationEvent, GenerationEvent> {
+    return new SealStep(this, include.includes(includeEncrypted));
+  }
+
+  /** A stored item as a client may see it. */
+  sealItem(item: Item, include: readonly string[]): Item {
+    const { content } = item;
+    if (content.case !== 'reasoning' || content.value.opaque.length === 0) return item;
+    const { opaque } = content.value;
+    if (opaque.every(({ kind }) => kind === envelopeKind)) return item;
+    const shown = include.includes(includeEncrypted) ? [this.seal('reasoning', opaque)] : [];
+    return { ...item, content: { case: 'reasoning', value: { ...content.value, opaque: shown } } };
+  }
+
+  /**
+   * Items as an upstream may see them: envelopes opened, a compacted conversation as its summary. Throws 400 where an envelope is not one of ours for this
+   * account, and where a compaction is somebody else's.
+   */
+  open(items: readonly Item[]): Item[] {
+    return items.map((item, index) => this.#open(item, index));
+  }
+
+  #open(item: Item, index: number): Item {
+    const { content } = item;
+    if (content.case === 'reasoning' && content.value.opaque.some(({ kind }) => kind === envelopeKind)) {
+      const opaque = content.value.opaque.flatMap(blob =>
+        blob.kind === envelopeKind ? this.#thoughtsOf(blob, 'reasoning', index).opaque : [blob],
+      );
+      return { ...item, content: { case: 'reasoning', value: { ...content.value, opaque } } };
+    }
+    return content.case === 'compaction' ? this.#openCompaction(item, content.value.opaque, index) : item;
+  }
+
+  #openCompaction(item: Item, blob: Opaque | undefined, index: number): Item {
+    if (blob?.kind !== envelopeKind) throw unreadable(index, 'It was not made by this gateway.');
+    const [inner] = this.#thoughtsOf(blob, 'compaction', index).opaque;
+    if (inner?.kind !== summaryKind) {
+      return {
+        ...item,
+        content: { case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction', ...definedOpaque(inner) } },
+      };
+    }
+    return textMessage(Role.USER, `Summary of the conversation so far, which it replaces:\n\n${inner.data}`);
+  }
+
+  #thoughtsOf(blob: Opaque, kind: 'reasoning' | 'compaction', index: number): SealedThoughts {
+    const content = this.#box.open(blob.data, this.#context(kind));
+    if (content === undefined) throw unreadable(index, 'It was changed, or is not of this account.');
+    return fromBinary(SealedThoughtsSchema, content);
+  }
+
+  #context(kind: string): string {
+    return `${kind}:${this.#accountId}`;
+  }
+}
+
+function definedOpaque(opaque: Opaque | undefined): { opaque?: Opaque } {
+  return opaque === undefined ? {} : { opaque };
+}
+
+function unreadable(index: number, why: string): GatewayError {
+  const param = `input.${index}.encrypted_content`;
+  return new GatewayError('invalid_request', `${param} can’t be read. ${why}`, {
+    param,
+    tip: 'Send `encrypted_content` exactly as it came, with a key of the same account, or leave the item out.',
+  });
+}
+
+/** Gathers the blobs of a reasoning item, and tells them sealed, as one, just before the item closes. */
+class SealStep implements Stepper<GenerationEvent, GenerationEvent> {
+  readonly #sealing: Sealing;
+  readonly #shows: boolean;
+  /** Blobs by choice and item; of reasoning items only. */
+  readonly #open = new Map<string, Opaque[]>();
+
+  constructor(sealing: Sealing, shows: boolean) {
+    this.#sealing = sealing;
+    this.#shows = shows;
+  }
+
+  push(event: GenerationEvent): GenerationEvent[] {
+    const { choice, event: step } = event;
+    switch (step.case) {
+      case 'itemOpened':
+        if (step.value.content?.content.case === 'reasoning') this.#open.set(`${choice} ${step.value.item}`, []);
+        return [event];
+      case 'opaqueAdded': {
+        const blobs = this.#open.get(`${choice} ${step.value.item}`);
+        if (blobs === undefined) return [event];
+        if (step.value.opaque !== undefined) blobs.push(step.value.opaque);
+        return [];
+      }
+      case 'itemClosed': {
+        const blobs = this.#open.get(`${choice} ${step.value.item}`) ?? [];
+        this.#open.delete(`${choice} ${step.value.item}`);
+        if (blobs.length === 0 || !this.#shows) return [event];
+        return [opaqueAdded(choice, step.value.item, this.#sealing.seal('reasoning', blobs)), event];
+      }
+      default:
+        return [event];
+    }
+  }
+
+  end(): GenerationEvent[] {
+    return [];
+  }
+}

@@ -1,0 +1,126 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { type Item, ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import {
+  type ResponseFailure,
+  type ResponseHead,
+  ResponseStatus,
+  StoredEventsSchema,
+  type StoredResponse,
+  StoredResponseSchema,
+  type StoredTurn,
+  StoredTurnSchema,
+} from '../../gen/tollgate/v1/response_pb.ts';
+import { incompleteReason, ResponseFold } from '../../generation/response-fold.ts';
+import { inputItemId } from '../../generation/response-ids.ts';
+import type { StoredDocument } from '../../store/documents.ts';
+
+/** Responses as documents: what stands in their bodies and logs, and what their states mean. */
+
+/** `running` until it has ended. `restarted`: it ran when the gateway was stopped or died. */
+export type StoredState = 'running' | 'ended' | 'failed' | 'cancelled' | 'restarted';
+
+/** What a stored response says when it failed and nobody could write down why. */
+const failures: Partial<Record<StoredState, readonly [code: string, message: string]>> = {
+  restarted: ['server_restarted', 'The gateway was restarted while the response ran.'],
+  failed: ['upstream_error', 'The model’s provider failed.'],
+};
+
+/** What a response says, without what only its request needs. */
+export function settingsOf(request: GenerateRequest): GenerateRequest {
+  const { source: _, ...settings } = request;
+  return { ...settings, items: [] };
+}
+
+/** A response's own input with an id for each item. */
+export function withIds(responseId: string, items: readonly Item[]): Item[] {
+  return items.map((item, index) => (item.id === '' ? { ...item, id: inputItemId(responseId, item, index) } : item));
+}
+
+/** What the model said so far, and how it ended, where it did. */
+export type Answer = Pick<StoredResponse, 'output' | 'finished' | 'completed' | 'extensions'>;
+
+/** Events as an answer. What was cut off is incomplete. `isOver`: nothing follows them. */
+export function answerOf(responseId: string, events: readonly GenerationEvent[], isOver = true): Answer {
+  const fold = new ResponseFold(responseId);
+  for (const event of events) fold.add(event);
+  if (isOver) fold.settle();
+  const { items, finished, completed, extensions = [] } = fold.outcome;
+  return {
+    output: isOver ? items.map(ended) : [...items],
+    ...(finished === undefined ? {} : { finished }),
+    ...(completed === undefined ? {} : { completed }),
+    extensions: [...extensions],
+  };
+}
+
+function ended(item: Item): Item {
+  const isCut = item.status === ItemStatus.IN_PROGRESS || item.status === ItemStatus.UNSPECIFIED;
+  return isCut ? { ...item, status: ItemStatus.INCOMPLETE } : item;
+}
+
+/** What a body is made of. */
+export interface BodyFacts {
+  readonly head: ResponseHead;
+  readonly input: readonly Item[];
+  readonly inherited?: readonly Item[];
+  readonly answer?: Answer;
+  readonly failure?: ResponseFailure | undefined;
+}
+
+/** The body of a document. */
+export function bodyOf({ head, input, inherited = [], answer, failure }: BodyFacts): Uint8Array {
+  const body = create(StoredResponseSchema, {
+    head,
+    input: [...input],
+    inherited: [...inherited],
+    ...answer,
+    ...(failure === undefined ? {} : { failure }),
+  });
+  return toBinary(StoredResponseSchema, body);
+}
+
+/** What stands in a document's body. */
+export function storedIn(document: StoredDocument): StoredResponse {
+  return fromBinary(StoredResponseSchema, document.body, { readUnknownFields: false });
+}
+
+/** The same, only what a conversation needs: settings and tools of a thousand turns are not read. */
+export function turnIn(document: StoredDocument): StoredTurn {
+  return fromBinary(StoredTurnSchema, document.body, { readUnknownFields: false });
+}
+
+/** Events as a chunk of a log. */
+export function chunkOf(events: readonly GenerationEvent[]): Uint8Array {
+  return toBinary(StoredEventsSchema, create(StoredEventsSchema, { events: [...events] }));
+}
+
+/** The events of a chunk. */
+export function eventsIn(chunk: Uint8Array): GenerationEvent[] {
+  return fromBinary(StoredEventsSchema, chunk, { readUnknownFields: false }).events;
+}
+
+/** How far a stored response that does not run any more has come. */
+export function statusOf(state: string, { finished, output }: StoredResponse): ResponseStatus {
+  switch (state as StoredState) {
+    case 'running':
+      return ResponseStatus.IN_PROGRESS;
+    case 'cancelled':
+      return ResponseStatus.CANCELLED;
+    case 'failed':
+    case 'restarted':
+      return ResponseStatus.FAILED;
+    case 'ended':
+      return finished !== undefined && incompleteReason(finished, output) !== undefined
+        ? ResponseStatus.INCOMPLETE
+        : ResponseStatus.COMPLETED;
+  }
+}
+
+/** Why a stored response failed; undefined where it did not. */
+export function failureOf(state: string, { failure }: StoredResponse): ResponseFailure | undefined {
+  const known = failures[state as StoredState];
+  if (known === undefined) return undefined;
+  return failure ?? { $typeName: 'tollgate.v1.ResponseFailure', code: known[0], message: known[1] };
+}

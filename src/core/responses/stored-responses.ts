@@ -1,0 +1,254 @@
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Completed, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import {
+  type FollowResponseResponse,
+  type ListInputItemsRequest,
+  type Response,
+  type ResponseEnd,
+  type ResponseHead,
+  type ResponseService,
+  type StoredResponse,
+} from '../../gen/tollgate/v1/response_pb.ts';
+import { completed as completedEvent } from '../../generation/events.ts';
+import { requestIdOf } from '../../generation/response-ids.ts';
+import type { SealedBox } from '../../lib/sealed-box.ts';
+import type { Stepper } from '../../lib/stepper.ts';
+import type { DocumentFacts, Documents, StoredDocument } from '../../store/documents.ts';
+import type { Ledger } from '../../store/ledger.ts';
+import { authenticate } from '../credential.ts';
+import type { BackgroundJob } from './background-job.ts';
+import type { Conversations } from './conversations.ts';
+import { Sealing } from './sealing.ts';
+import { eventsIn, failureOf, statusOf, storedIn, type StoredState } from './stored-response.ts';
+
+/** The calls about responses that are there. */
+type StoredMethods = Pick<
+  ServiceImpl<typeof ResponseService>,
+  'getResponse' | 'followResponse' | 'cancelResponse' | 'deleteResponse' | 'listInputItems'
+>;
+
+/** What stored responses are read with. */
+export interface StoredTools {
+  readonly documents: Documents;
+  readonly ledger: Ledger;
+  readonly box: SealedBox;
+}
+
+/** A response of an account. */
+export interface OwnedName {
+  readonly id: string;
+  readonly accountId: number;
+}
+
+const pageDefault = 20;
+const pageMax = 100;
+/** Chunks of a log that are read at a time. */
+const chunksAtOnce = 64;
+
+/** Responses that are stored, whether or not they still run: as their documents, their jobs and the ledger say. */
+export class StoredResponses {
+  readonly #tools: StoredTools;
+  readonly #conversations: Conversations;
+  readonly #jobs: ReadonlyMap<string, BackgroundJob>;
+
+  constructor(tools: StoredTools, conversations: Conversations, jobs: ReadonlyMap<string, BackgroundJob>) {
+    this.#tools = tools;
+    this.#conversations = conversations;
+    this.#jobs = jobs;
+  }
+
+  get methods(): StoredMethods {
+    return {
+      getResponse: async ({ id, include }, context) => ({
+        response: await this.#response(await this.#name(id, context), include),
+      }),
+      followResponse: (request, context) => this.#follow(request, context),
+      cancelResponse: async ({ id }, context) => {
+        const name = await this.#name(id, context);
+        await this.#cancel(name);
+        return { response: await this.#response(name, []) };
+      },
+      deleteResponse: async ({ id }, context) => {
+        const name = await this.#name(id, context);
+        await this.#document(name);
+        await this.#endJob(id);
+        if ((await this.#tools.documents.delete({ kind: 'response', id })) === 'not_found') throw notFound(id);
+        return {};
+      },
+      listInputItems: async (request, context) => this.#inputItems(request, await this.#name(request.id, context)),
+    };
+  }
+
+  /** Writes down what became of responses that ran when an earlier process ended. */
+  async recover(): Promise<void> {
+    const left = await this.#tools.documents.unfinished('response');
+    await Promise.all(left.map(facts => this.#recover(facts)));
+  }
+
+  async #recover({ id, accountId }: DocumentFacts): Promise<void> {
+    const record = await this.#record({ id, accountId });
+    const states: Partial<Record<string, StoredState>> = { client_aborted: 'cancelled', upstream_failed: 'failed' };
+    const state = states[record?.state ?? ''] ?? 'restarted';
+    await this.#tools.documents.update({ kind: 'response', id, ifState: 'running', state, finished: true });
+  }
+
+  /** A response's events from its first to its last, as they become known, and how it ended. Throws where it is deleted meanwhile. */
+  async *follow(
+    name: OwnedName,
+    sealing: Stepper<GenerationEvent, GenerationEvent>,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ events: GenerationEvent[]; end?: ResponseEnd }, void, undefined> {
+    const document = { kind: 'response' as const, id: name.id };
+    let after = -1;
+    while (!signal.aborted) {
+      const job = this.#jobs.get(name.id);
+      // Before it is read: what is stored meanwhile is not missed.
+      const changed = job?.changed();
+      const chunks = await this.#tools.documents.chunks(document, after, chunksAtOnce);
+      const last = chunks.at(-1);
+      if (last !== undefined) {
+        after = last.seq;
+        const events = chunks.flatMap(({ content }) => eventsIn(content));
+        yield { events: events.flatMap(event => sealing.push(event)) };
+      } else if (changed !== undefined) {
+        await Promise.race([changed, aborted(signal)]);
+      } else {
+        yield await this.#end(name);
+        return;
+      }
+    }
+  }
+
+  async *#follow(
+    { id, skipEvents }: { readonly id: string; readonly skipEvents: number },
+    context: HandlerContext,
+  ): AsyncGenerator<FollowResponseResponse, void, undefined> {
+    const name = await this.#name(id, context);
+    const { head } = storedIn(await this.#document(name));
+    if (head?.background !== true) {
+      throw new GatewayError('invalid_request', 'Only a response that ran in the background can be streamed again.', {
+        param: 'stream',
+      });
+    }
+    yield step([], { head });
+    const sealing = new Sealing(this.#tools.box, name.accountId).step(head.settings?.include ?? []);
+    let skip = skipEvents;
+    for await (const { events, end } of this.follow(name, sealing, context.signal)) {
+      const rest = events.slice(skip);
+      skip = Math.max(0, skip - events.length);
+      if (rest.length > 0 || end !== undefined) yield step(rest, end === undefined ? {} : { end });
+    }
+  }
+
+  async #name(id: string, context: HandlerContext): Promise<OwnedName> {
+    const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
+    return { id, accountId };
+  }
+
+  async #document({ id, accountId }: OwnedName): Promise<StoredDocument> {
+    const document = await this.#tools.documents.find({ kind: 'response', id }, accountId);
+    if (document === undefined) throw notFound(id);
+    return document;
+  }
+
+  async #response(name: OwnedName, include: readonly string[]): Promise<Response> {
+    // Before its document is read: one that ends meanwhile is told as it was, not as one that nobody runs.
+    const job = this.#jobs.get(name.id);
+    const document = await this.#document(name);
+    const stored = storedIn(document);
+    const { output, extensions } = job?.answer ?? stored;
+    const status = job?.status ?? statusOf(document.state, stored);
+    const failure = job === undefined ? failureOf(document.state, stored) : undefined;
+    const completed = job === undefined ? await this.#completed(name, stored) : undefined;
+    const sealing = new Sealing(this.#tools.box, name.accountId);
+    const shown = [...include, ...(stored.head?.settings?.include ?? [])];
+    return {
+      $typeName: 'tollgate.v1.Response',
+      ...(stored.head === undefined ? {} : { head: stored.head }),
+      status,
+      output: output.map(item => sealing.sealItem(item, shown)),
+      extensions,
+      ...(failure === undefined ? {} : { failure }),
+      ...(stored.finished === undefined || job !== undefined ? {} : { finished: stored.finished }),
+      ...(completed === undefined ? {} : { completed }),
+    };
+  }
+
+  /** What it took, and what the ledger says that it cost. */
+  async #completed(name: OwnedName, { completed }: StoredResponse): Promise<Completed | undefined> {
+    if (completed === undefined) return undefined;
+    const record = await this.#record(name);
+    return { ...completed, costNanoUsd: record?.costNanoUsd ?? 0n };
+  }
+
+  /** The ledger's record; undefined where it was not charged. */
+  async #record({ id, accountId }: OwnedName): Promise<{ state: string; costNanoUsd: bigint } | undefined> {
+    const requestId = requestIdOf(id);
+    if (requestId === undefined) return undefined;
+    return (await this.#tools.ledger.findActivity(accountId, requestId))?.row;
+  }
+
+  /** The last events of a response that has ended, and how. */
+  async #end(name: OwnedName): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
+    const document = await this.#document(name);
+    const stored = storedIn(document);
+    const completed = await this.#completed(name, stored);
+    const failure = failureOf(document.state, stored);
+    return {
+      events: completed === undefined ? [] : [completedEvent(completed)],
+      end: {
+        $typeName: 'tollgate.v1.ResponseEnd',
+        status: statusOf(document.state, stored),
+        ...(failure === undefined ? {} : { failure }),
+      },
+    };
+  }
+
+  async #cancel(name: OwnedName): Promise<void> {
+    const { head } = storedIn(await this.#document(name));
+    if (head?.background !== true) {
+      throw new GatewayError('invalid_request', 'Only a response that runs in the background can be cancelled.', {
+        tip: 'Close the connection of a response that does not run in the background: that ends it.',
+      });
+    }
+    await this.#endJob(name.id);
+  }
+
+  async #endJob(id: string): Promise<void> {
+    const job = this.#jobs.get(id);
+    job?.cancel();
+    await job?.ended;
+  }
+
+  async #inputItems({ limit, after, ascending, include }: ListInputItemsRequest, { id, accountId }: OwnedName) {
+    if (limit > pageMax) throw badPage('limit', `limit must be from 1 to ${pageMax}.`);
+    const items = await this.#conversations.itemsUpTo(id, accountId, false);
+    if (items === undefined) throw notFound(id);
+    if (!ascending) items.reverse();
+    const start = after === '' ? 0 : items.findIndex(item => item.id === after) + 1;
+    if (after !== '' && start === 0) throw badPage('after', `after names no input item of ${id}.`);
+    const end = start + (limit === 0 ? pageDefault : limit);
+    const sealing = new Sealing(this.#tools.box, accountId);
+    const page = items.slice(start, end).map(item => sealing.sealItem(item, include));
+    return { items: page, hasMore: end < items.length };
+  }
+}
+
+function badPage(param: string, text: string): GatewayError {
+  return new GatewayError('invalid_request', text, { param });
+}
+
+function notFound(id: string): GatewayError {
+  return new GatewayError('not_found', `There is no response ${id}.`, { param: 'response_id' });
+}
+
+function step(events: GenerationEvent[], rest: { head?: ResponseHead; end?: ResponseEnd }): FollowResponseResponse {
+  return { $typeName: 'tollgate.v1.FollowResponseResponse', events, ...rest };
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,89 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { ServiceImpl } from '@connectrpc/connect';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { type AdminService, Plan, PlanPeriod, type SubscriptionSchema } from '../gen/tollgate/v1/admin_pb.ts';
+import type { Ledger, PlanName, PlanPeriodName, SubscriptionRow } from '../store/ledger.ts';
+import { idOf, insufficientBalance, invalidField, notFound } from './account-fields.ts';
+import type { Caller } from './credential.ts';
+
+/** Passes the operator, throws for anybody else. */
+export type Guard = (caller: Caller) => Promise<void>;
+
+/** What plans need of the ledger. */
+export type SubscriptionPort = Pick<
+  Ledger,
+  'findAccount' | 'startSubscription' | 'findSubscription' | 'cancelSubscription'
+>;
+
+/** AdminService's calls about plans. Source: decisions §6, Subscription. */
+export function subscriptions(
+  ledger: SubscriptionPort,
+  guard: Guard,
+): Pick<ServiceImpl<typeof AdminService>, 'startSubscription' | 'getSubscription' | 'cancelSubscription'> {
+  return {
+    async startSubscription(request, context) {
+      await guard(context);
+      const accountId = idOf(request.accountId, 'account');
+      const plan = planNames[request.plan];
+      if (plan === undefined) throw invalidField('plan', 'must be core or core_pro');
+      const period = periodNames[request.period];
+      if (period === undefined) throw invalidField('period', 'must be biweekly or monthly');
+      const row = await ledger.startSubscription({ accountId, plan, period });
+      if (row === 'not_found') throw notFound('account', accountId);
+      if (row === 'insufficient') throw insufficientBalance('the account');
+      if (row === 'conflict') throw alreadySubscribed(accountId);
+      return { subscription: subscriptionOf(row) };
+    },
+    async getSubscription(request, context) {
+      await guard(context);
+      const accountId = idOf(request.accountId, 'account');
+      const row = await ledger.findSubscription(accountId);
+      if (row === undefined) throw await noSubscription(ledger, accountId);
+      return { subscription: subscriptionOf(row) };
+    },
+    async cancelSubscription(request, context) {
+      await guard(context);
+      const accountId = idOf(request.accountId, 'account');
+      const row = await ledger.cancelSubscription(accountId);
+      if (row === 'not_found') throw await noSubscription(ledger, accountId);
+      return { subscription: subscriptionOf(row) };
+    },
+  };
+}
+
+const planNames: Partial<Record<Plan, PlanName>> = { [Plan.CORE]: 'core', [Plan.CORE_PRO]: 'core_pro' };
+const periodNames: Partial<Record<PlanPeriod, PlanPeriodName>> = {
+  [PlanPeriod.BIWEEKLY]: 'biweekly',
+  [PlanPeriod.MONTHLY]: 'monthly',
+};
+const plans: Record<PlanName, Plan> = { core: Plan.CORE, core_pro: Plan.CORE_PRO };
+const periods: Record<PlanPeriodName, PlanPeriod> = { biweekly: PlanPeriod.BIWEEKLY, monthly: PlanPeriod.MONTHLY };
+
+function alreadySubscribed(accountId: number): GatewayError {
+  return new GatewayError('conflict', `Account ${accountId} has a subscription already.`, {
+    tip: `See it with npx tollgate subscriptions show ${accountId}; another one can start when that has ended.`,
+  });
+}
+
+async function noSubscription(ledger: SubscriptionPort, accountId: number): Promise<GatewayError> {
+  if ((await ledger.findAccount(accountId)) === undefined) return notFound('account', accountId);
+  return new GatewayError('not_found', `Account ${accountId} has no subscription.`, {
+    tip: `Start one with npx tollgate subscriptions start ${accountId} --plan core|core_pro --period biweekly|monthly.`,
+  });
+}
+
+function subscriptionOf(row: SubscriptionRow): MessageInitShape<typeof SubscriptionSchema> {
+  return {
+    accountId: BigInt(row.accountId),
+    plan: plans[row.plan],
+    period: periods[row.period],
+    startedAtMs: BigInt(row.startedAtMs),
+    periodStartMs: BigInt(row.periodStartMs),
+    periodEndMs: BigInt(row.periodEndMs),
+    cancelled: row.cancelled,
+    tokens: BigInt(row.tokens),
+    tokensUsed: BigInt(row.tokensUsed),
+    tokensHeld: BigInt(row.tokensHeld),
+    freeLeftToday: row.freeLeftToday,
+  };
+}

@@ -1,0 +1,70 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { FormPart } from '../codecs/images/decode-request.ts';
+import { ClientGone } from './client-gone.ts';
+
+/** What a form may be at most. */
+export interface FormLimits {
+  /** Of all parts together. */
+  readonly bodyBytesMax: number;
+  /** A file is read over from there on: it is refused whatever follows. */
+  readonly fileBytesMax: number;
+}
+
+const formType = /^multipart\/form-data\s*(?:;|$)/i;
+
+/** Whether the request says that its body is a form. */
+export function isForm(request: FastifyRequest): boolean {
+  return formType.test(request.raw.headers['content-type'] ?? '');
+}
+
+/**
+ * Reads a form: its parts in order, files as bytes. Throws `invalid_request` where it is malformed, `body_too_large`, and `ClientGone`. Needs `@fastify/multipart`
+ * in the route's scope.
+ */
+export async function readForm(request: FastifyRequest, reply: FastifyReply, limits: FormLimits): Promise<FormPart[]> {
+  const { raw } = request;
+  if (Number(raw.headers['content-length'] ?? 0) > limits.bodyBytesMax) throw tooLarge(limits);
+  // The client waits for this before it sends anything; up to here it could have been spared the trouble.
+  if (raw.headers.expect !== undefined) reply.raw.writeContinue();
+  try {
+    return await readParts(request, limits);
+  } catch (thrown) {
+    // Whoever answers reads over the rest.
+    raw.unpipe();
+    if (thrown instanceof GatewayError) throw thrown;
+    if (raw.socket.destroyed) throw new ClientGone();
+    const reason = thrown instanceof Error ? `: ${thrown.message}` : '';
+    throw new GatewayError('invalid_request', `The form can’t be read${reason}.`, { cause: thrown });
+  }
+}
+
+async function readParts(request: FastifyRequest, limits: FormLimits): Promise<FormPart[]> {
+  const parts: FormPart[] = [];
+  let bytes = 0;
+  const count = (length: number): void => {
+    bytes += length;
+    if (bytes > limits.bodyBytesMax) throw tooLarge(limits);
+  };
+  for await (const part of request.parts()) {
+    if (part.type === 'field') {
+      const value = typeof part.value === 'string' ? part.value : '';
+      count(Buffer.byteLength(value));
+      parts.push({ name: part.fieldname, value });
+      continue;
+    }
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of part.file as AsyncIterable<Buffer>) {
+      count(chunk.length);
+      if (size <= limits.fileBytesMax) chunks.push(chunk);
+      size += chunk.length;
+    }
+    parts.push({ name: part.fieldname, value: Buffer.concat(chunks) });
+  }
+  return parts;
+}
+
+function tooLarge({ bodyBytesMax }: FormLimits): GatewayError {
+  return new GatewayError('body_too_large', `The body is larger than ${bodyBytesMax} bytes.`);
+}

@@ -1,0 +1,98 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { ReadFileResponse } from '../gen/tollgate/v1/image_pb.ts';
+import type { AnswerHeaders } from './call.ts';
+import { ClientGone, Disconnect } from './client-gone.ts';
+import type { Edge } from './edge.ts';
+import { answerError } from './error-answer.ts';
+import { recordRequest } from './request-record.ts';
+
+/** `GET /v1/images/files/{token}.{png|webp|jpeg}`: a picture that was delivered by address. Its token is the credential. Source: decisions §5. */
+export function registerImageFiles(app: FastifyInstance, edge: Edge): void {
+  app.get<{ Params: { name: string } }>('/v1/images/files/:name', (request, reply) => {
+    reply.hijack();
+    void answerFile(edge, request, reply, request.params.name);
+  });
+}
+
+/** Never rejects. */
+async function answerFile(edge: Edge, request: FastifyRequest, reply: FastifyReply, name: string): Promise<void> {
+  const client = new Disconnect(request.raw.socket);
+  const parts = edge.images.readFile({ name }, { signal: client.signal })[Symbol.asyncIterator]();
+  try {
+    const status = await sendFile({ edge, request, reply, client }, parts);
+    recordRequest(edge, request, { status });
+  } catch (thrown) {
+    // Half a picture must not look like a whole one.
+    if (reply.raw.headersSent) reply.raw.destroy();
+    await answerError(edge, request, reply, { thrown: client.gone ? new ClientGone() : thrown });
+  } finally {
+    client.release();
+    await abandon(parts, client);
+  }
+}
+
+/** Ends a call that may not have been read to its end: the core closes the file, over every transport. */
+async function abandon(parts: AsyncIterator<ReadFileResponse>, client: Disconnect): Promise<void> {
+  client.stop();
+  try {
+    while ((await parts.next()).done !== true);
+  } catch {
+    // It ends as it was told to.
+  }
+}
+
+interface FileJob {
+  readonly edge: Edge;
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly client: Disconnect;
+}
+
+async function sendFile(
+  { edge, request, reply, client }: FileJob,
+  parts: AsyncIterator<ReadFileResponse>,
+): Promise<number> {
+  const first = await parts.next();
+  if (first.done === true || first.value.content.case !== 'file') throw new Error('a file without its facts');
+  const { mediaType, size, etag } = first.value.content.value;
+  const headers: AnswerHeaders = {
+    ...request.call.headers,
+    'content-type': mediaType,
+    etag: `"${etag}"`,
+    'cache-control': 'private',
+    'x-content-type-options': 'nosniff',
+  };
+  if (edge.stopping()) headers['connection'] = 'close';
+  const { raw } = reply;
+  if (isKnown(request.headers['if-none-match'], etag)) {
+    raw.writeHead(304, headers).end();
+    return 304;
+  }
+  raw.writeHead(200, { ...headers, 'content-length': Number(size) });
+  if (request.method !== 'HEAD') {
+    for (let next = await parts.next(); next.done !== true; next = await parts.next()) {
+      const { content } = next.value;
+      if (content.case !== 'chunk' || raw.write(content.value)) continue;
+      await drained(reply, client);
+    }
+  }
+  raw.end();
+  return 200;
+}
+
+/** Whether the client has this content already. Source: RFC 9110 13.1.2. */
+function isKnown(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false;
+  const tags = header.split(',').map(tag => tag.trim().replace(/^W\//, ''));
+  return tags.includes('*') || tags.includes(`"${etag}"`);
+}
+
+/** The client has read what was written. Throws `ClientGone`. */
+async function drained({ raw }: FastifyReply, client: Disconnect): Promise<void> {
+  await new Promise<void>(resolve => {
+    raw.once('drain', resolve);
+    if (client.gone) resolve();
+    else client.signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  if (client.gone) throw new ClientGone();
+}

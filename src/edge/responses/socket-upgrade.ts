@@ -1,0 +1,98 @@
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { FastifyInstance } from 'fastify';
+import { WebSocketServer } from 'ws';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { Call } from '../call.ts';
+import { identifyCall, readKey } from '../credentials.ts';
+import type { Edge } from '../edge.ts';
+import { clientError, errorEnvelope, errorHeaders } from '../error-answer.ts';
+import { recordRequest } from '../request-record.ts';
+import { responsesPath } from './create-route.ts';
+import { ResponsesSocket, type SocketParts } from './socket.ts';
+
+/** A connection that is still open so long after the gateway began to close is cut. */
+const closeGraceMs = 2_000;
+
+/** Whether a request asks for a WebSocket of this interface: any other upgrade is ignored, as HTTP allows. */
+export function isSocketUpgrade({ method, url = '', headers }: IncomingMessage): boolean {
+  const [path] = url.split('?', 1);
+  return method === 'GET' && path === responsesPath && headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+/** Offers the WebSocket transport at the path of the Responses interface. Who calls is known before the upgrade. */
+export function registerSocket(app: FastifyInstance, edge: Edge): void {
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: edge.options.bodyBytesMax,
+  });
+  const open = new Set<ResponsesSocket>();
+  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    // Until the library takes it over, a client that leaves is nobody's error.
+    const ignore = (): void => undefined;
+    socket.on('error', ignore);
+    void upgrade(edge, request)
+      .then(parts => {
+        socket.off('error', ignore);
+        server.handleUpgrade(request, socket, head, accepted => {
+          const connection = new ResponsesSocket(accepted, parts);
+          open.add(connection);
+          accepted.once('close', () => open.delete(connection));
+        });
+      })
+      .catch((thrown: unknown) => refuse(edge, request, { socket, thrown }));
+  });
+  server.on('headers', (headers, request: IncomingMessage) => {
+    headers.push(`x-request-id: ${callOf(edge, request).id}`);
+  });
+  app.addHook('preClose', done => {
+    for (const connection of open) connection.end();
+    setTimeout(() => {
+      for (const connection of open) connection.terminate();
+    }, closeGraceMs).unref();
+    done();
+  });
+}
+
+const calls = new WeakMap<IncomingMessage, Call>();
+
+/** The call of an upgrade, the same whenever it is asked for. */
+function callOf(edge: Edge, request: IncomingMessage): Call {
+  const call = calls.get(request) ?? new Call(edge.options.nextRequestId(), {});
+  calls.set(request, call);
+  return call;
+}
+
+async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketParts> {
+  if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
+  const call = callOf(edge, request);
+  const key = readKey(request.headers);
+  await identifyCall(edge, call, { key, allowed: 'api_key' });
+  const strict = edge.options.strict || request.headers['x-tollgate-strict'] === 'true';
+  return { edge, call, key, strict };
+}
+
+/** Answers an upgrade with the error envelope, as any other request. */
+function refuse(
+  edge: Edge,
+  request: IncomingMessage,
+  { socket, thrown }: { readonly socket: Duplex; readonly thrown: unknown },
+): void {
+  const error = clientError(thrown);
+  const call = callOf(edge, request);
+  const status = error.facets.http;
+  const body = JSON.stringify(errorEnvelope(error, call.id, edge.options.texts));
+  const headers = {
+    ...call.headers,
+    ...errorHeaders(error, [], edge.options.clock.now()),
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
+  const recorded = { call, method: 'GET', routeOptions: { url: responsesPath } };
+  recordRequest(edge, recorded, { status, code: error.code, error });
+}

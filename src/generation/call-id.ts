@@ -1,0 +1,16 @@
+/** The longest id of a call that the interface takes. */
+export const callIdMax = 64;
+
+/** The id of a call as the interface takes it, the same for the same id. `otherwise` names a call that its upstream gave none. */
+export function callIdFor(callId: string, otherwise = 'call'): string {
+  if (callId === '') return otherwise;
+  if (callId.length <= callIdMax) return callId;
+  return `${callId.slice(0, callIdMax - 9).toWellFormed()}_${hashOf(callId)}`;
+}
+
+/** FNV-1a, 32 bits: tells ids apart that differ only in their end. */
+function hashOf(text: string): string {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  return (hash >>> 0).toString(16).padStart(8, '0');
+}

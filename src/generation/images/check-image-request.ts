@@ -1,0 +1,67 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
+import { parseImageSize } from './image-size.ts';
+
+/** What every image request must satisfy, whoever sends it. Fields are named as the public interface does. Source: `service.md`, decisions §5. */
+
+/** The sizes that an edit can be asked for. */
+export const editSizes: readonly string[] = ['256x256', '512x512', '1024x1024'];
+/** The most pictures that an edit takes; decisions name no number, this is the official interface's. */
+export const editImagesMax = 16;
+/** A file must be smaller than that many bytes. */
+export const imageBytesMax = 4 * 1024 * 1024;
+
+/** `validation_error` that names a field. */
+export function invalidImageField(param: string, message: string): GatewayError {
+  return new GatewayError('validation_error', `\`${param}\` ${message}.`, {
+    param,
+    violations: [{ path: param.split('.'), message, type: 'invalid_value' }],
+  });
+}
+
+type Range = readonly [name: string, value: number | undefined, min: number, max: number];
+
+/** Checks what the request says by itself, before anything is decoded. Throws `validation_error` that names the field. */
+export function checkImageRequest(request: ImageRequest, isEdit: boolean): void {
+  if (request.prompt === '') throw invalidImageField('prompt', 'must not be empty');
+  const ranges: Range[] = [
+    ['n', request.n, 1, 10],
+    ['strength', request.strength, 0, 1],
+    ...(isEdit
+      ? ([
+          ['guidance_scale', request.guidanceScale, 0, 20],
+          ['num_inference_steps', request.steps, 1, 100],
+        ] as const)
+      : ([['steps', request.steps, 1, 2 ** 32 - 1]] as const)),
+  ];
+  for (const [name, value, min, max] of ranges) {
+    if (value !== undefined && !(value >= min && value <= max)) {
+      throw invalidImageField(name, `must be from ${min} to ${max}`);
+    }
+  }
+  if (request.guidanceScale !== undefined && !Number.isFinite(request.guidanceScale)) {
+    throw invalidImageField('guidance_scale', 'must be a number');
+  }
+  checkSize(request.size, isEdit);
+  checkFiles(request, isEdit);
+}
+
+function checkSize(size: string, isEdit: boolean): void {
+  if (size === '') return;
+  if (isEdit && !editSizes.includes(size)) {
+    throw invalidImageField('size', `must be one of ${editSizes.join(', ')}`);
+  }
+  if (parseImageSize(size) === undefined) {
+    throw invalidImageField('size', 'must be WIDTHxHEIGHT in pixels, such as 1024x1024');
+  }
+}
+
+function checkFiles({ images, mask }: ImageRequest, isEdit: boolean): void {
+  if (!isEdit) {
+    if (images.length > 0 || mask !== undefined) throw invalidImageField('images', 'are for edits');
+    return;
+  }
+  if (images.length === 0 || images.length > editImagesMax) {
+    throw invalidImageField('images', `must be 1 to ${editImagesMax} PNG files`);
+  }
+}

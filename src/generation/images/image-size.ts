@@ -1,0 +1,34 @@
+/** Width and height in pixels, both at least 1. */
+export interface ImageSize {
+  readonly width: number;
+  readonly height: number;
+}
+
+/** The size of a picture for which nobody said one, as the models of the Images interface have it. */
+export const defaultImageSize: ImageSize = { width: 1024, height: 1024 };
+
+const sizePattern = /^([1-9]\d{0,4})x([1-9]\d{0,4})$/;
+
+/** Reads `WIDTHxHEIGHT`; undefined where it is something else. */
+export function parseImageSize(text: string): ImageSize | undefined {
+  const [, width, height] = sizePattern.exec(text) ?? [];
+  return width === undefined || height === undefined ? undefined : { width: Number(width), height: Number(height) };
+}
+
+/** `WIDTHxHEIGHT`. */
+export function imageSizeText({ width, height }: ImageSize): string {
+  return `${width}x${height}`;
+}
+
+/** Whether neither side is longer than the model's; a model that names no largest size allows any. */
+export function fitsInto(size: ImageSize, largest: ImageSize | undefined): boolean {
+  return largest === undefined || (size.width <= largest.width && size.height <= largest.height);
+}
+
+/** The size itself where it fits, else the largest of the same shape that does. */
+export function shrunkInto(size: ImageSize, largest: ImageSize | undefined): ImageSize {
+  if (largest === undefined || fitsInto(size, largest)) return size;
+  const scale = Math.min(largest.width / size.width, largest.height / size.height);
+  const side = (length: number, most: number): number => Math.min(most, Math.max(1, Math.round(length * scale)));
+  return { width: side(size.width, largest.width), height: side(size.height, largest.height) };
+}

@@ -1,0 +1,111 @@
+import { type Item, Phase } from '../gen/tollgate/v1/content_pb.ts';
+import { type Completed, type Finished, FinishReason, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import type { FoldedChoice } from './fold.ts';
+import { EventFold } from './fold.ts';
+import { outputItemId } from './response-ids.ts';
+import { callIdFor } from './call-id.ts';
+
+/** The states of a response. Source: decisions §4. */
+export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
+
+/** What became of a response, as far as it came. */
+export interface ResponseOutcome {
+  readonly status: ResponseStatus;
+  /** What the model said, with public ids; phases as far as they are known. */
+  readonly items: readonly Item[];
+  /** Why it ended; absent where it did not, or not by itself. */
+  readonly finished?: Finished | undefined;
+  /** Usage, cost, tier and time of the end; absent where it was not charged as a whole. */
+  readonly completed?: Completed | undefined;
+  /** Why it failed. */
+  readonly error?: { readonly code: string; readonly message: string } | undefined;
+  /** Members of an upstream of the same protocol that the model has no field for. */
+  readonly extensions?: FoldedChoice['extensions'];
+}
+
+/**
+ * Events as a response: items get their public ids, and messages the phase that follows from what comes after them (an upstream's own value wins): a message is
+ * commentary where the same response goes on to call a tool, and else the answer. Source: decisions §4; case RO-13.
+ */
+export class ResponseFold {
+  readonly #responseId: string;
+  readonly #fold = new EventFold();
+
+  constructor(responseId: string) {
+    this.#responseId = responseId;
+  }
+
+  add(event: GenerationEvent): void {
+    this.#fold.add(event);
+    if (event.event.case === 'itemOpened') this.#opened(event.event.value.item);
+    else if (event.event.case === 'finished') this.settle();
+  }
+
+  /** Nothing follows: what was said is the answer, as far as it came. */
+  settle(): void {
+    this.#settlePhases(Phase.FINAL_ANSWER);
+  }
+
+  /** In the order of the output; they grow with the events. */
+  get items(): readonly Item[] {
+    return this.#fold.choices[0]?.items ?? [];
+  }
+
+  /** Completed or incomplete where the generation is whole, else in progress. */
+  get outcome(): ResponseOutcome {
+    const { completed, choices } = this.#fold;
+    const [choice] = choices;
+    const isWhole = completed !== undefined && choice?.finished !== undefined;
+    const reason = choice?.finished === undefined ? undefined : incompleteReason(choice.finished, choice.items);
+    const whole = reason === undefined ? 'completed' : 'incomplete';
+    return {
+      status: isWhole ? whole : 'in_progress',
+      items: this.items,
+      finished: choice?.finished,
+      completed,
+      extensions: choice?.extensions ?? [],
+    };
+  }
+
+  #opened(number: number): void {
+    const item = this.items.at(-1);
+    if (item === undefined) return;
+    item.id = outputItemId(this.#responseId, item, number);
+    const { content } = item;
+    if (content.case === 'toolCall') {
+      content.value.callId = callIdFor(content.value.callId, item.id.replace(/^[a-z]+/, 'call'));
+    }
+    if (content.case === 'toolCall' || content.case === 'serverTool') this.#settlePhases(Phase.COMMENTARY);
+  }
+
+  #settlePhases(phase: Phase): void {
+    for (const { content } of this.items) {
+      if (content.case === 'message' && content.value.phase === Phase.UNSPECIFIED) content.value.phase = phase;
+    }
+  }
+}
+
+/** The outcome of events, whole or as far as they came. */
+export function outcomeOf(responseId: string, events: readonly GenerationEvent[]): ResponseOutcome {
+  const fold = new ResponseFold(responseId);
+  for (const event of events) fold.add(event);
+  return fold.outcome;
+}
+
+/** Why a response is incomplete; undefined where it is complete. Words of refusal are a refusal. Source: decisions §4. */
+export function incompleteReason({ reason }: Finished, items: readonly Item[]): string | undefined {
+  switch (reason) {
+    case FinishReason.LENGTH:
+    case FinishReason.CONTEXT_WINDOW:
+      return 'max_output_tokens';
+    case FinishReason.CONTENT_FILTER:
+    case FinishReason.REFUSAL:
+      return 'content_filter';
+    default:
+      return items.some(hasRefusal) ? 'content_filter' : undefined;
+  }
+}
+
+function hasRefusal({ content }: Item): boolean {
+  return content.case === 'message' && content.value.parts.some(part => part.content.case === 'refusal');
+}

@@ -1,0 +1,76 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
+
+/**
+ * Authenticated encryption of what a client keeps for the gateway: AES-256-GCM with keys derived from the server secret. Text: `tg1.` and base64url
+ * of key id (4 bytes), nonce (12), ciphertext and tag (16).
+ */
+
+const prefix = 'tg1.';
+const keyIdBytes = 4;
+const nonceBytes = 12;
+const tagBytes = 16;
+
+interface Key {
+  readonly id: Buffer;
+  readonly encryption: Buffer;
+  readonly nonce: Buffer;
+}
+
+/** Seals and opens texts. The same content in the same context is always the same text, so that a replay says what was said. */
+export class SealedBox {
+  readonly #keys: readonly Key[];
+  readonly #current: Key;
+
+  /** `secrets`: the first one seals, all of them open. Throws where there is none. */
+  constructor(secrets: readonly string[]) {
+    this.#keys = secrets.map(deriveKey);
+    const [current] = this.#keys;
+    if (current === undefined) throw new Error('there is no server secret');
+    this.#current = current;
+  }
+
+  /** Whether a text claims to be one of these. */
+  static isSealed(text: string): boolean {
+    return text.startsWith(prefix);
+  }
+
+  /** `context` says what it is and whose: it opens only in the same. */
+  seal(content: Uint8Array, context: string): string {
+    const { id, encryption, nonce: nonceKey } = this.#current;
+    // A nonce that follows from all that it protects: equal ones mean equal content.
+    const nonce = createHmac('sha256', nonceKey)
+      .update(`${context.length}:${context}`)
+      .update(content)
+      .digest()
+      .subarray(0, nonceBytes);
+    const cipher = createCipheriv('aes-256-gcm', encryption, nonce).setAAD(Buffer.from(context));
+    const sealed = Buffer.concat([id, nonce, cipher.update(content), cipher.final(), cipher.getAuthTag()]);
+    return prefix + sealed.toString('base64url');
+  }
+
+  /** The content; undefined where the text is changed, of another context or sealed with an unknown secret. */
+  open(text: string, context: string): Uint8Array | undefined {
+    if (!SealedBox.isSealed(text)) return undefined;
+    const encoded = text.slice(prefix.length);
+    const bytes = Buffer.from(encoded, 'base64url');
+    // Other spellings of the same bytes are not what was sealed.
+    if (bytes.length < keyIdBytes + nonceBytes + tagBytes || bytes.toString('base64url') !== encoded) return undefined;
+    const key = this.#keys.find(({ id }) => id.equals(bytes.subarray(0, keyIdBytes)));
+    if (key === undefined) return undefined;
+    const nonce = bytes.subarray(keyIdBytes, keyIdBytes + nonceBytes);
+    const decipher = createDecipheriv('aes-256-gcm', key.encryption, nonce, { authTagLength: tagBytes })
+      .setAAD(Buffer.from(context))
+      .setAuthTag(bytes.subarray(-tagBytes));
+    try {
+      return Buffer.concat([decipher.update(bytes.subarray(keyIdBytes + nonceBytes, -tagBytes)), decipher.final()]);
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+function deriveKey(secret: string): Key {
+  const derive = (purpose: string, length: number): Buffer =>
+    Buffer.from(hkdfSync('sha256', secret, '', `tollgate sealed box 1: ${purpose}`, length));
+  return { id: derive('id', keyIdBytes), encryption: derive('encryption', 32), nonce: derive('nonce', 32) };
+}

@@ -1,0 +1,140 @@
+import type { Sharp } from 'sharp';
+import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
+import { defaultImageSize, type ImageSize, parseImageSize, shrunkInto } from '../../generation/images/image-size.ts';
+import type { ImageType } from '../../generation/images/image-type.ts';
+import { pngSize } from '../../generation/images/png.ts';
+import { yieldToOthers } from '../pace.ts';
+import { blurOf, sceneSvg } from './scene.ts';
+
+/** One picture to draw. */
+export interface Sketch {
+  readonly request: ImageRequest;
+  /** The prompt without its steering lines. */
+  readonly prompt: string;
+  /** Which one of the request's pictures, from 0. */
+  readonly index: number;
+  /** The largest size that the model draws. */
+  readonly largest: ImageSize | undefined;
+}
+
+/** Raw pixels, four bytes each: red, green, blue, opacity. */
+interface Pixels {
+  readonly data: Buffer;
+  readonly size: ImageSize;
+}
+
+const stepsByDefault = 30;
+const guidanceByDefault = 7;
+const strengthByDefault = 0.8;
+/** The most pixels of a picture that is taken in; the core refuses larger ones before. */
+const pixelsMax = 50_000_000;
+/** Pixels that are blended in one go, about a millisecond. */
+const pixelsInOneGo = 65_536;
+
+async function loadSharp() {
+  const { default: sharp } = await import('sharp');
+  // One thread a picture: several are drawn at once, and others want the machine too.
+  sharp.concurrency(1);
+  return sharp;
+}
+
+/** Draws a picture, or edits the request's first one, in the format that is asked for. Throws the signal's reason when it is aborted. */
+export async function drawSketch(
+  sketch: Sketch,
+  format: { readonly type: ImageType },
+  signal: AbortSignal,
+): Promise<Buffer> {
+  signal.throwIfAborted();
+  const sharp = await loadSharp();
+  const { request } = sketch;
+  const [edited, ...references] = request.images;
+  const scene = await paint(sketch, edited, references[0]);
+  signal.throwIfAborted();
+  if (edited === undefined) return encode(scene, format.type);
+  const { data, size } = await blended(sketch, await pixelsOf(scene), { edited, signal });
+  signal.throwIfAborted();
+  return encode(sharp(data, { raw: { ...size, channels: 4 } }), format.type);
+}
+
+function encode(picture: Sharp, type: ImageType): Promise<Buffer> {
+  if (type === 'image/jpeg') return picture.flatten({ background: '#ffffff' }).jpeg({ quality: 90 }).toBuffer();
+  if (type === 'image/webp') return picture.webp({ quality: 90 }).toBuffer();
+  return picture.png({ compressionLevel: 6 }).toBuffer();
+}
+
+/** The size of the picture: the asked one, else that of the edited picture as far as the model draws it. */
+function sizeOf({ request, largest }: Sketch, edited: Uint8Array | undefined): ImageSize {
+  const own = edited === undefined ? undefined : pngSize(edited);
+  return parseImageSize(request.size) ?? shrunkInto(own ?? defaultImageSize, largest);
+}
+
+async function paint(
+  sketch: Sketch,
+  edited: Uint8Array | undefined,
+  reference: Uint8Array | undefined,
+): Promise<Sharp> {
+  const sharp = await loadSharp();
+  const { request, prompt, index } = sketch;
+  const size = sizeOf(sketch, edited);
+  const steps = request.steps ?? stepsByDefault;
+  const svg = sceneSvg({
+    prompt,
+    negativePrompt: request.negativePrompt,
+    seed: (request.seed ?? 0n) + BigInt(index),
+    size,
+    steps,
+    guidance: Math.max(0, request.guidanceScale ?? guidanceByDefault),
+    referenceHue: reference === undefined ? undefined : await hueOf(reference),
+  });
+  const painted = sharp(Buffer.from(svg), { limitInputPixels: false }).resize({ ...size, fit: 'fill' });
+  const sigma = blurOf({ steps, size });
+  return (sigma === 0 ? painted : painted.blur(sigma)).removeAlpha();
+}
+
+/** The hue of a picture's commonest colour, in degrees. */
+async function hueOf(picture: Uint8Array): Promise<number> {
+  const sharp = await loadSharp();
+  const { dominant } = await sharp(picture, { limitInputPixels: pixelsMax }).stats();
+  const [red, green, blue] = [dominant.r / 255, dominant.g / 255, dominant.b / 255];
+  const [most, least] = [Math.max(red, green, blue), Math.min(red, green, blue)];
+  if (most === least) return 0;
+  const spread = most - least;
+  if (most === red) return (60 * ((green - blue) / spread) + 360) % 360;
+  return most === green ? 60 * ((blue - red) / spread + 2) : 60 * ((red - green) / spread + 4);
+}
+
+async function pixelsOf(picture: Sharp): Promise<Pixels> {
+  const { data, info } = await picture
+    .toColourspace('srgb')
+    .ensureAlpha()
+    .raw({ depth: 'uchar' })
+    .toBuffer({ resolveWithObject: true });
+  return { data, size: { width: info.width, height: info.height } };
+}
+
+/** The edited picture with the scene let in where the mask is transparent, as much as the strength says. The rest keeps its pixels. */
+async function blended(
+  { request }: Sketch,
+  scene: Pixels,
+  { edited, signal }: { readonly edited: Uint8Array; readonly signal: AbortSignal },
+): Promise<Pixels> {
+  const sharp = await loadSharp();
+  const fitted = (file: Uint8Array): Sharp =>
+    sharp(file, { limitInputPixels: pixelsMax }).resize({ ...scene.size, fit: 'fill' });
+  const { data } = await pixelsOf(fitted(edited));
+  const mask = request.mask === undefined ? undefined : (await pixelsOf(fitted(request.mask))).data;
+  const strength = request.strength ?? strengthByDefault;
+  for (let at = 0; at < data.length; at += 4) {
+    if (at % (pixelsInOneGo * 4) === 0) {
+      await yieldToOthers();
+      signal.throwIfAborted();
+    }
+    const share = mask === undefined ? strength : strength * (1 - (mask[at + 3] ?? 255) / 255);
+    if (share === 0) continue;
+    for (let channel = at; channel < at + 4; channel += 1) {
+      const old = data[channel] ?? 0;
+      data[channel] = Math.round(old + ((scene.data[channel] ?? 0) - old) * share);
+    }
+  }
+  return { data, size: scene.size };
+}

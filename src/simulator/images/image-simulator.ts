@@ -1,0 +1,73 @@
+import { type ImageSize, parseImageSize } from '../../generation/images/image-size.ts';
+import { type ImageType, typeOfEnding } from '../../generation/images/image-type.ts';
+import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../../generation/images/image-upstream.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import { Semaphore } from '../../lib/semaphore.ts';
+import { simulatorImageModels } from '../models.ts';
+import { failAsOrdered } from '../ordered-failure.ts';
+import { wait } from '../pace.ts';
+import { parseSteering, splitSteering } from '../steering.ts';
+import { drawSketch } from './draw.ts';
+
+/** How the built-in image models behave. */
+export interface ImageSimulatorOptions {
+  /** Whether `!sim ` lines steer; false: they are plain text. */
+  readonly steering: boolean;
+}
+
+/** Pictures that are drawn at once: one core is left for everything else. */
+const drawnAtOnce = 2;
+/** As long as a request may run at all. */
+const waitMaxMs = 3_600_000;
+/** Text models alone have such a limit; steering lines are read with it. */
+const outputTokens = 0;
+
+/** The built-in image models as an upstream: the same request draws the same pictures. Failures that a steering line orders are marked as such. */
+export function createImageSimulator({ steering }: ImageSimulatorOptions): ImageUpstream {
+  const drawing = new Semaphore({ slots: drawnAtOnce, waitersMax: Infinity, waitMs: waitMaxMs });
+  return {
+    async draw(call) {
+      const { request, signal, attempt } = call;
+      signal.throwIfAborted();
+      const largest = largestOf(call);
+      const { plain, line } = steering ? splitSteering(request.prompt) : { plain: request.prompt, line: undefined };
+      if (line !== undefined) {
+        const ordered = parseSteering(line, outputTokens);
+        if (ordered.delayMs !== undefined && ordered.delayMs > 0) await wait(ordered.delayMs, signal);
+        failAsOrdered(ordered, attempt);
+      }
+      const type = typeOf(request.extraJson);
+      const prompt = plain.trim();
+      const images: DrawnImage[] = [];
+      for (let index = 0; index < (request.n ?? 1); index += 1) {
+        const release = await drawing.acquire(signal);
+        try {
+          const bytes = await drawSketch({ request, prompt, index, largest }, { type }, signal);
+          images.push({ bytes, type, revisedPrompt: prompt, extraJson: '' });
+        } finally {
+          release?.();
+        }
+      }
+      return { images, extraJson: '' } satisfies Drawing;
+    },
+  };
+}
+
+function largestOf({ model }: ImageCall): ImageSize | undefined {
+  const found = simulatorImageModels.find(({ id }) => id === model);
+  if (found !== undefined) return parseImageSize(found.maxSize ?? '');
+  throw new UpstreamFailure('status', { status: 404, message: `The simulator has no image model "${model}".` });
+}
+
+/** The official client's `output_format`; PNG where it is not there. */
+function typeOf(extraJson: string): ImageType {
+  const { output_format: format = 'png' } =
+    extraJson === '' ? {} : (JSON.parse(extraJson) as { output_format?: unknown });
+  const type = typeof format === 'string' ? typeOfEnding(format) : undefined;
+  if (type !== undefined) return type;
+  throw new UpstreamFailure('status', {
+    status: 400,
+    message: 'output_format must be one of png, webp, jpeg.',
+    param: 'output_format',
+  });
+}

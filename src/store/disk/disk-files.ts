@@ -1,0 +1,185 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { endingOf, type ImageType, typeOfEnding } from '../../generation/images/image-type.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Files, OpenFile } from '../files.ts';
+
+/** How to open the files. */
+export interface DiskFilesOptions {
+  /** Made for the first file; nothing else may be in it. */
+  readonly folder: string;
+  readonly clock: Clock;
+  /** How long a file is kept. */
+  readonly lifetimeMs: number;
+  /** Of all files together; beyond it none is taken. */
+  readonly bytesMax: number;
+  /** Told of a file that can't be removed, which is tried again. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** What is known of a kept file. */
+interface Kept {
+  readonly path: string;
+  readonly type: ImageType;
+  readonly size: number;
+  readonly expiresAtMs: number;
+}
+
+const tokenBytes = 16;
+const readBytes = 262_144;
+/** How long an ended file may stay on the disk; it is not found any more before that. */
+const sweepMs = 10_000;
+/** Token, end of its time, ending. The end is in the name: the times that a file system keeps are not the gateway's clock. */
+const namePattern = /^([0-9a-f]{32})\.(\d{1,16})\.([a-z]+)$/;
+const drafts = '.draft';
+
+/** Opens the files of a folder; those whose time is over, and drafts of a crash, are removed at once. */
+export function openDiskFiles(options: DiskFilesOptions): Files {
+  return new DiskFiles(options);
+}
+
+class DiskFiles implements Files {
+  readonly #options: DiskFilesOptions;
+  /** By public name. */
+  readonly #kept = new Map<string, Kept>();
+  readonly #timer: NodeJS.Timeout;
+  #bytes = 0;
+
+  constructor(options: DiskFilesOptions) {
+    this.#options = options;
+    if (existsSync(options.folder)) for (const found of readdirSync(options.folder)) this.#take(found);
+    this.#timer = setInterval(() => void this.sweep(), sweepMs);
+    this.#timer.unref();
+  }
+
+  async put(bytes: Uint8Array, type: ImageType): Promise<string> {
+    const { folder, clock, lifetimeMs, bytesMax } = this.#options;
+    if (this.#bytes + bytes.length > bytesMax) throw full();
+    this.#bytes += bytes.length;
+    const token = randomBytes(tokenBytes).toString('hex');
+    const expiresAtMs = clock.now() + lifetimeMs;
+    const path = join(folder, `${token}.${expiresAtMs}.${endingOf(type)}`);
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await writeDurably(path, bytes);
+    } catch (error) {
+      this.#bytes -= bytes.length;
+      await rm(path + drafts, { force: true });
+      throw isFull(error) ? full(error) : error;
+    }
+    const name = `${token}.${endingOf(type)}`;
+    this.#kept.set(name, { path, type, size: bytes.length, expiresAtMs });
+    return name;
+  }
+
+  async open(name: string): Promise<OpenFile | undefined> {
+    const kept = this.#kept.get(name);
+    if (kept === undefined) return undefined;
+    if (this.#hasEnded(kept)) {
+      await this.delete(name);
+      return undefined;
+    }
+    const { path, type, size, expiresAtMs } = kept;
+    const handle = await openIfThere(path);
+    if (handle === undefined) return undefined;
+    return {
+      type,
+      size,
+      etag: name.slice(0, name.indexOf('.')),
+      expiresAtMs,
+      async read() {
+        const { buffer, bytesRead } = await handle.read({ buffer: Buffer.allocUnsafe(readBytes) });
+        return buffer.subarray(0, bytesRead);
+      },
+      close: () => handle.close(),
+    };
+  }
+
+  async delete(name: string): Promise<void> {
+    const kept = this.#kept.get(name);
+    if (kept === undefined) return;
+    this.#kept.delete(name);
+    this.#bytes -= kept.size;
+    try {
+      await rm(kept.path, { force: true });
+    } catch (error) {
+      this.#kept.set(name, kept);
+      this.#bytes += kept.size;
+      this.#options.onFailure(error);
+    }
+  }
+
+  async sweep(): Promise<number> {
+    const ended = [...this.#kept].filter(([, kept]) => this.#hasEnded(kept));
+    for (const [name] of ended) await this.delete(name);
+    return ended.length;
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.sweep();
+  }
+
+  /** Takes in a file of an earlier process, or removes it. Files that have other names are not the gateway's. */
+  #take(found: string): void {
+    const path = join(this.#options.folder, found);
+    const isDraft = found.endsWith(drafts);
+    const [, token, expires, ending] = namePattern.exec(isDraft ? found.slice(0, -drafts.length) : found) ?? [];
+    const type = typeOfEnding(ending ?? '');
+    if (token === undefined || type === undefined) return;
+    const kept = { path, type, size: statSync(path).size, expiresAtMs: Number(expires) };
+    if (isDraft || this.#hasEnded(kept)) {
+      rmSync(path, { force: true });
+      return;
+    }
+    this.#bytes += kept.size;
+    this.#kept.set(`${token}.${endingOf(type)}`, kept);
+  }
+
+  #hasEnded({ expiresAtMs }: Kept): boolean {
+    return this.#options.clock.now() >= expiresAtMs;
+  }
+}
+
+/** A file that was removed since it was found is not there. */
+async function openIfThere(path: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(path, 'r');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** The file appears whole or not at all, and is there after a power cut. */
+async function writeDurably(path: string, bytes: Uint8Array): Promise<void> {
+  const draft = path + drafts;
+  const handle = await open(draft, 'wx', 0o600);
+  try {
+    await handle.writeFile(bytes);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(draft, path);
+  const folder = await open(join(path, '..'), 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+function isFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT');
+}
+
+function full(cause?: unknown): GatewayError {
+  return new GatewayError('overloaded', 'The gateway has no room for more pictures now.', {
+    tip: 'Ask for `response_format: "b64_json"`, or try again later: pictures are kept for an hour.',
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

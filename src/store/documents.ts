@@ -1,0 +1,92 @@
+/**
+ * The port of what is kept beside the money: prompts, answers and tasks, each a document of bytes that only its owner reads. It is capped in size and
+ * may be lost without a cent being wrong, so it is never part of the ledger. Times in ms since 1970 UTC.
+ */
+
+/** What documents are for. */
+export type DocumentKind = 'response' | 'replay' | 'image_task';
+
+/** A document's name: ids are unique within a kind, over all accounts. */
+export interface DocumentName {
+  readonly kind: DocumentKind;
+  readonly id: string;
+}
+
+/** What is known of a document without its bytes. */
+export interface DocumentFacts extends DocumentName {
+  readonly accountId: number;
+  /** Absent where no API key owns it. */
+  readonly apiKeyId?: number;
+  /** The owner's own word. */
+  readonly state: string;
+  /** Nothing is under way: it may be evicted when space is short. */
+  readonly finished: boolean;
+  readonly createdAtMs: number;
+  /** From then on it is not found. */
+  readonly endsAtMs: number;
+}
+
+/** A document as read. */
+export interface StoredDocument extends DocumentFacts {
+  readonly body: Uint8Array;
+}
+
+/** One piece of a document's log. */
+export interface Chunk {
+  /** Grows within a document; the owner's own number. */
+  readonly seq: number;
+  readonly content: Uint8Array;
+}
+
+/** A document to be stored. */
+export interface NewDocument extends DocumentFacts {
+  readonly body: Uint8Array;
+  /** Another document of the kind and account that it goes on from: that one is kept, unseen, as long as this one lives. */
+  readonly parentId?: string;
+  /** The beginning of its log. */
+  readonly chunks?: readonly Chunk[];
+}
+
+/** A change of a document; what is absent stays. */
+export interface DocumentChange extends DocumentName {
+  /** Only while it is in this state. */
+  readonly ifState?: string;
+  readonly state?: string;
+  readonly finished?: boolean;
+  readonly endsAtMs?: number;
+  readonly body?: Uint8Array;
+  /** Added at the end of its log. Throws `internal` where a number is there already. */
+  readonly chunks?: readonly Chunk[];
+}
+
+/**
+ * All commands are durable when their promise resolves, and done in the order in which they were given. They throw `GatewayError` `overloaded` where
+ * storage fails (nothing of the command is done, but where the disk failed in its middle, which nobody can know) or has no room for a running document.
+ */
+export interface Documents {
+  /**
+   * Stores a document. `exists`: one of that name is there, which it is answered with (an ended one makes room). `no_parent`: the
+   * parent is not there any more; nothing is stored.
+   */
+  put(document: NewDocument): Promise<PutOutcome>;
+  /** Changes a document. `other_state`: it is not in `ifState`. */
+  update(change: DocumentChange): Promise<'updated' | 'not_found' | 'other_state'>;
+  /** Makes a document unseen at once; its bytes go when nothing goes on from it. */
+  delete(name: DocumentName): Promise<'deleted' | 'not_found'>;
+  /** The document, with an account only where it belongs to it; undefined where it is not there or has ended. */
+  find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined>;
+  /** The document with all that it goes on from, the first one first; undefined as `find`. Ancestors may have ended. */
+  chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined>;
+  /** The log's chunks whose numbers are above `after`, at most `limit` of them and about a megabyte, in order; empty where there are none. */
+  chunks(name: DocumentName, after: number, limit: number): Promise<Chunk[]>;
+  /** The unfinished documents of a kind, oldest first: at a start, what a process that is gone has left. */
+  unfinished(kind: DocumentKind): Promise<DocumentFacts[]>;
+  /** Writes what waits, and ends. */
+  close(): Promise<void>;
+}
+
+/** What became of a `put`. */
+export type PutOutcome =
+  | { readonly kind: 'stored' }
+  | { readonly kind: 'exists'; readonly document: StoredDocument }
+  | { readonly kind: 'no_parent' };

@@ -1,0 +1,153 @@
+import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
+import { type Connection, isStorageFailure, type Query } from '../database.ts';
+import { Eviction } from './eviction.ts';
+import { DocumentRows, sizeOf } from './rows.ts';
+
+/** A command on its way to the writer. */
+export type DocumentCommand =
+  | { readonly kind: 'put'; readonly document: NewDocument }
+  | { readonly kind: 'update'; readonly change: DocumentChange }
+  | { readonly kind: 'delete'; readonly name: DocumentName };
+
+/** A command with its number and the clock's time. */
+export interface NumberedCommand {
+  readonly seq: number;
+  readonly nowMs: number;
+  readonly command: DocumentCommand;
+}
+
+/** What became of a command. `failed`: it broke and changed nothing. `storage`: the batch could not be written. `full`: there is no room. */
+export type DocumentReply =
+  | { readonly seq: number; readonly outcome: 'done'; readonly value: unknown }
+  | { readonly seq: number; readonly outcome: 'failed' | 'storage' | 'full'; readonly message: string };
+
+/** There is no room for a document, even without all that may be evicted. */
+class StoreFull extends Error {
+  override readonly name = 'StoreFull';
+}
+
+/** The only writer of the file: does batches of commands, each batch one transaction, in the order in which they came. */
+export class DocumentEngine {
+  readonly #db: Connection;
+  readonly #rows: DocumentRows;
+  readonly #eviction: Eviction;
+  readonly #insertChunk: Query<[number, number, Uint8Array], unknown>;
+
+  /** The file must be up to date. `bytesMax`: of all bodies and chunks together. */
+  constructor(db: Connection, bytesMax: number) {
+    this.#db = db;
+    this.#rows = new DocumentRows(db);
+    this.#eviction = new Eviction(db, this.#rows, bytesMax);
+    this.#insertChunk = db.prepare('INSERT INTO chunk (document, seq, content) VALUES (?, ?, ?)');
+  }
+
+  /** Does a batch. The replies are true only once this has returned: the batch is then on the disk. */
+  run(batch: readonly NumberedCommand[]): DocumentReply[] {
+    try {
+      this.#db.exec('BEGIN IMMEDIATE');
+      const replies = batch.map(command => this.#executeApart(command));
+      this.#eviction.sweep(batch.at(-1)?.nowMs ?? 0);
+      this.#db.exec('COMMIT');
+      return replies;
+    } catch (error) {
+      // A full disk makes SQLite itself roll back.
+      if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
+      this.#eviction.forget();
+      return batch.map(({ seq }) => ({ seq, outcome: 'storage', message: messageOf(error) }));
+    }
+  }
+
+  /** Removes more of what has ended; answers whether there may be more. To be called when nothing waits. */
+  tidy(nowMs: number): boolean {
+    return this.#eviction.tidy(nowMs);
+  }
+
+  #executeApart({ seq, nowMs, command }: NumberedCommand): DocumentReply {
+    this.#db.exec('SAVEPOINT one');
+    try {
+      const value = this.#execute(command, nowMs);
+      this.#db.exec('RELEASE one');
+      return { seq, outcome: 'done', value };
+    } catch (error) {
+      if (isStorageFailure(error)) throw error;
+      this.#db.exec('ROLLBACK TO one');
+      this.#db.exec('RELEASE one');
+      this.#eviction.forget();
+      return { seq, outcome: error instanceof StoreFull ? 'full' : 'failed', message: messageOf(error) };
+    }
+  }
+
+  #execute(command: DocumentCommand, nowMs: number): unknown {
+    switch (command.kind) {
+      case 'put':
+        return this.#put(command.document, nowMs);
+      case 'update':
+        return this.#update(command.change, nowMs);
+      case 'delete':
+        return this.#delete(command.name, nowMs);
+    }
+  }
+
+  #put(document: NewDocument, nowMs: number): PutOutcome {
+    const there = this.#rows.head(document);
+    if (there !== undefined) {
+      if (there.ends_at_ms > nowMs || there.children > 0) {
+        return { kind: 'exists', document: this.#rows.read(there) };
+      }
+      this.#eviction.remove(there.row, nowMs);
+    }
+    const parent = this.#parentOf(document);
+    if (parent === undefined) return { kind: 'no_parent' };
+    this.#makeRoom(sizeOf(document), nowMs, parent);
+    const row = this.#rows.insert(document, parent);
+    this.#addChunks(row, document.chunks ?? []);
+    this.#eviction.grow(sizeOf(document));
+    return { kind: 'stored' };
+  }
+
+  /** The row of what a document goes on from; null: of nothing. Undefined: that is not there. */
+  #parentOf({ kind, accountId, parentId }: NewDocument): number | null | undefined {
+    if (parentId === undefined) return null;
+    const parent = this.#rows.head({ kind, id: parentId });
+    return parent?.account_id === accountId ? parent.row : undefined;
+  }
+
+  #update(change: DocumentChange, nowMs: number): 'updated' | 'not_found' | 'other_state' {
+    const head = this.#rows.head(change);
+    if (head === undefined || head.ends_at_ms <= nowMs) return 'not_found';
+    if (change.ifState !== undefined && change.ifState !== head.state) return 'other_state';
+    const { body, chunks = [] } = change;
+    const growth = lengthOf(chunks) + (body === undefined ? 0 : body.length - this.#rows.bodyLength(head.row));
+    this.#makeRoom(growth, nowMs, head.row);
+    this.#rows.change(head, change, head.bytes + growth);
+    this.#addChunks(head.row, chunks);
+    this.#eviction.grow(growth);
+    return 'updated';
+  }
+
+  #delete(name: DocumentName, nowMs: number): 'deleted' | 'not_found' {
+    const head = this.#rows.head(name);
+    if (head === undefined || head.ends_at_ms <= nowMs) return 'not_found';
+    this.#eviction.end(head, nowMs);
+    return 'deleted';
+  }
+
+  /** `spared` is not evicted for it. */
+  #makeRoom(growth: number, nowMs: number, spared: number | null): void {
+    if (growth > 0 && !this.#eviction.makeRoom(growth, nowMs, spared)) {
+      throw new StoreFull('There is no room for it.');
+    }
+  }
+
+  #addChunks(row: number, chunks: readonly Chunk[]): void {
+    for (const { seq, content } of chunks) this.#insertChunk.run(row, seq, content);
+  }
+}
+
+function lengthOf(chunks: readonly Chunk[]): number {
+  return chunks.reduce((sum, { content }) => sum + content.length, 0);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,144 @@
+import type {
+  DocumentChange,
+  DocumentFacts,
+  DocumentKind,
+  DocumentName,
+  NewDocument,
+  StoredDocument,
+} from '../../documents.ts';
+import type { Connection, Query } from '../database.ts';
+
+/** What a document takes beside its bytes: its rows and their places in the indexes. */
+const overheadBytes = 512;
+
+/** What a new document counts for. */
+export function sizeOf({ body, chunks = [] }: NewDocument): number {
+  return chunks.reduce((sum, chunk) => sum + chunk.content.length, body.length + overheadBytes);
+}
+
+/** A document's row without its bytes. */
+export interface HeadRow {
+  readonly row: number;
+  readonly kind: DocumentKind;
+  readonly id: string;
+  readonly account_id: number;
+  readonly api_key_id: number | null;
+  readonly state: string;
+  readonly finished: number;
+  readonly created_at_ms: number;
+  readonly ends_at_ms: number;
+  readonly parent: number | null;
+  readonly children: number;
+  readonly bytes: number;
+}
+
+type Inserted = [
+  kind: string,
+  id: string,
+  accountId: number,
+  apiKeyId: number | null,
+  state: string,
+  finished: number,
+  createdAtMs: number,
+  endsAtMs: number,
+  parent: number | null,
+  bytes: number,
+];
+
+/** Rows of documents and their bodies, on one connection. */
+export class DocumentRows {
+  readonly #head: Query<[string, string], HeadRow>;
+  readonly #headAt: Query<[number], HeadRow>;
+  readonly #body: Query<[number], { content: Uint8Array }>;
+  readonly #bodyLength: Query<[number], { length: number }>;
+  readonly #db: Connection;
+  #writes: Writes | undefined;
+
+  constructor(db: Connection) {
+    this.#db = db;
+    this.#head = db.prepare('SELECT * FROM document WHERE kind = ? AND id = ?');
+    this.#headAt = db.prepare('SELECT * FROM document WHERE row = ?');
+    this.#body = db.prepare('SELECT content FROM body WHERE document = ?');
+    this.#bodyLength = db.prepare('SELECT length(content) AS length FROM body WHERE document = ?');
+  }
+
+  /** Whatever is stored under the name, ended or not. */
+  head({ kind, id }: DocumentName): HeadRow | undefined {
+    return this.#head.get(kind, id);
+  }
+
+  /** The row of that number. */
+  headAt(row: number): HeadRow | undefined {
+    return this.#headAt.get(row);
+  }
+
+  /** A row's document with its body. */
+  read(head: HeadRow): StoredDocument {
+    const body = this.#body.get(head.row)?.content;
+    if (body === undefined) throw new Error(`document ${head.id} has no body`);
+    return { ...factsOf(head), body };
+  }
+
+  /** Bytes of a body. */
+  bodyLength(row: number): number {
+    return this.#bodyLength.get(row)?.length ?? 0;
+  }
+
+  /** Adds a document and counts it at its parent; answers its row. */
+  insert(document: NewDocument, parent: number | null): number {
+    const { kind, id, accountId, apiKeyId = null, state, finished, createdAtMs, endsAtMs, body } = document;
+    const { insert, insertBody, addChild } = this.#forWriting();
+    const { lastInsertRowid } = insert.run(
+      ...([kind, id, accountId, apiKeyId, state, Number(finished)] as const),
+      ...([createdAtMs, endsAtMs, parent, sizeOf(document)] as const),
+    );
+    const row = Number(lastInsertRowid);
+    insertBody.run(row, body);
+    if (parent !== null) addChild.run(parent);
+    return row;
+  }
+
+  /** Writes what a change says. */
+  change(head: HeadRow, change: DocumentChange, bytes: number): void {
+    const { state = head.state, finished = head.finished === 1, endsAtMs = head.ends_at_ms, body } = change;
+    const { update, updateBody } = this.#forWriting();
+    update.run(state, Number(finished), endsAtMs, bytes, head.row);
+    if (body !== undefined) updateBody.run(body, head.row);
+  }
+
+  #forWriting(): Writes {
+    this.#writes ??= {
+      insert: this.#db.prepare(
+        `INSERT INTO document (kind, id, account_id, api_key_id, state, finished, created_at_ms, ends_at_ms, parent, bytes)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      ),
+      insertBody: this.#db.prepare('INSERT INTO body (document, content) VALUES (?, ?)'),
+      addChild: this.#db.prepare('UPDATE document SET children = children + 1 WHERE row = ?'),
+      update: this.#db.prepare('UPDATE document SET state = ?, finished = ?, ends_at_ms = ?, bytes = ? WHERE row = ?'),
+      updateBody: this.#db.prepare('UPDATE body SET content = ? WHERE document = ?'),
+    };
+    return this.#writes;
+  }
+}
+
+interface Writes {
+  readonly insert: Query<Inserted, unknown>;
+  readonly insertBody: Query<[number, Uint8Array], unknown>;
+  readonly addChild: Query<[number], unknown>;
+  readonly update: Query<[string, number, number, number, number], unknown>;
+  readonly updateBody: Query<[Uint8Array, number], unknown>;
+}
+
+/** A row as its owner knows it. */
+export function factsOf(head: HeadRow): DocumentFacts {
+  return {
+    kind: head.kind,
+    id: head.id,
+    accountId: head.account_id,
+    ...(head.api_key_id === null ? {} : { apiKeyId: head.api_key_id }),
+    state: head.state,
+    finished: head.finished === 1,
+    createdAtMs: head.created_at_ms,
+    endsAtMs: head.ends_at_ms,
+  };
+}

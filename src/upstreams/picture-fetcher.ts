@@ -1,0 +1,85 @@
+import { lookup as systemLookup } from 'node:dns';
+import { isIP, type LookupFunction } from 'node:net';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import { openConnections } from './connections.ts';
+import { isPublicAddress } from './public-address.ts';
+import { UpstreamLine } from './upstream-line.ts';
+
+/** How pictures are fetched. */
+export interface PictureFetcherOptions {
+  /** The most bytes of one picture. */
+  readonly bytesMax: number;
+  /** Finds the addresses of a host; absent: the system's way. */
+  readonly lookup?: LookupFunction;
+  /** Whether an address may be asked; absent: those of the public internet. */
+  readonly isAllowed?: (address: string) => boolean;
+}
+
+/** A picture that does not come in that time is none. */
+const timeouts = { connectMs: 10_000, firstEventMs: 30_000, idleMs: 20_000, totalMs: 60_000 };
+
+/**
+ * Fetches pictures from addresses that an upstream names. Nobody here chose these addresses, so they are asked only over https, only on the public internet (the
+ * address that is checked is the one that is connected to), without a credential, and no redirect is followed. Never through a proxy, which would ask in
+ * the gateway's stead whatever it can reach.
+ */
+export class PictureFetcher {
+  readonly #options: PictureFetcherOptions;
+  readonly #isAllowed: (address: string) => boolean;
+
+  constructor(options: PictureFetcherOptions) {
+    this.#options = options;
+    this.#isAllowed = options.isAllowed ?? isPublicAddress;
+  }
+
+  /** The bytes. Throws `UpstreamFailure` `malformed` where the address is not to be asked or has no picture, and the signal's reason. */
+  async fetch(address: string, signal: AbortSignal): Promise<Buffer> {
+    const url = this.#checked(address);
+    const connections = openConnections({
+      origin: url.origin,
+      connectMs: timeouts.connectMs,
+      proxy: {},
+      lookup: this.#guardedLookup,
+    });
+    const line = new UpstreamLine({ signal }, timeouts);
+    let isWhole = false;
+    try {
+      const path = url.pathname + url.search;
+      const headers = { accept: 'image/*', 'user-agent': 'tollgate' };
+      const { status } = await line.send(connections, { origin: url.origin, path, headers, body: null });
+      if (status !== 200) throw refused(`the picture’s address answers ${status}`);
+      const bytes = await line.whole(this.#options.bytesMax);
+      isWhole = true;
+      return bytes;
+    } finally {
+      line.close(isWhole);
+      await connections.close();
+    }
+  }
+
+  #checked(address: string): URL {
+    const url = URL.canParse(address) ? new URL(address) : undefined;
+    if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') {
+      throw refused('the picture’s address is not plain https');
+    }
+    // An address that is written out is never looked up.
+    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+    if (isIP(host) !== 0 && !this.#isAllowed(host)) throw refused('the picture’s address is not public');
+    return url;
+  }
+
+  readonly #guardedLookup: LookupFunction = (hostname, options, callback) => {
+    const lookup = this.#options.lookup ?? systemLookup;
+    lookup(hostname, options, (error, found, family) => {
+      const addresses = typeof found === 'string' ? [found] : (found ?? []).map(({ address }) => address);
+      // One bad address among good ones is refused as well: which one is taken would be chance.
+      const isBad = error === null && !addresses.every(this.#isAllowed);
+      if (isBad) callback(new Error('the picture’s host has an address that is not public'), [], undefined);
+      else callback(error, found, family);
+    });
+  };
+}
+
+function refused(why: string): UpstreamFailure {
+  return new UpstreamFailure('malformed', { cause: new Error(why) });
+}

@@ -1,0 +1,424 @@
+/** State of responses, as the official `openai` client uses it: continued, read back, in the background, cancelled, deleted. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import OpenAI, { APIError, BadRequestError, NotFoundError } from 'openai';
+import type {
+  Response as Resource,
+  ResponseInputItem,
+  ResponseStreamEvent,
+} from 'openai/resources/responses/responses';
+import { afterAll, describe, expect, test } from 'vitest';
+import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { requestIdOf } from '../../src/generation/response-ids.ts';
+import { payg } from '../e2e/chat-client.ts';
+import { balanceOf, endGateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+
+const gateway = await startGateway();
+afterAll(() => endGateway(gateway));
+
+const clientOf = (apiKey: string): OpenAI => new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 });
+const client = clientOf(gateway.apiKey);
+const model = payg;
+
+/** Waits until a response has ended. */
+async function ended(id: string): Promise<Resource> {
+  for (const deadline = performance.now() + 30_000; performance.now() < deadline; await sleep(20)) {
+    const response = await client.responses.retrieve(id);
+    if (response.status !== 'queued' && response.status !== 'in_progress') return response;
+  }
+  throw new Error(`${id} does not end`);
+}
+
+async function all<T>(list: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const each of list) found.push(each);
+  return found;
+}
+
+async function refused(work: Promise<unknown>): Promise<APIError> {
+  const error = await work.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(APIError);
+  return error as APIError;
+}
+
+const lastSequence = (events: readonly ResponseStreamEvent[]): number => events.at(-1)?.sequence_number ?? -1;
+const terminal = (events: readonly ResponseStreamEvent[]): Resource => {
+  const last = events.at(-1);
+  if (last === undefined || !('response' in last)) throw new Error('no terminal event');
+  return last.response;
+};
+
+const weather = {
+  type: 'function' as const,
+  name: 'get_weather',
+  description: 'The weather of a city',
+  strict: true,
+  parameters: {
+    type: 'object',
+    properties: { city: { type: 'string' } },
+    required: ['city'],
+    additionalProperties: false,
+  },
+};
+
+describe('a stored response', () => {
+  test('is read back as it was answered, whole and streamed', async () => {
+    const whole = await client.responses.create({ model, input: '!sim say=Hello there.', metadata: { run: '7' } });
+    expect(await client.responses.retrieve(whole.id)).toEqual(whole);
+    const streamed = await all(await client.responses.create({ model, input: '!sim say=Hello there.', stream: true }));
+    const { output_text: _, ...resource } = { ...terminal(streamed), output_text: '' };
+    const { output_text: __, ...stored } = await client.responses.retrieve(resource.id);
+    expect(stored).toEqual(resource);
+  });
+
+  test('that was not to be stored is not found, nor gone on from', async () => {
+    const response = await client.responses.create({ model, input: '!sim say=Hello.', store: false });
+    expect(response.store).toBe(false);
+    expect(await refused(client.responses.retrieve(response.id))).toBeInstanceOf(NotFoundError);
+    const error = await refused(client.responses.create({ model, input: 'and?', previous_response_id: response.id }));
+    expect(error).toBeInstanceOf(BadRequestError);
+    expect([error.code, error.param]).toEqual(['previous_response_not_found', 'previous_response_id']);
+  });
+
+  test('of another account is invisible in every way; of another key of the account it is not', async () => {
+    const { id, output } = await client.responses.create({ model, input: '!sim say=Mine.' });
+    const { account } = await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 1_000_000_000n });
+    const made = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n, settings: {} });
+    const other = clientOf(made.key?.key ?? '');
+    for (const asked of [
+      () => other.responses.retrieve(id),
+      () => other.responses.cancel(id),
+      () => other.responses.delete(id),
+      () => other.responses.inputItems.list(id),
+      () => other.responses.retrieve(id, { stream: true }),
+    ]) {
+      const error = await refused(Promise.resolve(asked()));
+      expect([error.status, error.code]).toEqual([404, 'not_found']);
+    }
+    const continued = await refused(other.responses.create({ model, input: 'x', previous_response_id: id }));
+    expect(continued.code).toBe('previous_response_not_found');
+    const reference = { type: 'item_reference' as const, id: output[0]?.id ?? '' };
+    const referred = await refused(other.responses.create({ model, input: [reference] }));
+    expect([referred.status, referred.param]).toEqual([400, 'input.0.id']);
+    const sibling = clientOf((await makeKey(gateway)).key);
+    expect((await sibling.responses.retrieve(id)).id).toBe(id);
+  });
+
+  test('that is deleted is gone; what goes on from it does not change', async () => {
+    const first = await client.responses.create({ model, input: '!sim say=One.' });
+    const second = await client.responses.create({ model, input: '!sim say=Two.', previous_response_id: first.id });
+    await client.responses.delete(first.id);
+    expect(await refused(client.responses.retrieve(first.id))).toBeInstanceOf(NotFoundError);
+    expect(await refused(client.responses.delete(first.id))).toBeInstanceOf(NotFoundError);
+    const third = await client.responses.create({ model, input: '!sim say=Three.', previous_response_id: second.id });
+    const texts = (await all(client.responses.inputItems.list(third.id, { order: 'asc' }))).map(textOf);
+    expect(texts).toEqual(['!sim say=One.', 'One.', '!sim say=Two.', 'Two.', '!sim say=Three.']);
+  });
+
+  test('whose client leaves is stored as cancelled, with what was delivered, and charged so', async () => {
+    const stream = await client.responses.create({ model, input: '!sim tokens=4000 tps=100', stream: true });
+    let id = '';
+    let text = '';
+    for await (const event of stream) {
+      if (event.type === 'response.created') id = event.response.id;
+      if (event.type === 'response.output_text.delta') text += event.delta;
+      if (text.length > 40) break;
+    }
+    const record = await recordOf(gateway, requestIdOf(id) ?? '');
+    expect(record.state).toBe(RecordState.CLIENT_ABORTED);
+    let response = await client.responses.retrieve(id).catch(() => undefined);
+    for (let tries = 0; response === undefined && tries < 100; tries++) {
+      await sleep(20);
+      response = await client.responses.retrieve(id).catch(() => undefined);
+    }
+    expect(response?.status).toBe('cancelled');
+    expect(response?.output_text.startsWith(text)).toBe(true);
+    const next = await client.responses.create({ model, input: '!sim say=Going on.', previous_response_id: id });
+    expect(next.output_text).toBe('Going on.');
+  });
+
+  test('whose provider fails in the middle is stored as failed', async () => {
+    const events: ResponseStreamEvent[] = [];
+    const stream = await client.responses.create({ model, input: '!sim fail=3 tokens=200', stream: true });
+    await (async () => {
+      for await (const event of stream) events.push(event);
+    })().catch(() => undefined);
+    const [created] = events;
+    if (created?.type !== 'response.created') throw new Error('not created');
+    const response = await client.responses.retrieve(created.response.id);
+    expect([response.status, response.error?.code]).toEqual(['failed', 'upstream_error']);
+    expect(response.output_text.length).toBeGreaterThan(0);
+  });
+});
+
+describe('a conversation', () => {
+  test('goes on by the previous response: the model sees input, output and input, never the old instructions', async () => {
+    const first = await client.responses.create({ model, instructions: 'Old rules.', input: '!sim say=I am one.' });
+    const second = await client.responses.create({
+      model,
+      input: '!sim say=I am two.',
+      previous_response_id: first.id,
+    });
+    expect(second.instructions).toBeNull();
+    expect(second.previous_response_id).toBe(first.id);
+    const flat = await client.responses.inputTokens.count({
+      model,
+      input: [
+        { role: 'user', content: '!sim say=I am one.' },
+        { role: 'assistant', content: 'I am one.' },
+        { role: 'user', content: '!sim say=I am two.' },
+      ],
+    });
+    expect(second.usage?.input_tokens).toBe(flat.input_tokens);
+    const counted = await client.responses.inputTokens.count({
+      model,
+      input: '!sim say=I am two.',
+      previous_response_id: first.id,
+    });
+    expect(counted.input_tokens).toBe(flat.input_tokens);
+  });
+
+  test('with tools goes on by the previous response alone', async () => {
+    const input = 'What is the weather in Oslo?';
+    const asked = await client.responses.create({ model, input, tools: [weather], tool_choice: 'required' });
+    const call = asked.output.find(item => item.type === 'function_call');
+    expect(call?.name).toBe('get_weather');
+    const answered = await client.responses.create({
+      model,
+      tools: [weather],
+      previous_response_id: asked.id,
+      input: [{ type: 'function_call_output', call_id: call?.call_id ?? '', output: 'Sunny, 21 degrees' }],
+    });
+    expect(answered.status).toBe('completed');
+    expect(answered.output.some(item => item.type === 'message')).toBe(true);
+    const items = await all(client.responses.inputItems.list(answered.id, { order: 'asc' }));
+    expect(items.map(item => item.type)).toEqual(['message', 'function_call', 'function_call_output']);
+  });
+
+  test('goes on from items named by their ids, of output and of input', async () => {
+    const first = await client.responses.create({ model, input: 'Remember the word heron.\n!sim say=Done.' });
+    const [input] = await all(client.responses.inputItems.list(first.id));
+    const references = [input?.id, first.output[0]?.id].map(id => ({ type: 'item_reference' as const, id: id ?? '' }));
+    const second = await client.responses.create({
+      model,
+      input: [...references, { role: 'user', content: '!sim say=Heron.' }],
+    });
+    const items = await all(client.responses.inputItems.list(second.id, { order: 'asc' }));
+    expect(items.map(textOf)).toEqual(['Remember the word heron.\n!sim say=Done.', 'Done.', '!sim say=Heron.']);
+    const unknown = await refused(
+      client.responses.create({ model, input: [{ type: 'item_reference', id: 'msg_no' }] }),
+    );
+    expect([unknown.status, unknown.code, unknown.param]).toEqual([400, 'unsupported_parameter', 'input.0.id']);
+  });
+
+  test('lists its input in pages, newest first unless asked otherwise', async () => {
+    const input: ResponseInputItem[] = Array.from({ length: 25 }, (_, n) => ({ role: 'user', content: `line ${n}` }));
+    input.push({ role: 'user', content: '!sim say=ok' });
+    const { id } = await client.responses.create({ model, input });
+    const page = await client.responses.inputItems.list(id);
+    expect([page.data.length, page.has_more, textOf(page.data[0])]).toEqual([20, true, '!sim say=ok']);
+    expect((await all(client.responses.inputItems.list(id, { limit: 7 }))).map(textOf)).toEqual([
+      '!sim say=ok',
+      ...Array.from({ length: 25 }, (_, n) => `line ${24 - n}`),
+    ]);
+    const ascending = await client.responses.inputItems.list(id, {
+      order: 'asc',
+      limit: 2,
+      after: page.data[19]?.id ?? '',
+    });
+    expect(ascending.data.map(textOf)).toEqual(['line 7', 'line 8']);
+    for (const query of [{ limit: 0 }, { limit: 101 }, { after: 'msg_unknown' }, { order: 'up' as 'asc' }]) {
+      expect((await refused(client.responses.inputItems.list(id, query))).status).toBe(400);
+    }
+  });
+
+  test('is compacted to what the user said and one sealed item, from which it goes on', async () => {
+    const first = await client.responses.create({ model, input: 'My name is Ada.\n!sim say=Hello Ada.' });
+    const before = await balanceOf(gateway);
+    const compacted = await client.responses.compact({
+      model,
+      previous_response_id: first.id,
+      input: [{ role: 'user', content: 'I live in Bergen.' }],
+    });
+    expect([compacted.object, compacted.output.map(item => item.type)]).toEqual([
+      'response.compaction',
+      ['message', 'message', 'compaction'],
+    ]);
+    expect(compacted.usage.output_tokens).toBeGreaterThan(0);
+    expect(await balanceOf(gateway)).toBeLessThan(before);
+    const record = await recordOf(gateway, requestIdOf(compacted.id) ?? '');
+    expect(Number(record.costNanoUsd)).toBe(Math.round((compacted.usage as unknown as { cost: number }).cost * 1e9));
+    const input = compacted.output.filter(item => item.type === 'compaction' || item.type === 'message');
+    const next = await client.responses.create({
+      model,
+      input: [...(input as ResponseInputItem[]), { role: 'user', content: '!sim say=Still here.' }],
+    });
+    expect(next.output_text).toBe('Still here.');
+    const sealed = compacted.output.find(item => item.type === 'compaction');
+    expect(sealed?.encrypted_content).toMatch(/^tg1\./);
+    const foreign = { type: 'compaction' as const, encrypted_content: 'gAAAAABo' };
+    const changed = { type: 'compaction' as const, encrypted_content: `${sealed?.encrypted_content.slice(0, -2)}AA` };
+    for (const item of [foreign, changed]) {
+      const error = await refused(client.responses.create({ model, input: [item, { role: 'user', content: 'x' }] }));
+      expect([error.status, error.param]).toEqual([400, 'input.0.encrypted_content']);
+    }
+  });
+
+  test('keeps sealed reasoning between turns that nobody stores', async () => {
+    const asked = {
+      model,
+      store: false,
+      reasoning: { effort: 'low' as const },
+      include: ['reasoning.encrypted_content' as const],
+    };
+    const first = await client.responses.create({ ...asked, input: '!sim say=Thought about.' });
+    const [reasoning] = first.output;
+    if (reasoning?.type !== 'reasoning') throw new Error('no reasoning');
+    expect(reasoning.encrypted_content).toMatch(/^tg1\.[\w-]+$/);
+    const again: ResponseInputItem[] = [
+      ...(first.output as ResponseInputItem[]),
+      { role: 'user', content: '!sim say=Again.' },
+    ];
+    expect((await client.responses.create({ ...asked, input: again })).output_text).toBe('Again.');
+    const broken = { ...reasoning, encrypted_content: `tg1.${'A'.repeat(80)}` };
+    const error = await refused(client.responses.create({ ...asked, input: [broken, { role: 'user', content: 'x' }] }));
+    expect([error.status, error.param]).toEqual([400, 'input.0.encrypted_content']);
+  });
+});
+
+describe('in the background', () => {
+  test('a response is answered at once and polled to its end', async () => {
+    const begun = performance.now();
+    const queued = await client.responses.create({ model, input: '!sim delay_ms=700 say=Late.', background: true });
+    expect(performance.now() - begun).toBeLessThan(650);
+    expect([queued.status, queued.background, queued.output]).toEqual(['queued', true, []]);
+    const done = await ended(queued.id);
+    expect([done.status, done.output_text]).toEqual(['completed', 'Late.']);
+    const record = await recordOf(gateway, requestIdOf(queued.id) ?? '');
+    expect((done.usage as unknown as { cost: number }).cost).toBe(Number(record.costNanoUsd) / 1e9);
+  });
+
+  test('a response must be stored', async () => {
+    const error = await refused(client.responses.create({ model, input: 'x', background: true, store: false }));
+    expect([error.status, error.param]).toEqual([400, 'background']);
+  });
+
+  test('what is refused is refused at once, and nothing is left', async () => {
+    const error = await refused(client.responses.create({ model: 'no/such', input: 'x', background: true }));
+    expect([error.status, error.code]).toEqual([400, 'model_not_found']);
+  });
+
+  test('a stream goes on where it was cut, and its replay is the same from any place', async () => {
+    const input = '!sim tokens=60 tps=200';
+    const stream = await client.responses.create({ model, input, background: true, stream: true });
+    const seen: ResponseStreamEvent[] = [];
+    for await (const event of stream) {
+      seen.push(event);
+      if (seen.length === 12) break;
+    }
+    const [created] = seen;
+    if (created?.type !== 'response.created') throw new Error('not created');
+    const { id } = created.response;
+    expect(seen.slice(0, 3).map(event => event.type)).toEqual([
+      'response.created',
+      'response.queued',
+      'response.in_progress',
+    ]);
+    const rest = await all(await client.responses.retrieve(id, { stream: true, starting_after: lastSequence(seen) }));
+    expect(rest[0]?.sequence_number).toBe(12);
+    const whole = await all(await client.responses.retrieve(id, { stream: true }));
+    expect(whole).toEqual([...seen, ...rest]);
+    expect(whole.map(event => event.sequence_number)).toEqual(whole.map((_, index) => index));
+    const { output_text: _, ...stored } = await ended(id);
+    expect({ ...terminal(whole) }).toEqual(stored);
+    expect(stored.status).toBe('completed');
+    expect(await all(await client.responses.retrieve(id, { stream: true, starting_after: 10_000 }))).toEqual([]);
+  });
+
+  test('a response that was not asked as a stream can be followed', async () => {
+    const { id } = await client.responses.create({ model, input: '!sim tokens=40 tps=100', background: true });
+    const events = await all(await client.responses.retrieve(id, { stream: true }));
+    expect(events.at(-1)?.type).toBe('response.completed');
+    const { output_text: _, ...stored } = await client.responses.retrieve(id);
+    expect(terminal(events)).toEqual(stored);
+  });
+
+  test('a response that does not run there is not streamed again', async () => {
+    const { id } = await client.responses.create({ model, input: '!sim say=x' });
+    const error = await refused(Promise.resolve(client.responses.retrieve(id, { stream: true })));
+    expect([error.status, error.param]).toEqual([400, 'stream']);
+  });
+
+  test('a response is cancelled at any moment, charged as delivered, and its followers are told', async () => {
+    const { id } = await client.responses.create({ model, input: '!sim tokens=4000 tps=200', background: true });
+    const following = client.responses.retrieve(id, { stream: true }).then(stream => all(stream));
+    while ((await client.responses.retrieve(id)).output_text.length < 40) await sleep(10);
+    const asked = performance.now();
+    const cancelled = await client.responses.cancel(id);
+    expect(performance.now() - asked).toBeLessThan(1_000);
+    expect(cancelled.status).toBe('cancelled');
+    const { output_text: delivered, ...stored } = await client.responses.retrieve(id);
+    expect(delivered.length).toBeGreaterThanOrEqual(40);
+    expect(cancelled).toEqual(stored);
+    expect(terminal(await following)).toEqual(stored);
+    expect((await recordOf(gateway, requestIdOf(id) ?? '')).state).toBe(RecordState.CLIENT_ABORTED);
+    expect(await client.responses.cancel(id)).toEqual(cancelled);
+  });
+
+  test('a response that waits for its model is cancelled for nothing', async () => {
+    const before = await balanceOf(gateway);
+    const { id } = await client.responses.create({ model, input: '!sim delay_ms=60000', background: true });
+    expect((await client.responses.retrieve(id)).status).toBe('queued');
+    expect((await client.responses.cancel(id)).status).toBe('cancelled');
+    expect(await balanceOf(gateway)).toBeLessThanOrEqual(before);
+  });
+
+  test('cancelling what has ended changes nothing; what does not run there can’t be cancelled', async () => {
+    const { id } = await client.responses.create({ model, input: '!sim say=Done.', background: true });
+    const done = await ended(id);
+    expect({ ...(await client.responses.cancel(id)), output_text: 'Done.' }).toEqual(done);
+    const plain = await client.responses.create({ model, input: '!sim say=Done.' });
+    expect((await refused(client.responses.cancel(plain.id))).status).toBe(400);
+    expect((await refused(client.responses.cancel('resp_unknown'))).status).toBe(404);
+  });
+
+  test('a response that is deleted while it runs ends', async () => {
+    const { id } = await client.responses.create({ model, input: '!sim tokens=4000 tps=100', background: true });
+    while ((await client.responses.retrieve(id)).status === 'queued') await sleep(5);
+    await client.responses.delete(id);
+    expect((await refused(client.responses.retrieve(id))).status).toBe(404);
+    expect((await recordOf(gateway, requestIdOf(id) ?? '')).state).toBe(RecordState.CLIENT_ABORTED);
+  });
+
+  test('a provider’s failure is the response’s', async () => {
+    const early = await client.responses.create({ model, input: '!sim status=500', background: true });
+    const late = await client.responses.create({ model, input: '!sim fail=2 tokens=100', background: true });
+    for (const { id } of [early, late]) {
+      const failed = await ended(id);
+      expect([failed.status, failed.error?.code]).toEqual(['failed', 'upstream_error']);
+      const types: string[] = [];
+      const stream = await client.responses.retrieve(id, { stream: true });
+      await (async () => {
+        for await (const event of stream) types.push(event.type);
+      })().catch(() => undefined);
+      expect(types.slice(0, 2)).toEqual(['response.created', 'response.queued']);
+    }
+    expect((await recordOf(gateway, requestIdOf(early.id) ?? '')).costNanoUsd).toBe(0n);
+    expect((await recordOf(gateway, requestIdOf(late.id) ?? '')).costNanoUsd).toBeGreaterThan(0n);
+  });
+
+  test('a response that still runs can’t be gone on from yet', async () => {
+    const { id } = await client.responses.create({ model, input: '!sim delay_ms=60000', background: true });
+    const error = await refused(client.responses.create({ model, input: 'x', previous_response_id: id }));
+    expect(error.code).toBe('previous_response_not_found');
+    await client.responses.cancel(id);
+  });
+});
+
+/** The text of an item's content. */
+function textOf(item: unknown): string {
+  const { content } = item as { content?: string | { text?: string }[] };
+  return typeof content === 'string' ? content : (content ?? []).map(part => part.text ?? '').join('');
+}

@@ -1,0 +1,245 @@
+/** What the codec writes, judged by the public schema and by what a reader of streams depends on. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { DecodedRequest, Json, JsonObject } from '../../src/codecs/codec.ts';
+import { listIn, objectIn, textIn } from '../../src/codecs/json.ts';
+import { ResponseRenderer, responsesCodec } from '../../src/codecs/responses/index.ts';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import { Phase } from '../../src/gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { responseIdOf } from '../../src/generation/response-ids.ts';
+import { deviations, openJudge } from './open-responses-schema.ts';
+import { responsesAnswers, responsesRequests } from './responses-arbitraries.ts';
+
+const judge = openJudge();
+const requestId = `req_${'1'.repeat(21)}`;
+
+function factsOf(request: GenerateRequest): ConstructorParameters<typeof ResponseRenderer>[0] {
+  return {
+    id: responseIdOf(requestId),
+    model: 'acme/large',
+    createdAtMs: 1_790_000_000_123,
+    request,
+    previousResponseId: undefined,
+    store: true,
+    background: request.tools.length > 1,
+  };
+}
+
+interface Said {
+  readonly events: JsonObject[];
+  readonly renderer: ResponseRenderer;
+}
+
+/** The events of a stream that goes so far. */
+function rendered(request: GenerateRequest, events: readonly GenerationEvent[]): Said {
+  const renderer = new ResponseRenderer(factsOf(request));
+  const said = events.flatMap(event => renderer.push(event));
+  return { events: said.map(({ data }) => JSON.parse(data) as JsonObject), renderer };
+}
+
+const parsedOf = (said: readonly { readonly data: string }[]): JsonObject[] =>
+  said.map(({ data }) => JSON.parse(data) as JsonObject);
+
+const typesOf = (events: readonly JsonObject[]): string[] => events.map(({ type }) => textIn(type));
+
+describe.skipIf(judge === undefined)('the Open Responses schema', () => {
+  test('refuses what it has no word for, so that its silence says something', () => {
+    expect(judge?.event({ type: 'response.reasoning_text.delta' })).toContain('there is no event');
+    expect(judge?.event({ type: 'response.output_text.delta', item_id: 'a', delta: 'x' })).toContain('sequence_number');
+    const [first] = fc.sample(responsesAnswers, { seed: 1, numRuns: 1 });
+    const [request] = fc.sample(responsesRequests, { seed: 1, numRuns: 1 });
+    if (first === undefined || request === undefined) throw new Error('no sample');
+    const whole = responsesCodec.renderWhole(first, { request, stream: false, includeUsage: true });
+    expect(judge?.resource(whole)).toBeUndefined();
+    for (const member of ['temperature', 'truncation', 'tools', 'service_tier', 'store', 'text']) {
+      expect(judge?.resource({ ...whole, [member]: null }), member).toContain(`/${member}`);
+    }
+  });
+
+  test('accepts every event and every resource, but for the listed deviations', () => {
+    expect(Object.keys(deviations)).toHaveLength(5);
+    fc.assert(
+      fc.property(responsesRequests, responsesAnswers, (request, answer) => {
+        const { events } = rendered(request, answer);
+        for (const event of events) expect(judge?.event(event), textIn(event['type'])).toBeUndefined();
+        const decoded: DecodedRequest = { request, stream: false, includeUsage: true };
+        expect(judge?.resource(responsesCodec.renderWhole(answer, decoded))).toBeUndefined();
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('accepts every event of a response that fails or is cancelled, wherever it does', () => {
+    fc.assert(
+      fc.property(responsesRequests, responsesAnswers, fc.nat(), fc.boolean(), (request, answer, seed, fails) => {
+        const { events, renderer } = rendered(request, answer.slice(0, seed % answer.length));
+        const error = new GatewayError('upstream_error', 'The upstream failed.');
+        const last = parsedOf(fails ? renderer.fail(error, requestId) : renderer.cancel());
+        for (const event of [...events, ...last]) expect(judge?.event(event), textIn(event['type'])).toBeUndefined();
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+/** What a reader of the stream puts together, by the events alone. */
+class Reader {
+  readonly output: JsonObject[] = [];
+  #added = 0;
+  readonly open = new Map<number, { readonly id: Json; text: string; isPartOpen: boolean }>();
+
+  read(event: JsonObject): void {
+    const index = event['output_index'];
+    const item = objectIn(event['item']);
+    if (typeof index !== 'number') return;
+    if (event['type'] === 'response.output_item.added') {
+      expect(index).toBe(this.#added);
+      this.#added += 1;
+      this.open.set(index, { id: item?.['id'] ?? null, text: '', isPartOpen: false });
+      return;
+    }
+    const open = this.open.get(index);
+    expect(open).toBeDefined();
+    if (open === undefined) return;
+    if (event['type'] === 'response.output_item.done') {
+      expect(item?.['id']).toBe(open.id);
+      expect(open.isPartOpen).toBe(false);
+      this.open.delete(index);
+      this.output[index] = item ?? {};
+      return;
+    }
+    expect(event['item_id']).toBe(open.id);
+    this.#inside(textIn(event['type']), event, open);
+  }
+
+  #inside(type: string, event: JsonObject, open: { text: string; isPartOpen: boolean }): void {
+    if (type.endsWith('part.added')) {
+      expect(open.isPartOpen).toBe(false);
+      open.isPartOpen = true;
+      open.text = '';
+    } else if (type.endsWith('part.done')) {
+      open.isPartOpen = false;
+    } else if (type.endsWith('.delta')) {
+      open.text += textIn(event['delta']);
+    } else if (type.endsWith('.done')) {
+      const whole = event['text'] ?? event['refusal'] ?? event['arguments'] ?? event['input'];
+      expect(whole).toBe(open.text);
+    }
+  }
+}
+
+/** The same answer of an upstream that says no phases. */
+function withoutPhases(events: readonly GenerationEvent[]): GenerationEvent[] {
+  return events.map(each => {
+    const { event } = each;
+    if (event.case !== 'itemClosed') return each;
+    return { ...each, event: { ...event, value: { ...event.value, phase: Phase.UNSPECIFIED } } };
+  });
+}
+
+const answersOfAll = fc
+  .tuple(responsesAnswers, fc.boolean())
+  .map(([events, says]) => (says ? events : withoutPhases(events)));
+
+describe('streams of responses', () => {
+  test('a message is commentary where a call follows in the same response, else the answer; not before it is done', () => {
+    fc.assert(
+      fc.property(responsesRequests, responsesAnswers, (request, answer) => {
+        const { events } = rendered(request, withoutPhases(answer));
+        for (const event of events) {
+          if (event['type'] === 'response.output_item.added') expect(event['item']).not.toHaveProperty('phase');
+        }
+        const output = listIn(objectIn(events.at(-1)?.['response'])?.['output']).map(item => objectIn(item) ?? {});
+        const lastCall = output.findLastIndex(item => /_call$/.test(textIn(item['type'])));
+        for (const [index, item] of output.entries()) {
+          if (item['type'] !== 'message') continue;
+          expect(item['phase']).toBe(index < lastCall ? 'commentary' : 'final_answer');
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('numbers have no gaps, deltas add up, and the last resource has what was streamed and nothing else', () => {
+    fc.assert(
+      fc.property(responsesRequests, answersOfAll, (request, answer) => {
+        const { events } = rendered(request, answer);
+        expect(events.map(event => event['sequence_number'])).toEqual(events.map((_, index) => index));
+        const reader = new Reader();
+        for (const event of events) reader.read(event);
+        expect(reader.open.size).toBe(0);
+        const last = objectIn(events.at(-1)?.['response']);
+        expect(last?.['output']).toEqual(reader.output);
+        const [first] = events;
+        const { output: _, ...created } = objectIn(first?.['response']) ?? {};
+        const changing = [
+          'status',
+          'usage',
+          'completed_at',
+          'incomplete_details',
+          'service_tier',
+          'error',
+          'x_unknown',
+        ];
+        for (const [name, value] of Object.entries(created)) {
+          if (!changing.includes(name)) expect(last?.[name], name).toEqual(value);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('the same events are the same frames however they are batched, and the whole answer is the last resource', () => {
+    fc.assert(
+      fc.property(responsesRequests, answersOfAll, (request, answer) => {
+        const facts = { ...factsOf(request), background: false };
+        const renderer = new ResponseRenderer(facts);
+        const early = renderer.begin();
+        const said = [...early, ...answer.flatMap(event => renderer.push(event)), ...renderer.end()];
+        const other = new ResponseRenderer(facts);
+        expect(answer.flatMap(event => other.push(event))).toEqual(said);
+        const decoded = { request, stream: true, includeUsage: true, store: true, background: false };
+        const whole = responsesCodec.renderWhole(answer, {
+          ...decoded,
+          previousResponseId: undefined,
+        } as DecodedRequest);
+        const last = objectIn((JSON.parse(said.at(-1)?.data ?? '{}') as JsonObject)['response']);
+        const ids = ({ id: _, created_at: __, output, ...rest }: JsonObject): unknown => ({
+          ...rest,
+          output: listIn(output).map(item => ({ ...objectIn(item), id: '' })),
+        });
+        expect(ids(whole)).toEqual(ids(last ?? {}));
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('a failure closes what is open, tells the error once and ends with a failed resource of what was streamed', () => {
+    fc.assert(
+      fc.property(responsesRequests, answersOfAll, fc.nat(), (request, answer, seed) => {
+        const { events, renderer } = rendered(request, answer.slice(0, seed % answer.length));
+        const error = new GatewayError('upstream_error', 'The upstream failed.', { param: 'input' });
+        const all = [...events, ...parsedOf(renderer.fail(error, requestId))];
+        expect(all.map(event => event['sequence_number'])).toEqual(all.map((_, index) => index));
+        expect(typesOf(all)[0]).toBe('response.created');
+        expect(typesOf(all).slice(-2)).toEqual(['error', 'response.failed']);
+        const said = { message: 'The upstream failed.', param: 'input', code: 'upstream_error' };
+        expect(all.at(-2)).toMatchObject({ ...said, error: { ...said, type: 'upstream_error', id: requestId } });
+        const reader = new Reader();
+        for (const event of all) reader.read(event);
+        expect(reader.open.size).toBe(0);
+        const failed = objectIn(all.at(-1)?.['response']);
+        expect(failed).toMatchObject({
+          status: 'failed',
+          error: { code: 'upstream_error', message: 'The upstream failed.' },
+          incomplete_details: null,
+          completed_at: null,
+        });
+        expect(failed?.['output']).toEqual(reader.output);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});

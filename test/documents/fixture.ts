@@ -1,0 +1,60 @@
+import type { Documents, NewDocument } from '../../src/store/documents.ts';
+import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
+import { temporaryDirectory, TestClock } from '../ledger/fixture.ts';
+
+/** What the tests of documents share: documents with few words, in a directory that goes away. */
+
+export const dayMs = 86_400_000;
+
+/** The bytes of a text. */
+export function bytesOf(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+/** The text of bytes. */
+export function textOf(bytes: Uint8Array | undefined): string | undefined {
+  return bytes === undefined ? undefined : new TextDecoder().decode(bytes);
+}
+
+/** Documents in a directory of their own, with a clock that the test sets. */
+export interface DocumentBench {
+  readonly clock: TestClock;
+  readonly dataDir: string;
+  documents: Documents;
+  /** A finished response of account 1 that ends in 30 days. */
+  make(id: string, change?: Partial<NewDocument>): NewDocument;
+  reopen(): Promise<void>;
+  end(): Promise<void>;
+}
+
+/** Opens documents for a test; `bytesMax`: of all of them. */
+export async function openDocumentBench(bytesMax = 100_000_000): Promise<DocumentBench> {
+  const directory = temporaryDirectory();
+  const clock = new TestClock();
+  const open = (): Promise<Documents> => openSqliteDocuments({ dataDir: directory.path, clock, bytesMax });
+  const bench: DocumentBench = {
+    clock,
+    dataDir: directory.path,
+    documents: await open(),
+    make: (id, change = {}) => ({
+      kind: 'response',
+      id,
+      accountId: 1,
+      state: 'completed',
+      finished: true,
+      createdAtMs: clock.now(),
+      endsAtMs: clock.now() + 30 * dayMs,
+      body: bytesOf(id),
+      ...change,
+    }),
+    async reopen() {
+      await bench.documents.close();
+      bench.documents = await open();
+    },
+    async end() {
+      await bench.documents.close();
+      directory.remove();
+    },
+  };
+  return bench;
+}

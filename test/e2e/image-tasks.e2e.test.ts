@@ -1,0 +1,254 @@
+/** Image tasks: what their maker is told, and that no crash, stop or clock loses one or charges it twice. */
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { balanceOf, endGateway, type Gateway, heldBy, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { bytesOf, getTask, postImages, type TaskBody } from './image-caller.ts';
+import { picture } from './picture.ts';
+
+const config = 'retries: 0\nshutdown_grace: 200ms\nlimits: { image_tasks: 2, image_task_queue: 3 }\n';
+const small = { model: 'sim/image', size: '64x64', async: true };
+const price = 20_000_000n;
+
+/** Where Debian's package puts it; the test is about programs whose clock is moved from outside. */
+const faketime = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1';
+const moved = (offset: string): Readonly<Record<string, string>> => ({ LD_PRELOAD: faketime, FAKETIME: offset });
+
+async function create(gateway: Gateway, body: object = {}): Promise<TaskBody> {
+  const { status, body: task } = await postImages<TaskBody>(gateway, 'generations', { ...small, prompt: 'x', ...body });
+  expect(status).toBe(202);
+  return task;
+}
+
+/** The task once it has ended, within 40 s. */
+async function ended(gateway: Gateway, taskId: string): Promise<TaskBody> {
+  let last: TaskBody | undefined;
+  await expect
+    .poll(async () => (last = (await getTask(gateway, taskId)).body).status, { timeout: 40_000 })
+    .toMatch(/^(completed|failed)$/);
+  if (last === undefined) throw new Error('no task');
+  return last;
+}
+
+const filesOf = ({ dataDir }: Gateway): string[] =>
+  existsSync(join(dataDir, 'images')) ? readdirSync(join(dataDir, 'images')) : [];
+const recordIdOf = ({ task_id: id }: TaskBody): string => id.replace('task_', 'req_');
+
+describe('a task', () => {
+  const started = startGateway({ config });
+  afterAll(async () => endGateway(await started));
+
+  test('is queued with 202, then has its pictures, is charged once and held no more', async () => {
+    const gateway = await started;
+    const before = await balanceOf(gateway);
+    const { status, headers, body } = await postImages<TaskBody>(gateway, 'generations', {
+      ...small,
+      prompt: 'hills',
+      n: 2,
+    });
+    expect(status).toBe(202);
+    expect(body).toEqual({
+      task_id: expect.stringMatching(/^task_[0-9A-Za-z]{21}$/),
+      object: 'image.task',
+      status: 'queued',
+      created: expect.any(Number),
+      model: 'sim/image',
+    });
+    const task = await ended(gateway, body.task_id);
+    expect(task).toMatchObject({ ...body, status: 'completed', error: null });
+    expect(task.result?.data).toHaveLength(2);
+    for (const entry of task.result?.data ?? []) expect((await bytesOf(entry)).length).toBeGreaterThan(100);
+    expect(before - (await balanceOf(gateway))).toBe(2n * price);
+    const record = await recordOf(gateway, headers.get('x-request-id') ?? '');
+    expect([record.costNanoUsd, record.state]).toEqual([2n * price, RecordState.COMPLETED]);
+    expect(await heldBy(gateway)).toBe(0n);
+  });
+
+  test('draws what the same request draws at once; b64_json stays with the task', async () => {
+    const gateway = await started;
+    const asked = { prompt: 'hills', seed: 5, response_format: 'b64_json' };
+    const task = await ended(gateway, (await create(gateway, asked)).task_id);
+    const atOnce = await postImages(gateway, 'generations', { ...small, ...asked, async: false });
+    expect(task.result?.data).toEqual(atOnce.body.data);
+  });
+
+  test('can edit too', async () => {
+    const gateway = await started;
+    const images = [(await picture(40, 30, '#a02020')).toString('base64')];
+    const made = await postImages<TaskBody>(gateway, 'edits', { images, prompt: 'x', async: true });
+    expect([made.status, made.body.model]).toEqual([202, 'sim/image-edit']);
+    expect((await ended(gateway, made.body.task_id)).result?.data).toHaveLength(1);
+  });
+
+  test('that fails says why, and is free', async () => {
+    const gateway = await started;
+    const before = await balanceOf(gateway);
+    const [broken, refused] = await Promise.all(
+      ['!sim status=500', '!sim status=422'].map(async prompt =>
+        ended(gateway, (await create(gateway, { prompt })).task_id),
+      ),
+    );
+    expect([broken?.status, broken?.result, broken?.error]).toMatchObject([
+      'failed',
+      null,
+      { code: 'upstream_error', status_code: 502 },
+    ]);
+    expect(refused?.error).toMatchObject({ code: 'upstream_rejected', status_code: 400 });
+    expect(await balanceOf(gateway)).toBe(before);
+  });
+
+  test('is refused at once where its request is wrong or can’t be paid', async () => {
+    const gateway = await started;
+    const { key } = await makeKey(gateway, { balanceNanoUsd: 10_000_000n });
+    const wrong = await postImages(gateway, 'generations', { ...small, prompt: 'x', n: 0 });
+    const poor = await postImages(gateway, 'generations', { ...small, prompt: 'x' }, { key });
+    expect([wrong.status, poor.status, poor.body.error.code]).toEqual([422, 429, 'insufficient_balance']);
+  });
+
+  test('of another account, and an id that is none, are not found', async () => {
+    const gateway = await started;
+    const { task_id: id } = await create(gateway);
+    const { account } = await gateway.admin.createAccount({ name: 'other', balanceNanoUsd: 0n });
+    const { key } = await gateway.admin.createApiKey({ accountId: account?.accountId ?? 0n });
+    const sameAccount = await makeKey(gateway);
+    expect((await getTask(gateway, id, key?.key)).status).toBe(404);
+    expect((await getTask(gateway, id, sameAccount.key)).status).toBe(200);
+    for (const wrong of ['task_x', 'x', `${id}0`, id.replace('task_', 'req_')]) {
+      expect((await getTask(gateway, wrong)).status).toBe(404);
+    }
+  });
+
+  test('goes on without its client, one after the other where there are many; too many are refused', async () => {
+    const gateway = await started;
+    const body = { ...small, prompt: '!sim delay_ms=4000\nx' };
+    const running = [await create(gateway, body), await create(gateway, body)];
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, () => postImages<TaskBody>(gateway, 'generations', body)),
+    );
+    const waiting = answers.filter(({ status }) => status === 202).map(({ body: task }) => task);
+    const refused = answers.filter(({ status }) => status !== 202);
+    // Three may wait beside the two that run.
+    expect([waiting.length, refused.length]).toEqual([3, 9]);
+    expect(refused.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual(
+      refused.map(() => [503, '10']),
+    );
+    const states = await Promise.all(
+      [...running, ...waiting].map(async ({ task_id: id }) => (await ended(gateway, id)).status),
+    );
+    expect(states).toEqual(states.map(() => 'completed'));
+  });
+});
+
+describe('a gateway that ends', () => {
+  test('by kill −9 loses no task, charges each once and leaves no file beyond its hour', async () => {
+    let gateway = await startGateway({ config });
+    const before = await balanceOf(gateway);
+    // Killed again and again at moments that spread over all that a task goes through.
+    const tasks: string[] = [];
+    for (let kill = 0; kill < 6; kill += 1) {
+      for (let number = 0; number < 2; number += 1) {
+        const prompt = number === 0 ? 'x' : `!sim delay_ms=${kill * 40}\nx`;
+        tasks.push((await create(gateway, { prompt })).task_id);
+      }
+      await new Promise(resolve => {
+        setTimeout(resolve, kill * 25);
+      });
+      await gateway.kill();
+      gateway = await startGateway({ config, home: gateway.home });
+    }
+    try {
+      for (const id of tasks) {
+        const task = await ended(gateway, id);
+        expect([task.status, task.error]).toEqual(['completed', null]);
+        const [entry] = task.result?.data ?? [];
+        expect((await fetch(entry?.url ?? '')).status).toBe(200);
+        expect((await recordOf(gateway, recordIdOf(task))).costNanoUsd).toBe(price);
+      }
+      expect(before - (await balanceOf(gateway))).toBe(BigInt(tasks.length) * price);
+      expect(await heldBy(gateway)).toBe(0n);
+      // Those of tasks that were drawn again are among them.
+      expect(filesOf(gateway).length).toBeGreaterThanOrEqual(tasks.length);
+      if (existsSync(faketime)) {
+        await gateway.kill();
+        gateway = await startGateway({ config, home: gateway.home, environment: moved('+61m') });
+        expect(filesOf(gateway)).toEqual([]);
+      }
+    } finally {
+      await endGateway(gateway);
+    }
+  });
+
+  test('by SIGTERM cuts what runs and keeps what waits: the next process draws both, charged once', async () => {
+    const first = await startGateway({ config });
+    const before = await balanceOf(first);
+    const prompts = ['!sim delay_ms=5000\nx', '!sim delay_ms=5000\nx', 'x'];
+    const ids: string[] = [];
+    for (const prompt of prompts) ids.push((await create(first, { prompt })).task_id);
+    expect((await first.stop()).code).toBe(0);
+    const second = await startGateway({ config, home: first.home });
+    try {
+      expect((await getTask(second, ids[0] ?? '')).body.status).toMatch(/queued|in_progress/);
+      const states = await Promise.all(ids.map(async id => (await ended(second, id)).status));
+      expect(states).toEqual(['completed', 'completed', 'completed']);
+      expect(before - (await balanceOf(second))).toBe(3n * price);
+    } finally {
+      await endGateway(second);
+    }
+  });
+
+  test('a task whose key can’t pay any more after the restart is failed with that error', async () => {
+    const first = await startGateway({ config });
+    const { key, id } = await makeKey(first);
+    const made = await postImages<TaskBody>(
+      first,
+      'generations',
+      { ...small, prompt: '!sim delay_ms=60000\nx' },
+      { key },
+    );
+    await first.kill();
+    const second = await startGateway({ config: 'simulator: { enabled: true }\n', home: first.home });
+    try {
+      await second.cli(['keys', 'disable', String(id)]);
+      await second.kill();
+      const third = await startGateway({ config, home: first.home });
+      try {
+        const task = await ended(third, made.body.task_id);
+        expect([task.status, task.error?.code]).toEqual(['failed', 'key_disabled']);
+        expect(await heldBy(third)).toBe(0n);
+      } finally {
+        await endGateway(third);
+      }
+    } finally {
+      await second.kill();
+    }
+  });
+});
+
+describe.skipIf(!existsSync(faketime))('a clock that moves between two starts', () => {
+  test('ends a picture’s hour: not found, and its file is gone; the task stays its day', async () => {
+    const first = await startGateway({ config });
+    const made = await create(first, { n: 2 });
+    const url = (await ended(first, made.task_id)).result?.data[0]?.url ?? '';
+    expect(filesOf(first)).toHaveLength(2);
+    await first.kill();
+
+    const almost = await startGateway({ config, home: first.home, environment: moved('+50m') });
+    const path = new URL(url).pathname;
+    expect((await fetch(`${almost.url}${path}`)).status).toBe(200);
+    await almost.kill();
+
+    const later = await startGateway({ config, home: first.home, environment: moved('+61m') });
+    expect((await fetch(`${later.url}${path}`)).status).toBe(404);
+    expect(filesOf(later)).toEqual([]);
+    expect((await getTask(later, made.task_id)).body.status).toBe('completed');
+    await later.kill();
+
+    const nextDay = await startGateway({ config, home: first.home, environment: moved('+25h') });
+    try {
+      expect((await getTask(nextDay, made.task_id)).status).toBe(404);
+    } finally {
+      await endGateway(nextDay);
+    }
+  });
+});

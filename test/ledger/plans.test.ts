@@ -1,0 +1,424 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { FundsEstimate, KeySettings } from '../../src/store/ledger.ts';
+import {
+  admitOf,
+  amount,
+  type Bench,
+  dollar,
+  estimate,
+  hashOf,
+  noUsage,
+  openBench,
+  plans,
+  settleAmount,
+  settleOf,
+  sheet,
+} from './fixture.ts';
+import { publicRequestId } from '../../src/lib/ids.ts';
+
+/** A plan of 10,000 tokens for 2 dollars, with 2 free requests a day. */
+const small = {
+  ...plans,
+  core: { ...plans.core, biweekly: { priceNanoUsd: 2n * dollar, tokens: 10_000 }, freeDailyRequests: 2 },
+  core_pro: { ...plans.core_pro, monthly: { priceNanoUsd: 3n * dollar, tokens: 500 }, freeDailyRequests: 0 },
+};
+const dayMs = 86_400_000;
+
+let bench: Bench;
+beforeEach(async () => {
+  bench = await openBench({ plans: small });
+});
+afterEach(async () => bench.end());
+
+const start = (plan: 'core' | 'core_pro' = 'core', period: 'biweekly' | 'monthly' = 'biweekly') =>
+  bench.ledger.startSubscription({ accountId: 1, plan, period });
+const set = (settings: KeySettings) => bench.ledger.updateKey({ keyId: 1, accountId: 1, settings });
+const balance = async () => (await bench.ledger.findAccount(1))?.balance;
+const plan = () => bench.ledger.findSubscription(1);
+/** Not at the standard tier: free requests have no part in it. */
+const names = Array.from({ length: 10 }, (_, id) => publicRequestId(id));
+const admit = (id: number, change: Partial<FundsEstimate> = {}, model = 'acme/large') =>
+  bench.ledger.admit(admitOf(id, { requestId: names[id] ?? '', model, funds: estimate(change) }));
+/** An admit at the standard tier. */
+const admitStandard = (id: number, model = 'acme/large') => admit(id, { freeDaily: true }, model);
+/** Who paid which tokens of a request, in the order of its buckets. */
+const lines = async (id: number) =>
+  (await bench.ledger.findActivity(1, names[id] ?? ''))?.lines.map(line => [
+    line.kind,
+    line.tokens,
+    line.paidBy,
+    line.discountPermille,
+  ]);
+
+test('a plan starts when its price can be paid, in one step with the debit; a second start is a conflict', async () => {
+  expect(await start()).toEqual({
+    accountId: 1,
+    plan: 'core',
+    period: 'biweekly',
+    startedAtMs: bench.clock.nowMs,
+    periodStartMs: bench.clock.nowMs,
+    periodEndMs: bench.clock.nowMs + 14 * dayMs,
+    cancelled: false,
+    tokens: 10_000,
+    tokensUsed: 0,
+    tokensHeld: 0,
+    freeLeftToday: 2,
+  });
+  expect(await balance()).toBe(8n * dollar);
+  expect(await start('core_pro', 'monthly')).toBe('conflict');
+  expect(await balance()).toBe(8n * dollar);
+  expect(await bench.ledger.startSubscription({ accountId: 9, plan: 'core', period: 'monthly' })).toBe('not_found');
+});
+
+test('a plan’s price takes only what no hold covers', async () => {
+  await bench.ledger.admit(admitOf(1, { funds: amount(8n * dollar + 1n) }));
+  expect(await start()).toBe('insufficient');
+  expect(await plan()).toBeUndefined();
+  await bench.ledger.void(1, 'cancelled');
+  expect(await start()).toMatchObject({ plan: 'core' });
+});
+
+test('free daily requests come first, cost nothing, and are taken at the standard tier on the plan’s models', async () => {
+  await start();
+  expect(await admitStandard(1)).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n, outputTokensAvailable: Infinity });
+  expect(await plan()).toMatchObject({ freeLeftToday: 1, tokensHeld: 0 });
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 5000 })).toMatchObject({ outputTokens: 5000 });
+  expect(await bench.ledger.settle(settleOf(1, 7000))).toMatchObject({ costNanoUsd: 0n, writtenOffNanoUsd: 0n });
+  expect(await lines(1)).toEqual([
+    ['input', 100, 'free', 1000],
+    ['output', 7000, 'free', 1000],
+  ]);
+  // Of another tier: from the budget.
+  await admit(2);
+  expect(await plan()).toMatchObject({ freeLeftToday: 1, tokensHeld: 1124, tokensUsed: 0 });
+  await bench.ledger.void(2, 'cancelled');
+  await admitStandard(3);
+  await admitStandard(4);
+  expect(await plan()).toMatchObject({ freeLeftToday: 0, tokensHeld: 1124 });
+  expect(await balance()).toBe(8n * dollar);
+});
+
+test('a free request that the upstream fails or that never runs is given back; an answered one is not', async () => {
+  await start();
+  await admitStandard(1);
+  await bench.ledger.settle(settleOf(1, 0, { usage: noUsage, state: 'upstream_failed' }));
+  expect(await plan()).toMatchObject({ freeLeftToday: 2 });
+  await admitStandard(2);
+  await bench.ledger.void(2, 'rejected');
+  expect(await plan()).toMatchObject({ freeLeftToday: 2 });
+  await admitStandard(3);
+  await bench.ledger.settle(settleOf(3, 1, { state: 'client_aborted' }));
+  expect(await plan()).toMatchObject({ freeLeftToday: 1 });
+});
+
+test('free requests are those of a UTC day, and of the day they were admitted on', async () => {
+  bench.clock.set('2026-05-10T23:59:59.999Z');
+  await start();
+  await admitStandard(1);
+  await admitStandard(2);
+  expect(await plan()).toMatchObject({ freeLeftToday: 0 });
+  bench.clock.step(1);
+  expect(await plan()).toMatchObject({ freeLeftToday: 2 });
+  await bench.ledger.void(1, 'gateway_failure');
+  expect(await plan()).toMatchObject({ freeLeftToday: 2 });
+  bench.clock.step(-1);
+  expect(await plan()).toMatchObject({ freeLeftToday: 1 });
+});
+
+test('the plan pays input and output once, whatever the tier or cache, and money pays nothing', async () => {
+  await start();
+  await admit(1);
+  const usage = { input: 100, cacheRead: 20, cacheWrite5m: 30, cacheWrite1h: 40, output: 50, reasoning: 10, images: 0 };
+  expect(await bench.ledger.settle(settleOf(1, 0, { usage, multiplierPermille: 2000 }))).toMatchObject({
+    costNanoUsd: 0n,
+  });
+  expect(await plan()).toMatchObject({ tokensUsed: 240, tokensHeld: 0 });
+  expect(await balance()).toBe(8n * dollar);
+  expect(await lines(1)).toEqual([
+    ['input', 100, 'subscription', 1000],
+    ['cache_read', 20, 'subscription', 1000],
+    ['cache_write_5m', 30, 'subscription', 1000],
+    ['cache_write_1h', 40, 'subscription', 1000],
+    ['output', 50, 'subscription', 1000],
+  ]);
+});
+
+test('the request that crosses the budget’s end pays the rest with money: input, cache writes, cache reads, output', async () => {
+  await start('core_pro', 'monthly');
+  // 500 tokens: 100 of input and 400 of output by the plan, 624 of output with money at 95 %.
+  expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, heldNanoUsd: 624n * 3800n });
+  expect(await plan()).toMatchObject({ tokensHeld: 500 });
+  const usage = {
+    input: 200,
+    cacheRead: 200,
+    cacheWrite5m: 150,
+    cacheWrite1h: 50,
+    output: 10,
+    reasoning: 0,
+    images: 0,
+  };
+  // 100 of the cache reads and the output are money's: (100 × 1,000 + 10 × 4,000) × 0.95.
+  expect(await bench.ledger.settle(settleOf(1, 0, { usage }))).toMatchObject({ costNanoUsd: 133_000n });
+  expect(await lines(1)).toEqual([
+    ['input', 200, 'subscription', 1000],
+    ['cache_read', 100, 'subscription', 1000],
+    ['cache_read', 100, 'account', 50],
+    ['cache_write_5m', 150, 'subscription', 1000],
+    ['cache_write_1h', 50, 'subscription', 1000],
+    ['output', 10, 'account', 50],
+  ]);
+  expect(await plan()).toMatchObject({ tokensUsed: 500, tokensHeld: 0 });
+});
+
+test('what the hold’s plan tokens did not need is the plan’s again, and extensions take it before money', async () => {
+  await start();
+  await admit(1, { outputTokensWanted: 9000 });
+  expect(await plan()).toMatchObject({ tokensHeld: 9100 });
+  // 900 are left: then money.
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 1000 })).toMatchObject({
+    outputTokens: 1000,
+    heldNanoUsd: 100n * 4000n,
+  });
+  await bench.ledger.settle(settleOf(1, 10));
+  expect(await plan()).toMatchObject({ tokensUsed: 110, tokensHeld: 0 });
+  expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 8n * dollar, held: 0n });
+});
+
+test('without the fallback the plan alone pays: its end cuts the output, and then refuses with its reset', async () => {
+  await start();
+  await set({ fallbackToPayg: false });
+  const funds = estimate({ outputTokensWanted: 20_000 });
+  expect(await bench.ledger.admit(admitOf(1, { funds }))).toMatchObject({
+    outputTokens: 9900,
+    outputTokensAvailable: 0,
+    availableNanoUsd: 0n,
+  });
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
+  const resetAtMs = bench.clock.nowMs + 14 * dayMs;
+  expect(await admit(2)).toEqual({
+    kind: 'denied',
+    code: 'subscription_exhausted',
+    denial: { limit: 'subscription', unit: 'tokens', used: 10_000, max: 10_000, resetAtMs },
+    retryAfterMs: 14 * dayMs,
+    windows: [],
+  });
+  await bench.ledger.cancelSubscription(1);
+  expect(await admit(2)).toEqual({
+    kind: 'denied',
+    code: 'subscription_exhausted',
+    denial: { limit: 'subscription', unit: 'tokens', used: 10_000, max: 10_000 },
+    windows: [],
+  });
+  // More than was held: nobody else may pay.
+  expect(await bench.ledger.settle(settleOf(1, 9950))).toEqual({
+    kind: 'settled',
+    costNanoUsd: 0n,
+    writtenOffNanoUsd: 50n * 4000n,
+  });
+  expect(await plan()).toMatchObject({ tokensUsed: 10_000 });
+  expect(await balance()).toBe(8n * dollar);
+});
+
+test('the plan alone pays for the input and the least output, or refuses', async () => {
+  await start('core_pro', 'monthly');
+  await set({ fallbackToPayg: false, useSubsFirst: false });
+  expect(await admit(1, { inputTokens: 485 })).toMatchObject({ code: 'subscription_exhausted' });
+  expect(await admit(2, { inputTokens: 484 })).toMatchObject({ kind: 'admitted', outputTokens: 16, heldNanoUsd: 0n });
+});
+
+test('without a plan, and on what no plan pays, a key without the fallback has nobody to pay', async () => {
+  await set({ fallbackToPayg: false });
+  const nobody = { kind: 'denied', code: 'subscription_exhausted', windows: [] };
+  expect(await admitStandard(1)).toEqual(nobody);
+  await start();
+  expect(await bench.ledger.admit(admitOf(2, { funds: amount(1n) }))).toEqual(nobody);
+  expect(await bench.ledger.admit(admitOf(3, { funds: undefined }))).toMatchObject({ kind: 'admitted' });
+  expect(await plan()).toMatchObject({ tokensHeld: 0, freeLeftToday: 2 });
+});
+
+test('with money first the plan pays when the money is spent, within a request too', async () => {
+  await start();
+  await set({ useSubsFirst: false });
+  await bench.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 140_000n, note: '' });
+  // 100,000 for the input and 10 output tokens; 1,014 by the plan.
+  expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, heldNanoUsd: 140_000n });
+  expect(await plan()).toMatchObject({ tokensHeld: 1014 });
+  expect(await bench.ledger.settle(settleOf(1, 100))).toMatchObject({ costNanoUsd: 140_000n, writtenOffNanoUsd: 0n });
+  expect(await lines(1)).toEqual([
+    ['input', 100, 'account', 0],
+    ['output', 10, 'account', 0],
+    ['output', 90, 'subscription', 1000],
+  ]);
+  expect(await balance()).toBe(0n);
+  expect(await admit(2)).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n });
+  expect(await plan()).toMatchObject({ tokensUsed: 90, tokensHeld: 1124 });
+});
+
+test('caps of money let the plan pay: they bind only what money pays', async () => {
+  await start();
+  await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 0n });
+  expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, outputTokensAvailable: 8876 });
+  await bench.ledger.settle(settleOf(1, 9800));
+  expect(await plan()).toMatchObject({ tokensUsed: 9900 });
+  expect(await admit(2)).toMatchObject({ code: 'spending_limit', denial: { limit: 'monthly_limit' } });
+  await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 64_000n });
+  expect(await admit(3)).toMatchObject({ kind: 'admitted', outputTokens: 16, outputTokensAvailable: 0 });
+});
+
+test('a key’s own balance pays what the plan does not, and never the account', async () => {
+  await start('core_pro', 'monthly');
+  await set({ balance: 38_000n });
+  // 400 output tokens of the plan, 10 of the key.
+  expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 410, outputTokensAvailable: 0 });
+  expect(await bench.ledger.settle(settleOf(1, 410))).toMatchObject({ costNanoUsd: 38_000n });
+  expect((await lines(1))?.at(-1)).toEqual(['output', 10, 'key_balance', 50]);
+  expect(await admit(2)).toMatchObject({ code: 'insufficient_balance' });
+});
+
+test('a request that costs nothing, an image and other services’ work never touch the plan', async () => {
+  await start();
+  await bench.ledger.admit(admitOf(1, { funds: undefined, free: true, model: 'acme/small:free' }));
+  await bench.ledger.settle(settleOf(1, 500, { prices: { ...sheet, input: 0n, output: 0n } }));
+  await bench.ledger.admit(admitOf(2, { funds: amount(dollar) }));
+  await bench.ledger.settle(settleAmount(2, dollar));
+  expect(await plan()).toMatchObject({ tokensUsed: 0, tokensHeld: 0, freeLeftToday: 2 });
+  expect(await balance()).toBe(7n * dollar);
+});
+
+test('a plan of some models pays those; its discount holds for all text', async () => {
+  await bench.end();
+  const some = { ...small, core_pro: { ...small.core_pro, models: ['acme/large'], freeDailyRequests: 1 } };
+  bench = await openBench({ plans: some });
+  await start('core_pro', 'monthly');
+  await admitStandard(1, 'acme/small');
+  expect(await plan()).toMatchObject({ tokensHeld: 0, freeLeftToday: 1 });
+  expect(await bench.ledger.settle(settleOf(1, 0))).toMatchObject({ costNanoUsd: 95_000n });
+  expect(await lines(1)).toEqual([['input', 100, 'account', 50]]);
+  await bench.ledger.admit(admitOf(2, { funds: amount(dollar) }));
+  expect(await bench.ledger.settle(settleAmount(2, dollar))).toMatchObject({ costNanoUsd: dollar });
+});
+
+test('periods are renewed when they are over, whoever looks first; tokens do not carry over', async () => {
+  await start();
+  await admit(1);
+  await bench.ledger.settle(settleOf(1, 900));
+  bench.clock.step(14 * dayMs - 1);
+  expect(await plan()).toMatchObject({ tokensUsed: 1000 });
+  bench.clock.step(1);
+  expect(await balance()).toBe(6n * dollar);
+  expect(await plan()).toMatchObject({
+    tokensUsed: 0,
+    periodStartMs: bench.clock.nowMs,
+    periodEndMs: bench.clock.nowMs + 14 * dayMs,
+  });
+  bench.clock.step(14 * dayMs);
+  await admit(2);
+  expect(await balance()).toBe(4n * dollar);
+});
+
+test('periods that passed while the gateway was stopped are not debited, the current one is', async () => {
+  await start();
+  const startedAtMs = bench.clock.nowMs;
+  await bench.ledger.close();
+  bench.clock.step(14 * dayMs * 3 + 5);
+  await bench.open();
+  expect(await balance()).toBe(6n * dollar);
+  expect(await plan()).toMatchObject({ startedAtMs, periodStartMs: startedAtMs + 42 * dayMs });
+});
+
+test('too little balance ends a plan at its renewal, and what no hold covers is what counts', async () => {
+  await start();
+  await bench.ledger.addCredit({ accountId: 1, amount: -5n * dollar, note: '' });
+  await bench.ledger.admit(admitOf(1, { funds: amount(dollar + 1n) }));
+  bench.clock.step(14 * dayMs);
+  expect(await plan()).toBeUndefined();
+  expect(await balance()).toBe(3n * dollar);
+  await bench.ledger.addCredit({ accountId: 1, amount: dollar, note: '' });
+  expect(await plan()).toBeUndefined();
+  expect(await start()).toMatchObject({ plan: 'core', startedAtMs: bench.clock.nowMs });
+});
+
+test('holds of a crash are given back before a plan is renewed', async () => {
+  await start();
+  await bench.ledger.addCredit({ accountId: 1, amount: -6n * dollar, note: '' });
+  await bench.ledger.admit(admitOf(1, { funds: amount(dollar) }));
+  await bench.ledger.close();
+  bench.clock.step(14 * dayMs);
+  await bench.open();
+  expect(await plan()).toMatchObject({ periodStartMs: bench.clock.nowMs });
+  expect(await balance()).toBe(0n);
+});
+
+test('a cancelled plan pays until its period ends, and can be started again then', async () => {
+  await start();
+  expect(await bench.ledger.cancelSubscription(1)).toMatchObject({ cancelled: true });
+  expect(await bench.ledger.cancelSubscription(1)).toMatchObject({ cancelled: true });
+  expect(await start()).toBe('conflict');
+  bench.clock.step(14 * dayMs - 1);
+  await admit(1);
+  expect(await plan()).toMatchObject({ tokensHeld: 1124 });
+  bench.clock.step(1);
+  expect(await plan()).toBeUndefined();
+  expect(await bench.ledger.cancelSubscription(1)).toBe('not_found');
+  // Admitted in its time: it pays to the end.
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 100 })).toMatchObject({ outputTokens: 100, heldNanoUsd: 0n });
+  expect(await bench.ledger.settle(settleOf(1, 1100))).toMatchObject({ costNanoUsd: 0n });
+  expect(await balance()).toBe(8n * dollar);
+  expect(await start()).toMatchObject({ tokensUsed: 0 });
+});
+
+test('a clock that steps back renews nothing twice and gives no second budget', async () => {
+  await start();
+  bench.clock.step(14 * dayMs);
+  await admit(1);
+  await bench.ledger.settle(settleOf(1, 900));
+  bench.clock.step(-14 * dayMs);
+  expect(await plan()).toMatchObject({ tokensUsed: 1000 });
+  await bench.reopen();
+  expect(await plan()).toMatchObject({ tokensUsed: 1000 });
+  bench.clock.step(14 * dayMs);
+  expect(await plan()).toMatchObject({ tokensUsed: 1000 });
+  expect(await balance()).toBe(6n * dollar);
+});
+
+test('1,000 requests at once on a nearly spent budget: what is left is paid, and not one token more', async () => {
+  await start();
+  await set({ fallbackToPayg: false });
+  const funds = estimate({ outputTokensWanted: 16 });
+  const admits = Array.from({ length: 1000 }, (_, index) => bench.ledger.admit(admitOf(index + 1, { funds })));
+  const admitted = (await Promise.all(admits)).filter(reply => reply.kind === 'admitted').map(reply => reply.id);
+  // 10,000 / 116
+  expect(admitted).toHaveLength(86);
+  // Each uses more than was held for it.
+  await Promise.all(admitted.map(id => bench.ledger.settle(settleOf(id, 100))));
+  expect(await plan()).toMatchObject({ tokensUsed: 10_000, tokensHeld: 0 });
+  expect(await balance()).toBe(8n * dollar);
+});
+
+test('1,000 requests at once over the end of plan and money: neither is overspent', async () => {
+  await start();
+  await bench.ledger.addCredit({ accountId: 1, amount: -8n * dollar + 1_000_000n, note: '' });
+  const key = { accountId: 1, hash: hashOf('money first'), masked: '' };
+  await bench.ledger.createKey({ ...key, settings: { useSubsFirst: false } });
+  const funds = estimate({ outputTokensWanted: 100 });
+  const admits = Array.from({ length: 1000 }, (_, index) =>
+    bench.ledger.admit(admitOf(index + 1, { funds }, index % 2 === 0 ? 'key' : 'money first')),
+  );
+  const admitted = (await Promise.all(admits)).filter(reply => reply.kind === 'admitted').map(reply => reply.id);
+  expect(admitted.length).toBeGreaterThan(50);
+  await Promise.all(admitted.map(id => bench.ledger.settle(settleOf(id, 16))));
+  const after = await plan();
+  expect(after?.tokensHeld).toBe(0);
+  expect(after?.tokensUsed).toBeLessThanOrEqual(10_000);
+  expect(await bench.ledger.findAccount(1)).toMatchObject({ held: 0n });
+});
+
+test('a repeated admit and a repeated settle of a shared request answer the same and pay once', async () => {
+  await start('core_pro', 'monthly');
+  const first = await admit(1);
+  expect(await admit(1)).toEqual(first);
+  const settled = await bench.ledger.settle(settleOf(1, 900));
+  expect(await bench.ledger.settle(settleOf(1, 900))).toEqual(settled);
+  expect(await bench.ledger.settle(settleOf(1, 901))).toMatchObject({ kind: 'conflict' });
+  expect(await plan()).toMatchObject({ tokensUsed: 500 });
+});
