@@ -2,6 +2,7 @@
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
+import type { ResponseCreateParamsNonStreaming, ResponseInputItem } from 'openai/resources/responses/responses';
 import type { Gateway } from '../gateway.ts';
 
 /** What is asked: the last user text, and what a feature adds. */
@@ -142,6 +143,89 @@ function gotOfChat({ completion: { choices, usage }, thoughts }: ChatAnswer): Go
     finish: chatFinishes[choices[0]?.finish_reason ?? ''] ?? 'other',
     cached: usage?.prompt_tokens_details?.cached_tokens ?? 0,
     output: usage?.completion_tokens ?? 0,
+  };
+}
+
+/** The official client of Responses; it goes on with the items that it was given, as its own users do. */
+export function responsesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): MatrixClient {
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey });
+  type Body = ResponseCreateParamsNonStreaming;
+  const answer = async (body: Body, streamed: boolean): Promise<OpenAI.Responses.Response> =>
+    streamed ? client.responses.stream({ ...body, stream: true }).finalResponse() : client.responses.create(body);
+  return {
+    name: 'Responses',
+    async ask(model, asked, streamed) {
+      const input = responsesInput(asked);
+      const body: Body = { model, input, store: false, ...responsesSettings(asked) };
+      const first = await answer(body, streamed);
+      return {
+        got: gotOfResponses(first),
+        goOn: async result => {
+          const results = first.output.flatMap(item =>
+            item.type === 'function_call'
+              ? [{ type: 'function_call_output' as const, call_id: item.call_id, output: result }]
+              : [],
+          );
+          // What an answer has is what a question takes, but for fields that only answers have.
+          const said = first.output as ResponseInputItem[];
+          return gotOfResponses(await answer({ ...body, input: [...input, ...said, ...results] }, streamed));
+        },
+      };
+    },
+  };
+}
+
+function responsesInput({ text, picture, system }: Asked): ResponseInputItem[] {
+  const image = {
+    type: 'input_image' as const,
+    detail: 'auto' as const,
+    image_url: `data:image/png;base64,${picture ?? ''}`,
+  };
+  const words = { type: 'input_text' as const, text };
+  return [
+    ...(system === undefined ? [] : [{ role: 'system' as const, content: system }]),
+    { role: 'user', content: picture === undefined ? text : [words, image] },
+  ];
+}
+
+function responsesSettings(asked: Asked): Omit<ResponseCreateParamsNonStreaming, 'model' | 'input'> {
+  const { tools, reasoning, schema, limit } = asked;
+  const tool = {
+    type: 'function' as const,
+    name: 'get_weather',
+    description,
+    parameters: { ...weather },
+    strict: false,
+  };
+  return {
+    ...(tools === undefined ? {} : { tools: [tool] }),
+    // The signatures that a next request needs.
+    include: ['reasoning.encrypted_content'],
+    ...(reasoning === undefined ? {} : { reasoning: { effort: 'low' as const, summary: 'auto' as const } }),
+    ...(schema === undefined
+      ? {}
+      : { text: { format: { type: 'json_schema' as const, name: 'answer', schema, strict: true } } }),
+    max_output_tokens: limit ?? 4_000,
+  };
+}
+
+function gotOfResponses({ output, output_text: text, incomplete_details: why, usage }: OpenAI.Responses.Response): Got {
+  const calls = output.flatMap(item =>
+    item.type === 'function_call'
+      ? [{ id: item.call_id, name: item.name, args: JSON.parse(item.arguments) as unknown }]
+      : [],
+  );
+  const thoughts = output.flatMap(item =>
+    item.type === 'reasoning' ? [...item.summary, ...(item.content ?? [])].map(part => part.text) : [],
+  );
+  const cut = why?.reason === 'max_output_tokens' ? 'length' : 'content_filter';
+  return {
+    text,
+    thoughts: thoughts.join(''),
+    calls,
+    finish: why == null ? (calls.length > 0 ? 'tool_calls' : 'stop') : cut,
+    cached: usage?.input_tokens_details?.cached_tokens ?? 0,
+    output: usage?.output_tokens ?? 0,
   };
 }
 

@@ -20,6 +20,7 @@ import {
 } from '../../src/codecs/content.ts';
 import { geminiCodec } from '../../src/codecs/gemini/index.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
+import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { type Item, type Part, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, type Tool, ToolChoiceMode } from '../../src/gen/tollgate/v1/request_pb.ts';
@@ -34,7 +35,7 @@ import {
   started,
 } from '../../src/generation/events.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
-import { chatRequestOf, type GenerateContentBody } from '../clients/gemini-request.ts';
+import { chatRequestOf } from '../clients/gemini-request.ts';
 import { parseChunks, renderFrames, wantsEverything } from './codec-suite.ts';
 
 const anyText = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 }).filter(text => text.trim() !== '');
@@ -88,7 +89,7 @@ const requests: fc.Arbitrary<GenerateRequest> = fc
     choice: fc.constantFrom(ToolChoiceMode.AUTO, ToolChoiceMode.NONE, ToolChoiceMode.REQUIRED),
     temperature: fc.constantFrom(0, 0.5, 1),
     stop: fc.uniqueArray(anyText, { maxLength: 4 }),
-    limit: fc.integer({ min: 1, max: 4_000 }),
+    limit: fc.integer({ min: 16, max: 4_000 }),
   })
   .map(({ system, first, rounds, tools, choice, temperature, stop, limit }) =>
     requestOf({
@@ -146,15 +147,22 @@ function decoded(codec: ClientCodec, body: Record<string, unknown>): GenerateReq
 const readers: Readonly<Record<string, readonly [UpstreamCodec, (body: JsonObject) => GenerateRequest]>> = {
   Chat: [chatCodec, body => decoded(chatCodec, body)],
   Messages: [messagesCodec, body => decoded(messagesCodec, body)],
+  Responses: [responsesCodec, body => decoded(responsesCodec, body)],
   // Read as the server of the client tests reads it, which refuses what the schema lacks.
-  Gemini: [geminiCodec, body => decoded(chatCodec, chatRequestOf(body as GenerateContentBody, 'm', false))],
+  Gemini: [geminiCodec, body => decoded(chatCodec, chatRequestOf(body, 'm', false))],
 };
-const clients: Readonly<Record<string, ClientCodec & UpstreamCodec>> = { Chat: chatCodec, Messages: messagesCodec };
+const clients: Readonly<Record<string, ClientCodec & UpstreamCodec>> = {
+  Chat: chatCodec,
+  Messages: messagesCodec,
+  Responses: responsesCodec,
+};
 
-describe.each(Object.entries(clients))('requests of %s', (_, client) => {
-  test.each(Object.entries(readers))('to an upstream of %s keep what both can say', (__, [upstream, read]) => {
+describe.each(Object.entries(clients))('requests of %s', (from, client) => {
+  test.each(Object.entries(readers))('to an upstream of %s keep what both can say', (to, [upstream, read]) => {
     fc.assert(
-      fc.property(requests, generated => {
+      fc.property(requests, drawn => {
+        // Responses has no stop sequences.
+        const generated = [from, to].includes('Responses') ? { ...drawn, stop: [] } : drawn;
         // As the client writes it, and as the gateway reads that.
         const { model, maxOutputTokens } = generated;
         const written = client.encodeRequest({ request: generated, model, maxOutputTokens, stream: true }).body;
@@ -226,6 +234,10 @@ function geminiBytes({ thought, text, calls, cut }: Said): Buffer {
 const upstreamBytes: Readonly<Record<string, readonly [UpstreamCodec, (said: Said) => Buffer]>> = {
   Chat: [chatCodec, said => Buffer.from(renderFrames(chatCodec, eventsOf(said), wantsEverything).join(''))],
   Messages: [messagesCodec, said => Buffer.from(renderFrames(messagesCodec, eventsOf(said), wantsEverything).join(''))],
+  Responses: [
+    responsesCodec,
+    said => Buffer.from(renderFrames(responsesCodec, eventsOf(said), wantsEverything).join('')),
+  ],
   Gemini: [geminiCodec, geminiBytes],
 };
 
