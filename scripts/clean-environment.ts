@@ -2,7 +2,7 @@
 const foreign = [
   /^TOLLGATE_/,
   /_API_KEYS?$/,
-  /^(OPENAI|ANTHROPIC|GEMINI|GOOGLE_GENAI|AZURE_OPENAI|OPENROUTER|OLLAMA|LANGCHAIN|LANGSMITH|LANGGRAPH|OTEL)_/,
+  /^(OPENAI|ANTHROPIC|GEMINI|GOOGLE_GENAI|AZURE_OPENAI|OPENROUTER|OLLAMA|VLLM|LLAMA_CPP|LM_STUDIO|LANGCHAIN|LANGSMITH|LANGGRAPH|OTEL)_/,
 ];
 
 /** Takes providers' keys and addresses and every setting of the gateway out of this process's environment, before tests start. */

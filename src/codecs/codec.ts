@@ -62,6 +62,12 @@ export interface EncodedRequest {
   readonly dropped: readonly string[];
 }
 
+/**
+ * What a server does otherwise than its protocol says: `max_tokens` is its only name of the output limit, it refuses `stream_options`, it gives one answer to
+ * a request.
+ */
+export type UpstreamQuirk = 'max_tokens' | 'no_stream_options' | 'one_answer';
+
 /** The request and what the route changes in it. */
 export interface EncodeInput {
   readonly request: GenerateRequest;
@@ -72,6 +78,8 @@ export interface EncodeInput {
   readonly modelOutputTokens?: number;
   /** Whether to ask for a stream. */
   readonly stream: boolean;
+  /** What the upstream does otherwise than the protocol says; absent: nothing. */
+  readonly quirks?: readonly UpstreamQuirk[];
   /** The provider's name in the configuration: blobs of its own go back to it. Absent: it is not known whose blobs it can read. */
   readonly provider?: string;
 }

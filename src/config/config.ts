@@ -3,6 +3,7 @@ import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';
 import type { Environment, Variables } from './env.ts';
+import { presetProviders, quirksOf } from './presets.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
   fileSchema,
@@ -69,13 +70,15 @@ export function configOf(
     if (problems.some(problem => problem.path === place && problem.line === source.lineOf(path))) return;
     problems.push({ file, line: source.lineOf(path), path: place, message: withShown(source, path, message) });
   };
-  const parsed = fileSchema.safeParse(source.value);
+  const own = fileSchema.safeParse(source.value);
+  const parsed = own.success ? { ...own, data: withPresets(own.data, variables) } : own;
   if (parsed.success) checkConsistency(parsed.data, builtInIds, report);
   else for (const issue of parsed.error.issues) reportIssue(issue, report);
   if (problems.length > 0 || !parsed.success) {
     throw new ConfigError(problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0)));
   }
-  const settings = settingsOf(parsed.data);
+  const named = own.success ? Object.keys(own.data.providers) : [];
+  const settings = settingsOf(parsed.data, named);
   return deepFreeze(file === '' ? settings : { ...settings, file });
 }
 
@@ -106,7 +109,13 @@ function reportIssue(issue: Issue, report: (path: YamlPath, message: string) => 
 
 const standardTimeouts: Timeouts = { connectMs: 10_000, firstEventMs: 300_000, idleMs: 120_000, totalMs: 3_600_000 };
 
-function settingsOf(file: ParsedFile): Config {
+/** The file and the providers that the environment switches on; one that the file names is the file's. */
+function withPresets(file: ParsedFile, variables: Variables): ParsedFile {
+  return { ...file, providers: { ...presetProviders(variables), ...file.providers } };
+}
+
+/** `named`: the providers that the file itself has. */
+function settingsOf(file: ParsedFile, named: readonly string[]): Config {
   const timeouts = timeoutsOf(file.timeouts, standardTimeouts);
   return {
     ...(file.public_url === undefined ? {} : { publicUrl: file.public_url }),
@@ -140,7 +149,10 @@ function settingsOf(file: ParsedFile): Config {
       tokensPerSecond: file.simulator?.tokens_per_second ?? 200,
       steering: file.simulator?.steering ?? true,
     },
-    providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, timeouts)),
+    providers: Object.entries(file.providers).map(([name, provider]) => ({
+      ...providerOf(name, provider, timeouts),
+      ...(named.includes(name) ? {} : { preset: name }),
+    })),
     models: file.models.map(modelOf),
     aliases: new Map(Object.entries(file.aliases)),
     plans: {
@@ -166,8 +178,10 @@ function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Tim
 }
 
 function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts): ProviderSettings {
+  const quirks = quirksOf(name, provider.base_url);
   return {
     name,
+    ...(quirks.length === 0 ? {} : { quirks }),
     protocol: provider.protocol,
     baseUrl: provider.base_url,
     apiKeys: provider.api_key ?? [],

@@ -87,9 +87,22 @@ export interface SimulatorSettings {
 /** A wire protocol of an upstream. */
 export type ProtocolName = 'chat' | 'responses' | 'messages' | 'gemini' | 'images';
 
+/** What a server does otherwise than its protocol says. */
+export type UpstreamQuirk =
+  /** Chat: the output limit is called `max_tokens` only. */
+  | 'max_tokens'
+  /** Chat: `stream_options` is refused; usage comes without it. */
+  | 'no_stream_options'
+  /** One answer to a request. */
+  | 'one_answer';
+
 /** An upstream's address and credentials. */
 export interface ProviderSettings {
   readonly name: string;
+  /** The preset that the environment has switched on; absent: the file has it. */
+  readonly preset?: string;
+  /** Absent: it keeps to its protocol. */
+  readonly quirks?: readonly UpstreamQuirk[];
   readonly protocol: ProtocolName;
   /** As the protocol's official client takes it, without a slash at its end. */
   readonly baseUrl: string;

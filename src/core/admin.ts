@@ -50,7 +50,7 @@ export interface AdminOptions {
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
   /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
-  readonly reload: () => Reloaded;
+  readonly reload: () => Promise<Reloaded>;
 }
 
 /** What a reload has brought. */
@@ -216,7 +216,7 @@ function configuration({ reload }: AdminOptions, guard: Guard): Part<'reloadConf
   return {
     async reloadConfiguration(_request, context) {
       await guard(context);
-      const { needsRestart, ...reloaded } = reload();
+      const { needsRestart, ...reloaded } = await reload();
       return { ...reloaded, needsRestart: [...needsRestart] };
     },
   };

@@ -32,12 +32,14 @@ import { IdSource, publicRequestId } from '../lib/ids.ts';
 import { SealedBox } from '../lib/sealed-box.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
+import type { ProxySettings } from '../upstreams/connections.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
-import { catalogContent, LiveConfig, reloadRefusal } from './live-config.ts';
+import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
 import { proxyOf, retryPolicy, routesOf, simulatorName } from './routing.ts';
+import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
 import type { Files } from '../store/files.ts';
@@ -65,7 +67,11 @@ const foreignTolerance = 1.15;
  * Opens everything in one process; `readAgain` reads the configuration for a reload, and throws `ConfigError`. Throws `LedgerStartError`, and what listening
  * throws (a port in use).
  */
-export async function openGateway(environment: Environment, config: Config, readAgain: () => Config): Promise<Gateway> {
+export async function openGateway(
+  environment: Environment,
+  config: Config,
+  readAgain: () => Promise<Config>,
+): Promise<Gateway> {
   const logger = createLogger({ level: config.logLevel });
   const metrics = new Metrics();
   const live = new LiveConfig(config, readAgain);
@@ -93,6 +99,7 @@ export async function openGateway(environment: Environment, config: Config, read
   state.serving = true;
   // Not on the way to the first answer: 120 ms that a start should not wait for.
   setImmediate(() => void loadTokenizer());
+  core.discovery.start();
   await core.images.resume();
   const stopping = new Stopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
   return {
@@ -101,17 +108,34 @@ export async function openGateway(environment: Environment, config: Config, read
     ...(firstKeys === undefined ? {} : { firstKeys }),
     stop: () => {
       state.serving = false;
+      core.discovery.stop();
       return stopping.stop();
     },
     hurry: () => stopping.hurry(),
-    reload: () => reloadedOrNot(core.reload),
+    reload: () => void reloadedOrNot(core.reload),
   };
 }
 
+/** What hands other configurations on: the file read again, and the models that servers tell. */
+function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySettings) {
+  const discovery = new Discovery({
+    proxy,
+    logger: targets.logger,
+    config: () => live.current,
+    found: models => live.discovered(models, targets),
+  });
+  const reload = async (): Promise<Reloaded> => {
+    const reloaded = await live.reload(targets);
+    void discovery.ask();
+    return reloaded;
+  };
+  return { reload, discovery };
+}
+
 /** A bad configuration is in the log, and the gateway goes on as it was. */
-function reloadedOrNot(reload: () => Reloaded): void {
+async function reloadedOrNot(reload: () => Promise<Reloaded>): Promise<void> {
   try {
-    reload();
+    await reload();
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
   }
@@ -146,7 +170,8 @@ interface Core extends Stores {
   readonly files: Files;
   readonly token: string;
   /** Throws `ConfigError`. */
-  readonly reload: () => Reloaded;
+  readonly reload: () => Promise<Reloaded>;
+  readonly discovery: Discovery;
 }
 
 interface CoreParts {
@@ -195,7 +220,7 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
     logger,
     publicUrl,
   });
-  const reload = (): Reloaded => live.reload({ upstreams, router, catalog, logger });
+  const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, proxyOf(environment));
   return {
     ...stores,
     files,
@@ -205,6 +230,7 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
     images,
     token: operatorToken(environment.dataDir),
     reload,
+    discovery,
   };
 }
 
@@ -278,9 +304,9 @@ function accountOf({ ledger, catalog }: Core) {
 function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
   const { ledger, catalog, generations, responses, images, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
-  const reload = (): Reloaded => {
+  const reload = async (): Promise<Reloaded> => {
     try {
-      return core.reload();
+      return await core.reload();
     } catch (thrown) {
       throw reloadRefusal(thrown);
     }

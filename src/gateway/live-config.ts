@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { ConfigError } from '../config/config-error.ts';
-import type { Config } from '../config/settings.ts';
+import type { Config, ModelSettings } from '../config/settings.ts';
 import type { Reloaded } from '../core/admin.ts';
 import type { CatalogContent } from '../core/catalog/catalog.ts';
 import { modelOf } from '../core/catalog/configured-model.ts';
@@ -37,11 +37,13 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
 
 /** The configuration in use. A reload takes all of another one or nothing of it. Source: decisions §1 (SIGHUP). */
 export class LiveConfig {
-  readonly #read: () => Config;
+  readonly #read: () => Promise<Config>;
   #current: Config;
+  #reloading: Promise<unknown> = Promise.resolve();
+  #discovered: readonly ModelSettings[] = [];
 
   /** `read` reads the file again and throws `ConfigError`. */
-  constructor(config: Config, read: () => Config) {
+  constructor(config: Config, read: () => Promise<Config>) {
     this.#current = config;
     this.#read = read;
   }
@@ -51,12 +53,35 @@ export class LiveConfig {
   }
 
   /** Reads the file again and hands it on. Throws `ConfigError`; then nothing has changed, and the log says why. */
-  reload({ upstreams, router, catalog, logger }: ReloadTargets): Reloaded {
+  reload(targets: ReloadTargets): Promise<Reloaded> {
+    // One after the other, so that the file that was read last is the one in use.
+    const reloaded = this.#reloading.then(() => this.#reload(targets));
+    this.#reloading = reloaded.catch(() => undefined);
+    return reloaded;
+  }
+
+  /** Models that servers told: all of them, in place of those that were told before. Ids that the configuration has taken stay its own. */
+  discovered(models: readonly ModelSettings[], targets: ReloadTargets): void {
+    this.#discovered = models;
+    this.#hand(this.#current, targets);
+  }
+
+  /** Hands a configuration on. Answers what is listed now. */
+  #hand(config: Config, { upstreams, router, catalog }: ReloadTargets): CatalogContent {
+    const whole = withDiscovered(config, this.#discovered);
+    const content = catalogContent(whole);
+    router.replace({ providers: upstreams.replace(whole), routes: routesOf(whole) }, retryPolicy(whole));
+    catalog.replace(content);
+    return content;
+  }
+
+  async #reload(targets: ReloadTargets): Promise<Reloaded> {
+    const { logger } = targets;
     let config: Config;
-    let content: CatalogContent;
     try {
-      config = this.#read();
-      content = catalogContent(config);
+      config = await this.#read();
+      // Made here only to see that it can be: what can't is refused before anything changes.
+      catalogContent(config);
     } catch (thrown) {
       const problems = thrown instanceof ConfigError ? { problems: thrown.lines } : { error: thrown };
       logger.error(problems, 'the configuration was not reloaded: nothing has changed');
@@ -65,8 +90,7 @@ export class LiveConfig {
     const needsRestart = atStart
       .filter(([, of]) => textOf(of(config)) !== textOf(of(this.#current)))
       .map(([key]) => key);
-    router.replace({ providers: upstreams.replace(config), routes: routesOf(config) }, retryPolicy(config));
-    catalog.replace(content);
+    const content = this.#hand(config, targets);
     this.#current = config;
     const reloaded = {
       file: config.file ?? '',
@@ -77,6 +101,16 @@ export class LiveConfig {
     logger.info(reloaded, 'the configuration was reloaded');
     return reloaded;
   }
+}
+
+/** Only models whose provider is there, and whose id nothing else has. */
+function withDiscovered(config: Config, models: readonly ModelSettings[]): Config {
+  const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
+  const providers = new Set(config.providers.map(({ name }) => name));
+  const more = models.filter(
+    ({ id, routes }) => !taken.has(id) && routes.every(route => providers.has(route.provider)),
+  );
+  return more.length === 0 ? config : { ...config, models: [...config.models, ...more] };
 }
 
 /** Amounts of money are bigints, which JSON lacks. */

@@ -16,7 +16,7 @@ export interface ServeOptions {
 export async function serve(environment: Environment, { configPath }: ServeOptions): Promise<number> {
   // Balances and hashes of keys are the operator's alone, also in a data directory that others can enter.
   process.umask(0o077);
-  const config = readConfig(environment, configPath);
+  const config = await readConfig(environment, configPath);
   // Before anything is opened: whoever reads the banner, or /readyz, may stop the gateway at once.
   const stopped = stopSignals();
   let gateway: Gateway;

@@ -54,7 +54,7 @@ export class UpstreamSet {
   }
 
   #open(provider: ProviderSettings, config: Config): Opened {
-    const { name, baseUrl, headers, timeouts } = provider;
+    const { name, baseUrl, headers, timeouts, quirks = [] } = provider;
     const options = {
       name,
       baseUrl,
@@ -72,7 +72,7 @@ export class UpstreamSet {
     }
     const protocol = protocols[provider.protocol];
     if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
-    const upstream = new HttpProvider({ ...options, protocol });
+    const upstream = new HttpProvider({ ...options, protocol, quirks });
     return { settings, answers: { upstream }, close: () => void upstream.close() };
   }
 }

@@ -31,6 +31,8 @@ export interface Upstream {
    * the signal's reason once it is aborted.
    */
   generate(call: UpstreamCall): AsyncIterable<GenerationEvent[]>;
+  /** How many calls it makes of a request, each with the whole input (several answers from an upstream that gives one); absent: one. */
+  callsFor?(request: GenerateRequest, model: string): number;
   /** The upstream's own count of input tokens; absent where it has none. */
   countTokens?(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number>;
 }

@@ -1,4 +1,4 @@
-import { geminiCodec } from '../codecs/gemini/index.ts';
+import { geminiCodec, lacksCandidates } from '../codecs/gemini/index.ts';
 import type { UpstreamProtocol } from './http-upstream.ts';
 
 /** Gemini; the base URL has no version ("https://generativelanguage.googleapis.com"), as the official client takes it. */
@@ -7,6 +7,7 @@ export const geminiProtocol: UpstreamProtocol = {
   authentication: 'xGoogApiKey',
   path: model => `/v1beta/models/${pathOfModel(model)}:streamGenerateContent?alt=sse`,
   lacksCustomTools: true,
+  givesOne: lacksCandidates,
 };
 
 /** The name as a piece of a path; "models/…" is how the provider itself lists them. */

@@ -1,15 +1,18 @@
 import type { Dispatcher } from 'undici';
-import type { UpstreamCodec } from '../codecs/codec.ts';
+import type { UpstreamCodec, UpstreamQuirk } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { type Upstream, type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
+import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { UpstreamTimeouts } from './answer-deadlines.ts';
 import { AnswerReader } from './answer-reader.ts';
+import { AnswerTool } from './answer-tool.ts';
 import { type Authentication, authentications } from './authentication.ts';
 import { CustomCalls } from './custom-calls.ts';
 import { openConnections, type ProxySettings } from './connections.ts';
 import { cleanFailure, statusFailure } from './error-answer.ts';
+import { fanOut } from './fan-out.ts';
 import type { HttpRequest, ResponseHead } from './http-exchange.ts';
 import { KeyRing, type RevealableKey } from './key-ring.ts';
 import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
@@ -24,6 +27,10 @@ export interface UpstreamProtocol {
   path(model: string): string;
   /** Free-form tools are sent as functions with one string, `input`; their calls are restored. */
   readonly lacksCustomTools?: true;
+  /** The tool whose call is the answer, where the codec sends a schema as one. Absent: it never does. */
+  readonly answerTool?: string;
+  /** Whether a model gives one answer to a request only: several are asked for by as many calls. Absent: every model gives several. */
+  givesOne?(model: string): boolean;
   /** Sent with every call, lower-case names; what the client sent and what is configured wins. */
   readonly headers?: Readonly<Record<string, string>>;
   /** A header whose values of the client and of the configuration are both sent, joined. */
@@ -35,6 +42,8 @@ export interface HttpUpstreamOptions {
   /** The provider's name in the configuration. */
   readonly name: string;
   readonly protocol: UpstreamProtocol;
+  /** What it does otherwise than its protocol says; absent: nothing. */
+  readonly quirks?: readonly UpstreamQuirk[];
   /** As the protocol's official client takes it. */
   readonly baseUrl: string;
   /** Used in rotation; empty: no credential is sent. */
@@ -80,7 +89,17 @@ export class HttpProvider implements HttpUpstream {
     this.#clean = messageCleaner({ secrets, baseUrl: options.baseUrl });
   }
 
-  async *generate(call: UpstreamCall): AsyncGenerator<GenerationEvent[], void, undefined> {
+  generate(call: UpstreamCall): AsyncGenerator<GenerationEvent[], void, undefined> {
+    const isSeveral = this.callsFor(call.request, call.model) > 1;
+    return isSeveral ? fanOut(call, one => this.#answer(one)) : this.#answer(call);
+  }
+
+  callsFor({ candidates = 1 }: GenerateRequest, model: string): number {
+    const { protocol, quirks = [] } = this.#options;
+    return quirks.includes('one_answer') || protocol.givesOne?.(model) === true ? candidates : 1;
+  }
+
+  async *#answer(call: UpstreamCall): AsyncGenerator<GenerationEvent[], void, undefined> {
     call.signal.throwIfAborted();
     const { body, warnings } = this.#encode(call);
     const line = new UpstreamLine(call, this.#options.timeouts);
@@ -88,11 +107,11 @@ export class HttpProvider implements HttpUpstream {
     this.#running += 1;
     try {
       reader = this.#readerOf(call, await this.#open(call, body, line));
-      const customCalls = this.#options.protocol.lacksCustomTools === true ? new CustomCalls(call.request) : undefined;
+      const restored = restorer(this.#options.protocol, call.request);
       while (!reader.completed) {
         const batch = await line.next(reader);
         const { failure } = batch;
-        const events = customCalls === undefined ? batch.events : customCalls.restored(batch.events);
+        const events = restored(batch.events);
         if (events.length > 0) {
           warn(events, warnings);
           yield events;
@@ -133,6 +152,7 @@ export class HttpProvider implements HttpUpstream {
       ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
       stream: true,
       provider: this.#options.name,
+      quirks: this.#options.quirks ?? [],
     });
     const [param] = dropped;
     if (param === undefined) return { body: JSON.stringify(body), warnings: [] };
@@ -192,6 +212,19 @@ export class HttpProvider implements HttpUpstream {
       candidates: request.candidates ?? 1,
     });
   }
+}
+
+/** Undoes what the codec did to say a request in words that the protocol has. */
+function restorer(
+  { lacksCustomTools, answerTool }: UpstreamProtocol,
+  request: GenerateRequest,
+): (events: GenerationEvent[]) => GenerationEvent[] {
+  const customCalls = lacksCustomTools === true ? new CustomCalls(request) : undefined;
+  const isSchema = request.outputFormat?.type === OutputFormatType.JSON_SCHEMA;
+  const answer = answerTool !== undefined && isSchema ? new AnswerTool(answerTool) : undefined;
+  if (customCalls === undefined) return events => events;
+  if (answer === undefined) return events => customCalls.restored(events);
+  return events => answer.restored(customCalls.restored(events));
 }
 
 /** Tells the reader of the answer what was dropped for this upstream. */

@@ -1,4 +1,4 @@
-import { messagesCodec } from '../codecs/messages/index.ts';
+import { answerToolName, messagesCodec } from '../codecs/messages/index.ts';
 import type { UpstreamProtocol } from './http-upstream.ts';
 
 /** Messages; the base URL has no version ("https://api.anthropic.com"), as the official client takes it. */
@@ -10,4 +10,6 @@ export const messagesProtocol: UpstreamProtocol = {
   headers: { 'anthropic-version': '2023-06-01' },
   joinedHeader: 'anthropic-beta',
   lacksCustomTools: true,
+  givesOne: () => true,
+  answerTool: answerToolName,
 };

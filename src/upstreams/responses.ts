@@ -6,4 +6,5 @@ export const responsesProtocol: UpstreamProtocol = {
   codec: responsesCodec,
   authentication: 'bearer',
   path: () => '/responses',
+  givesOne: () => true,
 };

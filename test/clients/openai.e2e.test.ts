@@ -161,17 +161,23 @@ describe('text', () => {
     for await (const chunk of stream) expect(chunk).not.toHaveProperty('usage');
   });
 
-  test.skipIf(lacksChoices).each([false, true])(
-    'n gives as many answers with indices from 0 (stream: %s)',
-    async streamed => {
-      const body = { model: payg, messages: [user('Name a colour.\n!sim tokens=12')], n: 3 };
-      const answer = streamed
-        ? await client.chat.completions.stream(body).finalChatCompletion()
-        : await client.chat.completions.create(body);
-      expect(answer.choices.map(({ index }) => index)).toEqual([0, 1, 2]);
-      expect(answer.choices.every(({ message }) => (message.content ?? '') !== '')).toBe(true);
-    },
-  );
+  test.each([false, true])('n gives as many answers with indices from 0 (stream: %s)', async streamed => {
+    const body = { model: payg, messages: [user('Name a colour.\n!sim tokens=12')], n: 3 };
+    const answer = streamed
+      ? await client.chat.completions.stream(body).finalChatCompletion()
+      : await client.chat.completions.create(body);
+    expect(answer.choices.map(({ index }) => index)).toEqual([0, 1, 2]);
+    expect(answer.choices.every(({ message }) => (message.content ?? '') !== '')).toBe(true);
+  });
+
+  test('n is paid as what it is: answers once each, the prompt once, or once for each call of an upstream that gives one answer', async () => {
+    const ask = (n: number) =>
+      client.chat.completions.create({ model: payg, messages: [user('Name a colour.\n!sim tokens=12')], n });
+    const [one, three] = [(await ask(1)).usage, (await ask(3)).usage];
+    expect([one?.completion_tokens, three?.completion_tokens]).toEqual([12, 36]);
+    const all = (usage: typeof one): number => usage?.prompt_tokens ?? 0;
+    expect(all(three)).toBe(all(one) * (lacksChoices ? 3 : 1));
+  });
 
   test.skipIf(isMessages).each([false, true])('logprobs cover the text token by token (stream: %s)', async streamed => {
     const body = { model: payg, messages: [user('Hi\n!sim say=Good morning to you')], logprobs: true, top_logprobs: 3 };

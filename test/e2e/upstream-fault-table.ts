@@ -2,22 +2,7 @@
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Behaviour, chunk, lastChunk, streamHead, whole } from '../upstreams/raw-upstream.ts';
-import { argumentParts, upstreamBytes, words } from './upstream-bytes.ts';
-
-const usage = {
-  prompt_tokens: 40,
-  completion_tokens: 20,
-  total_tokens: 60,
-  prompt_tokens_details: { cached_tokens: 10 },
-};
-
-const bytes = upstreamBytes();
-const { begin: role, texts, opened, parts, finish, end, usage: usageFrame } = bytes;
-const output = [role, ...texts, opened, ...parts, bytes.closed].join('');
-const half = (text: string): string => text.slice(0, Math.floor(text.length / 2));
-
-/** The same answer, not streamed. */
-const json = bytes.json(usage);
+import { argumentParts, type Counts, type Wire, words } from './upstream-wires.ts';
 
 /** What the whole answer says. */
 export const wholeAnswer = {
@@ -25,8 +10,10 @@ export const wholeAnswer = {
   arguments: argumentParts.join(''),
   toolName: 'get_weather',
   finish: 'tool_calls',
-  outputText: words.join('') + 'get_weather' + argumentParts.join(''),
+  outputText: `${words.join('')}get_weather${argumentParts.join('')}`,
 } as const;
+
+const half = (text: string): string => text.slice(0, Math.floor(text.length / 2));
 
 /** How far an answer has come. */
 export type Stage =
@@ -55,47 +42,57 @@ export interface Moment {
 const streamed = (text: string): Buffer =>
   Buffer.concat([Buffer.from(streamHead), ...(text === '' ? [] : [chunk(text)])]);
 
-/** Every moment. */
-export const moments = {
-  'before the head': { stage: 'nothing', delivered: '' },
-  'in the head': { stage: 'nothing', sent: Buffer.from(half(streamHead)), delivered: '' },
-  'after the head': { stage: 'nothing', sent: streamed(''), delivered: '' },
-  'in the first event': { stage: 'nothing', sent: streamed(half(role)), delivered: '' },
-  'after the role': { stage: 'begun', sent: streamed(role), delivered: '' },
-  'in a text event': {
-    stage: 'output',
-    sent: streamed(role + texts.slice(0, 2).join('') + half(texts[2] ?? '')),
-    delivered: words.slice(0, 2).join(''),
-  },
-  'in a tool call': {
-    stage: 'output',
-    sent: streamed(role + texts.join('') + opened + parts.slice(0, 1).join('') + half(parts[1] ?? '')),
-    delivered: `${words.join('')}get_weather${argumentParts[0]}`,
-  },
-  'before the finish': { stage: 'output', sent: streamed(output), delivered: wholeAnswer.outputText },
-  'after the finish': {
-    stage: 'finished',
-    sent: streamed(output + (finish ?? '')),
-    delivered: wholeAnswer.outputText,
-    needsFinish: true,
-  },
-  'after the usage': {
-    stage: 'finished',
-    sent: streamed(output + (finish ?? '') + usageFrame(usage)),
-    delivered: wholeAnswer.outputText,
-    usage: true,
-  },
-  'in a JSON answer': {
-    stage: 'nothing',
-    sent: Buffer.concat([
-      Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n'),
-      chunk(half(json)),
-    ]),
-    delivered: '',
-  },
-} as const satisfies Record<string, Moment>;
+const usageCounts: Counts = { input: 40, cached: 10, output: 20 };
+
+/** Every moment, of an upstream of the protocol. */
+export function momentsOf(wire: Wire) {
+  const { begun, texts, call, finish } = wire;
+  const usage = wire.usage(wire.counts(usageCounts));
+  const output = begun + texts.join('') + call.map(({ frame }) => frame).join('');
+  // A call that comes whole is cut in its one event.
+  const shown = call.slice(0, Math.max(0, call.length - 2));
+  const partOfCall = shown.map(({ frame }) => frame).join('') + half(call[shown.length]?.frame ?? '');
+  return {
+    'before the head': { stage: 'nothing', delivered: '' },
+    'in the head': { stage: 'nothing', sent: Buffer.from(half(streamHead)), delivered: '' },
+    'after the head': { stage: 'nothing', sent: streamed(''), delivered: '' },
+    'in the first event': { stage: 'nothing', sent: streamed(half(begun)), delivered: '' },
+    'after the role': { stage: 'begun', sent: streamed(begun), delivered: '' },
+    'in a text event': {
+      stage: 'output',
+      sent: streamed(begun + texts.slice(0, 2).join('') + half(texts[2] ?? '')),
+      delivered: words.slice(0, 2).join(''),
+    },
+    'in a tool call': {
+      stage: 'output',
+      sent: streamed(begun + texts.join('') + partOfCall),
+      delivered: words.join('') + shown.map(part => part.shown).join(''),
+    },
+    'before the finish': { stage: 'output', sent: streamed(output), delivered: wholeAnswer.outputText },
+    'after the finish': {
+      stage: 'finished',
+      sent: streamed(output + (finish ?? '')),
+      delivered: wholeAnswer.outputText,
+      needsFinish: true,
+    },
+    'after the usage': {
+      stage: 'finished',
+      sent: streamed(output + (finish ?? '') + usage),
+      delivered: wholeAnswer.outputText,
+      usage: true,
+    },
+    'in a JSON answer': {
+      stage: 'nothing',
+      sent: Buffer.concat([
+        Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n'),
+        chunk(half(wire.whole(wire.counts(usageCounts)))),
+      ]),
+      delivered: '',
+    },
+  } as const satisfies Record<string, Moment>;
+}
 /** A moment's name. */
-export type MomentName = keyof typeof moments;
+export type MomentName = keyof ReturnType<typeof momentsOf>;
 
 /** What a fault is to the client: an error of the upstream, its silence, an error that it reports, or what a status means. */
 export type Meaning = 'error' | 'timeout' | 'reported' | 'rejected' | 'busy';
@@ -104,7 +101,7 @@ export type Meaning = 'error' | 'timeout' | 'reported' | 'rejected' | 'busy';
 export interface Fault {
   readonly meaning: Meaning;
   /** Does it on a connection on which the moment's bytes were written; absent: the server is not there at all. */
-  readonly strike?: (socket: Socket) => unknown;
+  readonly strike?: (socket: Socket, wire: Wire) => unknown;
   /** A moment at which nothing is wrong yet: it is noticed by the time limit alone. */
   readonly unnoticed?: MomentName;
   /** The moments at which it can be; the others are not applicable, for the reason beside it. */
@@ -136,9 +133,9 @@ const status =
   (socket: Socket): unknown =>
     socket.write(whole(code, JSON.stringify({ error: { message: 'the upstream says why', type: 'x' } }), headers));
 const errorEvent =
-  (error: object) =>
-  (socket: Socket): unknown =>
-    socket.write(chunk(bytes.errorEvent(error)));
+  (message: string, code: number) =>
+  (socket: Socket, wire: Wire): unknown =>
+    socket.write(chunk(wire.error(message, code)));
 
 /** A head that comes byte by byte, slower than anybody waits. */
 async function dripHead(socket: Socket): Promise<void> {
@@ -171,12 +168,12 @@ export const faults = {
   },
   'error event': {
     meaning: 'reported',
-    strike: errorEvent({ message: 'out of memory', type: 'server_error', code: null }),
+    strike: errorEvent('out of memory', 500),
     only: inStream,
   },
   '429 event': {
     meaning: 'reported',
-    strike: errorEvent({ message: 'slow down', type: 'rate_limit_error', code: 429 }),
+    strike: errorEvent('slow down', 429),
     only: inStream,
   },
   'status 302': { meaning: 'error', strike: status(302, { location: 'http://127.0.0.1:9/' }), only: atHead },
@@ -196,39 +193,61 @@ export const faults = {
 /** A fault's name. */
 export type FaultName = keyof typeof faults;
 
-/** Usage as upstreams get it wrong; undefined: none is sent. What is charged of it, where it is not the gateway's own estimate. */
-export const usages = {
-  right: { sent: usage, charged: { input: 30, cacheRead: 10, output: 20 } },
-  missing: { sent: undefined, charged: {} },
-  null: { sent: null, charged: {} },
-  zeros: { sent: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, charged: {} },
-  negative: { sent: { prompt_tokens: -40, completion_tokens: -20, total_tokens: -60 }, charged: {} },
-  strings: { sent: { prompt_tokens: '40', completion_tokens: '20', total_tokens: '60' }, charged: {} },
-  fractions: { sent: { prompt_tokens: 40.5, completion_tokens: 20.5 }, charged: {} },
-  'not an object': { sent: [40, 20], charged: {} },
-  'only the input': { sent: { prompt_tokens: 40 }, charged: { input: 40, cacheRead: 0 } },
-  'only the output': { sent: { completion_tokens: 20 }, charged: { output: 20 } },
-  'cached above the input': {
-    sent: { ...usage, prompt_tokens_details: { cached_tokens: 400 } },
-    charged: { input: 40, cacheRead: 0, output: 20 },
-  },
-  'beyond the model': {
-    sent: { prompt_tokens: 40, completion_tokens: 1e9 },
-    charged: { input: 40, cacheRead: 0, output: 1000 },
-  },
-  'beyond the context': {
-    sent: { prompt_tokens: 1e9, completion_tokens: 20, prompt_tokens_details: { cached_tokens: 5e8 } },
-    charged: { output: 20 },
-  },
-  'beyond counting': { sent: { prompt_tokens: 2 ** 40, completion_tokens: 2 ** 40 }, charged: {} },
-  growing: {
-    sent: usage,
-    before: { prompt_tokens: 40, completion_tokens: 1 },
-    charged: { input: 30, cacheRead: 10, output: 20 },
-  },
-} as const satisfies Record<string, { sent: unknown; before?: unknown; charged: ChargedUsage }>;
+/** A usage as upstreams get it wrong. What is charged of it, where it is not the gateway's own estimate. */
+export interface UsageCase {
+  /** Undefined: none is sent. */
+  readonly sent: unknown;
+  /** What is sent while the answer runs. */
+  readonly before?: unknown;
+  readonly charged: ChargedUsage;
+}
+
+/** Every usage, of an upstream of the protocol. */
+export function usagesOf({ counts, countsApart }: Wire): Readonly<Record<UsageName, UsageCase>> {
+  const right = { input: 30, cacheRead: 10, output: 20 };
+  const tooMuchCached = countsApart ? { cacheRead: 400, output: 20 } : { input: 40, cacheRead: 0, output: 20 };
+  return {
+    right: { sent: counts(usageCounts), charged: right },
+    missing: { sent: undefined, charged: {} },
+    null: { sent: null, charged: {} },
+    zeros: { sent: counts({ input: 0, output: 0 }), charged: {} },
+    negative: { sent: counts({ input: -40, output: -20 }), charged: {} },
+    strings: { sent: counts({ input: 40, output: 20, asText: true }), charged: {} },
+    fractions: { sent: counts({ input: 40.5, output: 20.5 }), charged: {} },
+    'not an object': { sent: [40, 20], charged: {} },
+    'only the input': { sent: counts({ input: 40 }), charged: { input: 40, cacheRead: 0 } },
+    'only the output': { sent: counts({ output: 20 }), charged: { output: 20 } },
+    'cached above the input': { sent: counts({ ...usageCounts, cached: 400 }), charged: tooMuchCached },
+    'beyond the model': {
+      sent: counts({ input: 40, output: 1e9 }),
+      charged: { input: 40, cacheRead: 0, output: 1000 },
+    },
+    'beyond the context': { sent: counts({ input: 1e9, output: 20, cached: 5e8 }), charged: { output: 20 } },
+    'beyond counting': { sent: counts({ input: 2 ** 40, output: 2 ** 40 }), charged: {} },
+    growing: { sent: counts(usageCounts), before: counts({ input: 40, output: 1 }), charged: right },
+  };
+}
+
+/** Their names. */
+export const usageNames = [
+  'right',
+  'missing',
+  'null',
+  'zeros',
+  'negative',
+  'strings',
+  'fractions',
+  'not an object',
+  'only the input',
+  'only the output',
+  'cached above the input',
+  'beyond the model',
+  'beyond the context',
+  'beyond counting',
+  'growing',
+] as const;
 /** The name of a usage. */
-export type UsageName = keyof typeof usages;
+export type UsageName = (typeof usageNames)[number];
 
 /** Tokens that are charged as reported; what is absent is estimated. */
 export interface ChargedUsage {
@@ -238,27 +257,27 @@ export interface ChargedUsage {
 }
 
 /** An answer whole but for its usage. */
-export function answerWith(name: UsageName): Behaviour {
-  const given: { readonly sent: unknown; readonly before?: unknown } = usages[name];
+export function answerWith(wire: Wire, name: UsageName): Behaviour {
+  const given = usagesOf(wire)[name];
+  const { begun, texts, call, finish, end, withoutUsage } = wire;
   // Counts that grow are told by protocols that tell them apart from the finish.
-  const before = given.before === undefined || finish === undefined ? '' : usageFrame(given.before);
-  const after = given.sent === undefined ? bytes.withoutUsage : usageFrame(given.sent);
-  return socket =>
-    void socket.write(
-      Buffer.concat([streamed(before + output + (finish ?? '') + after + end), Buffer.from(lastChunk)]),
-    );
+  const before = given.before === undefined || finish === undefined ? '' : wire.usage(given.before);
+  const after = given.sent === undefined ? withoutUsage : wire.usage(given.sent);
+  const output = texts.join('') + call.map(({ frame }) => frame).join('');
+  const text = begun + before + output + (finish ?? '') + after + end;
+  return socket => void socket.write(Buffer.concat([streamed(text), Buffer.from(lastChunk)]));
 }
 
 /** Writes what comes before the fault, then does it. */
-export function failWith(faultName: FaultName, momentName: MomentName): Behaviour {
+export function failWith(wire: Wire, faultName: FaultName, momentName: MomentName): Behaviour {
   const fault: Fault = faults[faultName];
-  const { sent }: Moment = moments[momentName];
+  const { sent }: Moment = momentsOf(wire)[momentName];
   return async socket => {
     if (sent !== undefined) {
       socket.write(sent);
       // What was written must be read before a reset throws it away.
       await sleep(50);
     }
-    await fault.strike?.(socket);
+    await fault.strike?.(socket, wire);
   };
 }

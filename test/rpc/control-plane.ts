@@ -81,7 +81,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const token = operatorToken(dataDir);
   const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
   const listedId = (name: string): string => catalog.listedId(name);
-  const reload = () => ({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
+  const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
   const ids = new IdSource(clock);
   const listener = createRpcListener({
     nextRequestId: () => publicRequestId(ids.next()),

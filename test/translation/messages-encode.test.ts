@@ -402,3 +402,42 @@ describe('Messages to Chat', () => {
     expect(dropped).toEqual(['reasoning']);
   });
 });
+
+describe('an answer by a schema, of models that take none', () => {
+  const schema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
+  const response_format = { type: 'json_schema', json_schema: { name: 'n', schema } };
+  const old = (body: JsonObject): EncodedRequest =>
+    fromChat({ messages: [user()], response_format, ...body }, { model: 'claude-3-5-haiku-20241022', limit: 4_000 });
+
+  test('gets the schema as a tool whose call is the answer, with a warning', () => {
+    const { body, dropped } = old({});
+    expect(body['output_config']).toBeUndefined();
+    expect(body['tools']).toMatchObject([{ name: 'tollgate_final_answer', input_schema: schema }]);
+    expect(body['tool_choice']).toEqual({ type: 'tool', name: 'tollgate_final_answer' });
+    expect(dropped).toEqual(['response_format']);
+  });
+
+  test('beside the client’s tools it is one of those that may be called; with reasoning nothing is forced', () => {
+    const { body } = old({ tools: [functionTool()] });
+    expect(body['tools']).toMatchObject([{ name: 'f' }, { name: 'tollgate_final_answer' }]);
+    expect(body['tool_choice']).toEqual({ type: 'any' });
+    expect(old({ tools: [functionTool()], tool_choice: 'none' }).body['tools']).toMatchObject([
+      { name: 'tollgate_final_answer' },
+    ]);
+    expect(old({ reasoning_effort: 'low' }).body['tool_choice']).toBeUndefined();
+    const forced = old({ tools: [functionTool()], tool_choice: 'required' }).body;
+    expect([forced['tools'], forced['tool_choice']]).toMatchObject([[{ name: 'f' }], { type: 'any' }]);
+  });
+
+  test.each(['claude-opus-4-1-20250805', 'claude-sonnet-4-5', 'claude-opus-5', 'sim/large'])(
+    '%s takes it as it is',
+    model => {
+      const { body } = fromChat({ messages: [user()], response_format }, { model });
+      expect(body['output_config']).toMatchObject({ format: { type: 'json_schema' } });
+    },
+  );
+
+  test.each(['claude-3-opus-20240229', 'claude-sonnet-4-20250514', 'claude-opus-4-0'])('%s does not', model => {
+    expect(fromChat({ messages: [user()], response_format }, { model }).body['output_config']).toBeUndefined();
+  });
+});

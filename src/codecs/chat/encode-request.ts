@@ -12,7 +12,7 @@ import {
   ToolChoiceMode,
   type ToolName,
 } from '../../gen/tollgate/v1/request_pb.ts';
-import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
+import type { EncodedRequest, EncodeInput, Json, JsonObject, UpstreamQuirk } from '../codec.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
 import { effortOfBudget } from '../effort.ts';
 import { encodeMessages } from './encode-messages.ts';
@@ -31,20 +31,24 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   return { body, dropped: drops.list() };
 }
 
-function patched({ request, model, maxOutputTokens, stream }: EncodeInput, source: Uint8Array): JsonObject {
+function patched(
+  { request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput,
+  source: Uint8Array,
+): JsonObject {
   // The decoder has checked that it is an object.
   const body = JSON.parse(
     Buffer.from(source.buffer, source.byteOffset, source.byteLength).toString('utf8'),
   ) as JsonObject;
   body['model'] = model;
-  patchLimit(body, maxOutputTokens);
+  patchLimit(body, maxOutputTokens, quirks);
   const tier = tierName(request.serviceTier);
   if (tier !== undefined) body['service_tier'] = tier;
   else if (body['service_tier'] === 'flex' || body['service_tier'] === 'priority') delete body['service_tier'];
   if (typeof body['n'] === 'number') body['n'] = request.candidates ?? 1;
   if (stream) {
     body['stream'] = true;
-    body['stream_options'] = { ...(body['stream_options'] as JsonObject | null | undefined), include_usage: true };
+    if (quirks.includes('no_stream_options')) delete body['stream_options'];
+    else body['stream_options'] = { ...(body['stream_options'] as JsonObject | null | undefined), include_usage: true };
   } else {
     delete body['stream'];
     delete body['stream_options'];
@@ -53,10 +57,15 @@ function patched({ request, model, maxOutputTokens, stream }: EncodeInput, sourc
 }
 
 /** The limit stands where the client named it; elsewhere under the name that newer upstreams insist on. */
-function patchLimit(body: JsonObject, limit: number | undefined): void {
+function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonly UpstreamQuirk[]): void {
   const named = ['max_completion_tokens', 'max_tokens'].filter(name => typeof body[name] === 'number');
   if (limit === undefined) {
     for (const name of named) delete body[name];
+    return;
+  }
+  if (quirks.includes('max_tokens')) {
+    delete body['max_completion_tokens'];
+    body['max_tokens'] = limit;
     return;
   }
   for (const name of named.length === 0 ? ['max_completion_tokens'] : named) body[name] = limit;
@@ -67,7 +76,10 @@ function tierName(tier: ServiceTier): string | undefined {
   return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
 }
 
-function built({ request, model, maxOutputTokens, stream, provider }: EncodeInput, drops: Drops): JsonObject {
+function built(
+  { request, model, maxOutputTokens, stream, provider, quirks = [] }: EncodeInput,
+  drops: Drops,
+): JsonObject {
   if (request.source?.protocol === Protocol.MESSAGES && isPrefill(request.items)) {
     throw unsupportedContent(request, 'a last message of the assistant');
   }
@@ -84,7 +96,7 @@ function built({ request, model, maxOutputTokens, stream, provider }: EncodeInpu
   set('verbosity', request.verbosity);
   set('reasoning_effort', encodeEffort(request.reasoning));
   setSampling(request, set, drops);
-  set('max_completion_tokens', maxOutputTokens);
+  set(quirks.includes('max_tokens') ? 'max_tokens' : 'max_completion_tokens', maxOutputTokens);
   // Further ones are matched by the gateway, as all of them are.
   if (request.stop.length > 0) body['stop'] = request.stop.slice(0, 4);
   if ((request.candidates ?? 1) > 1) set('n', request.candidates);
@@ -94,7 +106,7 @@ function built({ request, model, maxOutputTokens, stream, provider }: EncodeInpu
   set('safety_identifier', request.safetyIdentifier);
   if (stream) {
     body['stream'] = true;
-    body['stream_options'] = { include_usage: true };
+    if (!quirks.includes('no_stream_options')) body['stream_options'] = { include_usage: true };
   }
   return body;
 }

@@ -1,8 +1,14 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { UpstreamCodec } from '../codec.ts';
 import { encodeRequest } from './encode-request.ts';
+import { traitsOf } from './model-traits.ts';
 import { parseError } from './parse-error.ts';
 import { GeminiStreamParser, parseWhole } from './parse-events.ts';
+
+/** Whether a model gives one answer to a request only. */
+export function lacksCandidates(model: string): boolean {
+  return !traitsOf(model).candidates;
+}
 
 /** Gemini's generateContent, for upstreams. */
 export const geminiCodec: UpstreamCodec = {

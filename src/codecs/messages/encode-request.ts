@@ -11,7 +11,7 @@ import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
 import { budgetOfEffort, effortOfBudget } from '../effort.ts';
-import { objectIn } from '../json.ts';
+import { listIn, objectIn } from '../json.ts';
 import { asContent, encodeMessages } from './encode-messages.ts';
 import { cacheMember, extraMembers } from './extra.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
@@ -49,7 +49,9 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   Object.assign(body, encodeTools(request, { traits, isThinking: isThinking(thinking) }, drops));
   Object.assign(body, thinking);
   const format = encodeFormat(request);
-  if (format !== undefined) body['output_config'] = { ...objectIn(body['output_config']), format };
+  if (format !== undefined && !traits.schemas) {
+    addAnswerTool(request, { body, schema: format.schema, isThinking: isThinking(thinking) }, drops);
+  } else if (format !== undefined) body['output_config'] = { ...objectIn(body['output_config']), format };
   setSampling(request, { body, traits, isThinking: isThinking(thinking) }, drops);
   const stops = request.stop.filter(text => text.trim() !== '');
   if (stops.length > 0) body['stop_sequences'] = stops;
@@ -156,10 +158,40 @@ function setSampling({ sampling, source }: GenerateRequest, target: SamplingTarg
   if (seed !== undefined) drops.add('seed');
 }
 
-function encodeFormat({ outputFormat }: GenerateRequest): JsonObject | undefined {
+function encodeFormat({ outputFormat }: GenerateRequest): { type: string; schema: JsonObject } | undefined {
   if (outputFormat?.type !== OutputFormatType.JSON_SCHEMA) return undefined;
   return { type: 'json_schema', schema: schemaOf(outputFormat.schemaJson, true) };
 }
+
+interface AnswerToolTarget {
+  readonly body: JsonObject;
+  readonly schema: JsonObject;
+  readonly isThinking: boolean;
+}
+
+/** A model that takes no schema gets it as a tool, whose call is the answer. Where the client itself forces a call there is no answer to give a form to. */
+function addAnswerTool(
+  request: GenerateRequest,
+  { body, schema, isThinking: thinks }: AnswerToolTarget,
+  drops: Drops,
+): void {
+  drops.add(fieldName(request.endpoint, 'output_format'));
+  const mode = request.toolChoice?.mode;
+  if (mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED) return;
+  const tool = {
+    name: answerToolName,
+    description: 'Gives the final answer. Call it once, with the whole answer, instead of writing text.',
+    input_schema: schema,
+  };
+  const own = mode === ToolChoiceMode.NONE ? [] : listIn(body['tools']);
+  body['tools'] = [...own, tool];
+  // A call can't be forced together with reasoning.
+  if (thinks) delete body['tool_choice'];
+  else body['tool_choice'] = own.length === 0 ? { type: 'tool', name: answerToolName } : { type: 'any' };
+}
+
+/** The name of the tool whose call is the answer, of models that take no schema. */
+export const answerToolName = 'tollgate_final_answer';
 
 /** The system prompt and the form of the answer: a JSON object without a schema can only be asked for in words. */
 function withFormat(request: GenerateRequest, system: Json | undefined, drops: Drops): Json | undefined {

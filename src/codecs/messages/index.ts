@@ -7,6 +7,7 @@ import { MessagesStreamParser, parseWhole } from './parse-events.ts';
 import { MessagesStreamRenderer } from './render-events.ts';
 import { renderWhole } from './render-whole.ts';
 
+export { answerToolName } from './encode-request.ts';
 export { decodeCountRequest } from './decode-request.ts';
 
 /** Messages, for clients and for upstreams. */

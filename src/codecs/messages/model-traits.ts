@@ -8,9 +8,17 @@ export interface ModelTraits {
   readonly canNotThink: boolean;
   /** A call can be forced (`any`, `tool`). */
   readonly forcedToolChoice: boolean;
+  /** An answer can be asked for by a schema. */
+  readonly schemas: boolean;
 }
 
-const usual: ModelTraits = { sampling: true, thinking: 'budget', canNotThink: true, forcedToolChoice: true };
+const usual: ModelTraits = {
+  sampling: true,
+  thinking: 'budget',
+  canNotThink: true,
+  forcedToolChoice: true,
+  schemas: true,
+};
 const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort' };
 const alwaysThinking: ModelTraits = { ...adaptive, canNotThink: false, forcedToolChoice: false };
 
@@ -19,6 +27,9 @@ const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-(opus-5[.-]5|fable-5[.-]1)/, alwaysThinking],
   [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],
   [/claude-opus-4[.-][789]/, adaptive],
+  // Opus 4.1 and the models of 4.5 were the first to take a schema.
+  [/claude-(opus|sonnet|haiku)-4[.-][1-9](?!\d)/, usual],
+  [/claude-(?:[123](?!\d)|(?:opus|sonnet)-4|instant)/, { ...usual, schemas: false }],
 ];
 
 /** What a model takes; one that the table does not name takes all that the protocol has. */

@@ -14,18 +14,20 @@ export interface Applicant {
   readonly request: GenerateRequest;
   readonly model: Model;
   readonly tier: ServiceTier;
+  /** The most upstream calls that it is made of, each with the whole input. */
+  readonly calls: number;
 }
 
 /** Admits or throws what the ledger denied: nothing goes upstream without passing here. */
 export async function admit(ledger: Ledger, applicant: Applicant): Promise<Admitted> {
-  const { id, requestId, keyId, request, model, tier } = applicant;
+  const { id, requestId, keyId, request, model, tier, calls } = applicant;
   const reply = await ledger.admit({
     id,
     requestId,
     key: { id: keyId },
     model: model.id,
     free: isFree(model.id),
-    funds: estimateFunds(request, model, tier),
+    funds: estimateFunds(request, model, tier, calls),
   });
   if (reply.kind === 'denied')
     throw deniedError(reply, { ...applicant, hasOwnBalance: await hasOwnBalance(ledger, reply, keyId) });

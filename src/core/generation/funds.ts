@@ -22,11 +22,16 @@ export function clientLimit(request: GenerateRequest, model: Model): number | un
   return Math.min(maxOutputTokens, model.maxOutputTokens ?? maxOutputTokens);
 }
 
-/** What a request is thought to cost; undefined where it costs nothing, whatever it does. */
-export function estimateFunds(request: GenerateRequest, model: Model, tier: ServiceTier): FundsEstimate | undefined {
+/** What a request is thought to cost, its input once for each of `calls`; undefined where it costs nothing, whatever it does. */
+export function estimateFunds(
+  request: GenerateRequest,
+  model: Model,
+  tier: ServiceTier,
+  calls = 1,
+): FundsEstimate | undefined {
   const { pricing } = model;
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);
-  const inputTokens = estimateInput(request);
+  const inputTokens = estimateInput(request) * calls;
   const sheets = reachableSheets(pricing, inputTokens);
   const inputPico = dearest(
     sheets.flatMap(sheet => [sheet.input, sheet.cacheRead, sheet.cacheWrite5m, sheet.cacheWrite1h]),

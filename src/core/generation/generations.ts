@@ -100,7 +100,7 @@ export class Generations {
    */
   async begin({ request, credential, requestId: named, ...told }: GenerationAsk): Promise<BegunGeneration> {
     if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
-    const { ledger, clock, ids } = this.#tools;
+    const { ledger, router, clock, ids } = this.#tools;
     const { model, tier, resolved } = await this.#resolve(request, credential);
     if (!model.available) throw modelUnavailable(model.id);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
@@ -112,6 +112,7 @@ export class Generations {
       request: resolved,
       model,
       tier,
+      calls: router.callsFor(resolved),
     };
     const admittedAtMs = clock.now();
     const admitted = await admit(ledger, applicant);

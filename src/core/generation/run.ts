@@ -257,8 +257,9 @@ export class GenerationRun {
     }
   }
 
-  async #begin({ route, attempt }: Extract<RoutedStep, { kind: 'begun' }>): Promise<void> {
+  async #begin({ route, attempt, calls }: Extract<RoutedStep, { kind: 'begun' }>): Promise<void> {
     this.#attempts = attempt;
+    this.#tally.calls = calls;
     this.#route = route;
     this.#firstEventMs ??= performance.now() - this.#startedAtMs;
     if (!this.#join.isFirstCall) return;

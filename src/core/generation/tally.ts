@@ -33,6 +33,8 @@ export class Tally {
   #outputHigh = 0;
   /** Usage of earlier calls for the same answer (a continued pause). */
   #before: CountedUsage | undefined;
+  /** How many calls the answer is made of, each with the whole input. */
+  calls = 1;
   /** The tier that the upstream says it used; undefined where it says none. */
   serviceTier: ServiceTier | undefined;
 
@@ -106,7 +108,7 @@ export class Tally {
       output ?? (tokenizer === undefined ? 0 : await countTextInPieces(this.#output.toString(), tokenizer));
     const outputTokens = Math.min(counted, left, this.#limits.output);
     const buckets: UsageBuckets = {
-      input: input ?? (tokenizer === undefined ? 0 : await countInputInPieces(request, tokenizer)),
+      input: input ?? (tokenizer === undefined ? 0 : this.calls * (await countInputInPieces(request, tokenizer))),
       cacheRead: reported?.cacheReadTokens ?? 0,
       cacheWrite5m: reported?.cacheWrite5mTokens ?? 0,
       cacheWrite1h: reported?.cacheWrite1hTokens ?? 0,

@@ -153,7 +153,12 @@ test('a working route answers at the first try, and the caller is told which one
   const { router, log } = setUp({ a: () => answer('hello') }, [{}]);
   const steps: RoutedStep[] = [];
   for await (const step of ask(router)) steps.push(step);
-  expect(steps[0]).toEqual({ kind: 'begun', route: { modelId: 'm', provider: 'a', model: 'big' }, attempt: 1 });
+  expect(steps[0]).toEqual({
+    kind: 'begun',
+    route: { modelId: 'm', provider: 'a', model: 'big' },
+    attempt: 1,
+    calls: 1,
+  });
   expect(steps.slice(1)).toEqual([begin, text('hello'), end].map(events => ({ kind: 'events', events })));
   expect(log).toEqual(['1 a/big', '1 completed']);
 });

@@ -12,6 +12,7 @@ import { clientError } from './failure-policy.ts';
 import { type LiveRoute, LiveRoutes } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import { defaultRetryPolicy, type PlannedTry, RequestPlan, type RetryPolicy } from './request-plan.ts';
+import { StickyRoutes } from './sticky-routes.ts';
 import { carriesTier, orderRoutes, type RoutingConfig } from './route-table.ts';
 
 /** What a router is made with; what is left out has the decided default. */
@@ -49,7 +50,13 @@ export interface RoutedCall {
 /** What the caller of `run` gets. */
 export type RoutedStep =
   /** An answer begins; whatever came before it is void. More than one only where the call is restartable. */
-  | { readonly kind: 'begun'; readonly route: RouteName; readonly attempt: number }
+  | {
+      readonly kind: 'begun';
+      readonly route: RouteName;
+      readonly attempt: number;
+      /** How many calls it is made of, each with the whole input. */
+      readonly calls: number;
+    }
   /** Its next events. */
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
 
@@ -86,6 +93,7 @@ const unobserved: RoutingObserver = {};
 export class Router {
   readonly #routes: LiveRoutes;
   readonly #observer: RoutingObserver;
+  readonly #sticky = new StickyRoutes();
   readonly #random: Random;
   readonly #sleep: Sleep;
   #retry: RetryPolicy;
@@ -113,6 +121,11 @@ export class Router {
     return this.#routes.of(modelId).some(route => route.breaker.passable);
   }
 
+  /** The most calls that a route of the model makes of a request, each with the whole input. */
+  callsFor(request: GenerateRequest): number {
+    return Math.max(1, ...this.#routes.of(request.model).map(route => callsFor(route, request)));
+  }
+
   /** The state of every route's breaker. */
   breakers(): { route: RouteName; state: BreakerState }[] {
     return this.#routes.all().map(({ name, breaker }) => ({ route: name, state: breaker.state }));
@@ -136,7 +149,9 @@ export class Router {
           if (running.firstEventAtMs === undefined) {
             running.firstEventAtMs = performance.now();
             plan.answering();
-            yield { kind: 'begun', route: running.planned.route.name, attempt: running.planned.number };
+            const { route, number: attempt } = running.planned;
+            this.#sticky.took(call.request, route.name, this.#routes.of(call.request.model).length);
+            yield { kind: 'begun', route: route.name, attempt, calls: callsFor(route, call.request) };
           }
           running.whole = events.at(-1)?.event.case === 'completed';
           yield { kind: 'events', events };
@@ -208,7 +223,7 @@ export class Router {
         param: 'service_tier',
       });
     }
-    return orderRoutes(able, this.#random);
+    return this.#sticky.ordered(orderRoutes(able, this.#random), request);
   }
 
   #answer(call: RoutedCall, { route, number }: PlannedTry): AsyncIterable<GenerationEvent[]> {
@@ -245,6 +260,10 @@ export class Router {
       },
     );
   }
+}
+
+function callsFor({ upstream, model }: LiveRoute, request: GenerateRequest): number {
+  return upstream?.callsFor?.(request, model) ?? 1;
 }
 
 function outcomeOf(thrown: unknown): Pick<AttemptOutcome, 'result' | 'status'> {

@@ -1,5 +1,5 @@
 /**
- * Every fault of an upstream at every moment, for callers of every kind (decisions §3, §4, §6): the caller is told an error or gets a finish that the model
+ * Every fault of an upstream at every moment, for upstreams of a protocol and callers of every kind (decisions §3, §4, §6): the caller is told an error or gets a finish that the model
  * made, soon, and is charged what was decided.
  */
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
@@ -8,7 +8,6 @@ import { type ActivityRecord, RecordState } from '../../src/gen/tollgate/v1/acco
 import { UsageSource } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { balanceOf, endGateway, type Gateway, heldBy, recordOf, startGateway } from '../gateway.ts';
 import { RawUpstream, type SeenRequest } from '../upstreams/raw-upstream.ts';
-import { upstreamBytes } from './upstream-bytes.ts';
 import { type Seen, type Way, ways } from './upstream-callers.ts';
 import {
   answerWith,
@@ -18,11 +17,20 @@ import {
   faults,
   type Moment,
   type MomentName,
-  moments,
-  type UsageName,
-  usages,
+  momentsOf,
+  type UsageCase,
+  usageNames,
+  usagesOf,
   wholeAnswer,
 } from './upstream-fault-table.ts';
+import { faultProtocol } from './upstream-fault-protocol.ts';
+import { chatWire, geminiWire, messagesWire, responsesWire, type Wire } from './upstream-wires.ts';
+
+const faultWires = { chat: chatWire, responses: responsesWire, messages: messagesWire, gemini: geminiWire };
+/** The protocol of the upstreams: each entry of the suite names its own. */
+const wire: Wire = faultWires[faultProtocol()];
+const moments: Readonly<Record<MomentName, Moment>> = momentsOf(wire);
+const usages = usagesOf(wire);
 
 /** Longer than anything but a stall takes on a busy machine, as short as that allows. */
 const limitMs = 1_500;
@@ -32,18 +40,20 @@ const outputMax = 1_000;
 
 const faultNames = Object.keys(faults) as FaultName[];
 const momentNames = Object.keys(moments) as MomentName[];
-const usageNames = Object.keys(usages) as UsageName[];
 
 const applies = (fault: FaultName, moment: MomentName): boolean => {
   const { only }: Fault = faults[fault];
   const { needsFinish }: Moment = moments[moment];
-  if (needsFinish === true && upstreamBytes().finish === undefined) return false;
+  if (needsFinish === true && wire.finish === undefined) return false;
   return only === undefined || only.at.includes(moment);
 };
 const cells = faultNames.flatMap(fault =>
   momentNames.filter(moment => applies(fault, moment)).map(moment => ({ fault, moment })),
 );
 const modelOf = (fault: string, moment: string): string => `cell/${fault}--${moment}`.replaceAll(' ', '_');
+
+/** The listed id that a way asks for: two of them lead to each upstream's model, because five failures in a row would open a circuit breaker for the ways that follow. */
+const idFor = (model: string, way: Way): string => (ways.indexOf(way) < ways.length / 2 ? model : `${model}.b`);
 
 /** A request of a cell, with what came of it. */
 interface Ran {
@@ -59,32 +69,27 @@ let gateway: Gateway;
 let goneUrl: string;
 const initialNanoUsd = 10_000_000_000n;
 
-/** The model of a cell that a way asks for: five failures in a row would close the route of one that all ways share. */
-const modelFor = (model: string, way: Way): string => (/^(Responses|RPC)/.test(way.name) ? `${model}--2` : model);
-
-/** The cell's model, whichever way asked. */
-function modelIn({ body }: SeenRequest): string {
-  return (JSON.parse(body) as { model: string }).model.replace(/--2$/, '');
-}
+const modelIn = (request: SeenRequest): string => wire.modelOf(request);
 
 function config(): string {
-  const model = (id: string, provider = 'raw'): string => one(id, provider) + one(`${id}--2`, provider);
-  const one = (id: string, provider: string): string => `
+  const model = (name: string, provider = 'raw'): string =>
+    [name, `${name}.b`].map(id => listed(id, name, provider)).join('');
+  const listed = (id: string, name: string, provider: string): string => `
   - id: "${id}"
     endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
     context_length: 128000
     max_output_tokens: ${outputMax}
     capabilities: { function_call: true }
     pricing: { input: 1, output: 10, caching: { read: 0.1 } }
-    routes: [{ provider: ${provider}, model: "${id}" }]`;
+    routes: [{ provider: ${provider}, model: "${name}" }]`;
   return `
 simulator: { enabled: false }
 retries: 0
 limits: { upstream_event_bytes: 20000 }
 timeouts: { connect: 5s, first_event: ${limitMs}ms, idle: ${limitMs}ms, total: 30s }
 providers:
-  raw: { protocol: ${upstreamBytes().protocol}, base_url: "${upstream.baseUrl}", api_key: key-of-the-upstream }
-  gone: { protocol: ${upstreamBytes().protocol}, base_url: "${goneUrl}" }
+  raw: { protocol: ${wire.protocol}, base_url: "${new URL(upstream.baseUrl).origin}${wire.basePath}", api_key: key-of-the-upstream }
+  gone: { protocol: ${wire.protocol}, base_url: "${new URL(goneUrl).origin}${wire.basePath}" }
 models:${cells.map(({ fault, moment }) => model(modelOf(fault, moment), fault === 'refused' ? 'gone' : 'raw')).join('')}${usageNames.map(name => model(modelOf('usage', name))).join('')}
 `;
 }
@@ -100,7 +105,7 @@ async function pool(jobs: readonly (() => Promise<void>)[], width: number): Prom
 }
 
 async function runCell(model: string, way: Way): Promise<void> {
-  const seen = await way.ask(gateway, modelFor(model, way));
+  const seen = await way.ask(gateway, idFor(model, way));
   const found = await gateway.account.getActivity({ requestId: seen.requestId }).catch(() => undefined);
   ran.set(keyOf(model, way), { seen, record: found?.record });
 }
@@ -110,8 +115,8 @@ beforeAll(async () => {
   goneUrl = gone.baseUrl;
   await gone.stop();
   const behaviours = new Map([
-    ...cells.map(({ fault, moment }) => [modelOf(fault, moment), failWith(fault, moment)] as const),
-    ...usageNames.map(name => [modelOf('usage', name), answerWith(name)] as const),
+    ...cells.map(({ fault, moment }) => [modelOf(fault, moment), failWith(wire, fault, moment)] as const),
+    ...usageNames.map(name => [modelOf('usage', name), answerWith(wire, name)] as const),
   ]);
   upstream = await RawUpstream.start((socket, request) => behaviours.get(modelIn(request))?.(socket, request));
   gateway = await startGateway({ config: config() });
@@ -135,8 +140,11 @@ afterAll(async () => {
 function expectedEnd(fault: FaultName, moment: MomentName, way: Way): (string | number)[] {
   const { meaning, unnoticed }: Fault = faults[fault];
   const { stage }: Moment = moments[moment];
+  if (stage === 'finished' && wire.needsEnd && meaning !== 'reported') {
+    return way.streamed ? ['broken', 'upstream_error'] : ['refused', 502, 'upstream_error'];
+  }
   // After the finish only usage can be missing, which is no reason to fail; an error that the upstream reports is, unless all was told with the finish.
-  const isOver = upstreamBytes().finish === undefined;
+  const isOver = wire.finish === undefined;
   if (stage === 'finished' && (isOver || meaning === 'error' || meaning === 'timeout')) return ['answer'];
   if (meaning === 'rejected') return ['refused', 400, 'upstream_rejected'];
   const code = meaning === 'timeout' || moment === unnoticed ? 'upstream_timeout' : 'upstream_error';
@@ -220,7 +228,7 @@ describe.each(ways)('$name', way => {
   test.each(usageNames)('usage: %s', name => {
     const it = ranOf(modelOf('usage', name), way);
     expect([it.seen.end, it.seen.finish, it.seen.text]).toEqual(['answer', 'tool_calls', wholeAnswer.text]);
-    const { charged: reported }: { charged: { input?: number; cacheRead?: number; output?: number } } = usages[name];
+    const { charged: reported }: UsageCase = usages[name];
     const expected = {
       state: RecordState.COMPLETED,
       input: reported.input ?? estimatedInput(),
@@ -296,12 +304,12 @@ test('no cell is left out', () => {
   const table = [['', ...momentNames], ...rows];
   const widths = table[0]?.map((_, column) => Math.max(...table.map(row => row[column]?.length ?? 0))) ?? [];
   const lines = table.map(row => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '));
-  const legend = `${ways.map(({ name }) => name).join(', ')}: a answered, r refused, b broken off; capital: charged; –: cannot be`;
+  const legend = `Upstreams of ${wire.protocol}. ${ways.map(({ name }) => name).join(', ')}: a answered, r refused, b broken off; capital: charged; –: cannot be`;
   process.stdout.write(`\n${legend}\n${lines.join('\n')}\n`);
   for (const fault of faultNames) {
     const { only }: Fault = faults[fault];
     const left = momentNames.filter(moment => !applies(fault, moment));
-    const unexplained = left.filter(moment => !('needsFinish' in moments[moment]));
+    const unexplained = left.filter(moment => moments[moment].needsFinish !== true);
     expect(unexplained.length === 0 ? '' : only?.because).not.toBeUndefined();
   }
   expect(ran.size).toBe((cells.length + usageNames.length) * ways.length);

@@ -1,0 +1,143 @@
+/** What the price package does not know of current models: which they are, what they can, how much they may say. Prices and most context lengths come from it. */
+
+/** A model of a provider. */
+export interface PresetModel {
+  /** The provider's own name of the model. */
+  readonly model: string;
+  readonly vision: boolean;
+  readonly functionCall: boolean;
+  readonly reasoning: boolean;
+  readonly serviceTiers: readonly ('flex' | 'priority')[];
+  /** Absent: not said. */
+  readonly maxOutputTokens?: number;
+  /** Absent: the price package's, if it has one. */
+  readonly contextLength?: number;
+}
+
+/** The words of a row: v sees pictures, t calls tools, r reasons, f and p have the flex and the priority tier. */
+type Row = readonly [model: string, can: string, maxOutputTokens?: number, contextLength?: number];
+
+function rows(...list: readonly Row[]): readonly PresetModel[] {
+  return list.map(([model, can, maxOutputTokens, contextLength]) => ({
+    model,
+    vision: can.includes('v'),
+    functionCall: can.includes('t'),
+    reasoning: can.includes('r'),
+    serviceTiers: [
+      ...(can.includes('f') ? ['flex' as const] : []),
+      ...(can.includes('p') ? ['priority' as const] : []),
+    ],
+    ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
+    ...(contextLength === undefined ? {} : { contextLength }),
+  }));
+}
+
+/** By the preset's name. Source: the providers' model pages as far as they are public knowledge, and the ids of the price package, 2026-11-21. */
+export const presetModels: Readonly<Record<string, readonly PresetModel[]>> = {
+  openai: rows(
+    ['gpt-6-sol', 'vtr'],
+    ['gpt-6-luna', 'vtr'],
+    ['gpt-5.5', 'vtr'],
+    ['gpt-5.4', 'vtr', 128_000],
+    ['gpt-5.4-mini', 'vtr', 128_000],
+    ['gpt-5.4-nano', 'vtr', 128_000],
+    ['gpt-5.2', 'vtrfp', 128_000],
+    ['gpt-5.1', 'vtrfp', 128_000],
+    ['gpt-5', 'vtrfp', 128_000],
+    ['gpt-5-mini', 'vtrfp', 128_000],
+    ['gpt-5-nano', 'vtrf', 128_000],
+    ['gpt-4.1', 'vtp', 32_768],
+    ['gpt-4.1-mini', 'vtp', 32_768],
+    ['gpt-4.1-nano', 'vtp', 32_768],
+    ['gpt-4o', 'vt', 16_384],
+    ['gpt-4o-mini', 'vt', 16_384],
+    ['o3', 'vtrf', 100_000],
+    ['o4-mini', 'vtrf', 100_000],
+  ),
+  anthropic: rows(
+    ['claude-opus-5-5', 'vtr'],
+    ['claude-fable-5-1', 'vtr'],
+    ['claude-opus-5', 'vtr'],
+    ['claude-sonnet-5', 'vtr'],
+    ['claude-opus-4-8', 'vtr'],
+    ['claude-opus-4-7', 'vtr'],
+    ['claude-opus-4-6', 'vtr', 128_000],
+    ['claude-sonnet-4-6', 'vtr', 64_000],
+    ['claude-opus-4-5', 'vtr', 64_000],
+    ['claude-sonnet-4-5', 'vtr', 64_000],
+    ['claude-haiku-4-5', 'vtr', 64_000],
+    ['claude-opus-4-1', 'vtr', 32_000],
+  ),
+  google: rows(
+    ['gemini-3.8-flash', 'vtr', 65_536],
+    ['gemini-3.5-flash', 'vtr', 65_536],
+    ['gemini-3.5-flash-lite', 'vtr', 65_536],
+    ['gemini-3.1-pro-preview', 'vtr', 65_536, 1_048_576],
+    ['gemini-3.1-flash-lite', 'vtr', 65_536, 1_048_576],
+    ['gemini-3-flash-preview', 'vtr', 65_536, 1_048_576],
+    ['gemini-2.5-pro', 'vtr', 65_536, 1_048_576],
+    ['gemini-2.5-flash', 'vtr', 65_536, 1_048_576],
+    ['gemini-2.5-flash-lite', 'vtr', 65_536, 1_048_576],
+  ),
+  openrouter: rows(
+    ['anthropic/claude-sonnet-5', 'vtr'],
+    ['anthropic/claude-opus-5', 'vtr'],
+    ['anthropic/claude-haiku-4.5', 'vtr', 64_000],
+    ['openai/gpt-5', 'vtr', 128_000],
+    ['openai/gpt-5-mini', 'vtr', 128_000],
+    ['google/gemini-2.5-pro', 'vtr', 65_536],
+    ['google/gemini-2.5-flash', 'vtr', 65_536],
+    ['deepseek/deepseek-v3.2', 'tr'],
+    ['meta-llama/llama-3.3-70b-instruct', 't'],
+  ),
+  groq: rows(
+    ['openai/gpt-oss-120b', 'tr', 65_536],
+    ['openai/gpt-oss-20b', 'tr', 65_536],
+    ['llama-3.3-70b-versatile', 't', 32_768],
+    ['llama-3.1-8b-instant', 't', 131_072],
+    ['qwen/qwen3-32b', 'tr', 40_960],
+    ['moonshotai/kimi-k2-instruct', 't', 16_384],
+    ['meta-llama/llama-4-maverick-17b-128e-instruct', 'vt', 8_192],
+    ['meta-llama/llama-4-scout-17b-16e-instruct', 'vt', 8_192],
+  ),
+  mistral: rows(
+    ['mistral-large-2512', 'vt'],
+    ['mistral-medium-3-5', 'vt'],
+    ['mistral-medium-latest', 'vt'],
+    ['mistral-small-latest', 'vt'],
+    ['ministral-8b-2512', 'vt'],
+    ['ministral-3b-2512', 'vt'],
+    ['devstral-2512', 't'],
+    ['codestral-2508', 't'],
+  ),
+  deepseek: rows(
+    ['deepseek-v4-pro', 'tr'],
+    ['deepseek-v4-flash', 'tr'],
+    ['deepseek-chat', 't'],
+    ['deepseek-reasoner', 'tr'],
+  ),
+  'x-ai': rows(
+    ['grok-4.6', 'vtr'],
+    ['grok-4.5', 'vtr'],
+    ['grok-4.3', 'vtr'],
+    ['grok-4-1-fast-reasoning', 'vtr'],
+    ['grok-4-1-fast-non-reasoning', 'vt'],
+    ['grok-code-fast-1', 'tr'],
+  ),
+  together: rows(
+    ['meta-llama/Llama-3.3-70B-Instruct-Turbo', 't'],
+    ['meta-llama/Llama-4-Maverick-17B-128E-Instruct-FP8', 'vt'],
+    ['meta-llama/Llama-4-Scout-17B-16E-Instruct', 'vt'],
+    ['meta-llama/Meta-Llama-3.1-8B-Instruct-Turbo', 't'],
+  ),
+  fireworks: rows(
+    ['deepseek-v4-pro', 'tr'],
+    ['deepseek-v4-flash', 'tr'],
+    ['gpt-oss-120b', 'tr'],
+    ['gpt-oss-20b', 'tr'],
+    ['kimi-k3', 'tr'],
+    ['glm-5p2', 'tr'],
+    ['minimax-m3', 'tr'],
+    ['qwen3p7-plus', 'tr'],
+  ),
+};

@@ -1,0 +1,205 @@
+import { describe, expect, test } from 'vitest';
+import { askedModels } from './asked-models.ts';
+import { ConfigError } from './config-error.ts';
+import { configOf } from './config.ts';
+import type { Variables } from './env.ts';
+import { pricingOf, withPresetModels } from './preset-catalogue.ts';
+import { presetModels } from './preset-models.ts';
+import { presets, quirksOf } from './presets.ts';
+
+const load = (variables: Variables, text = '') => configOf('', text, { variables, builtInIds: [] });
+const providersOf = (variables: Variables, text = ''): unknown =>
+  load(variables, text).providers.map(({ name, protocol, baseUrl, preset }) => [name, protocol, baseUrl, preset]);
+
+describe('providers', () => {
+  test('without keys there are none', () => {
+    expect(providersOf({ OPENAI_API_KEY: '' })).toEqual([]);
+  });
+
+  test('a key switches its provider on, whose name, protocol and address the preset has', () => {
+    const variables = {
+      OPENAI_API_KEY: 'sk-1',
+      ANTHROPIC_API_KEY: 'sk-2',
+      GOOGLE_API_KEY: 'sk-3',
+      XAI_API_KEY: 'sk-4',
+    };
+    expect(providersOf(variables)).toEqual([
+      ['openai', 'chat', 'https://api.openai.com/v1', 'openai'],
+      ['anthropic', 'messages', 'https://api.anthropic.com', 'anthropic'],
+      ['google', 'gemini', 'https://generativelanguage.googleapis.com', 'google'],
+      ['x-ai', 'chat', 'https://api.x.ai/v1', 'x-ai'],
+    ]);
+    expect(load(variables).providers.map(({ apiKeys }) => apiKeys.map(key => key.reveal()))).toEqual([
+      ['sk-1'],
+      ['sk-2'],
+      ['sk-3'],
+      ['sk-4'],
+    ]);
+  });
+
+  test('Azure takes its key in a header of its own, below the address of the resource', () => {
+    const [azure] = load({
+      AZURE_OPENAI_ENDPOINT: 'https://acme.openai.azure.com/',
+      AZURE_OPENAI_API_KEY: 'k',
+    }).providers;
+    expect(azure).toMatchObject({ baseUrl: 'https://acme.openai.azure.com/openai/v1', apiKeys: [] });
+    expect(azure?.headers['api-key']?.reveal()).toBe('k');
+  });
+
+  test.each([
+    ['127.0.0.1:11434', 'http://127.0.0.1:11434/v1'],
+    ['0.0.0.0', 'http://127.0.0.1:11434/v1'],
+    ['http://models.lan:8080', 'http://models.lan:8080/v1'],
+    ['https://models.example/ollama/v1/', 'https://models.example/ollama/v1'],
+  ])('OLLAMA_HOST=%s is %s', (given, baseUrl) => {
+    expect(providersOf({ OLLAMA_HOST: given })).toEqual([['ollama', 'chat', baseUrl, 'ollama']]);
+  });
+
+  test('a variable without an address is refused by its name', () => {
+    expect(() => load({ VLLM_BASE_URL: 'ftp://x' })).toThrow(ConfigError);
+    expect(() => load({ VLLM_BASE_URL: 'http://user:pw@x' })).toThrow(/^VLLM_BASE_URL: must be/);
+  });
+
+  test('what the file names is the file’s, and its models may be routed to presets', () => {
+    const text = `
+providers: { openai: { protocol: chat, base_url: "https://proxy.example/v1", api_key: own } }
+models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: groq, model: m }] }]
+`;
+    expect(providersOf({ OPENAI_API_KEY: 'sk-1', GROQ_API_KEY: 'g' }, text)).toEqual([
+      ['openai', 'chat', 'https://proxy.example/v1', undefined],
+      ['groq', 'chat', 'https://api.groq.com/openai/v1', 'groq'],
+    ]);
+  });
+
+  test('a provider of the file is known by its address', () => {
+    expect(quirksOf('mine', 'https://api.deepseek.com/v1')).toEqual(['max_tokens', 'one_answer']);
+    expect(quirksOf('mine', 'https://models.example/v1')).toEqual([]);
+    expect(quirksOf('ollama', 'http://127.0.0.1:11434/v1')).toEqual(['max_tokens', 'one_answer']);
+  });
+});
+
+describe('the catalogue', () => {
+  test('has the current models of the presets that are on, with exact prices', async () => {
+    const { models } = await withPresetModels(load({ OPENAI_API_KEY: 'k', GEMINI_API_KEY: 'k' }));
+    const byId = new Map(models.map(model => [model.id, model]));
+    expect(byId.get('openai/gpt-5')).toMatchObject({
+      ownedBy: 'openai',
+      contextLength: 400_000,
+      maxOutputTokens: 128_000,
+      vision: true,
+      serviceTiers: ['flex', 'priority'],
+      pricing: { inputPicoUsd: 1_250_000n, outputPicoUsd: 10_000_000n, caching: { readPicoUsd: 125_000n }, above: [] },
+      routes: [{ provider: 'openai', model: 'gpt-5', priority: 1, weight: 1 }],
+    });
+    expect(byId.get('google/gemini-2.5-pro')?.pricing).toEqual({
+      inputPicoUsd: 1_250_000n,
+      outputPicoUsd: 10_000_000n,
+      caching: { readPicoUsd: 125_000n },
+      above: [
+        {
+          inputTokens: 200_000,
+          inputPicoUsd: 2_500_000n,
+          outputPicoUsd: 15_000_000n,
+          caching: { readPicoUsd: 250_000n },
+        },
+      ],
+    });
+    expect([...byId.keys()].some(id => id.startsWith('anthropic/'))).toBe(false);
+  });
+
+  test('every row of our table has a price in the package: none is listed without one, none is forgotten', async () => {
+    const variables = Object.fromEntries(
+      presets.flatMap(({ keyVariables = [] }) => keyVariables.map(name => [name, 'k'])),
+    );
+    const { models } = await withPresetModels(load(variables));
+    const listed = models.map(({ id }) => id).sort();
+    const rows = Object.entries(presetModels).flatMap(([name, each]) => each.map(({ model }) => `${name}/${model}`));
+    expect(listed).toEqual(rows.sort());
+    expect(new Set(listed).size).toBe(listed.length);
+    for (const { pricing } of models) {
+      expect([pricing.inputPicoUsd ?? -1n, pricing.outputPicoUsd ?? -1n].every(price => price >= 0n)).toBe(true);
+    }
+  });
+
+  test('an id of the file stays the file’s', async () => {
+    const text = `models: [{ id: openai/gpt-5, pricing: { input: 9, output: 9 }, routes: [{ provider: openai, model: x }] }]`;
+    const { models } = await withPresetModels(load({ OPENAI_API_KEY: 'k' }, text));
+    expect(models.filter(({ id }) => id === 'openai/gpt-5').map(({ routes }) => routes[0]?.model)).toEqual(['x']);
+  });
+
+  test('of prices by date the latest that has come holds, of prices by the hour the dearest', () => {
+    const prices = { input_mtok: 1, output_mtok: 2 };
+    const dear = { input_mtok: 3, output_mtok: 4 };
+    expect(
+      pricingOf([{ prices }, { constraint: { type: 'start_date', start_date: '2026-01-01' }, prices: dear }])
+        ?.inputPicoUsd,
+    ).toBe(3_000_000n);
+    expect(
+      pricingOf([{ prices }, { constraint: { type: 'start_date', start_date: '2099-01-01' }, prices: dear }])
+        ?.inputPicoUsd,
+    ).toBe(1_000_000n);
+    expect(
+      pricingOf([
+        { constraint: { type: 'time_of_date', start_time: '00:00', end_time: '08:00' }, prices },
+        { prices: dear },
+      ])?.outputPicoUsd,
+    ).toBe(4_000_000n);
+    expect(pricingOf({ input_mtok: 1 })).toBeUndefined();
+  });
+});
+
+describe('servers that are asked', () => {
+  const preset = (name: string) => presets.find(each => each.name === name) ?? expect.fail(name);
+
+  test('a local one: price 0, what it says of the context', () => {
+    const list = [
+      { id: 'qwen3:8b' },
+      { id: 'org/model', max_model_len: 8_192 },
+      { id: '' },
+      { id: 'a b' },
+      { id: 'qwen3:8b' },
+    ];
+    const models = askedModels(preset('ollama'), list);
+    expect(models.map(({ id, contextLength, pricing }) => [id, contextLength, pricing.inputPicoUsd])).toEqual([
+      ['ollama/qwen3:8b', undefined, 0n],
+      ['ollama/org/model', 8_192, 0n],
+    ]);
+  });
+
+  test('another Tollgate: its prices, capabilities and limits; what draws pictures or has no price is left out', () => {
+    const pricing = {
+      input: 0.25,
+      output: 2,
+      caching: { read: 0.025, write_5m: null },
+      above: [{ input_tokens: 1000, input: 1, output: 4 }],
+    };
+    const capabilities = { vision: false, function_call: true, reasoning: true, service_tiers: ['flex'] };
+    const models = askedModels(preset('tollgate'), [
+      {
+        id: 'acme/a',
+        pricing,
+        capabilities,
+        context_length: 1_000,
+        max_output_tokens: 100,
+        endpoints: ['/v1/chat/completions'],
+      },
+      { id: 'acme/image', pricing: { image: 1 }, endpoints: ['/v1/images/generations'] },
+      { id: 'acme/unpriced' },
+      { id: 'acme/x:free', endpoints: ['/v1/chat/completions'] },
+    ]);
+    expect(models.map(({ id }) => id)).toEqual(['tollgate/acme/a', 'tollgate/acme/x:free']);
+    expect(models[0]).toMatchObject({
+      contextLength: 1_000,
+      maxOutputTokens: 100,
+      vision: false,
+      functionCall: true,
+      serviceTiers: ['flex'],
+      pricing: {
+        inputPicoUsd: 250_000n,
+        outputPicoUsd: 2_000_000n,
+        caching: { readPicoUsd: 25_000n },
+        above: [{ inputTokens: 1_000, inputPicoUsd: 1_000_000n, outputPicoUsd: 4_000_000n }],
+      },
+    });
+  });
+});

@@ -1,0 +1,219 @@
+import type { Variables } from './env.ts';
+import { address } from './scalars.ts';
+import type { ParsedProvider } from './schema.ts';
+import { ConfigError } from './config-error.ts';
+import { Secret } from './secrets.ts';
+import type { ProtocolName, UpstreamQuirk } from './settings.ts';
+
+/** A provider that the environment alone can switch on. */
+export interface Preset {
+  /** Its name as a provider, and the beginning of its models' ids. */
+  readonly name: string;
+  /** As people call it. */
+  readonly title: string;
+  readonly protocol: ProtocolName;
+  /** As the protocol's official client takes it; absent: a variable has to say it. */
+  readonly baseUrl?: string;
+  /** The variable with the address; it wins over `baseUrl`. */
+  readonly addressVariable?: string;
+  /** What follows an address that has no path. */
+  readonly addressPath?: string;
+  /** The variables with the key, the first that is set. Absent: it takes none. */
+  readonly keyVariables?: readonly string[];
+  /** The header that takes the key instead of the protocol's own. */
+  readonly keyHeader?: string;
+  /** Its name in the price package; absent: it has no prices there. */
+  readonly prices?: string;
+  /** What stands before the price package's ids in its own names of models. */
+  readonly modelPrefix?: string;
+  /** Asked for its models, because nobody else knows them: `free` have no price, `priced` say theirs. */
+  readonly asked?: 'free' | 'priced';
+  readonly quirks?: readonly UpstreamQuirk[];
+}
+
+const local = { protocol: 'chat', addressPath: '/v1', asked: 'free' } as const;
+
+/** All of them. What was tried against what: `docs/providers.md`. */
+export const presets: readonly Preset[] = [
+  {
+    name: 'openai',
+    title: 'OpenAI',
+    protocol: 'chat',
+    baseUrl: 'https://api.openai.com/v1',
+    keyVariables: ['OPENAI_API_KEY'],
+    prices: 'openai',
+  },
+  {
+    name: 'anthropic',
+    title: 'Anthropic',
+    protocol: 'messages',
+    baseUrl: 'https://api.anthropic.com',
+    keyVariables: ['ANTHROPIC_API_KEY'],
+    prices: 'anthropic',
+  },
+  {
+    name: 'google',
+    title: 'Google Gemini',
+    protocol: 'gemini',
+    baseUrl: 'https://generativelanguage.googleapis.com',
+    keyVariables: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
+    prices: 'google',
+  },
+  {
+    name: 'azure',
+    title: 'Azure OpenAI',
+    protocol: 'chat',
+    addressVariable: 'AZURE_OPENAI_ENDPOINT',
+    addressPath: '/openai/v1',
+    keyVariables: ['AZURE_OPENAI_API_KEY'],
+    keyHeader: 'api-key',
+  },
+  {
+    name: 'openrouter',
+    title: 'OpenRouter',
+    protocol: 'chat',
+    baseUrl: 'https://openrouter.ai/api/v1',
+    keyVariables: ['OPENROUTER_API_KEY'],
+    prices: 'openrouter',
+  },
+  {
+    name: 'groq',
+    title: 'Groq',
+    protocol: 'chat',
+    baseUrl: 'https://api.groq.com/openai/v1',
+    keyVariables: ['GROQ_API_KEY'],
+    prices: 'groq',
+    quirks: ['one_answer'],
+  },
+  {
+    name: 'mistral',
+    title: 'Mistral',
+    protocol: 'chat',
+    baseUrl: 'https://api.mistral.ai/v1',
+    keyVariables: ['MISTRAL_API_KEY'],
+    prices: 'mistral',
+    quirks: ['max_tokens', 'no_stream_options'],
+  },
+  {
+    name: 'deepseek',
+    title: 'DeepSeek',
+    protocol: 'chat',
+    baseUrl: 'https://api.deepseek.com/v1',
+    keyVariables: ['DEEPSEEK_API_KEY'],
+    prices: 'deepseek',
+    quirks: ['max_tokens', 'one_answer'],
+  },
+  {
+    name: 'x-ai',
+    title: 'xAI',
+    protocol: 'chat',
+    baseUrl: 'https://api.x.ai/v1',
+    keyVariables: ['XAI_API_KEY'],
+    prices: 'x-ai',
+  },
+  {
+    name: 'together',
+    title: 'Together',
+    protocol: 'chat',
+    baseUrl: 'https://api.together.xyz/v1',
+    keyVariables: ['TOGETHER_API_KEY'],
+    prices: 'together',
+    quirks: ['max_tokens'],
+  },
+  {
+    name: 'fireworks',
+    title: 'Fireworks',
+    protocol: 'chat',
+    baseUrl: 'https://api.fireworks.ai/inference/v1',
+    keyVariables: ['FIREWORKS_API_KEY'],
+    prices: 'fireworks',
+    modelPrefix: 'accounts/fireworks/models/',
+    quirks: ['max_tokens'],
+  },
+  { ...local, name: 'ollama', title: 'Ollama', addressVariable: 'OLLAMA_HOST', quirks: ['max_tokens', 'one_answer'] },
+  { ...local, name: 'vllm', title: 'vLLM', addressVariable: 'VLLM_BASE_URL', keyVariables: ['VLLM_API_KEY'] },
+  {
+    ...local,
+    name: 'llama-cpp',
+    title: 'llama.cpp',
+    addressVariable: 'LLAMA_CPP_BASE_URL',
+    keyVariables: ['LLAMA_CPP_API_KEY'],
+    quirks: ['max_tokens', 'one_answer'],
+  },
+  {
+    ...local,
+    name: 'lm-studio',
+    title: 'LM Studio',
+    addressVariable: 'LM_STUDIO_BASE_URL',
+    keyVariables: ['LM_STUDIO_API_KEY'],
+    quirks: ['max_tokens', 'one_answer'],
+  },
+  {
+    name: 'tollgate',
+    title: 'another Tollgate',
+    protocol: 'chat',
+    addressVariable: 'TOLLGATE_UPSTREAM_URL',
+    addressPath: '/v1',
+    keyVariables: ['TOLLGATE_UPSTREAM_API_KEY'],
+    asked: 'priced',
+  },
+];
+
+/** The presets that the environment switches on, as providers of a file. Throws `ConfigError` where a variable has no address. */
+export function presetProviders(variables: Variables): Record<string, ParsedProvider> {
+  const providers: Record<string, ParsedProvider> = {};
+  for (const preset of presets) {
+    const provider = providerOf(preset, variables);
+    if (provider !== undefined) providers[preset.name] = provider;
+  }
+  return providers;
+}
+
+function providerOf(preset: Preset, variables: Variables): ParsedProvider | undefined {
+  const { addressVariable, keyVariables = [], keyHeader, protocol } = preset;
+  const given = addressVariable === undefined ? undefined : textIn(variables[addressVariable]);
+  const key = keyVariables.map(name => textIn(variables[name])).find(each => each !== undefined);
+  const isOn = addressVariable === undefined ? key !== undefined : given !== undefined;
+  if (!isOn) return undefined;
+  const baseUrl = given === undefined ? preset.baseUrl : addressOf(given, preset);
+  if (baseUrl === undefined) return undefined;
+  return {
+    protocol,
+    base_url: baseUrl,
+    ...(key === undefined || keyHeader !== undefined ? {} : { api_key: [new Secret(key)] }),
+    headers: key === undefined || keyHeader === undefined ? {} : { [keyHeader]: new Secret(key) },
+    queue: 1_000,
+    queue_timeout: 30_000,
+  };
+}
+
+function textIn(value: string | undefined): string | undefined {
+  return value === undefined || value.trim() === '' ? undefined : value.trim();
+}
+
+/** An address as the servers' own tools take it: the scheme may be missing, the path too; 0.0.0.0 is what a server listens on, not what is asked. */
+function addressOf(given: string, { addressVariable = '', addressPath = '' }: Preset): string {
+  const withScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(given) ? given : `http://${given}`;
+  const parsed = address.safeParse(withScheme.replace('//0.0.0.0', '//127.0.0.1'));
+  if (!parsed.success) {
+    throw new ConfigError([
+      {
+        path: addressVariable,
+        message: 'must be an http:// or https:// address without credentials, query or fragment',
+      },
+    ]);
+  }
+  const url = new URL(parsed.data);
+  const isOllama = addressVariable === 'OLLAMA_HOST';
+  if (isOllama && url.port === '' && !/^https?:/i.test(given)) url.port = '11434';
+  if (url.pathname === '/') url.pathname = addressPath;
+  return url.href.replace(/\/+$/, '');
+}
+
+/** What a server at an address is known to do otherwise than the protocol says; none of an unknown one. */
+export function quirksOf(name: string, baseUrl: string): readonly UpstreamQuirk[] {
+  const { host } = new URL(baseUrl);
+  const own = presets.find(preset => preset.baseUrl !== undefined && new URL(preset.baseUrl).host === host);
+  const asked = presets.find(preset => preset.name === name && preset.baseUrl === undefined);
+  return (own ?? asked)?.quirks ?? [];
+}

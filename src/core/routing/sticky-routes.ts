@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto';
+import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import type { RouteName } from './observer.ts';
+
+/** Conversations that are remembered; the one that was not used for longest goes first. */
+const conversationsMax = 10_000;
+/** How much of a text tells conversations apart. */
+const charactersMax = 4_096;
+
+/** A route as the order of routes sees it. */
+interface Ordered {
+  readonly name: RouteName;
+  readonly priority: number;
+}
+
+/**
+ * Which route a conversation took, so that it takes the same one again: an upstream's cache of the prompt is there, and what it sealed only it can read.
+ * Source: architecture.md (router); decisions §4.
+ */
+export class StickyRoutes {
+  readonly #routes = new Map<string, string>();
+
+  /** The same routes, the conversation's own first. What is sealed goes before priority, a cache never does. */
+  ordered<Each extends Ordered>(routes: readonly Each[], request: GenerateRequest): readonly Each[] {
+    const [first, second] = routes;
+    if (first === undefined || second === undefined) return routes;
+    const makers = makersOf(request);
+    const taken = goesOn(request) ? this.#routes.get(keyOf(request)) : undefined;
+    const rank = ({ name, priority }: Each): number => {
+      if (makers.has(name.provider)) return 0;
+      return taken === textOf(name) && priority === first.priority ? 1 : 2;
+    };
+    return routes.toSorted((one, other) => rank(one) - rank(other));
+  }
+
+  /** The conversation has begun to be answered by a route; `choices`: of how many routes. */
+  took(request: GenerateRequest, name: RouteName, choices: number): void {
+    if (choices < 2) return;
+    const key = keyOf(request);
+    this.#routes.delete(key);
+    this.#routes.set(key, textOf(name));
+    if (this.#routes.size <= conversationsMax) return;
+    for (const oldest of this.#routes.keys()) {
+      this.#routes.delete(oldest);
+      return;
+    }
+  }
+}
+
+const textOf = ({ provider, model }: RouteName): string => JSON.stringify([provider, model]);
+
+/** Whether there is something to come back to: first requests are spread by weight, however alike they are. */
+function goesOn({ items, promptCacheKey, cache }: GenerateRequest): boolean {
+  if (promptCacheKey !== undefined || cache !== undefined) return true;
+  return items.some(({ content }) => content.case !== 'message' || content.value.role === Role.ASSISTANT);
+}
+
+/** What stays the same while a conversation goes on: how it began. */
+function keyOf({ model, promptCacheKey, instructions, items }: GenerateRequest): string {
+  const hash = createHash('sha256').update(JSON.stringify([model, promptCacheKey ?? '', cut(instructions ?? '')]));
+  for (const item of items) {
+    hash.update(JSON.stringify(saidIn(item)));
+    if (item.content.case === 'message' && item.content.value.role === Role.USER) break;
+  }
+  return hash.digest('base64');
+}
+
+function saidIn({ content }: Item): readonly string[] {
+  if (content.case !== 'message') return [content.case ?? ''];
+  return content.value.parts.map(part => (part.content.case === 'text' ? cut(part.content.value.text) : ''));
+}
+
+const cut = (text: string): string => text.slice(0, charactersMax);
+
+/** The providers that sealed something in the conversation. */
+function makersOf({ items }: GenerateRequest): ReadonlySet<string> {
+  const makers = new Set<string>();
+  const add = (blob: { readonly provider: string } | undefined): void => {
+    if (blob !== undefined && blob.provider !== '') makers.add(blob.provider);
+  };
+  const addParts = (parts: readonly Part[]): void => {
+    for (const part of parts) add(part.signature);
+  };
+  for (const { content } of items) {
+    if (content.case === 'reasoning') {
+      for (const blob of content.value.opaque) add(blob);
+      addParts(content.value.parts);
+    } else if (content.case === 'toolCall') add(content.value.signature);
+    else if (content.case === 'compaction') add(content.value.opaque);
+    else if (content.case === 'message') addParts(content.value.parts);
+  }
+  return makers;
+}

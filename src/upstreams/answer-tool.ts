@@ -1,0 +1,63 @@
+import { Role } from '../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, FinishReason, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import { delta, finished, itemClosed, itemOpened, partClosed, partOpened } from '../generation/events.ts';
+import { itemOf, messageContent, partOf, textContent } from '../codecs/content.ts';
+
+/**
+ * Answers by a schema, where the upstream got the schema as a tool whose call is the answer: the call comes back as the text that it is. Source: wire.md C3
+ * (json schema).
+ */
+export class AnswerTool {
+  readonly #name: string;
+  /** Open calls of the tool, by choice and item. */
+  readonly #open = new Set<string>();
+  /** Choices that call other tools. */
+  readonly #calling = new Set<number>();
+
+  /** `name`: of the tool, which no tool of the client has. */
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** The same events, calls of the tool as text. */
+  restored(events: readonly GenerationEvent[]): GenerationEvent[] {
+    return events.flatMap(event => this.#restore(event));
+  }
+
+  #restore(whole: GenerationEvent): GenerationEvent[] {
+    const { choice, event } = whole;
+    switch (event.case) {
+      case 'itemOpened': {
+        const content = event.value.content?.content;
+        if (content?.case !== 'toolCall') return [whole];
+        if (content.value.name !== this.#name) {
+          this.#calling.add(choice);
+          return [whole];
+        }
+        const { item } = event.value;
+        this.#open.add(`${choice} ${item}`);
+        return [
+          itemOpened(choice, item, itemOf(messageContent(Role.ASSISTANT, []), 0)),
+          partOpened(choice, [item, 0], partOf(textContent(''))),
+        ];
+      }
+      case 'delta': {
+        const { item, text } = event.value;
+        if (!this.#open.has(`${choice} ${item}`)) return [whole];
+        return [delta(choice, [item, 0], { kind: DeltaKind.TEXT, text })];
+      }
+      case 'itemClosed': {
+        const { item, status } = event.value;
+        if (!this.#open.delete(`${choice} ${item}`)) return [whole];
+        return [partClosed(choice, [item, 0]), itemClosed(choice, item, status)];
+      }
+      case 'finished': {
+        const { reason, native } = event.value;
+        if (reason !== FinishReason.TOOL_CALLS || this.#calling.has(choice)) return [whole];
+        return [finished(choice, FinishReason.STOP, { native })];
+      }
+      default:
+        return [whole];
+    }
+  }
+}

@@ -1,0 +1,292 @@
+/** The two official clients, asked for the same things in their own words; what they got, in common words. */
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
+import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
+import type { ResponseCreateParamsNonStreaming, ResponseInputItem } from 'openai/resources/responses/responses';
+import type { Gateway } from '../gateway.ts';
+
+/** What is asked: the last user text, and what a feature adds. */
+export interface Asked {
+  readonly text: string;
+  readonly tools?: true;
+  /** A PNG in base64. */
+  readonly picture?: string;
+  readonly reasoning?: true;
+  readonly schema?: Record<string, unknown>;
+  /** A long beginning, which a cache may keep. */
+  readonly system?: string;
+  readonly stop?: string;
+  readonly limit?: number;
+}
+
+/** What a client got. */
+export interface Got {
+  readonly text: string;
+  readonly thoughts: string;
+  readonly calls: readonly { readonly id: string; readonly name: string; readonly args: unknown }[];
+  readonly finish: 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'other';
+  readonly cached: number;
+  readonly output: number;
+}
+
+/** A client: asks, and goes on after calls with a result for each. */
+export interface MatrixClient {
+  readonly name: string;
+  ask(model: string, asked: Asked, streamed: boolean): Promise<{ got: Got; goOn: (result: string) => Promise<Got> }>;
+}
+
+const weather = {
+  type: 'object',
+  properties: { city: { type: 'string' } },
+  required: ['city'],
+  additionalProperties: false,
+} as const;
+const description = 'The weather of a city';
+
+const chatFinishes: Readonly<Record<string, Got['finish']>> = {
+  stop: 'stop',
+  tool_calls: 'tool_calls',
+  length: 'length',
+  content_filter: 'content_filter',
+};
+const messagesFinishes: Readonly<Record<string, Got['finish']>> = {
+  end_turn: 'stop',
+  stop_sequence: 'stop',
+  tool_use: 'tool_calls',
+  max_tokens: 'length',
+  content_filter: 'content_filter',
+};
+
+/** What the gateway adds to a message or a delta. */
+interface Thinking {
+  readonly reasoning_content?: string;
+}
+
+interface ChatAnswer {
+  readonly completion: OpenAI.ChatCompletion;
+  readonly thoughts: string;
+}
+
+/** The official client of Chat Completions. */
+export function chatClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): MatrixClient {
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey });
+  type Body = ChatCompletionCreateParamsNonStreaming;
+  const answer = async (body: Body, streamed: boolean): Promise<ChatAnswer> => {
+    if (!streamed) {
+      const completion = await client.chat.completions.create(body);
+      const { reasoning_content: thoughts = '' } = (completion.choices[0]?.message ?? {}) as Thinking;
+      return { completion, thoughts };
+    }
+    const stream = client.chat.completions.stream({ ...body, stream: true, stream_options: { include_usage: true } });
+    let thoughts = '';
+    // The client knows nothing of thoughts: of members that it does not know its final message keeps the last delta only.
+    stream.on('chunk', chunk => {
+      thoughts += ((chunk.choices[0]?.delta ?? {}) as Thinking).reasoning_content ?? '';
+    });
+    return { completion: await stream.finalChatCompletion(), thoughts };
+  };
+  return {
+    name: 'Chat',
+    async ask(model, asked, streamed) {
+      const body: Body = { model, messages: chatMessages(asked), ...chatSettings(asked) };
+      const first = await answer(body, streamed);
+      return {
+        got: gotOfChat(first),
+        goOn: async result => {
+          const message = first.completion.choices[0]?.message;
+          const results = (message?.tool_calls ?? []).map(({ id }) => ({
+            role: 'tool' as const,
+            tool_call_id: id,
+            content: result,
+          }));
+          const messages = [...body.messages, ...(message === undefined ? [] : [message]), ...results];
+          return gotOfChat(await answer({ ...body, messages }, streamed));
+        },
+      };
+    },
+  };
+}
+
+function chatMessages({ text, picture, system }: Asked): ChatCompletionCreateParamsNonStreaming['messages'] {
+  const image = { type: 'image_url' as const, image_url: { url: `data:image/png;base64,${picture ?? ''}` } };
+  return [
+    ...(system === undefined ? [] : [{ role: 'system' as const, content: system }]),
+    { role: 'user', content: picture === undefined ? text : [{ type: 'text', text }, image] },
+  ];
+}
+
+function chatSettings(asked: Asked): Omit<ChatCompletionCreateParamsNonStreaming, 'model' | 'messages'> {
+  const { tools, reasoning, schema, stop, limit } = asked;
+  const tool = { type: 'function' as const, function: { name: 'get_weather', description, parameters: weather } };
+  return {
+    ...(tools === undefined ? {} : { tools: [tool] }),
+    ...(reasoning === undefined ? {} : { reasoning_effort: 'low' as const }),
+    ...(schema === undefined
+      ? {}
+      : { response_format: { type: 'json_schema' as const, json_schema: { name: 'answer', schema, strict: true } } }),
+    ...(stop === undefined ? {} : { stop: [stop] }),
+    max_completion_tokens: limit ?? 4_000,
+  };
+}
+
+function gotOfChat({ completion: { choices, usage }, thoughts }: ChatAnswer): Got {
+  const message = choices[0]?.message;
+  const calls = (message?.tool_calls ?? []).flatMap(call =>
+    call.type === 'function'
+      ? [{ id: call.id, name: call.function.name, args: JSON.parse(call.function.arguments) as unknown }]
+      : [],
+  );
+  return {
+    text: message?.content ?? '',
+    thoughts,
+    calls,
+    finish: chatFinishes[choices[0]?.finish_reason ?? ''] ?? 'other',
+    cached: usage?.prompt_tokens_details?.cached_tokens ?? 0,
+    output: usage?.completion_tokens ?? 0,
+  };
+}
+
+/** The official client of Responses; it goes on with the items that it was given, as its own users do. */
+export function responsesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): MatrixClient {
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey });
+  type Body = ResponseCreateParamsNonStreaming;
+  const answer = async (body: Body, streamed: boolean): Promise<OpenAI.Responses.Response> =>
+    streamed ? client.responses.stream({ ...body, stream: true }).finalResponse() : client.responses.create(body);
+  return {
+    name: 'Responses',
+    async ask(model, asked, streamed) {
+      const input = responsesInput(asked);
+      const body: Body = { model, input, store: false, ...responsesSettings(asked) };
+      const first = await answer(body, streamed);
+      return {
+        got: gotOfResponses(first),
+        goOn: async result => {
+          const results = first.output.flatMap(item =>
+            item.type === 'function_call'
+              ? [{ type: 'function_call_output' as const, call_id: item.call_id, output: result }]
+              : [],
+          );
+          // What an answer has is what a question takes, but for fields that only answers have.
+          const said = first.output as ResponseInputItem[];
+          return gotOfResponses(await answer({ ...body, input: [...input, ...said, ...results] }, streamed));
+        },
+      };
+    },
+  };
+}
+
+function responsesInput({ text, picture, system }: Asked): ResponseInputItem[] {
+  const image = {
+    type: 'input_image' as const,
+    detail: 'auto' as const,
+    image_url: `data:image/png;base64,${picture ?? ''}`,
+  };
+  const words = { type: 'input_text' as const, text };
+  return [
+    ...(system === undefined ? [] : [{ role: 'system' as const, content: system }]),
+    { role: 'user', content: picture === undefined ? text : [words, image] },
+  ];
+}
+
+function responsesSettings(asked: Asked): Omit<ResponseCreateParamsNonStreaming, 'model' | 'input'> {
+  const { tools, reasoning, schema, limit } = asked;
+  const tool = {
+    type: 'function' as const,
+    name: 'get_weather',
+    description,
+    parameters: { ...weather },
+    strict: false,
+  };
+  return {
+    ...(tools === undefined ? {} : { tools: [tool] }),
+    // The signatures that a next request needs.
+    include: ['reasoning.encrypted_content'],
+    ...(reasoning === undefined ? {} : { reasoning: { effort: 'low' as const, summary: 'auto' as const } }),
+    ...(schema === undefined
+      ? {}
+      : { text: { format: { type: 'json_schema' as const, name: 'answer', schema, strict: true } } }),
+    max_output_tokens: limit ?? 4_000,
+  };
+}
+
+function gotOfResponses({ output, output_text: text, incomplete_details: why, usage }: OpenAI.Responses.Response): Got {
+  const calls = output.flatMap(item =>
+    item.type === 'function_call'
+      ? [{ id: item.call_id, name: item.name, args: JSON.parse(item.arguments) as unknown }]
+      : [],
+  );
+  const thoughts = output.flatMap(item =>
+    item.type === 'reasoning' ? [...item.summary, ...(item.content ?? [])].map(part => part.text) : [],
+  );
+  const cut = why?.reason === 'max_output_tokens' ? 'length' : 'content_filter';
+  return {
+    text,
+    thoughts: thoughts.join(''),
+    calls,
+    finish: why == null ? (calls.length > 0 ? 'tool_calls' : 'stop') : cut,
+    cached: usage?.input_tokens_details?.cached_tokens ?? 0,
+    output: usage?.output_tokens ?? 0,
+  };
+}
+
+/** The official client of Messages. */
+export function messagesClient({ url, apiKey }: Pick<Gateway, 'url' | 'apiKey'>): MatrixClient {
+  const client = new Anthropic({ baseURL: url, apiKey });
+  const answer = (body: Anthropic.MessageCreateParamsNonStreaming, streamed: boolean): Promise<Anthropic.Message> =>
+    streamed ? client.messages.stream(body).finalMessage() : client.messages.create(body);
+  return {
+    name: 'Messages',
+    async ask(model, asked, streamed) {
+      const body = messagesBody(model, asked);
+      const first = await answer(body, streamed);
+      return {
+        got: gotOfMessages(first),
+        goOn: async result => {
+          const results = first.content.flatMap(block =>
+            block.type === 'tool_use' ? [{ type: 'tool_result' as const, tool_use_id: block.id, content: result }] : [],
+          );
+          const messages = [
+            ...body.messages,
+            { role: 'assistant' as const, content: first.content },
+            { role: 'user' as const, content: results },
+          ];
+          return gotOfMessages(await answer({ ...body, messages }, streamed));
+        },
+      };
+    },
+  };
+}
+
+function messagesBody(model: string, asked: Asked): Anthropic.MessageCreateParamsNonStreaming {
+  const { text, picture, system, tools, reasoning, schema, stop, limit } = asked;
+  const image = {
+    type: 'image' as const,
+    source: { type: 'base64' as const, media_type: 'image/png' as const, data: picture ?? '' },
+  };
+  const cached = { type: 'text' as const, text: system ?? '', cache_control: { type: 'ephemeral' as const } };
+  return {
+    model,
+    max_tokens: limit ?? 4_000,
+    ...(system === undefined ? {} : { system: [cached] }),
+    messages: [{ role: 'user', content: picture === undefined ? text : [{ type: 'text', text }, image] }],
+    ...(tools === undefined
+      ? {}
+      : { tools: [{ name: 'get_weather', description, input_schema: { ...weather, required: ['city'] } }] }),
+    ...(reasoning === undefined ? {} : { thinking: { type: 'enabled' as const, budget_tokens: 1_024 } }),
+    ...(schema === undefined ? {} : { output_config: { format: { type: 'json_schema' as const, schema } } }),
+    ...(stop === undefined ? {} : { stop_sequences: [stop] }),
+  };
+}
+
+function gotOfMessages({ content, stop_reason: reason, usage }: Anthropic.Message): Got {
+  return {
+    text: content.map(block => (block.type === 'text' ? block.text : '')).join(''),
+    thoughts: content.map(block => (block.type === 'thinking' ? block.thinking : '')).join(''),
+    calls: content.flatMap(block =>
+      block.type === 'tool_use' ? [{ id: block.id, name: block.name, args: block.input }] : [],
+    ),
+    finish: messagesFinishes[reason ?? ''] ?? 'other',
+    cached: usage.cache_read_input_tokens ?? 0,
+    output: usage.output_tokens,
+  };
+}

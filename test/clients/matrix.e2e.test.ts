@@ -1,0 +1,206 @@
+/**
+ * Every official client on every upstream protocol: each feature, streamed and not, with the client's own library on one side and a real HTTP upstream on the other
+ * (second gateways on their built-in models; for Gemini a server made from the public schema). A test prints it as a table; no cell is left out.
+ */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { picture } from '../e2e/picture.ts';
+import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { geminiKey, GeminiServer } from './gemini-server.ts';
+import {
+  type Asked,
+  chatClient,
+  type Got,
+  type MatrixClient,
+  messagesClient,
+  responsesClient,
+} from './matrix-clients.ts';
+
+const schema = {
+  type: 'object',
+  properties: { name: { type: 'string' }, minutes: { type: 'integer', minimum: 1 } },
+  required: ['name', 'minutes'],
+  additionalProperties: false,
+};
+
+interface Feature {
+  /** What stands behind the upstream's protocol, where it is not the model of all others. */
+  readonly model?: 'caching';
+  ask(): Promise<Asked> | Asked;
+  check(got: Got, goOn: (result: string) => Promise<Got>, again: () => Promise<Got>): Promise<void> | void;
+}
+
+const features: Readonly<Record<string, Feature>> = {
+  text: {
+    ask: () => ({ text: 'Hi\n!sim say=Good morning, Zoë 😀' }),
+    check: ({ text, finish, calls, output }) => {
+      expect([text, finish, calls]).toEqual(['Good morning, Zoë 😀', 'stop', []]);
+      expect(output).toBeGreaterThan(3);
+    },
+  },
+  tools: {
+    ask: () => ({ text: 'Weather in Paris?\n!sim calls=1', tools: true }),
+    check: async ({ calls, finish }, goOn) => {
+      expect(calls.map(({ name }) => name)).toEqual(['get_weather']);
+      expect(calls[0]?.args).toHaveProperty('city');
+      expect(finish).toBe('tool_calls');
+      const next = await goOn('Sunny in Paris');
+      expect([next.finish, next.calls]).toEqual(['stop', []]);
+      expect(next.text).toContain('Sunny');
+    },
+  },
+  'parallel tools': {
+    ask: () => ({ text: 'Weather in Paris, Oslo and Rome?\n!sim calls=3 say=I will look.', tools: true }),
+    check: async ({ text, calls, finish }, goOn) => {
+      expect([text, finish]).toEqual(['I will look.', 'tool_calls']);
+      expect(calls.map(({ name }) => name)).toEqual(['get_weather', 'get_weather', 'get_weather']);
+      expect(new Set(calls.map(({ id }) => id)).size).toBe(3);
+      expect((await goOn('Sunny')).finish).toBe('stop');
+    },
+  },
+  images: {
+    ask: async () => ({
+      text: 'What is in this image?',
+      picture: (await picture(64, 48, '#ff0000')).toString('base64'),
+    }),
+    check: ({ text }) => {
+      expect(text).toMatch(/64\s*[x×]\s*48/);
+      expect(text).toMatch(/red/i);
+    },
+  },
+  reasoning: {
+    ask: () => ({ text: 'Why is the sky blue?\n!sim tokens=60', reasoning: true }),
+    check: ({ text, thoughts, finish }) => {
+      expect(thoughts).not.toBe('');
+      expect(text).not.toBe('');
+      expect(finish).toBe('stop');
+    },
+  },
+  json_schema: {
+    ask: () => ({ text: 'A recipe for stew.', schema }),
+    check: ({ text, finish }) => {
+      expect(finish).toBe('stop');
+      const answer = JSON.parse(text) as { name: unknown; minutes: unknown };
+      expect([typeof answer.name, Number.isInteger(answer.minutes)]).toEqual(['string', true]);
+    },
+  },
+  cache: {
+    model: 'caching',
+    // The beginning is new in every cell, so that only its own first request can have filled the cache.
+    ask: () => ({
+      text: 'And?\n!sim say=Yes.',
+      system: `${randomUUID()} ${'Toll gates are everywhere. '.repeat(600)}`,
+    }),
+    check: async ({ cached }, _, again) => {
+      expect(cached).toBe(0);
+      expect((await again()).cached).toBeGreaterThan(1_000);
+    },
+  },
+  stop: {
+    ask: () => ({ text: 'Go.\n!sim say=one two three', stop: 'two' }),
+    check: ({ text, finish }) => expect([text, finish]).toEqual(['one ', 'stop']),
+  },
+  length: {
+    ask: () => ({ text: 'Go on.\n!sim tokens=200', limit: 20 }),
+    check: ({ finish, output }) => expect([finish, output]).toEqual(['length', 20]),
+  },
+  refusal: {
+    ask: () => ({ text: 'Go.\n!sim finish=refusal' }),
+    check: ({ finish }) => expect(finish).toBe('content_filter'),
+  },
+};
+
+const upstreams = ['chat', 'responses', 'messages', 'gemini'] as const;
+const ways = ['whole', 'streamed'] as const;
+const clientNames = ['Chat', 'Responses', 'Messages'] as const;
+
+let inner: Gateway;
+let server: GeminiServer;
+let gateway: Gateway;
+let clients: Readonly<Record<string, MatrixClient>>;
+beforeAll(async () => {
+  inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
+  server = await GeminiServer.start(inner);
+  gateway = await startGateway({ config: config(), environment: { INNER_KEY: inner.apiKey } });
+  clients = { Chat: chatClient(gateway), Responses: responsesClient(gateway), Messages: messagesClient(gateway) };
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  await server.stop();
+  await endGateway(inner);
+});
+
+function config(): string {
+  const upstreamModel = (name: string, kind: string): string => {
+    if (name === 'gemini') return kind === 'usual' ? 'gemini-3-flash' : 'gemini-2.5-flash-lite';
+    return kind === 'usual' ? 'sim/large' : 'sim/small';
+  };
+  const model = (name: string, kind: string): string => `
+  - id: ${name}/${kind}
+    max_output_tokens: 16384
+    context_length: 128000
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
+    capabilities: { vision: true, function_call: true, reasoning: true }
+    pricing: { input: 1, output: 4, caching: { read: 0.1, write_5m: 1.25, write_1h: 2 } }
+    routes: [{ provider: ${name}, model: ${upstreamModel(name, kind)} }]`;
+  return `
+simulator: { enabled: false }
+retries: 0
+providers:
+  chat: { protocol: chat, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
+  responses: { protocol: responses, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
+  messages: { protocol: messages, base_url: "${inner.url}", api_key: "\${INNER_KEY}" }
+  gemini: { protocol: gemini, base_url: "${server.baseUrl}", api_key: ${geminiKey} }
+models:${upstreams.map(name => model(name, 'usual') + model(name, 'caching')).join('')}
+`;
+}
+
+/** Cells that cannot be, and why. */
+const impossible: readonly { readonly client: string; readonly feature: string; readonly because: string }[] = [
+  { client: 'Responses', feature: 'stop', because: 'Responses has no stop sequences' },
+];
+const isImpossible = (client: string, feature: string): boolean =>
+  impossible.some(each => each.client === client && each.feature === feature);
+
+/** What became of each cell: undefined until it has run. */
+const cells = new Map<string, 'ok' | 'failed'>();
+const keyOf = (...names: readonly string[]): string => names.join(' | ');
+const all = clientNames.flatMap(client =>
+  upstreams.flatMap(upstream =>
+    ways.flatMap(way => Object.keys(features).map(feature => ({ client, upstream, way, feature }))),
+  ),
+);
+
+describe.each(clientNames)('a client of %s', client => {
+  describe.each(upstreams)('through an upstream of %s', upstream => {
+    describe.each(ways)('%s', way => {
+      test.each(Object.entries(features).filter(([feature]) => !isImpossible(client, feature)))(
+        '%s',
+        async (feature, { ask, check, model = 'usual' }) => {
+          cells.set(keyOf(client, upstream, way, feature), 'failed');
+          const asked = await ask();
+          const run = () =>
+            clients[client]?.ask(`${upstream}/${model}`, asked, way === 'streamed') ?? expect.fail('no such client');
+          const { got, goOn } = await run();
+          await check(got, goOn, async () => (await run()).got);
+          cells.set(keyOf(client, upstream, way, feature), 'ok');
+        },
+      );
+    });
+  });
+});
+
+test('no cell is left out', () => {
+  const columns = clientNames.flatMap(client =>
+    upstreams.flatMap(upstream => ways.map(way => [client, upstream, way])),
+  );
+  const rows = Object.keys(features).map(feature => [
+    feature,
+    ...columns.map(column => cells.get(keyOf(...column, feature)) ?? '–'),
+  ]);
+  const heads = [0, 1, 2].map(line => ['', ...columns.map(column => column[line] ?? '')]);
+  const lines = [...heads, ...rows].map(row => row.map((cell, index) => cell.padEnd(index === 0 ? 15 : 9)).join(' '));
+  process.stdout.write(`\n${lines.join('\n')}\n`);
+  for (const { client, feature, because } of impossible) process.stdout.write(`– ${client}, ${feature}: ${because}\n`);
+  expect(cells.size).toBe(all.filter(({ client, feature }) => !isImpossible(client, feature)).length);
+});

@@ -1,0 +1,281 @@
+/**
+ * Every pair of protocols: what both sides can say is kept, in requests and in answers. The generated requests and answers have only what all protocols can say;
+ * what one of them lacks is in the tables of `test/translation`.
+ */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { chatCodec } from '../../src/codecs/chat/index.ts';
+import type { ClientCodec, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
+import {
+  imageContent,
+  itemOf,
+  mediaSource,
+  messageContent,
+  partOf,
+  requestOf,
+  samplingOf,
+  textContent,
+  toolCallContent,
+  toolResultContent,
+} from '../../src/codecs/content.ts';
+import { geminiCodec } from '../../src/codecs/gemini/index.ts';
+import { messagesCodec } from '../../src/codecs/messages/index.ts';
+import { responsesCodec } from '../../src/codecs/responses/index.ts';
+import { type Item, type Part, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, FinishReason, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { type GenerateRequest, type Tool, ToolChoiceMode } from '../../src/gen/tollgate/v1/request_pb.ts';
+import {
+  completed,
+  delta,
+  finished,
+  itemClosed,
+  itemOpened,
+  partClosed,
+  partOpened,
+  started,
+} from '../../src/generation/events.ts';
+import { foldEvents } from '../../src/generation/fold.ts';
+import { chatRequestOf } from '../clients/gemini-request.ts';
+import { parseChunks, renderFrames, wantsEverything } from './codec-suite.ts';
+
+const anyText = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 }).filter(text => text.trim() !== '');
+const name = fc.constantFrom('get_weather', 'now', 'search_2');
+const args = fc.dictionary(fc.constantFrom('city', 'n'), fc.oneof(anyText, fc.integer()), { maxKeys: 2 });
+const userPart = fc.oneof(
+  anyText.map(text => partOf(textContent(text))),
+  fc.constant(partOf(imageContent(mediaSource({ case: 'base64', value: 'iVBORw0KGgoAAAAN' }, 'image/png')))),
+);
+const user = fc
+  .array(userPart, { minLength: 1, maxLength: 3 })
+  .map(parts => [itemOf(messageContent(Role.USER, parts), 0)]);
+
+/** The model says something and calls tools, whose results follow. */
+const exchange = fc
+  .record({ said: fc.option(anyText), calls: fc.array(fc.tuple(name, args, anyText), { minLength: 1, maxLength: 3 }) })
+  .map(({ said, calls }) => (turn: number): Item[] => {
+    const idOf = (index: number): string => `call_${turn}_${index}`;
+    return [
+      ...(said === null ? [] : [itemOf(messageContent(Role.ASSISTANT, [partOf(textContent(said))]), turn)]),
+      ...calls.map(([tool, input], index) =>
+        itemOf(toolCallContent({ callId: idOf(index), name: tool, arguments: JSON.stringify(input) }), turn),
+      ),
+      ...calls.map(([, , text], index) =>
+        itemOf(toolResultContent({ callId: idOf(index), parts: [partOf(textContent(text))], plain: true }), turn + 1),
+      ),
+    ];
+  });
+const tool: fc.Arbitrary<Tool> = fc.record({ name, description: anyText }).map(fields => ({
+  $typeName: 'tollgate.v1.Tool',
+  tool: {
+    case: 'function',
+    value: {
+      $typeName: 'tollgate.v1.FunctionTool',
+      ...fields,
+      parametersJson: '{"type":"object","properties":{"city":{"type":"string","enum":["Oslo"]}},"required":["city"]}',
+    },
+  },
+}));
+
+const requests: fc.Arbitrary<GenerateRequest> = fc
+  .record({
+    system: fc.option(anyText),
+    first: user,
+    rounds: fc.array(fc.tuple(exchange, user), { maxLength: 2 }),
+    tools: fc.uniqueArray(tool, {
+      minLength: 1,
+      maxLength: 2,
+      selector: each => each.tool.value?.$typeName + JSON.stringify(each),
+    }),
+    choice: fc.constantFrom(ToolChoiceMode.AUTO, ToolChoiceMode.NONE, ToolChoiceMode.REQUIRED),
+    temperature: fc.constantFrom(0, 0.5, 1),
+    stop: fc.uniqueArray(anyText, { maxLength: 4 }),
+    limit: fc.integer({ min: 16, max: 4_000 }),
+  })
+  .map(({ system, first, rounds, tools, choice, temperature, stop, limit }) =>
+    requestOf({
+      model: 'm',
+      items: [
+        ...(system === null ? [] : [itemOf(messageContent(Role.SYSTEM, [partOf(textContent(system))]), 0)]),
+        ...first,
+        ...rounds.flatMap(([calls, next], index) => [...calls(index * 2 + 1), ...next]),
+      ],
+      tools,
+      toolChoice: { $typeName: 'tollgate.v1.ToolChoice', mode: choice, tools: [], restricted: false },
+      sampling: samplingOf({ temperature }),
+      stop,
+      maxOutputTokens: limit,
+    }),
+  );
+
+/** What a request says, without how its protocol groups or names it: ids of calls are replaced by their place. */
+function gistOf(request: GenerateRequest): unknown {
+  const places = new Map<string, number>();
+  const said = request.items.flatMap(({ content }): unknown[] => {
+    if (content.case === 'message') return content.value.parts.map(part => [content.value.role, partGist(part)]);
+    if (content.case === 'toolCall') {
+      places.set(content.value.callId, places.size);
+      return [['call', places.get(content.value.callId), content.value.name, JSON.parse(content.value.arguments)]];
+    }
+    if (content.case !== 'toolResult') return [content.case];
+    return [['result', places.get(content.value.callId), ...content.value.parts.map(partGist)]];
+  });
+  return {
+    said,
+    tools: request.tools.map(({ tool: each }) => {
+      if (each.case !== 'function') return each.case;
+      const { name: called, description, parametersJson } = each.value;
+      return [called, description, JSON.parse(parametersJson)];
+    }),
+    choice: request.toolChoice?.mode ?? ToolChoiceMode.AUTO,
+    temperature: request.sampling?.temperature,
+    stop: request.stop,
+    limit: request.maxOutputTokens,
+  };
+}
+
+function partGist({ content }: Part): unknown {
+  if (content.case === 'text') return content.value.text;
+  return content.case === 'image' ? content.value.source?.source.value : content.case;
+}
+
+function decoded(codec: ClientCodec, body: Record<string, unknown>): GenerateRequest {
+  const raw = Buffer.from(JSON.stringify(body));
+  return codec.decodeRequest({ body: JSON.parse(raw.toString()) as unknown, raw, headers: {} }).request;
+}
+
+/** How a test reads what an upstream was sent. */
+const readers: Readonly<Record<string, readonly [UpstreamCodec, (body: JsonObject) => GenerateRequest]>> = {
+  Chat: [chatCodec, body => decoded(chatCodec, body)],
+  Messages: [messagesCodec, body => decoded(messagesCodec, body)],
+  Responses: [responsesCodec, body => decoded(responsesCodec, body)],
+  // Read as the server of the client tests reads it, which refuses what the schema lacks.
+  Gemini: [geminiCodec, body => decoded(chatCodec, chatRequestOf(body, 'm', false))],
+};
+const clients: Readonly<Record<string, ClientCodec & UpstreamCodec>> = {
+  Chat: chatCodec,
+  Messages: messagesCodec,
+  Responses: responsesCodec,
+};
+
+describe.each(Object.entries(clients))('requests of %s', (from, client) => {
+  test.each(Object.entries(readers))('to an upstream of %s keep what both can say', (to, [upstream, read]) => {
+    fc.assert(
+      fc.property(requests, drawn => {
+        // Responses has no stop sequences.
+        const generated = [from, to].includes('Responses') ? { ...drawn, stop: [] } : drawn;
+        // As the client writes it, and as the gateway reads that.
+        const { model, maxOutputTokens } = generated;
+        const written = client.encodeRequest({ request: generated, model, maxOutputTokens, stream: true }).body;
+        const request = decoded(client, written);
+        const sent = upstream.encodeRequest({
+          request,
+          model: 'gemini-2.5-flash',
+          maxOutputTokens: request.maxOutputTokens,
+          stream: true,
+        });
+        expect(sent.dropped).toEqual([]);
+        expect(gistOf(read(sent.body))).toEqual(gistOf(generated));
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+interface Said {
+  readonly thought: string | null;
+  readonly text: string;
+  readonly calls: readonly (readonly [name: string, args: object])[];
+  readonly cut: boolean;
+}
+const answers: fc.Arbitrary<Said> = fc.record({
+  thought: fc.option(anyText),
+  text: anyText,
+  calls: fc.array(fc.tuple(name, args), { maxLength: 3 }),
+  cut: fc.boolean(),
+});
+
+function reasonOf({ calls, cut }: Said): FinishReason {
+  if (cut) return FinishReason.LENGTH;
+  return calls.length > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP;
+}
+
+/** The answer as events, whose wire form the codec's own renderer writes. */
+function eventsOf(said: Said): GenerationEvent[] {
+  let item = 0;
+  const events = [started({})];
+  const text = itemOf(messageContent(Role.ASSISTANT, []), 0);
+  events.push(itemOpened(0, item, text), partOpened(0, [item, 0], partOf(textContent(''))));
+  events.push(
+    delta(0, [item, 0], { kind: DeltaKind.TEXT, text: said.text }),
+    partClosed(0, [item, 0]),
+    itemClosed(0, item),
+  );
+  for (const [index, [called, input]] of said.calls.entries()) {
+    item += 1;
+    events.push(itemOpened(0, item, itemOf(toolCallContent({ callId: `c${index}`, name: called }), 0)));
+    events.push(delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: JSON.stringify(input) }), itemClosed(0, item));
+  }
+  const usage = { $typeName: 'tollgate.v1.Usage' as const, inputTokens: 7, outputTokens: 9 };
+  events.push(finished(0, reasonOf(said)), completed({ usage }));
+  return events;
+}
+
+function geminiBytes({ thought, text, calls, cut }: Said): Buffer {
+  const parts = [
+    ...(thought === null ? [] : [{ text: thought, thought: true }]),
+    { text },
+    ...calls.map(([called, input]) => ({ functionCall: { name: called, args: input } })),
+  ];
+  const candidates = [{ content: { role: 'model', parts }, finishReason: cut ? 'MAX_TOKENS' : 'STOP' }];
+  const usageMetadata = { promptTokenCount: 7, candidatesTokenCount: 9 };
+  return Buffer.from(`data: ${JSON.stringify({ candidates, usageMetadata, responseId: 'r' })}\n\n`);
+}
+
+const upstreamBytes: Readonly<Record<string, readonly [UpstreamCodec, (said: Said) => Buffer]>> = {
+  Chat: [chatCodec, said => Buffer.from(renderFrames(chatCodec, eventsOf(said), wantsEverything).join(''))],
+  Messages: [messagesCodec, said => Buffer.from(renderFrames(messagesCodec, eventsOf(said), wantsEverything).join(''))],
+  Responses: [
+    responsesCodec,
+    said => Buffer.from(renderFrames(responsesCodec, eventsOf(said), wantsEverything).join('')),
+  ],
+  Gemini: [geminiCodec, geminiBytes],
+};
+
+function answerGist(events: readonly GenerationEvent[]): unknown {
+  const { choices, completed: end } = foldEvents(events);
+  const items = (choices[0]?.items ?? []).flatMap(({ content }): unknown[] => {
+    if (content.case === 'message') return content.value.parts.map(partGist);
+    // Of a call without arguments some protocols say nothing, others an empty object.
+    return content.case === 'toolCall' ? [[content.value.name, JSON.parse(content.value.arguments || '{}')]] : [];
+  });
+  return {
+    items,
+    finish: choices[0]?.finished?.reason,
+    input: end?.usage?.inputTokens,
+    output: end?.usage?.outputTokens,
+  };
+}
+
+describe.each(Object.entries(upstreamBytes))('answers of an upstream of %s', (_, [upstream, write]) => {
+  test.each(Object.entries(clients))(
+    'reach a client of %s with what both can say, streamed and whole',
+    (__, client) => {
+      fc.assert(
+        fc.property(answers, said => {
+          const parsed = parseChunks(upstream, 'acme', [write(said)]);
+          const expected = {
+            items: [said.text, ...said.calls.map(([called, input]) => [called, input])],
+            finish: reasonOf(said),
+            input: 7,
+            output: 9,
+          };
+          const streamed = Buffer.from(renderFrames(client, parsed, wantsEverything).join(''));
+          expect(answerGist(parseChunks(client, 'gateway', [streamed]))).toEqual(expected);
+          const whole = client.renderWhole(parsed, wantsEverything);
+          expect(answerGist(client.parseWhole(whole, 'gateway'))).toEqual(expected);
+        }),
+        { numRuns: 150 },
+      );
+    },
+  );
+});
