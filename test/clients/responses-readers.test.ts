@@ -73,7 +73,7 @@ test('openai: a stream that fails anywhere raises APIError with the code', async
 
 /** The words of an answer, in order: this client shows refusals as text. */
 function textOf(events: readonly GenerationEvent[]): string {
-  const words = new Set([DeltaKind.TEXT, DeltaKind.REFUSAL]);
+  const words = new Set<DeltaKind>([DeltaKind.TEXT, DeltaKind.REFUSAL]);
   return events
     .map(({ event }) => (event.case === 'delta' && words.has(event.value.kind) ? event.value.text : ''))
     .join('')

@@ -35,6 +35,6 @@ export class Mortal {
     if (number < this.#diesAt) return call(...values);
     if (number === this.#diesAt && this.#doesLast) await call(...values);
     this.#died.resolve();
-    return new Promise(() => undefined);
+    return Promise.withResolvers<unknown>().promise;
   }
 }
