@@ -70,6 +70,10 @@ ${models.join('\n')}
 
 /** A running gateway and what a bench asks of it beside answers. */
 export interface GatewayTarget extends Target {
+  /** Origin of the public listener. */
+  readonly url: string;
+  /** One of its keys. */
+  readonly apiKey: string;
   readonly rpcUrl: string;
   readonly managementKey: string;
   readonly dataDir: string;
@@ -107,6 +111,8 @@ export async function startGateway(
   return {
     name: 'gateway',
     process: started,
+    url,
+    apiKey: keys[0] ?? '',
     rpcUrl,
     managementKey,
     dataDir,

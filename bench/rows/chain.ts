@@ -1,0 +1,62 @@
+import { type Row, type Settings, shown } from '../row.ts';
+import { percentile } from '../statistics.ts';
+import { type GatewayTarget, startGateway, startUpstream } from '../targets.ts';
+
+const turns = 1000;
+/** About a line of a chat; the upstream's answer is a word. */
+const words = 'What do you think of that, and what would you do next in my place? '.repeat(3);
+
+/** Continues a conversation and answers the id of the new response; the upstream answers at once, so that what it takes is the gateway’s. */
+async function turn({ url, apiKey }: GatewayTarget, previous: string | undefined): Promise<string> {
+  const answer = await fetch(`${url}/v1/responses`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` },
+    body: JSON.stringify({ model: 'bench/short', input: words, previous_response_id: previous ?? null }),
+  });
+  const { id, status } = (await answer.json()) as { id?: string; status?: string };
+  if (id === undefined || status !== 'completed') throw new Error(`a turn was answered with ${answer.status}`);
+  return id;
+}
+
+/** The time of each of some turns, in ms, ascending. */
+async function times(count: number, work: () => Promise<void>): Promise<number[]> {
+  const took: number[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const began = performance.now();
+    await work();
+    took.push(performance.now() - began);
+  }
+  return took.sort((a, b) => a - b);
+}
+
+function row(what: string, took: readonly number[], target?: number): Row {
+  const [p50, p99] = [percentile(took, 0.5), percentile(took, 0.99)];
+  const found = `p50 ${shown(p50)} ms, p99 ${shown(p99)} ms`;
+  return target === undefined
+    ? { what, found }
+    : { what, found, target: `p50 under ${target} ms`, reached: p50 < target };
+}
+
+/** How long a stored conversation takes to go on, from the request to the whole answer, when it is short and when it is long. */
+export async function chain({ rounds }: Settings): Promise<Row[]> {
+  const upstream = await startUpstream();
+  const gateway = await startGateway(upstream);
+  const count = rounds * 40;
+  try {
+    let last: string | undefined;
+    for (let index = 0; index < 300; index += 1) last = await turn(gateway, undefined);
+    const first = await times(count, async () => void (await turn(gateway, undefined)));
+    last = undefined;
+    for (let index = 0; index < turns - 1; index += 1) last = await turn(gateway, last);
+    // Only the first one to go on finds the conversation in memory: the others read all of it again.
+    const stored = await times(count, async () => void (await turn(gateway, last)));
+    const going = await times(count, async () => void (last = await turn(gateway, last)));
+    return [
+      row('first turn of a conversation', first),
+      row(`turn ${turns} of a conversation, just had`, going, 50),
+      row(`turn ${turns} of a conversation, read from the disk's file`, stored, 50),
+    ];
+  } finally {
+    for (const target of [gateway, upstream]) await target.stop();
+  }
+}
