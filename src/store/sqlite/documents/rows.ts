@@ -16,6 +16,10 @@ export function sizeOf({ body, chunks = [] }: NewDocument): number {
   return chunks.reduce((sum, chunk) => sum + chunk.content.length, body.length + overheadBytes);
 }
 
+/** What one statement reads of a chain: so many documents, and no further ones once they have so many bytes. */
+const linksMax = 64;
+const linkBytesMax = 1_000_000;
+
 /** A document's row without its bytes. */
 export interface HeadRow {
   readonly row: number;
@@ -30,6 +34,11 @@ export interface HeadRow {
   readonly parent: number | null;
   readonly children: number;
   readonly bytes: number;
+}
+
+/** A document's row with its body. */
+export interface WholeRow extends HeadRow {
+  readonly content: Uint8Array;
 }
 
 type Inserted = [
@@ -50,7 +59,7 @@ export class DocumentRows {
   readonly #head: Query<[string, string], HeadRow>;
   readonly #headAt: Query<[number], HeadRow>;
   readonly #body: Query<[number], { content: Uint8Array }>;
-  readonly #whole: Query<[number], HeadRow & { readonly content: Uint8Array }>;
+  readonly #links: Query<[number], WholeRow>;
   readonly #bodyLength: Query<[number], { length: number }>;
   readonly #db: Connection;
   #writes: Writes | undefined;
@@ -59,7 +68,15 @@ export class DocumentRows {
     this.#db = db;
     this.#head = db.prepare('SELECT * FROM document WHERE kind = ? AND id = ?');
     this.#headAt = db.prepare('SELECT * FROM document WHERE row = ?');
-    this.#whole = db.prepare('SELECT d.*, b.content FROM document d JOIN body b ON b.document = d.row WHERE d.row = ?');
+    this.#links = db.prepare(
+      `WITH RECURSIVE up (row, parent, total) AS (
+         SELECT row, parent, bytes FROM document WHERE row = ?
+         UNION ALL
+         SELECT d.row, d.parent, up.total + d.bytes FROM up JOIN document d ON d.row = up.parent
+         WHERE up.total < ${linkBytesMax} LIMIT ${linksMax}
+       )
+       SELECT d.*, b.content FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
+    );
     this.#body = db.prepare('SELECT content FROM body WHERE document = ?');
     this.#bodyLength = db.prepare('SELECT length(content) AS length FROM body WHERE document = ?');
   }
@@ -81,9 +98,12 @@ export class DocumentRows {
     return { ...factsOf(head), body };
   }
 
-  /** The row of that number with its body: one statement, for where there are many. */
-  wholeAt(row: number): (HeadRow & { readonly content: Uint8Array }) | undefined {
-    return this.#whole.get(row);
+  /**
+   * The row of that number with its body, then what it goes on from, link by link: at least one and as many as are read in about a millisecond; empty where there
+   * is no such row. One statement for many, because each costs as much as ten rows.
+   */
+  links(row: number): WholeRow[] {
+    return this.#links.all(row);
   }
 
   /** Bytes of a body. */

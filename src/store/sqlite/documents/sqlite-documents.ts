@@ -25,8 +25,6 @@ export interface SqliteDocumentsOptions {
   readonly bytesMax: number;
 }
 
-/** How long a read of many documents may keep the event loop before it lets others go on. */
-const sliceMs = 4;
 const chunksBytesMax = 1_000_000;
 
 /** Opens the documents of a data directory, in a file of their own. Throws `LedgerStartError` where that can't be used. */
@@ -76,20 +74,19 @@ class SqliteDocuments implements Documents {
 
   async chain(name: DocumentName, accountId: number): Promise<StoredDocument[] | undefined> {
     const chain: StoredDocument[] = [];
-    const seen = this.#seen(name, accountId);
-    let next = seen === undefined ? undefined : this.#rows.wholeAt(seen.row);
-    let sliceEndsAt = performance.now() + sliceMs;
-    while (next !== undefined) {
-      chain.push({ ...factsOf(next), body: next.content });
-      if (next.parent === null) return chain.reverse();
-      if (performance.now() > sliceEndsAt) {
-        await new Promise(setImmediate);
-        sliceEndsAt = performance.now() + sliceMs;
+    let next = this.#seen(name, accountId)?.row ?? null;
+    while (next !== null) {
+      if (chain.length > 0) await new Promise(setImmediate);
+      const links = this.#rows.links(next);
+      for (const link of links) {
+        if (link.row !== next) throw new Error(`document ${link.id} is not the next of its chain`);
+        chain.push({ ...factsOf(link), body: link.content });
+        next = link.parent;
       }
-      next = this.#rows.wholeAt(next.parent);
+      // It was deleted while it was read.
+      if (links.length === 0) return undefined;
     }
-    // Nothing was found, or it was deleted while it was read.
-    return undefined;
+    return chain.length === 0 ? undefined : chain.reverse();
   }
 
   async chunks(name: DocumentName, after: number, limit: number): Promise<Chunk[]> {
