@@ -234,6 +234,25 @@ describe('a conversation', () => {
     }
   });
 
+  test('lists an item as often as it was sent, each time under an id of its own, which names it', async () => {
+    const message = (text: string): ResponseInputItem => ({ id: 'msg_of_client', role: 'user', content: text });
+    const first = await client.responses.create({ model, input: [message('one'), message('two\n!sim say=Three')] });
+    const again = await client.responses.create({
+      model,
+      previous_response_id: first.id,
+      input: [{ type: 'item_reference', id: first.output[0]?.id ?? '' }, message('!sim say=ok')],
+    });
+    const expected = ['one', 'two\n!sim say=Three', 'Three', 'Three', '!sim say=ok'];
+    const items = await all(client.responses.inputItems.list(again.id, { order: 'asc', limit: 1 }));
+    expect(items.map(textOf)).toEqual(expected);
+    expect(new Set(items.map(({ id }) => id)).size).toBe(5);
+    // The first one keeps the client’s own id, by which nothing is found.
+    const named = items.slice(1).map(({ id }): ResponseInputItem => ({ type: 'item_reference', id: id ?? '' }));
+    const third = await client.responses.create({ model, input: [...named, { role: 'user', content: 'last' }] });
+    const listed = await all(client.responses.inputItems.list(third.id, { order: 'asc', limit: 2 }));
+    expect(listed.map(textOf)).toEqual([...expected.slice(1), 'last']);
+  });
+
   test('is compacted to what the user said and one sealed item, from which it goes on', async () => {
     const first = await client.responses.create({ model, input: 'My name is Ada.\n!sim say=Hello Ada.' });
     const before = await balanceOf(gateway);

@@ -1,13 +1,14 @@
-/** What a gateway that stops, dies or grows old does to responses. */
+/** What a gateway that stops or dies does to responses, and what it leaves on the disk. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { requestIdOf } from '../../src/generation/response-ids.ts';
 import { balanceOf, endGateway, type Gateway, recordOf, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
-import { type Resource, ResponsesCaller, textOf } from './resource-caller.ts';
+import { eventsOf, type Resource, ResponsesCaller, textOf } from './resource-caller.ts';
+import { SocketClient } from './socket-client.ts';
 
 const model = payg;
 const callerOf = (gateway: Gateway): ResponsesCaller => new ResponsesCaller(gateway, gateway.apiKey);
@@ -45,7 +46,14 @@ test('a kill in the middle of everything: what was stored is there, what ran has
     Array.from({ length: 5 }, () => before.create({ model, input: '!sim tokens=8000 tps=100', background: true })),
   );
   const seen = await Promise.all(running.map(({ id }) => untilOutput(before, id, 60)));
+  const endless = { model, input: '!sim tokens=8000 tps=100', previous_response_id: chain[2]?.id };
+  const socket = await SocketClient.open(first.url, first.apiKey);
+  socket.create(endless);
+  const turn = (await socket.next()).response?.id ?? '';
+  const streamed = await before.fetch('POST', '', { ...endless, stream: true });
+  const stream = streamed.text().catch((error: unknown) => String(error));
   await first.kill();
+  expect(await stream).not.toContain('[DONE]');
 
   const second = await startGateway({ home: first.home });
   const after = callerOf(second);
@@ -65,75 +73,52 @@ test('a kill in the middle of everything: what was stored is there, what ran has
     const streamed = events.at(-1)?.response;
     expect(streamed === undefined ? '' : textOf(streamed).startsWith(textOf(each))).toBe(true);
   }
+  // Of what its client waited for nothing had been stored: it is as if it had never been asked, and may be asked again.
+  expect((await after.ask('GET', `/${turn}`)).status).toBe(404);
+  const lost = await after.ask('POST', '', { model, input: 'x', previous_response_id: turn });
+  expect(lost.body).toMatchObject({ error: { code: 'previous_response_not_found' } });
   const { records } = await second.account.listActivity({ limit: 100 });
   const charged = new Set(records.map(record => record.requestId));
-  for (const { id } of [waiting, ...running]) expect(charged.has(requestIdOf(id) ?? '')).toBe(false);
+  for (const id of [waiting.id, ...running.map(each => each.id), turn])
+    expect(charged.has(requestIdOf(id) ?? '')).toBe(false);
   const spent = await recordOf(second, requestIdOf(next.id) ?? '');
   expect(await balanceOf(second)).toBe(balance - spent.costNanoUsd);
   await endGateway(second);
 });
 
-describe('a gateway that stops', () => {
-  test('lets responses in the background end within the grace', async () => {
-    const first = await startGateway();
-    const { id } = await callerOf(first).create({ model, input: '!sim tokens=60 tps=60', background: true });
-    expect((await first.stop()).code).toBe(0);
-    const second = await startGateway({ home: first.home });
-    const response = await callerOf(second).get(id);
-    expect([response.status, response.usage === null]).toEqual(['completed', false]);
-    expect((await recordOf(second, requestIdOf(id) ?? '')).state).toBe(RecordState.COMPLETED);
-    await endGateway(second);
-  });
+test('a gateway that stops lets responses in the background end within the grace; then it fails them, free, and cuts streams', async () => {
+  const first = await startGateway({ config: 'shutdown_grace: 2s\n' });
+  const before = callerOf(first);
+  const balance = await balanceOf(first);
+  const { id } = await before.create({ model, input: '!sim tokens=8000 tps=100', background: true });
+  await untilOutput(before, id, 40);
+  const response = await before.fetch('POST', '', { model, input: '!sim tokens=8000 tps=100', stream: true });
+  const short = await before.create({ model, input: '!sim delay_ms=300 say=Done.', background: true });
+  const stopped = first.stop();
+  const events = eventsOf(await response.text());
+  expect((await stopped).code).toBe(0);
+  const [error, failed] = events.slice(-2);
+  expect([error?.type, error?.['code'], failed?.type]).toEqual(['error', 'overloaded', 'response.failed']);
 
-  test('fails them after it, free and without a record; a stream is cut, charged as delivered and stored as failed', async () => {
-    const first = await startGateway({ config: 'shutdown_grace: 300ms\n' });
-    const before = callerOf(first);
-    const balance = await balanceOf(first);
-    const { id } = await before.create({ model, input: '!sim tokens=8000 tps=100', background: true });
-    await untilOutput(before, id, 40);
-    const stream = before.stream('POST', '', { model, input: '!sim tokens=8000 tps=100', stream: true });
-    await sleep(400);
-    expect((await first.stop()).code).toBe(0);
-    const events = await stream;
-    const [error, failed] = events.slice(-2);
-    expect([error?.type, error?.['code'], failed?.type]).toEqual(['error', 'overloaded', 'response.failed']);
-
-    const second = await startGateway({ home: first.home });
-    const after = callerOf(second);
-    const response = await after.get(id);
-    expect([response.status, response.error?.code]).toEqual(['failed', 'server_restarted']);
-    const cut = await after.get(failed?.response?.id ?? '');
-    expect([cut.status, cut.error?.code]).toEqual(['failed', 'overloaded']);
-    expect(textOf(cut).length).toBeGreaterThan(0);
-    const { records } = await second.account.listActivity({ limit: 10 });
-    expect(records.map(({ requestId, state }) => [requestId, state])).toEqual([
+  const second = await startGateway({ home: first.home });
+  const after = callerOf(second);
+  const ended = await after.get(short.id);
+  expect([ended.status, textOf(ended), ended.usage === null]).toEqual(['completed', 'Done.', false]);
+  const restarted = await after.get(id);
+  expect([restarted.status, restarted.error?.code]).toEqual(['failed', 'server_restarted']);
+  const cut = await after.get(failed?.response?.id ?? '');
+  expect([cut.status, cut.error?.code]).toEqual(['failed', 'overloaded']);
+  expect(textOf(cut).length).toBeGreaterThan(0);
+  const { records } = await second.account.listActivity({ limit: 10 });
+  expect(new Map(records.map(({ requestId, state }) => [requestId, state]))).toEqual(
+    new Map([
       [requestIdOf(cut.id), RecordState.INCOMPLETE],
-    ]);
-    expect(await balanceOf(second)).toBe(balance - (records[0]?.costNanoUsd ?? 0n));
-    await endGateway(second);
-  });
-});
-
-test('a response lives as long as configured; a conversation that goes on keeps all of itself', async () => {
-  const gateway = await startGateway({ config: 'content: { response_lifetime: 6s }\n' });
-  const caller = callerOf(gateway);
-  const first = await caller.create({ model, input: '!sim say=First.' });
-  await sleep(3_000);
-  const second = await caller.create({ model, input: '!sim say=Second.', previous_response_id: first.id });
-  while ((await caller.ask('GET', `/${first.id}`)).status === 200) await sleep(50);
-  const refused = await caller.ask('POST', '', { model, input: 'x', previous_response_id: first.id });
-  expect(refused.body).toMatchObject({ error: { code: 'previous_response_not_found', status_code: 400 } });
-  const third = await caller.create({ model, input: '!sim say=Third.', previous_response_id: second.id });
-  const { body } = await caller.ask('GET', `/${third.id}/input_items?order=asc`);
-  const { data } = body as { data: { content: { text: string }[] }[] };
-  expect(data.map(item => item.content[0]?.text)).toEqual([
-    '!sim say=First.',
-    'First.',
-    '!sim say=Second.',
-    'Second.',
-    '!sim say=Third.',
-  ]);
-  await endGateway(gateway);
+      [requestIdOf(short.id), RecordState.COMPLETED],
+    ]),
+  );
+  const cost = records.reduce((sum, record) => sum + record.costNanoUsd, 0n);
+  expect(await balanceOf(second)).toBe(balance - cost);
+  await endGateway(second);
 });
 
 test('what is not to be stored leaves nothing behind, what is deleted neither', async () => {

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { type Item, ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
-import { placeOfItem } from '../../generation/response-ids.ts';
+import type { StoredTurn } from '../../gen/tollgate/v1/response_pb.ts';
+import { inputItemId, placeOfItem } from '../../generation/response-ids.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 import type { Documents, StoredDocument } from '../../store/documents.ts';
 import { RecentConversations, type RememberedConversation } from './recent.ts';
@@ -60,12 +61,18 @@ export class Conversations {
     this.#recent.keep(responseId, { items, bodyBytes: bodyBytes + turn.bodyBytes }, parentId);
   }
 
-  /** The items that a stored response was made from, without its own output; undefined where it is not there. */
+  /** The items that a stored response was made from, without its own output, each with an id of its own; undefined where it is not there. */
   async inputOf(responseId: string, accountId: number): Promise<Item[] | undefined> {
     const chain = await this.#documents.chain({ kind: 'response', id: responseId }, accountId);
     if (chain === undefined) return undefined;
     const last = chain.at(-1);
-    return itemsOf(chain, document => document !== last);
+    const taken = new Set<string>();
+    return itemsOf(chain, ({ input, inherited, output }, document) => {
+      const distinct = (items: readonly Item[], from: number): Item[] =>
+        withDistinctIds(document.id, items, { taken, from });
+      const own = [...distinct(inherited, input.length), ...distinct(input, 0)];
+      return document === last ? own : [...own, ...distinct(output, 0)];
+    });
   }
 
   async #upTo(responseId: string, accountId: number): Promise<RememberedConversation | undefined> {
@@ -74,7 +81,7 @@ export class Conversations {
     if (remembered !== undefined && (await this.#documents.find(name, accountId)) !== undefined) return remembered;
     const chain = await this.#documents.chain(name, accountId);
     if (chain?.at(-1)?.finished !== true) return undefined;
-    const items = await itemsOf(chain, () => true);
+    const items = await itemsOf(chain, ({ inherited, input, output }) => [...inherited, ...input, ...output]);
     const found = { items, bodyBytes: chain.reduce((sum, { body }) => sum + body.length, 0) };
     this.#recent.keep(responseId, found);
     return found;
@@ -103,7 +110,8 @@ export class Conversations {
     const document = await this.#documents.find({ kind: 'response', id: place.responseId }, accountId);
     if (document === undefined) return undefined;
     const turn = turnIn(document);
-    return turn[place.side].find(item => item.id === id);
+    const items = turn[place.side];
+    return items.find(item => item.id === id) ?? items[place.index];
   }
 }
 
@@ -121,20 +129,33 @@ const sliceMs = 4;
 /** All items of a chain of turns. */
 async function itemsOf(
   chain: readonly StoredDocument[],
-  withOutput: (document: StoredDocument) => boolean,
+  read: (turn: StoredTurn, document: StoredDocument) => readonly Item[],
 ): Promise<Item[]> {
   const items: Item[] = [];
   let sliceEndsAt = performance.now() + sliceMs;
   for (const document of chain) {
-    const turn = turnIn(document);
-    for (const item of turn.inherited) items.push(item);
-    for (const item of turn.input) items.push(item);
-    if (withOutput(document)) for (const item of turn.output) items.push(item);
+    for (const item of read(turnIn(document), document)) items.push(item);
     if (performance.now() < sliceEndsAt) continue;
     await new Promise(setImmediate);
     sliceEndsAt = performance.now() + sliceMs;
   }
   return items;
+}
+
+/**
+ * Items of one response, those with an id that another item has already under the id of their place, which counts `from` there: a client may send or refer to an item
+ * twice, and who reads page by page asks for what comes after an id.
+ */
+function withDistinctIds(
+  responseId: string,
+  items: readonly Item[],
+  { taken, from }: { taken: Set<string>; from: number },
+): Item[] {
+  return items.map((item, index) => {
+    const id = taken.has(item.id) ? inputItemId(responseId, item, from + index) : item.id;
+    taken.add(id);
+    return id === item.id ? item : { ...item, id };
+  });
 }
 
 /**

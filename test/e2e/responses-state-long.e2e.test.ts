@@ -1,0 +1,111 @@
+/** Long conversations: 1,000 turns that were stored earlier, and inputs of many megabytes. */
+import { afterAll, expect, test } from 'vitest';
+import { bodyOf, withIds } from '../../src/core/responses/stored-response.ts';
+import { textMessage } from '../../src/core/responses/text-message.ts';
+import { type Item, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { outputItemId, responseIdOf } from '../../src/generation/response-ids.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
+import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
+import { endGateway, makeHome, startGateway } from '../gateway.ts';
+import { payg } from './chat-client.ts';
+import { ResponsesCaller, textOf } from './resource-caller.ts';
+
+const model = payg;
+const turns = 999;
+const home = makeHome();
+
+/** Stores turns as an earlier process has stored them: asking one by one would take longer than all other tests of the folder. */
+async function storeConversation(dataDir: string): Promise<string[]> {
+  const documents = await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: 1e9 });
+  const ids = new IdSource(systemClock);
+  const stored: string[] = [];
+  const puts = Array.from({ length: turns }, (_, turn) => {
+    const id = responseIdOf(publicRequestId(ids.next()));
+    const message = (role: Role, text: string): Item => textMessage(role, `${text} of turn ${turn}.`);
+    const input = withIds(id, [message(Role.USER, 'Question')]);
+    const answer = message(Role.ASSISTANT, 'Answer');
+    const output = [{ ...answer, id: outputItemId(id, answer, 0) }];
+    const head = {
+      $typeName: 'tollgate.v1.ResponseHead' as const,
+      id,
+      model,
+      createdAtMs: BigInt(systemClock.now()),
+      store: true,
+      background: false,
+    };
+    const parentId = stored.at(-1);
+    stored.push(id);
+    return documents.put({
+      kind: 'response',
+      id,
+      accountId: 1,
+      state: 'ended',
+      finished: true,
+      createdAtMs: systemClock.now(),
+      endsAtMs: systemClock.now() + 3_600_000,
+      body: bodyOf({ head, input, answer: { output, extensions: [] } }),
+      ...(parentId === undefined ? {} : { parentId }),
+    });
+  });
+  for (const outcome of await Promise.all(puts)) expect(outcome).toEqual({ kind: 'stored' });
+  await documents.close();
+  return stored;
+}
+
+const stored = await storeConversation(home.dataDir);
+const gateway = await startGateway({ home, balance: '100' });
+afterAll(() => endGateway(gateway));
+const caller = new ResponsesCaller(gateway, gateway.apiKey);
+
+interface Listed {
+  readonly id: string;
+  readonly role: string;
+  readonly content: readonly { readonly text: string }[];
+}
+
+/** All input items of a response, oldest first, page by page. */
+async function inputOf(id: string): Promise<Listed[]> {
+  const items: Listed[] = [];
+  for (;;) {
+    const after = items.length === 0 ? '' : `&after=${items.at(-1)?.id}`;
+    const { body } = await caller.ask('GET', `/${id}/input_items?order=asc&limit=100${after}`);
+    const page = body as { readonly data: Listed[]; readonly has_more: boolean };
+    items.push(...page.data);
+    if (!page.has_more) return items;
+  }
+}
+
+const textsOf = (items: readonly Listed[]): (string | undefined)[] => items.map(item => item.content[0]?.text);
+
+test('turn 1,000 goes on from all that was said, in its order, and so do the next ones, deleted turns included', async () => {
+  const said = Array.from({ length: turns }, (_, turn) => [`Question of turn ${turn}.`, `Answer of turn ${turn}.`]);
+  const history = said.flat();
+  const input = [
+    ...history.map((content, index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content })),
+    { role: 'user', content: '!sim say=Here.' },
+  ];
+  const counted = await caller.ask('POST', '/input_tokens', { model, input });
+
+  const next = await caller.create({ model, input: '!sim say=Here.', previous_response_id: stored.at(-1) });
+  expect(textOf(next)).toBe('Here.');
+  expect(next.usage?.['input_tokens']).toBe((counted.body as { input_tokens: number }).input_tokens);
+  const items = await inputOf(next.id);
+  expect(textsOf(items)).toEqual([...history, '!sim say=Here.']);
+  expect(new Set(items.map(item => item.id)).size).toBe(2 * turns + 1);
+
+  // From the middle, the beginning and the last but one: none of them can be gone on from, and nothing is missing.
+  for (const index of [0, 500, turns - 1]) expect((await caller.ask('DELETE', `/${stored[index]}`)).status).toBe(200);
+  const refused = await caller.ask('POST', '', { model, input: 'x', previous_response_id: stored[500] });
+  expect(refused.body).toMatchObject({ error: { code: 'previous_response_not_found' } });
+  let last = next;
+  for (const text of ['Still here.', 'And here.']) {
+    last = await caller.create({ model, input: `!sim say=${text}`, previous_response_id: last.id });
+    expect(textOf(last)).toBe(text);
+  }
+  const [first, , second, , third] = textsOf((await inputOf(last.id)).slice(-5));
+  expect([first, second, third]).toEqual(['!sim say=Here.', '!sim say=Still here.', '!sim say=And here.']);
+  // A fork reads from the store what the conversation itself had in memory.
+  const fork = await caller.create({ model, input: '!sim say=Fork.', previous_response_id: next.id });
+  expect(await inputOf(fork.id)).toHaveLength(2 * turns + 3);
+});
