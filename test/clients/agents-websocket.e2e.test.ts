@@ -3,9 +3,9 @@ import { Agent, OpenAIProvider, Runner, setTracingDisabled, tool } from '@openai
 import { afterAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { payg } from '../e2e/chat-client.ts';
-import { endGateway, startGateway } from '../gateway.ts';
+import { endTarget, startTarget } from './second-gateway.ts';
 
-const gateway = await startGateway();
+const gateway = await startTarget();
 const provider = new OpenAIProvider({
   apiKey: gateway.apiKey,
   baseURL: `${gateway.url}/v1`,
@@ -14,7 +14,7 @@ const provider = new OpenAIProvider({
 });
 afterAll(async () => {
   await provider.close();
-  await endGateway(gateway);
+  await endTarget(gateway);
 });
 
 setTracingDisabled(true);

@@ -12,6 +12,8 @@ const waitingMax = 32;
 const waitingBytesMax = 64 * 1024 ** 2;
 /** What may be under way to a client that reads slowly before it has to catch up. */
 const sentBytesMax = 256 * 1024;
+/** How long a ping may stay unanswered. */
+const pongMs = 30_000;
 /** The close codes of RFC 6455: the endpoint goes away; the message breaks a rule; the server failed. */
 const closeCodes = { goingAway: 1001, policy: 1008 } as const;
 
@@ -38,7 +40,8 @@ export class ResponsesSocket implements TurnConnection {
   readonly #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #isAnswering = false;
-  #isAlive = true;
+  /** When the ping was sent that has yet to be answered (`performance.now()`). */
+  #pingedAt: number | undefined;
   /** Nothing more is answered. */
   #isOver = false;
 
@@ -55,7 +58,7 @@ export class ResponsesSocket implements TurnConnection {
       this.#take(Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer), isBinary),
     );
     socket.on('pong', () => {
-      this.#isAlive = true;
+      this.#pingedAt = undefined;
     });
     // A broken frame, or a connection that was reset: the library closes it, which is told below.
     socket.on('error', () => undefined);
@@ -124,11 +127,14 @@ export class ResponsesSocket implements TurnConnection {
   }
 
   #ping(): void {
-    if (!this.#isAlive) return this.#socket.terminate();
     // A client that has yet to read what was sent can't answer; the deadlines of the turn end it.
     if (this.#socket.bufferedAmount > 0) return;
-    this.#isAlive = false;
-    this.#socket.ping();
+    if (this.#pingedAt === undefined) {
+      this.#pingedAt = performance.now();
+      this.#socket.ping();
+    } else if (performance.now() - this.#pingedAt > pongMs) {
+      this.#socket.terminate();
+    }
   }
 
   #closed(): void {
