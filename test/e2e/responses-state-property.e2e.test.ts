@@ -1,9 +1,10 @@
 /** Any conversation ends in the same response, however it is transported. */
 import fc from 'fast-check';
-import { afterAll, expect, test } from 'vitest';
-import { endGateway, startGateway } from '../gateway.ts';
+import { afterAll, describe, expect, test } from 'vitest';
+import { requestIdOf } from '../../src/generation/response-ids.ts';
+import { endGateway, recordOf, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
-import { type Resource, ResponsesCaller } from './resource-caller.ts';
+import { type Resource, ResponsesCaller, textOf } from './resource-caller.ts';
 import { SocketClient } from './socket-client.ts';
 
 const gateway = await startGateway({ balance: '1000', config: 'simulator: { tokens_per_second: 0 }\n' });
@@ -38,7 +39,9 @@ const socket = await SocketClient.open(gateway.url, gateway.apiKey);
 afterAll(() => socket.close());
 const overSocket: Way = async body => {
   socket.create(body);
-  return finalOf((await socket.turn()).at(-1)?.response as unknown as Resource);
+  const last = (await socket.turn()).at(-1);
+  if (last?.error !== undefined) throw new Error(`${last.status}: ${JSON.stringify(last.error)}`);
+  return finalOf(last?.response as unknown as Resource);
 };
 
 const ways: Readonly<Record<string, Way>> = { whole, streamed, inBackground, followed, overSocket };
@@ -128,3 +131,72 @@ test('streamed, whole, in the background, followed and over a WebSocket', async 
     { numRuns: 25 },
   );
 }, 300_000);
+
+describe.each(Object.entries(ways))('whatever an upstream ignores, %s', (_, way) => {
+  const other = { type: 'function', name: 'get_time', description: 'The time in a city', parameters: tool.parameters };
+  const tools = [tool, other, custom];
+  const only = (mode: string) => ({ type: 'allowed_tools', mode, tools: [{ type: 'function', name: 'get_time' }] });
+  const callsOf = ({ output }: Resource) => output.filter(({ type }) => type.endsWith('_call'));
+
+  test.each([
+    ['max_tool_calls', { max_tool_calls: 2 }, ['get_weather', 'get_time'], 'commentary'],
+    ['parallel_tool_calls', { parallel_tool_calls: false }, ['get_weather'], 'commentary'],
+    ['tool_choice none', { tool_choice: 'none' }, [], 'final_answer'],
+    ['allowed_tools', { tool_choice: only('required') }, ['get_time'], 'commentary'],
+    ['allowed_tools none', { tool_choice: only('none') }, [], 'final_answer'],
+    [
+      'the tightest of all',
+      { max_tool_calls: 3, parallel_tool_calls: false, tool_choice: only('auto') },
+      ['get_time'],
+      'commentary',
+    ],
+  ])('%s holds', async (_name, settings, names, phase) => {
+    const input = '!sim calls=3 ignore=parallel,tool_choice,max_tool_calls say=Let me see.';
+    const resource = await way({ model: payg, input, tools, ...settings });
+    expect(resource.status).toBe('completed');
+    expect(callsOf(resource).map(call => call['name'])).toEqual(names);
+    expect([resource.output[0]?.type, resource.output[0]?.['phase']]).toEqual(['message', phase]);
+    for (const [name, value] of Object.entries(settings)) expect(resource[name]).toEqual(value);
+  });
+
+  test('the output limit holds, in the answer and in what it costs', async () => {
+    const input = '!sim tokens=300 ignore=max_tokens';
+    const resource = await way({ model: payg, input, max_output_tokens: 20 });
+    expect([resource.status, resource['incomplete_details']]).toEqual(['incomplete', { reason: 'max_output_tokens' }]);
+    expect(resource.usage?.['output_tokens']).toBe(20);
+    const record = await recordOf(gateway, requestIdOf(resource.id) ?? '');
+    expect(record.buckets.find(({ kind }) => kind === 'output')?.tokens).toBe(20n);
+  });
+
+  test('a tier is echoed and priced, an old turn goes where it must, and without truncation the input is refused', async () => {
+    const tiered = await way({ model: payg, input: '!sim tokens=20 usage=none', service_tier: 'priority' });
+    const plain = await way({ model: payg, input: '!sim tokens=20 usage=none', service_tier: 'auto' });
+    expect([tiered['service_tier'], plain['service_tier']]).toEqual(['priority', 'default']);
+    expect(tiered.usage?.['cost']).toBe(2 * Number(plain.usage?.['cost']));
+    const long = [
+      { role: 'user', content: 'word '.repeat(140_000) },
+      { role: 'assistant', content: 'Read.' },
+      { role: 'user', content: '!sim say=Short.' },
+    ];
+    const cut = await way({ model: payg, input: long, truncation: 'auto' });
+    expect([textOf(cut), cut['truncation']]).toEqual(['Short.', 'auto']);
+    expect(cut.usage?.['input_tokens']).toBeLessThan(200);
+    for (const truncation of ['disabled', undefined]) {
+      await expect(way({ model: payg, input: long, truncation })).rejects.toThrow('context_length_exceeded');
+    }
+  });
+});
+
+test.each(['!sim status=500', '!sim tokens=30 fail=3'])(
+  'a failure in the background is told the same way at every replay: %s',
+  async input => {
+    const failed = await followed({ model: payg, input });
+    const events = await caller.stream('GET', `/${failed.id}?stream=true`);
+    const error = events.at(-2)?.['error'] as { readonly id: string; readonly code: string };
+    expect([error.code, error.id, failed.error?.code]).toEqual([
+      'upstream_error',
+      requestIdOf(failed.id),
+      'upstream_error',
+    ]);
+  },
+);

@@ -22,7 +22,7 @@ import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replay
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { admit, isFree } from './admission.ts';
 import { countInputInPieces } from './count-input.ts';
-import { truncated } from './truncation.ts';
+import { checkCountedLength, truncated } from './truncation.ts';
 import { GenerationRun, type RunHooks, type RunTools } from './run.ts';
 
 /** What generations are made with. */
@@ -39,6 +39,8 @@ export interface GenerationAsk {
   readonly credential: Credential;
   /** The public request id that the edge has made; null: the generation makes one. */
   readonly requestId: string | null;
+  /** Its caller is answered before an upstream is asked: what that would refuse for its length is refused here. */
+  readonly isAnsweredEarly?: boolean;
   /** See `RunHooks`. */
   readonly beforeSettle?: RunHooks['beforeSettle'];
   readonly freeWhenCut?: RunHooks['freeWhenCut'];
@@ -98,11 +100,18 @@ export class Generations {
    * Checks and admits a request. Whoever calls it reads `run.events` to the end, however that comes. Throws what the caller is refused with; nothing
    * is held then.
    */
-  async begin({ request, credential, requestId: named, ...told }: GenerationAsk): Promise<BegunGeneration> {
+  async begin({
+    request,
+    credential,
+    requestId: named,
+    isAnsweredEarly = false,
+    ...told
+  }: GenerationAsk): Promise<BegunGeneration> {
     if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
     const { ledger, router, clock, ids } = this.#tools;
     const { model, tier, resolved } = await this.#resolve(request, credential);
     if (!model.available) throw modelUnavailable(model.id);
+    if (isAnsweredEarly) await checkCountedLength(resolved, model);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const applicant = {
       id,

@@ -1,6 +1,7 @@
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, Truncation } from '../../gen/tollgate/v1/request_pb.ts';
+import { tooLong } from '../../generation/check/check-length.ts';
 import { estimateInput, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
 import { countInputInPieces } from './count-input.ts';
@@ -23,6 +24,17 @@ export async function truncated(request: GenerateRequest, { contextLength }: Mod
   const room = Math.min(request.maxOutputTokens ?? answerTokens, answerTokens, Math.floor(contextLength / 4));
   const kept = withoutOldest(items, surplus + room) ?? withoutOldest(items, surplus);
   return kept === undefined ? request : { ...request, items: kept };
+}
+
+/**
+ * Refuses an input that is longer than the model's context by the tokenizer at hand, where nobody waits for what the upstream says of it. Throws
+ * `context_length_exceeded`. Source: decisions §4, "truncation".
+ */
+export async function checkCountedLength(request: GenerateRequest, model: Model): Promise<void> {
+  const { contextLength } = model;
+  if (contextLength === undefined || estimateInput(request) <= contextLength) return;
+  const tokens = await countInputInPieces(request, await loadTokenizer());
+  if (tokens > contextLength) throw tooLong(request, model, tokens);
 }
 
 /** Each item with its own tokens. */

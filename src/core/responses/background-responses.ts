@@ -45,6 +45,7 @@ export class BackgroundResponses {
         request: { ...request, delivery: Delivery.STREAMED },
         credential,
         requestId,
+        isAnsweredEarly: true,
         beforeSettle: async rest => job?.store(rest),
         freeWhenCut: true,
       }),

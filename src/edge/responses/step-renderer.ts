@@ -2,6 +2,7 @@ import { type ResponseEvent, ResponseRenderer } from '../../codecs/responses/ind
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { type ResponseEnd, type ResponseHead, ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
+import { requestIdOf } from '../../generation/response-ids.ts';
 import { factsOf, failureError } from './facts.ts';
 
 /** One step of a response, made or followed, as the core sends it. */
@@ -15,6 +16,7 @@ export interface ResponseStep {
 export class StepRenderer {
   readonly #requestId: () => string;
   #renderer: ResponseRenderer | undefined;
+  #madeBy: string | undefined;
 
   /** `requestId`: what an error in the stream is known by. */
   constructor(requestId: () => string) {
@@ -33,10 +35,14 @@ export class StepRenderer {
     };
     if (head !== undefined) {
       this.#renderer = new ResponseRenderer(factsOf(head));
+      this.#madeBy = requestIdOf(head.id);
       if (head.background) add(this.#renderer.begin());
     }
     for (const event of events) add(this.#open().push(event));
-    if (end?.status === ResponseStatus.FAILED) add(this.fail(failureError(end.failure)));
+    if (end?.status === ResponseStatus.FAILED) {
+      // It failed for all who follow it, whenever they ask: the id is that of the request that made it.
+      add(this.#open().fail(failureError(end.failure), this.#madeBy ?? this.#requestId()));
+    }
     if (end?.status === ResponseStatus.CANCELLED) add(this.#open().cancel());
     return rendered;
   }
