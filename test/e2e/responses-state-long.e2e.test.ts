@@ -7,9 +7,9 @@ import { outputItemId, responseIdOf } from '../../src/generation/response-ids.ts
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
-import { endGateway, makeHome, startGateway } from '../gateway.ts';
+import { balanceOf, endGateway, makeHome, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
-import { ResponsesCaller, textOf } from './resource-caller.ts';
+import { type Resource, ResponsesCaller, textOf } from './resource-caller.ts';
 
 const model = payg;
 const turns = 999;
@@ -54,7 +54,7 @@ async function storeConversation(dataDir: string): Promise<string[]> {
 }
 
 const stored = await storeConversation(home.dataDir);
-const gateway = await startGateway({ home, balance: '100' });
+const gateway = await startGateway({ home, balance: '100', config: 'content: { max_bytes: 10MiB }\n' });
 afterAll(() => endGateway(gateway));
 const caller = new ResponsesCaller(gateway, gateway.apiKey);
 
@@ -108,4 +108,67 @@ test('turn 1,000 goes on from all that was said, in its order, and so do the nex
   // A fork reads from the store what the conversation itself had in memory.
   const fork = await caller.create({ model, input: '!sim say=Fork.', previous_response_id: next.id });
   expect(await inputOf(fork.id)).toHaveLength(2 * turns + 3);
+});
+
+/** Takes a million tokens. */
+const large = 'sim/long';
+
+/** A file of so many characters of base64 and what is to be said to it. */
+const fileOf = (characters: number, say: string): unknown[] => {
+  const file_data = `data:application/pdf;base64,${'QUJD'.repeat(characters / 4)}`;
+  const text = `!sim say=${say}`;
+  return [
+    {
+      role: 'user',
+      content: [
+        { type: 'input_file', filename: 'a.pdf', file_data },
+        { type: 'input_text', text },
+      ],
+    },
+  ];
+};
+
+/** The longest that the gateway let anybody wait while some work was done, in ms. */
+async function longestWait(work: Promise<unknown>): Promise<number> {
+  let isDone = false;
+  const done = work.finally(() => (isDone = true));
+  let longest = 0;
+  while (!isDone) {
+    const began = performance.now();
+    await (await fetch(`${gateway.url}/healthz`)).arrayBuffer();
+    longest = Math.max(longest, performance.now() - began);
+  }
+  await done;
+  return longest;
+}
+
+test('10 MB of input are stored, listed and gone on from, and nobody else waits for that', async () => {
+  const input = fileOf(9_600_000, 'Read.');
+  let first: Resource | undefined;
+  let second: Resource | undefined;
+  const waited = await longestWait(
+    (async () => {
+      first = await caller.create({ model: large, input });
+      second = await caller.create({ model: large, input: '!sim say=Again.', previous_response_id: first.id });
+    })(),
+  );
+  // Not the half minute that one run of such a text would take.
+  expect(waited).toBeLessThan(3_000);
+  expect([first, second].map(each => each && textOf(each))).toEqual(['Read.', 'Again.']);
+  expect(Number(second?.usage?.['input_tokens'])).toBeGreaterThan(Number(first?.usage?.['input_tokens']));
+  const { body } = await caller.ask('GET', `/${second?.id}/input_items?order=asc`);
+  const [item] = (body as { readonly data: { readonly content: unknown[] }[] }).data;
+  expect(item?.content).toEqual((input as { readonly content: unknown[] }[])[0]?.content);
+});
+
+test('where the space is full the oldest go, and what is larger than all of it is refused, free', async () => {
+  const kept: Resource[] = [];
+  for (const say of ['One.', 'Two.', 'Three.'])
+    kept.push(await caller.create({ model: large, input: fileOf(4_800_000, say) }));
+  const found = await Promise.all(kept.map(({ id }) => caller.ask('GET', `/${id}`)));
+  expect(found.map(({ status }) => status)).toEqual([404, 200, 200]);
+  const balance = await balanceOf(gateway);
+  const refused = await caller.ask('POST', '', { model: large, input: fileOf(10_800_000, 'Never.') });
+  expect([refused.status, (refused.body as { error: { code: string } }).error.code]).toEqual([503, 'overloaded']);
+  expect(await balanceOf(gateway)).toBe(balance);
 });

@@ -1,5 +1,5 @@
 /** What a gateway that stops or dies does to responses, and what it leaves on the disk. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
@@ -34,6 +34,7 @@ test('a kill in the middle of everything: what was stored is there, what ran has
     };
     chain.push(await before.create(body));
   }
+  const compacted = (await before.ask('POST', '/compact', { model, input: 'My name is Ada.' })).body as Resource;
   const done = await before.create({ model, input: '!sim say=Done.', background: true });
   const ended = await before.ended(done.id);
   const cancelled = await before.create({ model, input: '!sim tokens=4000 tps=100', background: true });
@@ -54,6 +55,9 @@ test('a kill in the middle of everything: what was stored is there, what ran has
   const stream = streamed.text().catch((error: unknown) => String(error));
   await first.kill();
   expect(await stream).not.toContain('[DONE]');
+  // Meanwhile the operator puts a new secret before the old one.
+  const secrets = join(first.dataDir, 'server.secret');
+  writeFileSync(secrets, `${'n'.repeat(43)}\n${readFileSync(secrets, 'utf8')}`);
 
   const second = await startGateway({ home: first.home });
   const after = callerOf(second);
@@ -78,11 +82,17 @@ test('a kill in the middle of everything: what was stored is there, what ran has
   const lost = await after.ask('POST', '', { model, input: 'x', previous_response_id: turn });
   expect(lost.body).toMatchObject({ error: { code: 'previous_response_not_found' } });
   const { records } = await second.account.listActivity({ limit: 100 });
+  const keyOf = ({ output }: Resource): string => String(output.at(-1)?.['encrypted_content']).slice(0, 9);
+  const input = [...compacted.output, { role: 'user', content: 'And now?' }];
+  const again = (await after.ask('POST', '/compact', { model, input })).body as Resource;
+  expect(keyOf(compacted)).toMatch(/^tg1\.[\w-]{5}$/);
+  expect(keyOf(again)).toMatch(/^tg1\.[\w-]{5}$/);
+  expect(keyOf(again)).not.toBe(keyOf(compacted));
   const charged = new Set(records.map(record => record.requestId));
   for (const id of [waiting.id, ...running.map(each => each.id), turn])
     expect(charged.has(requestIdOf(id) ?? '')).toBe(false);
-  const spent = await recordOf(second, requestIdOf(next.id) ?? '');
-  expect(await balanceOf(second)).toBe(balance - spent.costNanoUsd);
+  const spent = await Promise.all([next, again].map(each => recordOf(second, requestIdOf(each.id) ?? '')));
+  expect(await balanceOf(second)).toBe(balance - spent.reduce((sum, record) => sum + record.costNanoUsd, 0n));
   await endGateway(second);
 });
 
