@@ -165,7 +165,7 @@ describe('text', () => {
     );
   });
 
-  test('comments that keep a quiet stream alive disturb nobody', async () => {
+  test('SS-13: comments that keep a quiet stream alive disturb nobody', async () => {
     const { final } = await streamed({ model: payg, input: 'Hi\n!sim delay_ms=300 tokens=6 tps=10' });
     expect(final.status).toBe('completed');
   });
@@ -464,7 +464,7 @@ describe('ends', () => {
     },
   );
 
-  test('the frames of a broken stream: open items are closed, then error, response.failed and [DONE]', async () => {
+  test('LI-08: the frames of a broken stream: open items are closed, then error, response.failed and [DONE]', async () => {
     await mendRoute();
     const answer = await fetch(`${gateway.url}/v1/responses`, {
       method: 'POST',

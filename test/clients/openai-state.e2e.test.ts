@@ -74,7 +74,19 @@ describe('a stored response', () => {
     expect(stored).toEqual(resource);
   });
 
-  test('that was not to be stored is not found, nor gone on from', async () => {
+  test('MI-05: is there when its last event is', async () => {
+    expect.assertions(2);
+    const stream = await client.responses.create({ model, input: '!sim say=One.', stream: true });
+    for await (const event of stream) {
+      if (event.type !== 'response.completed') continue;
+      const { id } = event.response;
+      expect((await client.responses.retrieve(id)).status).toBe('completed');
+      const next = await client.responses.create({ model, input: '!sim say=Two.', previous_response_id: id });
+      expect(next.output_text).toBe('Two.');
+    }
+  });
+
+  test('RP-12: that was not to be stored is not found, nor gone on from', async () => {
     const response = await client.responses.create({ model, input: '!sim say=Hello.', store: false });
     expect(response).toMatchObject({ store: false });
     expect(await refused(client.responses.retrieve(response.id))).toBeInstanceOf(NotFoundError);
@@ -155,7 +167,7 @@ describe('a stored response', () => {
 });
 
 describe('a conversation', () => {
-  test('goes on by the previous response: the model sees input, output and input, never the old instructions', async () => {
+  test('RP-14: goes on by the previous response: the model sees input, output and input, never the old instructions', async () => {
     const first = await client.responses.create({ model, instructions: 'Old rules.', input: '!sim say=I am one.' });
     const second = await client.responses.create({
       model,
@@ -181,7 +193,7 @@ describe('a conversation', () => {
     expect(counted.input_tokens).toBe(flat.input_tokens);
   });
 
-  test('with tools goes on by the previous response alone', async () => {
+  test('RP-15, TR-04: with tools goes on by the previous response alone, each call answered and each answer called for', async () => {
     const input = 'What is the weather in Oslo?';
     const asked = await client.responses.create({ model, input, tools: [weather], tool_choice: 'required' });
     const call = asked.output.find(item => item.type === 'function_call');
@@ -196,6 +208,15 @@ describe('a conversation', () => {
     expect(answered.output.some(item => item.type === 'message')).toBe(true);
     const items = await all(client.responses.inputItems.list(answered.id, { order: 'asc' }));
     expect(items.map(item => item.type)).toEqual(['message', 'function_call', 'function_call_output']);
+    for (const wrong of [
+      [{ type: 'function_call_output' as const, call_id: 'call_nobody_made', output: 'x' }],
+      'never mind',
+    ]) {
+      const body = { model, tools: [weather], previous_response_id: asked.id, input: wrong };
+      const error = await refused(client.responses.create(body));
+      expect([error.status, error.code, error.param]).toEqual([400, 'unsupported_parameter', 'input']);
+      expect(error.message).toContain(typeof wrong === 'string' ? (call?.call_id ?? 'no call') : 'call_nobody_made');
+    }
   });
 
   test('goes on from items named by their ids, of output and of input', async () => {

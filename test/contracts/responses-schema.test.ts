@@ -58,7 +58,7 @@ describe.skipIf(judge === undefined)('the Open Responses schema', () => {
     }
   });
 
-  test('accepts every event and every resource, but for the listed deviations', () => {
+  test('SS-17: accepts every event and every resource, but for the listed deviations', () => {
     expect(Object.keys(deviations)).toHaveLength(5);
     fc.assert(
       fc.property(responsesRequests, responsesAnswers, (request, answer) => {

@@ -208,7 +208,7 @@ describe.each(ways)('failures, $way', ({ way, send }) => {
   });
 
   test.each([401, 403, 404, 408, 409, 429, 500, 503, 529])(
-    'status=%i is the upstream’s failure: 502, free, with a record of cost 0',
+    'HD-13: status=%i is the upstream’s failure: 502, free, with a record of cost 0',
     async status => {
       const { status: answered, error, requestId } = await send(steer(`status=${status}`));
       expect({ answered, code: error?.code, type: error?.type }).toEqual({
