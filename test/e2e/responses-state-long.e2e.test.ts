@@ -1,8 +1,10 @@
 /** Long conversations: 1,000 turns that were stored earlier, and inputs of many megabytes. */
+import { create } from '@bufbuild/protobuf';
 import { afterAll, expect, test } from 'vitest';
 import { bodyOf, withIds } from '../../src/core/responses/stored-response.ts';
 import { textMessage } from '../../src/core/responses/text-message.ts';
 import { type Item, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { outputItemId, responseIdOf } from '../../src/generation/response-ids.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
@@ -31,6 +33,7 @@ async function storeConversation(dataDir: string): Promise<string[]> {
       id,
       model,
       createdAtMs: BigInt(systemClock.now()),
+      settings: create(GenerateRequestSchema, { model }),
       store: true,
       background: false,
     };
@@ -57,6 +60,12 @@ const stored = await storeConversation(home.dataDir);
 const gateway = await startGateway({ home, balance: '100', config: 'content: { max_bytes: 10MiB }\n' });
 afterAll(() => endGateway(gateway));
 const caller = new ResponsesCaller(gateway, gateway.apiKey);
+
+test('what was stored and never charged, because the process died in between, is no answer: it has failed, free', async () => {
+  const response = await caller.get(stored[7] ?? '');
+  expect([response.status, response.error?.code, response.usage]).toEqual(['failed', 'server_restarted', null]);
+  expect(textOf(response)).toBe('Answer of turn 7.');
+});
 
 interface Listed {
   readonly id: string;

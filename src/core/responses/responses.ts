@@ -30,6 +30,7 @@ import { createMessage, limitState } from './create-message.ts';
 import { ResponseWriter } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
 import { evict, Sessions } from './sessions.ts';
+import { Settling } from './settling.ts';
 import { StoredResponses } from './stored-responses.ts';
 import { WaitedResponses } from './waited-responses.ts';
 
@@ -60,9 +61,10 @@ export class Responses {
     this.#sessions = new Sessions(tools.clock);
     this.#conversations = new Conversations(tools.documents, this.#sessions);
     const jobs = new Map<string, BackgroundJob>();
-    this.#stored = new StoredResponses(tools, this.#conversations, jobs);
+    const settling = new Settling();
+    this.#stored = new StoredResponses(tools, this.#conversations, { jobs, settling });
     const writer = new ResponseWriter(tools.documents, this.#conversations, tools.lifetimeMs);
-    this.#waited = new WaitedResponses(tools.generations, writer, this.#sessions);
+    this.#waited = new WaitedResponses(tools.generations, writer, { sessions: this.#sessions, settling });
     this.#background = new BackgroundResponses({ ...tools, writer, stored: this.#stored, jobs });
   }
 

@@ -6,8 +6,10 @@ import {
   type ListInputItemsRequest,
   type Response,
   type ResponseEnd,
+  type ResponseFailure,
   type ResponseHead,
   type ResponseService,
+  ResponseStatus,
   type StoredResponse,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { completed as completedEvent } from '../../generation/events.ts';
@@ -20,6 +22,7 @@ import { authenticate } from '../credential.ts';
 import type { BackgroundJob } from './background-job.ts';
 import type { Conversations } from './conversations.ts';
 import { Sealing } from './sealing.ts';
+import type { Settling } from './settling.ts';
 import { eventsIn, failureOf, statusOf, storedIn, type StoredState } from './stored-response.ts';
 
 /** The calls about responses that are there. */
@@ -33,6 +36,14 @@ export interface StoredTools {
   readonly documents: Documents;
   readonly ledger: Ledger;
   readonly box: SealedBox;
+}
+
+/** Responses that this process runs. */
+export interface RunningResponses {
+  /** In the background, by id. */
+  readonly jobs: ReadonlyMap<string, BackgroundJob>;
+  /** Those whose callers wait for them. */
+  readonly settling: Settling;
 }
 
 /** A response of an account. */
@@ -51,11 +62,13 @@ export class StoredResponses {
   readonly #tools: StoredTools;
   readonly #conversations: Conversations;
   readonly #jobs: ReadonlyMap<string, BackgroundJob>;
+  readonly #settling: Settling;
 
-  constructor(tools: StoredTools, conversations: Conversations, jobs: ReadonlyMap<string, BackgroundJob>) {
+  constructor(tools: StoredTools, conversations: Conversations, { jobs, settling }: RunningResponses) {
     this.#tools = tools;
     this.#conversations = conversations;
     this.#jobs = jobs;
+    this.#settling = settling;
   }
 
   get methods(): StoredMethods {
@@ -158,28 +171,33 @@ export class StoredResponses {
     const document = await this.#document(name);
     const stored = storedIn(document);
     const { output, extensions } = job?.answer ?? stored;
-    const status = job?.status ?? statusOf(document.state, stored);
-    const failure = job === undefined ? failureOf(document.state, stored) : undefined;
-    const completed = job === undefined ? await this.#completed(name, stored) : undefined;
+    const ended = job === undefined ? await this.#ended(name, document.state, stored) : undefined;
     const sealing = new Sealing(this.#tools.box, name.accountId);
     const shown = [...include, ...(stored.head?.settings?.include ?? [])];
     return {
       $typeName: 'tollgate.v1.Response',
       ...(stored.head === undefined ? {} : { head: stored.head }),
-      status,
+      status: ResponseStatus.IN_PROGRESS,
+      ...(job === undefined ? ended : { status: job.status }),
       output: output.map(item => sealing.sealItem(item, shown)),
       extensions,
-      ...(failure === undefined ? {} : { failure }),
-      ...(stored.finished === undefined || job !== undefined ? {} : { finished: stored.finished }),
-      ...(completed === undefined ? {} : { completed }),
+      ...(stored.finished === undefined || ended?.completed === undefined ? {} : { finished: stored.finished }),
     };
   }
 
-  /** What it took, and what the ledger says that it cost. */
-  async #completed(name: OwnedName, { completed }: StoredResponse): Promise<Completed | undefined> {
-    if (completed === undefined) return undefined;
-    const record = await this.#record(name);
-    return { ...completed, costNanoUsd: record?.costNanoUsd ?? 0n };
+  /**
+   * What became of a response that does not run any more, by its document and the ledger: one that is stored as whole and was never charged, because the
+   * process died in between, is no answer.
+   */
+  async #ended(name: OwnedName, stored: string, body: StoredResponse): Promise<Ended> {
+    await this.#settling.over(name.id);
+    const record = stored === 'ended' ? await this.#record(name) : undefined;
+    const state = stored === 'ended' && record === undefined ? 'restarted' : stored;
+    const status = statusOf(state, body);
+    const failure = failureOf(state, body);
+    if (failure !== undefined) return { status, failure };
+    if (body.completed === undefined || record === undefined) return { status };
+    return { status, completed: { ...body.completed, costNanoUsd: record.costNanoUsd } };
   }
 
   /** The ledger's record; undefined where it was not charged. */
@@ -192,16 +210,10 @@ export class StoredResponses {
   /** The last events of a response that has ended, and how. */
   async #end(name: OwnedName): Promise<{ events: GenerationEvent[]; end: ResponseEnd }> {
     const document = await this.#document(name);
-    const stored = storedIn(document);
-    const completed = await this.#completed(name, stored);
-    const failure = failureOf(document.state, stored);
+    const { completed, ...end } = await this.#ended(name, document.state, storedIn(document));
     return {
       events: completed === undefined ? [] : [completedEvent(completed)],
-      end: {
-        $typeName: 'tollgate.v1.ResponseEnd',
-        status: statusOf(document.state, stored),
-        ...(failure === undefined ? {} : { failure }),
-      },
+      end: { $typeName: 'tollgate.v1.ResponseEnd', ...end },
     };
   }
 
@@ -233,6 +245,13 @@ export class StoredResponses {
     const page = items.slice(start, end).map(item => sealing.sealItem(item, include));
     return { items: page, hasMore: end < items.length };
   }
+}
+
+/** How a response has ended, and what it took where it is whole. */
+interface Ended {
+  readonly status: ResponseStatus;
+  readonly failure?: ResponseFailure;
+  readonly completed?: Completed;
 }
 
 function badPage(param: string, text: string): GatewayError {

@@ -8,18 +8,27 @@ import { type AskedResponse, headOf, inCallersWords } from './asked.ts';
 import { createMessage } from './create-message.ts';
 import type { ResponseWriter } from './response-writer.ts';
 import { evict, type Sessions } from './sessions.ts';
+import type { Settling } from './settling.ts';
 import { answerOf } from './stored-response.ts';
+
+/** What is known in memory of responses whose callers wait for them. */
+export interface WaitedState {
+  readonly sessions: Sessions;
+  readonly settling: Settling;
+}
 
 /** Responses whose callers wait for them, streamed or whole. */
 export class WaitedResponses {
   readonly #generations: Generations;
   readonly #writer: ResponseWriter;
   readonly #sessions: Sessions;
+  readonly #settling: Settling;
 
-  constructor(generations: Generations, writer: ResponseWriter, sessions: Sessions) {
+  constructor(generations: Generations, writer: ResponseWriter, { sessions, settling }: WaitedState) {
     this.#generations = generations;
     this.#writer = writer;
     this.#sessions = sessions;
+    this.#settling = settling;
   }
 
   /** A response that its caller waits for. */
@@ -37,6 +46,7 @@ export class WaitedResponses {
       if (!signal.aborted) evict(this.#sessions, asked);
       throw thrown;
     } finally {
+      this.#settled(turn);
       if (asked.store && turn.isShown && !turn.isStored) await this.#storeCut(asked, turn, signal.aborted);
     }
   }
@@ -67,9 +77,15 @@ export class WaitedResponses {
     turn.head = head;
     for await (const events of begun.run.events(signal)) {
       if (asked.store || asked.session !== undefined) for (const event of events) turn.log.add(event);
+      // Before it is sent: a client that reads slowly keeps nobody else waiting.
+      if (events.at(-1)?.event.case === 'completed') this.#settled(turn);
       yield createMessage(seal(events), turn.isShown ? {} : { head, limits: begun.run.limits });
       turn.isShown = true;
     }
+  }
+
+  #settled({ head }: Turn): void {
+    if (head !== undefined) this.#settling.end(head.id);
   }
 
   #keepInSession({ session, store, conversation }: AskedResponse, { head, log }: Turn): void {
@@ -82,6 +98,7 @@ export class WaitedResponses {
   async #storeWhole(asked: AskedResponse, turn: Turn, rest: readonly GenerationEvent[]): Promise<void> {
     if (turn.head === undefined) throw new Error('an answer before its generation');
     const answer = answerOf(turn.head.id, [...turn.log.read(), ...rest]);
+    this.#settling.begin(turn.head.id);
     await this.#writer.put(asked, turn.head, { state: 'ended', answer });
     turn.isStored = true;
   }
