@@ -376,6 +376,23 @@ describe('in the background', () => {
     expect(await all(await client.responses.retrieve(id, { stream: true, starting_after: 10_000 }))).toEqual([]);
   });
 
+  test('a response can be followed with what it was not asked for', async () => {
+    const { id } = await client.responses.create({
+      model,
+      input: '!sim say=Thought about.',
+      reasoning: { effort: 'low' },
+      background: true,
+    });
+    const include = ['reasoning.encrypted_content' as const];
+    const events = await all(await client.responses.retrieve(id, { stream: true, include }));
+    const { output_text: _, ...shown } = await client.responses.retrieve(id, { include });
+    expect(terminal(events)).toEqual(shown);
+    expect(shown.output[0]).toMatchObject({ type: 'reasoning', encrypted_content: expect.stringMatching(/^tg1\./) });
+    const plain = await all(await client.responses.retrieve(id, { stream: true }));
+    expect(plain.map(event => event.sequence_number)).toEqual(events.map(event => event.sequence_number));
+    expect(JSON.stringify(plain)).not.toContain('tg1.');
+  });
+
   test('a response that was not asked as a stream can be followed', async () => {
     const { id } = await client.responses.create({ model, input: '!sim tokens=40 tps=100', background: true });
     const events = await all(await client.responses.retrieve(id, { stream: true }));

@@ -2,6 +2,7 @@ import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Completed, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import {
+  type FollowResponseRequest,
   type FollowResponseResponse,
   type ListInputItemsRequest,
   type Response,
@@ -134,7 +135,7 @@ export class StoredResponses {
   }
 
   async *#follow(
-    { id, skipEvents }: { readonly id: string; readonly skipEvents: number },
+    { id, skipEvents, include }: FollowResponseRequest,
     context: HandlerContext,
   ): AsyncGenerator<FollowResponseResponse, void, undefined> {
     const name = await this.#name(id, context);
@@ -145,7 +146,7 @@ export class StoredResponses {
       });
     }
     yield step([], { head });
-    const sealing = new Sealing(this.#tools.box, name.accountId).step(head.settings?.include ?? []);
+    const sealing = new Sealing(this.#tools.box, name.accountId).step([...include, ...(head.settings?.include ?? [])]);
     let skip = skipEvents;
     for await (const { events, end } of this.follow(name, sealing, context.signal)) {
       const rest = events.slice(skip);

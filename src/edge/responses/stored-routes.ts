@@ -31,7 +31,7 @@ export function registerStoredResponses(app: FastifyInstance, edge: Edge): void 
     const follow = readFollow(request.query);
     if (follow !== undefined) {
       reply.hijack();
-      void answerFollow(edge, request, reply, { id: request.params.id, ...follow });
+      void answerFollow(edge, request, reply, { id: request.params.id, include, ...follow });
       return;
     }
     const call = { id: request.params.id, include };
@@ -76,14 +76,14 @@ async function answerFollow(
   edge: Edge,
   request: FastifyRequest,
   reply: FastifyReply,
-  { id, startingAfter }: { readonly id: string; readonly startingAfter: number },
+  { id, include, startingAfter }: { readonly id: string; readonly include: string[]; readonly startingAfter: number },
 ): Promise<void> {
   const client = new Disconnect(request.raw.socket);
   const facts = new GenerationFacts(request.call, false);
   edge.opened();
   try {
     const options = { headers: request.call.rpcHeaders(), signal: client.signal };
-    const steps = edge.responses.followResponse({ id }, options)[Symbol.asyncIterator]();
+    const steps = edge.responses.followResponse({ id, include }, options)[Symbol.asyncIterator]();
     await streamSteps({ edge, request, reply, client, facts }, { steps, startingAfter, failUnbegun: neverUnbegun });
   } catch (thrown) {
     const reason = client.gone ? new ClientGone() : thrown;
