@@ -34,7 +34,7 @@ export async function checkCountedLength(request: GenerateRequest, model: Model)
   const { contextLength } = model;
   if (contextLength === undefined || estimateInput(request) <= contextLength) return;
   const tokens = await countInputInPieces(request, await loadTokenizer());
-  if (tokens > contextLength) throw tooLong(request, model, tokens);
+  if (tokens > contextLength) throw tooLong(request, { id: model.id, contextLength }, tokens);
 }
 
 /** Each item with its own tokens. */

@@ -15,11 +15,15 @@ export function checkLength(request: GenerateRequest, model: Model): void {
   let tokens = 0;
   // Text alone: what pictures and files come to is only known upwards.
   for (const { text } of inputSegments(request)) tokens += estimateTokens(text).low;
-  if (tokens > contextLength) throw tooLong(request, model, tokens);
+  if (tokens > contextLength) throw tooLong(request, { id: model.id, contextLength }, tokens);
 }
 
 /** The error of an input that has so many tokens or more, and more than the model's context. */
-export function tooLong(request: GenerateRequest, { id, contextLength }: Model, tokens: number): GatewayError {
+export function tooLong(
+  request: GenerateRequest,
+  { id, contextLength }: { readonly id: string; readonly contextLength: number },
+  tokens: number,
+): GatewayError {
   return new GatewayError(
     'context_length_exceeded',
     `The input has at least ${tokens} tokens; ${id} takes ${contextLength} with its answer.`,
