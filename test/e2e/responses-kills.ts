@@ -1,0 +1,117 @@
+/** Kill -9 of a gateway in the middle of conversations: what a client was told stays as it was, what it was not told is free, nothing stays held. */
+import { rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { requestIdOf } from '../../src/generation/response-ids.ts';
+import { balanceOf, endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
+import { payg as model } from './chat-client.ts';
+import { type Resource, ResponsesCaller, textOf } from './resource-caller.ts';
+import { SocketClient, type SocketResponse } from './socket-client.ts';
+
+const config = 'simulator: { tokens_per_second: 0 }\n';
+
+/** What clients were told: responses whose end they saw, and those that were begun in the background. */
+interface Told {
+  readonly ended: Map<string, Resource | SocketResponse>;
+  readonly begun: Set<string>;
+}
+
+/** One client that goes on until the gateway is gone. */
+type Converse = (gateway: Gateway, told: Told) => Promise<void>;
+
+const chained: Converse = async (gateway, { ended }) => {
+  const caller = new ResponsesCaller(gateway, gateway.apiKey);
+  for (let previous: string | null = null; ;) {
+    const response: Resource = await caller.create({ model, input: '!sim say=On.', previous_response_id: previous });
+    ended.set(response.id, response);
+    previous = response.id;
+  }
+};
+
+const streamed: Converse = async (gateway, { ended }) => {
+  const caller = new ResponsesCaller(gateway, gateway.apiKey);
+  for (;;) {
+    const events = await caller.stream('POST', '', { model, input: '!sim tokens=30', stream: true });
+    const last = events.at(-1);
+    if (last?.type === 'response.completed' && last.response !== undefined) ended.set(last.response.id, last.response);
+  }
+};
+
+const overSocket: Converse = async (gateway, { ended }) => {
+  const client = await SocketClient.open(gateway.url, gateway.apiKey);
+  for (let previous: string | null = null; ;) {
+    const end = await client.ask({ model, input: '!sim say=On.', previous_response_id: previous });
+    if (!('response' in end)) throw new Error(JSON.stringify(end.error));
+    ended.set(end.response.id, end.response);
+    previous = end.response.id;
+  }
+};
+
+const inBackground: Converse = async (gateway, { begun }) => {
+  const caller = new ResponsesCaller(gateway, gateway.apiKey);
+  for (;;) begun.add((await caller.create({ model, input: '!sim tokens=40 tps=400', background: true })).id);
+};
+
+const clients = [chained, chained, streamed, streamed, overSocket, overSocket, inBackground];
+
+async function recordsOf({ account }: Gateway): Promise<Map<string, bigint>> {
+  const costs = new Map<string, bigint>();
+  for (let offset = 0; ; offset += 1_000) {
+    const { records } = await account.listActivity({ limit: 1_000, offset });
+    for (const { requestId, costNanoUsd } of records) {
+      expect(costs.has(requestId), 'a request has one record').toBe(false);
+      costs.set(requestId, costNanoUsd);
+    }
+    if (records.length < 1_000) return costs;
+  }
+}
+
+/** Holds what is stored against what clients were told and against the ledger. */
+async function compare(gateway: Gateway, { ended, begun }: Told): Promise<void> {
+  const caller = new ResponsesCaller(gateway, gateway.apiKey);
+  const costs = await recordsOf(gateway);
+  for (const [id, response] of ended) {
+    expect(await caller.get(id)).toEqual(response);
+    expect(Number(costs.get(requestIdOf(id) ?? '')) / 1e9).toBe(response.usage?.['cost']);
+  }
+  for (const id of begun) {
+    const { status, error, usage } = await caller.get(id);
+    const cost = costs.get(requestIdOf(id) ?? '');
+    const told = [status, error?.code, usage?.['cost']];
+    expect(told).toEqual(
+      cost === undefined ? ['failed', 'server_restarted', undefined] : ['completed', undefined, Number(cost) / 1e9],
+    );
+  }
+}
+
+/** Kills a gateway under such a load `rounds` times. */
+export async function killConversations(rounds: number): Promise<void> {
+  let gateway = await startGateway({ config, balance: '1000' });
+  const { home } = gateway;
+  const told: Told = { ended: new Map(), begun: new Set() };
+  const before = await balanceOf(gateway);
+  try {
+    for (let round = 0; round < rounds; round += 1) {
+      const running = clients.map(converse => converse(gateway, told).catch(() => undefined));
+      await sleep(400 + ((round * 137) % 700));
+      await gateway.kill();
+      await Promise.all(running);
+      gateway = await startGateway({ config, home });
+      expect(await heldBy(gateway), `held after kill ${round}`).toBe(0n);
+    }
+    expect(told.ended.size).toBeGreaterThan(rounds * 5);
+    expect(told.begun.size).toBeGreaterThan(rounds);
+    await compare(gateway, told);
+    const costs = await recordsOf(gateway);
+    expect(before - (await balanceOf(gateway))).toBe([...costs.values()].reduce((sum, cost) => sum + cost, 0n));
+    const caller = new ResponsesCaller(gateway, gateway.apiKey);
+    for (const id of [...told.ended.keys()].slice(-20)) {
+      const next = await caller.create({ model, input: '!sim say=And on.', previous_response_id: id });
+      expect(textOf(next)).toBe('And on.');
+    }
+    await endGateway(gateway);
+  } finally {
+    await gateway.kill();
+    rmSync(home.folder, { recursive: true, force: true });
+  }
+}
