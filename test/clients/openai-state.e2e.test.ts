@@ -73,7 +73,7 @@ describe('a stored response', () => {
     expect(stored).toEqual(resource);
   });
 
-  test('that was not to be stored is not found, nor gone on from', async () => {
+  test('that was not to be stored is not found, nor gone on from (RP-12)', async () => {
     const response = await client.responses.create({ model, input: '!sim say=Hello.', store: false });
     expect(response).toMatchObject({ store: false });
     expect(await refused(client.responses.retrieve(response.id))).toBeInstanceOf(NotFoundError);
@@ -154,7 +154,7 @@ describe('a stored response', () => {
 });
 
 describe('a conversation', () => {
-  test('goes on by the previous response: the model sees input, output and input, never the old instructions', async () => {
+  test('goes on by the previous response: the model sees input, output and input, never the old instructions (RP-14)', async () => {
     const first = await client.responses.create({ model, instructions: 'Old rules.', input: '!sim say=I am one.' });
     const second = await client.responses.create({
       model,

@@ -242,7 +242,7 @@ describe('the envelope of the Anthropic interface', () => {
     expect((answer.body['error'] as Json)['id']).toBe(id);
   });
 
-  test('a field that is null counts as not sent, and the query is ignored', async () => {
+  test('a field that is null counts as not sent, and the query is ignored (HD-15)', async () => {
     const nulls = { system: null, tools: null, tool_choice: null, thinking: null, temperature: null, metadata: null };
     const answer = await send(gateway, '/v1/messages?beta=true', { ...body, ...nulls });
     expect(answer.status).toBe(200);

@@ -12,6 +12,7 @@ import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts'
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
 import { budgetOfEffort, effortOfBudget } from '../effort.ts';
 import { listIn, objectIn } from '../json.ts';
+import { limitCacheHints } from './cache-limit.ts';
 import { asContent, encodeMessages } from './encode-messages.ts';
 import { cacheMember, extraMembers } from './extra.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
@@ -59,6 +60,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   if (tier !== undefined) body['service_tier'] = tier;
   if (request.user !== undefined) body['metadata'] = { user_id: request.user };
   Object.assign(body, cacheMember(request.cache));
+  if (request.source !== undefined) limitCacheHints(body);
   if (stream) body['stream'] = true;
   return body;
 }
