@@ -344,6 +344,18 @@ describe('the keys of a provider', () => {
   });
 });
 
+test('HD-03: a credential that wants another scheme is a configured header, and goes alone', async () => {
+  const upstream = await upstreamThat(answers);
+  const [token] = keysOf('Bearer sk-ant-oat01-x');
+  const client = chatUpstream(upstream.baseUrl, {
+    protocol: { ...chatProtocol, authentication: 'xApiKey' },
+    headers: { authorization: token ?? { reveal: () => '' } },
+  });
+  await answerOf(client);
+  expect(upstream.requests[0]?.headers['authorization']).toBe('Bearer sk-ant-oat01-x');
+  expect(upstream.requests[0]?.headers).not.toHaveProperty('x-api-key');
+});
+
 test('a proxy is used where one is configured, save for the hosts that are reached directly', async () => {
   const proxy = await upstreamThat(answers);
   const upstream = await upstreamThat(answers);

@@ -3,7 +3,7 @@ import type { Json } from '../codec.ts';
 import { countIn, objectIn, textIn } from '../json.ts';
 
 /** What upstreams say of a failure. Source: wire.md B5. */
-export type ErrorFacts = Pick<UpstreamFailureFacts, 'message' | 'param' | 'contextLengthExceeded'>;
+export type ErrorFacts = Pick<UpstreamFailureFacts, 'message' | 'param' | 'detailCode' | 'contextLengthExceeded'>;
 
 /** Their words for an input that is too long; there is no code of its own for it. */
 const tooLong =
@@ -42,7 +42,11 @@ function errorFacts(value: Json): ErrorFacts {
   if (typeof error === 'string') return factsOf(error, '', '');
   const inner = objectIn(error) ?? body;
   const message = textIn(inner['message']) || textIn(inner['detail']);
-  return factsOf(message, textIn(inner['param']), textIn(inner['code']));
+  const detailCode = textIn(objectIn(inner['details'])?.['error_code']);
+  return {
+    ...factsOf(message, textIn(inner['param']), textIn(inner['code'])),
+    ...(/^\w{1,64}$/.test(detailCode) ? { detailCode } : {}),
+  };
 }
 
 function factsOf(message: string, param: string, code: string): ErrorFacts {
