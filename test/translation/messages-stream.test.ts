@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
 import { requestOf } from '../../src/codecs/content.ts';
-import { textIn } from '../../src/codecs/json.ts';
+import { objectIn, textIn } from '../../src/codecs/json.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
@@ -165,7 +165,7 @@ describe('Chat to Messages', () => {
     const counted = `data: ${JSON.stringify({ ...head, choices: [], usage })}\n\ndata: [DONE]\n\n`;
     const text = chatStream([{ content: 'x' }], 'stop').replace('data: [DONE]\n\n', counted);
     const frames = render(messagesCodec, parse(chatCodec, text));
-    expect((frames[0]?.['message'] as JsonObject)['usage']).toMatchObject({ input_tokens: 0, output_tokens: 0 });
+    expect(objectIn(frames[0]?.['message'])?.['usage']).toMatchObject({ input_tokens: 0, output_tokens: 0 });
     expect(frames.at(-2)?.['usage']).toMatchObject({
       input_tokens: 7,
       cache_read_input_tokens: 50,
@@ -177,7 +177,7 @@ describe('Chat to Messages', () => {
 
   test('US-09: an upstream that counts nothing still gives usage objects of integers', () => {
     const frames = toMessages([{ content: 'x' }], 'stop');
-    for (const usage of [(frames[0]?.['message'] as JsonObject)['usage'], frames.at(-2)?.['usage']]) {
+    for (const usage of [objectIn(frames[0]?.['message'])?.['usage'], frames.at(-2)?.['usage']]) {
       expect(usage).toMatchObject({
         input_tokens: 0,
         output_tokens: 0,
