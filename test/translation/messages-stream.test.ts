@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
 import { requestOf } from '../../src/codecs/content.ts';
-import { objectIn, textIn } from '../../src/codecs/json.ts';
+import { listIn, objectIn, objectsIn, textIn } from '../../src/codecs/json.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
@@ -210,6 +210,32 @@ describe('Chat to Messages', () => {
   });
 });
 
+/** What a Chat client puts together from the chunks of a stream: texts and arguments joined, calls by index, details as they came. */
+function foldedMessage(chunks: readonly JsonObject[]): JsonObject {
+  const message = {
+    role: 'assistant',
+    content: '',
+    reasoning_details: [] as JsonObject[],
+    tool_calls: [] as JsonObject[],
+  };
+  for (const { choices } of chunks) {
+    const delta = objectIn(objectIn(listIn(choices)[0])?.['delta']);
+    message.content += textIn(delta?.['content']);
+    message.reasoning_details.push(...objectsIn(delta?.['reasoning_details']));
+    for (const { index, function: called, ...more } of objectsIn(delta?.['tool_calls'])) {
+      const known = message.tool_calls[Number(index)];
+      const { arguments: args } = objectIn(called) ?? {};
+      if (known === undefined) message.tool_calls.push({ ...more, function: called ?? null });
+      else known['function'] = joined(objectIn(known['function']), textIn(args));
+    }
+  }
+  return message;
+}
+
+function joined(called: JsonObject | undefined, args: string): JsonObject {
+  return { ...called, arguments: textIn(called?.['arguments']) + args };
+}
+
 /** The one choice of a whole Chat answer. */
 function chatChoice(text: string): JsonObject {
   const whole = chatCodec.renderWhole(parse(messagesCodec, start + text), decoded);
@@ -278,6 +304,51 @@ describe('Messages to Chat', () => {
       },
     });
   });
+
+  test.each(['whole', 'streamed'])(
+    'TR-20: thoughts between calls and words come back from a Chat client in their order, with their signatures (%s)',
+    way => {
+      const thought = (index: number): string =>
+        block(
+          index,
+          { type: 'thinking', thinking: '', signature: '' },
+          { type: 'thinking_delta', thinking: `t${index}` },
+          { type: 'signature_delta', signature: `S${index}` },
+        );
+      const called = (index: number): string => block(index, { ...tool, id: `c${index}` }, input('{"a":1}'));
+      const said = (index: number): string =>
+        block(index, { type: 'text', text: '' }, { type: 'text_delta', text: '😀' });
+      const text = thought(0) + called(1) + thought(2) + said(3) + thought(4) + said(5) + called(6) + stop('tool_use');
+      const message = way === 'whole' ? objectIn(chatChoice(text)['message']) : foldedMessage(toChat(text));
+      const answers = ['c1', 'c6'].map(id => ({ role: 'tool', tool_call_id: id, content: 'r' }));
+      const body = { model: 'm', messages: [{ role: 'user', content: 'q' }, message ?? {}, ...answers] };
+      const { request } = chatCodec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
+      const limited = { model: 'up', maxOutputTokens: 100, stream: true, provider: 'acme' };
+      const sent = messagesCodec.encodeRequest({ request, ...limited });
+      const thinking = (index: number): JsonObject => ({
+        type: 'thinking',
+        thinking: `t${index}`,
+        signature: `S${index}`,
+      });
+      const use = (index: number): JsonObject => ({ type: 'tool_use', id: `c${index}`, name: 'f', input: { a: 1 } });
+      expect((sent.body['messages'] as JsonObject[])[1]).toEqual({
+        role: 'assistant',
+        content: [
+          thinking(0),
+          use(1),
+          thinking(2),
+          { type: 'text', text: '😀' },
+          thinking(4),
+          { type: 'text', text: '😀' },
+          use(6),
+        ],
+      });
+      expect(sent.dropped).toEqual([]);
+      // An upstream of Chat is sent what the client sent.
+      const same = chatCodec.encodeRequest({ request, ...limited });
+      expect((same.body['messages'] as JsonObject[])[1]).toEqual(message);
+    },
+  );
 
   test.each([
     ['FI-09', 'model_context_window_exceeded', 'length'],
