@@ -49,6 +49,51 @@ describe('thinking', () => {
   });
 });
 
+describe('thoughts of a loop of calls, of models with a budget', () => {
+  const details = [{ type: 'reasoning.text', text: 'hm', signature: 'S', format: 'anthropic-claude-v1', index: 0 }];
+  const loop = (thoughts: boolean, more: JsonObject = {}): ReturnType<typeof fromChat> => {
+    const call = { ...calling(chatCall('a')), ...(thoughts ? { reasoning_details: details } : {}) };
+    const body = { messages: [user(), call, result('a')], tools: [functionTool()], ...more };
+    return fromChat(body, { model: 'claude-sonnet-4-5', limit: 8_000 });
+  };
+  const thought = { type: 'thinking', thinking: 'hm', signature: 'S' };
+  const use = { type: 'tool_use', id: 'a', name: 'f', input: {} };
+  const contentOf = ({ body }: ReturnType<typeof fromChat>): unknown =>
+    (body['messages'] as JsonObject[])[1]?.['content'];
+
+  test('go back where the client gave them back', () => {
+    const asked = loop(true, { reasoning_effort: 'low' });
+    expect([contentOf(asked), asked.body['thinking'], asked.dropped]).toEqual([
+      [thought, use],
+      { type: 'enabled', budget_tokens: 1_024 },
+      [],
+    ]);
+  });
+
+  test('that did not come back leave the request without thinking, which would be refused, and listed', () => {
+    const asked = loop(false, { reasoning_effort: 'low' });
+    expect([contentOf(asked), asked.body['thinking'], asked.dropped]).toEqual([[use], undefined, ['reasoning_effort']]);
+  });
+
+  test('are left out, and listed, where no thinking is asked for', () => {
+    for (const more of [{}, { reasoning_effort: 'none' }]) {
+      const asked = loop(true, more);
+      expect([contentOf(asked), asked.dropped]).toEqual([[use], ['reasoning_effort']]);
+    }
+  });
+
+  test('do not matter once the user has spoken, nor to models that think as they see fit', () => {
+    const spoken = [user(), calling(chatCall('a')), result('a'), { role: 'assistant', content: 'So.' }, user('next')];
+    const later = fromChat({ messages: spoken, reasoning_effort: 'low' }, { model: 'claude-sonnet-4-5', limit: 8_000 });
+    expect([later.body['thinking'], later.dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
+    const body = { messages: spoken.slice(0, 3), reasoning_effort: 'low' };
+    expect(fromChat(body, { model: adaptive, limit: 8_000 })).toMatchObject({
+      body: { thinking: { type: 'adaptive' } },
+      dropped: [],
+    });
+  });
+});
+
 describe('EF-08: sampling', () => {
   test.each([
     ['of a model that takes none', { temperature: 0.2, top_p: 0.5 }, adaptive, {}, ['temperature', 'top_p']],
