@@ -11,6 +11,26 @@ describe('thinking', () => {
   const asked = (reasoning_effort: string, model: string): ReturnType<typeof fromChat> =>
     fromChat({ messages: [user()], reasoning_effort }, { model, limit: 2_000 });
 
+  test.each([
+    'claude-opus-4-7',
+    'claude-opus-4-8',
+    'claude-sonnet-5',
+    'claude-opus-5',
+    'claude-opus-5-5',
+    'claude-fable-5-1',
+  ])('EF-01: %s is asked for an effort, never for a budget', model => {
+    const { thinking, output_config: config } = asked('high', model).body;
+    expect([thinking, config]).toEqual([{ type: 'adaptive' }, { effort: 'high' }]);
+  });
+
+  test.each(['claude-3-7-sonnet-20250219', 'claude-opus-4-1', 'claude-sonnet-4-6', 'claude-haiku-4-5-20251001'])(
+    'EF-01: %s is asked for a budget, never for an effort',
+    model => {
+      const { thinking, output_config: config } = asked('low', model).body;
+      expect([thinking, config]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, undefined]);
+    },
+  );
+
   test('EF-02: minimal is the least budget that is taken, an effort that exists, and none where it is possible', () => {
     expect(asked('minimal', 'claude-sonnet-4-5').body['thinking']).toEqual({ type: 'enabled', budget_tokens: 1_024 });
     expect(asked('minimal', adaptive).body).toMatchObject({

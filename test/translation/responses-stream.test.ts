@@ -163,17 +163,19 @@ describe('Chat and Messages to Responses', () => {
     ]);
   });
 
-  test('LI-08, LI-09: wherever a stream fails it has a terminal event, and its code says why', () => {
+  test('LI-06, LI-08, LI-09: wherever a stream fails, an error in both dialects, a terminal event and the end mark say so and why', () => {
     const events = parse(chatCodec, chatStream([{ content: 'Hi' }, call(0, '{"a"', 'c1')], 'tool_calls'));
     for (let size = 0; size < events.length; size += 1) {
       const renderer = responsesCodec.renderStream(decoded);
       const before = events.slice(0, size).flatMap(event => renderer.push(event));
       const frames = [...before, ...renderer.fail(new GatewayError('overloaded', 'Stopping.'), 'req_1')];
       const [error, failed, done] = frames.slice(-3);
-      expect(JSON.parse(error?.split('data: ')[1] ?? 'null')).toMatchObject({
+      const said = { code: 'overloaded', message: 'Stopping.', param: null };
+      expect(JSON.parse(error?.split('data: ')[1] ?? 'null')).toEqual({
         type: 'error',
-        code: 'overloaded',
-        error: { type: 'server_error', code: 'overloaded' },
+        sequence_number: frames.length - 3,
+        ...said,
+        error: { type: 'server_error', ...said, id: 'req_1' },
       });
       expect(JSON.parse(failed?.split('data: ')[1] ?? 'null')).toMatchObject({
         type: 'response.failed',

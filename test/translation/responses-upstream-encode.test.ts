@@ -125,6 +125,12 @@ describe('Chat and Messages to Responses', () => {
     expect(fromMessages({ messages, top_k: 5 }).dropped).toEqual(['top_k']);
     expect(refusal(() => fromChat({ messages, logit_bias: { '1': 5 } }))).toBe('unsupported_parameter logit_bias');
     expect(refusal(() => fromChat({ messages, n: 2 }))).toBe('unsupported_parameter n');
+    expect(refusal(() => fromChat({ messages, modalities: ['text', 'audio'], audio: { voice: 'a' } }))).toBe(
+      'unsupported_parameter modalities',
+    );
+    expect(fromChat({ messages, prediction: { type: 'content', content: 'x' } })).toMatchObject({
+      dropped: ['prediction'],
+    });
   });
 
   test('log probabilities, formats and verbosity', () => {
