@@ -357,6 +357,18 @@ describe('Messages to Chat', () => {
     ]);
   });
 
+  test('RO-14: a document in the assistant’s turn has no place elsewhere; sources of the user’s text stay behind', () => {
+    const pdf = { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=' } };
+    const messages = [user(), { role: 'assistant', content: [pdf, { type: 'text', text: 'x' }] }, user()];
+    expect(refusal(() => toChat({ messages }))).toBe('unsupported_parameter messages');
+    expect(same({ messages }).body['messages']).toEqual(messages);
+    const citation = { type: 'char_location', cited_text: 'a', document_index: 0, document_title: null };
+    const cited = user([
+      { type: 'text', text: 'a', citations: [{ ...citation, start_char_index: 0, end_char_index: 1 }] },
+    ]);
+    expect(toChat({ messages: [cited] }).body['messages']).toEqual([user('a')]);
+  });
+
   test('CH-11: tools that only Anthropic runs are refused', () => {
     const tools = [{ type: 'web_search_20250305', name: 'web_search' }];
     expect(refusal(() => toChat({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0');

@@ -52,7 +52,7 @@ describe('Chat and Messages to Responses', () => {
     expect(answered?.['call_id']).toBe(asked?.['call_id']);
   });
 
-  test('TR-11: a name that the protocol does not take is refused, naming the tool', () => {
+  test('a name that the protocol does not take is refused, naming the tool', () => {
     const tools = [{ name: 'mcp__'.padEnd(80, 'x'), input_schema: {} }];
     expect(refusal(() => fromMessages({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0.name');
   });

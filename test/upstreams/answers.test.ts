@@ -344,6 +344,22 @@ describe('the keys of a provider', () => {
   });
 });
 
+test('TR-11: a tool whose name the upstream’s protocol does not take is called under the name that it takes', async () => {
+  const upstream = await upstreamThat((socket, request) => {
+    const { tools } = bodyOf(request) as { tools: { function: { name: string } }[] };
+    const call = { id: 'c', type: 'function', function: { name: tools[0]?.function.name, arguments: '{}' } };
+    const choice = { index: 0, message: { role: 'assistant', tool_calls: [call] }, finish_reason: 'tool_calls' };
+    socket.write(whole(200, JSON.stringify({ object: 'chat.completion', choices: [choice] })));
+  });
+  const name = `mcp__server__${'x'.repeat(100)}`;
+  const tools = [{ tool: { case: 'function' as const, value: { name, parametersJson: '{}' } } }];
+  const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl), callOf({ tools }));
+  expect(failure).toBeUndefined();
+  const opened = events.flatMap(({ event }) => (event.case === 'itemOpened' ? [event.value.content?.content] : []));
+  expect(opened).toMatchObject([{ case: 'toolCall', value: { name } }]);
+  expect(upstream.requests[0]?.body).toMatch(/"name":"mcp__server__x{38}_[0-9a-f]{12}"/);
+});
+
 test('HD-03: a credential that wants another scheme is a configured header, and goes alone', async () => {
   const upstream = await upstreamThat(answers);
   const [token] = keysOf('Bearer sk-ant-oat01-x');
