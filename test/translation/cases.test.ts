@@ -29,7 +29,8 @@ const isNode = (value: unknown): value is Node => typeof value === 'object' && v
 /** The name that a chain of calls begins with: `test` of `test.concurrent.each(table)(title, run)`. */
 function rootName(callee: unknown): string {
   if (!isNode(callee)) return '';
-  return String(callee['name'] ?? '') || rootName(callee['object']) || rootName(callee['callee']);
+  const { name, object, callee: inner } = callee;
+  return typeof name === 'string' ? name : rootName(object) || rootName(inner);
 }
 
 /** All texts below a node, functions aside. */
