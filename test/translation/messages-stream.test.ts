@@ -135,7 +135,20 @@ describe('Chat to Messages', () => {
     });
   });
 
-  test('calls decide where the upstream says stop', () => {
+  test('EF-13: a stop sequence that the upstream names is told as one', () => {
+    const named = chatStream([{ content: 'x' }], 'stop').replace(
+      '"finish_reason":"stop"',
+      '"finish_reason":"stop","stop_reason":"END"',
+    );
+    expect(render(messagesCodec, parse(chatCodec, named)).at(-2)).toMatchObject({
+      delta: { stop_reason: 'stop_sequence', stop_sequence: 'END' },
+    });
+    expect(toMessages([{ content: 'x' }], 'stop').at(-2)).toMatchObject({
+      delta: { stop_reason: 'end_turn', stop_sequence: null },
+    });
+  });
+
+  test('FI-02: calls decide where the upstream says stop', () => {
     expect(toMessages([{ tool_calls: [call(0, '{}', 'a')] }], 'stop').at(-2)).toMatchObject({
       delta: { stop_reason: 'tool_use' },
     });

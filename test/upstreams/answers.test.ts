@@ -137,6 +137,21 @@ describe('an answer', () => {
     expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(1_000);
   });
 
+  test('that is quiet after its finish is whole soon, without the usage that never comes (US-12)', async () => {
+    const frames = golden.toString().split(/(?<=\n\n)/);
+    const finish = frames.findIndex(frame => frame.includes('"finish_reason":"tool_calls"'));
+    const upstream = await upstreamThat(socket => {
+      socket.write(Buffer.concat([Buffer.from(streamHead), chunk(frames.slice(0, finish + 1).join(''))]));
+    });
+    const began = performance.now();
+    const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl));
+    expect([isWhole(events), failure]).toEqual([true, undefined]);
+    const last = events.at(-1)?.event;
+    expect(last?.case === 'completed' && last.value.usage).toBeUndefined();
+    // The line may be silent for twenty seconds while an answer runs.
+    expect(performance.now() - began).toBeLessThan(10_000);
+  });
+
   test('that is quiet after its end is left too, and its connection closed', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
