@@ -90,6 +90,15 @@ describe('thoughts of a loop of calls, of models with a budget', () => {
     ]);
   });
 
+  test('go back only where their format says that they are of this protocol (RE-04)', () => {
+    for (const format of [null, 'google-gemini-v1', 'openai-responses-v1']) {
+      const detail = { ...details[0], format };
+      const call = { ...calling(chatCall('a')), reasoning_details: [detail] };
+      const { body, dropped } = fromChat({ messages: [user(), call, result('a')] }, { model: adaptive, limit: 8_000 });
+      expect([(body['messages'] as JsonObject[])[1]?.['content'], dropped]).toEqual([[use], ['reasoning_effort']]);
+    }
+  });
+
   test('that did not come back leave the request without thinking, which would be refused, and listed', () => {
     const asked = loop(false, { reasoning_effort: 'low' });
     expect([contentOf(asked), asked.body['thinking'], asked.dropped]).toEqual([[use], undefined, ['reasoning_effort']]);

@@ -53,7 +53,7 @@ export function opaqueOfDetail(detail: ReasoningDetail, provider: string): Opaqu
 }
 
 function signatureKind(format: string | null | undefined): string {
-  if (format == null || format === 'anthropic-claude-v1') return 'anthropic.signature';
+  if (format === 'anthropic-claude-v1') return 'anthropic.signature';
   return format === 'google-gemini-v1' ? 'gemini.thought_signature' : 'chat.signature';
 }
 
