@@ -28,9 +28,8 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   if (source?.protocol === Protocol.RESPONSES) {
     return { body: patchedRequest(input, source.body, drops), dropped: drops.list() };
   }
-  const body = built(input, drops);
   dropUnknown(source, drops);
-  return { body, dropped: drops.list() };
+  return { body: built(input, drops), dropped: drops.list() };
 }
 
 function built(input: EncodeInput, drops: Drops): JsonObject {
