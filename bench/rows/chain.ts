@@ -54,7 +54,7 @@ export async function chain({ rounds }: Settings): Promise<Row[]> {
     return [
       row('first turn of a conversation', first),
       row(`turn ${turns} of a conversation, just had`, going, 50),
-      row(`turn ${turns} of a conversation, read from the disk's file`, stored, 50),
+      row(`turn ${turns} of a conversation, read from the store`, stored, 50),
     ];
   } finally {
     for (const target of [gateway, upstream]) await target.stop();

@@ -74,19 +74,20 @@ describe('a stored response', () => {
     expect(stored).toEqual(resource);
   });
 
-  test('MI-05: is there when its last event is', async () => {
-    expect.assertions(2);
-    const stream = await client.responses.create({ model, input: '!sim say=One.', stream: true });
+  test('is there as soon as its last event is, to be read and to be gone on from (MI-05)', async () => {
+    const stream = await client.responses.create({ model, input: '!sim say=Here.', stream: true });
     for await (const event of stream) {
       if (event.type !== 'response.completed') continue;
       const { id } = event.response;
-      expect((await client.responses.retrieve(id)).status).toBe('completed');
-      const next = await client.responses.create({ model, input: '!sim say=Two.', previous_response_id: id });
-      expect(next.output_text).toBe('Two.');
+      const [read, next] = await Promise.all([
+        client.responses.retrieve(id),
+        client.responses.create({ model, input: '!sim say=On.', previous_response_id: id }),
+      ]);
+      expect([read.status, read.output_text, next.output_text]).toEqual(['completed', 'Here.', 'On.']);
     }
   });
 
-  test('RP-12: that was not to be stored is not found, nor gone on from', async () => {
+  test('that was not to be stored is not found, nor gone on from (RP-12)', async () => {
     const response = await client.responses.create({ model, input: '!sim say=Hello.', store: false });
     expect(response).toMatchObject({ store: false });
     expect(await refused(client.responses.retrieve(response.id))).toBeInstanceOf(NotFoundError);
@@ -167,7 +168,7 @@ describe('a stored response', () => {
 });
 
 describe('a conversation', () => {
-  test('RP-14: goes on by the previous response: the model sees input, output and input, never the old instructions', async () => {
+  test('goes on by the previous response: the model sees input, output and input, never the old instructions (RP-14)', async () => {
     const first = await client.responses.create({ model, instructions: 'Old rules.', input: '!sim say=I am one.' });
     const second = await client.responses.create({
       model,
@@ -193,7 +194,7 @@ describe('a conversation', () => {
     expect(counted.input_tokens).toBe(flat.input_tokens);
   });
 
-  test('RP-15, TR-04: with tools goes on by the previous response alone, each call answered and each answer called for', async () => {
+  test('with tools goes on by the previous response alone, whose calls alone can be answered (RP-15)', async () => {
     const input = 'What is the weather in Oslo?';
     const asked = await client.responses.create({ model, input, tools: [weather], tool_choice: 'required' });
     const call = asked.output.find(item => item.type === 'function_call');
@@ -208,15 +209,16 @@ describe('a conversation', () => {
     expect(answered.output.some(item => item.type === 'message')).toBe(true);
     const items = await all(client.responses.inputItems.list(answered.id, { order: 'asc' }));
     expect(items.map(item => item.type)).toEqual(['message', 'function_call', 'function_call_output']);
-    for (const wrong of [
-      [{ type: 'function_call_output' as const, call_id: 'call_nobody_made', output: 'x' }],
-      'never mind',
-    ]) {
-      const body = { model, tools: [weather], previous_response_id: asked.id, input: wrong };
-      const error = await refused(client.responses.create(body));
-      expect([error.status, error.code, error.param]).toEqual([400, 'unsupported_parameter', 'input']);
-      expect(error.message).toContain(typeof wrong === 'string' ? (call?.call_id ?? 'no call') : 'call_nobody_made');
-    }
+    const unknown = await refused(
+      client.responses.create({
+        model,
+        tools: [weather],
+        previous_response_id: asked.id,
+        input: [{ type: 'function_call_output', call_id: 'call_no', output: 'Sunny' }],
+      }),
+    );
+    expect([unknown.status, unknown.code, unknown.param]).toEqual([400, 'unsupported_parameter', 'input']);
+    expect(unknown.message).toContain('call_no');
   });
 
   test('goes on from items named by their ids, of output and of input', async () => {
