@@ -152,7 +152,7 @@ plans: { core: { models: [anthropic/claude-haiku-4-5] } }`;
     expect(() => load({ ANTHROPIC_API_KEY: 'k' }, 'aliases: { sonnet: anthropic/claude-sonet-5 }')).toThrow(
       /did you mean anthropic\/claude-sonnet-5\?/,
     );
-    const own = 'providers: { anthropic: { protocol: messages, base_url: "http://a.example" } }';
+    const own = '\nproviders: { anthropic: { protocol: messages, base_url: "http://a.example" } }';
     expect(() => load({ ANTHROPIC_API_KEY: 'k' }, text + own)).toThrow(/names no model/);
   });
 
