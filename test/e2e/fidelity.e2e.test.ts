@@ -8,6 +8,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { opaqueOf } from '../../src/codecs/content.ts';
+import { signatureOf } from '../../src/codecs/messages/thought-blobs.ts';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { endGateway, type Gateway, recordOf, startGateway } from '../gateway.ts';
 import { complete, post, stream } from './chat-client.ts';
@@ -79,7 +81,7 @@ const server: Server = createServer((request, response) => {
     seen.push({ path, raw, body });
     response.setHeader('content-type', 'text/event-stream');
     if (path === '/v1/messages') response.end(messagesAnswer(body));
-    else response.end(path.startsWith('/v1beta/') ? geminiAnswer() : chatAnswer());
+    else response.end(path.includes('/v1beta/') ? geminiAnswer() : chatAnswer());
   })();
 });
 
@@ -98,7 +100,16 @@ providers:
   llama-cpp: { protocol: chat, base_url: "${origin}/v1" }
   messages: { protocol: messages, base_url: "${origin}" }
   gemini: { protocol: gemini, base_url: "${origin}" }
+  other-chat: { protocol: chat, base_url: "${origin}/other/v1" }
+  other-gemini: { protocol: gemini, base_url: "${origin}/other" }
 models:
+  - id: up/either
+    pricing: { input: 1, output: 10 }
+    routes: [{ provider: chat, model: m }, { provider: other-chat, model: m }]
+  - id: up/spare
+    capabilities: { function_call: true, reasoning: true }
+    pricing: { input: 1, output: 10 }
+    routes: [{ provider: gemini, model: m }, { provider: other-gemini, model: m, priority: 2 }]
 ${model('up/chat', 'chat', 'm')}${model('up/local', 'llama-cpp', 'm')}${model('up/messages', 'messages', 'claude-haiku-4-5')}${model('up/older', 'messages', 'claude-3-opus')}${model('up/gemini', 'gemini', 'gemini-2.5-flash')}`;
 };
 beforeAll(async () => {
@@ -279,6 +290,67 @@ test.each([
   for (let time = 0; time < 3; time += 1) expect((await tell(path, body)).status).toBe(200);
   expect(seen).toHaveLength(3);
   expect(new Set(seen.map(({ raw }) => raw)).size).toBe(1);
+});
+
+describe('a conversation stays where', () => {
+  const paths = async (path: string, bodies: readonly Json[]): Promise<string[]> => {
+    seen.length = 0;
+    for (const body of bodies) expect((await tell(path, body)).status).toBe(200);
+    return seen.map(each => (each.path.startsWith('/other') ? 'other' : 'first'));
+  };
+  const turns = (start: string): Json[] =>
+    [1, 2, 3].map(length => ({
+      model: 'up/either',
+      messages: Array.from({ length: 2 * length - 1 }, (_, index) => ({
+        role: index % 2 === 0 ? 'user' : 'assistant',
+        content: `${start} ${index}`,
+      })),
+    }));
+
+  test('its prompt is cached: at the route that answered it first, be it the one or the other', async () => {
+    const taken = new Set<string>();
+    // Where 24 conversations begin is chance: both are taken by some, but once in 8 million runs.
+    for (let index = 0; index < 24; index += 1) {
+      const went = new Set(await paths('/v1/chat/completions', turns(`conversation ${index}`)));
+      expect(went.size).toBe(1);
+      for (const each of went) taken.add(each);
+    }
+    expect([...taken].toSorted()).toEqual(['first', 'other']);
+    const grouped = { model: 'up/either', messages: user, prompt_cache_key: 'one group' };
+    expect(
+      new Set(
+        await paths(
+          '/v1/chat/completions',
+          Array.from({ length: 8 }, () => grouped),
+        ),
+      ).size,
+    ).toBe(1);
+  });
+
+  test('its sealed thoughts can be read, also when another route comes first', async () => {
+    const from = (provider: string): Json => {
+      const signature = signatureOf([opaqueOf('gemini.thought_signature', 'S1', provider, '')]);
+      return {
+        model: 'up/spare',
+        max_tokens: 100,
+        tools: [{ name: 'f', input_schema: { type: 'object' } }],
+        messages: [
+          ...user,
+          {
+            role: 'assistant',
+            content: [
+              { type: 'thinking', thinking: '', signature },
+              { type: 'tool_use', id: 't', name: 'f', input: {} },
+            ],
+          },
+          { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: 'ok' }] },
+        ],
+      };
+    };
+    const bodies = ['other-gemini', 'gemini', 'unheard-of'].map(from);
+    expect(await paths('/v1/messages', bodies)).toEqual(['other', 'first', 'first']);
+    expect(seen.map(({ raw }) => raw.includes('"thoughtSignature":"S1"'))).toEqual([true, true, false]);
+  });
 });
 
 test('strict and expose_route take effect at a reload', async () => {

@@ -47,6 +47,15 @@ const server: Server = createServer((request, response) => {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
     const raw = Buffer.concat(parts).toString();
+    if (raw.includes('tells the key')) {
+      const key = String(request.headers['x-goog-api-key']);
+      const message = `API key not valid: ${key} at ${request.headers.host}`;
+      // As the provider answers a wrong key: with 400, which would be the client's fault, and a reason.
+      const details = raw.includes('as a reason') ? [{ reason: 'API_KEY_INVALID' }] : [];
+      response.writeHead(400, { 'content-type': 'application/json', 'x-leak': key });
+      response.end(JSON.stringify({ error: { code: 400, message, status: 'INVALID_ARGUMENT', details } }));
+      return;
+    }
     const [, frames = []] = Object.entries(answers).find(([word]) => raw.includes(word)) ?? [];
     response.setHeader('content-type', 'text/event-stream');
     response.end(
@@ -55,6 +64,7 @@ const server: Server = createServer((request, response) => {
   })();
 });
 
+const key = 'AIza-canary-0123456789';
 let gateway: Gateway;
 beforeAll(async () => {
   server.listen(0, '127.0.0.1');
@@ -63,7 +73,7 @@ beforeAll(async () => {
     config: `
 simulator: { enabled: false }
 retries: 0
-providers: { google: { protocol: gemini, base_url: "http://127.0.0.1:${(server.address() as AddressInfo).port}" } }
+providers: { google: { protocol: gemini, base_url: "http://127.0.0.1:${(server.address() as AddressInfo).port}", api_key: ${key} } }
 models:
   - id: google/flash
     max_output_tokens: 4096
@@ -144,4 +154,33 @@ describe.each([
     expect([status, (answer['error'] as Json)['code']]).toEqual([502, 'upstream_error']);
     expect((await recordOf(gateway, requestId)).costNanoUsd).toBe(0n);
   });
+});
+
+test.each([
+  [
+    'a refusal that repeats the key',
+    'tells the key',
+    400,
+    'upstream_rejected',
+    'API key not valid: [credential] at [address]',
+  ],
+  [
+    'a key that is refused',
+    'tells the key as a reason',
+    502,
+    'upstream_error',
+    'The model’s provider refused the gateway’s request.',
+  ],
+])('%s tells nobody', async (_, word, status, code, message) => {
+  for (const name of Object.keys(interfaces)) {
+    const { path, body } = interfaces[name] ?? expect.fail(name);
+    const response = await post(gateway, path, { model: 'google/flash', ...body(word) });
+    const told = JSON.stringify([...response.headers]) + (await response.clone().text());
+    const { error } = (await response.json()) as { error: Json };
+    expect([response.status, error['code'], error['message']]).toEqual([status, code, message]);
+    expect(told).not.toContain('canary');
+  }
+  await expect.poll(() => gateway.printed(), { timeout: 10_000 }).toContain(`"code":"${code}"`);
+  expect(gateway.printed()).not.toContain('canary');
+  expect(await (await fetch(`${gateway.rpcUrl}/metrics`)).text()).not.toContain('canary');
 });
