@@ -157,30 +157,25 @@ describe.each([
 });
 
 test.each([
-  [
-    'a refusal that repeats the key',
-    'tells the key',
-    400,
-    'upstream_rejected',
-    'API key not valid: [credential] at [address]',
-  ],
-  [
-    'a key that is refused',
-    'tells the key as a reason',
-    502,
-    'upstream_error',
-    'The model’s provider refused the gateway’s request.',
-  ],
-])('%s tells nobody', async (_, word, status, code, message) => {
-  for (const name of Object.keys(interfaces)) {
-    const { path, body } = interfaces[name] ?? expect.fail(name);
+  {
+    what: 'a refusal that repeats the key',
+    word: 'tells the key',
+    expected: [400, 'upstream_rejected', 'API key not valid: [credential] at [address]'],
+  },
+  {
+    what: 'a key that is refused',
+    word: 'tells the key as a reason',
+    expected: [502, 'upstream_error', 'The model’s provider refused the gateway’s request.'],
+  },
+])('$what is told to nobody', async ({ word, expected }) => {
+  for (const { path, body } of Object.values(interfaces)) {
     const response = await post(gateway, path, { model: 'google/flash', ...body(word) });
     const told = JSON.stringify([...response.headers]) + (await response.clone().text());
     const { error } = (await response.json()) as { error: Json };
-    expect([response.status, error['code'], error['message']]).toEqual([status, code, message]);
+    expect([response.status, error['code'], error['message']]).toEqual(expected);
     expect(told).not.toContain('canary');
   }
-  await expect.poll(() => gateway.printed(), { timeout: 10_000 }).toContain(`"code":"${code}"`);
+  await expect.poll(() => gateway.printed(), { timeout: 10_000 }).toContain(`"code":"${expected[1]}"`);
   expect(gateway.printed()).not.toContain('canary');
   expect(await (await fetch(`${gateway.rpcUrl}/metrics`)).text()).not.toContain('canary');
 });

@@ -142,6 +142,10 @@ test('any schema gives one with only words of the dialect, and the same one each
 });
 
 test('the order of the words means nothing', () => {
+  const pieces = (description: unknown): string[] =>
+    JSON.stringify(description)
+      .split(/[;() ]+/)
+      .toSorted();
   fc.assert(
     fc.property(anySchema, schema => {
       const turned = Object.fromEntries(Object.entries(schema).toReversed());
@@ -150,7 +154,7 @@ test('the order of the words means nothing', () => {
       const { description: alsoSaid = '', ...alsoRest } = other.schema;
       expect(alsoRest).toEqual(rest);
       expect([...other.lost].toSorted()).toEqual([...one.lost].toSorted());
-      expect([...String(alsoSaid)].toSorted()).toEqual([...String(said)].toSorted());
+      expect(pieces(alsoSaid)).toEqual(pieces(said));
     }),
     { numRuns: 2_000 },
   );

@@ -40,10 +40,12 @@ export class CallSignatures {
 
   #opened(whole: GenerationEvent, { item, content }: ItemOpened): GenerationEvent[] {
     const { choice } = whole;
-    const numbers = (this.#numbers[choice] ??= []);
+    this.#numbers[choice] ??= [];
+    const numbers = this.#numbers[choice];
     const signature = signatureOf(content);
     const next = (numbers.at(-1) ?? -1) + 1;
-    const number = (numbers[item] ??= signature === undefined ? next : next + 1);
+    const number = numbers[item] ?? (signature === undefined ? next : next + 1);
+    numbers[item] = number;
     this.#isShifted ||= number !== item;
     if (content?.content.case !== 'toolCall' || signature === undefined) {
       return number === item ? [whole] : [itemOpened(choice, number, content ?? create(ItemSchema))];
