@@ -83,10 +83,13 @@ export function configOf(
   return deepFreeze(file === '' ? settings : { ...settings, file });
 }
 
+/** An address that may have a password or a key in it. */
+const credentialed = /\/\/.*[@?#]/;
+
 /** Puts the present value before what is allowed, where it is short and no secret. */
 function withShown(source: YamlSource, path: YamlPath, message: string): string {
   const shown = source.shownOf(path);
-  const secret = path.includes('api_key') || path.includes('headers');
+  const secret = path.includes('api_key') || path.includes('headers') || credentialed.test(shown ?? '');
   return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
 }
 

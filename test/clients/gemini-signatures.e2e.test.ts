@@ -169,3 +169,25 @@ describe.each(Object.entries(clients))('a client of %s', (_, open) => {
     }
   });
 });
+
+test('a client of Responses that neither keeps sealed thoughts nor has them kept is told what is lost, and answered', async () => {
+  const ask = async (input: unknown): Promise<{ warnings: string | null; output: ResponseInputItem[] }> => {
+    const response = await fetch(`${gateway.url}/v1/responses`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, input, store: false, tools: [{ type: 'function', name, parameters }] }),
+    });
+    expect(response.status).toBe(200);
+    const { output } = (await response.json()) as { output: ResponseInputItem[] };
+    return { warnings: response.headers.get('x-tollgate-warnings'), output };
+  };
+  const said = { role: 'user', content: 'Weather in Paris?\n!sim calls=1' };
+  const first = await ask([said]);
+  expect(first.warnings).toBeNull();
+  expect(first.output).toMatchObject([{ type: 'reasoning', summary: [] }, { type: 'function_call' }]);
+  expect(first.output[0]).not.toHaveProperty('encrypted_content');
+  const call = first.output.find(item => item.type === 'function_call');
+  const given = { type: 'function_call_output', call_id: call?.call_id, output: result };
+  expect((await ask([said, ...first.output, given])).warnings).toMatch(/^dropped=reasoning/);
+  expect(server.requests.map(signaturesIn)).toEqual([[], [['skip_thought_signature_validator']]]);
+});

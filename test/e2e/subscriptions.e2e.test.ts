@@ -182,7 +182,7 @@ test('50 requests at once on what is left of a plan: none is paid twice, none go
   const paid = answers.filter(({ status }) => status === 200);
   const refused = answers.filter(({ status }) => status !== 200);
   expect(new Set(refused.map(({ body: { error } }) => error.code))).toEqual(new Set(['subscription_exhausted']));
-  expect(paid.length, refused[0]?.body.error.message).toBeGreaterThan(10);
+  expect(paid.length).toBeGreaterThan(10);
   const used = paid.reduce((sum, answer) => sum + tokensOf(answer), 0);
   expect(await planOf(owner)).toMatchObject({ tokens_left: 3000 - used });
   expect(used).toBeLessThanOrEqual(3000);

@@ -1,11 +1,11 @@
 import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type Item, ItemSchema } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { delta, finished, itemClosed, itemOpened, started } from '../../generation/events.ts';
 import { foldEvents } from '../../generation/fold.ts';
-import { CallSignatures } from './call-signatures.ts';
+import { CallSignatures, withCallSignatures } from './call-signatures.ts';
 
 const message = (): Item => create(ItemSchema, { content: { case: 'message', value: {} } });
 const call = (callId: string, signature?: string): Item =>
@@ -78,4 +78,41 @@ test('items are numbered without gaps, every event is in order, and whatever com
       expect(again).toEqual(all.slice(all.length - again.length));
     }),
   );
+});
+
+describe('on the way back', () => {
+  const reasoning = (...blobs: readonly (readonly [kind: string, data: string])[]): Item =>
+    create(ItemSchema, {
+      content: {
+        case: 'reasoning',
+        value: { opaque: blobs.map(([kind, data]) => ({ provider: 'p', kind, data })) },
+      },
+    });
+  const seen = (items: readonly Item[]): string[] =>
+    items.map(({ content }) => {
+      if (content.case === 'reasoning') return `<${content.value.opaque.map(({ data }) => data).join()}>`;
+      return content.case === 'toolCall' ? `${content.value.callId}${content.value.signature?.data ?? ''}` : 'm';
+    });
+
+  test('each call has its signature again', () => {
+    fc.assert(
+      fc.property(fc.array(fc.option(fc.option(fc.constantFrom('S1', 'S2')))), signs => {
+        const items = signs.map((sign, index) => (sign === null ? message() : call(`${index}`, sign ?? undefined)));
+        const signatures = new CallSignatures();
+        const events = answer(items).flatMap(event => signatures.push(event));
+        const shown = foldEvents(events).choices[0]?.items ?? [];
+        expect(seen(withCallSignatures(shown))).toEqual(seen(items));
+      }),
+    );
+  });
+
+  test.each<[string, Item[], string[]]>([
+    ['thoughts that say more', [reasoning(['gemini.thought_signature', 'S'], ['x', 'Y']), call('a')], ['<S,Y>', 'a']],
+    ['thoughts of another kind', [reasoning(['openai.encrypted', 'E']), call('a')], ['<E>', 'a']],
+    ['a signature that a text follows', [reasoning(['gemini.thought_signature', 'S']), message()], ['<S>', 'm']],
+    ['a signature at the end', [reasoning(['gemini.thought_signature', 'S'])], ['<S>']],
+    ['a call that has its own', [reasoning(['gemini.thought_signature', 'S']), call('a', 'T')], ['<S>', 'aT']],
+  ])('%s stay as they are', (_, items, expected) => {
+    expect(seen(withCallSignatures(items))).toEqual(expected);
+  });
 });

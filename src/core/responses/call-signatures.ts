@@ -64,6 +64,32 @@ export class CallSignatures {
   }
 }
 
+/** Signatures that stand before calls in their calls again, where upstreams want them; the input is not changed. */
+export function withCallSignatures(items: readonly Item[]): Item[] {
+  return items.flatMap((item, index) => {
+    const { content } = item;
+    const signature = loneSignature(items[index - 1]);
+    if (content.case === 'toolCall' && content.value.signature === undefined && signature !== undefined) {
+      return [{ ...item, content: { case: 'toolCall' as const, value: { ...content.value, signature } } }];
+    }
+    const next = items[index + 1]?.content;
+    const goesToNext = next?.case === 'toolCall' && next.value.signature === undefined;
+    return goesToNext && loneSignature(item) !== undefined ? [] : [item];
+  });
+}
+
+/** The kind of what Gemini's upstreams sign calls with. */
+const signatureKind = 'gemini.thought_signature';
+
+/** The signature of a reasoning item that has nothing else. */
+function loneSignature(item: Item | undefined): Opaque | undefined {
+  if (item?.content.case !== 'reasoning') return undefined;
+  const { parts, opaque } = item.content.value;
+  const [only] = opaque;
+  return parts.length === 0 && opaque.length === 1 && only?.kind === signatureKind ? only : undefined;
+}
+
 function signatureOf(item: Item | undefined): Opaque | undefined {
-  return item?.content.case === 'toolCall' ? item.content.value.signature : undefined;
+  const signature = item?.content.case === 'toolCall' ? item.content.value.signature : undefined;
+  return signature?.kind === signatureKind ? signature : undefined;
 }
