@@ -32,6 +32,12 @@ test('it says of every preset what was tried, in the order of the presets, and n
   expect(named.filter(path => !existsSync(resolve(root, path)))).toEqual([]);
 });
 
+test('it and the README count the presets', () => {
+  expect(presets).toHaveLength(16);
+  expect(page).toContain('Sixteen presets');
+  expect(read('README.md')).toContain('`OLLAMA_HOST` and twelve more');
+});
+
 test('it names the pinned version of the price package', () => {
   const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
   expect(page).toContain(`\`@pydantic/genai-prices\`, version ${dependencies['@pydantic/genai-prices']},`);

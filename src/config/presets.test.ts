@@ -37,6 +37,11 @@ describe('providers', () => {
     ]);
   });
 
+  test('of several variables for a key the first that is set holds', () => {
+    const [google] = load({ GOOGLE_API_KEY: 'second', GEMINI_API_KEY: 'first' }).providers;
+    expect(google?.apiKeys.map(key => key.reveal())).toEqual(['first']);
+  });
+
   test('Azure takes its key in a header of its own, below the address of the resource', () => {
     const [azure] = load({
       AZURE_OPENAI_ENDPOINT: 'https://acme.openai.azure.com/',
@@ -133,6 +138,13 @@ describe('the catalogue', () => {
     for (const { pricing } of models) {
       expect([pricing.inputPicoUsd ?? -1n, pricing.outputPicoUsd ?? -1n].every(price => price >= 0n)).toBe(true);
     }
+  });
+
+  test('a model is asked for by the provider’s own name of it', async () => {
+    const { models } = await withPresetModels(load({ FIREWORKS_API_KEY: 'k' }));
+    expect(models.find(({ id }) => id === 'fireworks/kimi-k3')?.routes).toEqual([
+      { provider: 'fireworks', model: 'accounts/fireworks/models/kimi-k3', priority: 1, weight: 1 },
+    ]);
   });
 
   test('an id of the file stays the file’s', async () => {

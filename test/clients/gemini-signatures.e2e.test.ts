@@ -77,10 +77,17 @@ function chat(streamed: boolean): Conversation {
   };
 }
 
-/** `stored`: the gateway keeps the conversation; else the client sends all of it again. */
-function responses(streamed: boolean, stored: boolean): Conversation {
+/** `stored`: the gateway keeps the conversation, and answers in the background or not; else the client sends all of it again. */
+function responses(streamed: boolean, stored: boolean, background = false): Conversation {
   const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.apiKey });
   const said: ResponseInputItem[] = [];
+  const ended = async (response: OpenAI.Responses.Response): Promise<OpenAI.Responses.Response> => {
+    if (response.status === 'completed') return response;
+    await new Promise(resolve => {
+      setTimeout(resolve, 20);
+    });
+    return ended(await client.responses.retrieve(response.id));
+  };
   let previous: string | undefined;
   let calls: string[] = [];
   const answer = async (...more: ResponseInputItem[]): Promise<number> => {
@@ -93,8 +100,8 @@ function responses(streamed: boolean, stored: boolean): Conversation {
       tools: [{ type: 'function' as const, name, parameters: { ...parameters }, strict: false }],
     };
     const { id, output } = streamed
-      ? await client.responses.stream(body).finalResponse()
-      : await client.responses.create(body);
+      ? await client.responses.stream({ ...body, background }).finalResponse()
+      : await ended(await client.responses.create({ ...body, background }));
     // What an answer has is what a question takes, but for fields that only answers have.
     said.push(...more, ...(output as ResponseInputItem[]));
     if (stored) previous = id;
@@ -131,6 +138,7 @@ const clients: Readonly<Record<string, (streamed: boolean) => Conversation>> = {
   Chat: chat,
   'Responses, all sent again': streamed => responses(streamed, false),
   'Responses, stored': streamed => responses(streamed, true),
+  'Responses, in the background': streamed => responses(streamed, true, true),
   Messages: messages,
 };
 
