@@ -48,7 +48,7 @@ interface ErrorDetails {
 
 /** The client's own words for a refused thread make it go on without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
 function detailsOf({ code, facts }: GatewayError): ErrorDetails {
-  if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: code };
+  if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: facts.detailCode ?? code };
   return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
 }
 

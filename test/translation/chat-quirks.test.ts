@@ -1,52 +1,36 @@
-/** What Chat servers that do not keep to the protocol are sent, by the quirks of their presets. */
+/** Requests to Chat upstreams that know less than the protocol: what a provider's quirks change, for a client of the protocol and for one of another. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
-import type { ClientCodec, JsonObject } from '../../src/codecs/codec.ts';
+import type { ClientCodec, JsonObject, UpstreamQuirk } from '../../src/codecs/codec.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
-import { responsesCodec } from '../../src/codecs/responses/index.ts';
-import { presets } from '../../src/config/presets.ts';
-
-/** What the preset's server is sent of a request with a limit of 7. */
-function sent(preset: string, codec: ClientCodec, body: JsonObject): JsonObject {
-  const { quirks } = presets.find(({ name }) => name === preset) ?? expect.fail(preset);
-  const decoded = codec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
-  const encoded = chatCodec.encodeRequest({
-    request: decoded.request,
-    model: 'm',
-    maxOutputTokens: 7,
-    stream: true,
-    provider: preset,
-    ...(quirks === undefined ? {} : { quirks }),
-  });
-  return encoded.body;
-}
 
 const messages = [{ role: 'user', content: 'hi' }];
-const asked: Readonly<Record<string, readonly [ClientCodec, JsonObject]>> = {
-  'Chat, the new name': [chatCodec, { model: 'x', messages, max_completion_tokens: 9 }],
-  'Chat, the old name': [chatCodec, { model: 'x', messages, max_tokens: 9 }],
-  'Chat, none': [chatCodec, { model: 'x', messages }],
-  'Chat, a stream': [chatCodec, { model: 'x', messages, stream: true, stream_options: { include_usage: false } }],
-  Messages: [messagesCodec, { model: 'x', messages, max_tokens: 9 }],
-  Responses: [responsesCodec, { model: 'x', input: 'hi', max_output_tokens: 16 }],
-};
-const limits = ({ max_tokens: old, max_completion_tokens: current }: JsonObject): unknown => [old, current];
 
-describe.each(Object.entries(asked))('%s', (_, [codec, body]) => {
-  test.each(['mistral', 'deepseek', 'together', 'fireworks', 'ollama', 'llama-cpp', 'lm-studio'])(
-    '%s gets the limit under the one name that it knows',
-    preset => {
-      expect(limits(sent(preset, codec, body))).toEqual([7, undefined]);
-    },
-  );
+function sent(from: ClientCodec, fields: JsonObject, quirks: readonly UpstreamQuirk[]): JsonObject {
+  const body = { model: 'm', messages, ...fields };
+  const { request } = from.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
+  const { maxOutputTokens } = request;
+  return chatCodec.encodeRequest({ request, model: 'up', maxOutputTokens, stream: true, quirks }).body;
+}
 
-  test('OpenAI gets it under one name, the client’s or the present one', () => {
-    const expected = body['max_tokens'] !== undefined && codec === chatCodec ? [7, undefined] : [undefined, 7];
-    expect(limits(sent('openai', codec, body))).toEqual(expected);
+describe('EF-10: the one name of the output limit', () => {
+  test.each<[string, ClientCodec, JsonObject]>([
+    ['of a Chat client that says max_completion_tokens', chatCodec, { max_completion_tokens: 9 }],
+    ['of a Chat client that says max_tokens', chatCodec, { max_tokens: 9 }],
+    ['of a Messages client', messagesCodec, { max_tokens: 9 }],
+  ])('%s is max_tokens where the upstream knows no other', (_, from, fields) => {
+    const body = sent(from, fields, ['max_tokens']);
+    expect([body['max_tokens'], body['max_completion_tokens']]).toEqual([9, undefined]);
   });
 
-  test('usage is asked for, but of Mistral, which refuses to be asked', () => {
-    expect(sent('mistral', codec, body)['stream_options']).toBeUndefined();
-    expect(sent('groq', codec, body)['stream_options']).toEqual({ include_usage: true });
+  test('of a Messages client is max_completion_tokens elsewhere', () => {
+    const body = sent(messagesCodec, { max_tokens: 9 }, []);
+    expect([body['max_tokens'], body['max_completion_tokens']]).toEqual([undefined, 9]);
   });
+});
+
+test.each([chatCodec, messagesCodec])('an upstream that refuses stream_options is sent none (%#)', from => {
+  const fields = from === chatCodec ? { stream: true, stream_options: { include_usage: true } } : { max_tokens: 9 };
+  expect(sent(from, fields, ['no_stream_options'])).not.toHaveProperty('stream_options');
+  expect(sent(from, fields, [])).toMatchObject({ stream_options: { include_usage: true } });
 });

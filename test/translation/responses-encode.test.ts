@@ -121,6 +121,17 @@ describe('Responses to Responses', () => {
     });
   });
 
+  test('RE-11: thoughts stay in front of what they led to, in the order of the conversation', () => {
+    const thought = (id: string): JsonObject => ({ type: 'reasoning', id, summary: [], encrypted_content: `e-${id}` });
+    const said = {
+      type: 'message',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: 'ok', annotations: [] }],
+    };
+    const input = [user(), thought('rs_1'), call('c'), result('c'), thought('rs_2'), said, user('next')];
+    expect(same({ input }).body['input']).toEqual(input);
+  });
+
   test('thoughts are asked for in the form in which they can go back', () => {
     expect(same({ input: 'hi', reasoning: { effort: 'low' } }).body['include']).toEqual([
       'reasoning.encrypted_content',
