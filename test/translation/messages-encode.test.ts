@@ -423,3 +423,10 @@ describe('an answer by a schema, of models that take none', () => {
     expect(fromChat({ messages: [user()], response_format }, { model }).body['output_config']).toBeUndefined();
   });
 });
+
+test('what the official client reads out of an answer and sends back is nothing that could be lost', () => {
+  const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}', parsed_arguments: {} } };
+  const answer = { role: 'assistant', content: '{}', parsed: {}, tool_calls: [call] };
+  const result = { role: 'tool', tool_call_id: 'c', content: 'done' };
+  expect(fromChat({ messages: [user(), answer, result] }).dropped).toEqual([]);
+});

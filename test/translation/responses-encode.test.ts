@@ -378,6 +378,13 @@ describe('Responses to Chat and Messages', () => {
     expect(dropped).toEqual(['x_top', 'input.0.x_item', 'tools.0.x_tool']);
   });
 
+  test('what the official client reads out of an answer and sends back is nothing that could be lost', () => {
+    const call = { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}', parsed_arguments: {} };
+    const text = { type: 'output_text', text: '{}', annotations: [], parsed: {} };
+    const input = [user(), { type: 'message', role: 'assistant', content: [text] }, call];
+    expect(toChat({ input }).dropped).toEqual([]);
+  });
+
   test('log probabilities are asked for where the protocol has them', () => {
     const body = { input: 'hi', include: ['message.output_text.logprobs'], top_logprobs: 4 };
     expect(toChat(body).body).toMatchObject({ logprobs: true, top_logprobs: 4 });

@@ -40,6 +40,8 @@ const knownOf: Readonly<Record<ChatMessage['role'], ReadonlySet<string>>> = {
     'reasoning',
     'reasoning_content',
     'reasoning_details',
+    // What the official client's helpers read out of an answer and send back with it: it says nothing new.
+    'parsed',
   ),
   tool: members('role', 'content', 'tool_call_id'),
   function: members('role', 'content', 'name'),
@@ -58,7 +60,7 @@ const knownOfFile = members('file_data', 'file_id', 'filename');
 /** `index` belongs to streams; programs that put a stream together send it back. */
 const knownOfCall = members('id', 'type', 'index', 'function', 'custom');
 const knownOfCallWithSignature = members('id', 'type', 'index', 'function', 'custom', 'extra_content');
-const knownOfFunctionCall = members('name', 'arguments');
+const knownOfFunctionCall = members('name', 'arguments', 'parsed_arguments');
 const knownOfCustomCall = members('name', 'input');
 
 /** Items in the order of the messages. Throws `validation_error`. */
