@@ -6,39 +6,21 @@ import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import type { ResponseInputItem } from 'openai/resources/responses/responses';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import type { Gateway } from '../gateway.ts';
 import { signatureOf } from './gemini-request.ts';
-import { geminiKey, GeminiServer } from './gemini-server.ts';
+import type { GeminiServer } from './gemini-server.ts';
 
-let inner: Gateway;
-let server: GeminiServer;
-let gateway: Gateway;
-beforeAll(async () => {
-  inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
-  server = await GeminiServer.start(inner);
-  gateway = await startGateway({
-    config: `
-simulator: { enabled: false }
-retries: 0
-providers: { gemini: { protocol: gemini, base_url: "${server.baseUrl}", api_key: ${geminiKey} } }
-models:
-  - id: google/flash
-    max_output_tokens: 16384
-    capabilities: { function_call: true, reasoning: true }
-    pricing: { input: 1, output: 4 }
-    routes: [{ provider: gemini, model: gemini-3-flash }]
-`,
-  });
-});
-beforeEach(() => {
-  server.requests.length = 0;
-});
-afterAll(async () => {
-  await endGateway(gateway);
-  await server.stop();
-  await endGateway(inner);
-});
+/** Where the conversations are held. */
+export interface SignatureTarget {
+  readonly gateway: Pick<Gateway, 'url' | 'apiKey'>;
+  /** What is behind the model; its models insist on signatures. */
+  readonly server: GeminiServer;
+  readonly model: string;
+}
+
+/** Known when the first test runs. */
+let target: SignatureTarget;
 
 /** A conversation: what the user says, and a result for every call of the answer before. Answers how many calls came. */
 interface Conversation {
@@ -46,17 +28,20 @@ interface Conversation {
   giveResults(): Promise<number>;
 }
 
-const model = 'google/flash';
 const name = 'get_weather';
 const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } as const;
 const result = 'Sunny';
 
 function chat(streamed: boolean): Conversation {
-  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.apiKey });
+  const client = new OpenAI({ baseURL: `${target.gateway.url}/v1`, apiKey: target.gateway.apiKey });
   const messages: ChatCompletionMessageParam[] = [];
   let calls: string[] = [];
   const answer = async (): Promise<number> => {
-    const body = { model, messages, tools: [{ type: 'function' as const, function: { name, parameters } }] };
+    const body = {
+      model: target.model,
+      messages,
+      tools: [{ type: 'function' as const, function: { name, parameters } }],
+    };
     const { choices } = streamed
       ? await client.chat.completions.stream(body).finalChatCompletion()
       : await client.chat.completions.create(body);
@@ -79,7 +64,7 @@ function chat(streamed: boolean): Conversation {
 
 /** `stored`: the gateway keeps the conversation, and answers in the background or not; else the client sends all of it again. */
 function responses(streamed: boolean, stored: boolean, background = false): Conversation {
-  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.apiKey });
+  const client = new OpenAI({ baseURL: `${target.gateway.url}/v1`, apiKey: target.gateway.apiKey });
   const said: ResponseInputItem[] = [];
   const ended = async (response: OpenAI.Responses.Response): Promise<OpenAI.Responses.Response> => {
     if (response.status === 'completed') return response;
@@ -92,7 +77,7 @@ function responses(streamed: boolean, stored: boolean, background = false): Conv
   let calls: string[] = [];
   const answer = async (...more: ResponseInputItem[]): Promise<number> => {
     const body = {
-      model,
+      model: target.model,
       input: stored ? more : [...said, ...more],
       store: stored,
       ...(stored ? {} : { include: ['reasoning.encrypted_content' as const] }),
@@ -116,13 +101,13 @@ function responses(streamed: boolean, stored: boolean, background = false): Conv
 }
 
 function messages(streamed: boolean): Conversation {
-  const client = new Anthropic({ baseURL: gateway.url, apiKey: gateway.apiKey });
+  const client = new Anthropic({ baseURL: target.gateway.url, apiKey: target.gateway.apiKey });
   const said: Anthropic.MessageParam[] = [];
   let calls: string[] = [];
   const answer = async (content: Anthropic.MessageParam['content']): Promise<number> => {
     said.push({ role: 'user', content });
     const tools = [{ name, input_schema: { ...parameters, required: ['city'] } }];
-    const body = { model, max_tokens: 2_000, messages: said, tools };
+    const body = { model: target.model, max_tokens: 2_000, messages: said, tools };
     const message = streamed ? await client.messages.stream(body).finalMessage() : await client.messages.create(body);
     said.push({ role: 'assistant', content: message.content });
     calls = message.content.flatMap(block => (block.type === 'tool_use' ? [block.id] : []));
@@ -155,47 +140,63 @@ function signaturesIn(request: GeminiServer['requests'][number]): string[][] {
   });
 }
 
-describe.each(Object.entries(clients))('a client of %s', (_, open) => {
-  test.each([false, true])('brings every signature back to its call, turn after turn (stream: %s)', async streamed => {
-    const conversation = open(streamed);
-    expect(await conversation.say('Weather in Paris and Oslo?\n!sim calls=2 say=I will look.')).toBe(2);
-    expect(await conversation.giveResults()).toBe(0);
-    expect(await conversation.say('And in Rome?\n!sim calls=1')).toBe(1);
-    expect(await conversation.giveResults()).toBe(0);
-    expect(await conversation.say('Thank you.\n!sim say=You are welcome.')).toBe(0);
-    expect(server.requests.map(signaturesIn)).toEqual([
-      [],
-      [['own', '-']],
-      [['own', '-']],
-      [['own', '-'], ['own']],
-      [['own', '-'], ['own']],
-    ]);
-    for (const [index, { contents: before = [], ...rest }] of server.requests.slice(0, -1).entries()) {
-      const { contents = [], ...next } = server.requests[index + 1] ?? {};
-      expect(JSON.stringify(contents).startsWith(JSON.stringify(before).slice(0, -1))).toBe(true);
-      expect(JSON.stringify(next)).toBe(JSON.stringify(rest));
-    }
+/** The tests; `find` is asked when they run. */
+export function signatureTests(find: () => SignatureTarget): void {
+  beforeEach(() => {
+    target = find();
+    target.server.requests.length = 0;
   });
-});
 
-test('a client of Responses that neither keeps sealed thoughts nor has them kept is told what is lost, and answered', async () => {
-  const ask = async (input: unknown): Promise<{ warnings: string | null; output: ResponseInputItem[] }> => {
-    const response = await fetch(`${gateway.url}/v1/responses`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, input, store: false, tools: [{ type: 'function', name, parameters }] }),
-    });
-    expect(response.status).toBe(200);
-    const { output } = (await response.json()) as { output: ResponseInputItem[] };
-    return { warnings: response.headers.get('x-tollgate-warnings'), output };
-  };
-  const said = { role: 'user', content: 'Weather in Paris?\n!sim calls=1' };
-  const first = await ask([said]);
-  expect(first.warnings).toBeNull();
-  expect(first.output).toMatchObject([{ type: 'reasoning', summary: [] }, { type: 'function_call' }]);
-  expect(first.output[0]).not.toHaveProperty('encrypted_content');
-  const call = first.output.find(item => item.type === 'function_call');
-  const given = { type: 'function_call_output', call_id: call?.call_id, output: result };
-  expect((await ask([said, ...first.output, given])).warnings).toMatch(/^dropped=reasoning/);
-  expect(server.requests.map(signaturesIn)).toEqual([[], [['skip_thought_signature_validator']]]);
-});
+  describe.each(Object.entries(clients))('a client of %s', (_, open) => {
+    test.each([false, true])(
+      'brings every signature back to its call, turn after turn (stream: %s)',
+      async streamed => {
+        const conversation = open(streamed);
+        expect(await conversation.say('Weather in Paris and Oslo?\n!sim calls=2 say=I will look.')).toBe(2);
+        expect(await conversation.giveResults()).toBe(0);
+        expect(await conversation.say('And in Rome?\n!sim calls=1')).toBe(1);
+        expect(await conversation.giveResults()).toBe(0);
+        expect(await conversation.say('Thank you.\n!sim say=You are welcome.')).toBe(0);
+        expect(target.server.requests.map(signaturesIn)).toEqual([
+          [],
+          [['own', '-']],
+          [['own', '-']],
+          [['own', '-'], ['own']],
+          [['own', '-'], ['own']],
+        ]);
+        for (const [index, { contents: before = [], ...rest }] of target.server.requests.slice(0, -1).entries()) {
+          const { contents = [], ...next } = target.server.requests[index + 1] ?? {};
+          expect(JSON.stringify(contents).startsWith(JSON.stringify(before).slice(0, -1))).toBe(true);
+          expect(JSON.stringify(next)).toBe(JSON.stringify(rest));
+        }
+      },
+    );
+  });
+
+  test('a client of Responses that neither keeps sealed thoughts nor has them kept is told what is lost, and answered', async () => {
+    const ask = async (input: unknown): Promise<{ warnings: string | null; output: ResponseInputItem[] }> => {
+      const response = await fetch(`${target.gateway.url}/v1/responses`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${target.gateway.apiKey}`, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          model: target.model,
+          input,
+          store: false,
+          tools: [{ type: 'function', name, parameters }],
+        }),
+      });
+      expect(response.status).toBe(200);
+      const { output } = (await response.json()) as { output: ResponseInputItem[] };
+      return { warnings: response.headers.get('x-tollgate-warnings'), output };
+    };
+    const said = { role: 'user', content: 'Weather in Paris?\n!sim calls=1' };
+    const first = await ask([said]);
+    expect(first.warnings).toBeNull();
+    expect(first.output).toMatchObject([{ type: 'reasoning', summary: [] }, { type: 'function_call' }]);
+    expect(first.output[0]).not.toHaveProperty('encrypted_content');
+    const call = first.output.find(item => item.type === 'function_call');
+    const given = { type: 'function_call_output', call_id: call?.call_id, output: result };
+    expect((await ask([said, ...first.output, given])).warnings).toMatch(/^dropped=reasoning/);
+    expect(target.server.requests.map(signaturesIn)).toEqual([[], [['skip_thought_signature_validator']]]);
+  });
+}
