@@ -100,7 +100,7 @@ const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, acco
 
 /** The envelope of an error. `id` is the request's. */
 export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): ErrorEnvelope {
-  const tip = error.facts.tip ?? texts.tips[error.code] ?? error.tip;
+  const tip = texts.tips[error.code] ?? error.tip;
   const linked = (address: string | null): string | null => address?.replaceAll('{code}', error.code) ?? null;
   return {
     error: {
