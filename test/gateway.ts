@@ -10,7 +10,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, createClient, type Interceptor } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
-import { expect } from 'vitest';
+import { afterAll, expect } from 'vitest';
 import { AccountService, type ActivityRecord } from '../src/gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../src/gen/tollgate/v1/admin_pb.ts';
 
@@ -87,6 +87,13 @@ const children = new Set<ChildProcess>();
 // A worker that ends early (a test run cut short) leaves no gateway behind.
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL');
+});
+
+/** Data directories on which this test file has started gateways and has not seen since that every invariant of the ledger holds. */
+const unverified = new Set<string>();
+// Registered first, so that it runs last.
+afterAll(() => {
+  expect([...unverified], 'a test file ends its gateways with endGateway, or looks with expectVerified').toEqual([]);
 });
 
 /** The environment of a program that sees nothing of the developer's. */
@@ -191,6 +198,7 @@ function transportOf(rpcUrl: string, credential: string): ReturnType<typeof crea
 /** Starts a gateway and waits until it is ready. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const home = options.home ?? makeHome();
+  unverified.add(home.dataDir);
   const config = join(home.folder, 'gateway.yaml');
   if (options.config !== undefined) writeFileSync(config, options.config);
   const env = environmentOf(home, {
@@ -266,6 +274,13 @@ export async function makeKey(
   return { key: key.key, id: key.apiKeyId };
 }
 
+/** Every invariant of the ledger holds, whether a gateway runs or has ended. */
+export async function expectVerified(home: Home): Promise<void> {
+  const { code, stdout, stderr } = await runCommand(home, ['ledger', 'verify']);
+  expect(code, `${stdout}${stderr}`).toBe(0);
+  unverified.delete(home.dataDir);
+}
+
 /** What must hold after every test file: nothing is held, the gateway stops by itself with 0, the ledger's invariants hold. */
 export async function endGateway(gateway: Gateway): Promise<void> {
   try {
@@ -277,8 +292,7 @@ export async function endGateway(gateway: Gateway): Promise<void> {
     expect(held, 'held').toBe(0n);
     const { code, stderr } = await gateway.stop();
     expect(code, `${stderr}`).toBe(0);
-    const verified = await gateway.cli(['ledger', 'verify']);
-    expect(verified.code, `${verified.stdout}${verified.stderr}`).toBe(0);
+    await expectVerified(gateway.home);
   } finally {
     await gateway.kill();
     rmSync(gateway.home.folder, { recursive: true, force: true });

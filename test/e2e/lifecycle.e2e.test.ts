@@ -9,6 +9,7 @@ import {
   type Ended,
   endGateway,
   environmentOf,
+  expectVerified,
   type Gateway,
   heldBy,
   type Home,
@@ -156,6 +157,7 @@ describe('streams in flight at SIGTERM', () => {
     await sleep(300);
     expect((await gateway.stop('SIGINT')).code).toBe(0);
     expect((await short).done).toBe(true);
+    await expectVerified(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });
