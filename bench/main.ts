@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { benchLedger } from './ledger.ts';
 import { pinSelf } from './process.ts';
 import { type Row, type Settings, table } from './row.ts';
+import { accounts } from './rows/accounts.ts';
 import { latency } from './rows/latency.ts';
 import { memory } from './rows/memory.ts';
 import { start } from './rows/start.ts';
@@ -19,6 +20,7 @@ const benches: Readonly<Record<string, (settings: Settings) => Promise<Row[]> | 
   memory,
   start,
   ledger,
+  accounts,
 };
 
 const { values } = parseArgs({
