@@ -198,7 +198,6 @@ function transportOf(rpcUrl: string, credential: string): ReturnType<typeof crea
 /** Starts a gateway and waits until it is ready. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const home = options.home ?? makeHome();
-  unverified.add(home.dataDir);
   const config = join(home.folder, 'gateway.yaml');
   if (options.config !== undefined) writeFileSync(config, options.config);
   const env = environmentOf(home, {
@@ -212,6 +211,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
+  unverified.add(home.dataDir);
   const { child, output, ended } = running;
   let isExpected = false;
   void ended.then(({ code, stderr }) => {

@@ -117,7 +117,7 @@ describe('probes', () => {
     const { done, usage } = await open;
     expect({ done, tokens: usage?.completion_tokens }).toEqual({ done: true, tokens: 300 });
     expect((await ended).code).toBe(0);
-    await gateway.cli(['ledger', 'verify']).then(({ code, stdout }) => expect(code, `${stdout}`).toBe(0));
+    await expectVerified(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });
