@@ -7,14 +7,26 @@ cleanEnvironment(process.env);
 
 export default defineConfig({
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-    exclude: ['**/node_modules/**', 'test/long/**'],
+    projects: [
+      // Units share a process: loading what they test takes longer than they do.
+      { extends: true, test: { name: 'unit', include: ['src/**/*.test.ts'], isolate: false } },
+      {
+        extends: true,
+        test: {
+          name: 'whole',
+          include: ['test/**/*.test.ts'],
+          exclude: ['**/node_modules/**', 'test/long/**'],
+        },
+      },
+    ],
     pool: 'forks',
-    // Tests start gateways and wait for them: two at a time even on one core.
-    maxWorkers: Math.max(2, availableParallelism()),
+    // Tests start gateways and wait for them: more than there are cores.
+    maxWorkers: availableParallelism() + 2,
     testTimeout: 60_000,
     hookTimeout: 120_000,
     teardownTimeout: 30_000,
+    // A second, the default, is short on a busy machine.
+    expect: { poll: { timeout: 15_000 } },
     expandSnapshotDiff: true,
   },
 });

@@ -7,7 +7,7 @@ import {
   type ListActivityRequestSchema,
 } from '../gen/tollgate/v1/account_pb.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
-import type { Query } from './model-query.ts';
+import type { Query } from './query.ts';
 
 /**
  * Queries and ids of the account endpoints. What is wrong throws `invalid_request` with a violation that names the parameter; parameters that are not

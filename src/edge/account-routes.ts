@@ -9,7 +9,7 @@ import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { answerJson } from './json-answer.ts';
 import { type JsonBody, readJsonBody } from './json-body.ts';
-import type { Query } from './model-query.ts';
+import type { Query } from './query.ts';
 
 const accountPath = '/v1/account';
 /** Far more than a thousand model ids take. */

@@ -1,13 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { GatewayError } from '../errors/gateway-error.ts';
 import type { ListModelsRequestSchema } from '../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { endpointPaths } from './model-json.ts';
+import { type Query, refuse, single } from './query.ts';
 
 /** The query of `GET /v1/models`. Parameters that are not documented are ignored, as clients add their own (`?beta=true`). Source: decisions §4. */
-
-/** Query parameters as the router reads them: a repeated one is an array. */
-export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** Which part of the list is wanted. Absent `limit`: all of it. */
 export interface Page {
@@ -33,16 +30,6 @@ const endpoints = [
 ] as const;
 const capabilities = ['vision', 'function_call', 'reasoning', 'flex', 'priority'];
 const limitMax = 1000;
-
-function refuse(parameter: string, allowed: string): GatewayError {
-  return new GatewayError('invalid_request', `Query parameter ${parameter}: ${allowed}.`, { param: parameter });
-}
-
-function single(query: Query, parameter: string): string | undefined {
-  const value = query[parameter];
-  if (value === undefined || typeof value === 'string') return value;
-  throw refuse(parameter, 'send it once');
-}
 
 function oneOf(query: Query, parameter: string, allowed: readonly string[]): string | undefined {
   const value = single(query, parameter);

@@ -5,7 +5,8 @@ import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { answerJson } from './json-answer.ts';
 import { modelJson } from './model-json.ts';
-import { pageOf, type Query, readFilter, readPage } from './model-query.ts';
+import { pageOf, readFilter, readPage } from './model-query.ts';
+import type { Query } from './query.ts';
 
 /** `GET /v1/models` and `GET /v1/models/{id}`, for API keys and management keys. */
 export function registerModels(app: FastifyInstance, edge: Edge): void {

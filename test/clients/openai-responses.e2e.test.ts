@@ -339,6 +339,46 @@ describe('tools', () => {
   );
 });
 
+describe('thoughts', () => {
+  const tools = [weather];
+  const asking = {
+    model: payg,
+    tools,
+    reasoning: { effort: 'low' as const, summary: 'auto' as const },
+    include: ['reasoning.encrypted_content' as const],
+    store: false,
+  };
+  const question: ResponseInput = [{ role: 'user', content: 'The weather in Paris?\n!sim calls=1' }];
+  const outputsFor = (asked: Response): ResponseInput =>
+    callsOf(asked).map(({ call_id }) => ({ type: 'function_call_output' as const, call_id, output: 'Sunny' }));
+
+  test.each([false, true])(
+    'come sealed, and go back with the calls that follow them (stream: %s)',
+    async isStreamed => {
+      const asked = await answered({ ...asking, input: question }, isStreamed);
+      const [thought] = asked.output;
+      expect(thought).toMatchObject({ type: 'reasoning', encrypted_content: expect.stringMatching(/^tg1\./) });
+      const input = [...question, ...(asked.output as ResponseInput), ...outputsFor(asked)];
+      const { data, response } = await client.responses.create({ ...asking, input }).withResponse();
+      expect(data.output_text).toContain('Sunny');
+      // They were not dropped on the way.
+      expect(response.headers.get('x-tollgate-warnings')).toBeNull();
+    },
+  );
+
+  test('are not shown sealed where nobody asked for it, and refused where they were changed', async () => {
+    const plain = await client.responses.create({ ...asking, include: [], input: question });
+    expect(plain.output[0]).not.toHaveProperty('encrypted_content');
+    const asked = await client.responses.create({ ...asking, input: question });
+    const changed = asked.output.map(item =>
+      item.type === 'reasoning' ? { ...item, encrypted_content: `${item.encrypted_content ?? ''}A` } : item,
+    );
+    const input = [...question, ...(changed as ResponseInput), ...outputsFor(asked)];
+    const failure = await client.responses.create({ ...asking, input }).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ status: 400 });
+  });
+});
+
 describe('structured output, images and files', () => {
   const Recipe = z.object({ name: z.string(), minutes: z.number().int(), steps: z.array(z.string()) });
 
@@ -471,7 +511,8 @@ describe('ends', () => {
       headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model: payg, input: 'Hello\n!sim tokens=100 fail=5', stream: true }),
     });
-    const frames = (await answer.text()).split('\n\n').filter(frame => frame.startsWith('event:'));
+    const text = (await answer.text()).replaceAll(/^:.*\n/gm, '');
+    const frames = text.split('\n\n').filter(frame => frame.startsWith('event:'));
     const last = frames.slice(-5).map(frame => frame.slice('event: '.length, frame.indexOf('\n')));
     expect(last).toEqual([
       'response.output_text.done',

@@ -51,6 +51,11 @@ export async function killGatewayOften(rounds: number): Promise<number[]> {
     for (let round = 0; round < rounds; round += 1) {
       const clients = Array.from({ length: 8 }, (_, index) => converse(gateway, acknowledged, round * 8 + index));
       await sleep(120 + ((round * 53) % 260));
+      // A busy machine answers nobody so soon.
+      const enough = (round + 1) * 6;
+      for (const deadline = performance.now() + 10_000; acknowledged.size < enough && performance.now() < deadline;) {
+        await sleep(1);
+      }
       await gateway.kill();
       await Promise.all(clients);
       gateway = await startGateway({ config, home });

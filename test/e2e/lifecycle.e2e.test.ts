@@ -117,7 +117,7 @@ describe('probes', () => {
     const { done, usage } = await open;
     expect({ done, tokens: usage?.completion_tokens }).toEqual({ done: true, tokens: 300 });
     expect((await ended).code).toBe(0);
-    await expectVerified(gateway.home);
+    expectVerified(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });
@@ -157,7 +157,7 @@ describe('streams in flight at SIGTERM', () => {
     await sleep(300);
     expect((await gateway.stop('SIGINT')).code).toBe(0);
     expect((await short).done).toBe(true);
-    await expectVerified(gateway.home);
+    expectVerified(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });

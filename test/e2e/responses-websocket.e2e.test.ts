@@ -318,6 +318,6 @@ test('a gateway that stops lets the turn end, then closes: 1001', async () => {
   const events = await busy.turn();
   expect(events.at(-1)?.type).toBe('response.completed');
   expect((await stopped).code).toBe(0);
-  await expectVerified(second.home);
+  expectVerified(second.home);
   expect([idle.closeCode, busy.closeCode]).toEqual([1001, 1001]);
 });

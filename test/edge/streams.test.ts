@@ -168,11 +168,12 @@ test('a quiet stream gets its status line and a comment after the keep-alive tim
 
 test('a stream that flows gets no keep-alive', async () => {
   const listener = await startListener({
-    keepAliveMs: 60,
+    keepAliveMs: 1_000,
     generate: async function* generate() {
       yield opening();
-      for (let index = 0; index < 12; index += 1) {
-        await sleep(15);
+      // Longer than the interval, all together; between two of them a busy machine may take some time.
+      for (let index = 0; index < 30; index += 1) {
+        await sleep(50);
         yield deltas(['x']);
       }
       yield ending();

@@ -23,13 +23,17 @@ afterEach(async () => {
   await bench.end();
 });
 
-async function openSlices(times: number, balance = 10n * dollar): Promise<{ slices: Slices; ended: number[] }> {
+async function openSlices(
+  times: number,
+  balance = 10n * dollar,
+  most = Infinity,
+): Promise<{ slices: Slices; ended: number[] }> {
   const fault = { point: 'commit', nth: firstExtension, times, kind: 'SQLITE_FULL' } as const;
   bench = await openBench(times === 0 ? { balance } : { fault, balance });
   const admitted = await bench.ledger.admit(admitOf(1));
   expect(admitted.kind).toBe('admitted');
   const ended: number[] = [];
-  const slices = new Slices(bench.ledger, admitted as Admitted, tokens => ended.push(tokens));
+  const slices = new Slices(bench.ledger, admitted as Admitted, most, tokens => ended.push(tokens));
   return { slices, ended };
 }
 
@@ -63,4 +67,22 @@ test('a batch that outruns a smaller extension under way waits until all of it i
   await slices.reach(5000);
   expect(ended).toEqual([2000]);
   await bench.ledger.settle(settleOf(1, 2000));
+});
+
+test('no more is held than the output limit allows, so that others find the rest', async () => {
+  // 100 input tokens and 2,000 output tokens are paid for, 1,024 of them by the admission.
+  const { slices, ended } = await openSlices(0, 8_100_000n, 1_200);
+  await slices.reach(1_100);
+  expect(slices.reach(5_000)).toBeUndefined();
+  const other = await bench.ledger.admit(admitOf(2));
+  expect(other).toMatchObject({ kind: 'admitted', outputTokens: 775 });
+  expect(ended).toEqual([]);
+  await bench.ledger.settle(settleOf(1, 1_200));
+  await bench.ledger.void(2, 'gateway_failure');
+});
+
+test('a limit that the admission covers is never extended', async () => {
+  const { slices } = await openSlices(0, 8_100_000n, 1_024);
+  expect(slices.reach(1_024)).toBeUndefined();
+  await bench.ledger.settle(settleOf(1, 1_024));
 });

@@ -187,4 +187,16 @@ describe('Chat and Messages to Responses', () => {
     expect(toChat({ input: messages }).body['messages']).toEqual(messages);
     expect(refusal(() => fromMessages({ messages }))).toBe('unsupported_parameter messages');
   });
+
+  test('C4: what changes the answer and has no place is refused, pure hints are silent, the rest is listed', () => {
+    const messages = [user()];
+    const refused = [{ modalities: ['text', 'audio'], audio: {} }, { web_search_options: {} }];
+    expect(refused.map(members => refusal(() => fromChat({ messages, ...members })))).toEqual([
+      'unsupported_parameter modalities',
+      'unsupported_parameter web_search_options',
+    ]);
+    expect(refusal(() => fromMessages({ messages, mcp_servers: [{}] }))).toBe('unsupported_parameter mcp_servers');
+    const { dropped } = fromChat({ messages, prompt_cache_retention: '24h', x_other: 1 });
+    expect(dropped).toEqual(['x_other']);
+  });
 });

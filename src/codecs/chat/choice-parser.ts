@@ -26,10 +26,10 @@ import {
   textContent,
 } from '../content.ts';
 import { listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { parseTokens } from '../logprobs.ts';
 import { parseAnnotation } from './annotation.ts';
 import { errorFacts, statusOf } from './error.ts';
 import { parseFinishReason } from './finish-reason.ts';
-import { parseTokens } from './logprobs.ts';
 import { extraOfDetail, opaqueOfDetail, type ReasoningDetail } from './reasoning-details.ts';
 import { ToolCallsParser } from './tool-calls-parser.ts';
 
@@ -114,9 +114,9 @@ export class ChoiceParser {
   #delta(written: JsonObject, logprobs: JsonObject | undefined, events: GenerationEvent[]): void {
     this.#extend(ExtensionScope.DELTA, unknownMembers(written, knownOfDelta), events);
     this.#thoughts(written, events);
-    const tokens = logprobs === undefined ? [] : parseTokens(logprobs['content']);
+    const tokens = logprobs === undefined ? [] : parseTokens(listIn(logprobs['content']));
     this.#content(written['content'], tokens, events);
-    const refused = logprobs === undefined ? [] : parseTokens(logprobs['refusal']);
+    const refused = logprobs === undefined ? [] : parseTokens(listIn(logprobs['refusal']));
     this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, refused);
     const annotations = written['annotations'];
     if (annotations !== undefined) this.#annotate(listIn(annotations), events);

@@ -2,8 +2,9 @@ import { errorType } from '../../errors/error-type.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { UpstreamFailureFacts } from '../../generation/upstream.ts';
 import { sseData } from '../../lib/sse.ts';
-import type { Json, JsonObject } from '../codec.ts';
+import type { Json } from '../codec.ts';
 import { countIn, listIn, objectIn, textIn } from '../json.ts';
+import { factsOf, messageOf, readErrorBody } from '../upstream-error.ts';
 
 /** Errors of Chat Completions: the frame that clients get, and what upstreams say. Source: decisions §3, wire.md B5. */
 
@@ -31,41 +32,22 @@ const tooLong =
 
 /** What the body of an error says; a web page or an empty body says nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
-  const text = body.trim();
-  try {
-    return errorFacts(JSON.parse(text) as Json);
-  } catch {
-    return text === '' || text.startsWith('<') ? {} : factsOf(text, '', '');
-  }
+  return readErrorBody(body, errorFacts, text => named(text, '', ''));
 }
 
 /** What an error object says, in any of the shapes that compatible servers use. */
 export function errorFacts(value: Json): ErrorFacts {
-  if (typeof value === 'string') return factsOf(value, '', '');
+  if (typeof value === 'string') return named(value, '', '');
   const body = objectIn(value) ?? objectIn(listIn(value)[0]);
   if (body === undefined) return {};
   const error = body['error'] ?? body['errors'];
-  if (typeof error === 'string') return factsOf(error, '', textIn(body['code']));
+  if (typeof error === 'string') return named(error, '', textIn(body['code']));
   const inner = objectIn(error) ?? objectIn(listIn(error)[0]) ?? body;
-  return factsOf(messageOf(inner), textIn(inner['param']), textIn(inner['code']) || textIn(inner['type']));
+  return named(messageOf(inner), textIn(inner['param']), textIn(inner['code']) || textIn(inner['type']));
 }
 
-/** `detail` is how servers that are built on FastAPI put it: a text, or one entry for each wrong field. */
-function messageOf(error: JsonObject): string {
-  const detail = error['detail'];
-  const entries = listIn(detail).map(each => textIn(objectIn(each)?.['msg']));
-  return (
-    textIn(error['message']) || textIn(error['msg']) || textIn(detail) || entries.filter(text => text !== '').join('; ')
-  );
-}
-
-function factsOf(message: string, param: string, code: string): ErrorFacts {
-  const isTooLong = /context_(length|window)_exceeded|context_length/.test(code) || tooLong.test(message);
-  return {
-    ...(message === '' ? {} : { message: message.slice(0, 2_000) }),
-    ...(param === '' ? {} : { param }),
-    ...(isTooLong ? { contextLengthExceeded: true } : {}),
-  };
+function named(message: string, param: string, code: string): ErrorFacts {
+  return factsOf(message, param, /context_(length|window)_exceeded|context_length/.test(code) || tooLong.test(message));
 }
 
 /** The HTTP status that an error in a stream names; undefined where it names none. */

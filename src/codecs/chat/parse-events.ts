@@ -7,9 +7,10 @@ import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { extraOf } from '../content.ts';
-import { countIn, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { countIn, listIn, objectIn, parsedJson, textIn, unknownMembers } from '../json.ts';
+import { parseServiceTier } from '../service-tier.ts';
 import { ChoiceParser, reported } from './choice-parser.ts';
-import { parseServiceTier, parseUsage } from './usage.ts';
+import { parseUsage } from './usage.ts';
 
 /** `obfuscation` is padding for one connection; it means nothing on the next. */
 const known = new Set([
@@ -47,7 +48,7 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     const text = data.trim();
     if (text === '[DONE]') return this.end();
     const isNamed = event !== '' && event !== 'message';
-    const chunk = parsed(text);
+    const chunk = parsedJson(text);
     if (event === 'error') throw reported(chunk ?? text);
     const body = objectIn(chunk);
     if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
@@ -113,14 +114,6 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     if (usage === undefined) return;
     this.#usage = usage;
     events.push(usageReported(usage));
-  }
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
   }
 }
 

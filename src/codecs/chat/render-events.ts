@@ -14,7 +14,8 @@ import { ChoiceRenderer } from './choice-renderer.ts';
 import { ChunkFrame } from './chunk-frame.ts';
 import { errorFrame } from './error.ts';
 import { identityOf } from './identity.ts';
-import { renderServiceTier, renderUsage } from './usage.ts';
+import { renderServiceTier } from '../service-tier.ts';
+import { renderUsage } from './usage.ts';
 
 /**
  * Events to chunks. The finish of every choice waits for `completed`: what is finished is in the ledger, and a failure in between still ends the stream

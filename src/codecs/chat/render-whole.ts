@@ -9,7 +9,8 @@ import { identityOf } from './identity.ts';
 import { renderTokens } from './logprobs.ts';
 import { detailsOfItem, extraMembers, thoughtOf } from './reasoning-details.ts';
 import { callMembers } from './tool-call.ts';
-import { renderServiceTier, renderUsage } from './usage.ts';
+import { renderServiceTier } from '../service-tier.ts';
+import { renderUsage } from './usage.ts';
 
 /** The whole answer: what the chunks of the same events add up to. Source: service.md (Chat completion resource), wire.md B1. */
 export function renderWhole(events: readonly GenerationEvent[], decoded: DecodedRequest): JsonObject {

@@ -1,6 +1,5 @@
 import { type Extra, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { extraOf } from '../content.ts';
 import { dollarsOf } from '../dollars.ts';
@@ -35,19 +34,6 @@ export function renderUsage(completed: Completed): JsonObject {
     },
     cost: dollarsOf(completed.costNanoUsd),
   };
-}
-
-/** The tier that was billed, in Chat's words. */
-export function renderServiceTier(tier: ServiceTier): string {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
-}
-
-/** The tier that an upstream names; UNSPECIFIED where it names none that is known. */
-export function parseServiceTier(tier: Json | undefined): ServiceTier {
-  if (tier === 'flex') return ServiceTier.FLEX;
-  if (tier === 'priority') return ServiceTier.PRIORITY;
-  return tier === 'default' ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;
 }
 
 const knownOfUsage = new Set([

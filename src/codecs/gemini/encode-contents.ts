@@ -10,9 +10,9 @@ import {
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
-import type { Json, JsonObject } from '../codec.ts';
+import type { JsonObject } from '../codec.ts';
 import { type Drops, unsupportedContent } from '../drops.ts';
-import { objectIn } from '../json.ts';
+import { objectIn, parsedJson } from '../json.ts';
 import { madeCallId } from './call-id.ts';
 import { encodePart } from './encode-part.ts';
 import type { ModelTraits } from './model-traits.ts';
@@ -198,7 +198,7 @@ class ContentsEncoder {
   #args({ kind, arguments: text }: ToolCall): JsonObject {
     if (kind === ToolKind.CUSTOM) return { input: text };
     if (text.trim() === '') return {};
-    const args = objectIn(parsed(text));
+    const args = objectIn(parsedJson(text));
     if (args !== undefined) return args;
     this.#drops.add('arguments');
     return { _unparsed: text };
@@ -237,13 +237,5 @@ function inlineOf({ inlineData }: GeminiPart): { inlineData: InlineData }[] {
 /** A result is an object here: one that the tool wrote passes, any other text is its output (case GE-02). */
 function responseOf(text: string, isError: boolean): JsonObject {
   if (isError) return { error: text };
-  return objectIn(parsed(text)) ?? { output: text };
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
+  return objectIn(parsedJson(text)) ?? { output: text };
 }

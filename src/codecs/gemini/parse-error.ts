@@ -1,6 +1,7 @@
 import { UpstreamFailure, type UpstreamFailureFacts } from '../../generation/upstream.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { countIn, listIn, objectIn, objectsIn, textIn } from '../json.ts';
+import { factsOf, readErrorBody } from '../upstream-error.ts';
 
 /** What upstreams say of a failure (`google.rpc.Status`). Source: wire.md B5; ai.google.dev, troubleshooting. */
 
@@ -13,12 +14,7 @@ const tooLong =
 
 /** What the body of an error says; a web page or an empty body says nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
-  const text = body.trim();
-  try {
-    return errorFacts(JSON.parse(text) as Json);
-  } catch {
-    return text === '' || text.startsWith('<') ? {} : factsOf(text, {});
-  }
+  return readErrorBody(body, errorFacts, text => named(text, {}));
 }
 
 /** Without SSE an error stands in a list. */
@@ -29,7 +25,7 @@ function errorFacts(value: Json): ErrorFacts {
   const details = objectsIn(error['details']);
   const reasons = details.map(detail => textIn(detail['reason']));
   const wait = details.map(detail => millisecondsOf(textIn(detail['retryDelay']))).find(each => each !== undefined);
-  return factsOf(textIn(error['message']), {
+  return named(textIn(error['message']), {
     // A wrong key is answered with 400, and would count as the client's fault.
     ...(reasons.some(reason => /^API_KEY_(INVALID|EXPIRED)$/.test(reason)) ? { status: 401 } : {}),
     ...(wait === undefined ? {} : { retryAfterMs: wait }),
@@ -42,12 +38,8 @@ function millisecondsOf(duration: string): number | undefined {
   return seconds === undefined ? undefined : Math.ceil(Number(seconds) * 1_000);
 }
 
-function factsOf(message: string, facts: ErrorFacts): ErrorFacts {
-  return {
-    ...(message === '' ? {} : { message: message.slice(0, 2_000) }),
-    ...facts,
-    ...(tooLong.test(message) ? { contextLengthExceeded: true } : {}),
-  };
+function named(message: string, facts: ErrorFacts): ErrorFacts {
+  return { ...factsOf(message, '', tooLong.test(message)), ...facts };
 }
 
 /** A failure that the upstream reports inside its answer. */

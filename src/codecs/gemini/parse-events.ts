@@ -5,7 +5,7 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { countIn, listIn, objectIn, objectsIn, textIn } from '../json.ts';
+import { countIn, listIn, objectIn, objectsIn, parsedJson, textIn } from '../json.ts';
 import { CandidateParser } from './candidate-parser.ts';
 import { reported } from './parse-error.ts';
 import { parseServiceTier, parseUsage } from './usage.ts';
@@ -29,7 +29,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
 
   push({ event, data }: SseMessage): GenerationEvent[] {
     if (this.#state === 'completed' || data.trim() === '') return [];
-    const body = objectIn(parsed(data));
+    const body = objectIn(parsedJson(data));
     if (body !== undefined) return this.response(body);
     // What stands between the provider and the gateway may send events of its own.
     if (event !== '' && event !== 'message') return [];
@@ -91,14 +91,6 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
 
 function objectOrList(value: Json | undefined): boolean {
   return typeof value === 'object' && value !== null;
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A whole answer, or the list of chunks that upstreams send without SSE, to the events that a stream would have given. Throws `UpstreamFailure` `malformed` or `reported`. */

@@ -13,7 +13,7 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { type Drops, unsupportedContent } from '../drops.ts';
-import { objectIn, textIn } from '../json.ts';
+import { objectIn, parsedJson, textIn } from '../json.ts';
 import { CallIds } from './call-ids.ts';
 import { encodePart } from './encode-part.ts';
 import { cacheMember, extraMembers } from './extra.ts';
@@ -176,7 +176,7 @@ class MessageEncoder {
   #input({ kind, arguments: text }: ToolCall): JsonObject {
     if (kind === ToolKind.CUSTOM) return { input: text };
     if (text.trim() === '') return {};
-    const input = objectIn(parsed(text));
+    const input = objectIn(parsedJson(text));
     if (input !== undefined) return input;
     this.#drops.add('arguments');
     return { _unparsed: text };
@@ -237,12 +237,4 @@ export function asContent(blocks: readonly JsonObject[]): Json {
   if (only === undefined || blocks.length > 1) return [...blocks];
   const isPlain = only['type'] === 'text' && Object.keys(only).length === 2;
   return isPlain ? textIn(only['text']) : [only];
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }

@@ -69,8 +69,9 @@ function refuse(request: GenerateRequest): void {
   if (source !== undefined && isPrefill(request.items)) {
     throw unsupportedContent(request, 'a last message of the assistant');
   }
-  if (sampling?.logprobs === true || request.include.includes('message.output_text.logprobs')) {
-    throw unsupported('logprobs', 'log probabilities');
+  const isIncluded = request.include.includes('message.output_text.logprobs');
+  if (sampling?.logprobs === true || isIncluded) {
+    throw unsupported(isIncluded ? 'include' : 'logprobs', 'log probabilities');
   }
   if (sampling !== undefined && Object.keys(sampling.logitBias).length > 0) {
     throw unsupported('logit_bias', 'biased tokens');

@@ -1,6 +1,7 @@
 import { UpstreamFailure, type UpstreamFailureFacts } from '../../generation/upstream.ts';
 import type { Json } from '../codec.ts';
 import { countIn, objectIn, textIn } from '../json.ts';
+import { factsOf, readErrorBody } from '../upstream-error.ts';
 
 /** What upstreams say of a failure. Source: wire.md B5. */
 export type ErrorFacts = Pick<UpstreamFailureFacts, 'message' | 'param' | 'contextLengthExceeded'>;
@@ -25,33 +26,23 @@ const statusByType: Readonly<Record<string, number>> = {
 
 /** What the body of an error says; a web page or an empty body says nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
-  const text = body.trim();
-  try {
-    return errorFacts(JSON.parse(text) as Json);
-  } catch {
-    return text === '' || text.startsWith('<') ? {} : factsOf(text, '', '');
-  }
+  return readErrorBody(body, errorFacts, text => named(text, '', ''));
 }
 
 /** What an error object says; other shapes than the protocol's own come from what stands between. */
 function errorFacts(value: Json): ErrorFacts {
-  if (typeof value === 'string') return factsOf(value, '', '');
+  if (typeof value === 'string') return named(value, '', '');
   const body = objectIn(value);
   if (body === undefined) return {};
   const error = body['error'];
-  if (typeof error === 'string') return factsOf(error, '', '');
+  if (typeof error === 'string') return named(error, '', '');
   const inner = objectIn(error) ?? body;
   const message = textIn(inner['message']) || textIn(inner['detail']);
-  return factsOf(message, textIn(inner['param']), textIn(inner['code']));
+  return named(message, textIn(inner['param']), textIn(inner['code']));
 }
 
-function factsOf(message: string, param: string, code: string): ErrorFacts {
-  const isTooLong = code === 'context_length_exceeded' || tooLong.test(message);
-  return {
-    ...(message === '' ? {} : { message: message.slice(0, 2_000) }),
-    ...(param === '' ? {} : { param }),
-    ...(isTooLong ? { contextLengthExceeded: true } : {}),
-  };
+function named(message: string, param: string, code: string): ErrorFacts {
+  return factsOf(message, param, code === 'context_length_exceeded' || tooLong.test(message));
 }
 
 /** A failure that the upstream reports inside its answer. */

@@ -7,7 +7,7 @@ import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { extraOf } from '../content.ts';
-import { countIn, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { countIn, listIn, objectIn, parsedJson, textIn, unknownMembers } from '../json.ts';
 import { BlockParser } from './block-parser.ts';
 import { reported } from './parse-error.ts';
 import { parseStopReason } from './stop-reason.ts';
@@ -43,7 +43,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
 
   push({ event, data }: SseMessage): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    const body = objectIn(parsed(data));
+    const body = objectIn(parsedJson(data));
     if (body === undefined) {
       if (event === 'error') throw reported(data);
       // Servers send events of their own between those of the protocol.
@@ -162,14 +162,6 @@ function isCut(reason: FinishReason): boolean {
     reason === FinishReason.REFUSAL ||
     reason === FinishReason.CONTENT_FILTER
   );
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */

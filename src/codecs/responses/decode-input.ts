@@ -31,7 +31,7 @@ import { invalidField, members, type UnknownMembers } from '../schema.ts';
 import { parseAnnotation } from './annotation.ts';
 import { blobOf, compactionKind, encryptedKind } from './blobs.ts';
 import type { MessageItem, OtherItem, ResponsesItem, ResponsesPart } from './input-schema.ts';
-import { parseTokens } from './logprobs.ts';
+import { parseTokens } from '../logprobs.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 
 /** Items of a request to items of the model. Sources: wire.md B2, C1, C3. */

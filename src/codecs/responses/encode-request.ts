@@ -10,7 +10,7 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
-import { Drops, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
 import { effortOfBudget } from '../effort.ts';
 import { encodeFormat } from './custom-format.ts';
 import { InputEncoder } from './encode-input.ts';
@@ -28,9 +28,8 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   if (source?.protocol === Protocol.RESPONSES) {
     return { body: patchedRequest(input, source.body, drops), dropped: drops.list() };
   }
-  const body = built(input, drops);
-  for (const field of source?.unknownFields ?? []) drops.add(field);
-  return { body, dropped: drops.list() };
+  dropUnknown(source, drops);
+  return { body: built(input, drops), dropped: drops.list() };
 }
 
 function built(input: EncodeInput, drops: Drops): JsonObject {

@@ -35,7 +35,7 @@ import {
 import { isWholeJson, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
 import { parseAnnotation } from './annotation.ts';
 import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
-import { parseTokens } from './logprobs.ts';
+import { parseTokens } from '../logprobs.ts';
 
 /** Whether an item of the type is put together from its deltas; others are taken as they are when they are done. */
 type Kind = 'message' | 'reasoning' | 'call' | 'custom' | 'compaction' | 'server';

@@ -1,8 +1,7 @@
 import type { TokenLogprob, TopLogprob } from '../../gen/tollgate/v1/content_pb.ts';
-import type { Json, JsonObject } from '../codec.ts';
-import { listIn, objectIn } from '../json.ts';
+import type { JsonObject } from '../codec.ts';
 
-/** Log probabilities in the form of Responses and back: bytes are always a list. */
+/** Log probabilities in the form of Responses: bytes are always a list. */
 
 function renderOne({ token, logprob, utf8 }: TokenLogprob | TopLogprob): JsonObject {
   return { token: token.toWellFormed(), logprob, bytes: [...utf8] };
@@ -11,30 +10,4 @@ function renderOne({ token, logprob, utf8 }: TokenLogprob | TopLogprob): JsonObj
 /** The tokens as `logprobs` lists them. */
 export function renderTokens(logprobs: readonly TokenLogprob[]): JsonObject[] {
   return logprobs.map(each => ({ ...renderOne(each), top_logprobs: each.top.map(renderOne) }));
-}
-
-interface Token {
-  readonly token: string;
-  readonly logprob: number;
-  readonly utf8: Uint8Array;
-}
-
-function parseOne(value: Json): Token | undefined {
-  const { token, logprob, bytes } = objectIn(value) ?? {};
-  if (typeof token !== 'string' || typeof logprob !== 'number') return undefined;
-  const isBytes = Array.isArray(bytes) && bytes.every(byte => typeof byte === 'number');
-  return { token, logprob, utf8: isBytes ? Uint8Array.from(bytes) : new Uint8Array() };
-}
-
-/** The tokens of a list; what is not a token is left out. */
-export function parseTokens(list: readonly Json[]): TokenLogprob[] {
-  return list.flatMap(value => {
-    const token = parseOne(value);
-    if (token === undefined) return [];
-    const top = listIn(objectIn(value)?.['top_logprobs'])
-      .map(parseOne)
-      .filter(each => each !== undefined)
-      .map((each): TopLogprob => ({ $typeName: 'tollgate.v1.TopLogprob', ...each }));
-    return [{ $typeName: 'tollgate.v1.TokenLogprob', ...token, top }];
-  });
 }

@@ -1,6 +1,7 @@
 import { UpstreamFailure, type UpstreamFailureFacts } from '../../generation/upstream.ts';
-import type { Json, JsonObject } from '../codec.ts';
-import { countIn, listIn, objectIn, textIn } from '../json.ts';
+import type { Json } from '../codec.ts';
+import { countIn, objectIn, textIn } from '../json.ts';
+import { factsOf, messageOf, readErrorBody } from '../upstream-error.ts';
 
 /** What upstreams say of a failure. Source: wire.md B5. */
 export type ErrorFacts = Pick<UpstreamFailureFacts, 'message' | 'param' | 'contextLengthExceeded'>;
@@ -25,39 +26,22 @@ const statusByCode: Readonly<Record<string, number>> = {
 
 /** What the body of an error says; a web page or an empty body says nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
-  const text = body.trim();
-  try {
-    return errorFacts(JSON.parse(text) as Json);
-  } catch {
-    return text === '' || text.startsWith('<') ? {} : factsOf(text, '', '');
-  }
+  return readErrorBody(body, errorFacts, text => named(text, '', ''));
 }
 
 /** What an error object says: the nested form, the flat one of streams, and those of compatible servers. */
 function errorFacts(value: Json): ErrorFacts {
-  if (typeof value === 'string') return factsOf(value, '', '');
+  if (typeof value === 'string') return named(value, '', '');
   const body = objectIn(value);
   if (body === undefined) return {};
   const { error } = body;
-  if (typeof error === 'string') return factsOf(error, '', textIn(body['code']));
+  if (typeof error === 'string') return named(error, '', textIn(body['code']));
   const inner = objectIn(error) ?? body;
-  return factsOf(messageOf(inner), textIn(inner['param']), textIn(inner['code']) || textIn(inner['type']));
+  return named(messageOf(inner), textIn(inner['param']), textIn(inner['code']) || textIn(inner['type']));
 }
 
-/** `detail` is how servers that are built on FastAPI put it: a text, or one entry for each wrong field. */
-function messageOf(error: JsonObject): string {
-  const { message, detail } = error;
-  const entries = listIn(detail).map(each => textIn(objectIn(each)?.['msg']));
-  return textIn(message) || textIn(detail) || entries.filter(text => text !== '').join('; ');
-}
-
-function factsOf(message: string, param: string, code: string): ErrorFacts {
-  const isTooLong = /context_(length|window)/.test(code) || tooLong.test(message);
-  return {
-    ...(message === '' ? {} : { message: message.slice(0, 2_000) }),
-    ...(param === '' ? {} : { param }),
-    ...(isTooLong ? { contextLengthExceeded: true } : {}),
-  };
+function named(message: string, param: string, code: string): ErrorFacts {
+  return factsOf(message, param, /context_(length|window)/.test(code) || tooLong.test(message));
 }
 
 /** A failure that the upstream reports inside its answer: an `error` event, or a resource that failed. */

@@ -6,10 +6,11 @@ import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { extraOf } from '../content.ts';
-import { countIn, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { countIn, listIn, objectIn, parsedJson, textIn, unknownMembers } from '../json.ts';
+import { parseServiceTier } from '../service-tier.ts';
 import { ItemParser } from './item-parser.ts';
 import { reported } from './parse-error.ts';
-import { parseServiceTier, parseUsage } from './usage.ts';
+import { parseUsage } from './usage.ts';
 
 /** What a resource says of itself that the model has fields for, or that the gateway says itself. */
 const own =
@@ -35,7 +36,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
 
   push({ event, data }: SseMessage): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    const body = objectIn(parsed(data));
+    const body = objectIn(parsedJson(data));
     if (body === undefined) {
       if (event === 'error') throw reported(data);
       // Servers send events of their own between those of the protocol.
@@ -181,14 +182,6 @@ const acts: Readonly<Record<string, Act>> = {
   'response.custom_tool_call_input.done': (items, { outputIndex, body }, events) =>
     items.wholeArguments(outputIndex, textIn(body['input']), events),
 };
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
-}
 
 /** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {

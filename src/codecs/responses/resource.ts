@@ -15,7 +15,8 @@ import { encodeFormat } from './custom-format.ts';
 import { extraMembers } from './extra.ts';
 import { isShown, renderItem } from './render-item.ts';
 import { incompleteReason, type ResponseOutcome } from '../../generation/response-fold.ts';
-import { renderServiceTier, renderUsage } from './usage.ts';
+import { renderServiceTier } from '../service-tier.ts';
+import { renderUsage } from './usage.ts';
 
 /** The Response resource. Source: service.md (Response resource), wire.md B2, B6; cases RP-08, RP-17, RP-18, JS-08. */
 

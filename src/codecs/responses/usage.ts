@@ -1,6 +1,5 @@
 import { type Extra, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { extraOf } from '../content.ts';
 import { dollarsOf } from '../dollars.ts';
@@ -34,19 +33,6 @@ export function renderUsage({ usage, costNanoUsd }: Completed): JsonObject {
     total_tokens: input + output,
     cost: dollarsOf(costNanoUsd),
   };
-}
-
-/** The tier in the words of Responses. */
-export function renderServiceTier(tier: ServiceTier): string {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
-}
-
-/** The tier that an upstream names; UNSPECIFIED where it names none that is known. */
-export function parseServiceTier(tier: Json | undefined): ServiceTier {
-  if (tier === 'flex') return ServiceTier.FLEX;
-  if (tier === 'priority') return ServiceTier.PRIORITY;
-  return tier === 'default' ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;
 }
 
 const known = new Set([

@@ -22,6 +22,12 @@ export function clientLimit(request: GenerateRequest, model: Model): number | un
   return Math.min(maxOutputTokens, model.maxOutputTokens ?? maxOutputTokens);
 }
 
+/** The most output tokens that a request can be answered with, all candidates together; Infinity where nothing limits them. */
+export function outputTokensMost(request: GenerateRequest, model: Model): number {
+  const limitOfOne = Math.min(clientLimit(request, model) ?? Infinity, model.maxOutputTokens ?? Infinity);
+  return limitOfOne * (request.candidates ?? 1);
+}
+
 /** What a request is thought to cost, its input once for each of `calls`; undefined where it costs nothing, whatever it does. */
 export function estimateFunds(
   request: GenerateRequest,
@@ -40,9 +46,8 @@ export function estimateFunds(
   if (inputPico === 0n && outputPico === 0n) return undefined;
   const multiplier = BigInt(multiplierOf(tier));
   // All candidates share the slice.
-  const limitOfOne = Math.min(clientLimit(request, model) ?? Infinity, model.maxOutputTokens ?? Infinity);
   const candidates = request.candidates ?? 1;
-  const limit = limitOfOne * candidates;
+  const limit = outputTokensMost(request, model);
   const least = Math.max(outputTokensLeast, candidates, request.reasoning?.budgetTokens ?? 0);
   return {
     inputTokens,

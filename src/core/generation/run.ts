@@ -12,7 +12,7 @@ import { limitOf } from '../credential.ts';
 import type { RoutedStep, Router } from '../routing/router.ts';
 import type { Applicant } from './admission.ts';
 import { continued } from './continued.ts';
-import { clientLimit } from './funds.ts';
+import { clientLimit, outputTokensMost } from './funds.ts';
 import { PauseJoin } from './pause-join.ts';
 import { Pipeline } from './pipeline.ts';
 import { billedTier, chargeOf, noUsage, type Outcome, type Progress, settleCommand } from './settlement.ts';
@@ -96,7 +96,7 @@ export class GenerationRun {
     const { contextLength = Infinity, maxOutputTokens = Infinity } = asked.model;
     const candidates = this.#candidates;
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
-    this.#slices = new Slices(tools.ledger, asked.admitted, tokens => {
+    this.#slices = new Slices(tools.ledger, asked.admitted, outputTokensMost(asked.request, asked.model), tokens => {
       this.#paidTokens = tokens;
       this.#pipeline?.lowerLimit(Math.floor(tokens / this.#candidates));
     });

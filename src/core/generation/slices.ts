@@ -8,18 +8,23 @@ import { sliceTokens } from './funds.ts';
 export class Slices {
   readonly #ledger: Ledger;
   readonly #id: number;
+  readonly #most: number;
   readonly #onEnd: (outputTokens: number) => void;
   #held: number;
   #pending: Promise<void> | undefined;
   #ended: boolean;
 
-  /** `held` output tokens of `admitted` are paid for; a request that costs nothing needs no slices. */
-  constructor(ledger: Ledger, admitted: Admitted, onEnd: (outputTokens: number) => void) {
+  /**
+   * `outputTokens` of `admitted` are paid for; a request that costs nothing needs no slices. `most`: the output limit of all candidates, Infinity without
+   * one: more is never held, as others may need it.
+   */
+  constructor(ledger: Ledger, admitted: Admitted, most: number, onEnd: (outputTokens: number) => void) {
     this.#ledger = ledger;
     this.#id = admitted.id;
+    this.#most = most;
     this.#held = admitted.outputTokens;
     this.#onEnd = onEnd;
-    this.#ended = admitted.outputTokensAvailable === Infinity;
+    this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
   }
 
   /**
@@ -52,13 +57,12 @@ export class Slices {
   }
 
   async #extend(tokens: number): Promise<void> {
-    const wanted = Math.max(sliceTokens, tokens + sliceTokens - this.#held);
+    const wanted = Math.min(Math.max(sliceTokens, tokens + sliceTokens - this.#held), this.#most - this.#held);
     try {
       const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
       this.#held += reply.outputTokens;
-      if (reply.outputTokens >= wanted) return;
-      this.#ended = true;
-      this.#onEnd(this.#held);
+      this.#ended = reply.outputTokens < wanted || this.#held >= this.#most;
+      if (reply.outputTokens < wanted) this.#onEnd(this.#held);
     } finally {
       this.#pending = undefined;
     }

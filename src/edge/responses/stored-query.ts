@@ -1,22 +1,9 @@
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { type Query, refuse, single } from '../query.ts';
 
 /** The queries of stored responses. Parameters that are not documented are ignored. Source: decisions §4. */
 
-/** Query parameters as the router reads them: a repeated one is an array. */
-export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
-
 const includes = new Set(['reasoning.encrypted_content', 'message.output_text.logprobs']);
 const limitMax = 100;
-
-function refuse(parameter: string, allowed: string): GatewayError {
-  return new GatewayError('invalid_request', `Query parameter ${parameter}: ${allowed}.`, { param: parameter });
-}
-
-function single(query: Query, parameter: string): string | undefined {
-  const value = query[parameter];
-  if (value === undefined || typeof value === 'string') return value;
-  throw refuse(parameter, 'send it once');
-}
 
 /** What `include` asks for; the official client writes it `include[]`. */
 export function readInclude(query: Query): string[] {

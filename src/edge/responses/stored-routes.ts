@@ -12,7 +12,8 @@ import { GenerationFacts } from '../generation-facts.ts';
 import { recordRequest } from '../request-record.ts';
 import { responsesPath } from './create-route.ts';
 import { factsOf, outcomeOfResponse } from './facts.ts';
-import { type Query, readFollow, readInclude, readItemsPage } from './stored-query.ts';
+import { readFollow, readInclude, readItemsPage } from './stored-query.ts';
+import type { Query } from '../query.ts';
 import { streamSteps } from './step-stream.ts';
 
 interface OneResponse {
