@@ -3,7 +3,7 @@ import { type Account, type ManagementKey, Plan, PlanPeriod, type Subscription }
 import type { CachePricing, Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
-import { decimalText, dollarsNumber } from '../lib/dollars.ts';
+import { decimalText, jsonDollars } from '../lib/dollars.ts';
 import type { Document } from './output.ts';
 
 /** What the command line shows of each resource: the fields of `service.md`, dollars as numbers, times in ISO 8601. Source: decisions §1, §2. */
@@ -13,8 +13,8 @@ export function accountDocument(account: Account): Document {
   return {
     account_id: Number(account.accountId),
     name: account.name,
-    balance: dollarsNumber(account.balanceNanoUsd),
-    held: dollarsNumber(account.heldNanoUsd),
+    balance: jsonDollars(account.balanceNanoUsd),
+    held: jsonDollars(account.heldNanoUsd),
     created_at: timeOf(account.createdAtMs),
   };
 }
@@ -32,9 +32,9 @@ export function apiKeyDocument(key: ApiKey): Document {
     label: key.label,
     daily_limit: Number(key.dailyLimit),
     minute_limit: Number(key.minuteLimit),
-    monthly_limit: key.monthlyLimitNanoUsd === undefined ? null : dollarsNumber(key.monthlyLimitNanoUsd),
-    balance: key.balanceNanoUsd === undefined ? null : dollarsNumber(key.balanceNanoUsd),
-    usage_today: dollarsNumber(key.usageTodayNanoUsd),
+    monthly_limit: key.monthlyLimitNanoUsd === undefined ? null : jsonDollars(key.monthlyLimitNanoUsd),
+    balance: key.balanceNanoUsd === undefined ? null : jsonDollars(key.balanceNanoUsd),
+    usage_today: jsonDollars(key.usageTodayNanoUsd),
     usage_minute: Number(key.usageMinute),
     last_used_at: key.lastUsedAtMs === undefined ? null : timeOf(key.lastUsedAtMs),
     use_subs_first: key.useSubsFirst,
@@ -152,7 +152,7 @@ function pricesOf(pricing: Pricing | undefined): Document {
   return {
     input: perMillion(pricing?.inputPicoUsd),
     output: perMillion(pricing?.outputPicoUsd),
-    image: pricing?.imageNanoUsd === undefined ? null : dollarsNumber(pricing.imageNanoUsd),
+    image: pricing?.imageNanoUsd === undefined ? null : jsonDollars(pricing.imageNanoUsd),
     caching: cachingOf(pricing?.caching),
     above: (pricing?.above ?? []).map(step => ({
       input_tokens: step.inputTokens,

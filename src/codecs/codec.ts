@@ -97,5 +97,8 @@ export interface UpstreamCodec {
   parseError(
     status: number,
     body: string,
-  ): Pick<UpstreamFailureFacts, 'message' | 'param' | 'contextLengthExceeded' | 'status' | 'retryAfterMs'>;
+  ): Pick<
+    UpstreamFailureFacts,
+    'message' | 'param' | 'detailCode' | 'contextLengthExceeded' | 'status' | 'retryAfterMs'
+  >;
 }

@@ -71,7 +71,7 @@ export interface Texts {
   readonly docs?: string;
   readonly support?: string;
   readonly community?: Readonly<Record<string, string>>;
-  /** Replaces the tips of the error table. */
+  /** Replaces the tips of a code. */
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
 }
 

@@ -11,25 +11,9 @@ import {
 import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
-import { decimalText, dollarsText } from '../lib/dollars.ts';
+import { decimalText, jsonDollars as dollars } from '../lib/dollars.ts';
 
 /** Keys, records and sums as REST clients see them: the fields of service.md and decisions §6, dollars as exact JSON numbers, times in ISO 8601. */
-
-declare global {
-  interface JSON {
-    /** A value that is written as this JSON text (ECMAScript 2026). */
-    rawJSON(text: string): JsonNumber;
-  }
-}
-
-/** A number that is written with all its digits, where a double would lose some. */
-export interface JsonNumber {
-  readonly rawJSON: string;
-}
-
-function dollars(nanoUsd: bigint): JsonNumber {
-  return JSON.rawJSON(dollarsText(nanoUsd));
-}
 
 /** The API key resource. */
 export function apiKeyJson(key: ApiKey): object {

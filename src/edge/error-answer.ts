@@ -48,7 +48,7 @@ interface ErrorDetails {
 
 /** The client's own words for a refused thread make it go on without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
 function detailsOf({ code, facts }: GatewayError): ErrorDetails {
-  if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: code };
+  if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: facts.detailCode ?? code };
   return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
 }
 
@@ -100,7 +100,7 @@ const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, acco
 
 /** The envelope of an error. `id` is the request's. */
 export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): ErrorEnvelope {
-  const tip = error.facts.tip ?? texts.tips[error.code] ?? error.tip;
+  const tip = texts.tips[error.code] ?? error.tip;
   const linked = (address: string | null): string | null => address?.replaceAll('{code}', error.code) ?? null;
   return {
     error: {

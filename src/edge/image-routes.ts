@@ -13,13 +13,13 @@ import type { ImageTask } from '../gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { imageBytesMax } from '../generation/images/check-image-request.ts';
 import { dollarsText } from '../lib/dollars.ts';
-import { fromConnectError, windowOf } from '../rpc/errors.ts';
+import { fromConnectError, fromErrorDetail, windowOf } from '../rpc/errors.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { AnswerHeaders } from './call.ts';
 import { ClientGone, Disconnect } from './client-gone.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
-import { answerError } from './error-answer.ts';
+import { answerError, errorEnvelope } from './error-answer.ts';
 import { comparedBytes, isForm, readForm } from './form-body.ts';
 import { readJsonBody } from './json-body.ts';
 import { limitHeaders } from './limit-headers.ts';
@@ -197,7 +197,13 @@ function registerTasks(app: FastifyInstance, edge: Edge): void {
     }
     if (task === undefined) throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('no task') });
     reply.hijack();
-    const value = renderWholeTask(task, fold.completed === undefined ? null : fold.render());
+    const result = fold.completed === undefined ? null : fold.render();
+    const value = renderWholeTask(task, result, taskError(edge, task));
     send({ edge, request, reply }, 200, { headers: {}, value });
   });
+}
+
+/** As the request would have been told, had it waited. Source: decisions §3, §5. */
+function taskError({ options }: Edge, { error }: ImageTask): object | null {
+  return error === undefined ? null : errorEnvelope(fromErrorDetail(error), error.requestId, options.texts).error;
 }

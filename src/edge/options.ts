@@ -10,7 +10,7 @@ export interface ErrorTexts {
   readonly support: string | null;
   /** Name to address ("discussions"). */
   readonly community: Readonly<Record<string, string>> | null;
-  /** Replaces the tips of the error table; an error’s own tip, which knows more, stays. */
+  /** What the operator says instead of a code’s tips, also of those that an error brings itself. */
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
 }
 

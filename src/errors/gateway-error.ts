@@ -29,6 +29,8 @@ export interface Violation {
 export interface ErrorFacts {
   /** The field that caused it ("messages.0.content"). */
   readonly param?: string;
+  /** The upstream's own code, which clients of the Anthropic interface find in the details of an error. */
+  readonly detailCode?: string;
   /** What to do next, where the table's tip is not the best. */
   readonly tip?: string;
   /** When waiting helps, how long. */

@@ -38,12 +38,15 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
 /** The configuration in use. A reload takes all of another one or nothing of it. Source: decisions §1 (SIGHUP). */
 export class LiveConfig {
   readonly #read: () => Promise<Config>;
+  /** What the process was started with: its keys that are read only then are in force until it ends. */
+  readonly #started: Config;
   #current: Config;
   #reloading: Promise<unknown> = Promise.resolve();
   #discovered: readonly ModelSettings[] = [];
 
   /** `read` reads the file again and throws `ConfigError`. */
   constructor(config: Config, read: () => Promise<Config>) {
+    this.#started = config;
     this.#current = config;
     this.#read = read;
   }
@@ -88,7 +91,7 @@ export class LiveConfig {
       throw thrown;
     }
     const needsRestart = atStart
-      .filter(([, of]) => textOf(of(config)) !== textOf(of(this.#current)))
+      .filter(([, of]) => textOf(of(config)) !== textOf(of(this.#started)))
       .map(([key]) => key);
     const content = this.#hand(config, targets);
     this.#current = config;

@@ -37,6 +37,22 @@ test('a call goes with its result and with what was said beside it', () => {
   expect(kept(conversation, 11)).toEqual(['rules', 'answer', 'last']);
 });
 
+test('RE-11: thoughts go with what they led to, and stay with what stays', () => {
+  const thoughts = (id: string): Item => create(ItemSchema, { id, content: { case: 'reasoning', value: {} } });
+  const items = [
+    message(Role.USER, 'first'),
+    thoughts('of a'),
+    call('a'),
+    result('a'),
+    thoughts('of answer'),
+    message(Role.ASSISTANT, 'answer'),
+    message(Role.USER, 'last'),
+  ];
+  expect(kept(items, 10)).toEqual(['of a', 'call a', 'result a', 'of answer', 'answer', 'last']);
+  expect(kept(items, 11)).toEqual(['of answer', 'answer', 'last']);
+  expect(kept(items, 41)).toEqual(['last']);
+});
+
 test('the last item stays: what is too long without all others can’t be mended', () => {
   expect(kept(conversation, 50)).toEqual(['rules', 'last']);
   expect(kept(conversation, 51)).toBeUndefined();

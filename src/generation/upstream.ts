@@ -56,6 +56,8 @@ export interface UpstreamFailureFacts {
   readonly message?: string;
   /** The field it names. */
   readonly param?: string;
+  /** The code in the details of its error (Messages), which clients of the same interface read; letters, digits and underscores. */
+  readonly detailCode?: string;
   /** It says that the input is too long for the model. */
   readonly contextLengthExceeded?: boolean;
   /** Its `retry-after`. */

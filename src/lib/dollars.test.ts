@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dollarsNumber, dollarsText, parseDollars, parseJsonDollars } from './dollars.ts';
+import { dollarsNumber, dollarsText, jsonDollars, parseDollars, parseJsonDollars } from './dollars.ts';
 
 test('decimal texts become exact nano-dollars, rounded half up', () => {
   const cases: [string, bigint][] = [
@@ -44,6 +44,8 @@ test('amounts are shown as the shortest decimals', () => {
   expect(dollarsText(0n)).toBe('0');
   expect(JSON.stringify(dollarsNumber(300_000_000n))).toBe('0.3');
   expect(JSON.stringify(dollarsNumber(3_999_999_999_999_999n))).toBe('3999999.999999999');
+  expect(JSON.stringify(jsonDollars(1_000_000_000_123_456_789n))).toBe('1000000000.123456789');
+  expect(JSON.stringify(jsonDollars(1n))).toBe('0.000000001');
 });
 
 test('numbers of JSON become exact nano-dollars, whatever a double would make of them', () => {

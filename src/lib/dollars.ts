@@ -59,6 +59,23 @@ export function dollarsNumber(nanoUsd: bigint): number {
   return Number(dollarsText(nanoUsd));
 }
 
+declare global {
+  interface JSON {
+    /** A value that is written as this JSON text (ECMAScript 2026). */
+    rawJSON(text: string): JsonNumber;
+  }
+}
+
+/** A number that is written with all its digits, where a double would lose some. */
+export interface JsonNumber {
+  readonly rawJSON: string;
+}
+
+/** The amount as a JSON number with all its digits. */
+export function jsonDollars(nanoUsd: bigint): JsonNumber {
+  return JSON.rawJSON(dollarsText(nanoUsd));
+}
+
 /** The shortest decimal text of `value` / 10^`digits`; `digits` is at least 1. */
 export function decimalText(value: bigint, digits: number): string {
   const text = (value < 0n ? -value : value).toString().padStart(digits + 1, '0');

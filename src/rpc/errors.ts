@@ -23,6 +23,7 @@ export function toConnectError(thrown: unknown, requestId: string): ConnectError
     code: error.code,
     message: error.message,
     param: facts.param ?? '',
+    detailCode: facts.detailCode ?? '',
     tip: error.tip,
     httpStatus: error.facets.http,
     requestId: facts.requestId ?? requestId,
@@ -51,10 +52,17 @@ export function fromConnectError(thrown: unknown): GatewayError {
   if (!(thrown instanceof ConnectError)) return toGatewayError(thrown);
   if (thrown.cause instanceof GatewayError) return thrown.cause;
   const [detail] = thrown.findDetails(ErrorDetailSchema);
-  if (detail === undefined || !isErrorCode(detail.code)) {
-    return new GatewayError('internal', 'The gateway failed.', { cause: thrown });
-  }
-  return new GatewayError(detail.code, detail.message, factsOf(detail));
+  return detail === undefined ? unknownError(thrown) : fromErrorDetail(detail);
+}
+
+/** The gateway error that a detail tells of; one of a newer gateway, whose code nobody here knows, becomes `internal`. */
+export function fromErrorDetail(detail: ErrorDetail): GatewayError {
+  const { code, message } = detail;
+  return isErrorCode(code) ? new GatewayError(code, message, factsOf(detail)) : unknownError(detail);
+}
+
+function unknownError(cause: unknown): GatewayError {
+  return new GatewayError('internal', 'The gateway failed.', { cause });
 }
 
 function factsOf(detail: ErrorDetail): ErrorFacts {
@@ -71,6 +79,7 @@ function factsOf(detail: ErrorDetail): ErrorFacts {
       }),
     ),
     ...(detail.param === '' ? {} : { param: detail.param }),
+    ...(detail.detailCode === '' ? {} : { detailCode: detail.detailCode }),
     ...(detail.retryAfterMs === undefined ? {} : { retryAfterMs: Number(detail.retryAfterMs) }),
     ...(detail.shouldRetry === undefined ? {} : { retry: detail.shouldRetry }),
     ...(detail.denial === undefined ? {} : { denial: factsOfDenial(detail.denial) }),

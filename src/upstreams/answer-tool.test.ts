@@ -27,7 +27,7 @@ function restored(...calls: GenerationEvent[][]): { items: unknown[]; reason: Fi
   return { items, reason: choice?.finished?.reason };
 }
 
-test('a call of the tool is the answer’s text, and its end an ordinary one', () => {
+test('a call of the tool is the answer’s text, and its end an ordinary one (case JS-03)', () => {
   expect(restored(call(0, 'answer', '{"a":1}'))).toEqual({ items: ['{"a":1}'], reason: FinishReason.STOP });
 });
 

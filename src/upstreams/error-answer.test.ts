@@ -38,3 +38,12 @@ test('a cleaned failure keeps all it says but its texts', () => {
     cause,
   ]);
 });
+
+test('a code stays as it is, and one that holds a secret is none', () => {
+  const coded = (detailCode: string) =>
+    cleanFailure(new UpstreamFailure('status', { detailCode }), text => text.replace('secret', 'x')).facts;
+  expect([coded('thread_unsupported_request'), coded('secret_1')]).toEqual([
+    { detailCode: 'thread_unsupported_request' },
+    {},
+  ]);
+});

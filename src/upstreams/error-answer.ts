@@ -26,8 +26,8 @@ export function retryAfterMs(headers: ResponseHead['headers'], clock: Clock): nu
 
 /** The same failure with its message fit for a client. */
 export function cleanFailure(failure: UpstreamFailure, clean: CleanMessage): UpstreamFailure {
-  const { message, param, ...rest } = failure.facts;
-  return new UpstreamFailure(failure.kind, { ...rest, ...cleanTexts({ message, param }, clean) });
+  const { message, param, detailCode, ...rest } = failure.facts;
+  return new UpstreamFailure(failure.kind, { ...rest, ...cleanTexts({ message, param, detailCode }, clean) });
 }
 
 /** What an answer with an error status is. */
@@ -36,21 +36,34 @@ export function statusFailure(
   body: string,
   tools: { readonly codec: Pick<UpstreamCodec, 'parseError'>; readonly clean: CleanMessage; readonly clock: Clock },
 ): UpstreamFailure {
-  const { message, param, contextLengthExceeded, status, ...said } = tools.codec.parseError(head.status, body);
+  const { message, param, detailCode, contextLengthExceeded, status, ...said } = tools.codec.parseError(
+    head.status,
+    body,
+  );
   const wait = retryAfterMs(head.headers, tools.clock) ?? said.retryAfterMs;
   return new UpstreamFailure('status', {
     status: status ?? head.status,
-    ...cleanTexts({ message, param }, tools.clean),
+    ...cleanTexts({ message, param, detailCode }, tools.clean),
     ...(contextLengthExceeded === true ? { contextLengthExceeded } : {}),
     ...(wait === undefined ? {} : { retryAfterMs: wait }),
   });
 }
 
-function cleanTexts(
-  texts: { readonly message?: string | undefined; readonly param?: string | undefined },
-  clean: CleanMessage,
-): Pick<UpstreamFailureFacts, 'message' | 'param'> {
+/** What an upstream says of a failure in texts. */
+interface SaidTexts {
+  readonly message?: string | undefined;
+  readonly param?: string | undefined;
+  readonly detailCode?: string | undefined;
+}
+
+function cleanTexts(texts: SaidTexts, clean: CleanMessage): Pick<UpstreamFailureFacts, keyof SaidTexts> {
   const message = texts.message === undefined ? undefined : clean(texts.message);
   const param = texts.param === undefined ? undefined : cleanParam(texts.param);
-  return { ...(message === undefined ? {} : { message }), ...(param === undefined ? {} : { param }) };
+  const { detailCode = '' } = texts;
+  return {
+    ...(message === undefined ? {} : { message }),
+    ...(param === undefined ? {} : { param }),
+    // A code that has to be cleaned is none.
+    ...(detailCode !== '' && clean(detailCode) === detailCode ? { detailCode } : {}),
+  };
 }

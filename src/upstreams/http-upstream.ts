@@ -17,6 +17,7 @@ import type { HttpRequest, ResponseHead } from './http-exchange.ts';
 import { KeyRing, type RevealableKey } from './key-ring.ts';
 import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
 import { pathBelow } from './path-below.ts';
+import { ToolNames } from './tool-names.ts';
 import { UpstreamLine } from './upstream-line.ts';
 
 /** What is the same for all upstreams of a wire protocol. */
@@ -25,6 +26,8 @@ export interface UpstreamProtocol {
   readonly authentication: Authentication;
   /** What follows the base URL for a model, query included. */
   path(model: string): string;
+  /** The names of tools that it takes; others are replaced on the way there and back. */
+  readonly toolName: RegExp;
   /** Free-form tools are sent as functions with one string, `input`; their calls are restored. */
   readonly lacksCustomTools?: true;
   /** The tool whose call is the answer, where the codec sends a schema as one. Absent: it never does. */
@@ -101,17 +104,20 @@ export class HttpProvider implements HttpUpstream {
 
   async *#answer(call: UpstreamCall): AsyncGenerator<GenerationEvent[], void, undefined> {
     call.signal.throwIfAborted();
-    const { body, warnings } = this.#encode(call);
+    const { protocol } = this.#options;
+    const isOwn = call.request.source?.protocol === protocol.codec.protocol;
+    const names = isOwn ? undefined : new ToolNames(call.request, protocol.toolName);
+    const { body, warnings } = this.#encode({ ...call, request: names?.request ?? call.request });
     const line = new UpstreamLine(call, this.#options.timeouts);
     let reader: AnswerReader | undefined;
     this.#running += 1;
     try {
       reader = this.#readerOf(call, await this.#open(call, body, line));
-      const restored = restorer(this.#options.protocol, call.request);
+      const restored = restorer(protocol, call.request);
       while (!reader.completed) {
         const batch = await line.next(reader);
         const { failure } = batch;
-        const events = restored(batch.events);
+        const events = restored(names?.restored(batch.events) ?? batch.events);
         if (events.length > 0) {
           warn(events, warnings);
           yield events;

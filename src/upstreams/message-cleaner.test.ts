@@ -40,7 +40,8 @@ test('a message has at most a thousand characters, and costs little however long
   for (const part of [':', '.', '-', 'a.', 'sk-', 'bearer ', '[', '1.', 'https://']) {
     expect(clean(part.repeat(1_000_000))?.length ?? 0).toBeLessThanOrEqual(1_000);
   }
-  expect(performance.now() - started).toBeLessThan(200);
+  // Milliseconds; a quadratic one takes minutes.
+  expect(performance.now() - started).toBeLessThan(5_000);
 });
 
 test('no secret survives, wherever it stands and whatever is around it', () => {

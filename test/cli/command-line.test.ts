@@ -232,6 +232,14 @@ test('people get tables, whose texts can’t command the terminal', async () => 
   expect((await tollgate(['keys', 'list', '--account', await newAccount()])).stdout).toBe('none\n');
 });
 
+test('an amount has all its digits, for people and for programs, however large or small', async () => {
+  for (const balance of ['1000000000.123456789', '0.000000001']) {
+    const command = ['accounts', 'show', await newAccount(balance)];
+    expect((await tollgate(command)).stdout).toContain(`\nbalance     ${balance}\n`);
+    expect((await tollgate([...command, '--json'])).stdout).toContain(`\n  "balance": ${balance},\n`);
+  }
+});
+
 test('wrong use is 2, with a message on the standard error and nothing on the standard output', async () => {
   const account = await newAccount();
   const wrong = [

@@ -198,7 +198,7 @@ describe.each([
     },
   );
 
-  test('countTokens counts what a request would have as input, without a charge', async () => {
+  test('countTokens counts what a request would have as input, without a charge (HD-06)', async () => {
     const before = await balanceOf(gateway);
     const body = { model: payg, system: 'You are brief.', tools: [weather], messages: [user('What is a toll gate?')] };
     const { input_tokens: counted } = await one.messages.countTokens(body);

@@ -73,7 +73,20 @@ describe('a stored response', () => {
     expect(stored).toEqual(resource);
   });
 
-  test('that was not to be stored is not found, nor gone on from', async () => {
+  test('is there as soon as its last event is, to be read and to be gone on from (MI-05)', async () => {
+    const stream = await client.responses.create({ model, input: '!sim say=Here.', stream: true });
+    for await (const event of stream) {
+      if (event.type !== 'response.completed') continue;
+      const { id } = event.response;
+      const [read, next] = await Promise.all([
+        client.responses.retrieve(id),
+        client.responses.create({ model, input: '!sim say=On.', previous_response_id: id }),
+      ]);
+      expect([read.status, read.output_text, next.output_text]).toEqual(['completed', 'Here.', 'On.']);
+    }
+  });
+
+  test('that was not to be stored is not found, nor gone on from (RP-12)', async () => {
     const response = await client.responses.create({ model, input: '!sim say=Hello.', store: false });
     expect(response).toMatchObject({ store: false });
     expect(await refused(client.responses.retrieve(response.id))).toBeInstanceOf(NotFoundError);
@@ -154,7 +167,7 @@ describe('a stored response', () => {
 });
 
 describe('a conversation', () => {
-  test('goes on by the previous response: the model sees input, output and input, never the old instructions', async () => {
+  test('goes on by the previous response: the model sees input, output and input, never the old instructions (RP-14)', async () => {
     const first = await client.responses.create({ model, instructions: 'Old rules.', input: '!sim say=I am one.' });
     const second = await client.responses.create({
       model,
@@ -180,7 +193,7 @@ describe('a conversation', () => {
     expect(counted.input_tokens).toBe(flat.input_tokens);
   });
 
-  test('with tools goes on by the previous response alone', async () => {
+  test('with tools goes on by the previous response alone, whose calls alone can be answered (RP-15)', async () => {
     const input = 'What is the weather in Oslo?';
     const asked = await client.responses.create({ model, input, tools: [weather], tool_choice: 'required' });
     const call = asked.output.find(item => item.type === 'function_call');
@@ -195,6 +208,16 @@ describe('a conversation', () => {
     expect(answered.output.some(item => item.type === 'message')).toBe(true);
     const items = await all(client.responses.inputItems.list(answered.id, { order: 'asc' }));
     expect(items.map(item => item.type)).toEqual(['message', 'function_call', 'function_call_output']);
+    const unknown = await refused(
+      client.responses.create({
+        model,
+        tools: [weather],
+        previous_response_id: asked.id,
+        input: [{ type: 'function_call_output', call_id: 'call_no', output: 'Sunny' }],
+      }),
+    );
+    expect([unknown.status, unknown.code, unknown.param]).toEqual([400, 'unsupported_parameter', 'input']);
+    expect(unknown.message).toContain('call_no');
   });
 
   test('goes on from items named by their ids, of output and of input', async () => {

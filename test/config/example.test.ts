@@ -1,8 +1,11 @@
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
+import { tableText } from '../../src/cli/output.ts';
+import { modelColumns, modelRow } from '../../src/cli/resources.ts';
 import { configOf } from '../../src/config/config.ts';
 import { fileSchema } from '../../src/config/schema.ts';
+import { catalogContent } from '../../src/gateway/live-config.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const example = readFileSync(resolve(root, 'tollgate.example.yaml'), 'utf8');
@@ -53,4 +56,18 @@ test('the README names every variable that is read', () => {
   const variables = new Set(source.match(/TOLLGATE_\w+/g));
   expect(variables.size).toBe(9);
   expect([...variables].filter(variable => !readme.includes(`\`${variable}\``))).toEqual([]);
+});
+
+test('the README shows the built-in models as the command line does', () => {
+  const { models } = catalogContent(read(''));
+  expect(readme).toContain(tableText(models.map(modelRow), modelColumns));
+});
+
+test('the README names every option of the command line', () => {
+  const sources = globSync('src/cli/*.ts', { cwd: root }).map(path => readFileSync(resolve(root, path), 'utf8'));
+  const options = new Set(
+    sources.flatMap(source => [...source.matchAll(/ption\(\s*'(--[a-z-]+)/g)].map(([, name]) => name)),
+  );
+  expect(options.size).toBe(18);
+  expect([...options].filter(name => !readme.includes(name ?? ''))).toEqual([]);
 });

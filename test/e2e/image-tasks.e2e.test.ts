@@ -93,7 +93,16 @@ describe('a task', () => {
       null,
       { code: 'upstream_error', status_code: 502 },
     ]);
-    expect(refused?.error).toMatchObject({ code: 'upstream_rejected', status_code: 400 });
+    const { message: _message, tip: _tip, id, docs, ...facts } = refused?.error ?? {};
+    expect(facts).toEqual({
+      type: 'invalid_request_error',
+      param: null,
+      code: 'upstream_rejected',
+      status_code: 400,
+      support: null,
+      community: null,
+    });
+    expect([id, docs]).toEqual([expect.stringMatching(/^req_/), `${gateway.url}/docs/errors#upstream_rejected`]);
     expect(await balanceOf(gateway)).toBe(before);
   });
 

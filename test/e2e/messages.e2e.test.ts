@@ -242,7 +242,7 @@ describe('the envelope of the Anthropic interface', () => {
     expect((answer.body['error'] as Json)['id']).toBe(id);
   });
 
-  test('a field that is null counts as not sent, and the query is ignored', async () => {
+  test('a field that is null counts as not sent, and the query is ignored (HD-15)', async () => {
     const nulls = { system: null, tools: null, tool_choice: null, thinking: null, temperature: null, metadata: null };
     const answer = await send(gateway, '/v1/messages?beta=true', { ...body, ...nulls });
     expect(answer.status).toBe(200);
@@ -378,7 +378,7 @@ describe.each([
   });
 });
 
-test('an upstream gets its key, the client’s version, and the betas of client and configuration together', async () => {
+test('EF-07: an upstream gets its key, the client’s version or one that takes sampling, and the betas of client and configuration together', async () => {
   const upstream = await recordingUpstream();
   const config = front('messages', upstream.url).replace(
     'api_key: inner-key',
@@ -389,14 +389,13 @@ test('an upstream gets its key, the client’s version, and the betas of client 
   const body = { model: 'sim/large', max_tokens: 10, messages: [{ role: 'user', content: 'hi' }] };
   const own = { 'anthropic-version': '2026-10-21', 'anthropic-beta': 'a,b' };
   expect((await send(target, '/v1/messages', body, own)).status).toBe(200);
-  expect((await send(target, '/v1/chat/completions', { model: 'sim/large', messages: body.messages })).status).toBe(
-    200,
-  );
+  const chat = { model: 'sim/large', messages: body.messages, temperature: 1 };
+  expect((await send(target, '/v1/chat/completions', chat)).status).toBe(200);
   expect(upstream.headers).toMatchObject([
     { path: '/v1/messages', 'x-api-key': 'inner-key', ...own, 'anthropic-beta': 'a,b,c' },
     { path: '/v1/messages', 'x-api-key': 'inner-key', 'anthropic-version': '2023-06-01', 'anthropic-beta': 'c' },
   ]);
   expect(upstream.headers.every(({ authorization }) => authorization === undefined)).toBe(true);
   // The client named no limit: the model's own is sent, because the protocol insists on one.
-  expect(JSON.parse(upstream.bodies[1] ?? '{}')).toMatchObject({ max_tokens: 16_384 });
+  expect(JSON.parse(upstream.bodies[1] ?? '{}')).toMatchObject({ max_tokens: 16_384, temperature: 1 });
 });

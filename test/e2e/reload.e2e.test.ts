@@ -87,6 +87,10 @@ test('SIGHUP does the same', async () => {
 test('what takes effect only at the next start is named', async () => {
   write(config(second, 'aliases: { other: acme/a }\nmetrics: public'));
   expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual(['metrics']);
+  // It still needs one, until the file says again what the process was started with.
+  expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual(['metrics']);
+  write(config(second, 'aliases: { other: acme/a }'));
+  expect((await gateway.admin.reloadConfiguration({})).needsRestart).toEqual([]);
 });
 
 describe('a bad file', () => {

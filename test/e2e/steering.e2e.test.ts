@@ -128,7 +128,7 @@ describe.each(ways)('$way', ({ send }) => {
     expect(outputTokens).toBeGreaterThan(0);
   });
 
-  test('finish=pause is continued to the end and never shown; its usage is the sum', async () => {
+  test('finish=pause is continued to the end and never shown; its usage is the sum (FI-08)', async () => {
     const { finish, outputTokens, requestId, cost } = await send(steer('tokens=20 finish=pause'));
     expect(finish).toBe('stop');
     const record = await recordOf(gateway, requestId);

@@ -184,7 +184,7 @@ async function expectStopped(model: string, leftAtMs: number): Promise<void> {
   expect((closedAtMs ?? Infinity) - leftAtMs).toBeLessThan(1_000);
 }
 
-describe.each(leavings)('%s', leaving => {
+describe.each(leavings)('LI-11: %s', leaving => {
   test.concurrent.each(places)('after %i frames', async place => {
     const model = modelOf(leaving, place);
     const leftAtMs = await leave(leaving, place);

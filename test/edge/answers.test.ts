@@ -123,6 +123,14 @@ test('texts that the operator does not give are null, a tip it gives replaces th
   });
 });
 
+test('a tip that the operator gives replaces also what an error brings itself', async () => {
+  const listener = await startListener({
+    generate: refusing(new GatewayError('insufficient_balance', 'No.', { tip: 'Ask the operator.' })),
+    texts: { docs: null, support: null, community: null, tips: { insufficient_balance: 'Top up.' } },
+  });
+  expect((await chat(listener)).json.error).toMatchObject({ code: 'insufficient_balance', tip: 'Top up.' });
+});
+
 const minute = { limit: 'minute_limit', unit: 'requests', used: 60, max: 60 } as const;
 const retries: readonly [GatewayError['code'], ErrorFacts, number, string | undefined, string | undefined][] = [
   ['rate_limit', { denial: minute, retryAfterMs: 12_100, retry: true }, 429, 'true', '13'],

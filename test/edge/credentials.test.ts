@@ -49,6 +49,15 @@ test.each(cases)('generation with %s', async (_name, headers, status, code) => {
 });
 
 test.each([
+  ['Authorization', { authorization: `Bearer ${apiKey}` }],
+  ['x-api-key', { 'x-api-key': apiKey }],
+])('HD-01: Messages take a key in %s alone', async (_name, headers) => {
+  const listener = await startListener();
+  const body = JSON.stringify({ model: 'acme/large', max_tokens: 9, messages: [{ role: 'user', content: 'Hi.' }] });
+  expect((await ask(listener, '/v1/messages', { key: null, headers, body })).status).toBe(200);
+});
+
+test.each([
   ['no key', null, 401],
   ['a key', apiKey, 200],
   ['a management key', managementKey, 200],

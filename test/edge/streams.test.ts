@@ -53,10 +53,11 @@ function endless(size = 10): { generate: Generate; seen: { pulls: number; aborte
   return { generate, seen };
 }
 
-test('a stream is answered as server-sent events that nothing on the way may buffer', async () => {
+test('a stream is answered as server-sent events that nothing on the way may buffer or compress (SS-16)', async () => {
   const listener = await startListener({ generate: answering('Hello.') });
-  const reply = await chat(listener, { stream: true });
+  const reply = await chat(listener, { stream: true }, { headers: { 'accept-encoding': 'gzip, br, deflate' } });
   expect(reply.status).toBe(200);
+  expect(reply.headers).not.toHaveProperty('content-encoding');
   expect(reply.headers).toMatchObject({
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-cache, no-store, no-transform',

@@ -325,7 +325,7 @@ describe('built tools', () => {
     expect(built({ tools: [hosted(Protocol.CHAT)] })['tools']).toEqual([{ type: 'web_search' }]);
   });
 
-  test('with names that Chat does not take are refused (TR-11)', () => {
+  test('with names that Chat does not take are refused', () => {
     expect(refusalOf(() => built({ tools: [functionTool('n'.repeat(65))] }))).toEqual({
       code: 'unsupported_parameter',
       param: 'tools.0.name',

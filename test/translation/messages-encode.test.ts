@@ -1,48 +1,18 @@
 /** Requests from Chat to Messages upstreams, and from Messages to upstreams of both protocols: the cases of `reference/translation-cases.json`, by their ids. */
 import { describe, expect, test } from 'vitest';
-import { chatCodec } from '../../src/codecs/chat/index.ts';
-import type { ClientCodec, EncodedRequest, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
+import type { EncodedRequest, JsonObject } from '../../src/codecs/codec.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
-import { GatewayError } from '../../src/errors/gateway-error.ts';
-
-interface Options {
-  readonly model?: string;
-  readonly limit?: number;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-function translate(from: ClientCodec, to: UpstreamCodec, body: JsonObject, options: Options = {}): EncodedRequest {
-  const raw = Buffer.from(JSON.stringify(body));
-  const { request } = from.decodeRequest({ body, raw, headers: options.headers ?? {} });
-  const maxOutputTokens = options.limit ?? request.maxOutputTokens;
-  return to.encodeRequest({ request, model: options.model ?? 'up', maxOutputTokens, stream: true });
-}
-const fromChat = (body: JsonObject, options?: Options): EncodedRequest =>
-  translate(chatCodec, messagesCodec, { model: 'm', ...body }, options);
-const toChat = (body: JsonObject): EncodedRequest =>
-  translate(messagesCodec, chatCodec, { model: 'm', max_tokens: 100, ...body });
-const same = (body: JsonObject, options?: Options): EncodedRequest =>
-  translate(messagesCodec, messagesCodec, { model: 'm', max_tokens: 100, ...body }, options);
-
-const user = (content: JsonObject['content'] = 'hi'): JsonObject => ({ role: 'user', content: content ?? '' });
-const chatCall = (id: string, args = '{}', name = 'f'): JsonObject => ({
-  id,
-  type: 'function',
-  function: { name, arguments: args },
-});
-const calling = (...calls: JsonObject[]): JsonObject => ({ role: 'assistant', content: null, tool_calls: calls });
-const result = (id: string, content = 'done'): JsonObject => ({ role: 'tool', tool_call_id: id, content });
-const functionTool = (more: JsonObject = {}): JsonObject => ({ type: 'function', function: { name: 'f', ...more } });
-
-function refusal(act: () => unknown): string {
-  try {
-    act();
-  } catch (thrown) {
-    if (thrown instanceof GatewayError) return `${thrown.code} ${thrown.facts.param ?? ''}`;
-    throw thrown;
-  }
-  return 'none';
-}
+import {
+  calling,
+  chatCall,
+  fromChat,
+  functionTool,
+  refusal,
+  result,
+  same,
+  toChat,
+  user,
+} from './messages-translate.ts';
 
 describe('tools and results, Chat to Messages', () => {
   test('TR-01: results of parallel calls are one user message, in their order', () => {
@@ -281,7 +251,7 @@ describe('efforts and budgets (decisions §4)', () => {
     expect(effort(name, 100_000).body['thinking']).toEqual({ type: 'enabled', budget_tokens: budget });
   });
 
-  test('a budget stays below the output limit; where none is left there is no thinking, and it is listed', () => {
+  test('EF-04: a budget stays below the output limit; where none is left there is no thinking, and it is listed', () => {
     expect(effort('high', 5_000).body['thinking']).toEqual({ type: 'enabled', budget_tokens: 4_999 });
     const { body, dropped } = effort('high', 1_024);
     expect(body).not.toHaveProperty('thinking');
@@ -387,6 +357,18 @@ describe('Messages to Chat', () => {
     ]);
   });
 
+  test('RO-14: a document in the assistant’s turn has no place elsewhere; sources of the user’s text stay behind', () => {
+    const pdf = { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=' } };
+    const messages = [user(), { role: 'assistant', content: [pdf, { type: 'text', text: 'x' }] }, user()];
+    expect(refusal(() => toChat({ messages }))).toBe('unsupported_parameter messages');
+    expect(same({ messages }).body['messages']).toEqual(messages);
+    const citation = { type: 'char_location', cited_text: 'a', document_index: 0, document_title: null };
+    const cited = user([
+      { type: 'text', text: 'a', citations: [{ ...citation, start_char_index: 0, end_char_index: 1 }] },
+    ]);
+    expect(toChat({ messages: [cited] }).body['messages']).toEqual([user('a')]);
+  });
+
   test('CH-11: tools that only Anthropic runs are refused', () => {
     const tools = [{ type: 'web_search_20250305', name: 'web_search' }];
     expect(refusal(() => toChat({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0');
@@ -440,4 +422,11 @@ describe('an answer by a schema, of models that take none', () => {
   test.each(['claude-3-opus-20240229', 'claude-sonnet-4-20250514', 'claude-opus-4-0'])('%s does not', model => {
     expect(fromChat({ messages: [user()], response_format }, { model }).body['output_config']).toBeUndefined();
   });
+});
+
+test('what the official client reads out of an answer and sends back is nothing that could be lost', () => {
+  const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}', parsed_arguments: {} } };
+  const answer = { role: 'assistant', content: '{}', parsed: {}, tool_calls: [call] };
+  const result = { role: 'tool', tool_call_id: 'c', content: 'done' };
+  expect(fromChat({ messages: [user(), answer, result] }).dropped).toEqual([]);
 });

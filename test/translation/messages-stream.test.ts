@@ -1,10 +1,11 @@
-/** Answers between Chat and Messages: the cases of `reference/translation-cases.json`, by their ids. */
+/** Answers between Chat and Messages, and of Messages for its own clients: the cases of `reference/translation-cases.json`, by their ids. */
 import { describe, expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import type { ClientCodec, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
 import { requestOf } from '../../src/codecs/content.ts';
-import { textIn } from '../../src/codecs/json.ts';
+import { listIn, objectIn, objectsIn, textIn } from '../../src/codecs/json.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
 import { parseChunks, renderFrames } from '../contracts/codec-suite.ts';
@@ -134,7 +135,20 @@ describe('Chat to Messages', () => {
     });
   });
 
-  test('calls decide where the upstream says stop', () => {
+  test('EF-13: a stop sequence that the upstream names is told as one', () => {
+    const named = chatStream([{ content: 'x' }], 'stop').replace(
+      '"finish_reason":"stop"',
+      '"finish_reason":"stop","stop_reason":"END"',
+    );
+    expect(render(messagesCodec, parse(chatCodec, named)).at(-2)).toMatchObject({
+      delta: { stop_reason: 'stop_sequence', stop_sequence: 'END' },
+    });
+    expect(toMessages([{ content: 'x' }], 'stop').at(-2)).toMatchObject({
+      delta: { stop_reason: 'end_turn', stop_sequence: null },
+    });
+  });
+
+  test('FI-02: calls decide where the upstream says stop', () => {
     expect(toMessages([{ tool_calls: [call(0, '{}', 'a')] }], 'stop').at(-2)).toMatchObject({
       delta: { stop_reason: 'tool_use' },
     });
@@ -154,12 +168,86 @@ describe('Chat to Messages', () => {
     expect(frames.at(-1)).toContain('message_stop');
   });
 
+  test('US-05: counts that come with the end are 0 at the start and whole in the last delta', () => {
+    const usage = {
+      prompt_tokens: 60,
+      completion_tokens: 4,
+      total_tokens: 64,
+      prompt_tokens_details: { cached_tokens: 50, cache_write_tokens: 3 },
+    };
+    const counted = `data: ${JSON.stringify({ ...head, choices: [], usage })}\n\ndata: [DONE]\n\n`;
+    const text = chatStream([{ content: 'x' }], 'stop').replace('data: [DONE]\n\n', counted);
+    const frames = render(messagesCodec, parse(chatCodec, text));
+    expect(objectIn(frames[0]?.['message'])?.['usage']).toMatchObject({ input_tokens: 0, output_tokens: 0 });
+    expect(frames.at(-2)?.['usage']).toMatchObject({
+      input_tokens: 7,
+      cache_read_input_tokens: 50,
+      cache_creation_input_tokens: 3,
+      cache_creation: { ephemeral_5m_input_tokens: 3, ephemeral_1h_input_tokens: 0 },
+      output_tokens: 4,
+    });
+  });
+
+  test('US-09: an upstream that counts nothing still gives usage objects of integers', () => {
+    const frames = toMessages([{ content: 'x' }], 'stop');
+    for (const usage of [objectIn(frames[0]?.['message'])?.['usage'], frames.at(-2)?.['usage']]) {
+      expect(usage).toMatchObject({
+        input_tokens: 0,
+        output_tokens: 0,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: 0,
+        cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 },
+      });
+    }
+  });
+
+  test('SS-05: what keeps a quiet stream alive is an event that watchdogs count', () => {
+    const { keepAlive } = messagesCodec.renderStream(decoded);
+    expect(keepAlive).toBe('event: ping\ndata: {"type":"ping"}\n\n');
+  });
+
+  test.each([
+    ['overloaded', 'overloaded_error'],
+    ['upstream_timeout', 'api_error'],
+    ['spending_limit', 'rate_limit_error'],
+  ] as const)('LI-09: a stream that ends with %s says by its type whether to try again', (code, type) => {
+    const [frame] = messagesCodec.renderStream(decoded).fail(new GatewayError(code, 'No.'), 'req_1');
+    expect(frame).toMatch(/^event: error\ndata: /);
+    expect(JSON.parse(frame?.split('data: ')[1] ?? 'null')).toMatchObject({ type: 'error', error: { type, code } });
+  });
+
   test('JS-06, FI-15: an answer that the limit cuts ends with max_tokens and message_stop', () => {
     const frames = toMessages([{ reasoning_content: 'hm' }], 'length');
     expect(frames.slice(-3).map(({ type }) => type)).toEqual(['content_block_stop', 'message_delta', 'message_stop']);
     expect(frames.at(-2)).toMatchObject({ delta: { stop_reason: 'max_tokens' } });
   });
 });
+
+/** What a Chat client puts together from the chunks of a stream: texts and arguments joined, calls by index, details as they came. */
+function foldedMessage(chunks: readonly JsonObject[]): JsonObject {
+  const message = {
+    role: 'assistant',
+    content: '',
+    reasoning_details: [] as JsonObject[],
+    tool_calls: [] as JsonObject[],
+  };
+  for (const { choices } of chunks) {
+    const delta = objectIn(objectIn(listIn(choices)[0])?.['delta']);
+    message.content += textIn(delta?.['content']);
+    message.reasoning_details.push(...objectsIn(delta?.['reasoning_details']));
+    for (const { index, function: called, ...more } of objectsIn(delta?.['tool_calls'])) {
+      const known = message.tool_calls[Number(index)];
+      const { arguments: args } = objectIn(called) ?? {};
+      if (known === undefined) message.tool_calls.push({ ...more, function: called ?? null });
+      else known['function'] = joined(objectIn(known['function']), textIn(args));
+    }
+  }
+  return message;
+}
+
+function joined(called: JsonObject | undefined, args: string): JsonObject {
+  return { ...called, arguments: textIn(called?.['arguments']) + args };
+}
 
 /** The one choice of a whole Chat answer. */
 function chatChoice(text: string): JsonObject {
@@ -184,6 +272,23 @@ describe('Messages to Chat', () => {
   test('TS-10: a call without arguments has an empty object', () => {
     expect(chatChoice(block(0, tool) + stop('tool_use'))).toMatchObject({
       message: { tool_calls: [{ function: { arguments: '{}' } }] },
+    });
+  });
+
+  test('US-17: of several last deltas the counts of the latest hold, and a stop reason that is null is none', () => {
+    const delta = (reason: string | null, usage: JsonObject): string =>
+      frame('message_delta', { delta: { stop_reason: reason, stop_sequence: null }, usage });
+    const text =
+      start +
+      block(0, { type: 'text', text: 'x' }) +
+      delta(null, { output_tokens: 2 }) +
+      delta('max_tokens', { output_tokens: 5, input_tokens: 8 }) +
+      delta(null, { output_tokens: 9, input_tokens: null }) +
+      frame('message_stop');
+    const whole = chatCodec.renderWhole(parse(messagesCodec, text), decoded);
+    expect(whole).toMatchObject({
+      choices: [{ finish_reason: 'length' }],
+      usage: { prompt_tokens: 8, completion_tokens: 9, total_tokens: 17 },
     });
   });
 
@@ -212,6 +317,51 @@ describe('Messages to Chat', () => {
       },
     });
   });
+
+  test.each(['whole', 'streamed'])(
+    'TR-20: thoughts between calls and words come back from a Chat client in their order, with their signatures (%s)',
+    way => {
+      const thought = (index: number): string =>
+        block(
+          index,
+          { type: 'thinking', thinking: '', signature: '' },
+          { type: 'thinking_delta', thinking: `t${index}` },
+          { type: 'signature_delta', signature: `S${index}` },
+        );
+      const called = (index: number): string => block(index, { ...tool, id: `c${index}` }, input('{"a":1}'));
+      const said = (index: number): string =>
+        block(index, { type: 'text', text: '' }, { type: 'text_delta', text: '😀' });
+      const text = thought(0) + called(1) + thought(2) + said(3) + thought(4) + said(5) + called(6) + stop('tool_use');
+      const message = way === 'whole' ? objectIn(chatChoice(text)['message']) : foldedMessage(toChat(text));
+      const answers = ['c1', 'c6'].map(id => ({ role: 'tool', tool_call_id: id, content: 'r' }));
+      const body = { model: 'm', messages: [{ role: 'user', content: 'q' }, message ?? {}, ...answers] };
+      const { request } = chatCodec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
+      const limited = { model: 'up', maxOutputTokens: 100, stream: true, provider: 'acme' };
+      const sent = messagesCodec.encodeRequest({ request, ...limited });
+      const thinking = (index: number): JsonObject => ({
+        type: 'thinking',
+        thinking: `t${index}`,
+        signature: `S${index}`,
+      });
+      const use = (index: number): JsonObject => ({ type: 'tool_use', id: `c${index}`, name: 'f', input: { a: 1 } });
+      expect((sent.body['messages'] as JsonObject[])[1]).toEqual({
+        role: 'assistant',
+        content: [
+          thinking(0),
+          use(1),
+          thinking(2),
+          { type: 'text', text: '😀' },
+          thinking(4),
+          { type: 'text', text: '😀' },
+          use(6),
+        ],
+      });
+      expect(sent.dropped).toEqual([]);
+      // An upstream of Chat is sent what the client sent.
+      const same = chatCodec.encodeRequest({ request, ...limited });
+      expect((same.body['messages'] as JsonObject[])[1]).toEqual(message);
+    },
+  );
 
   test.each([
     ['FI-09', 'model_context_window_exceeded', 'length'],
@@ -260,5 +410,42 @@ describe('Messages to Chat', () => {
     const streamed = block(0, { type: 'text', text: 'x' }) + block(1, tool, input('{"a":1}')) + stop('tool_use');
     const said = chatCodec.renderWhole(messagesCodec.parseWhole(whole, 'acme'), decoded);
     expect(said['choices']).toEqual([chatChoice(streamed)]);
+  });
+});
+
+describe('Messages to Messages', () => {
+  const toMessages = (text: string): JsonObject[] => render(messagesCodec, parse(messagesCodec, start + text));
+
+  test('TS-13, TS-14: blocks with gaps in their numbers, and pieces of blocks that never began, come numbered from 0', () => {
+    const piece = (index: number): string =>
+      frame('content_block_delta', { index, delta: { type: 'text_delta', text: 'lost' } });
+    const frames = toMessages(
+      piece(0) +
+        block(2, { type: 'text', text: 'a' }) +
+        piece(2) +
+        frame('content_block_stop', { index: 7 }) +
+        block(5, { type: 'tool_use', id: 't', name: 'f', input: {} }) +
+        stop('tool_use'),
+    );
+    expect(blocksOf(frames)).toMatchObject([
+      { type: 'text', text: 'a' },
+      { type: 'tool_use', id: 't', text: '{}' },
+    ]);
+  });
+
+  test('SS-17: an event or a delta that the interface does not have never reaches a client', () => {
+    const strange =
+      frame('acme:trace', { span: 1 }) +
+      block(0, { type: 'text', text: '' }, { type: 'acme_delta', text: 'no' }, { type: 'text_delta', text: 'yes' });
+    const frames = toMessages(strange + stop('end_turn'));
+    expect(frames.map(({ type }) => type)).toEqual([
+      'message_start',
+      'content_block_start',
+      'content_block_delta',
+      'content_block_stop',
+      'message_delta',
+      'message_stop',
+    ]);
+    expect(blocksOf(frames)).toMatchObject([{ text: 'yes' }]);
   });
 });

@@ -121,6 +121,17 @@ describe('Responses to Responses', () => {
     });
   });
 
+  test('RE-11: thoughts stay in front of what they led to, in the order of the conversation', () => {
+    const thought = (id: string): JsonObject => ({ type: 'reasoning', id, summary: [], encrypted_content: `e-${id}` });
+    const said = {
+      type: 'message',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: 'ok', annotations: [] }],
+    };
+    const input = [user(), thought('rs_1'), call('c'), result('c'), thought('rs_2'), said, user('next')];
+    expect(same({ input }).body['input']).toEqual(input);
+  });
+
   test('thoughts are asked for in the form in which they can go back', () => {
     expect(same({ input: 'hi', reasoning: { effort: 'low' } }).body['include']).toEqual([
       'reasoning.encrypted_content',
@@ -365,6 +376,13 @@ describe('Responses to Chat and Messages', () => {
   test('unknown members are listed where they can’t go', () => {
     const { dropped } = toChat({ input: [{ ...user(), x_item: 1 }], x_top: 1, tools: [functionTool({ x_tool: 1 })] });
     expect(dropped).toEqual(['x_top', 'input.0.x_item', 'tools.0.x_tool']);
+  });
+
+  test('what the official client reads out of an answer and sends back is nothing that could be lost', () => {
+    const call = { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}', parsed_arguments: {} };
+    const text = { type: 'output_text', text: '{}', annotations: [], parsed: {} };
+    const input = [user(), { type: 'message', role: 'assistant', content: [text] }, call];
+    expect(toChat({ input }).dropped).toEqual([]);
   });
 
   test('log probabilities are asked for where the protocol has them', () => {

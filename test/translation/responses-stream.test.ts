@@ -9,6 +9,7 @@ import { requestOf } from '../../src/codecs/content.ts';
 import { objectIn, textIn } from '../../src/codecs/json.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
@@ -102,6 +103,87 @@ describe('Chat and Messages to Responses', () => {
         arguments: '{}',
       },
     ]);
+  });
+
+  test('RP-08, RP-18: every event is numbered, and the resource has all its fields, none of them null that must not be', () => {
+    const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
+    const frames = fromChat([{ content: 'Hi' }], 'stop', usage);
+    expect(frames.map(frame => frame['sequence_number'])).toEqual(frames.map((_, index) => index));
+    expect(lastOf(frames)).toEqual({
+      id: expect.stringMatching(/^resp_/),
+      object: 'response',
+      created_at: expect.any(Number),
+      completed_at: expect.any(Number),
+      status: 'completed',
+      incomplete_details: null,
+      model: expect.any(String),
+      previous_response_id: null,
+      instructions: null,
+      output: [expect.objectContaining({ type: 'message' })],
+      error: null,
+      tools: [],
+      tool_choice: 'auto',
+      truncation: 'disabled',
+      parallel_tool_calls: true,
+      text: { format: { type: 'text' }, verbosity: 'medium' },
+      top_p: 1,
+      presence_penalty: 0,
+      frequency_penalty: 0,
+      top_logprobs: 0,
+      temperature: 1,
+      reasoning: null,
+      usage: expect.objectContaining({
+        input_tokens: 3,
+        input_tokens_details: expect.objectContaining({ cached_tokens: 0 }),
+        output_tokens: 2,
+        output_tokens_details: expect.objectContaining({ reasoning_tokens: 0 }),
+        total_tokens: 5,
+      }),
+      max_output_tokens: null,
+      max_tool_calls: null,
+      store: false,
+      background: false,
+      service_tier: 'default',
+      metadata: {},
+      safety_identifier: null,
+      prompt_cache_key: null,
+    });
+  });
+
+  test('SS-13: response.created is the first event, also of a stream that fails before the model began; before it only comments', () => {
+    expect(typesOf(fromChat([{ content: 'Hi' }], 'stop'))[0]).toBe('created');
+    const renderer = responsesCodec.renderStream(decoded);
+    expect(renderer.keepAlive).toMatch(/^:[^\n]*\n$/);
+    const frames = renderer.fail(new GatewayError('upstream_error', 'No.'), 'req_1');
+    expect(frames.map(frame => /^event: (.*)$/m.exec(frame)?.[1] ?? frame)).toEqual([
+      'response.created',
+      'error',
+      'response.failed',
+      'data: [DONE]\n\n',
+    ]);
+  });
+
+  test('LI-06, LI-08, LI-09: wherever a stream fails, an error in both dialects, a terminal event and the end mark say so and why', () => {
+    const events = parse(chatCodec, chatStream([{ content: 'Hi' }, call(0, '{"a"', 'c1')], 'tool_calls'));
+    for (let size = 0; size < events.length; size += 1) {
+      const renderer = responsesCodec.renderStream(decoded);
+      const before = events.slice(0, size).flatMap(event => renderer.push(event));
+      const frames = [...before, ...renderer.fail(new GatewayError('overloaded', 'Stopping.'), 'req_1')];
+      const [error, failed, done] = frames.slice(-3);
+      const said = { code: 'overloaded', message: 'Stopping.', param: null };
+      expect(JSON.parse(error?.split('data: ')[1] ?? 'null')).toEqual({
+        type: 'error',
+        sequence_number: frames.length - 3,
+        ...said,
+        error: { type: 'server_error', ...said, id: 'req_1' },
+      });
+      expect(JSON.parse(failed?.split('data: ')[1] ?? 'null')).toMatchObject({
+        type: 'response.failed',
+        response: { status: 'failed', error: { code: 'overloaded' } },
+      });
+      expect(done).toBe('data: [DONE]\n\n');
+      expect(before.some(frame => frame.includes('event: response.failed'))).toBe(false);
+    }
   });
 
   test('RP-09: one id in all of it, minted by the gateway', () => {

@@ -52,7 +52,7 @@ describe('Chat and Messages to Responses', () => {
     expect(answered?.['call_id']).toBe(asked?.['call_id']);
   });
 
-  test('TR-11: a name that the protocol does not take is refused, naming the tool', () => {
+  test('a name that the protocol does not take is refused, naming the tool', () => {
     const tools = [{ name: 'mcp__'.padEnd(80, 'x'), input_schema: {} }];
     expect(refusal(() => fromMessages({ messages: [user()], tools }))).toBe('unsupported_parameter tools.0.name');
   });
@@ -125,6 +125,12 @@ describe('Chat and Messages to Responses', () => {
     expect(fromMessages({ messages, top_k: 5 }).dropped).toEqual(['top_k']);
     expect(refusal(() => fromChat({ messages, logit_bias: { '1': 5 } }))).toBe('unsupported_parameter logit_bias');
     expect(refusal(() => fromChat({ messages, n: 2 }))).toBe('unsupported_parameter n');
+    expect(refusal(() => fromChat({ messages, modalities: ['text', 'audio'], audio: { voice: 'a' } }))).toBe(
+      'unsupported_parameter modalities',
+    );
+    expect(fromChat({ messages, prediction: { type: 'content', content: 'x' } })).toMatchObject({
+      dropped: ['prediction'],
+    });
   });
 
   test('log probabilities, formats and verbosity', () => {

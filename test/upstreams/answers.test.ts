@@ -137,6 +137,21 @@ describe('an answer', () => {
     expect(((await upstream.requests[0]?.closedAtMs) ?? Infinity) - ended).toBeLessThan(1_000);
   });
 
+  test('that is quiet after its finish is whole soon, without the usage that never comes (US-12)', async () => {
+    const frames = golden.toString().split(/(?<=\n\n)/);
+    const finish = frames.findIndex(frame => frame.includes('"finish_reason":"tool_calls"'));
+    const upstream = await upstreamThat(socket => {
+      socket.write(Buffer.concat([Buffer.from(streamHead), chunk(frames.slice(0, finish + 1).join(''))]));
+    });
+    const began = performance.now();
+    const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl));
+    expect([isWhole(events), failure]).toEqual([true, undefined]);
+    const last = events.at(-1)?.event;
+    expect(last?.case === 'completed' && last.value.usage).toBeUndefined();
+    // The line may be silent for twenty seconds while an answer runs.
+    expect(performance.now() - began).toBeLessThan(10_000);
+  });
+
   test('that is quiet after its end is left too, and its connection closed', async () => {
     const upstream = await upstreamThat(socket => {
       socket.write(Buffer.concat([Buffer.from(streamHead), chunk(golden)]));
@@ -342,6 +357,34 @@ describe('the keys of a provider', () => {
       expect(upstream.requests[0]?.line).not.toContain('k1');
     }
   });
+});
+
+test('TR-11: a tool whose name the upstream’s protocol does not take is called under the name that it takes', async () => {
+  const upstream = await upstreamThat((socket, request) => {
+    const { tools } = bodyOf(request) as { tools: { function: { name: string } }[] };
+    const call = { id: 'c', type: 'function', function: { name: tools[0]?.function.name, arguments: '{}' } };
+    const choice = { index: 0, message: { role: 'assistant', tool_calls: [call] }, finish_reason: 'tool_calls' };
+    socket.write(whole(200, JSON.stringify({ object: 'chat.completion', choices: [choice] })));
+  });
+  const name = `mcp__server__${'x'.repeat(100)}`;
+  const tools = [{ tool: { case: 'function' as const, value: { name, parametersJson: '{}' } } }];
+  const { events, failure } = await answerOf(chatUpstream(upstream.baseUrl), callOf({ tools }));
+  expect(failure).toBeUndefined();
+  const opened = events.flatMap(({ event }) => (event.case === 'itemOpened' ? [event.value.content?.content] : []));
+  expect(opened).toMatchObject([{ case: 'toolCall', value: { name } }]);
+  expect(upstream.requests[0]?.body).toMatch(/"name":"mcp__server__x{38}_[0-9a-f]{12}"/);
+});
+
+test('HD-03: a credential that wants another scheme is a configured header, and goes alone', async () => {
+  const upstream = await upstreamThat(answers);
+  const [token] = keysOf('Bearer sk-ant-oat01-x');
+  const client = chatUpstream(upstream.baseUrl, {
+    protocol: { ...chatProtocol, authentication: 'xApiKey' },
+    headers: { authorization: token ?? { reveal: () => '' } },
+  });
+  await answerOf(client);
+  expect(upstream.requests[0]?.headers['authorization']).toBe('Bearer sk-ant-oat01-x');
+  expect(upstream.requests[0]?.headers).not.toHaveProperty('x-api-key');
 });
 
 test('a proxy is used where one is configured, save for the hosts that are reached directly', async () => {

@@ -13,7 +13,7 @@ import { renderAnnotation } from './annotation.ts';
 import type { ChunkFrame } from './chunk-frame.ts';
 import { renderFinishReason } from './finish-reason.ts';
 import { renderTokens } from './logprobs.ts';
-import { detailOfOpaque, detailType, extraMembers } from './reasoning-details.ts';
+import { detailOfOpaque, detailType, extraMembers, placeMember } from './reasoning-details.ts';
 import { callMembers, signatureMembers } from './tool-call.ts';
 
 /** An item that is being written. */
@@ -22,7 +22,7 @@ interface OpenItem {
   readonly index: number;
   /** A call of a custom tool, or the deprecated form of a function's. */
   readonly callForm: 'function' | 'custom' | 'legacy' | undefined;
-  /** Members that only Chat knows. */
+  /** Members that only Chat knows, and the place of thoughts. */
   readonly extra: JsonObject;
   /** A half character may wait in it; it is of the kind of the last delta. */
   readonly gate: SurrogateGate;
@@ -42,6 +42,8 @@ export class ChoiceRenderer {
   #begun = false;
   #calls = 0;
   #thoughts = 0;
+  /** UTF-16 units of the text so far. */
+  #textLength = 0;
   #finished: Finished | undefined;
   /** Unknown members that wait for the next chunk, with a comma before each: of the choice, and of its delta. */
   #choiceMembers = '';
@@ -147,7 +149,7 @@ export class ChoiceRenderer {
     const open: OpenItem = {
       index,
       callForm: isCall ? this.#callForm(content.value.kind) : undefined,
-      extra: content.case === 'reasoning' ? extraMembers(item.extra) : {},
+      extra: content.case === 'reasoning' ? this.#thoughtMembers(item) : {},
       gate: new SurrogateGate(),
       deltaKind: DeltaKind.UNSPECIFIED,
       empty: true,
@@ -163,6 +165,10 @@ export class ChoiceRenderer {
       const start = { index, ...callMembers(item, content.value, '') };
       frames.push(this.#chunk(`"tool_calls":[${JSON.stringify(start)}]`));
     }
+  }
+
+  #thoughtMembers({ extra }: Item): JsonObject {
+    return { ...extraMembers(extra), ...placeMember({ calls: this.#calls, text: this.#textLength }) };
   }
 
   #callForm(kind: ToolKind): OpenItem['callForm'] {
@@ -184,6 +190,7 @@ export class ChoiceRenderer {
   #delta({ item: number, kind, text, logprobs }: Delta, frames: string[]): void {
     const item = this.#item(number);
     item.deltaKind = kind;
+    if (kind === DeltaKind.TEXT) this.#textLength += text.length;
     const ready = item.gate.push(text);
     if (logprobs.length > 0) {
       item.empty = false;

@@ -18,7 +18,8 @@ import {
 } from '../content.ts';
 import { invalidField, members, type UnknownMembers } from '../schema.ts';
 import { cacheHintOf } from './cache-hint.ts';
-import { itemsOfDetails } from './reasoning-details.ts';
+import { inOrder } from './assistant-order.ts';
+import { type PlacedThoughts, thoughtsOfDetails } from './reasoning-details.ts';
 import type { ChatMessage, ChatPart, ChatToolCall } from './request-schema.ts';
 
 /** Chat Completions messages to items. Sources: wire.md C1, C3. */
@@ -39,6 +40,8 @@ const knownOf: Readonly<Record<ChatMessage['role'], ReadonlySet<string>>> = {
     'reasoning',
     'reasoning_content',
     'reasoning_details',
+    // What the official client's helpers read out of an answer and send back with it: it says nothing new.
+    'parsed',
   ),
   tool: members('role', 'content', 'tool_call_id'),
   function: members('role', 'content', 'name'),
@@ -57,7 +60,7 @@ const knownOfFile = members('file_data', 'file_id', 'filename');
 /** `index` belongs to streams; programs that put a stream together send it back. */
 const knownOfCall = members('id', 'type', 'index', 'function', 'custom');
 const knownOfCallWithSignature = members('id', 'type', 'index', 'function', 'custom', 'extra_content');
-const knownOfFunctionCall = members('name', 'arguments');
+const knownOfFunctionCall = members('name', 'arguments', 'parsed_arguments');
 const knownOfCustomCall = members('name', 'input');
 
 /** Items in the order of the messages. Throws `validation_error`. */
@@ -108,27 +111,29 @@ class MessageDecoder {
     const path = `messages.${index}`;
     const turn = index + 1;
     const first = this.items.length;
-    this.items.push(...this.#reasoning(message, turn));
+    const thoughts = this.#reasoning(message, turn);
     const calls = message.tool_calls ?? [];
     const parts = message.content == null || message.content === '' ? [] : this.#parts(message.content, path);
     if (message.refusal != null && message.refusal !== '') parts.push(partOf(refusalContent(message.refusal)));
-    const silent = calls.length > 0 || message.function_call != null || this.items.length > first;
+    const silent = calls.length > 0 || message.function_call != null || thoughts.length > 0;
     if (message.content == null && parts.length === 0 && !silent && extra === undefined) {
       throw invalidField(`${path}.content`, 'is required unless the message has tool calls', 'invalid_type');
     }
-    if (parts.length > 0 || !silent)
-      this.items.push(itemOf(messageContent(Role.ASSISTANT, parts, message.name ?? ''), turn));
-    for (const [at, call] of calls.entries()) this.items.push(this.#call(call, `${path}.tool_calls.${at}`, turn));
+    const said = parts.length === 0 && silent ? [] : [messageContent(Role.ASSISTANT, parts, message.name ?? '')];
+    const called = calls.map((call, at) => this.#call(call, `${path}.tool_calls.${at}`, turn));
+    this.items.push(...inOrder({ thoughts, said: said.map(content => itemOf(content, turn)), called }));
     if (message.function_call != null) this.items.push(this.#legacyCall(message.function_call, turn));
     const head = this.items[first];
     if (extra !== undefined && head !== undefined) head.extra = merged(extra, head.extra);
   }
 
-  #reasoning(message: AssistantMessage, turn: number): Item[] {
+  #reasoning(message: AssistantMessage, turn: number): PlacedThoughts[] {
     const details = message.reasoning_details ?? [];
-    if (details.length > 0) return itemsOfDetails(details, turn);
+    if (details.length > 0) return thoughtsOfDetails(details, turn);
     const text = message.reasoning_content ?? message.reasoning ?? '';
-    return text === '' ? [] : [itemOf(reasoningContent({ parts: [partOf(reasoningTextContent(text))] }), turn)];
+    if (text === '') return [];
+    const item = itemOf(reasoningContent({ parts: [partOf(reasoningTextContent(text))] }), turn);
+    return [{ item, place: { calls: 0, text: 0 } }];
   }
 
   #call(call: ChatToolCall, path: string, turn: number): Item {

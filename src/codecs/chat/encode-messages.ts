@@ -149,7 +149,7 @@ class MessageEncoder {
       if (readable.length < opaque.length) this.#drops.add('reasoning');
       hasBlobs ||= readable.length > 0;
       text += parts.map(thoughtOf).join('');
-      details.push(...detailsOfItem(item, index, readable));
+      details.push(...detailsOfItem(item, index, { opaque: readable }));
     }
     return {
       ...(text === '' ? {} : { reasoning_content: text }),

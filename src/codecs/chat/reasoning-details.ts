@@ -1,5 +1,5 @@
 import { type Extra, type Item, type Opaque, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
-import type { JsonObject } from '../codec.ts';
+import type { Json, JsonObject } from '../codec.ts';
 import {
   extraOf,
   itemOf,
@@ -9,6 +9,7 @@ import {
   reasoningTextContent,
   summaryTextContent,
 } from '../content.ts';
+import { countIn, objectIn } from '../json.ts';
 
 /**
  * `reasoning_details`: how Chat Completions carries thoughts, summaries and blobs (an extension that OpenRouter brought and others follow). Entries with the
@@ -24,6 +25,8 @@ export interface ReasoningDetail {
   readonly signature?: string | null | undefined;
   readonly format?: string | null | undefined;
   readonly index?: number | null | undefined;
+  /** Where the thoughts stand, as `placeMember` writes it. */
+  readonly after?: unknown;
 }
 
 /** The entry types that are known. */
@@ -50,7 +53,7 @@ export function opaqueOfDetail(detail: ReasoningDetail, provider: string): Opaqu
 }
 
 function signatureKind(format: string | null | undefined): string {
-  if (format == null || format === 'anthropic-claude-v1') return 'anthropic.signature';
+  if (format === 'anthropic-claude-v1') return 'anthropic.signature';
   return format === 'google-gemini-v1' ? 'gemini.thought_signature' : 'chat.signature';
 }
 
@@ -76,7 +79,7 @@ function isSignature(kind: string): boolean {
   return kind === 'anthropic.signature' || kind === 'chat.signature';
 }
 
-const own = new Set(['type', 'text', 'summary', 'data', 'signature', 'index']);
+const own = new Set(['type', 'text', 'summary', 'data', 'signature', 'index', 'after']);
 
 /** The members of an entry beside its text and blob (`id`, …), which go back with every entry of its block; undefined: none. */
 export function extraOfDetail(detail: ReasoningDetail, opaque: Opaque | undefined): Extra | undefined {
@@ -92,8 +95,33 @@ function restOfDetail(detail: ReasoningDetail, opaque: Opaque | undefined): [str
   );
 }
 
+/** What stands before thoughts in their message, in which text and calls have places of their own: how many calls, and how many UTF-16 units of text. */
+export interface ThoughtPlace {
+  readonly calls: number;
+  readonly text: number;
+}
+
+/**
+ * The member of an entry that says its place, an extension of the gateway's own: signed thoughts are refused in another order than they were made in (case TR-20).
+ * None where the thoughts come first, as they usually do.
+ */
+export function placeMember({ calls, text }: ThoughtPlace): JsonObject {
+  return calls === 0 && text === 0 ? {} : { after: { tool_calls: calls, text } };
+}
+
+function placeOf(block: readonly ReasoningDetail[]): ThoughtPlace {
+  const said = block.map(({ after }) => objectIn(after as Json | undefined)).find(after => after !== undefined);
+  return { calls: countIn(said?.['tool_calls']) ?? 0, text: countIn(said?.['text']) ?? 0 };
+}
+
+/** A block of thoughts and where it stands in its message. */
+export interface PlacedThoughts {
+  readonly item: Item;
+  readonly place: ThoughtPlace;
+}
+
 /** Blocks of thoughts from all entries of a message; entries without an index are blocks of their own. */
-export function itemsOfDetails(details: readonly ReasoningDetail[], turn: number): Item[] {
+export function thoughtsOfDetails(details: readonly ReasoningDetail[], turn: number): PlacedThoughts[] {
   const blocks: ReasoningDetail[][] = [];
   const byIndex = new Map<number, ReasoningDetail[]>();
   for (const detail of details) {
@@ -106,7 +134,7 @@ export function itemsOfDetails(details: readonly ReasoningDetail[], turn: number
     blocks.push(block);
     if (detail.index != null) byIndex.set(detail.index, block);
   }
-  return blocks.map(block => itemOfBlock(block, turn));
+  return blocks.map(block => ({ item: itemOfBlock(block, turn), place: placeOf(block) }));
 }
 
 function itemOfBlock(block: readonly ReasoningDetail[], turn: number): Item {
@@ -142,12 +170,20 @@ export function thoughtOf(part: Part): string {
   return content.case === 'reasoningText' || content.case === 'summaryText' ? content.value.text : '';
 }
 
-/** The entries of one reasoning item, whole; `index` tells the blocks of a message apart. `opaque`: the blobs that may be sent. */
-export function detailsOfItem(item: Item, index: number, opaque?: readonly Opaque[]): JsonObject[] {
+/** What is not said by an item of thoughts itself. */
+export interface DetailChoices {
+  /** The blobs that may be sent; absent: all. */
+  readonly opaque?: readonly Opaque[];
+  /** Absent: they come first. */
+  readonly place?: ThoughtPlace;
+}
+
+/** The entries of one reasoning item, whole; `index` tells the blocks of a message apart. */
+export function detailsOfItem(item: Item, index: number, { opaque, place }: DetailChoices = {}): JsonObject[] {
   if (item.content.case !== 'reasoning') return [];
   const { parts } = item.content.value;
   const blobs = opaque ?? item.content.value.opaque;
-  const rest = extraMembers(item.extra);
+  const rest = { ...extraMembers(item.extra), ...(place === undefined ? {} : placeMember(place)) };
   const entries: JsonObject[] = parts.map(part =>
     part.content.case === 'summaryText'
       ? { type: detailType.summary, summary: part.content.value.text, ...rest, index }

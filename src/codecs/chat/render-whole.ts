@@ -7,7 +7,7 @@ import { renderAnnotation } from './annotation.ts';
 import { renderFinishReason } from './finish-reason.ts';
 import { identityOf } from './identity.ts';
 import { renderTokens } from './logprobs.ts';
-import { detailsOfItem, extraMembers, thoughtOf } from './reasoning-details.ts';
+import { detailsOfItem, extraMembers, thoughtOf, type ThoughtPlace } from './reasoning-details.ts';
 import { callMembers } from './tool-call.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { renderUsage } from './usage.ts';
@@ -91,8 +91,22 @@ function renderReasoning(items: readonly Item[]): JsonObject {
     .join('');
   return {
     ...(text === '' ? {} : { reasoning_content: text.toWellFormed() }),
-    reasoning_details: blocks.flatMap((item, index) => detailsOfItem(item, index)),
+    reasoning_details: placesOf(items).flatMap(({ item, place }, index) => detailsOfItem(item, index, { place })),
   };
+}
+
+/** The thoughts among the items, each with what stands before it. */
+function placesOf(items: readonly Item[]): { item: Item; place: ThoughtPlace }[] {
+  let calls = 0;
+  let text = 0;
+  return items.flatMap(item => {
+    const { content } = item;
+    if (content.case === 'toolCall') calls += 1;
+    if (content.case === 'message') {
+      for (const part of content.value.parts) if (part.content.case === 'text') text += part.content.value.text.length;
+    }
+    return content.case === 'reasoning' ? [{ item, place: { calls, text } }] : [];
+  });
 }
 
 function callOf(item: Item): JsonObject[] {

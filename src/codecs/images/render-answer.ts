@@ -1,5 +1,4 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import type { ErrorDetail } from '../../gen/tollgate/v1/error_pb.ts';
 import {
   type ImageAnswer,
   type ImageHead,
@@ -69,18 +68,7 @@ export function renderTask(task: ImageTask): JsonObject {
   };
 }
 
-/** The whole task resource: `result` is the Image result of a completed task, `error` says why it failed; null otherwise. */
-export function renderWholeTask(task: ImageTask, result: JsonObject | null): JsonObject {
-  return { ...renderTask(task), result, error: task.error === undefined ? null : errorJson(task.error) };
-}
-
-function errorJson(error: ErrorDetail): JsonObject {
-  return {
-    code: error.code,
-    message: error.message,
-    param: error.param === '' ? null : error.param,
-    status_code: error.httpStatus,
-    id: error.requestId,
-    tip: error.tip === '' ? null : error.tip,
-  };
+/** The whole task resource: `result` is the Image result of a completed task, `error` the error of a failed one; null otherwise. */
+export function renderWholeTask(task: ImageTask, result: JsonObject | null, error: object | null): object {
+  return { ...renderTask(task), result, error };
 }

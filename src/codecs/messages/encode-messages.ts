@@ -222,12 +222,10 @@ class MessageEncoder {
     for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extra });
   }
 
-  /** A blob without a maker came from a client of this protocol, or from a direct caller who knows. */
+  /** Of a blob without a maker its kind says that it is of this protocol: Chat clients have them too, and the upstream judges it. */
   #canRead({ provider, kind }: Opaque): boolean {
     if (kind !== signatureKind && kind !== redactedKind) return false;
-    if (provider !== '') return provider === this.#provider;
-    const { source } = this.#request;
-    return source === undefined || source.protocol === Protocol.MESSAGES;
+    return provider === '' || provider === this.#provider;
   }
 }
 

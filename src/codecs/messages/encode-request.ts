@@ -12,10 +12,12 @@ import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts'
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
 import { budgetOfEffort, effortOfBudget } from '../effort.ts';
 import { listIn, objectIn } from '../json.ts';
+import { limitCacheHints } from './cache-limit.ts';
 import { asContent, encodeMessages } from './encode-messages.ts';
 import { cacheMember, extraMembers } from './extra.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
 import { patchedRequest, thinkingBudgetMin, tierName } from './patch-request.ts';
+import { dropLoopThoughts, lacksThoughts } from './thinking-loop.ts';
 
 /**
  * What a Messages upstream is sent. A Messages client's own JSON is patched, so that everything in it arrives; any other request is built from the model. Same
@@ -40,8 +42,9 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   refuse(request);
   const traits = traitsOf(model);
   const limit = input.maxOutputTokens ?? input.modelOutputTokens ?? outputTokensDefault;
-  const thinking = encodeThinking(request, { traits, limit }, drops);
+  const asked = encodeThinking(request, { traits, limit }, drops);
   const { system, messages } = encodeMessages(request, drops, provider);
+  const thinking = traits.thoughtsInLoops ? thinkingInLoop(request, { asked, messages }, drops) : asked;
   const body: JsonObject = { model, max_tokens: limit };
   const instructed = withFormat(request, system, drops);
   if (instructed !== undefined) body['system'] = instructed;
@@ -59,6 +62,7 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   if (tier !== undefined) body['service_tier'] = tier;
   if (request.user !== undefined) body['metadata'] = { user_id: request.user };
   Object.assign(body, cacheMember(request.cache));
+  if (request.source !== undefined) limitCacheHints(body);
   if (stream) body['stream'] = true;
   return body;
 }
@@ -124,6 +128,20 @@ function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, 
   }
   const kept = thinking === ThinkingMode.ENABLED ? effortMember(effort) : {};
   return { thinking: { type: 'enabled', budget_tokens: budget, ...shown }, ...kept };
+}
+
+interface LoopThinking {
+  readonly asked: JsonObject;
+  readonly messages: readonly JsonObject[];
+}
+
+/** What is left of the thinking that was asked for, and of earlier thoughts, in the middle of a loop of calls: both or neither. */
+function thinkingInLoop(request: GenerateRequest, { asked, messages }: LoopThinking, drops: Drops): JsonObject {
+  if (request.source === undefined) return asked;
+  const isOn = isThinking(asked);
+  if (isOn ? !lacksThoughts(messages) : !dropLoopThoughts(messages)) return asked;
+  drops.add(fieldName(request.endpoint, 'reasoning'));
+  return isOn ? {} : asked;
 }
 
 function effortMember(effort: ReasoningEffort): JsonObject {

@@ -10,6 +10,8 @@ export interface ModelTraits {
   readonly forcedToolChoice: boolean;
   /** An answer can be asked for by a schema. */
   readonly schemas: boolean;
+  /** While it goes on after results of calls, its own thoughts must be there if it is to think, and must not be there if not. */
+  readonly thoughtsInLoops: boolean;
 }
 
 const usual: ModelTraits = {
@@ -18,7 +20,9 @@ const usual: ModelTraits = {
   canNotThink: true,
   forcedToolChoice: true,
   schemas: true,
+  thoughtsInLoops: false,
 };
+const budgeted: ModelTraits = { ...usual, thoughtsInLoops: true };
 const adaptive: ModelTraits = { ...usual, sampling: false, thinking: 'effort' };
 const alwaysThinking: ModelTraits = { ...adaptive, canNotThink: false, forcedToolChoice: false };
 
@@ -28,8 +32,8 @@ const table: readonly (readonly [names: RegExp, traits: ModelTraits])[] = [
   [/claude-(opus|sonnet|haiku|fable)-5/, adaptive],
   [/claude-opus-4[.-][789]/, adaptive],
   // Opus 4.1 and the models of 4.5 were the first to take a schema.
-  [/claude-(opus|sonnet|haiku)-4[.-][1-9](?!\d)/, usual],
-  [/claude-(?:[123](?!\d)|(?:opus|sonnet)-4|instant)/, { ...usual, schemas: false }],
+  [/claude-(opus|sonnet|haiku)-4[.-][1-9](?!\d)/, budgeted],
+  [/claude-(?:[123](?!\d)|(?:opus|sonnet)-4|instant)/, { ...budgeted, schemas: false }],
 ];
 
 /** What a model takes; one that the table does not name takes all that the protocol has. */

@@ -4,7 +4,7 @@ import { countIn, objectIn, textIn } from '../json.ts';
 import { factsOf, readErrorBody } from '../upstream-error.ts';
 
 /** What upstreams say of a failure. Source: wire.md B5. */
-export type ErrorFacts = Pick<UpstreamFailureFacts, 'message' | 'param' | 'contextLengthExceeded'>;
+export type ErrorFacts = Pick<UpstreamFailureFacts, 'message' | 'param' | 'detailCode' | 'contextLengthExceeded'>;
 
 /** Their words for an input that is too long; there is no code of its own for it. */
 const tooLong =
@@ -38,7 +38,11 @@ function errorFacts(value: Json): ErrorFacts {
   if (typeof error === 'string') return named(error, '', '');
   const inner = objectIn(error) ?? body;
   const message = textIn(inner['message']) || textIn(inner['detail']);
-  return named(message, textIn(inner['param']), textIn(inner['code']));
+  const detailCode = textIn(objectIn(inner['details'])?.['error_code']);
+  return {
+    ...named(message, textIn(inner['param']), textIn(inner['code'])),
+    ...(/^\w{1,64}$/.test(detailCode) ? { detailCode } : {}),
+  };
 }
 
 function named(message: string, param: string, code: string): ErrorFacts {

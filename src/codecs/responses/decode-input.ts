@@ -39,10 +39,12 @@ import { renumberTurns } from '../../generation/turns.ts';
 const shared = ['type', 'id', 'status'] as const;
 const knownOfMessage = members(...shared, 'role', 'content');
 const knownOfAnswer = members(...shared, 'role', 'content', 'phase');
+/** What the official client's helpers read out of an answer and send back with it: it says nothing new. */
+const readByClient = { call: 'parsed_arguments', text: 'parsed' } as const;
 const knownOf: Readonly<Record<OtherItem['type'], ReadonlySet<string>>> = {
   reasoning: members(...shared, 'summary', 'content', 'encrypted_content'),
   compaction: members(...shared, 'encrypted_content'),
-  function_call: members(...shared, 'call_id', 'name', 'arguments'),
+  function_call: members(...shared, 'call_id', 'name', 'arguments', readByClient.call),
   function_call_output: members(...shared, 'call_id', 'output'),
   custom_tool_call: members(...shared, 'call_id', 'name', 'input'),
   custom_tool_call_output: members(...shared, 'call_id', 'output'),
@@ -53,7 +55,7 @@ const knownOfPart: Readonly<Record<ResponsesPart['type'], ReadonlySet<string>>> 
   input_file: members('type', 'filename', 'file_data', 'file_url', 'file_id'),
   input_audio: members('type', 'input_audio'),
   input_video: members('type', 'video_url'),
-  output_text: members('type', 'text', 'annotations', 'logprobs'),
+  output_text: members('type', 'text', 'annotations', 'logprobs', readByClient.text),
   refusal: members('type', 'refusal'),
 };
 

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Denied } from '../../store/ledger.ts';
 import { deniedError } from './admission.ts';
 
@@ -34,6 +35,25 @@ test('a cap that has something left is not called used up', () => {
 test('nobody is told to raise the free-model limits, which are hard', () => {
   const window = { limit: 'free_day', unit: 'requests', used: 200, max: 200, resetAtMs: 0 } as const;
   expect(denied('rate_limit', window).facts.tip).toContain('can’t be raised');
+});
+
+test('a balance that is too little is told with what running requests hold of it', () => {
+  const balance = { limit: 'balance', unit: 'nano_usd', used: 4_000_000n, max: 10_000_000n } as const;
+  expect(denied('insufficient_balance', balance).message).toBe(
+    'The balance of $0.010000 can’t pay for this request; $0.004000 of it is held for others that run.',
+  );
+});
+
+test('nobody is sent to buy a plan for pictures, which no plan pays', () => {
+  const refused = { kind: 'denied', code: 'subscription_exhausted', windows: [] } as const;
+  const payg = 'PATCH /v1/account/keys/3 {"fallback_to_payg": true}';
+  const picture = { ...applicant, model: create(ModelSchema, { endpoints: [Endpoint.IMAGE_EDITS] }) };
+  expect(deniedError(refused, picture).facts.tip).toBe(
+    `Let the key pay as it goes, because no plan pays for pictures: ${payg}.`,
+  );
+  expect(deniedError(refused, applicant).facts.tip).toBe(
+    `Let the key pay as it goes: ${payg}. Or ask the operator for a plan: npx tollgate subscriptions start 7 --plan core|core_pro --period biweekly|monthly.`,
+  );
 });
 
 test('an empty balance names the operator’s command for this account', () => {

@@ -1,6 +1,6 @@
 import { type ErrorFacts, GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
-import type { GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { Endpoint, type GenerateRequest, type ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Admitted, Denied, Ledger } from '../../store/ledger.ts';
 import { estimateFunds } from './funds.ts';
@@ -69,7 +69,10 @@ export function deniedError(denied: Denied, applicant: DeniedApplicant): Gateway
 }
 
 /** What to do about this denial, where the code alone does not say it. */
-function tipOf({ code, denial }: Denied, { accountId, keyId, hasOwnBalance: own }: DeniedApplicant): { tip?: string } {
+function tipOf(
+  { code, denial }: Denied,
+  { model, accountId, keyId, hasOwnBalance: own }: DeniedApplicant,
+): { tip?: string } {
   if (code === 'insufficient_balance') {
     const credit = `npx tollgate credits add ${accountId} DOLLARS`;
     return {
@@ -89,14 +92,22 @@ function tipOf({ code, denial }: Denied, { accountId, keyId, hasOwnBalance: own 
     };
   }
   if (code === 'subscription_exhausted' && denial === undefined) {
+    const payg = `PATCH /v1/account/keys/${keyId} {"fallback_to_payg": true}`;
+    const plan = `npx tollgate subscriptions start ${accountId} --plan core|core_pro --period biweekly|monthly`;
     return {
-      tip: `Set \`fallback_to_payg\` on the key, or ask the operator for a plan: npx tollgate subscriptions start ${accountId} --plan core|core_pro --period biweekly|monthly.`,
+      tip: drawsPictures(model)
+        ? `Let the key pay as it goes, because no plan pays for pictures: ${payg}.`
+        : `Let the key pay as it goes: ${payg}. Or ask the operator for a plan: ${plan}.`,
     };
   }
   if (denial?.limit === 'free_minute' || denial?.limit === 'free_day') {
     return { tip: 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.' };
   }
   return {};
+}
+
+function drawsPictures({ endpoints }: Model): boolean {
+  return endpoints.includes(Endpoint.IMAGE_GENERATIONS) || endpoints.includes(Endpoint.IMAGE_EDITS);
 }
 
 function waitsOnlyAMinute({ denial }: Denied): boolean {
@@ -124,18 +135,19 @@ function deniedMessage({ code, denial }: Denied, modelId: string): string {
   }
 }
 
-const limitNames: Readonly<Record<NonNullable<Denied['denial']>['limit'], string>> = {
+type NamedLimit = Exclude<NonNullable<Denied['denial']>['limit'], 'balance'>;
+
+const limitNames: Readonly<Record<NamedLimit, string>> = {
   minute_limit: 'The key’s requests in 60 seconds are used up',
   daily_limit: 'The key’s daily limit is used up',
   free_minute: 'The account’s free-model requests in 60 seconds are used up',
   free_day: 'The account’s free-model requests of today are used up',
   monthly_limit: 'The key’s monthly limit is used up',
-  balance: 'The balance can’t pay for this request',
   subscription: 'What is left of the subscription can’t pay for this request',
 };
 
 /** Of money there may be some left, and still too little for this request. */
-const fundNames: Partial<typeof limitNames> = {
+const fundNames: Partial<Readonly<Record<NamedLimit, string>>> = {
   daily_limit: 'What is left of the key’s daily limit can’t pay for this request',
   monthly_limit: 'What is left of the key’s monthly limit can’t pay for this request',
 };
@@ -143,8 +155,12 @@ const fundNames: Partial<typeof limitNames> = {
 function limitMessage(denial: NonNullable<Denied['denial']>): string {
   const amount = (value: number | bigint): string =>
     denial.unit === 'nano_usd' ? `$${(Number(value) / 1e9).toFixed(6)}` : String(value);
+  const { limit } = denial;
+  if (limit === 'balance') {
+    return `The balance of ${amount(denial.max)} can’t pay for this request; ${amount(denial.used)} of it is held for others that run.`;
+  }
   const reset = denial.resetAtMs === undefined ? '' : ` It resets at ${isoTime(denial.resetAtMs)}.`;
   const unit = denial.unit === 'nano_usd' ? '' : ` ${denial.unit}`;
-  const name = (denial.unit === 'nano_usd' ? fundNames[denial.limit] : undefined) ?? limitNames[denial.limit];
+  const name = (denial.unit === 'nano_usd' ? fundNames[limit] : undefined) ?? limitNames[limit];
   return `${name}: ${amount(denial.used)} of ${amount(denial.max)}${unit} used or held.${reset}`;
 }

@@ -83,9 +83,18 @@ function statusMessage(status: number, own: string | undefined): string {
 }
 
 function rejection(failure: UpstreamFailure): GatewayError {
-  const { message = 'The model’s provider refused the request.', param, contextLengthExceeded } = failure.facts;
+  const {
+    message = 'The model’s provider refused the request.',
+    param,
+    detailCode,
+    contextLengthExceeded,
+  } = failure.facts;
   const code = contextLengthExceeded === true ? 'context_length_exceeded' : 'upstream_rejected';
-  return new GatewayError(code, message, { cause: failure, ...(param === undefined ? {} : { param }) });
+  return new GatewayError(code, message, {
+    cause: failure,
+    ...(param === undefined ? {} : { param }),
+    ...(detailCode === undefined ? {} : { detailCode }),
+  });
 }
 
 function upstreamMessage({ kind, facts }: UpstreamFailure): string {
@@ -111,10 +120,11 @@ function upstreamMessage({ kind, facts }: UpstreamFailure): string {
 /** What a failure for good means to the client. It names no address and no credential; the failure itself is the `cause`, for the log. */
 export function clientError(failure: UpstreamFailure, delivered: boolean): GatewayError {
   if (verdictOf(failure, delivered).retry === 'rejected') return rejection(failure);
-  const { retryAfterMs } = failure.facts;
+  const { retryAfterMs, detailCode } = failure.facts;
   const code = failure.kind in timeouts ? 'upstream_timeout' : 'upstream_error';
   return new GatewayError(code, upstreamMessage(failure), {
     cause: failure,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(detailCode === undefined ? {} : { detailCode }),
   });
 }

@@ -99,6 +99,27 @@ describe('checkRequest', () => {
     expect(refusal(init)).toEqual([code, param]);
   });
 
+  test('TR-04: a call that nobody answers is refused by its id, and so is an answer to no call', () => {
+    const told = (...items: ItemInit[]): string => {
+      try {
+        checkRequest(create(GenerateRequestSchema, { endpoint: Endpoint.CHAT_COMPLETIONS, items }));
+      } catch (thrown) {
+        if (thrown instanceof GatewayError) return `${thrown.code}: ${thrown.message}`;
+        throw thrown;
+      }
+      return 'passes';
+    };
+    expect(told(user, calls('t1'), calls('t2'), answers('t1'), user)).toBe(
+      'unsupported_parameter: The call "t2" of f has no result before the conversation goes on.',
+    );
+    expect(told(user, calls('t1'))).toBe(
+      'unsupported_parameter: The call "t1" of f has no result before the conversation goes on.',
+    );
+    expect(told(user, answers('t1'))).toBe(
+      'unsupported_parameter: The tool result for call "t1" (entry 1) answers no earlier call.',
+    );
+  });
+
   test('fields have the names of the caller’s interface', () => {
     expect(refusal({ items: [], endpoint: Endpoint.RESPONSES })).toEqual(['validation_error', 'input']);
     expect(refusal({ items: [], endpoint: Endpoint.UNSPECIFIED })).toEqual(['validation_error', 'items']);

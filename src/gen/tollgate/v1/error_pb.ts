@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/error.proto.
  */
 export const file_tollgate_v1_error: GenFile = /*@__PURE__*/
-  fileDesc("Chd0b2xsZ2F0ZS92MS9lcnJvci5wcm90bxILdG9sbGdhdGUudjEi3AIKC0Vycm9yRGV0YWlsEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRINCgVwYXJhbRgDIAEoCRILCgN0aXAYBCABKAkSEwoLaHR0cF9zdGF0dXMYBSABKA0SEgoKcmVxdWVzdF9pZBgGIAEoCRIbCg5yZXRyeV9hZnRlcl9tcxgHIAEoBEgAiAEBEhkKDHNob3VsZF9yZXRyeRgIIAEoCEgBiAEBEigKBmRlbmlhbBgJIAEoCzITLnRvbGxnYXRlLnYxLkRlbmlhbEgCiAEBEicKBmxpbWl0cxgKIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUSLwoKdmlvbGF0aW9ucxgLIAMoCzIbLnRvbGxnYXRlLnYxLkZpZWxkVmlvbGF0aW9uQhEKD19yZXRyeV9hZnRlcl9tc0IPCg1fc2hvdWxkX3JldHJ5QgkKB19kZW5pYWwiUQoORmllbGRWaW9sYXRpb24SDAoEcGF0aBgBIAMoCRIPCgdtZXNzYWdlGAIgASgJEgwKBHR5cGUYAyABKAkSEgoKaW5wdXRfanNvbhgEIAEoCSJqCgZEZW5pYWwSDQoFbGltaXQYASABKAkSDAoEdW5pdBgCIAEoCRIMCgR1c2VkGAMgASgDEgsKA21heBgEIAEoAxIYCgtyZXNldF9hdF9tcxgFIAEoA0gAiAEBQg4KDF9yZXNldF9hdF9tc2IGcHJvdG8z", [file_tollgate_v1_event]);
+  fileDesc("Chd0b2xsZ2F0ZS92MS9lcnJvci5wcm90bxILdG9sbGdhdGUudjEi8QIKC0Vycm9yRGV0YWlsEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRINCgVwYXJhbRgDIAEoCRILCgN0aXAYBCABKAkSEwoLaHR0cF9zdGF0dXMYBSABKA0SEgoKcmVxdWVzdF9pZBgGIAEoCRIbCg5yZXRyeV9hZnRlcl9tcxgHIAEoBEgAiAEBEhkKDHNob3VsZF9yZXRyeRgIIAEoCEgBiAEBEigKBmRlbmlhbBgJIAEoCzITLnRvbGxnYXRlLnYxLkRlbmlhbEgCiAEBEicKBmxpbWl0cxgKIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUSLwoKdmlvbGF0aW9ucxgLIAMoCzIbLnRvbGxnYXRlLnYxLkZpZWxkVmlvbGF0aW9uEhMKC2RldGFpbF9jb2RlGAwgASgJQhEKD19yZXRyeV9hZnRlcl9tc0IPCg1fc2hvdWxkX3JldHJ5QgkKB19kZW5pYWwiUQoORmllbGRWaW9sYXRpb24SDAoEcGF0aBgBIAMoCRIPCgdtZXNzYWdlGAIgASgJEgwKBHR5cGUYAyABKAkSEgoKaW5wdXRfanNvbhgEIAEoCSJqCgZEZW5pYWwSDQoFbGltaXQYASABKAkSDAoEdW5pdBgCIAEoCRIMCgR1c2VkGAMgASgDEgsKA21heBgEIAEoAxIYCgtyZXNldF9hdF9tcxgFIAEoA0gAiAEBQg4KDF9yZXNldF9hdF9tc2IGcHJvdG8z", [file_tollgate_v1_event]);
 
 /**
  * The detail of an RPC error. `docs/errors.md` lists the codes.
@@ -98,6 +98,13 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
    * @generated from field: repeated tollgate.v1.FieldViolation violations = 11;
    */
   violations: FieldViolation[];
+
+  /**
+   * The upstream's own code, which clients of the Anthropic interface find in the details of an error; empty means it gave none.
+   *
+   * @generated from field: string detail_code = 12;
+   */
+  detailCode: string;
 };
 
 /**

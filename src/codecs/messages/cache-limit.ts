@@ -1,0 +1,25 @@
+import type { Json, JsonObject } from '../codec.ts';
+import { objectsIn } from '../json.ts';
+
+/** The most cache hints that the protocol takes in one request; one more is refused. Source: case US-14. */
+const hintsMax = 4;
+
+/**
+ * Takes surplus cache hints out of a request that came from another protocol, where there is no such limit: they are hints, and the request would be refused for them.
+ * The first stays, because it marks what conversations share, and the last ones, because they mark the longest beginnings. Changes `body`.
+ */
+export function limitCacheHints(body: JsonObject): void {
+  // The order of a prompt is tools, system, messages; a hint for the whole request counts too.
+  const marked = ['tools', 'system', 'messages'].flatMap(name => markedIn(body[name]));
+  const room = body['cache_control'] === undefined ? hintsMax : hintsMax - 1;
+  if (marked.length <= room) return;
+  for (const block of marked.slice(1, marked.length - room + 1)) delete block['cache_control'];
+}
+
+/** What has a hint of its own, in the order of the prompt: the blocks of a message or a result stand before what holds them. */
+function markedIn(value: Json | undefined): JsonObject[] {
+  return objectsIn(value).flatMap(block => [
+    ...markedIn(block['content']),
+    ...(block['cache_control'] === undefined ? [] : [block]),
+  ]);
+}

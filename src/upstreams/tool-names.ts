@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto';
+import type { Item } from '../gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
+import { itemOpened } from '../generation/events.ts';
+
+/** The length of a made-up name: every protocol takes it. */
+const nameMax = 64;
+const hashLength = 12;
+
+/**
+ * Names of tools that an upstream's protocol does not take, because the client's takes longer ones or other letters: it gets names that depend on the client's alone, so that
+ * a conversation goes on with the same ones, and its calls come back under the client's. Source: case TR-11.
+ */
+export class ToolNames {
+  /** The request under the names that the upstream takes; the same object where it takes all. */
+  readonly request: GenerateRequest;
+  readonly #legal: RegExp;
+  /** The client's names by those that the upstream got. */
+  readonly #own = new Map<string, string>();
+
+  /** `legal`: what a name must match. */
+  constructor(request: GenerateRequest, legal: RegExp) {
+    this.#legal = legal;
+    this.request = this.#fits(request) ? request : this.#renamed(request);
+  }
+
+  /** The same events, calls under the client's names. */
+  restored(events: GenerationEvent[]): GenerationEvent[] {
+    return this.#own.size === 0 ? events : events.map(event => this.#restore(event));
+  }
+
+  #fits({ tools, items }: GenerateRequest): boolean {
+    return (
+      tools.every(tool => this.#legal.test(nameOf(tool) ?? 'none')) &&
+      items.every(({ content }) => content.case !== 'toolCall' || this.#legal.test(content.value.name))
+    );
+  }
+
+  #renamed(request: GenerateRequest): GenerateRequest {
+    const { toolChoice } = request;
+    return {
+      ...request,
+      tools: request.tools.map(tool => this.#tool(tool)),
+      items: request.items.map(item => this.#item(item)),
+      ...(toolChoice === undefined
+        ? {}
+        : {
+            toolChoice: {
+              ...toolChoice,
+              tools: toolChoice.tools.map(tool => ({ ...tool, name: this.#nameFor(tool.name) })),
+            },
+          }),
+    };
+  }
+
+  #tool(tool: Tool): Tool {
+    const { tool: content } = tool;
+    if (content.case === 'function') {
+      return { ...tool, tool: { ...content, value: { ...content.value, name: this.#nameFor(content.value.name) } } };
+    }
+    if (content.case !== 'custom') return tool;
+    return { ...tool, tool: { ...content, value: { ...content.value, name: this.#nameFor(content.value.name) } } };
+  }
+
+  #item(item: Item): Item {
+    const { content } = item;
+    if (content.case === 'toolCall') {
+      return { ...item, content: { ...content, value: { ...content.value, name: this.#nameFor(content.value.name) } } };
+    }
+    if (content.case !== 'toolResult' || content.value.name === '') return item;
+    return { ...item, content: { ...content, value: { ...content.value, name: this.#nameFor(content.value.name) } } };
+  }
+
+  #nameFor(name: string): string {
+    if (this.#legal.test(name)) return name;
+    const letters = name.replaceAll(/[^a-zA-Z0-9_-]/g, '_');
+    const hash = createHash('sha256').update(name).digest('hex').slice(0, hashLength);
+    const start = /^[a-zA-Z_]/.test(letters) ? letters : `_${letters}`;
+    const fit = `${start.slice(0, nameMax - hashLength - 1)}_${hash}`;
+    this.#own.set(fit, name);
+    return fit;
+  }
+
+  #restore(whole: GenerationEvent): GenerationEvent {
+    const { choice, event } = whole;
+    if (event.case !== 'itemOpened') return whole;
+    const { item, content: opened } = event.value;
+    if (opened?.content.case !== 'toolCall') return whole;
+    const name = this.#own.get(opened.content.value.name);
+    if (name === undefined) return whole;
+    return itemOpened(choice, item, {
+      ...opened,
+      content: { case: 'toolCall', value: { ...opened.content.value, name } },
+    });
+  }
+}
+
+/** Undefined for tools that an upstream runs itself. */
+function nameOf({ tool }: Tool): string | undefined {
+  return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : undefined;
+}

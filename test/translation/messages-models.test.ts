@@ -1,0 +1,189 @@
+/** What a Messages upstream is sent by what its model takes, and what it must not vary by: the cases of `reference/translation-cases.json`, by their ids. */
+import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../src/codecs/codec.ts';
+import { textIn } from '../../src/codecs/json.ts';
+import { calling, chatCall, fromChat, functionTool, result, same, user } from './messages-translate.ts';
+
+const adaptive = 'claude-opus-5';
+const alwaysThinking = 'claude-opus-5-5';
+
+describe('thinking', () => {
+  const asked = (reasoning_effort: string, model: string): ReturnType<typeof fromChat> =>
+    fromChat({ messages: [user()], reasoning_effort }, { model, limit: 2_000 });
+
+  test.each([
+    'claude-opus-4-7',
+    'claude-opus-4-8',
+    'claude-sonnet-5',
+    'claude-opus-5',
+    'claude-opus-5-5',
+    'claude-fable-5-1',
+  ])('EF-01: %s is asked for an effort, never for a budget', model => {
+    const { thinking, output_config: config } = asked('high', model).body;
+    expect([thinking, config]).toEqual([{ type: 'adaptive' }, { effort: 'high' }]);
+  });
+
+  test.each(['claude-3-7-sonnet-20250219', 'claude-opus-4-1', 'claude-sonnet-4-6', 'claude-haiku-4-5-20251001'])(
+    'EF-01: %s is asked for a budget, never for an effort',
+    model => {
+      const { thinking, output_config: config } = asked('low', model).body;
+      expect([thinking, config]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, undefined]);
+    },
+  );
+
+  test('EF-02: minimal is the least budget that is taken, an effort that exists, and none where it is possible', () => {
+    expect(asked('minimal', 'claude-sonnet-4-5').body['thinking']).toEqual({ type: 'enabled', budget_tokens: 1_024 });
+    expect(asked('minimal', adaptive).body).toMatchObject({
+      thinking: { type: 'adaptive' },
+      output_config: { effort: 'low' },
+    });
+    expect(asked('none', adaptive)).toMatchObject({ body: { thinking: { type: 'disabled' } }, dropped: [] });
+    const { body, dropped } = asked('none', alwaysThinking);
+    expect([body['thinking'], dropped]).toEqual([undefined, ['reasoning_effort']]);
+  });
+
+  test.each([1_000, 1_024])('EF-04: with a limit of %i there is no budget that is taken: none, and listed', limit => {
+    const { body, dropped } = fromChat({ messages: [user()], reasoning_effort: 'high', max_tokens: limit });
+    expect([body['max_tokens'], body['thinking'], dropped]).toEqual([limit, undefined, ['reasoning_effort']]);
+  });
+
+  test('EF-04: with a limit of 1025 the least budget stands below it', () => {
+    const { body, dropped } = fromChat({ messages: [user()], reasoning_effort: 'high', max_tokens: 1_025 });
+    expect([body['thinking'], dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
+  });
+
+  test('JS-05: a schema together with thinking and tools is the native format, and nothing is forced', () => {
+    const schema = { type: 'object', properties: {} };
+    const { body, dropped } = fromChat(
+      {
+        messages: [user()],
+        tools: [functionTool()],
+        reasoning_effort: 'low',
+        response_format: { type: 'json_schema', json_schema: { name: 'n', schema } },
+      },
+      { model: alwaysThinking, limit: 4_000 },
+    );
+    expect(body).toMatchObject({ thinking: { type: 'adaptive' } });
+    expect(body['output_config']).toEqual({ effort: 'low', format: { type: 'json_schema', schema } });
+    expect([(body['tools'] as JsonObject[]).length, body['tool_choice'], dropped]).toEqual([1, undefined, []]);
+  });
+});
+
+describe('thoughts of a loop of calls, of models with a budget', () => {
+  const details = [{ type: 'reasoning.text', text: 'hm', signature: 'S', format: 'anthropic-claude-v1', index: 0 }];
+  const loop = (thoughts: boolean, more: JsonObject = {}): ReturnType<typeof fromChat> => {
+    const call = { ...calling(chatCall('a')), ...(thoughts ? { reasoning_details: details } : {}) };
+    const body = { messages: [user(), call, result('a')], tools: [functionTool()], ...more };
+    return fromChat(body, { model: 'claude-sonnet-4-5', limit: 8_000 });
+  };
+  const thought = { type: 'thinking', thinking: 'hm', signature: 'S' };
+  const use = { type: 'tool_use', id: 'a', name: 'f', input: {} };
+  const contentOf = ({ body }: ReturnType<typeof fromChat>): unknown =>
+    (body['messages'] as JsonObject[])[1]?.['content'];
+
+  test('go back where the client gave them back', () => {
+    const asked = loop(true, { reasoning_effort: 'low' });
+    expect([contentOf(asked), asked.body['thinking'], asked.dropped]).toEqual([
+      [thought, use],
+      { type: 'enabled', budget_tokens: 1_024 },
+      [],
+    ]);
+  });
+
+  test('go back only where their format says that they are of this protocol (RE-04)', () => {
+    for (const format of [null, 'google-gemini-v1', 'openai-responses-v1']) {
+      const detail = { ...details[0], format };
+      const call = { ...calling(chatCall('a')), reasoning_details: [detail] };
+      const { body, dropped } = fromChat({ messages: [user(), call, result('a')] }, { model: adaptive, limit: 8_000 });
+      expect([(body['messages'] as JsonObject[])[1]?.['content'], dropped]).toEqual([[use], ['reasoning_effort']]);
+    }
+  });
+
+  test('that did not come back leave the request without thinking, which would be refused, and listed', () => {
+    const asked = loop(false, { reasoning_effort: 'low' });
+    expect([contentOf(asked), asked.body['thinking'], asked.dropped]).toEqual([[use], undefined, ['reasoning_effort']]);
+  });
+
+  test('are left out, and listed, where no thinking is asked for', () => {
+    for (const more of [{}, { reasoning_effort: 'none' }]) {
+      const asked = loop(true, more);
+      expect([contentOf(asked), asked.dropped]).toEqual([[use], ['reasoning_effort']]);
+    }
+  });
+
+  test('do not matter once the user has spoken, nor to models that think as they see fit', () => {
+    const spoken = [user(), calling(chatCall('a')), result('a'), { role: 'assistant', content: 'So.' }, user('next')];
+    const later = fromChat({ messages: spoken, reasoning_effort: 'low' }, { model: 'claude-sonnet-4-5', limit: 8_000 });
+    expect([later.body['thinking'], later.dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
+    const body = { messages: spoken.slice(0, 3), reasoning_effort: 'low' };
+    expect(fromChat(body, { model: adaptive, limit: 8_000 })).toMatchObject({
+      body: { thinking: { type: 'adaptive' } },
+      dropped: [],
+    });
+  });
+});
+
+describe('EF-08: sampling', () => {
+  test.each([
+    ['of a model that takes none', { temperature: 0.2, top_p: 0.5 }, adaptive, {}, ['temperature', 'top_p']],
+    ['beside thinking', { temperature: 0.2, reasoning_effort: 'low' }, 'claude-sonnet-4-5', {}, ['temperature']],
+    ['above the range', { temperature: 1.5 }, 'claude-sonnet-4-5', { temperature: 1 }, ['temperature']],
+    ['in the range', { temperature: 0.2, top_p: 0.5 }, 'claude-sonnet-4-5', { temperature: 0.2, top_p: 0.5 }, []],
+  ])('%s', (...[, sampling, model, sent, listed]) => {
+    const { body, dropped } = fromChat({ messages: [user()], ...sampling }, { model, limit: 4_000 });
+    const { temperature, top_p } = body;
+    expect([{ temperature, top_p }, dropped]).toEqual([{ temperature: undefined, top_p: undefined, ...sent }, listed]);
+  });
+});
+
+describe('US-14: of more than four cache hints', () => {
+  const cache_control = { type: 'ephemeral' };
+  const text = (at: number): JsonObject => ({ type: 'text', text: `${at}`, cache_control });
+  const hinted = (body: JsonObject): string[] => {
+    const blocks = [body['tools'], body['system'], ...(body['messages'] as JsonObject[]).map(({ content }) => content)];
+    const all = blocks.flatMap(list => (Array.isArray(list) ? (list as JsonObject[]) : []));
+    return all.filter(each => 'cache_control' in each).map(({ name, text: said }) => textIn(name) + textIn(said));
+  };
+  const messages = [{ role: 'system', content: [text(0)] }, ...[1, 2, 3, 4].map(at => user([text(at)]))];
+
+  test('the first and the last three stay, and it is no warning', () => {
+    const { body, dropped } = fromChat({ messages });
+    expect([hinted(body), dropped]).toEqual([['0', '2', '3', '4'], []]);
+    const tool = { ...functionTool(), cache_control };
+    expect(hinted(fromChat({ tools: [tool], messages }).body)).toEqual(['f', '2', '3', '4']);
+  });
+
+  test('four stay as they are', () => {
+    expect(hinted(fromChat({ messages: messages.slice(1) }).body)).toEqual(['1', '2', '3', '4']);
+  });
+
+  test('a Messages client’s own go as it sent them: the upstream judges them', () => {
+    const own = { messages: [user([0, 1, 2, 3, 4].map(text))] };
+    expect(same(own).body['messages']).toEqual(own.messages);
+  });
+});
+
+test('RE-05: the same conversation makes the same bytes, and one that goes on begins with them', () => {
+  const turns = [
+    [{ role: 'system', content: 'Be brief.' }, user('one')],
+    [
+      calling(chatCall('functions.f:0', '{"b":1,"a":2}'), chatCall('call_0')),
+      result('functions.f:0'),
+      result('call_0'),
+    ],
+    [{ role: 'assistant', content: 'So.' }, { role: 'system', content: 'Be brief still.' }, user('two')],
+    [calling(chatCall('call_0')), result('call_0')],
+    [{ role: 'assistant', content: 'Done.' }, user('three')],
+  ];
+  const sent = turns.map((_, last) => {
+    const body = { messages: turns.slice(0, last + 1).flat(), tools: [functionTool()] };
+    const bytes = JSON.stringify(fromChat(body).body);
+    expect(JSON.stringify(fromChat(body).body)).toBe(bytes);
+    return bytes;
+  });
+  for (const [index, bytes] of sent.slice(1).entries()) {
+    const before = sent[index]?.split('],"tools":')[0] ?? '';
+    expect(before).toContain('"messages":[');
+    expect(bytes.slice(0, before.length)).toBe(before);
+  }
+});
