@@ -161,35 +161,40 @@ export async function accounts({ rounds }: Settings): Promise<Row[]> {
       env: { TOLLGATE_DATA_DIR: dataDir, TOLLGATE_PORT: '0', TOLLGATE_RPC_PORT: '0' },
     });
     const client = new Client(await gateway.printed(/^\s*public\s+(http:\S+)/m), key);
-    const found: Row[] = [];
-    for (const each of measured(systemClock.now())) {
-      const cpuBefore = gateway.cpuMs();
-      const took = await timesOf(client, each, rounds);
-      found.push(rowOf(each, took, (gateway.cpuMs() - cpuBefore) / (rounds * requestsEach)));
+    const all = measured(systemClock.now()).map(each => ({ ...each, runs: [] as number[][], cpuMs: 0 }));
+    // By turns: what else the machine does for a minute is in one round of each.
+    for (let round = 0; round < rounds; round += 1) {
+      for (const each of all) {
+        const cpuBefore = gateway.cpuMs();
+        each.runs.push(await timesOf(client, each));
+        each.cpuMs += (gateway.cpuMs() - cpuBefore) / (rounds * requestsEach);
+      }
     }
     client.close();
     await gateway.stop();
     const violations = verifyLedgerFile(dataDir);
     if (violations.length > 0) throw new Error(violations.join('\n'));
-    return found;
+    return all.map(rowOf);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** How long each answer of each round took, in ms, shortest first. */
-async function timesOf(client: Client, { next }: Measured, rounds: number): Promise<number[][]> {
-  const runs: number[][] = [];
-  for (let round = 0; round < rounds; round += 1) {
-    const took: number[] = [];
-    for (let count = 0; count < requestsEach; count += 1) took.push(await client.call(next()));
-    runs.push(took.sort((a, b) => a - b));
-  }
-  return runs;
+/** How long the answers of a round took, in ms, shortest first. */
+async function timesOf(client: Client, { next }: Measured): Promise<number[]> {
+  const took: number[] = [];
+  for (let count = 0; count < requestsEach; count += 1) took.push(await client.call(next()));
+  return took.sort((a, b) => a - b);
 }
 
-/** Medians of the rounds' percentiles, and the gateway's time on the processor for an answer, which other work on the machine does not change. */
-function rowOf({ what, targetMs }: Measured, runs: readonly number[][], cpuMs: number): Row {
+/** Rounds of one call. */
+interface Runs extends Measured {
+  readonly runs: readonly number[][];
+  readonly cpuMs: number;
+}
+
+/** Medians of the rounds' percentiles, and the gateway's time on the processor for an answer, which other work on the machine changes little. */
+function rowOf({ what, targetMs, runs, cpuMs }: Runs): Row {
   const p50 = median(runs.map(took => percentile(took, 0.5)));
   const p99 = median(runs.map(took => percentile(took, 0.99)));
   return {
