@@ -61,7 +61,7 @@ describe('a bad file names file, line, path and what is allowed', () => {
     [
       'address with key',
       'providers:\n  p: { protocol: chat, base_url: "http://a:b@x" }',
-      '2: providers.p.base_url: is',
+      '2: providers.p.base_url: must be an http:// or https:// address without credentials',
     ],
     ['missing address', 'providers:\n  p:\n    protocol: chat', '2: providers.p.base_url: is missing, must be an http'],
     [
@@ -224,6 +224,15 @@ describe('a bad file names file, line, path and what is allowed', () => {
       't.yaml:4',
     ]);
   });
+
+  test.each(['http://user:canary@x/v1', 'http://x/v1?key=canary', 'http://x/v1#canary', 'ftp://canary@x'])(
+    'an address that may have a secret in it is not repeated: %s',
+    address => {
+      for (const text of [`providers: { p: { protocol: chat, base_url: "${address}" } }`, `public_url: "${address}"`]) {
+        expect(() => configOf('a.yaml', text, { variables: {}, builtInIds: [] })).toThrow(/^(?![^]*canary)/);
+      }
+    },
+  );
 
   test('a secret is never repeated', () => {
     const text =

@@ -3,7 +3,7 @@ import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';
 import type { Environment, Variables } from './env.ts';
-import { presetProviders, quirksOf } from './presets.ts';
+import { presetModelIds, presetProviders, quirksOf } from './presets.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
   fileSchema,
@@ -72,20 +72,24 @@ export function configOf(
   };
   const own = fileSchema.safeParse(source.value);
   const parsed = own.success ? { ...own, data: withPresets(own.data, variables) } : own;
-  if (parsed.success) checkConsistency(parsed.data, builtInIds, report);
+  const named = own.success ? Object.keys(own.data.providers) : [];
+  if (parsed.success)
+    checkConsistency(parsed.data, { builtIn: builtInIds, preset: presetIds(parsed.data, named) }, report);
   else for (const issue of parsed.error.issues) reportIssue(issue, report);
   if (problems.length > 0 || !parsed.success) {
     throw new ConfigError(problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0)));
   }
-  const named = own.success ? Object.keys(own.data.providers) : [];
   const settings = settingsOf(parsed.data, named);
   return deepFreeze(file === '' ? settings : { ...settings, file });
 }
 
+/** An address that may have a password or a key in it. */
+const credentialed = /\/\/.*[@?#]/;
+
 /** Puts the present value before what is allowed, where it is short and no secret. */
 function withShown(source: YamlSource, path: YamlPath, message: string): string {
   const shown = source.shownOf(path);
-  const secret = path.includes('api_key') || path.includes('headers');
+  const secret = path.includes('api_key') || path.includes('headers') || credentialed.test(shown ?? '');
   return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
 }
 
@@ -112,6 +116,11 @@ const standardTimeouts: Timeouts = { connectMs: 10_000, firstEventMs: 300_000, i
 /** The file and the providers that the environment switches on; one that the file names is the file's. */
 function withPresets(file: ParsedFile, variables: Variables): ParsedFile {
   return { ...file, providers: { ...presetProviders(variables), ...file.providers } };
+}
+
+/** The models of the presets that are on; `named`: the providers that the file itself has. */
+function presetIds({ providers }: ParsedFile, named: readonly string[]): string[] {
+  return presetModelIds(Object.keys(providers).filter(name => !named.includes(name)));
 }
 
 /** `named`: the providers that the file itself has. */

@@ -5,6 +5,14 @@ import type { YamlPath } from './yaml-source.ts';
 /** Called with each contradiction. */
 type Report = (path: YamlPath, message: string) => void;
 
+/** The ids of models that the file does not have itself. */
+export interface GivenIds {
+  /** No model of the file may have them. */
+  readonly builtIn: readonly string[];
+  /** Of the presets that are on: a model of the file takes their place. */
+  readonly preset: readonly string[];
+}
+
 const imagePaths: readonly string[] = ['/v1/images/generations', '/v1/images/edits'];
 const tierSuffix = /:(?:flex|priority)$/;
 
@@ -23,12 +31,13 @@ function suggestion(name: string, known: readonly string[]): string {
 }
 
 /**
- * What only shows between the parts of a file that has the right shape. `builtInIds` are the ids of the built-in models. Source:
- * decisions §1, §4 (ids, aliases, tiers), §6 (prices).
+ * What only shows between the parts of a file that has the right shape. Source: decisions §1, §4 (ids, aliases, tiers), §6 (prices).
  */
-export function checkConsistency(file: ParsedFile, builtInIds: readonly string[], report: Report): void {
-  const builtIn = file.simulator?.enabled === false ? [] : builtInIds;
+export function checkConsistency(file: ParsedFile, given: GivenIds, report: Report): void {
+  const builtIn = file.simulator?.enabled === false ? [] : given.builtIn;
   const listed = [...file.models.map(({ id }) => id), ...builtIn];
+  // A name that the file gives to something else is no longer the preset's.
+  const known = [...listed, ...given.preset.filter(id => !Object.hasOwn(file.aliases, id))];
   const taken = new Set(builtIn);
   for (const [index, model] of file.models.entries()) {
     const path = ['models', index];
@@ -46,8 +55,8 @@ export function checkConsistency(file: ParsedFile, builtInIds: readonly string[]
     checkRoutes(model, file, path, report);
   }
   checkProviders(file, report);
-  checkAliases(file, listed, report);
-  checkPlans(file, listed, report);
+  checkAliases(file, { listed, known }, report);
+  checkPlans(file, known, report);
 }
 
 function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {
@@ -154,24 +163,31 @@ function checkProviders(file: ParsedFile, report: Report): void {
   }
 }
 
-function checkAliases(file: ParsedFile, listed: readonly string[], report: Report): void {
+interface AliasIds {
+  /** An alias would hide them. */
+  readonly listed: readonly string[];
+  /** What an alias may name. */
+  readonly known: readonly string[];
+}
+
+function checkAliases(file: ParsedFile, { listed, known }: AliasIds, report: Report): void {
   for (const [alias, id] of Object.entries(file.aliases)) {
     const path = ['aliases', alias];
     if (listed.includes(alias)) report(path, 'is the id of a model, which an alias would hide');
     if (tierSuffix.test(alias)) report(path, 'must not end in :flex or :priority, which callers add to choose a tier');
-    if (!listed.includes(id)) report(path, `names no model${suggestion(id, listed)}`);
+    if (!known.includes(id)) report(path, `names no model${suggestion(id, known)}`);
     else if (alias.endsWith(':free') && !id.endsWith(':free')) {
       report(path, 'must name a model whose id ends in :free, because it does itself');
     }
   }
 }
 
-function checkPlans(file: ParsedFile, listed: readonly string[], report: Report): void {
+function checkPlans(file: ParsedFile, known: readonly string[], report: Report): void {
   for (const [name, plan] of Object.entries(file.plans ?? {})) {
     for (const [index, id] of (plan?.models ?? []).entries()) {
       const path = ['plans', name, 'models', index];
       const model = file.models.find(each => each.id === id);
-      if (!listed.includes(id)) report(path, `names no model${suggestion(id, listed)}`);
+      if (!known.includes(id)) report(path, `names no model${suggestion(id, known)}`);
       else if (model !== undefined && drawsImages(model)) report(path, 'draws images, which plans never pay for');
     }
   }

@@ -20,6 +20,7 @@ test('an empty environment gives the decided defaults', () => {
     rpcPort: 9090,
     dataDir: './data',
     bootstrap: { balanceNanoUsd: 10_000_000_000n },
+    proxy: {},
     variables: {},
   });
 });
@@ -95,4 +96,30 @@ describe('what is refused, and why', () => {
 test('an IPv6 address stands in brackets', () => {
   expect(httpUrl('::1', 8080)).toBe('http://[::1]:8080');
   expect(httpUrl('127.0.0.1', 80)).toBe('http://127.0.0.1:80');
+});
+
+describe('proxies', () => {
+  test('are read in lower case or in upper case, the former first; a scheme may be missing', () => {
+    const { proxy } = readEnvironment({
+      HTTP_PROXY: 'http://upper.example:1',
+      http_proxy: 'lower.example:3128',
+      HTTPS_PROXY: 'https://user:pass@proxy.example',
+      no_proxy: 'a.example,.b.example',
+    });
+    expect(proxy).toEqual({
+      httpProxy: 'http://lower.example:3128/',
+      httpsProxy: 'https://user:pass@proxy.example/',
+      noProxy: 'a.example,.b.example',
+    });
+    expect(readEnvironment({ HTTPS_PROXY: '', https_proxy: '' }).proxy).toEqual({});
+  });
+
+  test.each(['socks5://proxy.example:1080', 'http://', 'http://user:canary@[x', 'http://a b'])(
+    'what is none is refused by its name, not shown: %s',
+    value => {
+      const [line, ...others] = linesOf({ HTTPS_PROXY: value });
+      expect(line).toBe('HTTPS_PROXY: must be the address of an HTTP proxy, such as http://proxy.example:3128');
+      expect(others).toEqual([]);
+    },
+  );
 });

@@ -15,6 +15,16 @@ export interface BootstrapEnvironment {
   readonly balanceNanoUsd: bigint;
 }
 
+/** Proxies that upstreams are reached through; absent: none. They may have credentials in them. */
+export interface ProxyEnvironment {
+  /** For `http:` upstreams. */
+  readonly httpProxy?: string;
+  /** For `https:` upstreams. */
+  readonly httpsProxy?: string;
+  /** Hosts that are reached directly. */
+  readonly noProxy?: string;
+}
+
 /** Where the gateway runs, and its first secrets. */
 export interface Environment {
   /** Public listener. Port 0: the system picks one. */
@@ -28,6 +38,7 @@ export interface Environment {
   /** The configuration file that `TOLLGATE_CONFIG` names; absent: `./tollgate.yaml` if it exists. */
   readonly configPath?: string;
   readonly bootstrap: BootstrapEnvironment;
+  readonly proxy: ProxyEnvironment;
   /** All variables, for `${NAME}` in the configuration file. */
   readonly variables: Variables;
 }
@@ -85,6 +96,26 @@ class EnvironmentReader {
     return standard;
   }
 
+  /** The first of several variables that is set: programs read proxies in lower case or in upper case. */
+  first(...names: readonly [string, ...string[]]): { name: string; value: string } | undefined {
+    for (const name of names) {
+      const value = this.text(name);
+      if (value !== undefined) return { name, value };
+    }
+    return undefined;
+  }
+
+  /** The address of a proxy; without a scheme it is an HTTP proxy's, as other programs have it. Never shown: it may have a password. */
+  proxy(...names: readonly [string, ...string[]]): string | undefined {
+    const given = this.first(...names);
+    if (given === undefined) return undefined;
+    const { name, value } = given;
+    const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value : `http://${value}`);
+    if (url !== null && ['http:', 'https:'].includes(url.protocol) && url.hostname !== '') return url.href;
+    this.#refuse(name, 'must be the address of an HTTP proxy, such as http://proxy.example:3128');
+    return undefined;
+  }
+
   #refuse(path: string, message: string): void {
     this.problems.push({ path, message });
   }
@@ -101,6 +132,9 @@ export function readEnvironment(variables: Variables = process.env): Environment
   const apiKey = reader.key('TOLLGATE_BOOTSTRAP_API_KEY', 'sk-tg-');
   const managementKey = reader.key('TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY', 'mk-tg-');
   const configPath = reader.text('TOLLGATE_CONFIG');
+  const httpProxy = reader.proxy('http_proxy', 'HTTP_PROXY');
+  const httpsProxy = reader.proxy('https_proxy', 'HTTPS_PROXY');
+  const noProxy = reader.first('no_proxy', 'NO_PROXY')?.value;
   const environment: Environment = {
     host: reader.host('TOLLGATE_HOST'),
     port: reader.port('TOLLGATE_PORT', 8080),
@@ -112,6 +146,11 @@ export function readEnvironment(variables: Variables = process.env): Environment
       ...(apiKey === undefined ? {} : { apiKey }),
       ...(managementKey === undefined ? {} : { managementKey }),
       balanceNanoUsd: reader.dollars('TOLLGATE_BOOTSTRAP_BALANCE', 10_000_000_000n),
+    }),
+    proxy: Object.freeze({
+      ...(httpProxy === undefined ? {} : { httpProxy }),
+      ...(httpsProxy === undefined ? {} : { httpsProxy }),
+      ...(noProxy === undefined ? {} : { noProxy }),
     }),
     variables,
   };

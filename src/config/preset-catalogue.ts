@@ -5,14 +5,14 @@ import { type Preset, presets } from './presets.ts';
 import type { CachePricingSettings, Config, ModelSettings, PricingSettings } from './settings.ts';
 
 /**
- * The configuration with the current models of the presets that are on: those of our table that the price package has a price for. Ids that the file has
- * taken stay the file's. The package is loaded only where a preset is on, and never asks the network.
+ * The configuration with the current models of the presets that are on: those of our table that the price package has a price for. Names that the file has
+ * taken, for models or as aliases, stay the file's. The package is loaded only where a preset is on, and never asks the network.
  */
 export async function withPresetModels(config: Config): Promise<Config> {
   const on = presets.filter(({ name, prices }) => prices !== undefined && isOn(config, name));
   if (on.length === 0) return config;
   const { findProvider } = await import('@pydantic/genai-prices');
-  const taken = new Set(config.models.map(({ id }) => id));
+  const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
   const models = on.flatMap(preset => {
     const provider = findProvider({ providerId: preset.prices ?? '' });
     return provider === undefined ? [] : modelsOf(preset, provider).filter(({ id }) => !taken.has(id));

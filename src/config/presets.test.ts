@@ -37,6 +37,11 @@ describe('providers', () => {
     ]);
   });
 
+  test('of several variables for a key the first that is set holds', () => {
+    const [google] = load({ GOOGLE_API_KEY: 'second', GEMINI_API_KEY: 'first' }).providers;
+    expect(google?.apiKeys.map(key => key.reveal())).toEqual(['first']);
+  });
+
   test('Azure takes its key in a header of its own, below the address of the resource', () => {
     const [azure] = load({
       AZURE_OPENAI_ENDPOINT: 'https://acme.openai.azure.com/',
@@ -58,6 +63,20 @@ describe('providers', () => {
   test('a variable without an address is refused by its name', () => {
     expect(() => load({ VLLM_BASE_URL: 'ftp://x' })).toThrow(ConfigError);
     expect(() => load({ VLLM_BASE_URL: 'http://user:pw@x' })).toThrow(/^VLLM_BASE_URL: must be/);
+  });
+
+  test.each(['sk-1\nx-evil: 1', 'sk-ключ', 'a\0b'])(
+    'a key that can’t stand in a header is refused by its name, not shown: %j',
+    key => {
+      expect(() => load({ OPENAI_API_KEY: key })).toThrow(/^OPENAI_API_KEY: has a character that no key has[^\n]*$/);
+      expect(() => load({ AZURE_OPENAI_ENDPOINT: 'https://a.example', AZURE_OPENAI_API_KEY: key })).toThrow(
+        /^AZURE_OPENAI_API_KEY: has/,
+      );
+    },
+  );
+
+  test('blanks around a key are not part of it', () => {
+    expect(load({ OPENAI_API_KEY: ' sk-1\n' }).providers[0]?.apiKeys.map(key => key.reveal())).toEqual(['sk-1']);
   });
 
   test('what the file names is the file’s, and its models may be routed to presets', () => {
@@ -121,10 +140,42 @@ describe('the catalogue', () => {
     }
   });
 
+  test('a model is asked for by the provider’s own name of it', async () => {
+    const { models } = await withPresetModels(load({ FIREWORKS_API_KEY: 'k' }));
+    expect(models.find(({ id }) => id === 'fireworks/kimi-k3')?.routes).toEqual([
+      { provider: 'fireworks', model: 'accounts/fireworks/models/kimi-k3', priority: 1, weight: 1 },
+    ]);
+  });
+
   test('an id of the file stays the file’s', async () => {
     const text = `models: [{ id: openai/gpt-5, pricing: { input: 9, output: 9 }, routes: [{ provider: openai, model: x }] }]`;
     const { models } = await withPresetModels(load({ OPENAI_API_KEY: 'k' }, text));
     expect(models.filter(({ id }) => id === 'openai/gpt-5').map(({ routes }) => routes[0]?.model)).toEqual(['x']);
+  });
+
+  test('aliases and plans may name its models while their preset is on', async () => {
+    const text = `
+aliases: { sonnet: anthropic/claude-sonnet-5 }
+plans: { core: { models: [anthropic/claude-haiku-4-5] } }`;
+    const config = await withPresetModels(load({ ANTHROPIC_API_KEY: 'k' }, text));
+    expect(config.models.map(({ id }) => id)).toContain(config.aliases.get('sonnet'));
+    expect(config.plans.core.models).toEqual(['anthropic/claude-haiku-4-5']);
+    expect(() => load({}, text)).toThrow(/aliases\.sonnet: is "anthropic\/claude-sonnet-5", names no model/);
+    expect(() => load({ ANTHROPIC_API_KEY: 'k' }, 'aliases: { sonnet: anthropic/claude-sonet-5 }')).toThrow(
+      /did you mean anthropic\/claude-sonnet-5\?/,
+    );
+    const own = '\nproviders: { anthropic: { protocol: messages, base_url: "http://a.example" } }';
+    expect(() => load({ ANTHROPIC_API_KEY: 'k' }, text + own)).toThrow(/names no model/);
+  });
+
+  test('an id that the file has as an alias is the alias', async () => {
+    const text = `
+models: [{ id: a/b, pricing: { input: 1, output: 1 }, routes: [{ provider: openai, model: x }] }]
+aliases: { openai/gpt-5: a/b }`;
+    const { models, aliases } = await withPresetModels(load({ OPENAI_API_KEY: 'k' }, text));
+    expect(models.some(({ id }) => id === 'openai/gpt-5')).toBe(false);
+    expect(aliases.get('openai/gpt-5')).toBe('a/b');
+    expect(() => load({ OPENAI_API_KEY: 'k' }, `${text.replace(' }', ', five: openai/gpt-5 }')}`)).toThrow(ConfigError);
   });
 
   test('of prices by date the latest that has come holds, of prices by the hour the dearest', () => {
@@ -149,6 +200,27 @@ describe('the catalogue', () => {
 });
 
 describe('servers that are asked', () => {
+  test.each([
+    ['vLLM', { id: 'Qwen/Qwen3-8B', object: 'model', owned_by: 'vllm', max_model_len: 40_960 }, 40_960],
+    [
+      'llama.cpp',
+      { id: 'qwen3.gguf', object: 'model', meta: { n_ctx_train: 32_768, n_params: 8_190_735_360 } },
+      32_768,
+    ],
+    ['LM Studio', { id: 'qwen3-8b', object: 'model', owned_by: 'organization_owner' }, undefined],
+  ])('%s’s entry: price 0, all that a model may do, the context where it says it', (title, entry, contextLength) => {
+    const [of] = presets.filter(each => each.title === title);
+    expect(askedModels(of ?? expect.fail(title), [entry])).toMatchObject([
+      {
+        id: `${of?.name}/${entry.id}`,
+        ...(contextLength === undefined ? {} : { contextLength }),
+        functionCall: true,
+        pricing: { inputPicoUsd: 0n, outputPicoUsd: 0n },
+        routes: [{ provider: of?.name, model: entry.id }],
+      },
+    ]);
+  });
+
   const preset = (name: string) => presets.find(each => each.name === name) ?? expect.fail(name);
 
   test('a local one: price 0, what it says of the context', () => {

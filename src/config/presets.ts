@@ -1,8 +1,9 @@
 import type { Variables } from './env.ts';
-import { address } from './scalars.ts';
+import { address, secret } from './scalars.ts';
 import type { ParsedProvider } from './schema.ts';
 import { ConfigError } from './config-error.ts';
-import { Secret } from './secrets.ts';
+import type { Secret } from './secrets.ts';
+import { presetModels } from './preset-models.ts';
 import type { ProtocolName, UpstreamQuirk } from './settings.ts';
 
 /** A provider that the environment alone can switch on. */
@@ -172,7 +173,7 @@ export function presetProviders(variables: Variables): Record<string, ParsedProv
 function providerOf(preset: Preset, variables: Variables): ParsedProvider | undefined {
   const { addressVariable, keyVariables = [], keyHeader, protocol } = preset;
   const given = addressVariable === undefined ? undefined : textIn(variables[addressVariable]);
-  const key = keyVariables.map(name => textIn(variables[name])).find(each => each !== undefined);
+  const key = keyOf(keyVariables, variables);
   const isOn = addressVariable === undefined ? key !== undefined : given !== undefined;
   if (!isOn) return undefined;
   const baseUrl = given === undefined ? preset.baseUrl : addressOf(given, preset);
@@ -180,11 +181,25 @@ function providerOf(preset: Preset, variables: Variables): ParsedProvider | unde
   return {
     protocol,
     base_url: baseUrl,
-    ...(key === undefined || keyHeader !== undefined ? {} : { api_key: [new Secret(key)] }),
-    headers: key === undefined || keyHeader === undefined ? {} : { [keyHeader]: new Secret(key) },
+    ...(key === undefined || keyHeader !== undefined ? {} : { api_key: [key] }),
+    headers: key === undefined || keyHeader === undefined ? {} : { [keyHeader]: key },
     queue: 1_000,
     queue_timeout: 30_000,
   };
+}
+
+/** The first key that is set. Throws `ConfigError` where it can't stand in a header. */
+function keyOf(names: readonly string[], variables: Variables): Secret | undefined {
+  for (const name of names) {
+    const text = textIn(variables[name]);
+    if (text === undefined) continue;
+    const parsed = secret.safeParse(text);
+    if (parsed.success) return parsed.data;
+    throw new ConfigError([
+      { path: name, message: 'has a character that no key has: a line break, or one that is not ASCII' },
+    ]);
+  }
+  return undefined;
 }
 
 function textIn(value: string | undefined): string | undefined {
@@ -208,6 +223,11 @@ function addressOf(given: string, { addressVariable = '', addressPath = '' }: Pr
   if (isOllama && url.port === '' && !/^https?:/i.test(given)) url.port = '11434';
   if (url.pathname === '/') url.pathname = addressPath;
   return url.href.replace(/\/+$/, '');
+}
+
+/** The ids of the catalogue's models of the presets that are on, whose names these are: what the rest of the file may name. */
+export function presetModelIds(names: readonly string[]): string[] {
+  return names.flatMap(name => (presetModels[name] ?? []).map(({ model }) => `${name}/${model}`));
 }
 
 /** What a server at an address is known to do otherwise than the protocol says; none of an unknown one. */

@@ -47,7 +47,16 @@ export class Discovery {
   /** Asks all servers once. Never rejects. */
   async ask(): Promise<void> {
     const on = presets.filter(({ name, asked }) => asked !== undefined && this.#provider(name) !== undefined);
+    this.#forget(new Set(on.map(({ name }) => name)));
     await Promise.all(on.map(preset => this.#ask(preset)));
+  }
+
+  /** A server that the file names from now on is the file's, and so are its models. */
+  #forget(on: ReadonlySet<string>): void {
+    const gone = [...this.#models.keys()].filter(name => !on.has(name));
+    if (gone.length === 0) return;
+    for (const name of gone) this.#models.delete(name);
+    this.#parts.found([...this.#models.values()].flat());
   }
 
   #provider(name: string) {

@@ -38,7 +38,7 @@ import { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
-import { proxyOf, retryPolicy, routesOf, simulatorName } from './routing.ts';
+import { retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
@@ -186,7 +186,7 @@ interface CoreParts {
 }
 
 function makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl }: CoreParts): Core {
-  const upstreams = new UpstreamSet(proxyOf(environment));
+  const upstreams = new UpstreamSet(environment.proxy);
   const router = openRouter({ config, upstreams, metrics, logger });
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = {
@@ -220,7 +220,7 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
     logger,
     publicUrl,
   });
-  const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, proxyOf(environment));
+  const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, environment.proxy);
   return {
     ...stores,
     files,

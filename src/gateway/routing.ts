@@ -1,12 +1,10 @@
 import { ConfigError } from '../config/config-error.ts';
-import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RouteConfig, RoutingConfig } from '../core/routing/route-table.ts';
 import { tierByName } from '../core/catalog/configured-model.ts';
 import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import { protocols } from '../upstreams/protocols.ts';
-import type { ProxySettings } from '../upstreams/connections.ts';
 
 /** The simulator's name as a provider. */
 export const simulatorName = 'simulator';
@@ -41,17 +39,6 @@ export function routesOf(config: Config): RoutingConfig['routes'] {
 
 function place({ file }: Config): { file?: string } {
   return file === undefined ? {} : { file };
-}
-
-/** The proxies that the environment names, in lower or upper case as other programs read them. */
-export function proxyOf({ variables }: Environment): ProxySettings {
-  const read = (name: string): string | undefined => variables[name] ?? variables[name.toUpperCase()];
-  const [httpProxy, httpsProxy, noProxy] = [read('http_proxy'), read('https_proxy'), read('no_proxy')];
-  return {
-    ...(httpProxy === undefined ? {} : { httpProxy }),
-    ...(httpsProxy === undefined ? {} : { httpsProxy }),
-    ...(noProxy === undefined ? {} : { noProxy }),
-  };
 }
 
 /** How often and how fast is tried again. */

@@ -75,7 +75,12 @@ function randomBits64(): bigint {
 
 /** The public id of a request: its ledger id and 64 random bits, which nobody can guess. */
 export function publicRequestId(id: number): string {
-  return `req_${base62(id, 10)}${base62(randomBits64(), 11)}`;
+  return `${requestIdStart(id)}${base62(randomBits64(), 11)}`;
+}
+
+/** What the public id of a request begins with: enough to find it in a log. */
+export function requestIdStart(id: number): string {
+  return `req_${base62(id, 10)}`;
 }
 
 /** The ledger id inside a public request id; undefined where the gateway could not have made the id. */

@@ -48,5 +48,15 @@ export function openConnections({ origin, connectMs, proxy, lookup }: Connection
     },
   };
   if (proxy.httpProxy === undefined && proxy.httpsProxy === undefined) return new Pool(origin, options);
-  return new EnvHttpProxyAgent({ ...options, ...proxy });
+  // What goes through a proxy has options of its own for the connection, and none of these for requests that are not tunnelled.
+  const tls = { rejectUnauthorized: true };
+  const factory = (to: string | URL, own: object): Pool => new Pool(to, { ...options, ...own });
+  return new EnvHttpProxyAgent({
+    ...options,
+    ...proxy,
+    factory,
+    connectTimeout: connectMs,
+    requestTls: tls,
+    proxyTls: tls,
+  });
 }

@@ -53,7 +53,8 @@ export class PictureFetcher {
       return bytes;
     } finally {
       line.close(isWhole);
-      await connections.close();
+      // Whoever left does not wait for a connection that is still being made.
+      await connections.destroy();
     }
   }
 

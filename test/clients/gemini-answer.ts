@@ -1,6 +1,6 @@
 /** A Chat stream of a second gateway as the frames of generateContent. */
 import type { Candidate, GenerateContentResponseUsageMetadata, Part } from '@google/genai';
-import { signatureOf } from './gemini-request.ts';
+import { signatureOf, textSignature } from './gemini-request.ts';
 
 /** A chunk of a Chat stream, as far as it is read here. */
 export interface ChatChunk {
@@ -54,6 +54,7 @@ export interface AnswerName {
   readonly responseId: string;
   /** Thoughts are shown. */
   readonly includeThoughts: boolean;
+  readonly signsTexts: boolean;
 }
 
 /** Chunks to frames: text as it comes, calls whole and after it, signatures with the first call and with the last text. */
@@ -87,6 +88,9 @@ export class GeminiAnswer {
     const text = (delta.content ?? '') + (delta.refusal ?? '');
     if (text !== '') parts.push({ text });
     if (finish !== null) parts.push(...callParts(calls, finish));
+    // As the newest models do: the end of a text is signed by a part without words.
+    if (finish === 'stop' && calls.length === 0 && this.#name.signsTexts)
+      parts.push({ text: '', thoughtSignature: textSignature });
     if (parts.length === 0 && finish === null) return [];
     const candidate = {
       index,

@@ -64,6 +64,9 @@ export function signatureOf(name: string, args: unknown): string {
   return Buffer.from(`signed:${name}:${JSON.stringify(args)}`).toString('base64');
 }
 
+/** The signature that this server gives with the end of a text. */
+export const textSignature = signatureOf('text', {});
+
 const skip = 'skip_thought_signature_validator';
 
 function checkSignature({ functionCall, thoughtSignature: signature }: Part, isFirst: boolean, strict: boolean): void {
@@ -116,6 +119,10 @@ class Messages {
       this.#open.push({ id, name });
       return [{ id, type: 'function', function: { name, arguments: JSON.stringify(args) } }];
     });
+    const misplaced = parts.find(
+      part => part.text !== undefined && ![undefined, textSignature].includes(part.thoughtSignature),
+    );
+    if (misplaced !== undefined) throw new InvalidArgument('Corrupted thought signature.');
     const text = parts.map(part => (part.thought === true ? '' : (part.text ?? ''))).join('');
     this.list.push({
       role: 'assistant',

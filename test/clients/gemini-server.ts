@@ -78,7 +78,12 @@ export class GeminiServer {
     }
     const includeThoughts = body.generationConfig?.thinkingConfig?.includeThoughts === true;
     const responseId = `r-${Math.random().toString(36).slice(2)}`;
-    const answer = new GeminiAnswer({ model: name, responseId, includeThoughts });
+    const answer = new GeminiAnswer({
+      model: name,
+      responseId,
+      includeThoughts,
+      signsTexts: name.startsWith('gemini-3'),
+    });
     await pass(response, { behind, asked, answer, whole: method === 'generateContent' || sse === undefined });
   }
 }

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { picture } from '../e2e/picture.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { signatureTests } from './gemini-signature-suite.ts';
 import { geminiKey, GeminiServer } from './gemini-server.ts';
 import {
   type Asked,
@@ -202,5 +203,11 @@ test('no cell is left out', () => {
   const lines = [...heads, ...rows].map(row => row.map((cell, index) => cell.padEnd(index === 0 ? 15 : 9)).join(' '));
   process.stdout.write(`\n${lines.join('\n')}\n`);
   for (const { client, feature, because } of impossible) process.stdout.write(`– ${client}, ${feature}: ${because}\n`);
+  // What was signed came back signed, through every client: nothing was asked to be believed unsigned.
+  expect(JSON.stringify(server.requests)).not.toContain('skip_thought_signature_validator');
   expect(cells.size).toBe(all.filter(({ client, feature }) => !isImpossible(client, feature)).length);
+});
+
+describe('signatures of Gemini’s calls', () => {
+  signatureTests(() => ({ gateway, server, model: 'gemini/usual' }));
 });

@@ -1,19 +1,54 @@
 /** Providers that the environment alone switches on: their catalogue, a local server and another Tollgate that are asked for their models. */
+import { writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
 
-/** An Ollama, as far as its Chat interface goes. */
-const asked: { url: string; body: string }[] = [];
+/** What other local servers list, as their documentation shows it, below a path of their own. */
+const lists: Readonly<Record<string, object>> = {
+  '/vllm/v1/models': {
+    object: 'list',
+    data: [
+      {
+        id: 'Qwen/Qwen3-8B',
+        object: 'model',
+        created: 1,
+        owned_by: 'vllm',
+        root: 'Qwen/Qwen3-8B',
+        max_model_len: 40_960,
+      },
+    ],
+  },
+  '/llama/v1/models': {
+    models: [{ name: 'qwen3.gguf', model: 'qwen3.gguf', type: 'model' }],
+    object: 'list',
+    data: [
+      { id: 'qwen3.gguf', object: 'model', owned_by: 'llamacpp', meta: { n_ctx_train: 32_768, n_vocab: 151_936 } },
+    ],
+  },
+  '/studio/v1/models': {
+    data: [{ id: 'qwen3-8b', object: 'model', owned_by: 'organization_owner' }, { object: 'model' }],
+    object: 'list',
+  },
+};
+/** An Ollama, as far as its Chat interface goes, and those. */
+const asked: { url: string; body: string; authorization: string | undefined }[] = [];
 let models = ['qwen3:8b'];
 const local: Server = createServer((request, response) => {
   void (async () => {
     const parts: Buffer[] = [];
     for await (const part of request) parts.push(part as Buffer);
-    asked.push({ url: request.url ?? '', body: Buffer.concat(parts).toString() });
+    const { authorization } = request.headers;
+    asked.push({ url: request.url ?? '', body: Buffer.concat(parts).toString(), authorization });
     response.setHeader('content-type', 'application/json');
+    const list = lists[request.url ?? ''];
+    if (list !== undefined) {
+      response.end(JSON.stringify(list));
+      return;
+    }
     if (request.url === '/v1/models') {
       response.end(JSON.stringify({ object: 'list', data: models.map(id => ({ id, object: 'model' })) }));
       return;
@@ -29,9 +64,19 @@ beforeAll(async () => {
   local.listen(0, '127.0.0.1');
   await once(local, 'listening');
   inner = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+  const at = `127.0.0.1:${(local.address() as AddressInfo).port}`;
   gateway = await startGateway({
+    config: `
+models:
+  - { id: lm-studio/qwen3-8b, max_output_tokens: 100, pricing: { input: 1, output: 2 }, routes: [{ provider: lm-studio, model: qwen3-8b }] }
+aliases: { ollama/hidden: lm-studio/qwen3-8b, haiku: anthropic/claude-haiku-4-5 }
+`,
     environment: {
-      OLLAMA_HOST: `127.0.0.1:${(local.address() as AddressInfo).port}`,
+      OLLAMA_HOST: at,
+      VLLM_BASE_URL: `${at}/vllm/v1`,
+      VLLM_API_KEY: 'canary-of-vllm',
+      LLAMA_CPP_BASE_URL: `http://${at}/llama/v1/`,
+      LM_STUDIO_BASE_URL: `http://${at}/studio/v1`,
       TOLLGATE_UPSTREAM_URL: inner.url,
       TOLLGATE_UPSTREAM_API_KEY: inner.apiKey,
       ANTHROPIC_API_KEY: 'canary-of-anthropic',
@@ -46,6 +91,7 @@ afterAll(async () => {
 
 interface Listed {
   readonly id: string;
+  readonly context_length: number | null;
   readonly pricing: { readonly input: number; readonly output: number };
   readonly capabilities: { readonly reasoning: boolean };
 }
@@ -63,6 +109,12 @@ async function say(body: Record<string, unknown>): Promise<[number, string]> {
   return [response.status, answer.choices?.[0]?.message.content ?? answer.error?.code ?? ''];
 }
 
+test('an alias of the file may name a model of a preset', async () => {
+  const headers = { authorization: `Bearer ${gateway.apiKey}` };
+  const response = await fetch(`${gateway.url}/v1/models/haiku`, { headers });
+  expect([response.status, ((await response.json()) as Listed).id]).toEqual([200, 'anthropic/claude-haiku-4-5']);
+});
+
 test('a key switches the models of its provider on, with prices', async () => {
   const sonnet = (await listed()).find(({ id }) => id === 'anthropic/claude-sonnet-4-5');
   expect(sonnet).toMatchObject({ pricing: { input: 3, output: 15 }, capabilities: { reasoning: true } });
@@ -74,6 +126,34 @@ test('a local server is asked for its models, which cost nothing; its limit is c
   const sent = JSON.parse(asked.at(-1)?.body ?? '{}') as Record<string, unknown>;
   expect([sent['model'], sent['max_tokens'], sent['max_completion_tokens']]).toEqual(['qwen3:8b', 7, undefined]);
   expect(await heldBy(gateway)).toBe(0n);
+});
+
+test('every kind of local server is asked at its own address, with its key; what the file names costs what the file says', async () => {
+  const local = async (): Promise<string[]> =>
+    (await listed())
+      .filter(({ id }) => /^(vllm|llama-cpp|lm-studio)\//.test(id))
+      .map(({ id, pricing, context_length: context }) => `${id} ${pricing.input} ${pricing.output} ${context}`)
+      .toSorted();
+  await expect
+    .poll(local, { timeout: 20_000 })
+    .toEqual(['llama-cpp/qwen3.gguf 0 0 32768', 'lm-studio/qwen3-8b 1 2 null', 'vllm/Qwen/Qwen3-8B 0 0 40960']);
+  const keys = asked
+    .filter(({ url }) => url in lists)
+    .map(({ url, authorization }) => `${url} ${authorization ?? '-'}`);
+  expect([...new Set(keys)].toSorted()).toEqual([
+    '/llama/v1/models -',
+    '/studio/v1/models -',
+    '/vllm/v1/models Bearer canary-of-vllm',
+  ]);
+  expect(await say({ model: 'vllm/Qwen/Qwen3-8B' })).toEqual([200, 'local']);
+  expect(await say({ model: 'lm-studio/qwen3-8b' })).toEqual([200, 'local']);
+  const ledger = await gateway.account.listActivity({ limit: 10 });
+  const costs = ledger.records.map(({ model, costNanoUsd }) => `${model} ${costNanoUsd > 0n ? 'paid' : 'free'}`);
+  expect([...new Set(costs)].toSorted()).toEqual([
+    'lm-studio/qwen3-8b paid',
+    'ollama/qwen3:8b free',
+    'vllm/Qwen/Qwen3-8B free',
+  ]);
 });
 
 test('another Tollgate tells its models with their prices, and answers', async () => {
@@ -96,7 +176,18 @@ test('a reload asks again, and keeps what servers told', async () => {
   expect(await say({ model: 'tollgate/sim/large' })).toEqual([200, 'yes']);
 });
 
+test('a server that the file names from now on is the file’s: what it told is listed no more', async () => {
+  const file = join(gateway.home.folder, 'gateway.yaml');
+  const { origin } = new URL(`http://127.0.0.1:${(local.address() as AddressInfo).port}`);
+  writeFileSync(file, `providers: { ollama: { protocol: chat, base_url: "${origin}/v1" } }`);
+  await gateway.admin.reloadConfiguration({});
+  await expect
+    .poll(async () => (await listed()).some(({ id }) => id.startsWith('ollama/')), { timeout: 20_000 })
+    .toBe(false);
+  expect((await listed()).some(({ id }) => id === 'vllm/Qwen/Qwen3-8B')).toBe(true);
+});
+
 test('no key is in what the gateway has printed', () => {
-  expect(gateway.printed()).not.toContain('canary-of-anthropic');
+  expect(gateway.printed()).not.toContain('canary');
   expect(gateway.printed()).not.toContain(inner.apiKey);
 });

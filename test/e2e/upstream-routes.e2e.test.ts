@@ -149,21 +149,22 @@ describe.concurrent('a route that dies', () => {
     const [first, second] = [upstreamOf('first'), upstreamOf('second')];
     const { key, id } = await makeKey(gateway);
     const running = load('pair', key, 6);
-    await sleep(500);
-    expect([first.count > 10, second.count]).toEqual([true, 0]);
+    await eventuallyWithin(15_000, () => first.count > 10);
+    expect(second.count).toBe(0);
     // Streams break before their first event, which is all that can be taken back; whole answers in the middle.
     first.now = (socket, request) =>
       request.body.includes('"user":"streams"') ? dies(socket, request) : breaks(socket);
     const diedAtMs = performance.now();
-    // Until the requests that were on their way have had their last try there.
-    await sleep(3_500);
-    const asked = first.count;
-    await sleep(1_000);
-    // The breaker is open: the dead route is not even tried.
-    expect(first.count).toBe(asked);
-    expect(second.count).toBeGreaterThan(20);
+    // The breaker opens, and when the requests that were on their way have had their last try the dead route is not even tried.
+    let asked = first.count;
+    await eventuallyWithin(openMs - 1_000, async () => {
+      const before = first.count;
+      await sleep(1_000);
+      asked = first.count;
+      return asked === before && second.count > 20;
+    });
     first.now = answers;
-    const returned = await eventuallyWithin(openMs + 3_000, () => first.count > asked + 20);
+    const returned = await eventuallyWithin(openMs + 10_000, () => first.count > asked + 20);
     expect(returned - diedAtMs).toBeGreaterThan(openMs - 500);
     const seen = await running.stop();
     expect([...new Set(seen.map(answer => `${answer.status} ${codeOf(answer)}`))]).toEqual(['200 undefined']);
@@ -186,7 +187,7 @@ describe.concurrent('a route that dies', () => {
     );
     expect([alone.count, await isAvailable('alone')]).toEqual([15, false]);
     const refused = await complete(gateway, body('alone'));
-    expect([refused.status, codeOf(refused), refused.ms < 500, alone.count]).toEqual([
+    expect([refused.status, codeOf(refused), refused.ms < 3_000, alone.count]).toEqual([
       502,
       'model_unavailable',
       true,
@@ -199,9 +200,9 @@ describe.concurrent('a route that dies', () => {
       });
     }
     alone.now = answers;
-    await sleep(openMs - 1_500 - (performance.now() - openedAtMs));
+    await sleep(openMs - 2_500 - (performance.now() - openedAtMs));
     expect(await isAvailable('alone')).toBe(false);
-    await eventuallyWithin(4_000, () => isAvailable('alone'));
+    await eventuallyWithin(10_000, () => isAvailable('alone'));
     await paidOnce(await complete(gateway, body('alone')));
     expect(await isAvailable('alone')).toBe(true);
   });

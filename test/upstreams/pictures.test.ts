@@ -125,6 +125,9 @@ test('a caller that leaves ends the fetch with its own reason', async () => {
   const never: LookupFunction = () => undefined;
   const fetcher = new PictureFetcher({ bytesMax: 10, lookup: never });
   const fetching = fetcher.fetch('https://pictures.example/', leave.signal);
+  const left = performance.now();
   leave.abort(new Error('gone'));
   await expect(fetching).rejects.toThrow('gone');
+  // Not when the connection's own time is over.
+  expect(performance.now() - left).toBeLessThan(5_000);
 });

@@ -24,6 +24,45 @@ test.each<[string, JsonObject, JsonObject]>([
   ['const of a text', { const: 'a' }, { type: 'string', enum: ['a'] }],
   ['an enum with null', { type: 'string', enum: ['a', null] }, { type: ['string', 'null'], enum: ['a'] }],
   ['nullable', { type: 'string', nullable: true }, { type: ['string', 'null'] }],
+  ['nullable before the type', { nullable: true, type: 'string' }, { type: ['string', 'null'] }],
+  [
+    'nullable of several types',
+    { type: ['string', 'integer'], nullable: true },
+    { type: ['string', 'integer', 'null'] },
+  ],
+  ['nullable that is so already', { type: ['string', 'null'], nullable: true }, { type: ['string', 'null'] }],
+  ['nullable that is not', { type: 'string', nullable: false }, { type: 'string' }],
+  [
+    'nullable beside an enum',
+    { nullable: true, enum: ['a'], type: 'string' },
+    { enum: ['a'], type: ['string', 'null'] },
+  ],
+  [
+    'nullable alternatives',
+    { nullable: true, anyOf: [{ type: 'string' }, { type: 'integer' }] },
+    { anyOf: [{ type: 'string' }, { type: 'integer' }, { type: 'null' }] },
+  ],
+  ['nullable without a type', { nullable: true, description: 'Any' }, { description: 'Any' }],
+  [
+    'an enum with null before the type',
+    { enum: ['a', null], type: 'string' },
+    { enum: ['a'], type: ['string', 'null'] },
+  ],
+  ['an enum of integers', { enum: [1, 2], type: 'integer' }, { enum: [1, 2], type: 'integer' }],
+  ['an enum of numbers without a type', { enum: [1, 2.5] }, { enum: [1, 2.5], type: 'number' }],
+  ['const beside an enum', { enum: ['a', 'b'], const: 'b' }, { enum: ['b'], type: 'string' }],
+  ['const of null', { const: null }, { type: 'null' }],
+  ['const of a number', { const: 3, type: 'integer' }, { enum: [3], type: 'integer' }],
+  [
+    'additional properties by a schema',
+    { type: 'object', additionalProperties: { nullable: true, type: 'number' } },
+    { type: 'object', additionalProperties: { type: ['number', 'null'] } },
+  ],
+  [
+    'references within alternatives',
+    { anyOf: [{ $ref: '#/definitions/a', description: 'One' }, { type: 'null' }], definitions: { a: { const: 'x' } } },
+    { anyOf: [{ $ref: '#/$defs/a' }, { type: 'null' }], $defs: { a: { enum: ['x'], type: 'string' } } },
+  ],
   ['an exclusive bound of integers', { type: 'integer', exclusiveMinimum: 0 }, { type: 'integer', minimum: 1 }],
   ['an upper one', { type: 'integer', exclusiveMaximum: 9, maximum: 10 }, { type: 'integer', maximum: 8 }],
   ['definitions', { $ref: '#/definitions/a', definitions: { a: {} } }, { $ref: '#/$defs/a', $defs: { a: {} } }],
@@ -55,6 +94,8 @@ test('what it can’t check is told to the model and named', () => {
   expect(toDialect({ const: true }).lost).toEqual(['const']);
   expect(toDialect({ anyOf: [false] })).toEqual({ schema: { anyOf: [{}] }, lost: ['false'] });
   expect(toDialect({ $ref: '#/$defs/a', minimum: 1 })).toEqual({ schema: { $ref: '#/$defs/a' }, lost: ['minimum'] });
+  expect(toDialect({ enum: ['a', 1] })).toEqual({ schema: { description: '(enum: ["a",1])' }, lost: ['enum'] });
+  expect(toDialect({ $ref: '#/$defs/a', nullable: true }).lost).toEqual(['nullable']);
   expect(toDialect({ type: 'string', allOf: [{ type: 'number' }] })).toEqual({
     schema: { type: 'string' },
     lost: ['allOf'],
@@ -97,5 +138,24 @@ test('any schema gives one with only words of the dialect, and the same one each
       // What is in the dialect already is not changed again.
       expect(toDialect(result).lost).toEqual([]);
     }),
+  );
+});
+
+test('the order of the words means nothing', () => {
+  const pieces = (description: unknown): string[] =>
+    JSON.stringify(description)
+      .split(/[;() ]+/)
+      .toSorted();
+  fc.assert(
+    fc.property(anySchema, schema => {
+      const turned = Object.fromEntries(Object.entries(schema).toReversed());
+      const [one, other] = [toDialect(schema), toDialect(turned)];
+      const { description: said = '', ...rest } = one.schema;
+      const { description: alsoSaid = '', ...alsoRest } = other.schema;
+      expect(alsoRest).toEqual(rest);
+      expect([...other.lost].toSorted()).toEqual([...one.lost].toSorted());
+      expect(pieces(alsoSaid)).toEqual(pieces(said));
+    }),
+    { numRuns: 2_000 },
   );
 });

@@ -57,7 +57,10 @@ function translated(schema: JsonObject, lost: Set<string>): JsonObject {
   if (typeof merged['$ref'] === 'string') return reference(merged, lost);
   const result: JsonObject = {};
   const told: string[] = [];
+  // The type first, whatever the order of the words: others add null to it.
+  if (merged['type'] !== undefined) result['type'] = merged['type'];
   for (const [name, value] of Object.entries(merged)) {
+    if (name === 'type') continue;
     const named = namedSchemasIn[name];
     if (kept.has(name)) result[name] = value;
     else if (annotations.has(name) || name.startsWith('x-')) continue;
@@ -70,6 +73,7 @@ function translated(schema: JsonObject, lost: Set<string>): JsonObject {
       told.push(`${name}: ${JSON.stringify(value)}`);
     }
   }
+  if (merged['nullable'] === true) addNull(result);
   if (told.length > 0) {
     const said = textIn(result['description']);
     result['description'] = `${said === '' ? '' : `${said} `}(${told.join('; ')})`;
@@ -87,11 +91,11 @@ function translateKeyword(name: string, value: Json, { result, schema }: Keyword
   const isWhole = schema['type'] === 'integer' && typeof value === 'number' && Number.isInteger(value);
   switch (name) {
     case 'const':
-      return setEnum([value], result, schema);
+      return setEnum([value], result);
     case 'enum':
-      return setEnum(listIn(value), result, schema);
+      // A constant is one of them, or nothing is right.
+      return isSayable(schema['const']) || setEnum(listIn(value), result);
     case 'nullable':
-      if (value === true && typeof schema['type'] === 'string') result['type'] = [schema['type'], 'null'];
       return typeof value === 'boolean';
     case 'minimum':
       return setBound(name, value, { result, tighter: Math.max });
@@ -119,17 +123,38 @@ function setBound(name: string, value: Json, { result, tighter }: Bound): boolea
   return true;
 }
 
+function isSayable(value: Json | undefined): boolean {
+  return typeof value === 'string' || typeof value === 'number';
+}
+
 /** Only texts and numbers can be enumerated; null is a type of its own. */
-function setEnum(values: readonly Json[], result: JsonObject, schema: JsonObject): boolean {
+function setEnum(values: readonly Json[], result: JsonObject): boolean {
   const said = values.filter(value => value !== null);
+  if (said.length === 0 && values.length > 0) {
+    result['type'] = 'null';
+    return true;
+  }
   const isText = said.every(value => typeof value === 'string');
   if (said.length === 0 || !(isText || said.every(value => typeof value === 'number'))) return false;
   result['enum'] = said;
-  const declared = schema['type'] ?? (isText ? 'string' : 'number');
-  const types = Array.isArray(declared) ? declared : [declared];
-  const all = said.length < values.length && !types.includes('null') ? [...types, 'null'] : types;
-  result['type'] = all.length === 1 ? (all[0] ?? 'string') : all;
+  result['type'] ??= isText ? 'string' : 'number';
+  if (said.length < values.length) addNull(result);
   return true;
+}
+
+/** Null beside what is allowed already; without a type it is, save among alternatives. */
+function addNull(result: JsonObject): void {
+  const { type } = result;
+  if (type !== undefined) {
+    const types = Array.isArray(type) ? type : [type];
+    if (!types.includes('null')) result['type'] = [...types, 'null'];
+    return;
+  }
+  for (const name of ['anyOf', 'oneOf']) {
+    const either = listIn(result[name]);
+    const allowsNull = either.some(each => objectIn(each)?.['type'] === 'null');
+    if (either.length > 0 && !allowsNull) result[name] = [...either, { type: 'null' }];
+  }
 }
 
 /** Beside a reference nothing else may stand. */

@@ -6,6 +6,7 @@ import { type ResponseFailure, type ResponseHead, ResponseStatus } from '../../g
 import { EventLog } from '../../generation/event-log.ts';
 import type { DocumentChange, Documents } from '../../store/documents.ts';
 import type { GenerationRun } from '../generation/run.ts';
+import { CallSignatures } from './call-signatures.ts';
 import { type Answer, answerOf, bodyOf, chunkOf, type StoredState } from './stored-response.ts';
 
 /** What a job writes down and where. */
@@ -27,6 +28,7 @@ export class BackgroundJob {
   readonly #parts: JobParts;
   readonly #abort = new AbortController();
   readonly #log = new EventLog();
+  readonly #signatures = new CallSignatures();
   readonly #watchers: (() => void)[] = [];
   #run: GenerationRun | undefined;
   #status: ResponseStatus = ResponseStatus.QUEUED;
@@ -77,10 +79,11 @@ export class BackgroundJob {
   }
 
   /** Stores the whole answer, before it is charged. */
-  async store(rest: readonly GenerationEvent[]): Promise<void> {
+  async store(last: readonly GenerationEvent[]): Promise<void> {
+    const rest = this.#asItems(last);
     const answer = answerOf(this.#parts.head.id, [...this.#log.read(), ...rest]);
-    const last = rest.filter(({ event }) => event.case !== 'completed');
-    const chunks = last.length === 0 ? [] : [{ seq: this.#written, content: chunkOf(last) }];
+    const shown = rest.filter(({ event }) => event.case !== 'completed');
+    const chunks = shown.length === 0 ? [] : [{ seq: this.#written, content: chunkOf(shown) }];
     await this.#write({ ...this.#end('ended', answer), chunks });
     this.#isStored = true;
   }
@@ -88,12 +91,16 @@ export class BackgroundJob {
   async #work(run: GenerationRun): Promise<void> {
     try {
       for await (const events of run.events(this.#abort.signal)) {
-        if (!this.#isStored) await this.#append(events);
+        if (!this.#isStored) await this.#append(this.#asItems(events));
       }
     } catch (thrown) {
       // What is charged and told follows from the run; here is only written down what became of it.
       if (!this.#isStored) await this.#storeEnd(run, thrown);
     }
+  }
+
+  #asItems(events: readonly GenerationEvent[]): GenerationEvent[] {
+    return events.flatMap(event => this.#signatures.push(event));
   }
 
   async #append(events: readonly GenerationEvent[]): Promise<void> {

@@ -3,6 +3,7 @@ import { type Item, ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
 import { placeOfItem } from '../../generation/response-ids.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 import type { Documents, StoredDocument } from '../../store/documents.ts';
+import { withCallSignatures } from './call-signatures.ts';
 import { RecentConversations, type RememberedConversation } from './recent.ts';
 import type { Sealing } from './sealing.ts';
 import type { SessionName, Sessions } from './sessions.ts';
@@ -149,7 +150,7 @@ export function upstreamItems({ before, input }: Conversation, sealing: Sealing)
     ({ status, content }) =>
       content.case !== 'toolCall' || status !== ItemStatus.INCOMPLETE || answered.has(content.value.callId),
   );
-  const items = [...sealing.open(history), ...sealing.open(input)];
+  const items = withCallSignatures([...sealing.open(history), ...sealing.open(input)]);
   return renumberTurns(items.map(item => (placeOfItem(item.id) === undefined ? item : { ...item, id: '' })));
 }
 

@@ -4,6 +4,7 @@ import type { CreateResponseResponse, ResponseHead } from '../../gen/tollgate/v1
 import { EventLog } from '../../generation/event-log.ts';
 import type { Generations } from '../generation/generations.ts';
 import type { Keeper } from '../idempotency/replays.ts';
+import { CallSignatures } from './call-signatures.ts';
 import { type AskedResponse, headOf, inCallersWords } from './asked.ts';
 import { createMessage } from './create-message.ts';
 import type { ResponseWriter } from './response-writer.ts';
@@ -48,6 +49,9 @@ export class WaitedResponses {
   ): AsyncGenerator<CreateResponseResponse, void, undefined> {
     const { request, credential, requestId } = asked;
     const { keeper } = turn;
+    const signatures = new CallSignatures();
+    const asItems = (events: readonly GenerationEvent[]): GenerationEvent[] =>
+      events.flatMap(event => signatures.push(event));
     const sealing = asked.sealing.step(request.include);
     const seal = (events: readonly GenerationEvent[]): GenerationEvent[] =>
       events.flatMap(event => sealing.push(event));
@@ -56,7 +60,8 @@ export class WaitedResponses {
         request,
         credential,
         requestId,
-        beforeSettle: async rest => {
+        beforeSettle: async last => {
+          const rest = asItems(last);
           if (asked.store) await this.#storeWhole(asked, turn, rest);
           await keeper?.keep(requestId, [createMessage(seal(rest), turn.isShown ? {} : { head })]);
         },
@@ -65,7 +70,8 @@ export class WaitedResponses {
     );
     const head = headOf(asked, begun);
     turn.head = head;
-    for await (const events of begun.run.events(signal)) {
+    for await (const batch of begun.run.events(signal)) {
+      const events = asItems(batch);
       if (asked.store || asked.session !== undefined) for (const event of events) turn.log.add(event);
       yield createMessage(seal(events), turn.isShown ? {} : { head, limits: begun.run.limits });
       turn.isShown = true;

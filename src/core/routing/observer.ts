@@ -1,4 +1,4 @@
-import type { UpstreamFailureKind } from '../../generation/upstream.ts';
+import type { UpstreamFailure, UpstreamFailureKind } from '../../generation/upstream.ts';
 import type { BreakerState } from './breaker.ts';
 
 /** A route as metrics and logs name it. */
@@ -29,6 +29,8 @@ export interface AttemptOutcome {
   readonly result: 'completed' | 'cut' | 'aborted' | 'refused' | 'defect' | UpstreamFailureKind;
   /** The upstream's status, where it answered with an error. */
   readonly status?: number;
+  /** What failed, for the log; absent where it was not the upstream. */
+  readonly failure?: UpstreamFailure;
   readonly firstEventMs?: number;
   readonly durationMs: number;
 }

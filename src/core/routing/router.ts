@@ -87,6 +87,9 @@ interface Running {
   ended: boolean;
 }
 
+/** How a try ended, apart from its times. */
+type Outcome = Pick<AttemptOutcome, 'result' | 'status' | 'failure'>;
+
 const unobserved: RoutingObserver = {};
 
 /** Answers generations by the routes of their model: tries, retries, next routes, circuit breakers. Source: decisions §3 and §4. */
@@ -248,7 +251,7 @@ export class Router {
     return { planned, startedAtMs: performance.now(), firstEventAtMs: undefined, whole: false, ended: false };
   }
 
-  #end(call: Pick<RoutedCall, 'hold'>, running: Running, outcome: Pick<AttemptOutcome, 'result' | 'status'>): void {
+  #end(call: Pick<RoutedCall, 'hold'>, running: Running, outcome: Outcome): void {
     running.ended = true;
     const { planned, startedAtMs, firstEventAtMs } = running;
     this.#observer.attemptEnded?.(
@@ -266,8 +269,8 @@ function callsFor({ upstream, model }: LiveRoute, request: GenerateRequest): num
   return upstream?.callsFor?.(request, model) ?? 1;
 }
 
-function outcomeOf(thrown: unknown): Pick<AttemptOutcome, 'result' | 'status'> {
+function outcomeOf(thrown: unknown): Outcome {
   if (!(thrown instanceof UpstreamFailure)) return { result: thrown instanceof GatewayError ? 'refused' : 'defect' };
   const { kind, facts } = thrown;
-  return { result: kind, ...(facts.status === undefined ? {} : { status: facts.status }) };
+  return { result: kind, failure: thrown, ...(facts.status === undefined ? {} : { status: facts.status }) };
 }

@@ -1,0 +1,100 @@
+/**
+ * Writes the facts of docs/providers.md from the presets (`node scripts/providers-doc.ts`): what stands between `<!-- presets: NAME -->` and `<!-- end -->`. The rest
+ * of the page is written by hand. test/providers-doc.test.ts fails where the page is not what this makes.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { presetModels } from '../src/config/preset-models.ts';
+import { type Preset, presets } from '../src/config/presets.ts';
+import type { UpstreamQuirk } from '../src/config/settings.ts';
+import { authentications } from '../src/upstreams/authentication.ts';
+import { protocols } from '../src/upstreams/protocols.ts';
+
+/** Where the page stands. */
+export const providersDocPath = resolve(import.meta.dirname, '../docs/providers.md');
+
+const code = (text: string): string => `\`${text}\``;
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+/** The variables that switch it on, and those that only add something. */
+function switchOf({ addressVariable, keyVariables = [] }: Preset): string {
+  const keys = keyVariables.map(code).join(' or ');
+  if (addressVariable === undefined) return keys;
+  return keys === '' ? code(addressVariable) : `${code(addressVariable)} (key: ${keys})`;
+}
+
+function addressOf({ baseUrl, addressVariable = '', addressPath = '' }: Preset): string {
+  return baseUrl === undefined
+    ? `${code(addressVariable)}, without a path ${code(addressPath)} below it`
+    : code(baseUrl);
+}
+
+function authenticationOf({ protocol, keyHeader, keyVariables }: Preset): string {
+  if (keyVariables === undefined) return 'none';
+  const authentication = protocols[protocol]?.authentication;
+  if (authentication === undefined) throw new Error(`nothing speaks ${protocol}`);
+  const [header, value] = authentications[authentication]('KEY');
+  return keyHeader === undefined ? code(`${header}: ${value}`) : code(`${keyHeader}: KEY`);
+}
+
+function modelsOf({ name, asked, prices }: Preset): string {
+  if (asked === 'free') return 'asked, price 0';
+  if (asked === 'priced') return 'asked, with its prices';
+  return prices === undefined ? 'the file only' : `catalogue: ${presetModels[name]?.length ?? 0}`;
+}
+
+const quirkTexts: Readonly<Record<UpstreamQuirk, string>> = {
+  max_tokens: 'the output limit is called `max_tokens` only',
+  no_stream_options: '`stream_options` is not sent: usage comes without it',
+  one_answer: '`n` is asked for by as many calls',
+};
+
+const sections: Readonly<Record<string, () => string>> = {
+  'at a glance': () =>
+    table(
+      ['provider', 'name', 'switched on by', 'protocol', 'key as', 'models from'],
+      presets.map(preset => [
+        preset.title,
+        code(preset.name),
+        switchOf(preset),
+        code(preset.protocol),
+        authenticationOf(preset),
+        modelsOf(preset),
+      ]),
+    ),
+  addresses: () => presets.map(preset => `- ${preset.title}: ${addressOf(preset)}`).join('\n'),
+  quirks: () =>
+    presets
+      .filter(({ quirks = [] }) => quirks.length > 0)
+      .map(({ title, quirks = [] }) => `- ${title}: ${quirks.map(each => quirkTexts[each]).join('; ')}`)
+      .join('\n'),
+  models: () =>
+    presets
+      .filter(({ name }) => presetModels[name] !== undefined)
+      .map(
+        ({ name, title }) =>
+          `- ${title}: ${(presetModels[name] ?? []).map(({ model }) => code(`${name}/${model}`)).join(', ')}`,
+      )
+      .join('\n'),
+};
+
+/** The page with its facts as they are now. Throws where it has a place for facts that nobody knows, or lacks one. */
+export function withFacts(page: string): string {
+  const missing = new Set(Object.keys(sections));
+  const made = page.replace(
+    /(<!-- presets: ([a-z ]+) -->\n)[^]*?(<!-- end -->)/g,
+    (_, begin: string, name: string, end: string) => {
+      const section = sections[name];
+      if (section === undefined || !missing.delete(name)) throw new Error(`the page has a place for ${name}`);
+      return `${begin}\n${section()}\n\n${end}`;
+    },
+  );
+  if (missing.size > 0) throw new Error(`the page has no place for ${[...missing].join(', ')}`);
+  return made;
+}
+
+if (import.meta.main) writeFileSync(providersDocPath, withFacts(readFileSync(providersDocPath, 'utf8')));

@@ -1,0 +1,58 @@
+import { expect, test } from 'vitest';
+import type { Attempt } from '../core/routing/observer.ts';
+import { UpstreamFailure, type UpstreamFailureFacts, type UpstreamFailureKind } from '../generation/upstream.ts';
+import { createLogger } from '../telemetry/logger.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import { routingObserver } from './routing-observer.ts';
+
+const attempt: Attempt = {
+  route: { provider: 'acme', modelId: 'acme/large', model: 'large-v1' },
+  holdId: 123_456_789,
+  number: 2,
+};
+
+/** What the log says of a try that ended so. */
+function logged(kind: UpstreamFailureKind | undefined, facts: UpstreamFailureFacts = {}): unknown[] {
+  const lines: string[] = [];
+  const logger = createLogger({ level: 'info', destination: { write: line => void lines.push(line) } });
+  const failure = kind === undefined ? undefined : new UpstreamFailure(kind, facts);
+  const { status } = facts;
+  routingObserver(new Metrics(), logger).attemptEnded?.(attempt, {
+    result: kind ?? 'completed',
+    durationMs: 5,
+    ...(failure === undefined ? {} : { failure }),
+    ...(status === undefined ? {} : { status }),
+  });
+  return lines.map(line => {
+    const { time: _, ...rest } = JSON.parse(line) as Record<string, unknown>;
+    return rest;
+  });
+}
+
+const named = {
+  level: 40,
+  requestIdStart: 'req_000008M0kX',
+  provider: 'acme',
+  model: 'acme/large',
+  upstreamModel: 'large-v1',
+  attempt: 2,
+  msg: 'a provider failed',
+};
+
+test('a try that failed is a line with the provider, the try and the reason', () => {
+  const cause = new Error('Error while connecting: self-signed certificate');
+  expect(logged('connect', { cause })).toEqual([{ ...named, result: 'connect', reason: cause.message }]);
+});
+
+test('what the provider said is not in it, nor what its bytes broke', () => {
+  expect(logged('status', { status: 401, message: 'bad key sk-1' })).toEqual([
+    { ...named, result: 'status', status: 401 },
+  ]);
+  const cause = new SyntaxError('Unexpected token in "the prompt"');
+  expect(logged('malformed', { cause })).toEqual([{ ...named, result: 'malformed' }]);
+});
+
+test('an answer, and a failure that was ordered, are none', () => {
+  expect(logged(undefined)).toEqual([]);
+  expect(logged('status', { status: 503, ordered: true })).toEqual([]);
+});

@@ -1,0 +1,67 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { providersDocPath, withFacts } from '../scripts/providers-doc.ts';
+import { cleanEnvironment } from '../scripts/clean-environment.ts';
+import { configOf } from '../src/config/config.ts';
+import { withPresetModels } from '../src/config/preset-catalogue.ts';
+import { presets } from '../src/config/presets.ts';
+
+const root = resolve(import.meta.dirname, '..');
+const read = (path: string): string => readFileSync(resolve(root, path), 'utf8');
+const page = readFileSync(providersDocPath, 'utf8');
+
+/** Everything that presets read, as an operator with all of them would set it. */
+const variables = Object.fromEntries(
+  presets.flatMap(({ addressVariable, keyVariables = [] }) => [
+    ...(addressVariable === undefined ? [] : [[addressVariable, 'http://127.0.0.1:1'] as const]),
+    ...keyVariables.map(name => [name, 'key'] as const),
+  ]),
+);
+
+test('docs/providers.md says what the presets say', () => {
+  expect(page, 'run: node scripts/providers-doc.ts').toBe(withFacts(page));
+});
+
+test('it says of every preset what was tried, in the order of the presets, and names only tests that are there', () => {
+  const tried = page.slice(page.indexOf('## What was tried'));
+  const rows = [...tried.matchAll(/^\| ([^|]+) \| [^|]+ \| [^|]+ \|$/gm)].map(([, title]) => title);
+  expect(rows).toEqual(['provider', '---', ...presets.map(({ title }) => title)]);
+  const named = [...page.matchAll(/`((?:test|src|scripts)\/[\w./-]+\.ts)`/g)].map(([, path = '']) => path);
+  expect(named.length).toBeGreaterThan(20);
+  expect(named.filter(path => !existsSync(resolve(root, path)))).toEqual([]);
+});
+
+test('it and the README count the presets', () => {
+  expect(presets).toHaveLength(16);
+  expect(page).toContain('Sixteen presets');
+  expect(read('README.md')).toContain('`OLLAMA_HOST` and twelve more');
+});
+
+test('it names the pinned version of the price package', () => {
+  const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
+  expect(page).toContain(`\`@pydantic/genai-prices\`, version ${dependencies['@pydantic/genai-prices']},`);
+});
+
+test('its examples are read as they stand, beside every preset', async () => {
+  const examples = [...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = '']) => text);
+  expect(examples).toHaveLength(3);
+  for (const text of examples) {
+    const config = configOf('', text, { variables: { ...variables, OPENAI_API_KEY_2: 'other' }, builtInIds: [] });
+    const { models } = await withPresetModels(config);
+    const ids = models.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const id of config.aliases.values()) expect(ids).toContain(id);
+  }
+});
+
+test('the README and AGENTS.md lead to it', () => {
+  expect(read('README.md')).toContain('(docs/providers.md)');
+  expect(read('AGENTS.md')).toContain('docs/providers.md');
+});
+
+test('tests see no variable of any preset', () => {
+  const environment = { ...variables };
+  cleanEnvironment(environment);
+  expect(environment).toEqual({});
+});

@@ -1,0 +1,52 @@
+/** What Chat servers that do not keep to the protocol are sent, by the quirks of their presets. */
+import { describe, expect, test } from 'vitest';
+import { chatCodec } from '../../src/codecs/chat/index.ts';
+import type { ClientCodec, JsonObject } from '../../src/codecs/codec.ts';
+import { messagesCodec } from '../../src/codecs/messages/index.ts';
+import { responsesCodec } from '../../src/codecs/responses/index.ts';
+import { presets } from '../../src/config/presets.ts';
+
+/** What the preset's server is sent of a request with a limit of 7. */
+function sent(preset: string, codec: ClientCodec, body: JsonObject): JsonObject {
+  const { quirks } = presets.find(({ name }) => name === preset) ?? expect.fail(preset);
+  const decoded = codec.decodeRequest({ body, raw: Buffer.from(JSON.stringify(body)), headers: {} });
+  const encoded = chatCodec.encodeRequest({
+    request: decoded.request,
+    model: 'm',
+    maxOutputTokens: 7,
+    stream: true,
+    provider: preset,
+    ...(quirks === undefined ? {} : { quirks }),
+  });
+  return encoded.body;
+}
+
+const messages = [{ role: 'user', content: 'hi' }];
+const asked: Readonly<Record<string, readonly [ClientCodec, JsonObject]>> = {
+  'Chat, the new name': [chatCodec, { model: 'x', messages, max_completion_tokens: 9 }],
+  'Chat, the old name': [chatCodec, { model: 'x', messages, max_tokens: 9 }],
+  'Chat, none': [chatCodec, { model: 'x', messages }],
+  'Chat, a stream': [chatCodec, { model: 'x', messages, stream: true, stream_options: { include_usage: false } }],
+  Messages: [messagesCodec, { model: 'x', messages, max_tokens: 9 }],
+  Responses: [responsesCodec, { model: 'x', input: 'hi', max_output_tokens: 16 }],
+};
+const limits = ({ max_tokens: old, max_completion_tokens: current }: JsonObject): unknown => [old, current];
+
+describe.each(Object.entries(asked))('%s', (_, [codec, body]) => {
+  test.each(['mistral', 'deepseek', 'together', 'fireworks', 'ollama', 'llama-cpp', 'lm-studio'])(
+    '%s gets the limit under the one name that it knows',
+    preset => {
+      expect(limits(sent(preset, codec, body))).toEqual([7, undefined]);
+    },
+  );
+
+  test('OpenAI gets it under one name, the client’s or the present one', () => {
+    const expected = body['max_tokens'] !== undefined && codec === chatCodec ? [7, undefined] : [undefined, 7];
+    expect(limits(sent('openai', codec, body))).toEqual(expected);
+  });
+
+  test('usage is asked for, but of Mistral, which refuses to be asked', () => {
+    expect(sent('mistral', codec, body)['stream_options']).toBeUndefined();
+    expect(sent('groq', codec, body)['stream_options']).toEqual({ include_usage: true });
+  });
+});
