@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { systemClock } from '../src/lib/clock.ts';
-import { IdSource, publicRequestId } from '../src/lib/ids.ts';
+import { base62, IdSource, publicRequestId } from '../src/lib/ids.ts';
 import type { Ledger, SettleCommand } from '../src/store/ledger.ts';
 import { openSqliteLedger } from '../src/store/sqlite/sqlite-ledger.ts';
 import { ledgerPath, verifyLedgerFile } from '../src/store/sqlite/verify.ts';
@@ -19,11 +19,21 @@ import { type Row, shown, table } from './row.ts';
 import { median, percentile } from './statistics.ts';
 
 const callers = 64;
-export const shape = { accounts: 200, keys: 1000, models: 50, days: 90 };
-const rows = 1_000_000;
+/** Whose the records are: the keys are dealt out to the accounts, records to keys and models. */
+export interface Shape {
+  readonly accounts: number;
+  readonly keys: number;
+  readonly models: number;
+}
+const shape: Shape = { accounts: 200, keys: 1000, models: 50 };
+const days = 90;
+/** How many records `fillRecords` writes. */
+export const rows = 1_000_000;
 const pageRows = 100;
 
 const hashOf = (key: number): Uint8Array => createHash('sha256').update(`key ${key}`).digest();
+/** The request id of the record with that number, from 1. */
+export const requestIdOf = (number: number): string => `req_${base62(number, 10)}${'0'.repeat(11)}`;
 const keys = Array.from({ length: shape.keys }, (_, key) => hashOf(key));
 /** Spreads numbers over a range without repeating a pattern at its edges. */
 const scattered = (number: number, range: number): number => (number * 2_654_435_761) % range;
@@ -56,7 +66,8 @@ interface Load {
   readonly p99Ms: number;
 }
 
-export async function fillAccounts(ledger: Ledger): Promise<void> {
+/** Makes accounts with money and keys, ids from 1. */
+export async function fillAccounts(ledger: Ledger, shape: Shape): Promise<void> {
   for (let number = 0; number < shape.accounts; number++) {
     const { accountId } = await ledger.createAccount({ name: `account ${number}`, balance: 10n ** 15n });
     for (let key = number; key < shape.keys; key += shape.accounts) {
@@ -117,26 +128,28 @@ async function load(ledger: Ledger, seconds: number): Promise<Load> {
 }
 
 /** Writes a million records of the last 90 days, with their sums, past the engine; every invariant holds after it. */
-export function fillRecords(dataDir: string): void {
+export function fillRecords(dataDir: string, shape: Shape): void {
   const db = new Database(ledgerPath(dataDir));
   db.pragma('synchronous = OFF');
+  db.function('request_id', { deterministic: true }, (number: unknown) => requestIdOf(Number(number)));
   const end = systemClock.now();
-  const step = Math.floor((shape.days * 86_400_000) / rows);
+  const step = Math.floor((days * 86_400_000) / rows);
   db.exec('BEGIN');
   const model = db.prepare('INSERT OR IGNORE INTO model (name) VALUES (?)');
   for (let number = 0; number < shape.models; number++) model.run(`acme/${number}`);
   db.exec(`INSERT OR IGNORE INTO price (input, output) VALUES (1000000, 4000000);
     WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${rows})
-    INSERT INTO usage SELECT n, 'req_' || printf('%021d', n), k.account_id, k.id, 1 + (n * 7919) % ${shape.models}, 0, 0, 'account',
+    INSERT INTO usage SELECT n, request_id(n), k.account_id, k.id, 1 + (n * 2654435761 >> 20) % ${shape.models}, 0, 0, 'account',
       ${end} - (${rows} - n) * ${step}, 'completed', 'reported', 'default', 900, 0, 0, 0, 300, 0, 0, 2100000, 0,
       (SELECT id FROM price WHERE input = 1000000 AND output = 4000000 LIMIT 1), 1000, 800, 90, 'local', 1, 5096000, 5096000, 1024, NULL,
       'money', NULL, 0, 0
       FROM n JOIN api_key k ON k.id = 1 + (n * 104729) % ${shape.keys};`);
   const sums = 'count(*), 0, sum(input), 0, 0, 0, sum(output), 0, 0, sum(cost), 0, sum(latency_ms)';
-  for (const [name, ms] of [['hour', 3_600_000] as const, ['day', 86_400_000] as const]) {
-    db.exec(
-      `INSERT INTO usage_${name} SELECT account_id, created_at_ms / ${ms}, key_id, model_id, ${sums} FROM usage GROUP BY 1, 2, 3, 4`,
-    );
+  for (const [period, ms] of [['hour', 3_600_000] as const, ['day', 86_400_000] as const]) {
+    for (const grouped of ['model', 'key']) {
+      db.exec(`INSERT INTO usage_sum SELECT account_id, '${period}', '${grouped}', created_at_ms / ${ms}, ${grouped}_id, ${sums}
+        FROM usage GROUP BY 1, 4, 5`);
+    }
   }
   db.exec(`INSERT INTO key_day SELECT key_id, created_at_ms / 86400000, count(*), sum(cost), 0, 0, max(created_at_ms) FROM usage GROUP BY 1, 2;
     UPDATE account SET balance = balance - (SELECT sum(cost) FROM usage u WHERE u.account_id = account.id);
@@ -146,9 +159,9 @@ export function fillRecords(dataDir: string): void {
   db.close();
 }
 
-/** The newest page of an account's, a model's and a key's records, and the one that ends with the 10,000th; in ms, the slowest of them. */
+/** The newest page of an account's, a model's, a key's and one key's model's records, and the one that ends with the 10,000th; in ms, the slowest of them. */
 async function pages(ledger: Ledger): Promise<{ first: number; deep: number }> {
-  const filters = [{}, { model: 'acme/7' }, { keyId: 1 }];
+  const filters = [{}, { model: 'acme/7' }, { keyId: 1 }, { model: 'acme/7', keyId: 1 }];
   const measured = async (offset: number): Promise<number> => {
     const slowest: number[] = [];
     for (const filter of filters) {
@@ -171,14 +184,14 @@ async function measure(seconds: number): Promise<Row[]> {
     openSqliteLedger({ dataDir: join(folder, name), clock: systemClock, dailyLimitUnit: 'dollars', plans });
   try {
     const fresh = await open('empty');
-    await fillAccounts(fresh);
+    await fillAccounts(fresh, shape);
     const empty = await load(fresh, seconds);
     await fresh.close();
 
     const made = await open('full');
-    await fillAccounts(made);
+    await fillAccounts(made, shape);
     await made.close();
-    fillRecords(join(folder, 'full'));
+    fillRecords(join(folder, 'full'), shape);
     const filled = await open('full');
     const page = await pages(filled);
     const full = await load(filled, seconds);

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { benchLedger } from './ledger.ts';
 import { pinSelf } from './process.ts';
 import { type Row, type Settings, table } from './row.ts';
+import { accounts } from './rows/accounts.ts';
 import { chain } from './rows/chain.ts';
 import { latency } from './rows/latency.ts';
 import { memory } from './rows/memory.ts';
@@ -21,6 +22,7 @@ const benches: Readonly<Record<string, (settings: Settings) => Promise<Row[]> | 
   chain,
   start,
   ledger,
+  accounts,
 };
 
 const { values } = parseArgs({

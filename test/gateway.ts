@@ -10,7 +10,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, createClient, type Interceptor } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
-import { expect } from 'vitest';
+import { afterAll, expect } from 'vitest';
 import { AccountService, type ActivityRecord } from '../src/gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../src/gen/tollgate/v1/admin_pb.ts';
 import { verifyLedgerFile } from '../src/store/sqlite/verify.ts';
@@ -88,6 +88,13 @@ const children = new Set<ChildProcess>();
 // A worker that ends early (a test run cut short) leaves no gateway behind.
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL');
+});
+
+/** Data directories on which this test file has started gateways and has not seen since that every invariant of the ledger holds. */
+const unverified = new Set<string>();
+// Registered first, so that it runs last.
+afterAll(() => {
+  expect([...unverified], 'a test file ends its gateways with endGateway, or looks with expectVerified').toEqual([]);
 });
 
 /** The environment of a program that sees nothing of the developer's. */
@@ -205,6 +212,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const running = run([process.execPath, main, 'serve', ...arguments_], { cwd: home.folder, env });
   const { url, rpcUrl } = await waitUntilReady(running);
   const readyMs = performance.now() - began;
+  unverified.add(home.dataDir);
   const { child, output, ended } = running;
   let isExpected = false;
   void ended.then(({ code, stderr }) => {
@@ -267,6 +275,12 @@ export async function makeKey(
   return { key: key.key, id: key.apiKeyId };
 }
 
+/** Every invariant of the ledger holds, whether a gateway runs or has ended. */
+export function expectVerified({ dataDir }: Home): void {
+  expect(verifyLedgerFile(dataDir)).toEqual([]);
+  unverified.delete(dataDir);
+}
+
 /** What must hold after every test file: nothing is held, the gateway stops by itself with 0, the ledger's invariants hold. */
 export async function endGateway(gateway: Gateway): Promise<void> {
   try {
@@ -278,7 +292,7 @@ export async function endGateway(gateway: Gateway): Promise<void> {
     expect(held, 'held').toBe(0n);
     const { code, stderr } = await gateway.stop();
     expect(code, `${stderr}`).toBe(0);
-    expect(verifyLedgerFile(gateway.home.dataDir)).toEqual([]);
+    expectVerified(gateway.home);
   } finally {
     await gateway.kill();
     rmSync(gateway.home.folder, { recursive: true, force: true });

@@ -157,6 +157,16 @@ test('packages are imported only where they belong', () => {
   ).toEqual([]);
 });
 
+test('an example knows of the gateway what everybody does: its contract', () => {
+  const examples = filesBelow('examples').map(file => relative(src, resolve(root, 'examples', file)));
+  expect(examples.length).toBeGreaterThan(0);
+  const isOutside = (target: string): boolean => isOwn(target) && !target.startsWith('../examples/');
+  const bad = broken(examples, (_, target) =>
+    isOutside(target) && !target.startsWith('gen/') ? 'an example may not import it' : undefined,
+  );
+  expect(bad).toEqual([]);
+});
+
 test('the current time is read in lib only', () => {
   const bad = files.filter(
     file => !file.startsWith('lib/') && /\bnew Date\(\)|\bDate\.now\b/.test(readFileSync(resolve(src, file), 'utf8')),
@@ -165,7 +175,7 @@ test('the current time is read in lib only', () => {
 });
 
 test('no file has a name that says nothing', () => {
-  const named = ['src', 'test', 'scripts', 'bench'].flatMap(folder =>
+  const named = ['src', 'test', 'scripts', 'bench', 'examples'].flatMap(folder =>
     filesBelow(folder).map(file => `${folder}/${file}`),
   );
   expect(named.filter(file => emptyWords.test(file))).toEqual([]);
@@ -175,6 +185,8 @@ test('a test below src stands beside the file it is about, and no test stands ou
   const alone = all.filter(
     file => file.endsWith('.test.ts') && !existsSync(resolve(src, file.replace(/(\.[a-z0-9-]+)*\.test\.ts$/, '.ts'))),
   );
-  const outside = ['scripts', 'bench', 'proto'].flatMap(filesBelow).filter(file => file.endsWith('.test.ts'));
+  const outside = ['scripts', 'bench', 'examples', 'proto']
+    .flatMap(filesBelow)
+    .filter(file => file.endsWith('.test.ts'));
   expect([...alone, ...outside]).toEqual([]);
 });

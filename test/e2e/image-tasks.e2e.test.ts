@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { canMoveClock, movedClock } from '../fake-clock.ts';
 import { balanceOf, endGateway, type Gateway, heldBy, makeKey, recordOf, startGateway } from '../gateway.ts';
 import { bytesOf, getTask, postImages, type TaskBody } from './image-caller.ts';
 import { picture } from './picture.ts';
@@ -11,9 +12,7 @@ const config = 'retries: 0\nshutdown_grace: 200ms\nlimits: { image_tasks: 2, ima
 const small = { model: 'sim/image', size: '64x64', async: true };
 const price = 20_000_000n;
 
-/** Where Debian's package puts it; the test is about programs whose clock is moved from outside. */
-const faketime = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1';
-const moved = (offset: string): Readonly<Record<string, string>> => ({ LD_PRELOAD: faketime, FAKETIME: offset });
+const clockMoves = canMoveClock();
 
 async function create(gateway: Gateway, body: object = {}): Promise<TaskBody> {
   const { status, body: task } = await postImages<TaskBody>(gateway, 'generations', { ...small, prompt: 'x', ...body });
@@ -180,9 +179,9 @@ describe('a gateway that ends', () => {
       expect(await heldBy(gateway)).toBe(0n);
       // Those of tasks that were drawn again are among them.
       expect(filesOf(gateway).length).toBeGreaterThanOrEqual(tasks.length);
-      if (existsSync(faketime)) {
+      if (clockMoves) {
         await gateway.kill();
-        gateway = await startGateway({ config: roomy, home: gateway.home, environment: moved('+61m') });
+        gateway = await startGateway({ config: roomy, home: gateway.home, environment: movedClock('+61m') });
         expect(filesOf(gateway)).toEqual([]);
       }
     } finally {
@@ -236,7 +235,7 @@ describe('a gateway that ends', () => {
   });
 });
 
-describe.skipIf(!existsSync(faketime))('a clock that moves between two starts', () => {
+describe.skipIf(!clockMoves)('a clock that moves between two starts', () => {
   test('ends a picture’s hour: not found, and its file is gone; the task stays its day', async () => {
     const first = await startGateway({ config });
     const made = await create(first, { n: 2 });
@@ -244,18 +243,18 @@ describe.skipIf(!existsSync(faketime))('a clock that moves between two starts', 
     expect(filesOf(first)).toHaveLength(2);
     await first.kill();
 
-    const almost = await startGateway({ config, home: first.home, environment: moved('+50m') });
+    const almost = await startGateway({ config, home: first.home, environment: movedClock('+50m') });
     const path = new URL(url).pathname;
     expect((await fetch(`${almost.url}${path}`)).status).toBe(200);
     await almost.kill();
 
-    const later = await startGateway({ config, home: first.home, environment: moved('+61m') });
+    const later = await startGateway({ config, home: first.home, environment: movedClock('+61m') });
     expect((await fetch(`${later.url}${path}`)).status).toBe(404);
     expect(filesOf(later)).toEqual([]);
     expect((await getTask(later, made.task_id)).body.status).toBe('completed');
     await later.kill();
 
-    const nextDay = await startGateway({ config, home: first.home, environment: moved('+25h') });
+    const nextDay = await startGateway({ config, home: first.home, environment: movedClock('+25h') });
     try {
       expect((await getTask(nextDay, made.task_id)).status).toBe(404);
     } finally {

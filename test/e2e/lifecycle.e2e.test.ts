@@ -9,6 +9,7 @@ import {
   type Ended,
   endGateway,
   environmentOf,
+  expectVerified,
   type Gateway,
   heldBy,
   type Home,
@@ -116,7 +117,7 @@ describe('probes', () => {
     const { done, usage } = await open;
     expect({ done, tokens: usage?.completion_tokens }).toEqual({ done: true, tokens: 300 });
     expect((await ended).code).toBe(0);
-    await gateway.cli(['ledger', 'verify']).then(({ code, stdout }) => expect(code, `${stdout}`).toBe(0));
+    expectVerified(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });
@@ -156,6 +157,7 @@ describe('streams in flight at SIGTERM', () => {
     await sleep(300);
     expect((await gateway.stop('SIGINT')).code).toBe(0);
     expect((await short).done).toBe(true);
+    expectVerified(gateway.home);
     rmSync(gateway.home.folder, { recursive: true, force: true });
   });
 });

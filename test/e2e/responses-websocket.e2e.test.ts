@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { requestIdOf } from '../../src/generation/response-ids.ts';
-import { endGateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { endGateway, expectVerified, makeKey, recordOf, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
 import { outputText, SocketClient, type SocketResponse } from './socket-client.ts';
 
@@ -318,5 +318,6 @@ test('a gateway that stops lets the turn end, then closes: 1001', async () => {
   const events = await busy.turn();
   expect(events.at(-1)?.type).toBe('response.completed');
   expect((await stopped).code).toBe(0);
+  expectVerified(second.home);
   expect([idle.closeCode, busy.closeCode]).toEqual([1001, 1001]);
 });

@@ -1,6 +1,6 @@
 /** Plans as their owners see them: over REST, the command line and the records (decisions §6). */
-import { existsSync } from 'node:fs';
 import { afterAll, describe, expect, test } from 'vitest';
+import { canMoveClock, movedClock } from '../fake-clock.ts';
 import { endGateway, type Gateway, makeKey, recordOf, startGateway } from '../gateway.ts';
 import { type Answer, ask, complete, stream } from './chat-client.ts';
 import type { ArithmeticJson } from './account-client.ts';
@@ -188,18 +188,10 @@ test('50 requests at once on what is left of a plan: none is paid twice, none go
   expect(used).toBeLessThanOrEqual(3000);
 });
 
-const faketime = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1';
-
-describe.skipIf(!existsSync(faketime))('with a clock that moves between two starts (libfaketime is installed)', () => {
-  const at = (offset: string): Readonly<Record<string, string>> => ({
-    LD_PRELOAD: faketime,
-    FAKETIME: offset,
-    FAKETIME_DONT_FAKE_MONOTONIC: '1',
-  });
-
+describe.skipIf(!canMoveClock())('with a clock that moves between two starts', () => {
   async function later(earlier: Gateway, offset: string): Promise<Gateway> {
     await earlier.stop();
-    return startGateway({ home: earlier.home, config, environment: at(offset) });
+    return startGateway({ home: earlier.home, config, environment: movedClock(offset) });
   }
 
   test('a plan is renewed for the current period alone, ends when it can’t be paid, and a day brings free requests', async () => {

@@ -195,11 +195,23 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a settled request is counted on the day of its end',
     file: 'settlements.ts',
-    from: 'this.#day.run(hold.accountId, dayOf(hold.admittedAtMs), ...sums);',
-    to: 'this.#day.run(hold.accountId, dayOf(nowMs), ...sums);',
+    from: 'this.#raiseSums(hold, sumValues',
+    to: 'this.#raiseSums({ ...hold, admittedAtMs: nowMs }, sumValues',
   },
   {
-    mistake: 'the rollup by the hour misses one kind of token',
+    mistake: 'a sum of an hour goes to the model whose id is the key’s',
+    file: 'settlements.ts',
+    from: "'hour', 'model', hour, modelId,",
+    to: "'hour', 'model', hour, keyId,",
+  },
+  {
+    mistake: 'the sums of days are not kept by key',
+    file: 'settlements.ts',
+    from: "    this.#sums.run(accountId, 'day', 'key', day, keyId, ...values);\n",
+    to: '',
+  },
+  {
+    mistake: 'the sums miss one kind of token',
     file: 'settlements.ts',
     from: 'cache_write_1h = cache_write_1h + excluded.cache_write_1h,',
     to: '',

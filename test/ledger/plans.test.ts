@@ -316,6 +316,23 @@ test('periods are renewed when they are over, whoever looks first; tokens do not
   expect(await balance()).toBe(4n * dollar);
 });
 
+test('a monthly plan of the 31st is renewed on the leap day, at its time to the millisecond, and then on the 31st', async () => {
+  bench.clock.set('2028-01-31T10:00:00.500Z');
+  await start('core_pro', 'monthly');
+  for (const [time, dollars] of [
+    ['2028-02-29T10:00:00.500Z', 7n],
+    ['2028-03-31T10:00:00.500Z', 4n],
+  ] as const) {
+    const nextMs = Date.parse(time);
+    bench.clock.nowMs = nextMs - 1;
+    expect(await plan()).toMatchObject({ periodEndMs: nextMs });
+    expect(await balance()).toBe(dollars * dollar);
+    bench.clock.nowMs = nextMs;
+    expect(await plan()).toMatchObject({ periodStartMs: nextMs, tokensUsed: 0 });
+    expect(await balance()).toBe((dollars - 3n) * dollar);
+  }
+});
+
 test('periods that passed while the gateway was stopped are not debited, the current one is', async () => {
   await start();
   const startedAtMs = bench.clock.nowMs;

@@ -33,13 +33,15 @@ interface Cut {
 /** Later than any record: ten thousand years after 1970. */
 const endOfTimeMs = 10_000 * 366 * dayMs;
 
+const sumNames = ['requests', 'failed', 'cost', 'input', 'cache_read', 'cache_write', 'output', 'latency_ms'] as const;
 const sums = `sum(requests) AS requests, sum(failed) AS failed, sum(cost) AS cost, sum(input) AS input, sum(cache_read) AS cache_read,
-  sum(cache_write) AS cache_write, sum(output) AS output, sum(latency_ms) AS latency_ms`;
-const rollupColumns = `key_id, model_id, requests, failed, cost, input, cache_read, cache_write_5m + cache_write_1h AS cache_write, output,
-  latency_ms`;
-const groupColumns = { none: 'NULL', model: 'model_id', api_key: 'key_id' } as const;
+  sum(cache_write_5m + cache_write_1h) AS cache_write, sum(output) AS output, sum(latency_ms) AS latency_ms`;
+const recordSums = sums.replace('sum(requests)', 'count(*)').replace('sum(failed)', "sum(state = 'upstream_failed')");
 
-/** Sums records from the sums of days and hours; only what is cut out of an hour is read record by record, so that every span is exact. */
+/**
+ * Sums records from the sums of days and hours; only what is cut out of an hour is read record by record, so that every span is exact. The sums lie in
+ * the order in which they are asked for, so that no more of them are read than are answered.
+ */
 export class Analytics {
   readonly #db: Connection;
   readonly #queries = new Map<string, Query<number[], SumRecord>>();
@@ -51,32 +53,65 @@ export class Analytics {
   read(asked: AnalyticsQuery): AnalyticsRow[] | 'too_many' {
     const { accountId, startMs, endMs = endOfTimeMs, limit } = asked;
     const { days, hours, rest } = cut(startMs, Math.max(startMs, endMs), asked.granularity);
-    const ranges = [days, ...hours, ...rest].flatMap(({ from, to }) => [accountId, from, to]);
-    const rows = this.#query(asked).all(...ranges, limit + 1);
-    return rows.length > limit ? 'too_many' : rows.map(analyticsRow);
+    const found = new Map<string, SumRecord>();
+    const read = (from: Source, { from: first, to }: Range): void => {
+      if (first >= to) return;
+      for (const row of this.#query(from, asked).all(accountId, first, to, limit + 1)) add(found, row);
+    };
+    read('day', days);
+    for (const range of hours) read('hour', range);
+    for (const range of rest) read('record', range);
+    return found.size > limit ? 'too_many' : [...found.values()].sort(inOrder).map(analyticsRow);
   }
 
-  #query({ granularity, groupBy }: AnalyticsQuery): Query<number[], SumRecord> {
-    const name = `${granularity} ${groupBy}`;
+  /** Sums of a range in one of the sources; as many as are asked for, of which one too many is enough to know. */
+  #query(source: Source, { granularity, groupBy }: AnalyticsQuery): Query<number[], SumRecord> {
+    const name = `${source} ${granularity} ${groupBy}`;
     const known = this.#queries.get(name);
     if (known !== undefined) return known;
-    const periodMs = granularity === 'day' ? dayMs : hourMs;
-    const hour = `SELECT hour * ${hourMs} / ${periodMs} * ${periodMs} AS period, ${rollupColumns} FROM usage_hour
-      WHERE account_id = ? AND hour >= ? AND hour < ?`;
-    const record = `SELECT created_at_ms / ${periodMs} * ${periodMs} AS period, key_id, model_id, 1 AS requests,
-      state = 'upstream_failed' AS failed, cost, input, cache_read, cache_write_5m + cache_write_1h AS cache_write, output, latency_ms
-      FROM usage WHERE account_id = ? AND created_at_ms >= ? AND created_at_ms < ?`;
-    const day = `SELECT day * ${dayMs} AS period, ${rollupColumns} FROM usage_day WHERE account_id = ? AND day >= ? AND day < ?`;
-    const all = [day, hour, hour, record, record].join(' UNION ALL ');
+    const kept = groupBy === 'api_key' ? 'key' : 'model';
+    const [unitMs, at, from] =
+      source === 'record'
+        ? [1, 'created_at_ms', 'usage WHERE account_id = ?']
+        : [
+            sourceMs[source],
+            'number',
+            `usage_sum WHERE account_id = ? AND period = '${source}' AND grouped = '${kept}'`,
+          ];
+    const perPeriod = (granularity === 'day' ? dayMs : hourMs) / unitMs;
+    // Where a sum is a period's own, its number is the order that it is read in.
+    const period = perPeriod === 1 ? at : `${at} / ${perPeriod}`;
+    const id = source === 'record' ? `${kept}_id` : 'group_id';
+    const group = groupBy === 'none' ? 'NULL' : id;
     // The model's name is looked up for each sum, not for each row that goes into it.
     const grouped = groupBy === 'model' ? '(SELECT name FROM model WHERE id = by_column)' : 'by_column';
     const query = this.#db.prepare<number[], SumRecord>(
-      `SELECT period, ${grouped} AS grouped, ${sums} FROM (SELECT *, ${groupColumns[groupBy]} AS by_column FROM (${all}))
-         GROUP BY period, by_column ORDER BY period, grouped LIMIT ?`,
+      `SELECT at * ${perPeriod * unitMs} AS period, ${grouped} AS grouped, ${sumNames.join(', ')} FROM (
+         SELECT ${period} AS at, ${group} AS by_column, ${source === 'record' ? recordSums : sums} FROM ${from} AND ${at} >= ? AND ${at} < ?
+         GROUP BY ${period}${groupBy === 'none' ? '' : `, ${id}`} LIMIT ?)`,
     );
     this.#queries.set(name, query);
     return query;
   }
+}
+
+/** Where sums are read: `usage_sum` by its period, or the records themselves. */
+type Source = 'day' | 'hour' | 'record';
+const sourceMs = { day: dayMs, hour: hourMs } as const;
+
+/** A period at the edge of the span is summed from several sources. */
+function add(found: Map<string, SumRecord>, row: SumRecord): void {
+  const name = `${row.period} ${row.grouped ?? ''}`;
+  const known = found.get(name);
+  if (known === undefined) found.set(name, row);
+  else for (const sum of sumNames) known[sum] += row[sum];
+}
+
+/** By period, then by group. */
+function inOrder(one: SumRecord, other: SumRecord): number {
+  if (one.period !== other.period) return one.period < other.period ? -1 : 1;
+  if (one.grouped === other.grouped || one.grouped === null || other.grouped === null) return 0;
+  return one.grouped < other.grouped ? -1 : 1;
 }
 
 const empty: Range = { from: 0, to: 0 };

@@ -1,3 +1,4 @@
+import { dayMs, hourMs } from './calendar.ts';
 import type { Connection } from './database.ts';
 import { arithmetic, type Invariant, planInvariants } from './plan-invariants.ts';
 
@@ -14,16 +15,18 @@ const buckets = [
   'latency_ms',
 ];
 
-/** The sums of a period's rollup are the sums of its usage rows, row by row. */
-function rollup(period: 'hour' | 'day', ms: number): Invariant {
+/** The sums of a period and a group are the sums of its usage rows, row by row. */
+function sumsOf(period: 'hour' | 'day', grouped: 'model' | 'key'): Invariant {
   const sums = buckets.map(bucket => `sum(${bucket})`).join(', ');
-  const both = `SELECT account_id, ${period}, key_id, model_id, requests, failed, ${buckets.join(', ')} FROM usage_${period}`;
-  const raw = `SELECT account_id, created_at_ms / ${ms}, key_id, model_id, count(*), sum(state = 'upstream_failed'), ${sums}
-    FROM usage GROUP BY 1, 2, 3, 4`;
+  const both = `SELECT account_id, number, group_id, requests, failed, ${buckets.join(', ')} FROM usage_sum
+    WHERE period = '${period}' AND grouped = '${grouped}'`;
+  const ms = period === 'hour' ? hourMs : dayMs;
+  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${grouped}_id AS group_id, count(*), sum(state = 'upstream_failed'), ${sums}
+    FROM usage GROUP BY 1, 2, 3`;
   return {
-    name: `the sums by ${period} are those of the records`,
+    name: `the sums by ${period} and ${grouped} are those of the records`,
     level: 'full',
-    sql: `SELECT 'account ' || account_id || ', ${period} ' || ${period} || ', key ' || key_id || ', model ' || model_id AS what
+    sql: `SELECT 'account ' || account_id || ', ${period} ' || number || ', ${grouped} ' || group_id AS what
       FROM (SELECT * FROM (${both} EXCEPT ${raw}) UNION SELECT * FROM (${raw} EXCEPT ${both}))`,
   };
 }
@@ -131,8 +134,10 @@ export const invariants: readonly Invariant[] = [
   },
   ...planInvariants,
   arithmetic,
-  rollup('hour', 3_600_000),
-  rollup('day', 86_400_000),
+  sumsOf('hour', 'model'),
+  sumsOf('hour', 'key'),
+  sumsOf('day', 'model'),
+  sumsOf('day', 'key'),
 ];
 
 /** What breaks the invariants, in words for the operator; empty: all hold. One snapshot, whoever writes meanwhile. */

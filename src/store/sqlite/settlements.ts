@@ -43,27 +43,23 @@ const usageColumns = `id, request_id, account_id, key_id, model_id, free, extern
   service_tier, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, price_id,
   multiplier_permille, latency_ms, first_event_ms, provider, attempts, asked, admitted, admitted_tokens, expires_at_ms, payers,
   period_id, plan_tokens, discount_permille`;
-const rollupColumns = `key_id, model_id, requests, failed, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning,
-  images, cost, written_off, latency_ms`;
-
-/** Raises the sums of a period by one usage row. */
-function rollup(period: 'hour' | 'day'): string {
-  return `INSERT INTO usage_${period} (account_id, ${period}, ${rollupColumns})
-    VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET requests = requests + 1, failed = failed + excluded.failed, input = input + excluded.input,
-      cache_read = cache_read + excluded.cache_read, cache_write_5m = cache_write_5m + excluded.cache_write_5m,
-      cache_write_1h = cache_write_1h + excluded.cache_write_1h, output = output + excluded.output,
-      reasoning = reasoning + excluded.reasoning, images = images + excluded.images, cost = cost + excluded.cost,
-      written_off = written_off + excluded.written_off, latency_ms = latency_ms + excluded.latency_ms`;
-}
+const sumColumns = `requests, failed, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off,
+  latency_ms`;
+/** Raises the sums of a period and a group by one usage row. */
+const raiseSums = `INSERT INTO usage_sum (account_id, period, grouped, number, group_id, ${sumColumns})
+  VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT DO UPDATE SET requests = requests + 1, failed = failed + excluded.failed, input = input + excluded.input,
+    cache_read = cache_read + excluded.cache_read, cache_write_5m = cache_write_5m + excluded.cache_write_5m,
+    cache_write_1h = cache_write_1h + excluded.cache_write_1h, output = output + excluded.output,
+    reasoning = reasoning + excluded.reasoning, images = images + excluded.images, cost = cost + excluded.cost,
+    written_off = written_off + excluded.written_off, latency_ms = latency_ms + excluded.latency_ms`;
 
 /** Ends requests: by a charge or by giving the hold back, once. */
 export class Settlements {
   readonly #parts: SettlementParts;
   readonly #find: Query<[number], Stored>;
   readonly #usage: Query<Value[], unknown>;
-  readonly #hour: Query<Value[], unknown>;
-  readonly #day: Query<Value[], unknown>;
+  readonly #sums: Query<Value[], unknown>;
 
   constructor(parts: SettlementParts) {
     this.#parts = parts;
@@ -73,8 +69,7 @@ export class Settlements {
     );
     const places = usageColumns.replaceAll(/\w+/g, '?');
     this.#usage = parts.sql.prepare(`INSERT INTO usage (${usageColumns}) VALUES (${places})`);
-    this.#hour = parts.sql.prepare(rollup('hour'));
-    this.#day = parts.sql.prepare(rollup('day'));
+    this.#sums = parts.sql.prepare(raiseSums);
   }
 
   settle(command: SettleCommand, nowMs: number): Settled {
@@ -89,9 +84,7 @@ export class Settlements {
     const writtenOff = total - cost;
     const priceId = command.costNanoUsd === undefined ? dictionary.price(command.prices) : null;
     this.#usage.run(...usageValues(command, hold, { cost, writtenOff, priceId, planTokens }));
-    const sums = rollupValues(command, hold, { cost, writtenOff });
-    this.#hour.run(hold.accountId, hourOf(hold.admittedAtMs), ...sums);
-    this.#day.run(hold.accountId, dayOf(hold.admittedAtMs), ...sums);
+    this.#raiseSums(hold, sumValues(command, { cost, writtenOff }));
     // A free request that the upstream failed is given back.
     holds.release(hold, key, { debit: cost, planTokens, freeTaken: command.state !== 'upstream_failed' }, nowMs);
     moves.writeOff(key, hold.id, writtenOff, nowMs);
@@ -105,6 +98,15 @@ export class Settlements {
       return holds.voidedFor(id) === reason && this.#find.get(id) === undefined ? 'voided' : 'not_held';
     holds.void(hold, reason, nowMs);
     return 'voided';
+  }
+
+  /** By the hour and the day of its admission, for its model and for its key. */
+  #raiseSums({ accountId, admittedAtMs, modelId, keyId }: HoldFacts, values: readonly Value[]): void {
+    const [hour, day] = [hourOf(admittedAtMs), dayOf(admittedAtMs)];
+    this.#sums.run(accountId, 'hour', 'model', hour, modelId, ...values);
+    this.#sums.run(accountId, 'hour', 'key', hour, keyId, ...values);
+    this.#sums.run(accountId, 'day', 'model', day, modelId, ...values);
+    this.#sums.run(accountId, 'day', 'key', day, keyId, ...values);
   }
 
   /** The answer to a repeat: what was charged then; `conflict` where it was another charge. */
@@ -236,12 +238,10 @@ function usageValues(command: SettleCommand, hold: HoldFacts, charge: Charge): V
   ];
 }
 
-/** The values of `rollupColumns` but the count of requests. */
-function rollupValues(command: SettleCommand, hold: HoldFacts, charge: Pick<Charge, 'cost' | 'writtenOff'>): Value[] {
+/** The values of `sumColumns` but the count of requests. */
+function sumValues(command: SettleCommand, charge: Pick<Charge, 'cost' | 'writtenOff'>): Value[] {
   const { usage, state } = command;
   return [
-    hold.keyId,
-    hold.modelId,
     state === 'upstream_failed' ? 1 : 0,
     usage.input,
     usage.cacheRead,

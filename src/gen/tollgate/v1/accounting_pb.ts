@@ -272,7 +272,8 @@ export const VoidResponseSchema: GenMessage<VoidResponse> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_accounting, 7);
 
 /**
- * Every call is durable before it is answered. Ids make repeats harmless: the same call again gives the same answer.
+ * Every call is durable before it is answered. Ids make repeats harmless: the same call again gives the same answer; an Extend, which holds as
+ * much again, is the exception. docs/metering.md explains it by an example.
  *
  * @generated from service tollgate.v1.AccountingService
  */
@@ -288,7 +289,7 @@ export const AccountingService: GenService<{
     output: typeof AdmitResponseSchema;
   },
   /**
-   * Holds more for a request that runs longer than thought.
+   * Holds more for work that costs more than thought; its answer says all that is held. Settle or Void gives back what a repeat held too much.
    *
    * @generated from rpc tollgate.v1.AccountingService.Extend
    */

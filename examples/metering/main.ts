@@ -1,0 +1,74 @@
+/**
+ * A service that meters work of its own: it compresses files and charges a customer by the byte. The gateway knows nothing of files; it knows the customer's key, limits
+ * and money. docs/metering.md explains it.
+ *
+ *     node examples/metering/main.ts --api-key-id 1 FROM TO
+ *
+ * FROM may be `-`, the standard input. Without FROM and TO it only finishes what an earlier run has left. Prints a JSON line for each piece of work.
+ */
+import { createReadStream, createWriteStream, existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import { parseArgs } from 'node:util';
+import { createGzip } from 'node:zlib';
+import { Journal } from './journal.ts';
+import { accountingOf, type Cover, detailOf, type Ended, Meter } from './meter.ts';
+
+/** One cent a megabyte, held a megabyte at a time: how long the input is shows only at its end. */
+const nanoUsdPerByte = 10n;
+const sliceNanoUsd = 10_000_000n;
+
+const { values, positionals } = parseArgs({
+  options: {
+    gateway: { type: 'string', default: 'http://127.0.0.1:9090' },
+    'token-file': { type: 'string', default: 'data/operator.token' },
+    'api-key-id': { type: 'string', default: '1' },
+    journal: { type: 'string', default: 'metering.journal' },
+    // All services of a gateway share the numbers below 2^52: each has its own 2^40 of them.
+    service: { type: 'string', default: '7' },
+  },
+  allowPositionals: true,
+});
+
+const partOf = (target: string): string => `${target}.part`;
+
+/** Compresses into a file that has not its name yet, and answers what that costs. */
+async function compress(from: string, target: string, cover: Cover): Promise<bigint> {
+  let costNanoUsd = 0n;
+  async function* counted(input: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
+    for await (const piece of input) {
+      costNanoUsd += BigInt(piece.length) * nanoUsdPerByte;
+      await cover(costNanoUsd);
+      yield piece;
+    }
+  }
+  const input = from === '-' ? process.stdin : createReadStream(from);
+  await pipeline(input, counted, createGzip(), createWriteStream(partOf(target)));
+  return costNanoUsd;
+}
+
+/** Only what is paid is delivered. */
+function deliver({ id, target, state, costNanoUsd, writtenOffNanoUsd }: Ended): void {
+  const part = partOf(target);
+  if (state !== 'settled') rmSync(part, { force: true });
+  else if (existsSync(part)) renameSync(part, target);
+  const [cost, writtenOff] = [Number(costNanoUsd), Number(writtenOffNanoUsd)];
+  console.log(JSON.stringify({ id: Number(id), target, state, cost_nano_usd: cost, written_off_nano_usd: writtenOff }));
+}
+
+const journal = new Journal(values.journal, BigInt(values.service) << 40n);
+const accounting = accountingOf(values.gateway, readFileSync(values['token-file'], 'utf8').trim());
+const meter = new Meter({ accounting, journal, deliver });
+try {
+  await meter.recover();
+  const [from, target] = positionals;
+  if (from !== undefined && target !== undefined) {
+    const order = { apiKeyId: BigInt(values['api-key-id']), model: 'examples/gzip', sliceNanoUsd };
+    await meter.run(target, order, cover => compress(from, target, cover));
+  }
+} catch (error) {
+  const { code, message, tip } = detailOf(error) ?? { code: 'failed', message: `${String(error)}`, tip: '' };
+  console.error(JSON.stringify({ code, message, tip }));
+  process.exitCode = 1;
+} finally {
+  journal.close();
+}

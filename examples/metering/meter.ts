@@ -1,0 +1,157 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Client, ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
+import { createConnectTransport } from '@connectrpc/connect-node';
+import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
+import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
+import type { Journal, Unfinished } from './journal.ts';
+
+/** The gateway's accounting, as a service calls it. */
+export type Accounting = Client<typeof AccountingService>;
+
+/** The accounting service of a gateway's internal listener ("http://127.0.0.1:9090"), with the operator token. */
+export function accountingOf(gateway: string, operatorToken: string): Accounting {
+  const withToken: Interceptor = next => request => {
+    request.header.set('authorization', `Bearer ${operatorToken}`);
+    return next(request);
+  };
+  const transport = createConnectTransport({
+    baseUrl: gateway,
+    httpVersion: '1.1',
+    defaultTimeoutMs: 10_000,
+    interceptors: [withToken],
+  });
+  return createClient(AccountingService, transport);
+}
+
+/** Makes sure that all that the work will have cost so far is held, in nano-dollars, before it goes on. Throws where the customer can't pay it. */
+export type Cover = (costNanoUsd: bigint) => Promise<void>;
+
+/** How a piece of work ended. `unpaid`: its hold had expired before it could be charged. */
+export interface Ended {
+  readonly id: bigint;
+  readonly target: string;
+  readonly state: 'settled' | 'voided' | 'unpaid';
+  /** What the customer paid, and what was over the customer's funds or limits; 0 where nothing was charged. */
+  readonly costNanoUsd: bigint;
+  readonly writtenOffNanoUsd: bigint;
+}
+
+/** What the customer is asked for. */
+export interface Order {
+  /** The customer's API key, by its id. */
+  readonly apiKeyId: bigint;
+  /** What it is called in the customer's activity. */
+  readonly model: string;
+  /** What is held at first, and the least that is held further: work of less asks the gateway twice. */
+  readonly sliceNanoUsd: bigint;
+}
+
+/** Longer than the work is ever quiet: each extension sets it anew. A hold that nobody ends is given back then. */
+const expiresInMs = 900_000n;
+const triesMax = 4;
+
+/** What a meter works with. */
+export interface MeterOptions {
+  readonly accounting: Accounting;
+  readonly journal: Journal;
+  /** Hands over what is paid and throws away what is not; after a crash it may be told of the same work again. */
+  readonly deliver: (ended: Ended) => void;
+}
+
+/** Charges work to customers of a gateway: nothing is done that is not held, nothing is charged twice, nothing stays held. */
+export class Meter {
+  readonly #options: MeterOptions;
+
+  constructor(options: MeterOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Does work that a customer pays. `work` calls `cover` ahead of each part, and answers what it cost. Where it throws, everything is given back and
+   * the error is thrown on. What can't be charged or given back now, because the gateway is away, `recover` does later.
+   */
+  async run(target: string, order: Order, work: (cover: Cover) => Promise<bigint>): Promise<void> {
+    const { accounting, journal } = this.#options;
+    const { apiKeyId, model, sliceNanoUsd } = order;
+    const id = journal.begin(target);
+    const began = performance.now();
+    const admit = { id, apiKeyId, model, amountNanoUsd: sliceNanoUsd, expiresInMs };
+    let held = await insist(() => accounting.admit(admit)).then(
+      ({ heldNanoUsd }) => heldNanoUsd,
+      (error: unknown) => {
+        // Refused: nothing is held. In conflict, the id is that of other work, which must not be voided.
+        if (detailOf(error) !== undefined) this.#end({ id, target, state: 'voided', ...nothing });
+        throw error;
+      },
+    );
+    const cover: Cover = async cost => {
+      if (cost <= held) return;
+      const amountNanoUsd = cost - held > sliceNanoUsd ? cost - held : sliceNanoUsd;
+      held = (await insist(() => accounting.extend({ id, amountNanoUsd, expiresInMs }))).heldNanoUsd;
+    };
+    const costNanoUsd = await work(cover).catch(async (error: unknown) => {
+      // What stopped the work is what its caller must learn, also where giving back fails too.
+      await this.#void({ id, target }).catch(() => undefined);
+      throw error;
+    });
+    const latencyMs = Math.round(performance.now() - began);
+    journal.done(id, costNanoUsd, latencyMs);
+    await this.#settle({ id, target, done: { costNanoUsd, latencyMs } });
+  }
+
+  /** After a crash: charges what was done, gives back what was not. Every call may have been made before; its repeat changes nothing. */
+  async recover(): Promise<void> {
+    for (const work of this.#options.journal.unfinished()) {
+      await (work.done === undefined ? this.#void(work) : this.#settle(work));
+    }
+  }
+
+  async #settle({ id, target, done }: Unfinished): Promise<void> {
+    const { costNanoUsd = 0n, latencyMs = 0 } = done ?? {};
+    const settle = { id, costNanoUsd, latencyMs: BigInt(latencyMs) };
+    const charged = await unlessNotFound(insist(() => this.#options.accounting.settle(settle)));
+    if (charged === undefined) this.#end({ id, target, state: 'unpaid', ...nothing });
+    else this.#end({ id, target, state: 'settled', ...charged });
+  }
+
+  async #void({ id, target }: Unfinished): Promise<void> {
+    // Not found: it was never asked for, or has expired. Nothing is held, which is what is wanted.
+    await unlessNotFound(insist(() => this.#options.accounting.void({ id })));
+    this.#end({ id, target, state: 'voided', ...nothing });
+  }
+
+  /** Delivered before it is noted: a crash between the two delivers again, never not at all. */
+  #end(ended: Ended): void {
+    this.#options.deliver(ended);
+    this.#options.journal.end(ended.id, ended.state);
+  }
+}
+
+const nothing = { costNanoUsd: 0n, writtenOffNanoUsd: 0n };
+
+/** What the gateway said of an error; undefined: it said nothing, so that nobody knows whether the call was done. */
+export function detailOf(error: unknown): ErrorDetail | undefined {
+  return ConnectError.from(error).findDetails(ErrorDetailSchema)[0];
+}
+
+/** Repeats a call that the gateway did not answer, or was too busy for. */
+async function insist<T>(call: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await call();
+    } catch (error) {
+      const code = detailOf(error)?.code;
+      if (tries === triesMax || (code !== undefined && code !== 'overloaded')) throw error;
+      await sleep(100 * 2 ** tries);
+    }
+  }
+}
+
+async function unlessNotFound<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (detailOf(error)?.code === 'not_found') return undefined;
+    throw error;
+  }
+}

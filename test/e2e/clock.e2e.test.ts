@@ -1,0 +1,169 @@
+/**
+ * A running gateway whose wall clock is set: windows, caps and plans at the edges of their periods, a leap day, steps back (decisions §1, §6). Every time that is
+ * told is at least some seconds from an edge, so that a slow machine changes nothing.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Plan, PlanPeriod } from '../../src/gen/tollgate/v1/admin_pb.ts';
+import { canMoveClock, FakeClock } from '../fake-clock.ts';
+import { balanceOf, endGateway, type Gateway, makeKey, recordOf, startGateway } from '../gateway.ts';
+import { call, type KeyJson, type RecordJson } from './account-client.ts';
+import { type Answer, ask, complete, stream } from './chat-client.ts';
+
+const dollar = 1_000_000_000n;
+const config = `simulator: { tokens_per_second: 0 }
+daily_limit_unit: requests
+plans:
+  core: { monthly: { price: 2, tokens: 3000 }, free_daily_requests: 1, models: all }
+`;
+const short = ask('Tolls\n!sim tokens=3');
+
+describe.skipIf(!canMoveClock())('a gateway whose clock is set while it runs', () => {
+  const clock = new FakeClock('2028-01-31T10:00:30Z');
+  let gateway: Gateway;
+  beforeAll(async () => {
+    gateway = await startGateway({ config, environment: clock.environment, balance: '100' });
+  });
+  afterAll(async () => {
+    await endGateway(gateway);
+    clock.remove();
+  });
+
+  const told = ({ status, body, headers }: Answer): unknown[] => [
+    status,
+    status === 200 ? undefined : body.error.code,
+    headers.get('x-ratelimit-remaining-requests'),
+  ];
+  const waitOf = ({ headers }: Answer): number => Number(headers.get('retry-after'));
+  const keyOf = async (id: bigint): Promise<KeyJson> =>
+    (await call<{ data: KeyJson }>(gateway, 'GET', `/keys/${id}`)).body.data;
+
+  test('a day ends at 00:00 UTC, and 29 February is one', async () => {
+    const { key, id } = await makeKey(gateway, { dailyLimit: 1n });
+    for (const [evening, midnight] of [
+      ['2028-02-28T23:50:00Z', '2028-02-29T00:00:00Z'],
+      ['2028-02-29T23:50:00Z', '2028-03-01T00:00:00Z'],
+    ] as const) {
+      clock.set(evening);
+      expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+      expect((await keyOf(id)).usage_today).toBeGreaterThan(0);
+      const refused = await complete(gateway, short, { key });
+      expect(told(refused)).toEqual([429, 'rate_limit', '0']);
+      expect(waitOf(refused)).toBeGreaterThan(540);
+      expect(waitOf(refused)).toBeLessThanOrEqual(600);
+      clock.set(midnight);
+      expect((await keyOf(id)).usage_today).toBe(0);
+    }
+    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+  });
+
+  test('a rolling minute ends 60 s after the admission, and a step back gives no second one', async () => {
+    const { key, id } = await makeKey(gateway, { minuteLimit: 1n });
+    clock.set('2028-03-05T12:00:00Z');
+    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+    clock.set('2028-03-05T12:00:45Z');
+    const refused = await complete(gateway, short, { key });
+    expect(told(refused)).toEqual([429, 'rate_limit', '0']);
+    expect([waitOf(refused) >= 1, waitOf(refused) <= 61]).toEqual([true, true]);
+    clock.set('2028-03-05T12:01:30Z');
+    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+    for (const back of ['2028-03-05T12:01:00Z', '2028-03-05T11:00:00Z', '2028-02-29T12:00:00Z']) {
+      clock.set(back);
+      const early = await complete(gateway, short, { key });
+      expect(told(early)).toEqual([429, 'rate_limit', '0']);
+      expect(waitOf(early)).toBeLessThanOrEqual(61);
+    }
+    expect((await keyOf(id)).usage_minute).toBeGreaterThan(0);
+    clock.set('2028-03-05T12:03:00Z');
+    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
+  });
+
+  test('a month’s limit is what was spent in that month, the leap day included', async () => {
+    const { key, id } = await makeKey(gateway);
+    await gateway.admin.setMonthlyLimit({ apiKeyId: id, limitNanoUsd: 2_000_000n });
+    clock.set('2028-02-29T12:00:00Z');
+    const bound = await complete(gateway, ask('Tolls\n!sim tokens=2000'), { key });
+    expect([bound.status, bound.finish]).toEqual([200, 'length']);
+    const refused = await complete(gateway, short, { key });
+    expect(told(refused)).toEqual([429, 'spending_limit', null]);
+    expect(Math.abs(waitOf(refused) - 12 * 3_600)).toBeLessThan(60);
+    clock.set('2028-02-29T23:55:00Z');
+    expect(told(await complete(gateway, short, { key }))).toEqual([429, 'spending_limit', null]);
+    clock.set('2028-03-01T00:00:00Z');
+    expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, null]);
+    // What was spent on 29 February is spent whenever it is that month again.
+    clock.set('2028-02-29T12:30:00Z');
+    expect(told(await complete(gateway, short, { key }))).toEqual([429, 'spending_limit', null]);
+  });
+
+  test('a plan of the 31st is renewed on the leap day at its time, once, whatever the clock does then', async () => {
+    clock.set('2028-01-31T10:00:30Z');
+    const before = await balanceOf(gateway);
+    const paid = async (): Promise<bigint> => (before - (await balanceOf(gateway))) / dollar;
+    const show = async () => {
+      const { subscription } = await gateway.admin.getSubscription({ accountId: 1n });
+      if (subscription === undefined) throw new Error('no plan in the answer');
+      const { periodEndMs, tokens, tokensUsed, tokensHeld, freeLeftToday } = subscription;
+      const minute = new Date(Number(periodEndMs)).toISOString().slice(0, 15);
+      return { minute, tokensLeft: tokens - tokensUsed - tokensHeld, freeLeftToday };
+    };
+    const plan = { accountId: 1n, plan: Plan.CORE, period: PlanPeriod.MONTHLY };
+    await gateway.admin.startSubscription(plan);
+    expect(await show()).toEqual({ minute: '2028-02-29T10:0', tokensLeft: 3_000n, freeLeftToday: 1 });
+    expect(await paid()).toBe(2n);
+    // The free one of the day, then the plan's tokens.
+    for (let count = 0; count < 2; count += 1) await complete(gateway, ask('Tolls\n!sim tokens=100'));
+    const { tokensLeft, freeLeftToday } = await show();
+    expect([freeLeftToday, tokensLeft < 2_900n]).toEqual([0, true]);
+    clock.set('2028-02-29T09:55:00Z');
+    expect(await show()).toEqual({ minute: '2028-02-29T10:0', tokensLeft, freeLeftToday: 1 });
+    expect(await paid()).toBe(2n);
+    clock.set('2028-02-29T10:05:00Z');
+    expect(await show()).toEqual({ minute: '2028-03-31T10:0', tokensLeft: 3_000n, freeLeftToday: 1 });
+    expect(await paid()).toBe(4n);
+    // Back into the first period: the present one goes on, nothing is paid again.
+    for (const time of ['2028-02-10T12:00:00Z', '2028-02-29T10:10:00Z']) {
+      clock.set(time);
+      expect(await show()).toMatchObject({ minute: '2028-03-31T10:0', tokensLeft: 3_000n });
+      expect(await paid()).toBe(4n);
+    }
+    await gateway.admin.cancelSubscription({ accountId: 1n });
+    clock.set('2028-03-31T10:05:00Z');
+    await expect(show()).rejects.toThrow(/not_found/);
+    expect(await paid()).toBe(4n);
+  });
+
+  test('records have the wall time of their admission, and are found by it, in whatever order they were made', async () => {
+    const { key, id } = await makeKey(gateway);
+    const days = ['2028-04-03', '2028-04-01', '2028-04-02'];
+    const made = new Map<string, string>();
+    for (const day of days) {
+      clock.set(`${day}T15:00:00Z`);
+      made.set(day, (await complete(gateway, short, { key })).headers.get('x-request-id') ?? '');
+    }
+    const list = async (query: string) => {
+      const { body } = await call<{ data: RecordJson[] }>(gateway, 'GET', `/activity?api_key_id=${id}&${query}`);
+      return body.data.map(record => [record.request_id, record.created_at.slice(0, 13)]);
+    };
+    const record = (day: string): unknown[] => [made.get(day), `${day}T15`];
+    expect(await list('')).toEqual([record('2028-04-03'), record('2028-04-02'), record('2028-04-01')]);
+    expect(await list('start=2028-04-02T00:00:00Z&end=2028-04-03T00:00:00Z')).toEqual([record('2028-04-02')]);
+    // Ids grow although the clock went back: their time is in their first digits.
+    const digits = [...made.values()].map(requestId => requestId.slice('req_'.length, 'req_'.length + 10));
+    expect(digits).toEqual(digits.toSorted());
+  });
+
+  test('an answer goes on while the clock jumps, and its latency is what it took', async () => {
+    clock.set('2028-05-10T12:00:00Z');
+    const running = stream(gateway, ask('Tolls\n!sim tokens=60 tps=60', { stream: true }));
+    for (const jump of ['2028-05-11T12:00:00Z', '2028-05-01T12:00:00Z', '2028-05-10T12:00:00Z']) {
+      await sleep(150);
+      clock.set(jump);
+    }
+    const { done, headers, usage } = await running;
+    expect([done, usage?.completion_tokens]).toEqual([true, 60]);
+    const record = await recordOf(gateway, headers.get('x-request-id') ?? '');
+    expect(Number(record.latencyMs)).toBeGreaterThan(300);
+    expect(Number(record.latencyMs)).toBeLessThan(60_000);
+  });
+});

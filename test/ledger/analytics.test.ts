@@ -1,0 +1,97 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { AnalyticsQuery, AnalyticsRow } from '../../src/store/ledger.ts';
+import { admitOf, type Bench, hashOf, openBench, settleOf } from './fixture.ts';
+
+/** What is known of a record beside the ledger. */
+interface Known {
+  readonly atMs: number;
+  readonly model: string;
+  readonly keyId: number;
+  readonly output: number;
+  readonly cost: bigint;
+  readonly failed: boolean;
+}
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+/** The days around a leap day. */
+const firstMs = Date.parse('2028-02-28T00:00:00Z');
+const keyNames = ['key', 'second', 'third'];
+const known: Known[] = [];
+let bench: Bench;
+
+/** Edges of hours and days, a millisecond beside them, and anything else within three days. */
+const times = fc.oneof(
+  fc.tuple(fc.nat(72), fc.integer({ min: -1, max: 1 })).map(([hour, beside]) => firstMs + hour * hourMs + beside),
+  fc.nat(3 * dayMs).map(ms => firstMs + ms),
+);
+
+beforeAll(async () => {
+  bench = await openBench({ balance: 10n ** 12n });
+  for (const name of keyNames.slice(1)) {
+    await bench.ledger.createKey({ accountId: 1, hash: hashOf(name), masked: '', settings: {} });
+  }
+  for (const [index, atMs] of fc.sample(times, { numRuns: 90, seed: 1 }).entries()) {
+    const [id, keyId, model] = [index + 1, 1 + ((index * 5) % 3), `m${(index * 11) % 4}`];
+    const state = index % 7 === 0 ? 'upstream_failed' : 'completed';
+    bench.clock.nowMs = atMs;
+    await bench.ledger.admit(admitOf(id, { model }, keyNames[keyId - 1]));
+    // A record is of the hour of its admission, whenever it ends.
+    bench.clock.step(2 * hourMs);
+    const { costNanoUsd: cost } = await bench.ledger.settle(settleOf(id, id, { state }));
+    known.push({ atMs, model, keyId, output: id, cost, failed: state === 'upstream_failed' });
+  }
+});
+afterAll(() => bench.end());
+
+/** The same sums, by the simplest means. */
+function summed({ startMs, endMs, granularity, groupBy }: AnalyticsQuery): AnalyticsRow[] {
+  const rows = new Map<string, AnalyticsRow>();
+  const periodMs = granularity === 'day' ? dayMs : hourMs;
+  for (const { atMs, model, keyId, output, cost, failed } of known) {
+    if (atMs < startMs || (endMs !== undefined && atMs >= endMs)) continue;
+    const period = Math.floor(atMs / periodMs) * periodMs;
+    const group = groupBy === 'none' ? null : groupBy === 'model' ? model : keyId;
+    const before = rows.get(`${period} ${group ?? ''}`);
+    rows.set(`${period} ${group ?? ''}`, {
+      periodMs: period,
+      group,
+      requests: (before?.requests ?? 0) + 1,
+      failed: (before?.failed ?? 0) + (failed ? 1 : 0),
+      costNanoUsd: (before?.costNanoUsd ?? 0n) + cost,
+      input: (before?.input ?? 0) + 100,
+      cacheRead: 0,
+      cacheWrite: 0,
+      output: (before?.output ?? 0) + output,
+      latencyMs: (before?.latencyMs ?? 0) + 250,
+    });
+  }
+  const order = (group: AnalyticsRow['group']): string => String(group);
+  return [...rows.values()].sort((a, b) => a.periodMs - b.periodMs || (order(a.group) < order(b.group) ? -1 : 1));
+}
+
+const queries = fc.record({
+  accountId: fc.constant(1),
+  startMs: times,
+  endMs: fc.option(times, { nil: undefined }),
+  granularity: fc.constantFrom('hour', 'day'),
+  groupBy: fc.constantFrom('none', 'model', 'api_key'),
+  limit: fc.oneof(fc.constant(1000), fc.nat(30)),
+});
+
+test('of every span, cut wherever it is, the sums are those of its records; one too many is said to be too many', async () => {
+  await fc.assert(
+    fc.asyncProperty(queries, async query => {
+      const expected = summed(query);
+      expect(await bench.ledger.analytics(query)).toEqual(expected.length > query.limit ? 'too_many' : expected);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('another account has none of them', async () => {
+  const { accountId } = await bench.ledger.createAccount({ name: 'other', balance: 0n });
+  const all = { accountId, startMs: 0, endMs: undefined, granularity: 'day', groupBy: 'none', limit: 10 } as const;
+  expect(await bench.ledger.analytics(all)).toEqual([]);
+});
