@@ -33,8 +33,8 @@ import { SealedBox } from '../lib/sealed-box.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
-import { createLogger, type Logger } from '../telemetry/logger.ts';
-import { Metrics } from '../telemetry/metrics.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
@@ -43,7 +43,7 @@ import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
 import { Stopping } from './stopping.ts';
 import type { Files } from '../store/files.ts';
-import { openStores, type Stores } from './stores.ts';
+import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
 /** A running gateway. */
@@ -63,19 +63,27 @@ export interface Gateway {
 /** How far a provider's tokenizer may count above the gateway's before an answer is cut at its output limit. */
 const foreignTolerance = 1.15;
 
-/**
- * Opens everything in one process; `readAgain` reads the configuration for a reload, and throws `ConfigError`. Throws `LedgerStartError`, and what listening
- * throws (a port in use).
- */
-export async function openGateway(
-  environment: Environment,
-  config: Config,
-  readAgain: () => Promise<Config>,
-): Promise<Gateway> {
-  const logger = createLogger({ level: config.logLevel });
-  const metrics = new Metrics();
+/** What a gateway is opened on. */
+export interface Ground {
+  readonly environment: Environment;
+  readonly config: Config;
+  readonly stores: Stores;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Reads the configuration for a reload. Throws `ConfigError`. */
+  readonly readAgain: () => Promise<Config>;
+}
+
+/** Opens everything in one process. Throws what listening throws (a port in use). */
+export async function openGateway({
+  environment,
+  config,
+  stores,
+  logger,
+  metrics,
+  readAgain,
+}: Ground): Promise<Gateway> {
   const live = new LiveConfig(config, readAgain);
-  const stores = await openStores(environment, config, { metrics, logger });
   const ids = new IdSource(systemClock, stores.ledger.lastId);
   const core = makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl: () => publicUrl() });
   await core.responses.recover();
