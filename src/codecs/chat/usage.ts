@@ -1,9 +1,9 @@
-import { type Extra, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { extraOf } from '../content.ts';
 import { dollarsOf } from '../dollars.ts';
-import { countIn, objectIn, unknownMembers } from '../json.ts';
+import { countIn, objectIn } from '../json.ts';
+import { extraOfUsage, inputBuckets } from '../usage-details.ts';
 import { extraMembers } from './reasoning-details.ts';
 
 /** Usage: Chat counts cached and written input inside `prompt_tokens`, the model in buckets that do not overlap. Source: wire.md B1, C3; cases US-02 to US-18. */
@@ -36,17 +36,21 @@ export function renderUsage(completed: Completed): JsonObject {
   };
 }
 
-const knownOfUsage = new Set([
-  'prompt_tokens',
-  'completion_tokens',
-  'total_tokens',
-  'prompt_tokens_details',
-  'completion_tokens_details',
+const known = {
   // The gateway's own price is the client's.
-  'cost',
-]);
-const knownOfPrompt = new Set(['cached_tokens', 'cache_write_tokens', 'cache_write_1h_tokens']);
-const knownOfCompletion = new Set(['reasoning_tokens']);
+  own: new Set([
+    'prompt_tokens',
+    'completion_tokens',
+    'total_tokens',
+    'prompt_tokens_details',
+    'completion_tokens_details',
+    'cost',
+  ]),
+  inside: {
+    prompt_tokens_details: new Set(['cached_tokens', 'cache_write_tokens', 'cache_write_1h_tokens']),
+    completion_tokens_details: new Set(['reasoning_tokens']),
+  },
+};
 
 /**
  * The usage that an upstream reports, in buckets that do not overlap. Undefined where it says nothing that can be true, so that the gateway counts itself. Counts that
@@ -59,31 +63,20 @@ export function parseUsage(value: Json | undefined): Usage | undefined {
   const completion = countIn(usage['completion_tokens']);
   // No answer is made from nothing: upstreams that send zeros do not count.
   if ((prompt ?? 0) === 0 && (completion ?? 0) === 0) return undefined;
-  const extra = extraOfUsage(usage);
+  const details = objectIn(usage['prompt_tokens_details']) ?? {};
+  const extra = extraOfUsage(Protocol.CHAT, usage, known);
   return {
     $typeName: 'tollgate.v1.Usage',
-    ...inputBuckets(usage, prompt),
+    ...inputBuckets(prompt, cachedIn(usage, details), details),
     ...outputBuckets(usage, prompt, completion),
     ...(extra === undefined ? {} : { extra }),
   };
 }
 
-function inputBuckets(usage: JsonObject, prompt: number | undefined): Partial<Usage> {
-  if (prompt === undefined) return {};
-  const details = objectIn(usage['prompt_tokens_details']) ?? {};
-  // DeepSeek and Moonshot have their own names for what was read from the cache.
+/** DeepSeek and Moonshot have their own names for what was read from the cache. */
+function cachedIn(usage: JsonObject, details: JsonObject): number | undefined {
   const named = [details['cached_tokens'], usage['prompt_cache_hit_tokens'], usage['cached_tokens']];
-  const cached = named.map(countIn).find(count => count !== undefined);
-  const written = countIn(details['cache_write_tokens']);
-  const rest = prompt - (cached ?? 0) - (written ?? 0);
-  if (rest < 0) return { inputTokens: prompt };
-  const written1h = Math.min(countIn(details['cache_write_1h_tokens']) ?? 0, written ?? 0);
-  return {
-    inputTokens: rest,
-    ...(cached === undefined ? {} : { cacheReadTokens: cached }),
-    ...(written === undefined ? {} : { cacheWrite5mTokens: written - written1h }),
-    ...(written1h === 0 ? {} : { cacheWrite1hTokens: written1h }),
-  };
+  return named.map(countIn).find(count => count !== undefined);
 }
 
 /** Reasoning is part of the output (case US-18), but for upstreams whose total says that it stands beside it. */
@@ -96,14 +89,4 @@ function outputBuckets(usage: JsonObject, prompt: number | undefined, completion
   return reasoning > completion
     ? { outputTokens: completion }
     : { outputTokens: completion, reasoningTokens: reasoning };
-}
-
-function extraOfUsage(usage: JsonObject): Extra | undefined {
-  const rest: Record<string, unknown> = unknownMembers(usage, knownOfUsage) ?? {};
-  const prompt = unknownMembers(objectIn(usage['prompt_tokens_details']) ?? {}, knownOfPrompt);
-  const completion = unknownMembers(objectIn(usage['completion_tokens_details']) ?? {}, knownOfCompletion);
-  if (prompt !== undefined) rest['prompt_tokens_details'] = prompt;
-  if (completion !== undefined) rest['completion_tokens_details'] = completion;
-  for (const _ in rest) return extraOf(Protocol.CHAT, JSON.stringify(rest));
-  return undefined;
 }

@@ -6,7 +6,7 @@ import {
   ToolChoiceMode,
 } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
-import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
+import type { EncodedRequest, EncodeInput, JsonObject } from '../codec.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
 import { encodeContents } from './encode-contents.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
@@ -26,9 +26,8 @@ export function encodeRequest({ request, model, maxOutputTokens, provider }: Enc
   const format = encodeFormat(request, traits, drops);
   const instructed = [...system, ...format.instructions];
   const body: JsonObject = {};
-  // Types of our own to plain JSON: they have nothing but JSON in them.
-  if (instructed.length > 0) body['systemInstruction'] = { parts: instructed as unknown as Json };
-  body['contents'] = contents as unknown as Json;
+  if (instructed.length > 0) body['systemInstruction'] = { parts: instructed };
+  body['contents'] = contents;
   Object.assign(body, encodeTools(request, drops));
   const config = {
     ...samplingConfig(request, drops),

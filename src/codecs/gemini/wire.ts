@@ -1,16 +1,16 @@
 import type { JsonObject } from '../codec.ts';
 
-/** What a Gemini upstream is sent. Source: the public schema of generateContent (v1beta), wire.md B4. */
+/** What a Gemini upstream is sent: type aliases, so that the compiler takes them for plain JSON. Source: the public schema of generateContent (v1beta), wire.md B4. */
 
 /** Bytes in the message itself. */
-export interface InlineData {
+export type InlineData = {
   readonly mimeType: string;
   /** Base64. */
   readonly data: string;
-}
+};
 
 /** One piece of a content; a signature belongs to exactly its part. */
-export interface GeminiPart {
+export type GeminiPart = {
   readonly text?: string;
   readonly thought?: true;
   readonly thoughtSignature?: string;
@@ -18,18 +18,18 @@ export interface GeminiPart {
   readonly fileData?: { readonly fileUri: string; readonly mimeType?: string };
   readonly functionCall?: { readonly id?: string; readonly name: string; readonly args: JsonObject };
   readonly functionResponse?: FunctionResponse;
-}
+};
 
 /** What a tool answered. */
-export interface FunctionResponse {
+export type FunctionResponse = {
   readonly id?: string;
   readonly name: string;
   readonly response: JsonObject;
-  readonly parts?: readonly { readonly inlineData: InlineData }[];
-}
+  readonly parts?: { readonly inlineData: InlineData }[];
+};
 
 /** What one side said in a row. */
-export interface GeminiContent {
+export type GeminiContent = {
   readonly role: 'user' | 'model';
   readonly parts: GeminiPart[];
-}
+};

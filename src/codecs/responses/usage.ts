@@ -1,9 +1,9 @@
-import { type Extra, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { extraOf } from '../content.ts';
 import { dollarsOf } from '../dollars.ts';
-import { countIn, objectIn, unknownMembers } from '../json.ts';
+import { countIn, objectIn } from '../json.ts';
+import { extraOfUsage, inputBuckets } from '../usage-details.ts';
 import { extraMembers } from './extra.ts';
 
 /** Usage: Responses counts cached and written input inside `input_tokens`, the model in buckets that do not overlap. Source: wire.md B2, C3; decisions §6. */
@@ -35,17 +35,21 @@ export function renderUsage({ usage, costNanoUsd }: Completed): JsonObject {
   };
 }
 
-const known = new Set([
-  'input_tokens',
-  'input_tokens_details',
-  'output_tokens',
-  'output_tokens_details',
-  'total_tokens',
+const known = {
   // The gateway's own price is the client's.
-  'cost',
-]);
-const knownOfInput = new Set(['cached_tokens', 'cache_write_tokens', 'cache_write_1h_tokens']);
-const knownOfOutput = new Set(['reasoning_tokens']);
+  own: new Set([
+    'input_tokens',
+    'output_tokens',
+    'total_tokens',
+    'input_tokens_details',
+    'output_tokens_details',
+    'cost',
+  ]),
+  inside: {
+    input_tokens_details: new Set(['cached_tokens', 'cache_write_tokens', 'cache_write_1h_tokens']),
+    output_tokens_details: new Set(['reasoning_tokens']),
+  },
+};
 
 /**
  * The usage that an upstream reports, in buckets that do not overlap. Undefined where it says nothing that can be true, so that the gateway counts itself. Counts that
@@ -59,37 +63,13 @@ export function parseUsage(value: Json | undefined): Usage | undefined {
   // No answer is made from nothing: upstreams that send zeros do not count.
   if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
   const reasoning = countIn(objectIn(usage['output_tokens_details'])?.['reasoning_tokens']);
-  const extra = extraOfUsage(usage);
+  const details = objectIn(usage['input_tokens_details']) ?? {};
+  const extra = extraOfUsage(Protocol.RESPONSES, usage, known);
   return {
     $typeName: 'tollgate.v1.Usage',
-    ...inputBuckets(objectIn(usage['input_tokens_details']) ?? {}, input),
+    ...inputBuckets(input, countIn(details['cached_tokens']), details),
     ...(output === undefined ? {} : { outputTokens: output }),
     ...(reasoning === undefined || reasoning > (output ?? 0) ? {} : { reasoningTokens: reasoning }),
     ...(extra === undefined ? {} : { extra }),
   };
-}
-
-function inputBuckets(details: JsonObject, input: number | undefined): Partial<Usage> {
-  if (input === undefined) return {};
-  const cached = countIn(details['cached_tokens']);
-  const written = countIn(details['cache_write_tokens']);
-  const rest = input - (cached ?? 0) - (written ?? 0);
-  if (rest < 0) return { inputTokens: input };
-  const written1h = Math.min(countIn(details['cache_write_1h_tokens']) ?? 0, written ?? 0);
-  return {
-    inputTokens: rest,
-    ...(cached === undefined ? {} : { cacheReadTokens: cached }),
-    ...(written === undefined ? {} : { cacheWrite5mTokens: written - written1h }),
-    ...(written1h === 0 ? {} : { cacheWrite1hTokens: written1h }),
-  };
-}
-
-function extraOfUsage(usage: JsonObject): Extra | undefined {
-  const rest: Record<string, unknown> = unknownMembers(usage, known) ?? {};
-  const input = unknownMembers(objectIn(usage['input_tokens_details']) ?? {}, knownOfInput);
-  const output = unknownMembers(objectIn(usage['output_tokens_details']) ?? {}, knownOfOutput);
-  if (input !== undefined) rest['input_tokens_details'] = input;
-  if (output !== undefined) rest['output_tokens_details'] = output;
-  for (const _ in rest) return extraOf(Protocol.RESPONSES, JSON.stringify(rest));
-  return undefined;
 }
