@@ -1,5 +1,5 @@
 /** A gateway whose wall clock a test moves, also while it runs: libfaketime, where it is installed (Debian: `apt-get install faketime`). */
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { randomUUID } from 'node:crypto';
@@ -36,7 +36,9 @@ export class FakeClock {
   /** Sets it, as "2028-02-29T23:59:00Z": at once and for every process that has it. */
   set(time: string): void {
     const seconds = (Date.parse(time) - Date.now()) / 1000;
-    writeFileSync(this.#file, `${seconds < 0 ? '' : '+'}${seconds.toFixed(3)}`);
+    // Whole: a process reads it whenever it looks at the clock.
+    writeFileSync(`${this.#file}.next`, `${seconds < 0 ? '' : '+'}${seconds.toFixed(3)}`);
+    renameSync(`${this.#file}.next`, this.#file);
   }
 
   remove(): void {

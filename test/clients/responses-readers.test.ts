@@ -8,21 +8,12 @@ import type { DecodedRequest } from '../../src/codecs/codec.ts';
 import { requestOf } from '../../src/codecs/content.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
-import { ItemStatus, Phase, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { ItemStatus, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
-import { responsesAnswers } from '../contracts/responses-arbitraries.ts';
+import { responsesAnswers, withoutPhases } from '../contracts/responses-arbitraries.ts';
 
 const decoded: DecodedRequest = { request: requestOf({ model: 'acme/large' }), stream: true, includeUsage: true };
-
-/** As an upstream says it that knows no phases: messages wait for what follows them. */
-function withoutPhases(events: readonly GenerationEvent[]): GenerationEvent[] {
-  return events.map(each => {
-    const { event } = each;
-    if (event.case !== 'itemClosed') return each;
-    return { ...each, event: { ...event, value: { ...event.value, phase: Phase.UNSPECIFIED } } };
-  });
-}
 
 const framesOf = (events: readonly GenerationEvent[]): string => {
   const renderer = responsesCodec.renderStream(decoded);
@@ -80,6 +71,12 @@ function textOf(events: readonly GenerationEvent[]): string {
     .toWellFormed();
 }
 
+/** The names of the calls of an answer, in order. */
+function callsOf(events: readonly GenerationEvent[]): string[] {
+  const [choice] = foldEvents(events).choices;
+  return (choice?.items ?? []).flatMap(({ content }) => (content.case === 'toolCall' ? [content.value.name] : []));
+}
+
 /** A free-form call that a limit cut: this client calls it an error, which is better than half a command that looks whole. */
 function hasCutInput(events: readonly GenerationEvent[]): boolean {
   const [choice] = foldEvents(events).choices;
@@ -101,13 +98,16 @@ test('AI SDK: text and calls are whole, and nothing is an error', async () => {
         onError: () => undefined,
       });
       let text = '';
+      const calls: string[] = [];
       const errors: unknown[] = [];
       for await (const part of result.stream) {
+        if (part.type === 'tool-call') calls.push(part.toolName);
         if (part.type === 'error') errors.push(part.error);
         if (part.type === 'text-delta') text += part.text;
       }
       expect(errors).toEqual([]);
       expect(text).toBe(textOf(events));
+      expect(calls).toEqual(callsOf(events));
     }),
     { numRuns: 100 },
   );

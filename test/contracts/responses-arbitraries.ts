@@ -515,3 +515,12 @@ export const strangeRequests: fc.Arbitrary<GenerateRequest> = fc
     });
     return { ...request, items };
   });
+
+/** An answer as an upstream says it that knows no phases: messages wait for what follows them. */
+export function withoutPhases(events: readonly GenerationEvent[]): GenerationEvent[] {
+  return events.map(each => {
+    const { event } = each;
+    if (event.case !== 'itemClosed') return each;
+    return { ...each, event: { ...event, value: { ...event.value, phase: Phase.UNSPECIFIED } } };
+  });
+}

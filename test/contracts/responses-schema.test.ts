@@ -10,7 +10,7 @@ import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { responseIdOf } from '../../src/generation/response-ids.ts';
 import { deviations, openJudge } from './open-responses-schema.ts';
-import { responsesAnswers, responsesRequests } from './responses-arbitraries.ts';
+import { responsesAnswers, responsesRequests, withoutPhases } from './responses-arbitraries.ts';
 
 const judge = openJudge();
 const requestId = `req_${'1'.repeat(21)}`;
@@ -129,15 +129,6 @@ class Reader {
       expect(whole).toBe(open.text);
     }
   }
-}
-
-/** The same answer of an upstream that says no phases. */
-function withoutPhases(events: readonly GenerationEvent[]): GenerationEvent[] {
-  return events.map(each => {
-    const { event } = each;
-    if (event.case !== 'itemClosed') return each;
-    return { ...each, event: { ...event, value: { ...event.value, phase: Phase.UNSPECIFIED } } };
-  });
 }
 
 const answersOfAll = fc

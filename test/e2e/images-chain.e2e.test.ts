@@ -82,6 +82,7 @@ describe('through a second gateway', () => {
     const { headers, body } = await generate({ ...asked, model: 'acme/draw', response_format: 'url' });
     expect(headers.get('x-tollgate-cost')).toBe('0.1');
     expect(headers.get('x-tollgate-route')).toBe('inner/sim/image');
+    expect(body.data).toHaveLength(2);
     for (const [index, entry] of body.data.entries()) {
       expect(entry.url?.startsWith(outer.url)).toBe(true);
       expect((await bytesOf(entry)).toString('base64')).toBe(direct.body.data[index]?.b64_json);

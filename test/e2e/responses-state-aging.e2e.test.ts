@@ -1,42 +1,16 @@
 /** What time does to stored responses and to connections. */
-import { existsSync, mkdtempSync, renameSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import { canMoveClock, FakeClock } from '../fake-clock.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import { payg } from './chat-client.ts';
 import { ResponsesCaller } from './resource-caller.ts';
 import { SocketClient } from './socket-client.ts';
 
 const model = payg;
-const library = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1';
-
-/** The wall clock of a process that runs: the time of day moves, timers do not. */
-class MovedClock {
-  readonly #file = join(mkdtempSync(join(tmpdir(), 'tollgate-clock-')), 'offset');
-
-  constructor() {
-    this.moveTo('+0');
-  }
-
-  /** What the process is started with. */
-  get environment(): Readonly<Record<string, string>> {
-    return {
-      LD_PRELOAD: library,
-      FAKETIME_TIMESTAMP_FILE: this.#file,
-      FAKETIME_NO_CACHE: '1',
-      FAKETIME_DONT_FAKE_MONOTONIC: '1',
-    };
-  }
-
-  /** Moves it so far from the true time, as libfaketime writes it ("+30d"). */
-  moveTo(offset: string): void {
-    // At once and whole: the process reads it whenever it looks at the clock.
-    writeFileSync(`${this.#file}.next`, `${offset}\n`);
-    renameSync(`${this.#file}.next`, this.#file);
-  }
-}
+const isMovable = canMoveClock();
+const minute = 60_000;
+const day = 1_440 * minute;
 
 /** The texts that a response was made from, oldest first. */
 async function textsBefore(caller: ResponsesCaller, id: string): Promise<(string | undefined)[]> {
@@ -68,17 +42,18 @@ async function outlive(gateway: Gateway, halfWay: () => Promise<void>, end: () =
   expect(await textsBefore(caller, third.id)).toEqual(conversation);
 }
 
-describe.skipIf(!existsSync(library))('a clock that moves while the gateway runs (libfaketime is installed)', () => {
+describe.skipIf(!isMovable)('a clock that moves while the gateway runs (libfaketime is installed)', () => {
   test('ends a response after 30 days, never what goes on from it, and a connection after 60 minutes', async () => {
-    const clock = new MovedClock();
+    const after = (ms: number): string => new Date(Date.now() + ms).toISOString();
+    const clock = new FakeClock(after(0));
     const gateway = await startGateway({ environment: clock.environment });
     const socket = await SocketClient.open(gateway.url, gateway.apiKey);
     const unstored = await socket.ask({ model, input: '!sim say=A.', store: false });
     const kept = 'response' in unstored ? unstored.response.id : '';
-    clock.moveTo('+59m');
+    clock.set(after(59 * minute));
     const later = await socket.ask({ model, input: '!sim say=B.', store: false, previous_response_id: kept });
     expect('response' in later && later.response.status).toBe('completed');
-    clock.moveTo('+61m');
+    clock.set(after(61 * minute));
     const late = await socket.ask({ model, input: '!sim say=C.', store: false });
     expect('error' in late && late.error).toMatchObject({
       type: 'error',
@@ -87,25 +62,23 @@ describe.skipIf(!existsSync(library))('a clock that moves while the gateway runs
     });
     await expect(socket.next()).rejects.toThrow('closed with 1008');
 
-    clock.moveTo('+0');
+    clock.set(after(0));
     await outlive(
       gateway,
-      async () => clock.moveTo('+29d'),
-      async () => clock.moveTo('+31d'),
+      async () => clock.set(after(29 * day)),
+      async () => clock.set(after(31 * day)),
     );
     await endGateway(gateway);
+    clock.remove();
   });
 });
 
-test.skipIf(existsSync(library))(
-  'a response lives as long as configured (seconds: the clock can’t be moved here)',
-  async () => {
-    const gateway = await startGateway({ config: 'content: { response_lifetime: 6s }\n' });
-    await outlive(
-      gateway,
-      () => sleep(3_000),
-      async () => undefined,
-    );
-    await endGateway(gateway);
-  },
-);
+test.skipIf(isMovable)('a response lives as long as configured (seconds: the clock can’t be moved here)', async () => {
+  const gateway = await startGateway({ config: 'content: { response_lifetime: 6s }\n' });
+  await outlive(
+    gateway,
+    () => sleep(3_000),
+    async () => undefined,
+  );
+  await endGateway(gateway);
+});

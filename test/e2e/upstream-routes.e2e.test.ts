@@ -164,7 +164,7 @@ describe.concurrent('a route that dies', () => {
       return asked === before && second.count > 20;
     });
     first.now = answers;
-    const returned = await eventuallyWithin(openMs + 10_000, () => first.count > asked + 20);
+    const returned = await eventuallyWithin(openMs + 3_000, () => first.count > asked + 20);
     expect(returned - diedAtMs).toBeGreaterThan(openMs - 500);
     const seen = await running.stop();
     expect([...new Set(seen.map(answer => `${answer.status} ${codeOf(answer)}`))]).toEqual(['200 undefined']);
@@ -187,7 +187,7 @@ describe.concurrent('a route that dies', () => {
     );
     expect([alone.count, await isAvailable('alone')]).toEqual([15, false]);
     const refused = await complete(gateway, body('alone'));
-    expect([refused.status, codeOf(refused), refused.ms < 3_000, alone.count]).toEqual([
+    expect([refused.status, codeOf(refused), refused.ms < 500, alone.count]).toEqual([
       502,
       'model_unavailable',
       true,
@@ -202,7 +202,7 @@ describe.concurrent('a route that dies', () => {
     alone.now = answers;
     await sleep(openMs - 2_500 - (performance.now() - openedAtMs));
     expect(await isAvailable('alone')).toBe(false);
-    await eventuallyWithin(10_000, () => isAvailable('alone'));
+    await eventuallyWithin(5_000, () => isAvailable('alone'));
     await paidOnce(await complete(gateway, body('alone')));
     expect(await isAvailable('alone')).toBe(true);
   });

@@ -211,16 +211,21 @@ test.each(interfaces)('a request that is refused before its model is asked leave
   expect(await dollarsOf(gateway, managementKey)).toBe(1);
 });
 
-test('an answer that reaches the end of the money is cut there, and nothing is written off', async () => {
-  const { managementKey } = await newAccount(gateway, 0.0002);
-  const { key } = await newKey(gateway, {}, managementKey);
-  const row: Row = { what: '', line: 'tokens=2000', state: both(''), output: both(0), input: both(true) };
-  for (const asked of interfaces.slice(0, 1)) expect(await ask(asked, row, { key, stream: false })).toBe(200);
-  const { data } = (await call<{ data: RecordJson[] }>(gateway, 'GET', '/activity', { key: managementKey })).body;
-  const path = `/activity/${data[0]?.request_id}`;
-  const { body } = await call<ArithmeticJson>(gateway, 'GET', path, { key: managementKey });
-  expect([body.state, body.written_off]).toEqual(['incomplete', 0]);
-  expect(body.output_tokens).toBeGreaterThan(16);
-  expect(body.cost).toBeLessThanOrEqual(0.0002);
-  expect(await dollarsOf(gateway, managementKey)).toBeCloseTo(0.0002 - body.cost, 9);
+describe.each([false, true])('streamed: %s', stream => {
+  test.each(interfaces)(
+    'an answer that reaches the end of the money is cut there, and nothing is written off ($name)',
+    async asked => {
+      const { managementKey } = await newAccount(gateway, 0.0002);
+      const { key } = await newKey(gateway, {}, managementKey);
+      const row: Row = { what: '', line: 'tokens=2000', state: both(''), output: both(0), input: both(true) };
+      expect(await ask(asked, row, { key, stream })).toBe(200);
+      const { data } = (await call<{ data: RecordJson[] }>(gateway, 'GET', '/activity', { key: managementKey })).body;
+      const path = `/activity/${data[0]?.request_id}`;
+      const { body } = await call<ArithmeticJson>(gateway, 'GET', path, { key: managementKey });
+      expect([body.state, body.written_off]).toEqual(['incomplete', 0]);
+      expect(body.output_tokens).toBeGreaterThan(16);
+      expect(body.cost).toBeLessThanOrEqual(0.0002);
+      expect(await dollarsOf(gateway, managementKey)).toBeCloseTo(0.0002 - body.cost, 9);
+    },
+  );
 });

@@ -17,7 +17,7 @@ interface Said {
   readonly voided: Set<string>;
   credited: bigint;
   /** How long the openings took. */
-  readonly openedInMs: number[];
+  readonly openingCpuMs: number[];
 }
 
 /** Starts the load, kills it with SIGKILL some time after it is ready, and notes what it said. */
@@ -35,7 +35,7 @@ async function runAndKill(dataDir: string, afterMs: number, said: Said): Promise
   for (const line of text.split('\n').slice(0, -1)) {
     const [word, first = '', second = ''] = line.split(' ');
     if (word === 'opened') {
-      said.openedInMs.push(Number(first));
+      said.openingCpuMs.push(Number(first));
       assert.equal(second, '0', 'invariants hold at the start');
     } else if (word === 'settled') said.settled.set(first, BigInt(second));
     else if (word === 'voided') said.voided.add(first);
@@ -48,7 +48,7 @@ async function runAndKill(dataDir: string, afterMs: number, said: Said): Promise
  * twice, or an invariant is broken. Answers how much was acknowledged and how long
  * an opening took in the middle (the slowest says more about the machine).
  */
-export async function killOften(times: number): Promise<{ settled: number; openedInMs: number }> {
+export async function killOften(times: number): Promise<{ settled: number; openingCpuMs: number }> {
   const bench = await openBench();
   const { accountId } = await bench.ledger.createAccount({ name: 'planned', balance: 20_000_000_000n });
   await bench.ledger.createKey({ accountId, hash: hashOf('planned'), masked: '', settings: {} });
@@ -56,7 +56,7 @@ export async function killOften(times: number): Promise<{ settled: number; opene
   bench.clock.nowMs = systemClock.now();
   await bench.ledger.startSubscription({ accountId, plan: 'core', period: 'monthly' });
   await bench.ledger.close();
-  const said: Said = { settled: new Map(), voided: new Set(), credited: 0n, openedInMs: [] };
+  const said: Said = { settled: new Map(), voided: new Set(), credited: 0n, openingCpuMs: [] };
   for (let kill = 0; kill < times; kill++) {
     await runAndKill(bench.dataDir, 20 + ((kill * 37) % 180), said);
     assert.deepEqual(verifyLedgerFile(bench.dataDir), []);
@@ -76,6 +76,6 @@ export async function killOften(times: number): Promise<{ settled: number; opene
   }
   await bench.open();
   await bench.end();
-  const openings = said.openedInMs.sort((a, b) => a - b);
-  return { settled: said.settled.size, openedInMs: openings[openings.length >> 1] ?? Infinity };
+  const openings = said.openingCpuMs.sort((a, b) => a - b);
+  return { settled: said.settled.size, openingCpuMs: openings[openings.length >> 1] ?? Infinity };
 }
