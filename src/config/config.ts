@@ -83,13 +83,16 @@ export function configOf(
   return deepFreeze(file === '' ? settings : { ...settings, file });
 }
 
-/** An address that may have a password or a key in it. */
+/** An address that may have a password or a key in it; where an address stands, without its scheme too. */
 const credentialed = /\/\/.*[@?#]/;
+const credentialedAddress = /[@?#]/;
 
 /** Puts the present value before what is allowed, where it is short and no secret. */
 function withShown(source: YamlSource, path: YamlPath, message: string): string {
   const shown = source.shownOf(path);
-  const secret = path.includes('api_key') || path.includes('headers') || credentialed.test(shown ?? '');
+  const isAddress = path.includes('base_url') || path.includes('public_url');
+  const hidden = isAddress ? credentialedAddress : credentialed;
+  const secret = path.includes('api_key') || path.includes('headers') || hidden.test(shown ?? '');
   return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
 }
 
@@ -115,7 +118,7 @@ const standardTimeouts: Timeouts = { connectMs: 10_000, firstEventMs: 300_000, i
 
 /** The file and the providers that the environment switches on; one that the file names is the file's. */
 function withPresets(file: ParsedFile, variables: Variables): ParsedFile {
-  return { ...file, providers: { ...presetProviders(variables), ...file.providers } };
+  return { ...file, providers: { ...file.providers, ...presetProviders(variables, Object.keys(file.providers)) } };
 }
 
 /** The models of the presets that are on; `named`: the providers that the file itself has. */

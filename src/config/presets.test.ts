@@ -54,6 +54,7 @@ describe('providers', () => {
   test.each([
     ['127.0.0.1:11434', 'http://127.0.0.1:11434/v1'],
     ['0.0.0.0', 'http://127.0.0.1:11434/v1'],
+    [':11434', 'http://127.0.0.1:11434/v1'],
     ['http://models.lan:8080', 'http://models.lan:8080/v1'],
     ['https://models.example/ollama/v1/', 'https://models.example/ollama/v1'],
   ])('OLLAMA_HOST=%s is %s', (given, baseUrl) => {

@@ -160,10 +160,11 @@ export const presets: readonly Preset[] = [
   },
 ];
 
-/** The presets that the environment switches on, as providers of a file. Throws `ConfigError` where a variable has no address. */
-export function presetProviders(variables: Variables): Record<string, ParsedProvider> {
+/** The presets that the environment switches on, as providers of a file; those that the file has itself (`named`) are not looked at. Throws `ConfigError` where a variable has no address. */
+export function presetProviders(variables: Variables, named: readonly string[]): Record<string, ParsedProvider> {
   const providers: Record<string, ParsedProvider> = {};
   for (const preset of presets) {
+    if (named.includes(preset.name)) continue;
     const provider = providerOf(preset, variables);
     if (provider !== undefined) providers[preset.name] = provider;
   }
@@ -208,7 +209,9 @@ function textIn(value: string | undefined): string | undefined {
 
 /** An address as the servers' own tools take it: the scheme may be missing, the path too; 0.0.0.0 is what a server listens on, not what is asked. */
 function addressOf(given: string, { addressVariable = '', addressPath = '' }: Preset): string {
-  const withScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(given) ? given : `http://${given}`;
+  const withScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(given)
+    ? given
+    : `http://${given.startsWith(':') ? '127.0.0.1' : ''}${given}`;
   const parsed = address.safeParse(withScheme.replace('//0.0.0.0', '//127.0.0.1'));
   if (!parsed.success) {
     throw new ConfigError([

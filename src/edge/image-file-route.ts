@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadFileResponse } from '../gen/tollgate/v1/image_pb.ts';
 import type { AnswerHeaders } from './call.ts';
@@ -89,10 +90,6 @@ function isKnown(header: string | undefined, etag: string): boolean {
 
 /** The client has read what was written. Throws `ClientGone`. */
 async function drained({ raw }: FastifyReply, client: Disconnect): Promise<void> {
-  await new Promise<void>(resolve => {
-    raw.once('drain', resolve);
-    if (client.gone) resolve();
-    else client.signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+  await once(raw, 'drain', { signal: client.signal }).catch(() => undefined);
   if (client.gone) throw new ClientGone();
 }

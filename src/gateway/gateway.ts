@@ -120,7 +120,7 @@ export async function openGateway({
       return stopping.stop();
     },
     hurry: () => stopping.hurry(),
-    reload: () => void reloadedOrNot(core.reload),
+    reload: () => void reloadedOrNot(core.reload, logger),
   };
 }
 
@@ -141,11 +141,12 @@ function reloading(live: LiveConfig, targets: ReloadTargets, proxy: ProxySetting
 }
 
 /** A bad configuration is in the log, and the gateway goes on as it was. */
-async function reloadedOrNot(reload: () => Promise<Reloaded>): Promise<void> {
+async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): Promise<void> {
   try {
     await reload();
   } catch (thrown) {
-    if (!(thrown instanceof ConfigError)) throw thrown;
+    // A signal must not end the gateway, whatever is wrong.
+    if (!(thrown instanceof ConfigError)) logger.error({ error: thrown }, 'the reload failed');
   }
 }
 

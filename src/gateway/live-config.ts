@@ -109,7 +109,8 @@ export class LiveConfig {
 /** Only models whose provider is there, and whose id nothing else has. */
 function withDiscovered(config: Config, models: readonly ModelSettings[]): Config {
   const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
-  const providers = new Set(config.providers.map(({ name }) => name));
+  // Not those of the file: a model that was found costs nothing, and theirs may.
+  const providers = new Set(config.providers.flatMap(({ preset }) => preset ?? []));
   const more = models.filter(
     ({ id, routes }) => !taken.has(id) && routes.every(route => providers.has(route.provider)),
   );

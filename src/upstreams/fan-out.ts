@@ -44,12 +44,10 @@ export async function* fanOut(
 
 /** Answers of one choice each as one answer: one start, one end, choices numbered. */
 class ChoiceMerge {
-  readonly #starts: (Usage | undefined)[] = [];
+  #starts = 0;
   readonly #usages: (Usage | undefined)[];
   readonly #ends: (Usage | undefined)[] = [];
   readonly #count: number;
-  readonly #warnings = new Set<string>();
-  #fingerprint = '';
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
 
   constructor(count: number) {
@@ -74,15 +72,15 @@ class ChoiceMerge {
     });
   }
 
-  /** What every call has to say at its start is said once, when the last one has begun. */
-  #started(choice: number, start: Parameters<typeof started>[0]): GenerationEvent[] {
-    this.#starts.push(start.usage);
-    this.#usages[choice] = start.usage;
-    for (const warning of start.warnings ?? []) this.#warnings.add(warning);
-    this.#fingerprint ||= start.systemFingerprint ?? '';
-    // Some have counted the input by now.
-    if (this.#starts.length > 1) return this.#starts.length === this.#count ? this.#reported() : [];
-    return [started({ warnings: [...this.#warnings], systemFingerprint: this.#fingerprint })];
+  /** The first start is the answer's; when the last call has begun, some have counted the input. */
+  #started(
+    choice: number,
+    { usage, warnings = [], systemFingerprint = '' }: Parameters<typeof started>[0],
+  ): GenerationEvent[] {
+    this.#starts += 1;
+    this.#usages[choice] = usage;
+    if (this.#starts === 1) return [started({ warnings: [...warnings], systemFingerprint })];
+    return this.#starts === this.#count ? this.#reported() : [];
   }
 
   /** Counts are of the whole only where every call has given them. */

@@ -5,7 +5,6 @@ import type { DecodedRequest, Json, JsonObject } from '../../src/codecs/codec.ts
 import { listIn, objectIn, textIn } from '../../src/codecs/json.ts';
 import { ResponseRenderer, responsesCodec } from '../../src/codecs/responses/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
-import { Phase } from '../../src/gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { responseIdOf } from '../../src/generation/response-ids.ts';

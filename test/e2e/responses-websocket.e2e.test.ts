@@ -321,3 +321,18 @@ test('a gateway that stops lets the turn end, then closes: 1001', async () => {
   expectVerified(second.home);
   expect([idle.closeCode, busy.closeCode]).toEqual([1001, 1001]);
 });
+
+test('who is refused and keeps its side of the connection open keeps nothing: the line is closed, and the gateway stops', async () => {
+  const own = await startGateway();
+  const { port, hostname } = new URL(own.url);
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+  socket.on('error', () => undefined);
+  socket.write(
+    'GET /v1/responses HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk-tg-wrong\r\nconnection: Upgrade\r\nupgrade: websocket\r\n' +
+      'sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+  );
+  const [head] = (await once(socket, 'data')) as [Buffer];
+  expect(head.toString()).toMatch(/^HTTP\/1\.1 401 /);
+  await endGateway(own);
+  socket.destroy();
+});

@@ -86,3 +86,13 @@ test('a limit that the admission covers is never extended', async () => {
   expect(slices.reach(1_024)).toBeUndefined();
   await bench.ledger.settle(settleOf(1, 1_024));
 });
+
+test('an answer that another call goes on with is held ahead again, and learns where the funds end', async () => {
+  // 2,000 output tokens are paid for; each call may give 1,024.
+  const { slices, ended } = await openSlices(0, 8_100_000n, 1_024);
+  expect(slices.reach(1_024)).toBeUndefined();
+  slices.goOn(1_024);
+  await slices.reach(1_100);
+  expect(ended).toEqual([2_000]);
+  await bench.ledger.settle(settleOf(1, 2_000));
+});

@@ -38,7 +38,7 @@ export function estimateFunds(
   const { pricing } = model;
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);
   const inputTokens = estimateInput(request) * calls;
-  const sheets = reachableSheets(pricing, inputTokens);
+  const sheets = reachableSheets(pricing, inputTokens / calls);
   const inputPico = dearest(
     sheets.flatMap(sheet => [sheet.input, sheet.cacheRead, sheet.cacheWrite5m, sheet.cacheWrite1h]),
   );

@@ -20,6 +20,7 @@ import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import { authenticate, limitOf } from '../credential.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
+import { Running } from '../running.ts';
 import { admit, isFree } from './admission.ts';
 import { countInputInPieces } from './count-input.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
@@ -59,8 +60,7 @@ export interface BegunGeneration {
 /** All generations of this process. */
 export class Generations {
   readonly #tools: GenerationTools;
-  readonly #running = new Set<GenerationRun>();
-  readonly #whenIdle: (() => void)[] = [];
+  readonly #running = new Running();
   #isDraining = false;
 
   constructor(tools: GenerationTools) {
@@ -80,10 +80,7 @@ export class Generations {
 
   /** Resolves when none runs; at once where that is so now. */
   async idle(): Promise<void> {
-    if (this.#running.size === 0) return;
-    await new Promise<void>(resolve => {
-      this.#whenIdle.push(resolve);
-    });
+    await this.#running.idle();
   }
 
   /** Takes no new ones from now on. */
@@ -93,7 +90,7 @@ export class Generations {
 
   /** Ends those that still run; each settles what it delivered. */
   cutAll(): void {
-    for (const run of this.#running) run.cut();
+    this.#running.cutAll();
   }
 
   /**
@@ -125,7 +122,7 @@ export class Generations {
     };
     const admittedAtMs = clock.now();
     const admitted = await admit(ledger, applicant);
-    const hooks = { ...told, onEnd: () => this.#ended(run) };
+    const hooks = { ...told, onEnd: () => this.#running.delete(run) };
     const run = new GenerationRun(this.#tools, { ...applicant, admitted, admittedAtMs }, hooks);
     this.#running.add(run);
     return { requestId: applicant.requestId, model: model.id, createdAtMs: admittedAtMs, run };
@@ -180,11 +177,6 @@ export class Generations {
       beforeBrokenSettle: told => keeper.keepBroken(requestId, told),
     });
     for await (const events of run.events(never)) yield generateResponse(events);
-  }
-
-  #ended(run: GenerationRun): void {
-    this.#running.delete(run);
-    if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
   /** The checked request with the listed model and its tier. */

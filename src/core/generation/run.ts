@@ -196,6 +196,8 @@ export class GenerationRun {
       // An answer that a limit has cut is over, even where the upstream paused in the same breath.
       if (!this.#join.isPaused || this.#pipeline?.isDone === true) return;
       await this.#tally.carry(request);
+      // A limit of the client's is one for the whole answer, the model's own for each call.
+      if (this.#limit === undefined) this.#slices.goOn(outputTokensMost(this.#asked.request, this.#asked.model));
       request = continued(request, this.#join.goOn());
     }
   }
@@ -363,6 +365,7 @@ export class GenerationRun {
       reportedTier: this.#tally.serviceTier,
       state: charge.state,
       counted,
+      calls: this.#tally.calls,
       latencyMs: performance.now() - this.#startedAtMs,
       firstEventMs: this.#firstEventMs,
       provider: this.#route.provider,

@@ -85,7 +85,7 @@ test('the billed tier is the reported one, and never dearer than the one asked f
   expect(billedTier(DEFAULT, FLEX)).toBe(FLEX);
 });
 
-test('the prices are those of all input tokens together, cached ones included', () => {
+test('the prices are those of all input tokens of a call together, cached ones included', () => {
   const model = create(ModelSchema, {
     id: 'acme/large',
     pricing: {
@@ -94,7 +94,7 @@ test('the prices are those of all input tokens together, cached ones included', 
       above: [{ inputTokens: 100, inputPicoUsd: 10n, outputPicoUsd: 20n }],
     },
   });
-  const priceOf = (input: number, cacheRead: number): bigint | null =>
+  const priceOf = (input: number, cacheRead: number, calls = 1): bigint | null =>
     settleCommand({
       id: 1,
       model,
@@ -102,6 +102,7 @@ test('the prices are those of all input tokens together, cached ones included', 
       reportedTier: undefined,
       state: 'completed',
       counted: { buckets: { ...noUsage, input, cacheRead }, source: 'reported' },
+      calls,
       latencyMs: 1,
       firstEventMs: undefined,
       provider: 'p',
@@ -109,4 +110,7 @@ test('the prices are those of all input tokens together, cached ones included', 
     }).prices.input;
   expect(priceOf(60, 40)).toBe(1n);
   expect(priceOf(60, 41)).toBe(10n);
+  // Two calls of 60 and 40 each: none of them passes the threshold.
+  expect(priceOf(120, 80, 2)).toBe(1n);
+  expect(priceOf(120, 82, 2)).toBe(10n);
 });

@@ -88,6 +88,8 @@ export interface SettleFacts {
   readonly reportedTier: ServiceTier | undefined;
   readonly state: RecordState;
   readonly counted: CountedUsage;
+  /** How many calls the counts are the sum of, each with the whole input; thresholds of prices are those of one. */
+  readonly calls: number;
   readonly latencyMs: number;
   readonly firstEventMs: number | undefined;
   readonly provider: string;
@@ -122,7 +124,7 @@ export function settleCommand(facts: SettleFacts): SettleCommand {
     firstEventMs: facts.firstEventMs === undefined ? undefined : Math.round(facts.firstEventMs),
     provider: facts.provider,
     attempts: facts.attempts,
-    prices: priceSheet(model.pricing, inputTokens),
+    prices: priceSheet(model.pricing, Math.ceil(inputTokens / facts.calls)),
     multiplierPermille: multiplierOf(tier),
   };
 }

@@ -8,7 +8,7 @@ import { sliceTokens } from './funds.ts';
 export class Slices {
   readonly #ledger: Ledger;
   readonly #id: number;
-  readonly #most: number;
+  #most: number;
   readonly #onEnd: (outputTokens: number) => void;
   #held: number;
   #pending: Promise<void> | undefined;
@@ -36,6 +36,13 @@ export class Slices {
     if (tokens >= this.#held) return this.#cover(tokens);
     void this.#begin(tokens);
     return undefined;
+  }
+
+  /** Another call goes on with the answer: that many output tokens more may come. */
+  goOn(most: number): void {
+    // Ended by the limit, not by funds: those grant less than was wanted.
+    if (this.#held >= this.#most) this.#ended = false;
+    this.#most += most;
   }
 
   /** Waits for an extension that is under way, so that nothing is asked for a hold that is about to be settled. Never rejects. */

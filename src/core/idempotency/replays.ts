@@ -180,6 +180,7 @@ export class Replays {
     const left = (): void => void goOn();
     const { signal } = asked.context;
     signal.addEventListener('abort', left, { once: true });
+    if (signal.aborted) left();
     let isRead = false;
     try {
       for (let next = await advance(); next.done !== true; next = await advance()) yield next.value;

@@ -198,7 +198,7 @@ export class Images {
       answer: CreateTaskResponseSchema,
       run: keeper => once(() => this.#queued(ask, nobodyLeaves, keeper)),
       restore: async () => {
-        const windows = await this.#windowsNow(credential, '');
+        const windows = await this.#windowsNow(credential, asked.request?.model ?? '');
         return response => ({ ...response, limits: windows.map(limitStateOf) });
       },
     });

@@ -108,9 +108,15 @@ export class TaskStore {
     return this.#documents.unfinished(kind);
   }
 
-  /** It begins, or waits again. */
-  async move(id: string, state: 'queued' | 'in_progress'): Promise<void> {
-    await this.#documents.update({ kind, id, state });
+  /** It begins. */
+  async begin(id: string): Promise<void> {
+    await this.#documents.update({ kind, id, state: 'in_progress' satisfies TaskState });
+  }
+
+  /** It waits again, unless its pictures are there already. */
+  async requeue(id: string): Promise<void> {
+    const [ifState, state] = ['in_progress', 'queued'] as const satisfies TaskState[];
+    await this.#documents.update({ kind, id, ifState, state });
   }
 
   /** Its pictures are there: from now on they are not drawn again. */

@@ -140,26 +140,27 @@ export class ImageTasks {
     }
     const run = new ImageRun(this.#tools, asked);
     running.add(run);
+    let costNanoUsd: bigint | undefined;
     try {
-      await this.#draw(task, asked, run);
+      costNanoUsd = await this.#draw(task, asked, run);
+      await store.completed(task, answerEnd(costNanoUsd));
     } catch (thrown) {
+      // It is charged and stays drawn: the next process completes it.
+      if (costNanoUsd !== undefined) throw thrown;
       // One that was cut runs again in the next process.
-      if (run.isCut) await store.move(task.id, 'queued');
+      if (run.isCut) await store.requeue(task.id);
       else await this.#fail(task, thrown);
     } finally {
       running.delete(run);
     }
   }
 
-  async #draw(task: StoredTask, asked: AdmittedOrder, run: ImageRun): Promise<void> {
+  /** Draws and charges a task; answers what it cost, in nano-dollars. */
+  async #draw(task: StoredTask, asked: AdmittedOrder, run: ImageRun): Promise<bigint> {
     const { store, partsOf } = this.#tools;
-    if (task.state === 'drawn') {
-      const costNanoUsd = await run.chargeAgain(await this.#countDrawn(task));
-      await store.completed(task, answerEnd(costNanoUsd));
-      return;
-    }
+    if (task.state === 'drawn') return run.chargeAgain(await this.#countDrawn(task));
     try {
-      await store.move(task.id, 'in_progress');
+      await store.begin(task.id);
     } catch (thrown) {
       await this.#tools.ledger.void(asked.id, 'gateway_failure');
       throw thrown;
@@ -167,7 +168,7 @@ export class ImageTasks {
     const { costNanoUsd } = await run.run(nobodyLeaves, {
       beforeSettle: drawing => store.drawn(task, partsOf(asked, drawing)),
     });
-    await store.completed(task, answerEnd(costNanoUsd));
+    return costNanoUsd;
   }
 
   /** Whether a drawn task was charged before the process ended; then it completes. */

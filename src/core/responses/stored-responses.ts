@@ -126,7 +126,7 @@ export class StoredResponses {
         const events = chunks.flatMap(({ content }) => eventsIn(content));
         yield { events: events.flatMap(event => sealing.push(event)) };
       } else if (changed !== undefined) {
-        await Promise.race([changed, aborted(signal)]);
+        await changedOrAborted(changed, signal);
       } else {
         yield await this.#end(name);
         return;
@@ -267,8 +267,11 @@ function step(events: GenerationEvent[], rest: { head?: ResponseHead; end?: Resp
   return { $typeName: 'tollgate.v1.FollowResponseResponse', events, ...rest };
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+async function changedOrAborted(changed: Promise<void>, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const abort = (): void => resolve();
+  signal.addEventListener('abort', abort, { once: true });
+  await Promise.race([changed, promise]);
+  signal.removeEventListener('abort', abort);
 }

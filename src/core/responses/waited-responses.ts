@@ -41,7 +41,8 @@ export class WaitedResponses {
     const turn = new Turn(keeper);
     try {
       yield* this.#run(asked, turn, signal);
-      this.#keepInSession(asked, turn);
+      // A session whose client has left has ended.
+      if (!signal.aborted) this.#keepInSession(asked, turn);
     } catch (thrown) {
       turn.failure = thrown;
       if (!signal.aborted) evict(this.#sessions, asked);

@@ -92,6 +92,8 @@ function refuse(
     connection: 'close',
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  // Nothing times an upgraded socket out, and the server waits for it when it closes: a client that keeps its side open must not keep both.
+  socket.once('finish', () => socket.destroy());
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
   const recorded = { call, method: 'GET', routeOptions: { url: responsesPath } };
   recordRequest(edge, recorded, { status, code: error.code, error });

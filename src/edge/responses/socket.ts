@@ -115,6 +115,8 @@ export class ResponsesSocket implements TurnConnection {
   }
 
   #refuse(text: string): void {
+    // Who breaks the rules and does not even read that is not told for ever.
+    if (this.#socket.bufferedAmount >= sentBytesMax) return this.terminate();
     void this.send(errorEvent(this.edge, new GatewayError('invalid_request', text), this.opened.id));
   }
 

@@ -105,6 +105,11 @@ export class DocumentWriter {
       worker.once('message', (ready: DocumentWriterReady) => {
         resolve(ready);
         if (!ready.ready) return;
+        // It was being started again when the documents were closed.
+        if (this.#closed !== undefined) {
+          worker.postMessage('close');
+          return;
+        }
         this.#worker = worker;
         this.#isBusy = false;
         this.#backoffMs = backoffMs.min;
