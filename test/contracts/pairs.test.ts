@@ -1,6 +1,7 @@
 /**
  * Every pair of protocols: what both sides can say is kept, in requests and in answers. The generated requests and answers have only what all protocols can say;
- * what one of them lacks is in the tables of `test/translation`.
+ * what one of them lacks is in the tables of `test/translation`. Not drawn here: reasoning effort, JSON schemas, tool choices and cached usage of requests; thoughts of answers are not compared
+ * (the matrix of `test/clients` and the tables show them).
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
