@@ -1,7 +1,7 @@
 /**
  * Every pair of protocols: what both sides can say is kept, in requests and in answers. The generated requests and answers have only what all protocols can say;
- * what one of them lacks is in the tables of `test/translation`. Not drawn here: reasoning effort, JSON schemas, tool choices and cached usage of requests; thoughts of answers are not compared
- * (the matrix of `test/clients` and the tables show them).
+ * what one of them lacks is in the tables of `test/translation`. Not drawn here: reasoning effort and
+ * the choice of one tool by its name (the matrix of `test/clients` and the tables show them).
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -13,6 +13,8 @@ import {
   mediaSource,
   messageContent,
   partOf,
+  reasoningContent,
+  reasoningTextContent,
   requestOf,
   samplingOf,
   textContent,
@@ -24,7 +26,13 @@ import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
 import { type Item, type Part, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
-import { type GenerateRequest, type Tool, ToolChoiceMode } from '../../src/gen/tollgate/v1/request_pb.ts';
+import {
+  type GenerateRequest,
+  type OutputFormat,
+  OutputFormatType,
+  type Tool,
+  ToolChoiceMode,
+} from '../../src/gen/tollgate/v1/request_pb.ts';
 import {
   completed,
   delta,
@@ -77,6 +85,14 @@ const tool: fc.Arbitrary<Tool> = fc.record({ name, description: anyText }).map(f
   },
 }));
 
+const citySchema = '{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}';
+const cityFormat: OutputFormat = {
+  $typeName: 'tollgate.v1.OutputFormat',
+  type: OutputFormatType.JSON_SCHEMA,
+  name: 'response',
+  schemaJson: citySchema,
+};
+
 const requests: fc.Arbitrary<GenerateRequest> = fc
   .record({
     system: fc.option(anyText),
@@ -88,11 +104,12 @@ const requests: fc.Arbitrary<GenerateRequest> = fc
       selector: each => each.tool.value?.$typeName + JSON.stringify(each),
     }),
     choice: fc.constantFrom(ToolChoiceMode.AUTO, ToolChoiceMode.NONE, ToolChoiceMode.REQUIRED),
+    schema: fc.boolean(),
     temperature: fc.constantFrom(0, 0.5, 1),
     stop: fc.uniqueArray(anyText, { maxLength: 4 }),
     limit: fc.integer({ min: 16, max: 4_000 }),
   })
-  .map(({ system, first, rounds, tools, choice, temperature, stop, limit }) =>
+  .map(({ system, first, rounds, tools, choice, schema, temperature, stop, limit }) =>
     requestOf({
       model: 'm',
       items: [
@@ -105,6 +122,7 @@ const requests: fc.Arbitrary<GenerateRequest> = fc
       sampling: samplingOf({ temperature }),
       stop,
       maxOutputTokens: limit,
+      ...(schema ? { outputFormat: cityFormat } : {}),
     }),
   );
 
@@ -131,6 +149,7 @@ function gistOf(request: GenerateRequest): unknown {
     temperature: request.sampling?.temperature,
     stop: request.stop,
     limit: request.maxOutputTokens,
+    schema: request.outputFormat?.schemaJson ? (JSON.parse(request.outputFormat.schemaJson) as unknown) : undefined,
   };
 }
 
@@ -163,7 +182,9 @@ describe.each(Object.entries(clients))('requests of %s', (from, client) => {
     fc.assert(
       fc.property(requests, drawn => {
         // Responses has no stop sequences.
-        const generated = [from, to].includes('Responses') ? { ...drawn, stop: [] } : drawn;
+        const generated = { ...drawn, ...([from, to].includes('Responses') ? { stop: [] } : {}) };
+        // This model of Google's takes no schema beside tools.
+        if (to === 'Gemini') delete generated.outputFormat;
         // As the client writes it, and as the gateway reads that.
         const { model, maxOutputTokens } = generated;
         const written = client.encodeRequest({ request: generated, model, maxOutputTokens, stream: true }).body;
@@ -204,6 +225,16 @@ function reasonOf({ calls, cut }: Said): FinishReason {
 function eventsOf(said: Said): GenerationEvent[] {
   let item = 0;
   const events = [started({})];
+  if (said.thought !== null) {
+    events.push(
+      itemOpened(0, item, itemOf(reasoningContent({}), 0)),
+      partOpened(0, [item, 0], partOf(reasoningTextContent(''))),
+      delta(0, [item, 0], { kind: DeltaKind.REASONING, text: said.thought }),
+      partClosed(0, [item, 0]),
+      itemClosed(0, item),
+    );
+    item += 1;
+  }
   const text = itemOf(messageContent(Role.ASSISTANT, []), 0);
   events.push(itemOpened(0, item, text), partOpened(0, [item, 0], partOf(textContent(''))));
   events.push(
@@ -216,7 +247,7 @@ function eventsOf(said: Said): GenerationEvent[] {
     events.push(itemOpened(0, item, itemOf(toolCallContent({ callId: `c${index}`, name: called }), 0)));
     events.push(delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: JSON.stringify(input) }), itemClosed(0, item));
   }
-  const usage = { $typeName: 'tollgate.v1.Usage' as const, inputTokens: 7, outputTokens: 9 };
+  const usage = { $typeName: 'tollgate.v1.Usage' as const, inputTokens: 7, cacheReadTokens: 3, outputTokens: 9 };
   events.push(finished(0, reasonOf(said)), completed({ usage }));
   return events;
 }
@@ -228,7 +259,7 @@ function geminiBytes({ thought, text, calls, cut }: Said): Buffer {
     ...calls.map(([called, input]) => ({ functionCall: { name: called, args: input } })),
   ];
   const candidates = [{ content: { role: 'model', parts }, finishReason: cut ? 'MAX_TOKENS' : 'STOP' }];
-  const usageMetadata = { promptTokenCount: 7, candidatesTokenCount: 9 };
+  const usageMetadata = { promptTokenCount: 10, cachedContentTokenCount: 3, candidatesTokenCount: 9 };
   return Buffer.from(`data: ${JSON.stringify({ candidates, usageMetadata, responseId: 'r' })}\n\n`);
 }
 
@@ -242,6 +273,11 @@ const upstreamBytes: Readonly<Record<string, readonly [UpstreamCodec, (said: Sai
   Gemini: [geminiCodec, geminiBytes],
 };
 
+/** The words of a thought, or of its summary. */
+function textOf(part: Part['content']): string {
+  return part.case === 'reasoningText' || part.case === 'summaryText' ? part.value.text : '';
+}
+
 function answerGist(events: readonly GenerationEvent[]): unknown {
   const { choices, completed: end } = foldEvents(events);
   const items = (choices[0]?.items ?? []).flatMap(({ content }): unknown[] => {
@@ -249,10 +285,15 @@ function answerGist(events: readonly GenerationEvent[]): unknown {
     // Of a call without arguments some protocols say nothing, others an empty object.
     return content.case === 'toolCall' ? [[content.value.name, JSON.parse(content.value.arguments || '{}')]] : [];
   });
+  const thoughts = (choices[0]?.items ?? []).flatMap(({ content }) =>
+    content.case === 'reasoning' ? content.value.parts.map(({ content: part }) => textOf(part)) : [],
+  );
   return {
+    thought: thoughts.join(''),
     items,
     finish: choices[0]?.finished?.reason,
     input: end?.usage?.inputTokens,
+    cached: end?.usage?.cacheReadTokens,
     output: end?.usage?.outputTokens,
   };
 }
@@ -265,9 +306,11 @@ describe.each(Object.entries(upstreamBytes))('answers of an upstream of %s', (_,
         fc.property(answers, said => {
           const parsed = parseChunks(upstream, 'acme', [write(said)]);
           const expected = {
+            thought: said.thought ?? '',
             items: [said.text, ...said.calls.map(([called, input]) => [called, input])],
             finish: reasonOf(said),
             input: 7,
+            cached: 3,
             output: 9,
           };
           const streamed = Buffer.from(renderFrames(client, parsed, wantsEverything).join(''));
