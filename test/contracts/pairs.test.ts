@@ -1,7 +1,7 @@
 /**
  * Every pair of protocols: what both sides can say is kept, in requests and in answers. The generated requests and answers have only what all protocols can say;
- * what one of them lacks is in the tables of `test/translation`. Not drawn here: reasoning effort and
- * the choice of one tool by its name (the matrix of `test/clients` and the tables show them).
+ * what one of them lacks is in the tables of `test/translation`. Reasoning effort is not drawn: the
+ * matrix of `test/clients` and the tables show it.
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -24,7 +24,7 @@ import {
 import { geminiCodec } from '../../src/codecs/gemini/index.ts';
 import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { responsesCodec } from '../../src/codecs/responses/index.ts';
-import { type Item, type Part, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { type Item, type Part, Role, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import {
   type GenerateRequest,
@@ -32,6 +32,7 @@ import {
   OutputFormatType,
   type Tool,
   ToolChoiceMode,
+  type ToolName,
 } from '../../src/gen/tollgate/v1/request_pb.ts';
 import {
   completed,
@@ -85,6 +86,15 @@ const tool: fc.Arbitrary<Tool> = fc.record({ name, description: anyText }).map(f
   },
 }));
 
+/** The names of tools as a choice lists them. */
+function namesIn(tools: readonly Tool[]): ToolName[] {
+  return tools.flatMap(({ tool: each }) =>
+    each.case === 'function'
+      ? [{ $typeName: 'tollgate.v1.ToolName' as const, name: each.value.name, kind: ToolKind.FUNCTION }]
+      : [],
+  );
+}
+
 const citySchema = '{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}';
 const cityFormat: OutputFormat = {
   $typeName: 'tollgate.v1.OutputFormat',
@@ -103,7 +113,7 @@ const requests: fc.Arbitrary<GenerateRequest> = fc
       maxLength: 2,
       selector: each => each.tool.value?.$typeName + JSON.stringify(each),
     }),
-    choice: fc.constantFrom(ToolChoiceMode.AUTO, ToolChoiceMode.NONE, ToolChoiceMode.REQUIRED),
+    choice: fc.constantFrom(ToolChoiceMode.AUTO, ToolChoiceMode.NONE, ToolChoiceMode.REQUIRED, ToolChoiceMode.NAMED),
     schema: fc.boolean(),
     temperature: fc.constantFrom(0, 0.5, 1),
     stop: fc.uniqueArray(anyText, { maxLength: 4 }),
@@ -118,7 +128,12 @@ const requests: fc.Arbitrary<GenerateRequest> = fc
         ...rounds.flatMap(([calls, next], index) => [...calls(index * 2 + 1), ...next]),
       ],
       tools,
-      toolChoice: { $typeName: 'tollgate.v1.ToolChoice', mode: choice, tools: [], restricted: false },
+      toolChoice: {
+        $typeName: 'tollgate.v1.ToolChoice',
+        mode: choice,
+        tools: choice === ToolChoiceMode.NAMED ? namesIn(tools).slice(0, 1) : [],
+        restricted: false,
+      },
       sampling: samplingOf({ temperature }),
       stop,
       maxOutputTokens: limit,
@@ -145,7 +160,10 @@ function gistOf(request: GenerateRequest): unknown {
       const { name: called, description, parametersJson } = each.value;
       return [called, description, JSON.parse(parametersJson)];
     }),
-    choice: request.toolChoice?.mode ?? ToolChoiceMode.AUTO,
+    choice: [
+      request.toolChoice?.mode ?? ToolChoiceMode.AUTO,
+      ...(request.toolChoice?.tools ?? []).map(each => each.name),
+    ],
     temperature: request.sampling?.temperature,
     stop: request.stop,
     limit: request.maxOutputTokens,
