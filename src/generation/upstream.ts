@@ -2,7 +2,7 @@ import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import type { Hold } from './hold.ts';
 
-/** One try of a generation at one upstream. */
+/** One attempt of a generation at one upstream. */
 export interface UpstreamCall {
   /** Nothing goes upstream without a hold. */
   readonly hold: Hold;
@@ -14,23 +14,40 @@ export interface UpstreamCall {
   readonly maxOutputTokens: number | undefined;
   /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
   readonly modelOutputTokens?: number;
-  /** Which try of this request it is, over all routes, from 1. */
+  /** Which attempt of this request it is, over all routes, from 1. */
   readonly attempt: number;
-  /** Aborted when nobody wants the answer any more: the upstream must stop within a second. */
-  readonly signal: AbortSignal;
-  /** Told when the time for the whole answer is over while nobody asks for its next batch, so that a reader that has stopped does not keep it. */
-  readonly onOvertime?: (failure: UpstreamFailure) => void;
+  /** Nothing of the answer is needed before its end: an upstream that can give it whole is asked for that instead of a stream. */
+  readonly whole: boolean;
+}
+
+/** Receives what an upstream answers to one attempt. Nothing is called before `Upstream.generate` has returned. */
+export interface UpstreamReceiver {
+  /** Takes the events that were ready at once, never empty: `started` first, `completed` last. It must not throw. It may cancel or pause the attempt. */
+  events(events: GenerationEvent[]): void;
+  /**
+   * Ends the attempt, once and last. Without a failure: `completed` has come. Otherwise an `UpstreamFailure` (also if the answer ended without its end), a `GatewayError`
+   * for what this upstream's protocol can't say, or a defect. Not called once the attempt is cancelled.
+   */
+  end(failure?: Error): void;
+}
+
+/** A running attempt. Every method may be called at any time and more than once. */
+export interface RunningAttempt {
+  /** Nobody wants the answer any more: the upstream stops within a second, and the receiver hears nothing from now on. */
+  cancel(): void;
+  /** The receiver has enough for now: the upstream's connection is not read, and the time between bytes does not count. */
+  pause(): void;
+  /** The receiver wants more again. */
+  resume(): void;
 }
 
 /** Something that answers generations: a provider over HTTP, or the built-in simulator. */
 export interface Upstream {
   /**
-   * The answer as batches of events that were ready at once, never empty: `started` first, `completed` last (with `usage` only where
-   * the upstream reported it). Items may interleave; the core puts them in order. Fields that only the gateway knows
-   * (request id, cost, limits) stay empty. Throws `UpstreamFailure`, also where the answer ends without its end; throws
-   * the signal's reason once it is aborted.
+   * Begins an attempt and pushes its answer. `usage` of `completed` is only there if the upstream reported it. Items may interleave; the core puts them in order. Fields that only
+   * the gateway knows (request id, cost, limits) stay empty.
    */
-  generate(call: UpstreamCall): AsyncIterable<GenerationEvent[]>;
+  generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt;
   /** How many calls it makes of a request, each with the whole input (several answers from an upstream that gives one); absent: one. */
   callsFor?(request: GenerateRequest, model: string): number;
   /** The upstream's own count of input tokens; absent where it has none. */

@@ -1,0 +1,19 @@
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+
+/** Receives the answer of one generation. */
+export interface GenerationSink {
+  /**
+   * Takes events that its client may see, never empty. `completed`, with its cost, is the last event of the last batch, and comes when the charge is durable. An answer that was asked for whole
+   * comes as one batch. It must not throw. It may cancel or pause the generation.
+   */
+  events(events: GenerationEvent[]): void;
+  /**
+   * Absent: nothing has to be durable before the charge. Called once the answer is whole and not yet charged, with the events that were not given yet, `completed` without its
+   * cost the last. The charge waits for it; if it rejects, the generation fails with that.
+   */
+  beforeSettle?(rest: readonly GenerationEvent[]): Promise<void>;
+  /** Absent: nothing has to be. Called if the answer has broken off with `error`, before what was delivered is charged. It must not reject. */
+  beforeBrokenSettle?(error: Error): Promise<void>;
+  /** The generation has ended, and its charge or its void is durable (or can't be written now, which `error` says): once and last. `error`: what the client is told. */
+  end(error?: Error): void;
+}

@@ -1,0 +1,112 @@
+import { type Clock, systemClock } from './clock.ts';
+
+/** Something that is to happen later. */
+export interface Timer {
+  /** It does not happen. Harmless once it has. */
+  cancel(): void;
+  /** It happens that long after now instead, also where it was cancelled or has happened. */
+  restart(ms: number): void;
+}
+
+/**
+ * Where the program gets time, timers and chance from: one place, so that a test can drive all of it. Timers are coarse: they fire up to `tickMs` late, never early,
+ * and keep no process alive.
+ */
+export interface Runtime extends Clock {
+  /** Milliseconds since some moment, on a clock that never steps. */
+  monotonicMs(): number;
+  /** Calls `run` once, `ms` from now. */
+  after(ms: number, run: () => void): Timer;
+  /** A number in [0, 1). It spreads load and keeps no secret. */
+  random(): number;
+}
+
+/** How late a timer may fire. */
+export const tickMs = 20;
+
+/** A timer and its place in the wheel's list. */
+class WheelTimer implements Timer {
+  readonly #wheel: TimerWheel;
+  readonly run: () => void;
+  dueMs = 0;
+  /** Where it stands; -1: nowhere. */
+  place = -1;
+
+  constructor(wheel: TimerWheel, run: () => void) {
+    this.#wheel = wheel;
+    this.run = run;
+  }
+
+  cancel(): void {
+    this.#wheel.remove(this);
+  }
+
+  restart(ms: number): void {
+    this.#wheel.set(this, ms);
+  }
+}
+
+/**
+ * All timers of the process behind one timer of the machine. They stand in an array in no order, and every tick looks at each: a few thousand comparisons cost less than
+ * a machine's timer each, and restarting one is a single assignment. An array with swap-remove, because V8 keeps promoting what passes through a Set or a Map.
+ */
+export class TimerWheel {
+  readonly #monotonicMs: () => number;
+  readonly #timers: WheelTimer[] = [];
+  #ticking: NodeJS.Timeout | undefined;
+
+  constructor(monotonicMs: () => number) {
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** Calls `run` once, `ms` from now. */
+  after(ms: number, run: () => void): Timer {
+    const timer = new WheelTimer(this, run);
+    this.set(timer, ms);
+    return timer;
+  }
+
+  /** Sets when a timer fires. */
+  set(timer: WheelTimer, ms: number): void {
+    timer.dueMs = this.#monotonicMs() + ms;
+    if (timer.place >= 0) return;
+    timer.place = this.#timers.length;
+    this.#timers.push(timer);
+    this.#ticking ??= setInterval(() => this.#tick(), tickMs).unref();
+  }
+
+  /** Takes a timer out. */
+  remove(timer: WheelTimer): void {
+    const { place } = timer;
+    if (place < 0) return;
+    timer.place = -1;
+    const last = this.#timers.pop();
+    if (last === undefined || last === timer) return;
+    this.#timers[place] = last;
+    last.place = place;
+  }
+
+  #tick(): void {
+    const nowMs = this.#monotonicMs();
+    // Backwards: what fires takes itself out, and the last one moves to a place that was looked at already.
+    for (let place = this.#timers.length - 1; place >= 0; place -= 1) {
+      const timer = this.#timers[place];
+      if (timer === undefined || timer.dueMs > nowMs) continue;
+      this.remove(timer);
+      timer.run();
+    }
+    if (this.#timers.length > 0) return;
+    clearInterval(this.#ticking);
+    this.#ticking = undefined;
+  }
+}
+
+const wheel = new TimerWheel(() => performance.now());
+
+/** The machine's time, timers and chance. */
+export const systemRuntime: Runtime = {
+  now: systemClock.now,
+  monotonicMs: () => performance.now(),
+  after: (ms, run) => wheel.after(ms, run),
+  random: Math.random,
+};
