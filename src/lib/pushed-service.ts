@@ -1,0 +1,34 @@
+import type {
+  DescMethod,
+  DescMethodServerStreaming,
+  DescMethodUnary,
+  DescService,
+  MessageInitShape,
+  MessageShape,
+} from '@bufbuild/protobuf';
+import type { HeaderReader, Sink, StreamControl } from './push.ts';
+
+/** What a service knows of a call. */
+export interface CallContext {
+  readonly requestHeader: HeaderReader;
+  readonly service: DescService;
+  readonly method: DescMethod;
+}
+
+/** What a service knows of a call with one reply. */
+export interface UnaryContext extends CallContext {
+  /** Aborted if the caller does not wait any more. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * An implementation of a service. A method with one reply returns or throws it, at once or through a promise. A method that streams pushes its replies into `sink`; it must
+ * not throw, and `sink` is not called before it has returned.
+ */
+export type PushedService<S extends DescService> = {
+  readonly [Name in keyof S['method']]: S['method'][Name] extends DescMethodUnary<infer I, infer O>
+    ? (request: MessageShape<I>, context: UnaryContext) => MessageInitShape<O> | Promise<MessageInitShape<O>>
+    : S['method'][Name] extends DescMethodServerStreaming<infer I, infer O>
+      ? (request: MessageShape<I>, context: CallContext, sink: Sink<MessageShape<O>>) => StreamControl
+      : never;
+};

@@ -1,0 +1,23 @@
+import type { DescMessage, DescMethodServerStreaming, DescMethodUnary, MessageShape } from '@bufbuild/protobuf';
+import type { HeaderReader, Sink, StreamControl } from '../lib/push.ts';
+
+/** Where the core's services are called: in this process, or in another one. What a call fails with is what `fromConnectError` reads. */
+export interface PushTransport {
+  /** Calls a method that streams its replies. `sink` is not called before this has returned; every failure reaches it through `end`. */
+  push<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodServerStreaming<I, O>,
+    request: MessageShape<I>,
+    headers: HeaderReader,
+    sink: Sink<MessageShape<O>>,
+  ): StreamControl;
+  /**
+   * Calls a method with one reply, which is returned at once if the implementation has it at once. Throws or rejects with what the call failed with. `signal`: aborted if the
+   * caller does not wait any more.
+   */
+  ask<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageShape<I>,
+    headers: HeaderReader,
+    signal?: AbortSignal,
+  ): MessageShape<O> | Promise<MessageShape<O>>;
+}
