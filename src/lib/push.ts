@@ -27,18 +27,19 @@ export interface HeaderReader {
   has(name: string): boolean;
 }
 
-/** The stream that a pulled source makes for a pushed receiver: reads it one message ahead of nobody, and not at all while paused. */
+/** The stream that a pulled source makes for a pushed receiver: read message by message, and not at all while paused. */
 class Pump<Message> implements StreamControl {
   readonly #abort = new AbortController();
-  readonly #source: AsyncIterator<Message>;
+  readonly #open: (signal: AbortSignal) => AsyncIterable<Message>;
   readonly #sink: Sink<Message>;
+  #source: AsyncIterator<Message> | undefined;
   #isPaused = false;
   #isReading = false;
   #isOver = false;
 
   constructor(open: (signal: AbortSignal) => AsyncIterable<Message>, sink: Sink<Message>) {
+    this.#open = open;
     this.#sink = sink;
-    this.#source = open(this.#abort.signal)[Symbol.asyncIterator]();
   }
 
   cancel(): void {
@@ -60,6 +61,7 @@ class Pump<Message> implements StreamControl {
     if (this.#isReading || this.#isOver) return;
     this.#isReading = true;
     try {
+      this.#source ??= this.#open(this.#abort.signal)[Symbol.asyncIterator]();
       while (!this.#isPaused) {
         const next = await this.#source.next();
         if (next.done === true) return this.#end();
@@ -91,39 +93,46 @@ export function pump<Message>(
   return pumping;
 }
 
-/** A pushed stream as one that is pulled. It holds what its reader has not asked for yet, and pauses its source meanwhile. */
+/** A pushed stream as one that is pulled. It begins with the first read, and its source is paused while it holds a message that nobody has asked for. */
 class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
+  readonly #start: (sink: Sink<Message>) => StreamControl;
+  readonly #signal: AbortSignal | undefined;
+  readonly #onAbort = (): void => this.#cancel();
   #control: StreamControl | undefined;
   #waiting: Message[] = [];
-  #error: Error | undefined;
+  #isPaused = false;
+  #isCancelled = false;
   #isOver = false;
+  #error: Error | undefined;
   #wanted: PromiseWithResolvers<void> | undefined;
 
-  open(control: StreamControl): void {
-    this.#control = control;
+  constructor(start: (sink: Sink<Message>) => StreamControl, signal: AbortSignal | undefined) {
+    this.#start = start;
+    this.#signal = signal;
   }
 
   message(message: Message): void {
+    if (this.#isCancelled) return;
     this.#waiting.push(message);
-    this.#control?.pause();
+    if (this.#wanted === undefined && !this.#isPaused) {
+      this.#isPaused = true;
+      this.#control?.pause();
+    }
     this.#wake();
   }
 
   end(error?: Error): void {
-    this.#error = error;
+    this.#signal?.removeEventListener('abort', this.#onAbort);
+    this.#error = error ?? (this.#signal?.aborted === true ? (this.#signal.reason as Error) : undefined);
     this.#isOver = true;
     this.#wake();
   }
 
   async next(): Promise<IteratorResult<Message, undefined>> {
-    for (;;) {
-      const message = this.#waiting.shift();
-      if (message !== undefined) return { done: false, value: message };
-      if (this.#isOver) break;
-      this.#wanted = Promise.withResolvers();
-      this.#control?.resume();
-      await this.#wanted.promise;
-    }
+    if (this.#control === undefined && !this.#isOver) this.#open();
+    while (this.#waiting.length === 0 && !this.#isOver) await this.#more();
+    const message = this.#waiting.shift();
+    if (message !== undefined) return { done: false, value: message };
     const error = this.#error;
     this.#error = undefined;
     if (error !== undefined) throw error;
@@ -132,18 +141,37 @@ class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
 
   /** The reader leaves: resolves when the source has done what it owes. */
   async return(): Promise<IteratorResult<Message, undefined>> {
-    this.#control?.cancel();
-    while (!this.#isOver) {
-      this.#waiting = [];
-      this.#wanted = Promise.withResolvers();
-      await this.#wanted.promise;
-    }
-    this.#waiting = [];
+    this.#cancel();
+    this.#isOver ||= this.#control === undefined;
+    while (!this.#isOver) await this.#more();
+    this.#error = undefined;
     return { done: true, value: undefined };
   }
 
   [Symbol.asyncIterator](): this {
     return this;
+  }
+
+  #open(): void {
+    this.#control = this.#start(this);
+    if (this.#signal?.aborted === true) this.#cancel();
+    else this.#signal?.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  #cancel(): void {
+    this.#isCancelled = true;
+    this.#waiting = [];
+    this.#control?.cancel();
+  }
+
+  async #more(): Promise<void> {
+    this.#wanted ??= Promise.withResolvers();
+    const { promise } = this.#wanted;
+    if (this.#isPaused) {
+      this.#isPaused = false;
+      this.#control?.resume();
+    }
+    await promise;
   }
 
   #wake(): void {
@@ -152,15 +180,13 @@ class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
   }
 }
 
-/** Pulls what is pushed, for listeners that read. `signal` cancels the stream when it is aborted. */
+/**
+ * Pulls what is pushed, for listeners that read. The stream begins with the first read. `signal` cancels it when it is aborted; the reader is told once the source has done
+ * what it owes.
+ */
 export function pull<Message>(
   start: (sink: Sink<Message>) => StreamControl,
-  signal: AbortSignal,
+  signal?: AbortSignal,
 ): AsyncIterableIterator<Message> {
-  const pulled = new Pulled<Message>();
-  const control = start(pulled);
-  pulled.open(control);
-  if (signal.aborted) control.cancel();
-  else signal.addEventListener('abort', () => control.cancel(), { once: true });
-  return pulled;
+  return new Pulled(start, signal);
 }

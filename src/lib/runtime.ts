@@ -105,7 +105,7 @@ const wheel = new TimerWheel(() => performance.now());
 
 /** The machine's time, timers and chance. */
 export const systemRuntime: Runtime = {
-  now: systemClock.now,
+  now: () => systemClock.now(),
   monotonicMs: () => performance.now(),
   after: (ms, run) => wheel.after(ms, run),
   random: Math.random,
