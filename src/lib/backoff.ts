@@ -1,3 +1,5 @@
+import type { Runtime } from './runtime.ts';
+
 /** How long to wait between tries. */
 export interface BackoffPolicy {
   /** The longest wait before the first further try; it doubles with each one. */
@@ -8,9 +10,6 @@ export interface BackoffPolicy {
 
 /** A number in [0, 1), as `Math.random` makes it; injected so that tests know what comes. */
 export type Random = () => number;
-
-/** A fresh random number: spreads load, keeps no secret. */
-export const systemRandom: Random = () => Math.random();
 
 /**
  * The wait before a further try in ms: exponential with full jitter, so that callers who failed together do not come back together.
@@ -26,17 +25,19 @@ export function backoffMs(failures: number, policy: BackoffPolicy, random: Rando
 /** Waits; rejects with the signal's reason as soon as it is aborted. */
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>;
 
-/** The real wait. */
-export const systemSleep: Sleep = async (ms, signal) => {
-  signal.throwIfAborted();
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  const onAbort = (): void => reject(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    await promise;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', onAbort);
-  }
-};
+/** Waits on the timers of a runtime. */
+export function sleepOn(runtime: Pick<Runtime, 'after'>): Sleep {
+  return async (ms, signal) => {
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const timer = runtime.after(ms, resolve);
+    const onAbort = (): void => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      await promise;
+    } finally {
+      timer.cancel();
+      signal.removeEventListener('abort', onAbort);
+    }
+  };
+}

@@ -1,3 +1,5 @@
+import { type Runtime, systemRuntime } from './runtime.ts';
+
 /** Limits of a semaphore. */
 export interface SemaphoreLimits {
   /** How many hold it at once. */
@@ -18,11 +20,13 @@ interface Waiter {
 /** A counting semaphore: first come, first served, with a bounded queue and waits that can be aborted. */
 export class Semaphore {
   readonly #limits: SemaphoreLimits;
+  readonly #runtime: Pick<Runtime, 'after'>;
   readonly #waiters = new Set<Waiter>();
   #held = 0;
 
-  constructor(limits: SemaphoreLimits) {
+  constructor(limits: SemaphoreLimits, runtime: Pick<Runtime, 'after'> = systemRuntime) {
     this.#limits = limits;
+    this.#runtime = runtime;
   }
 
   /** How many hold it now. */
@@ -41,7 +45,8 @@ export class Semaphore {
    */
   async acquire(signal: AbortSignal): Promise<Release | undefined> {
     signal.throwIfAborted();
-    if (this.#held < this.#limits.slots) return this.#take();
+    const free = this.take();
+    if (free !== undefined) return free;
     if (this.#waiters.size >= this.#limits.waitersMax) return undefined;
     const { promise, resolve, reject } = Promise.withResolvers<Release | undefined>();
     const waiter: Waiter = { grant: resolve };
@@ -50,18 +55,23 @@ export class Semaphore {
       // One who was granted a slot is no longer among the waiters, and keeps it.
       if (this.#waiters.delete(waiter)) settle();
     };
-    const timer = setTimeout(() => leave(() => resolve(undefined)), this.#limits.waitMs);
+    const timer = this.#runtime.after(this.#limits.waitMs, () => leave(() => resolve(undefined)));
     const onAbort = (): void => leave(() => reject(signal.reason));
     signal.addEventListener('abort', onAbort, { once: true });
     try {
       return await promise;
     } finally {
-      clearTimeout(timer);
+      timer.cancel();
       signal.removeEventListener('abort', onAbort);
     }
   }
 
-  #take(): Release {
+  /** A slot if one is free now. */
+  take(): Release | undefined {
+    return this.#held < this.#limits.slots ? this.#grant() : undefined;
+  }
+
+  #grant(): Release {
     this.#held += 1;
     let given = false;
     return () => {
@@ -75,7 +85,7 @@ export class Semaphore {
   #grantNext(): void {
     for (const waiter of this.#waiters) {
       this.#waiters.delete(waiter);
-      waiter.grant(this.#take());
+      waiter.grant(this.#grant());
       return;
     }
   }

@@ -3,7 +3,7 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, type GenerateRequest, type ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../../lib/clock.ts';
 import type { Admitted, Denied, Ledger } from '../../store/ledger.ts';
-import { estimateFunds } from './funds.ts';
+import { estimateFunds, type MeasuredInput } from './funds.ts';
 
 /** A request that is about to be admitted. */
 export interface Applicant {
@@ -14,20 +14,21 @@ export interface Applicant {
   readonly request: GenerateRequest;
   readonly model: Model;
   readonly tier: ServiceTier;
-  /** The most upstream calls that it is made of, each with the whole input. */
-  readonly calls: number;
+  readonly measured: MeasuredInput;
+  /** The admission is told before the request ends, so that it has to be durable first. */
+  readonly durable?: boolean | undefined;
 }
 
 /** Admits or throws what the ledger denied: nothing goes upstream without passing here. */
 export async function admit(ledger: Ledger, applicant: Applicant): Promise<Admitted> {
-  const { id, requestId, keyId, request, model, tier, calls } = applicant;
+  const { id, requestId, keyId, request, model, tier, measured } = applicant;
   const reply = await ledger.admit({
     id,
     requestId,
     key: { id: keyId },
     model: model.id,
     free: isFree(model.id),
-    funds: estimateFunds(request, model, tier, calls),
+    funds: estimateFunds(request, model, tier, measured),
   });
   if (reply.kind === 'denied')
     throw deniedError(reply, { ...applicant, hasOwnBalance: await hasOwnBalance(ledger, reply, keyId) });

@@ -1,35 +1,29 @@
-import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GatewayError, type WindowState } from '../../errors/gateway-error.ts';
 import { type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
-import {
-  type CountTokensRequest,
-  type GenerateResponse,
-  GenerateResponseSchema,
-  type GenerationService,
-} from '../../gen/tollgate/v1/generation_pb.ts';
+import { type CountTokensRequest, type GenerateResponse, GenerateResponseSchema } from '../../gen/tollgate/v1/generation_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
-import { loadTokenizer } from '../../generation/tokens.ts';
-import { idempotencyKeyHeader } from '../../lib/call-headers.ts';
-import type { Clock } from '../../lib/clock.ts';
+import { type InputBounds, loadTokenizer, measureInput } from '../../generation/tokens.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
+import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { Credential } from '../../store/ledger.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
-import { authenticate, limitOf } from '../credential.ts';
-import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
+import { authenticate, type Caller, limitOf } from '../credential.ts';
+import { idempotencyKey, type Keeper, type KeyedCall, type Replays } from '../idempotency/replays.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { Running } from '../running.ts';
 import { admit, isFree } from './admission.ts';
 import { countInputInPieces } from './count-input.ts';
+import { Generation, type GenerationTools } from './generation.ts';
+import type { GenerationSink } from './generation-sink.ts';
+import { StartingCall } from './starting-call.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
-import { GenerationRun, type RunHooks, type RunTools } from './run.ts';
 
 /** What generations are made with. */
-export interface GenerationTools extends RunTools {
+export interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
-  readonly clock: Clock;
   readonly ids: IdSource;
   readonly replays: Replays;
 }
@@ -42,40 +36,27 @@ export interface GenerationAsk {
   readonly requestId: string | null;
   /** Its caller is answered before an upstream is asked: what that would refuse for its length is refused here. */
   readonly isAnsweredEarly?: boolean;
-  /** See `RunHooks`. */
-  readonly beforeSettle?: RunHooks['beforeSettle'];
-  readonly freeWhenCut?: RunHooks['freeWhenCut'];
-  readonly beforeBrokenSettle?: RunHooks['beforeBrokenSettle'];
+  /** Its admission is told at once, so that it has to be durable. */
+  readonly durable?: boolean;
+  /** See `AdmittedRequest`. */
+  readonly freeWhenCut?: boolean;
 }
 
-/** A generation that was admitted. */
-export interface BegunGeneration {
-  readonly requestId: string;
-  /** The listed id of the model. */
-  readonly model: string;
-  readonly createdAtMs: number;
-  readonly run: GenerationRun;
+/** A request whose model is found and whose input is checked. */
+interface CheckedRequest extends Resolved {
+  readonly request: GenerateRequest;
+  readonly bounds: InputBounds;
 }
 
 /** All generations of this process. */
 export class Generations {
-  readonly #tools: GenerationTools;
+  readonly #tools: GenerationsTools;
   readonly #running = new Running();
+  readonly #ended = (generation: Generation): void => this.#running.delete(generation);
   #isDraining = false;
 
-  constructor(tools: GenerationTools) {
+  constructor(tools: GenerationsTools) {
     this.#tools = tools;
-  }
-
-  /** GenerationService on these generations. */
-  get service(): ServiceImpl<typeof GenerationService> {
-    return {
-      generate: (request, context) =>
-        context.requestHeader.has(idempotencyKeyHeader)
-          ? this.#generateOnce(request, context)
-          : this.#generate(request, context),
-      countTokens: (request, context) => this.#countTokens(request, context),
-    };
   }
 
   /** Resolves when none runs; at once where that is so now. */
@@ -93,130 +74,169 @@ export class Generations {
     this.#running.cutAll();
   }
 
-  /**
-   * Checks and admits a request. Whoever calls it reads `run.events` to the end, however that comes. Throws what the caller is refused with; nothing
-   * is held then.
-   */
-  async begin({
-    request,
-    credential,
-    requestId: named,
-    isAnsweredEarly = false,
-    ...told
-  }: GenerationAsk): Promise<BegunGeneration> {
-    if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
-    const { ledger, router, clock, ids } = this.#tools;
-    const { model, tier, resolved } = await this.#resolve(request, credential);
-    if (!model.available) throw modelUnavailable(model.id);
-    if (isAnsweredEarly) await checkCountedLength(resolved, model);
-    const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
-    const applicant = {
-      id,
-      requestId: named ?? publicRequestId(id),
-      keyId: credential.keyId,
-      accountId: credential.accountId,
-      request: resolved,
-      model,
-      tier,
-      calls: router.callsFor(resolved),
-    };
-    const admittedAtMs = clock.now();
-    const admitted = await admit(ledger, applicant);
-    const hooks = { ...told, onEnd: () => this.#running.delete(run) };
-    const run = new GenerationRun(this.#tools, { ...applicant, admitted, admittedAtMs }, hooks);
-    this.#running.add(run);
-    return { requestId: applicant.requestId, model: model.id, createdAtMs: admittedAtMs, run };
+  /** GenerationService.Generate. */
+  generate(request: GenerateRequest, context: KeyedCall, sink: Sink<GenerateResponse>): StreamControl {
+    const call = new StartingCall();
+    queueMicrotask(() => void this.#start(call, { request, context }, sink));
+    return call;
   }
 
-  async *#generate(
-    request: GenerateRequest,
-    context: HandlerContext,
-  ): AsyncGenerator<GenerateResponse, void, undefined> {
-    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-    const requestId = context.requestHeader.get(requestIdHeader);
-    const { run } = await this.begin({ request, credential, requestId });
-    for await (const events of run.events(context.signal)) yield generateResponse(events);
-  }
-
-  /** The same for a request that may be repeated. */
-  async *#generateOnce(
-    request: GenerateRequest,
-    context: HandlerContext,
-  ): AsyncGenerator<GenerateResponse, void, undefined> {
-    const { ledger, replays } = this.#tools;
-    const key = idempotencyKey(context);
-    if (key === undefined) {
-      yield* this.#generate(request, context);
-      return;
-    }
-    const credential = await authenticate(context, ledger, 'api_key');
-    yield* replays.answer({
-      context,
-      credential,
-      key,
-      request,
-      answer: GenerateResponseSchema,
-      run: keeper => this.#kept({ request, credential, requestId: context.requestHeader.get(requestIdHeader) }, keeper),
-      restore: async record => {
-        const free = isFree(record?.model ?? '');
-        const windows = free || credential.hasWindow ? await ledger.windows(credential.keyId, free) : [];
-        return ({ events }) => generateResponse(events.map(event => restored(event, record?.costNanoUsd, windows)));
-      },
-    });
-  }
-
-  async *#kept(
-    ask: GenerationAsk,
-    keeper: Keeper<GenerateResponse>,
-  ): AsyncGenerator<GenerateResponse, void, undefined> {
-    const requestId = ask.requestId ?? publicRequestId(this.#tools.ids.next());
-    const { run } = await this.begin({
-      ...ask,
-      requestId,
-      beforeSettle: rest => keeper.keep(requestId, [generateResponse([...rest])]),
-      beforeBrokenSettle: told => keeper.keepBroken(requestId, told),
-    });
-    for await (const events of run.events(never)) yield generateResponse(events);
-  }
-
-  /** The checked request with the listed model and its tier. */
-  async #resolve(
-    asked: GenerateRequest,
-    credential: Credential,
-  ): Promise<Resolved & { readonly resolved: GenerateRequest }> {
-    checkRequest(asked);
-    const { endpoint, serviceTier } = asked;
-    const visible = credential.allowedModels;
-    const { model, tier } = this.#tools.catalog.resolve(asked.model, { endpoint, serviceTier, visible });
-    if (visible !== null && !visible.includes(model.id)) {
-      throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
-    }
-    checkFeatures(asked, model);
-    const request = await truncated(asked, model);
-    checkLength(request, model);
-    return { model, tier, resolved: { ...request, model: model.id, serviceTier: tier } };
-  }
-
-  async #countTokens({ request }: CountTokensRequest, context: HandlerContext) {
+  /** GenerationService.CountTokens. */
+  async countTokens({ request }: CountTokensRequest, caller: Caller) {
     if (request === undefined) throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
-    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-    return this.count(request, credential);
+    return this.count(request, await authenticate(caller, this.#tools.ledger, 'api_key'));
   }
 
   /** Counts a request's input tokens. Throws what the caller of such a request would be refused with. */
   async count(request: GenerateRequest, credential: Credential): Promise<{ inputTokens: number; source: UsageSource }> {
-    const { resolved } = await this.#resolve(request, credential);
-    return { inputTokens: await countInputInPieces(resolved, await loadTokenizer()), source: UsageSource.ESTIMATED };
+    const checked = await this.#check(request, credential);
+    const inputTokens = await countInputInPieces(checked.request, await loadTokenizer());
+    return { inputTokens, source: UsageSource.ESTIMATED };
+  }
+
+  /** Checks and admits a request. Whoever calls it starts the generation. Throws what the caller is refused with; nothing is held then. */
+  async begin(ask: GenerationAsk): Promise<Generation> {
+    const { credential, requestId: named, freeWhenCut, durable } = ask;
+    if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
+    const { ledger, router, runtime, ids } = this.#tools;
+    const checking = this.#check(ask.request, credential);
+    const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
+    if (!model.available) throw modelUnavailable(model.id);
+    if (ask.isAnsweredEarly === true) await checkCountedLength(request, model, bounds);
+    const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
+    const { keyId, accountId } = credential;
+    const requestId = named ?? publicRequestId(id);
+    const measured = { inputTokens: bounds.high, calls: router.callsFor(request) };
+    const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable };
+    const admittedAtMs = runtime.now();
+    const admitted = await admit(ledger, applicant);
+    const generation = new Generation(this.#tools, { ...applicant, admitted, admittedAtMs, freeWhenCut }, this.#ended);
+    this.#running.add(generation);
+    return generation;
+  }
+
+  /** Never rejects: what goes wrong is the sink's. */
+  async #start(
+    call: StartingCall,
+    { request, context }: { request: GenerateRequest; context: KeyedCall },
+    sink: Sink<GenerateResponse>,
+  ): Promise<void> {
+    try {
+      const found = authenticate(context, this.#tools.ledger, 'api_key');
+      const credential = found instanceof Promise ? await found : found;
+      const key = idempotencyKey(context);
+      if (key !== undefined) return call.attach(this.#startOnce({ request, context, credential, key }, sink));
+      const requestId = context.requestHeader.get(requestIdHeader);
+      const generation = await this.begin({ request, credential, requestId });
+      call.attach(generation);
+      generation.start(new ResponseSink(sink));
+    } catch (thrown) {
+      sink.end(toError(thrown));
+    }
+  }
+
+  /** The same for a request that may be repeated. */
+  #startOnce(
+    { request, context, credential, key }: KeyedGeneration,
+    sink: Sink<GenerateResponse>,
+  ): StreamControl {
+    const { ledger, replays, ids } = this.#tools;
+    const requestId = context.requestHeader.get(requestIdHeader) ?? publicRequestId(ids.next());
+    return replays.answer(
+      {
+        context,
+        credential,
+        key,
+        request,
+        answer: GenerateResponseSchema,
+        run: (keeper, kept) => {
+          const call = new StartingCall();
+          this.begin({ request, credential, requestId }).then(
+            generation => {
+              call.attach(generation);
+              generation.start(new ResponseSink(kept, { keeper, requestId }));
+            },
+            (thrown: unknown) => kept.end(toError(thrown)),
+          );
+          return call;
+        },
+        restore: async record => {
+          const free = isFree(record?.model ?? '');
+          const windows = free || credential.hasWindow ? await ledger.windows(credential.keyId, free) : [];
+          return ({ events }) => toResponse(events.map(event => restored(event, record?.costNanoUsd, windows)));
+        },
+      },
+      sink,
+    );
+  }
+
+  /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
+  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
+    checkRequest(asked);
+    const { endpoint, serviceTier } = asked;
+    const visible = credential.allowedModels;
+    const resolved = this.#tools.catalog.resolve(asked.model, { endpoint, serviceTier, visible });
+    const { model } = resolved;
+    if (visible !== null && !visible.includes(model.id)) {
+      throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
+    }
+    checkFeatures(asked, model);
+    const fitting = truncated(asked, model);
+    return fitting instanceof Promise
+      ? fitting.then(request => measured(request, resolved))
+      : measured(fitting, resolved);
   }
 }
 
-const never = new AbortController().signal;
+/** A request with an Idempotency-Key. */
+interface KeyedGeneration {
+  readonly request: GenerateRequest;
+  readonly context: KeyedCall;
+  readonly credential: Credential;
+  readonly key: string;
+}
 
-function generateResponse(events: GenerationEvent[]): GenerateResponse {
+/** The answer of a generation as messages of its service; with `kept`, also as the answer that a repeat gets. */
+class ResponseSink implements GenerationSink {
+  readonly #sink: Sink<GenerateResponse>;
+  readonly beforeSettle?: (rest: readonly GenerationEvent[]) => Promise<void>;
+  readonly beforeBrokenSettle?: (error: Error) => Promise<void>;
+
+  constructor(
+    sink: Sink<GenerateResponse>,
+    kept?: { readonly keeper: Keeper<GenerateResponse>; readonly requestId: string },
+  ) {
+    this.#sink = sink;
+    if (kept === undefined) return;
+    const { keeper, requestId } = kept;
+    this.beforeSettle = rest => keeper.keep(requestId, [toResponse([...rest])]);
+    this.beforeBrokenSettle = error => keeper.keepBroken(requestId, error);
+  }
+
+  events(events: GenerationEvent[]): void {
+    this.#sink.message(toResponse(events));
+  }
+
+  end(error?: Error): void {
+    this.#sink.end(error);
+  }
+}
+
+function measured(asked: GenerateRequest, { model, tier }: Resolved): CheckedRequest {
+  const bounds = measureInput(asked);
+  checkLength(asked, model, bounds);
+  return { model, tier, bounds, request: { ...asked, model: model.id, serviceTier: tier } };
+}
+
+function toResponse(events: GenerationEvent[]): GenerateResponse {
   return { $typeName: 'tollgate.v1.GenerateResponse', events };
 }
 
-/** An event of a kept answer as it is told today: with what it cost, and the key's windows. */
+function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error('a generation failed', { cause: thrown });
+}
+
+/** Returns an event of a kept answer as it is told today: with what it cost, and the key's windows. */
 export function restored(event: GenerationEvent, costNanoUsd = 0n, windows: readonly WindowState[]): GenerationEvent {
   const { event: step } = event;
   if (step.case === 'completed') return { ...event, event: { ...step, value: { ...step.value, costNanoUsd } } };

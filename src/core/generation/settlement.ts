@@ -2,10 +2,10 @@ import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { priceSheet } from '../../generation/price.ts';
 import type { RecordState, SettleCommand, UsageBuckets } from '../../store/ledger.ts';
 import { multiplierOf } from './funds.ts';
-import type { CountedUsage } from './tally.ts';
+import { pricePlan } from './price-plan.ts';
+import type { CountedUsage } from '../../generation/guard/tally.ts';
 
 /** How a generation ended; who pays for what follows from it. */
 export type Outcome =
@@ -124,7 +124,7 @@ export function settleCommand(facts: SettleFacts): SettleCommand {
     firstEventMs: facts.firstEventMs === undefined ? undefined : Math.round(facts.firstEventMs),
     provider: facts.provider,
     attempts: facts.attempts,
-    prices: priceSheet(model.pricing, Math.ceil(inputTokens / facts.calls)),
+    prices: pricePlan(model.pricing).sheet(Math.ceil(inputTokens / facts.calls)),
     multiplierPermille: multiplierOf(tier),
   };
 }

@@ -45,6 +45,11 @@ export class Slices {
     this.#most += most;
   }
 
+  /** An extension is under way. */
+  get isExtending(): boolean {
+    return this.#pending !== undefined;
+  }
+
   /** Waits for an extension that is under way, so that nothing is asked for a hold that is about to be settled. Never rejects. */
   async idle(): Promise<void> {
     await this.#pending?.catch(() => undefined);

@@ -2,7 +2,7 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, Truncation } from '../../gen/tollgate/v1/request_pb.ts';
 import { tooLong } from '../../generation/check/check-length.ts';
-import { estimateInput, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
+import { estimateInput, type InputBounds, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
 import { countInputInPieces } from './count-input.ts';
 
@@ -11,11 +11,14 @@ const answerTokens = 1024;
 
 /**
  * The request with as many of its oldest items left out as it takes to fit the model's context, where it asks for that; else, or where
- * nothing helps, unchanged. Source: decisions §4, "truncation".
+ * nothing helps, unchanged. A promise only if items have to be counted. Source: decisions §4, "truncation".
  */
-export async function truncated(request: GenerateRequest, { contextLength }: Model): Promise<GenerateRequest> {
+export function truncated(request: GenerateRequest, { contextLength }: Model): GenerateRequest | Promise<GenerateRequest> {
   if (request.truncation !== Truncation.AUTO || contextLength === undefined) return request;
-  if (estimateInput(request) <= contextLength) return request;
+  return estimateInput(request) <= contextLength ? request : truncatedTo(request, contextLength);
+}
+
+async function truncatedTo(request: GenerateRequest, contextLength: number): Promise<GenerateRequest> {
   const tokenizer = await loadTokenizer();
   const items = await countItems(request, tokenizer);
   const fixed = await countInputInPieces({ ...request, items: [] }, tokenizer);
@@ -30,9 +33,9 @@ export async function truncated(request: GenerateRequest, { contextLength }: Mod
  * Refuses an input that is longer than the model's context by the tokenizer at hand, where nobody waits for what the upstream says of it. Throws
  * `context_length_exceeded`. Source: decisions §4, "truncation".
  */
-export async function checkCountedLength(request: GenerateRequest, model: Model): Promise<void> {
+export async function checkCountedLength(request: GenerateRequest, model: Model, { high }: InputBounds): Promise<void> {
   const { contextLength } = model;
-  if (contextLength === undefined || estimateInput(request) <= contextLength) return;
+  if (contextLength === undefined || high <= contextLength) return;
   const tokens = await countInputInPieces(request, await loadTokenizer());
   if (tokens > contextLength) throw tooLong(request, { id: model.id, contextLength }, tokens);
 }

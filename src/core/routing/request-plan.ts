@@ -8,7 +8,7 @@ import type { LiveRoute } from './live-routes.ts';
 
 /** How often and how fast a request tries again. */
 export interface RetryPolicy {
-  /** Further tries on a route before the next route. */
+  /** Further attempts on a route before the next route. */
   readonly retries: number;
   readonly backoff: BackoffPolicy;
   /** The longest `retry-after` that is waited for; an upstream that asks for more is left for the next route. */
@@ -29,28 +29,25 @@ export interface PlanTools {
   readonly sleep: Sleep;
 }
 
-/** The request as the plan sees it. */
-export interface PlannedRequest {
-  /** The listed id. */
-  readonly model: string;
-  readonly signal: AbortSignal;
-}
-
-/** The next try: where, and which one of the request it is. */
-export interface PlannedTry {
+/** The next attempt: where, and which one of the request it is. */
+export interface PlannedAttempt {
   readonly route: LiveRoute;
   /** From 1, over all routes. */
   readonly number: number;
 }
 
+/** An attempt, or the error that the client is told because there is none left. */
+export type NextAttempt = PlannedAttempt | Error;
+
 /**
- * Which try of a request comes next: routes in order, further tries with growing waits, never more at once than a provider
- * takes. Use: `next()`, then exactly one of `completed()`, `failed()` or `left()`, and again `next()` where `failed()` did not throw.
+ * Decides which attempt of a request comes next: routes in order, further attempts with growing waits, never more at once than a provider takes. Use: `next()`, then
+ * exactly one of `completed()`, `failed()` or `left()`, and again `next()` if `failed()` returned nothing.
  */
 export class RequestPlan {
-  readonly #request: PlannedRequest;
+  readonly #model: string;
   readonly #tools: PlanTools;
-  readonly #routes: Iterator<LiveRoute>;
+  readonly #routes: readonly LiveRoute[];
+  #position = 0;
   #route: LiveRoute | undefined;
   #permit: Permit | undefined;
   #slot: Release | undefined;
@@ -58,47 +55,37 @@ export class RequestPlan {
   #failuresHere = 0;
   /** Whether the breaker counts the last failure at this route. */
   #countsHere = false;
-  /** The wait before a further try at the same route; undefined: it has had its last. */
+  /** The wait before a further attempt at the same route; undefined: it has had its last. */
   #waitMs: number | undefined;
   #failed: GatewayError | undefined;
   #refused: GatewayError | undefined;
   #busy = false;
+  /** Ends the wait that is under way. */
+  #waiting: AbortController | undefined;
 
-  constructor(routes: readonly LiveRoute[], request: PlannedRequest, tools: PlanTools) {
-    this.#request = request;
+  /** `model`: the listed id. */
+  constructor(routes: readonly LiveRoute[], model: string, tools: PlanTools) {
+    this.#model = model;
     this.#tools = tools;
-    this.#routes = routes.values();
+    this.#routes = routes;
   }
 
-  /**
-   * The next try, once its time has come. Throws what the client is told when there is none left, and the signal's reason when
-   * it is aborted.
-   */
-  async next(): Promise<PlannedTry> {
-    const { model, signal } = this.#request;
-    signal.throwIfAborted();
-    for (;;) {
-      const route = await this.#nextRoute();
-      if (route === undefined) throw this.#failed ?? this.#refused ?? this.#nowhere(model);
-      if (route.semaphore !== undefined) {
-        this.#slot = await this.#whileHere(route.semaphore.acquire(signal));
-        if (this.#slot === undefined) {
-          this.#busy = true;
-          this.#leaveRoute();
-          continue;
-        }
-      }
-      this.#number += 1;
-      return { route, number: this.#number };
-    }
+  /** The next attempt; a promise if it has to wait for its time or for a free slot. The promise rejects only after `abandon`. */
+  next(): NextAttempt | Promise<NextAttempt> {
+    return this.#waitMs === undefined ? this.#nextRoute() : this.#sameRoute(this.#waitMs);
   }
 
-  /** The try's route has begun to answer. */
+  /** Nobody wants a further attempt: ends the wait that is under way. */
+  abandon(): void {
+    this.#waiting?.abort(new Error('the request has ended'));
+  }
+
+  /** The attempt's route has begun to answer. */
   answering(): void {
     this.#permit?.answering();
   }
 
-  /** The try answered to the end. */
+  /** The attempt was answered to the end. */
   completed(): void {
     this.#permit?.succeeded();
     this.#giveBack();
@@ -111,72 +98,97 @@ export class RequestPlan {
     this.#giveBack();
   }
 
-  /** The try failed. Throws what the client is told where no other may follow. `delivered`: part of it can't be taken back. */
-  failed(thrown: unknown, delivered: boolean): void {
+  /** The attempt failed. Returns what the client is told if no other may follow. `delivered`: part of it can't be taken back. */
+  failed(failure: Error, delivered: boolean): Error | undefined {
     this.#giveBack();
-    if (thrown instanceof UpstreamFailure) {
-      this.#upstreamFailed(thrown, delivered);
-      return;
-    }
+    if (failure instanceof UpstreamFailure) return this.#upstreamFailed(failure, delivered);
     this.#countsHere = false;
     this.#leaveRoute();
     // What this route's protocol can't say, another's may.
-    if (!(thrown instanceof GatewayError) || delivered) throw thrown;
-    this.#refused ??= thrown;
-  }
-
-  #upstreamFailed(failure: UpstreamFailure, delivered: boolean): void {
-    const { policy, random } = this.#tools;
-    const verdict = verdictOf(failure, delivered);
-    const askedMs = failure.facts.retryAfterMs ?? 0;
-    this.#failuresHere += 1;
-    this.#countsHere = verdict.counts;
-    this.#failed = clientError(failure, delivered);
-    if (verdict.retry === 'same_route' && this.#failuresHere <= policy.retries && askedMs <= policy.retryAfterMaxMs) {
-      this.#waitMs = backoffMs(this.#failuresHere, policy.backoff, random, askedMs);
-      return;
-    }
-    this.#leaveRoute();
-    if (verdict.retry === 'never' || verdict.retry === 'rejected') throw this.#failed;
-  }
-
-  /** The same route after its wait, or the next one whose breaker lets the request pass. */
-  async #nextRoute(): Promise<LiveRoute | undefined> {
-    if (this.#waitMs !== undefined) {
-      await this.#whileHere(this.#tools.sleep(this.#waitMs, this.#request.signal));
-      return this.#route;
-    }
-    for (let step = this.#routes.next(); step.done !== true; step = this.#routes.next()) {
-      const permit = step.value.breaker.acquire();
-      if (permit === undefined) continue;
-      this.#route = step.value;
-      this.#permit = permit;
-      this.#failuresHere = 0;
-      this.#countsHere = false;
-      return step.value;
-    }
+    if (!(failure instanceof GatewayError) || delivered) return failure;
+    this.#refused ??= failure;
     return undefined;
   }
 
-  /** Waits with the route's permit in hand, which must not be lost when the wait is aborted. */
-  async #whileHere<Value>(wait: Promise<Value>): Promise<Value> {
+  #upstreamFailed(failure: UpstreamFailure, delivered: boolean): GatewayError | undefined {
+    const { policy, random } = this.#tools;
+    const verdict = verdictOf(failure, delivered);
+    const requestedMs = failure.facts.retryAfterMs ?? 0;
+    this.#failuresHere += 1;
+    this.#countsHere = verdict.counts;
+    this.#failed = clientError(failure, delivered);
+    const mayWait = this.#failuresHere <= policy.retries && requestedMs <= policy.retryAfterMaxMs;
+    if (verdict.retry === 'same_route' && mayWait) {
+      this.#waitMs = backoffMs(this.#failuresHere, policy.backoff, random, requestedMs);
+      return undefined;
+    }
+    this.#leaveRoute();
+    return verdict.retry === 'never' || verdict.retry === 'rejected' ? this.#failed : undefined;
+  }
+
+  async #sameRoute(waitMs: number): Promise<NextAttempt> {
+    await this.#wait(signal => this.#tools.sleep(waitMs, signal));
+    return this.#route === undefined ? this.#nextRoute() : this.#enter(this.#route);
+  }
+
+  /** The next route whose breaker lets the request pass. */
+  #nextRoute(): NextAttempt | Promise<NextAttempt> {
+    while (this.#position < this.#routes.length) {
+      const route = this.#routes[this.#position];
+      this.#position += 1;
+      const permit = route?.breaker.acquire();
+      if (route === undefined || permit === undefined) continue;
+      this.#route = route;
+      this.#permit = permit;
+      this.#failuresHere = 0;
+      this.#countsHere = false;
+      return this.#enter(route);
+    }
+    const nowhere = this.#busy ? providersBusy : modelUnavailable;
+    return this.#failed ?? this.#refused ?? nowhere(this.#model);
+  }
+
+  /** Takes a slot of the route's provider. */
+  #enter(route: LiveRoute): NextAttempt | Promise<NextAttempt> {
+    const { semaphore } = route;
+    if (semaphore !== undefined) {
+      this.#slot = semaphore.take();
+      if (this.#slot === undefined) return this.#whenFree(route, semaphore);
+    }
+    return this.#planned(route);
+  }
+
+  async #whenFree(route: LiveRoute, semaphore: NonNullable<LiveRoute['semaphore']>): Promise<NextAttempt> {
+    this.#slot = await this.#wait(signal => semaphore.acquire(signal));
+    if (this.#slot !== undefined) return this.#planned(route);
+    this.#busy = true;
+    this.#leaveRoute();
+    return this.#nextRoute();
+  }
+
+  #planned(route: LiveRoute): PlannedAttempt {
+    this.#number += 1;
+    return { route, number: this.#number };
+  }
+
+  /** Waits with the route's permit in hand, which must not be lost if the wait is abandoned. */
+  async #wait<Value>(begin: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
+    this.#waiting = new AbortController();
     try {
-      return await wait;
+      return await begin(this.#waiting.signal);
     } catch (thrown) {
       this.#permit?.released();
       throw thrown;
+    } finally {
+      this.#waiting = undefined;
     }
   }
 
-  /** The request had its last try at this route: its breaker learns what came of it, once. */
+  /** The request had its last attempt at this route: its breaker learns what came of it, once. */
   #leaveRoute(): void {
     this.#waitMs = undefined;
     if (this.#countsHere) this.#permit?.failed();
     else this.#permit?.released();
-  }
-
-  #nowhere(model: string): GatewayError {
-    return this.#busy ? providersBusy(model) : modelUnavailable(model);
   }
 
   #giveBack(): void {

@@ -1,19 +1,18 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Hold } from '../../generation/hold.ts';
 import type { Drawing } from '../../generation/images/image-upstream.ts';
-import { UpstreamFailure } from '../../generation/upstream.ts';
-import { type Random, type Sleep, systemRandom, systemSleep } from '../../lib/backoff.ts';
+import { type Random, type Sleep, sleepOn } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
-import { clientError } from './failure-policy.ts';
 import { type LiveRoute, LiveRoutes } from './live-routes.ts';
-import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
-import { defaultRetryPolicy, type PlannedTry, RequestPlan, type RetryPolicy } from './request-plan.ts';
-import { StickyRoutes } from './sticky-routes.ts';
+import type { RouteName, RoutingObserver } from './observer.ts';
+import { defaultRetryPolicy, RequestPlan, type RetryPolicy } from './request-plan.ts';
+import { RoutedCall, type RoutedReceiver, type RoutedRequest, toOutcome } from './routed-call.ts';
 import { carriesTier, orderRoutes, type RoutingConfig } from './route-table.ts';
+import { StickyRoutes } from './sticky-routes.ts';
 
 /** What a router is made with; what is left out has the decided default. */
 export interface RouterOptions {
@@ -22,43 +21,10 @@ export interface RouterOptions {
   readonly retry?: RetryPolicy;
   readonly breaker?: BreakerPolicy;
   readonly observer?: RoutingObserver;
+  readonly runtime?: Runtime;
   readonly random?: Random;
   readonly sleep?: Sleep;
 }
-
-/** A generation that is to be answered. */
-export interface RoutedCall {
-  readonly hold: Hold;
-  /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
-  readonly request: GenerateRequest;
-  /** The output limit to send; undefined: none. */
-  readonly maxOutputTokens: number | undefined;
-  /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
-  readonly modelOutputTokens?: number;
-  /** Aborted when nobody wants the answer any more. */
-  readonly signal: AbortSignal;
-  /** Whether the caller can forget what it got: then an answer that breaks in the middle may be begun again. */
-  readonly restartable: boolean;
-  /** Told when a try goes to an upstream, before its first event. */
-  readonly onAttempt?: () => void;
-  /** Told when a try has failed and another is to follow: until it goes out, nothing runs for the caller. */
-  readonly onAttemptFailed?: () => void;
-  /** Told what the client is told when the time for the whole answer is over while nobody reads on; the caller then aborts the call. */
-  readonly onOvertime?: (error: GatewayError) => void;
-}
-
-/** What the caller of `run` gets. */
-export type RoutedStep =
-  /** An answer begins; whatever came before it is void. More than one only where the call is restartable. */
-  | {
-      readonly kind: 'begun';
-      readonly route: RouteName;
-      readonly attempt: number;
-      /** How many calls it is made of, each with the whole input. */
-      readonly calls: number;
-    }
-  /** Its next events. */
-  | { readonly kind: 'events'; readonly events: GenerationEvent[] };
 
 /** Pictures that are to be drawn. */
 export interface RoutedDrawing {
@@ -67,7 +33,7 @@ export interface RoutedDrawing {
   readonly request: ImageRequest;
   /** Aborted when nobody wants the pictures any more. */
   readonly signal: AbortSignal;
-  /** Told when a try goes to an upstream. */
+  /** Told when an attempt goes to an upstream. */
   readonly onAttempt?: () => void;
 }
 
@@ -77,34 +43,23 @@ export interface RoutedPictures extends Drawing {
   readonly attempt: number;
 }
 
-/** What is known of a try while it runs. */
-interface Running {
-  readonly planned: PlannedTry;
-  readonly startedAtMs: number;
-  firstEventAtMs: number | undefined;
-  /** `completed` has come. */
-  whole: boolean;
-  ended: boolean;
-}
-
-/** How a try ended, apart from its times. */
-type Outcome = Pick<AttemptOutcome, 'result' | 'status' | 'failure'>;
-
 const unobserved: RoutingObserver = {};
 
-/** Answers generations by the routes of their model: tries, retries, next routes, circuit breakers. Source: decisions §3 and §4. */
+/** Answers requests by the routes of their model: attempts, retries, next routes, circuit breakers. Source: decisions §3 and §4. */
 export class Router {
   readonly #routes: LiveRoutes;
   readonly #observer: RoutingObserver;
   readonly #sticky = new StickyRoutes();
+  readonly #runtime: Runtime;
   readonly #random: Random;
   readonly #sleep: Sleep;
   #retry: RetryPolicy;
 
   constructor(options: RouterOptions) {
     this.#observer = options.observer ?? unobserved;
-    this.#random = options.random ?? systemRandom;
-    this.#sleep = options.sleep ?? systemSleep;
+    this.#runtime = options.runtime ?? systemRuntime;
+    this.#random = options.random ?? this.#runtime.random;
+    this.#sleep = options.sleep ?? sleepOn(this.#runtime);
     this.#retry = options.retry ?? defaultRetryPolicy;
     this.#routes = new LiveRoutes(options.config, {
       clock: options.clock,
@@ -126,7 +81,11 @@ export class Router {
 
   /** The most calls that a route of the model makes of a request, each with the whole input. */
   callsFor(request: GenerateRequest): number {
-    return Math.max(1, ...this.#routes.of(request.model).map(route => callsFor(route, request)));
+    let most = 1;
+    for (const { upstream, model } of this.#routes.of(request.model)) {
+      most = Math.max(most, upstream?.callsFor?.(request, model) ?? 1);
+    }
+    return most;
   }
 
   /** The state of every route's breaker. */
@@ -134,93 +93,77 @@ export class Router {
     return this.#routes.all().map(({ name, breaker }) => ({ route: name, state: breaker.state }));
   }
 
-  /**
-   * The answer: `begun` before the first events of a try, then its events to `completed`. Throws `GatewayError` with what the client
-   * is told, and the signal's reason once it is aborted. A caller that stops reading stops the upstream; one that finds the
-   * events wrong throws an `UpstreamFailure` into the generator, which makes it the failure of the try.
-   */
-  async *run(call: RoutedCall): AsyncGenerator<RoutedStep, void, undefined> {
-    const plan = new RequestPlan(
-      this.#routesOf(call.request),
-      { model: call.request.model, signal: call.signal },
-      { policy: this.#retry, random: this.#random, sleep: this.#sleep },
+  /** A call that pushes the answer to `receiver` once it is started. Throws `unsupported_feature` if no route carries the request's tier. */
+  route(routed: RoutedRequest, receiver: RoutedReceiver): RoutedCall {
+    const { request } = routed;
+    const choices = this.#routes.of(request.model).length;
+    return new RoutedCall(
+      {
+        plan: this.#plan(this.#routesFor(request), request.model),
+        observer: this.#observer,
+        runtime: this.#runtime,
+        took: route => this.#sticky.took(request, route.name, choices),
+      },
+      routed,
+      receiver,
     );
-    for (;;) {
-      const running = this.#start(call, await plan.next());
-      try {
-        for await (const events of this.#answer(call, running.planned)) {
-          if (running.firstEventAtMs === undefined) {
-            running.firstEventAtMs = performance.now();
-            plan.answering();
-            const { route, number: attempt } = running.planned;
-            this.#sticky.took(call.request, route.name, this.#routes.of(call.request.model).length);
-            yield { kind: 'begun', route: route.name, attempt, calls: callsFor(route, call.request) };
-          }
-          running.whole = events.at(-1)?.event.case === 'completed';
-          yield { kind: 'events', events };
-          if (running.whole) return;
-        }
-        throw new UpstreamFailure('truncated');
-      } catch (thrown) {
-        const gone = call.signal.aborted;
-        this.#end(call, running, gone ? { result: 'aborted' } : outcomeOf(thrown));
-        if (gone) plan.left(false);
-        call.signal.throwIfAborted();
-        plan.failed(thrown, running.firstEventAtMs !== undefined && !call.restartable);
-        call.onAttemptFailed?.();
-      } finally {
-        if (!running.ended) this.#left(call, running, plan);
-      }
-    }
   }
 
-  /** The pictures of a request, by as many tries as it takes. Throws as `run`. */
+  /** The pictures of a request, by as many attempts as it takes. Throws what the client is told, and the signal's reason once it is aborted. */
   async draw(call: RoutedDrawing): Promise<RoutedPictures> {
     const { request, signal } = call;
-    const plan = new RequestPlan(
-      orderRoutes(this.#routes.of(request.model), this.#random),
-      { model: request.model, signal },
-      { policy: this.#retry, random: this.#random, sleep: this.#sleep },
-    );
-    for (;;) {
-      const running = this.#start(call, await plan.next());
-      const { route, number } = running.planned;
-      try {
-        if (route.images === undefined) throw new Error(`${route.name.provider} draws no pictures`);
-        const drawing = await route.images.draw({
-          hold: call.hold,
-          request,
-          model: route.model,
-          attempt: number,
-          signal,
-        });
-        plan.completed();
-        this.#end(call, running, { result: 'completed' });
-        return { ...drawing, route: route.name, attempt: number };
-      } catch (thrown) {
-        this.#end(call, running, signal.aborted ? { result: 'aborted' } : outcomeOf(thrown));
-        if (signal.aborted) plan.left(false);
-        signal.throwIfAborted();
-        plan.failed(thrown, false);
+    signal.throwIfAborted();
+    const plan = this.#plan(orderRoutes(this.#routes.of(request.model), this.#random), request.model);
+    const abandon = (): void => plan.abandon();
+    signal.addEventListener('abort', abandon, { once: true });
+    try {
+      for (;;) {
+        const pictures = await this.#drawOnce(call, plan);
+        if (pictures !== undefined) return pictures;
       }
+    } catch (thrown) {
+      signal.throwIfAborted();
+      throw thrown;
+    } finally {
+      signal.removeEventListener('abort', abandon);
     }
   }
 
-  /** The caller has read to the end, or has had enough. */
-  #left(call: RoutedCall, running: Running, plan: RequestPlan): void {
-    if (running.whole) {
+  /** The pictures of one attempt; undefined: it failed, and another may follow. */
+  async #drawOnce(call: RoutedDrawing, plan: RequestPlan): Promise<RoutedPictures | undefined> {
+    const next = await plan.next();
+    if (next instanceof Error) throw next;
+    const { route, number } = next;
+    const attempt = { route: route.name, holdId: call.hold.id, number };
+    const startedAtMs = this.#runtime.monotonicMs();
+    const ended = (outcome: ReturnType<typeof toOutcome>): void =>
+      this.#observer.attemptEnded?.(attempt, { ...outcome, durationMs: this.#runtime.monotonicMs() - startedAtMs });
+    call.onAttempt?.();
+    this.#observer.attemptStarted?.(attempt);
+    try {
+      const drawing = await draw(route, call, number);
       plan.completed();
-      this.#end(call, running, { result: 'completed' });
-      return;
+      ended({ result: 'completed' });
+      return { ...drawing, route: route.name, attempt: number };
+    } catch (thrown) {
+      ended(call.signal.aborted ? { result: 'aborted' } : toOutcome(thrown));
+      if (call.signal.aborted) plan.left(false);
+      call.signal.throwIfAborted();
+      const error = plan.failed(thrown instanceof Error ? thrown : new Error('failed', { cause: thrown }), false);
+      if (error !== undefined) throw error;
+      return undefined;
     }
-    const enough = running.firstEventAtMs !== undefined && !call.signal.aborted;
-    plan.left(enough);
-    this.#end(call, running, { result: enough ? 'cut' : 'aborted' });
   }
 
-  #routesOf(request: GenerateRequest): readonly LiveRoute[] {
+  #plan(routes: readonly LiveRoute[], model: string): RequestPlan {
+    return new RequestPlan(routes, model, { policy: this.#retry, random: this.#random, sleep: this.#sleep });
+  }
+
+  #routesFor(request: GenerateRequest): readonly LiveRoute[] {
     const all = this.#routes.of(request.model);
-    const able = all.filter(route => carriesTier(route, request.serviceTier));
+    const able = all.every(route => carriesTier(route, request.serviceTier))
+      ? all
+      : all.filter(route => carriesTier(route, request.serviceTier));
     if (able.length === 0 && all.length > 0) {
       throw new GatewayError('unsupported_feature', `No provider of ${request.model} has the asked service tier.`, {
         param: 'service_tier',
@@ -228,49 +171,9 @@ export class Router {
     }
     return this.#sticky.ordered(orderRoutes(able, this.#random), request);
   }
-
-  #answer(call: RoutedCall, { route, number }: PlannedTry): AsyncIterable<GenerationEvent[]> {
-    const { hold, request, maxOutputTokens, modelOutputTokens, signal } = call;
-    if (route.upstream === undefined) throw new Error(`${route.name.provider} answers no text`);
-    return route.upstream.generate({
-      hold,
-      request,
-      maxOutputTokens,
-      ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
-      signal,
-      model: route.model,
-      attempt: number,
-      onOvertime: failure => call.onOvertime?.(clientError(failure, true)),
-    });
-  }
-
-  #start(call: Pick<RoutedCall, 'hold' | 'onAttempt'>, planned: PlannedTry): Running {
-    const { route, number } = planned;
-    call.onAttempt?.();
-    this.#observer.attemptStarted?.({ route: route.name, holdId: call.hold.id, number });
-    return { planned, startedAtMs: performance.now(), firstEventAtMs: undefined, whole: false, ended: false };
-  }
-
-  #end(call: Pick<RoutedCall, 'hold'>, running: Running, outcome: Outcome): void {
-    running.ended = true;
-    const { planned, startedAtMs, firstEventAtMs } = running;
-    this.#observer.attemptEnded?.(
-      { route: planned.route.name, holdId: call.hold.id, number: planned.number },
-      {
-        ...outcome,
-        durationMs: performance.now() - startedAtMs,
-        ...(firstEventAtMs === undefined ? {} : { firstEventMs: firstEventAtMs - startedAtMs }),
-      },
-    );
-  }
 }
 
-function callsFor({ upstream, model }: LiveRoute, request: GenerateRequest): number {
-  return upstream?.callsFor?.(request, model) ?? 1;
-}
-
-function outcomeOf(thrown: unknown): Outcome {
-  if (!(thrown instanceof UpstreamFailure)) return { result: thrown instanceof GatewayError ? 'refused' : 'defect' };
-  const { kind, facts } = thrown;
-  return { result: kind, failure: thrown, ...(facts.status === undefined ? {} : { status: facts.status }) };
+function draw(route: LiveRoute, { hold, request, signal }: RoutedDrawing, attempt: number): Promise<Drawing> {
+  if (route.images === undefined) throw new Error(`${route.name.provider} draws no pictures`);
+  return route.images.draw({ hold, request, model: route.model, attempt, signal });
 }
