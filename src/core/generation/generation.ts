@@ -1,0 +1,419 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
+import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
+import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { EventLog } from '../../generation/event-log.ts';
+import { completed } from '../../generation/events.ts';
+import { Guard } from '../../generation/guard/guard.ts';
+import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
+import { Hold } from '../../generation/hold.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import type { StreamControl } from '../../lib/push.ts';
+import type { Runtime } from '../../lib/runtime.ts';
+import type { Ledger, Settled } from '../../store/ledger.ts';
+import { limitOf } from '../credential.ts';
+import type { RouteName } from '../routing/observer.ts';
+import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
+import type { Router } from '../routing/router.ts';
+import type { Cuttable } from '../running.ts';
+import { continued } from './continued.ts';
+import { outputTokensMost } from './funds.ts';
+import type { GenerationSink } from './generation-sink.ts';
+import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
+import { PauseJoin } from './pause-join.ts';
+import { billedTier, chargeOf, noUsage, type Outcome, type Progress, settleCommand } from './settlement.ts';
+import { Slices } from './slices.ts';
+import type { UnseenOutput } from './unseen-output.ts';
+
+/** What generations run with. */
+export interface GenerationTools {
+  readonly ledger: Ledger;
+  readonly router: Router;
+  readonly runtime: Runtime;
+  /** Name the route to the client. */
+  readonly exposeRoute: () => boolean;
+  /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
+  readonly toleranceOf: (provider: string) => number;
+  readonly unseenOutput: UnseenOutput;
+}
+
+/**
+ * One admitted request: its attempts, its answer and its one end. Accounting belongs to it, not to the client's connection: however it ends, its hold is settled or voided exactly once, and its
+ * sink is told when that is durable.
+ */
+export class Generation implements RoutedReceiver, StreamControl, Cuttable {
+  /** The public request id. */
+  readonly requestId: string;
+  /** The listed id of the model. */
+  readonly model: string;
+  readonly createdAtMs: number;
+  place = -1;
+  readonly #tools: GenerationTools;
+  readonly #asked: AdmittedRequest;
+  readonly #onEnd: (generation: Generation) => void;
+  readonly #startedAtMs: number;
+  readonly #isStreamed: boolean;
+  readonly #isWhole: boolean;
+  /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
+  readonly #limit: number | undefined;
+  readonly #tally: Tally;
+  readonly #slices: Slices;
+  #sink: GenerationSink | undefined;
+  #request: GenerateRequest;
+  #routed: RoutedCall | undefined;
+  #guard: Guard | undefined;
+  #join = new PauseJoin();
+  /** Events that wait for the settle (finishes), or for the end (an answer that is not streamed). */
+  #kept = new EventLog();
+  readonly #finishes: FinishReason[] = [];
+  /** Output tokens of all choices that funds pay, once they have ended. */
+  #paidTokens = Infinity;
+  /** How it ends; undefined: it runs, or has not started. */
+  #outcome: Outcome | undefined;
+  #isPaused = false;
+  #isCut = false;
+  /** An attempt has gone to an upstream. */
+  #wasSent = false;
+  /** One is there now. */
+  #isTrying = false;
+  #sentAtMs = 0;
+  #sentTo = nowhere;
+  #firstEventMs: number | undefined;
+  #wholeAtMs: bigint | undefined;
+  /** The route that has begun to answer. */
+  #route = nowhere;
+  #attempts = 0;
+
+  /** `onEnd`: called once, when it has settled. */
+  constructor(tools: GenerationTools, asked: AdmittedRequest, onEnd: (generation: Generation) => void) {
+    const { request, model, admitted, requestId, admittedAtMs } = asked;
+    this.requestId = requestId;
+    this.model = model.id;
+    this.createdAtMs = admittedAtMs;
+    this.#tools = tools;
+    this.#asked = asked;
+    this.#onEnd = onEnd;
+    this.#request = request;
+    this.#startedAtMs = tools.runtime.monotonicMs();
+    this.#isStreamed = request.delivery !== Delivery.WHOLE;
+    this.#isWhole = !this.#isStreamed && mayBeWhole(asked);
+    this.#limit = outputLimit(asked);
+    const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
+    const candidates = this.#candidates;
+    this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
+    this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), tokens => {
+      this.#paidTokens = tokens;
+      this.#guard?.lowerLimit(Math.floor(tokens / candidates));
+    });
+  }
+
+  /** `cut` was called. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+
+  /** The key's request windows after the admission, tightest first. */
+  get limits(): LimitState[] {
+    return this.#asked.admitted.windows.map(window => ({ $typeName: 'tollgate.v1.LimitState', ...limitOf(window) }));
+  }
+
+  /** Sends the request to an upstream; the answer goes to `sink`. Once. If it was cancelled or cut before, only its end comes. */
+  start(sink: GenerationSink): void {
+    this.#sink = sink;
+    if (this.#outcome === undefined) this.#call();
+    else void this.#endUnanswered(this.#outcome);
+  }
+
+  /** The client has left. */
+  cancel(): void {
+    this.#stop({ kind: 'client_gone' });
+  }
+
+  /** The gateway stops: ends the answer now. */
+  cut(): void {
+    this.#isCut = true;
+    this.#stop({ kind: 'cut' });
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+    this.#routed?.pause();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.#routed?.resume();
+  }
+
+  attemptStarted(route: RouteName): void {
+    this.#wasSent = true;
+    this.#isTrying = true;
+    this.#sentTo = route;
+    this.#sentAtMs = this.#tools.runtime.monotonicMs();
+  }
+
+  attemptFailed(): void {
+    this.#isTrying = false;
+    this.#tally.restart();
+  }
+
+  begun({ route, attempt, calls }: BegunAnswer): void {
+    this.#attempts = attempt;
+    this.#tally.calls = calls;
+    this.#route = route;
+    this.#firstEventMs ??= this.#elapsedMs();
+    if (!this.#join.isFirstCall) return;
+    // A further begin of the first call means that nothing of an earlier attempt was shown.
+    this.#tally.restart();
+    this.#join = new PauseJoin();
+    this.#kept = new EventLog();
+    this.#finishes.length = 0;
+    const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.toleranceOf(route.provider) };
+    this.#guard = new Guard(this.#asked.request, limits);
+    this.#guard.lowerLimit(Math.floor(this.#paidTokens / this.#candidates));
+  }
+
+  events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
+    this.#tally.take(events);
+    const joined = this.#join.push(events);
+    // Before any of it is shown: what funds turn out not to pay is cut off.
+    const slice = this.#slices.reach(this.#tally.outputTokensHigh);
+    const wait = slice ?? this.#guard?.waitsFor(joined);
+    return wait === undefined ? this.#show(joined) : this.#showLater(joined, wait);
+  }
+
+  /** The present call of the answer has ended. */
+  end(error?: Error): void {
+    if (error !== undefined) this.#stop({ kind: 'failed', error: toGatewayError(error) });
+    else if (this.#join.isPaused) void this.#goOn();
+    else this.#answered();
+  }
+
+  get #candidates(): number {
+    return this.#asked.request.candidates ?? 1;
+  }
+
+  #elapsedMs(): number {
+    return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
+  }
+
+  /** How long the last attempt has run. */
+  #sentMs(): number {
+    return this.#tools.runtime.monotonicMs() - this.#sentAtMs;
+  }
+
+  /** Routes the request; again for each pause of the upstream, with what was said so far. */
+  #call(): void {
+    const { admitted, model, request } = this.#asked;
+    const { maxOutputTokens: modelOutputTokens } = model;
+    try {
+      this.#routed = this.#tools.router.route(
+        {
+          hold: Hold.of(admitted),
+          request: this.#request,
+          maxOutputTokens: this.#limit,
+          ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
+          restartable: !this.#isStreamed && this.#request === request,
+          whole: this.#isWhole,
+        },
+        this,
+      );
+    } catch (thrown) {
+      this.#stop({ kind: 'failed', error: toGatewayError(thrown) });
+      return;
+    }
+    if (this.#isPaused) this.#routed.pause();
+    this.#routed.start();
+  }
+
+  async #showLater(joined: GenerationEvent[], slice: Promise<unknown>): Promise<Error | undefined> {
+    await slice;
+    await this.#guard?.waitsFor(joined);
+    return this.#outcome === undefined ? this.#show(joined) : undefined;
+  }
+
+  /** Gives the client what it may see of these events. Returns why the answer can't go on. */
+  #show(joined: GenerationEvent[]): Error | undefined {
+    if (this.#guard === undefined) return new Error('events before an answer began');
+    let shown: GenerationEvent[];
+    try {
+      shown = this.#guard.push(joined);
+    } catch (thrown) {
+      return thrown instanceof UpstreamFailure ? thrown : toGatewayError(thrown);
+    }
+    const ready = this.#release(shown);
+    if (ready.length > 0) this.#sink?.events(ready);
+    // An answer that a limit has cut is over, even if the upstream paused in the same breath.
+    if (this.#guard.isDone && this.#outcome === undefined) this.#answered();
+    return undefined;
+  }
+
+  /** What may go to the client now; the rest is kept. */
+  #release(events: readonly GenerationEvent[]): GenerationEvent[] {
+    const ready: GenerationEvent[] = [];
+    for (const event of events) {
+      const { event: step } = event;
+      if (step.case === 'completed' || step.case === 'usageReported') continue;
+      if (step.case === 'finished') this.#finishes.push(step.value.reason);
+      const shown = step.case === 'started' ? this.#started(event) : event;
+      if (this.#isStreamed && step.case !== 'finished') ready.push(shown);
+      else this.#kept.add(shown);
+    }
+    return ready;
+  }
+
+  #started(event: GenerationEvent): GenerationEvent {
+    if (event.event.case !== 'started') return event;
+    const { limits, requestId, model } = this;
+    const route = this.#tools.exposeRoute() ? `${this.#route.provider}/${this.#route.model}` : '';
+    const own = { requestId, model, createdAtMs: BigInt(this.createdAtMs), limits, route };
+    return { ...event, event: { case: 'started', value: { ...event.event.value, ...own } } };
+  }
+
+  /** The upstream has paused: asks it to go on. */
+  async #goOn(): Promise<void> {
+    try {
+      await this.#tally.carry(this.#request);
+    } catch (thrown) {
+      this.#stop({ kind: 'failed', error: toGatewayError(thrown) });
+    }
+    if (this.#outcome !== undefined) return;
+    // A limit of the client's is one for the whole answer, the model's own for each call.
+    if (this.#limit === undefined) this.#slices.goOn(outputTokensMost(this.#asked.request, this.#asked.model));
+    this.#request = continued(this.#request, this.#join.goOn());
+    this.#call();
+  }
+
+  #answered(): void {
+    this.#routed?.enough();
+    this.#outcome = { kind: 'answered', finishes: this.#finishes };
+    void this.#endAnswered(this.#outcome);
+  }
+
+  /** Ends it without an answer: stops the attempt, and settles or voids. Does nothing once it ends. */
+  #stop(outcome: Outcome): void {
+    if (this.#outcome !== undefined) return;
+    this.#outcome = outcome;
+    this.#routed?.cancel();
+    if (outcome.kind === 'client_gone') this.#tally.takeReportOfWhole();
+    if (this.#sink !== undefined) void this.#endUnanswered(outcome);
+  }
+
+  async #endAnswered(outcome: Outcome): Promise<void> {
+    const sink = this.#sink;
+    let last: GenerationEvent[];
+    try {
+      // The guard has seen `completed`, or has cut every choice.
+      const counted = this.#count();
+      const usage = counted instanceof Promise ? await counted : counted;
+      if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
+      const settled = await this.#settle(outcome, usage);
+      if (this.#isWhole) this.#tools.unseenOutput.learn(this.#sentTo, usage.buckets.output, this.#sentMs());
+      last = this.#kept.read();
+      last.push(this.#completed(usage, settled.costNanoUsd));
+    } catch (thrown) {
+      const failed: Outcome = this.#isCut ? { kind: 'cut' } : { kind: 'failed', error: toGatewayError(thrown) };
+      this.#outcome = failed;
+      return this.#endUnanswered(failed);
+    }
+    this.#onEnd(this);
+    sink?.events(last);
+    sink?.end();
+  }
+
+  /** Settles or voids what got no `completed`, and says so when that is durable. Never rejects. */
+  async #endUnanswered(outcome: Outcome): Promise<void> {
+    const error = toClientError(outcome);
+    const isLedgerFailing = this.#wasSent && outcome.kind === 'failed' && outcome.error.code === 'overloaded';
+    // A ledger that can't be written may stay so for long: its client is told at once, and the hold is given back when it can be.
+    if (isLedgerFailing) this.#sink?.end(error);
+    let failure: Error | undefined;
+    try {
+      await this.#settleUnanswered(outcome, error);
+    } catch (thrown) {
+      failure = toGatewayError(thrown);
+    }
+    this.#onEnd(this);
+    if (!isLedgerFailing) this.#sink?.end(failure ?? error);
+  }
+
+  async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {
+    await this.#slices.idle();
+    const charge = chargeOf(outcome, this.#progress);
+    if (charge.kind === 'void') {
+      await this.#tools.ledger.void(this.#asked.id, charge.reason);
+      return;
+    }
+    await this.#sink?.beforeBrokenSettle?.(error);
+    const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
+    await this.#settle(outcome, counted);
+  }
+
+  get #progress(): Progress {
+    return {
+      streamed: this.#isStreamed && !(this.#isCut && this.#asked.freeWhenCut === true),
+      hasOutput: !this.#tally.isEmpty,
+      wasSent: this.#wasSent,
+      isTrying: this.#isTrying,
+    };
+  }
+
+  #count(): CountedUsage | Promise<CountedUsage> {
+    const limit = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
+    return this.#tally.count(this.#asked.request, Math.min(limit, this.#paidTokens));
+  }
+
+  /** What an answer that broke off has used. Of one that was asked for whole nothing was seen: what ran is estimated. */
+  async #countUnanswered(outcome: Outcome): Promise<CountedUsage> {
+    const counted = await this.#count();
+    if (!this.#isWhole || outcome.kind !== 'client_gone' || !this.#tally.isEmpty) return counted;
+    const { outputTokens } = this.#asked.admitted;
+    const ran = this.#tools.unseenOutput.estimate(this.#sentTo, this.#sentMs());
+    const output = Math.min(ran, outputTokens, this.#limit ?? Infinity);
+    return { buckets: { ...counted.buckets, output }, source: 'estimated' };
+  }
+
+  #completed(counted: CountedUsage, costNanoUsd: bigint): GenerationEvent {
+    // When the answer was whole; the same however often it is told.
+    this.#wholeAtMs ??= BigInt(Math.round(this.createdAtMs + this.#elapsedMs()));
+    return completed({
+      usage: usageMessage(counted, this.#tally.extra),
+      usageSource: usageSource(counted.source),
+      costNanoUsd,
+      serviceTier: billedTier(this.#asked.tier, this.#tally.serviceTier),
+      completedAtMs: this.#wholeAtMs,
+    });
+  }
+
+  async #settle(outcome: Outcome, counted: CountedUsage): Promise<Settled> {
+    if (this.#slices.isExtending) await this.#slices.idle();
+    const charge = chargeOf(outcome, this.#progress);
+    if (charge.kind === 'void') throw new Error('a voided generation is not settled');
+    const command = settleCommand({
+      id: this.#asked.id,
+      model: this.#asked.model,
+      askedTier: this.#asked.tier,
+      reportedTier: this.#tally.serviceTier,
+      state: charge.state,
+      counted,
+      calls: this.#tally.calls,
+      latencyMs: this.#elapsedMs(),
+      firstEventMs: this.#firstEventMs,
+      provider: this.#route.provider,
+      attempts: this.#attempts,
+    });
+    const settled = await this.#tools.ledger.settle(command);
+    if (settled.kind !== 'settled') throw new Error(`settle of ${this.#asked.id}: ${settled.kind}`);
+    return settled;
+  }
+}
+
+const nowhere: RouteName = { modelId: '', provider: '', model: '' };
+const unused: CountedUsage = { buckets: noUsage, source: 'reported' };
+
+/** What the client is told of an end without an answer. */
+function toClientError(outcome: Outcome): Error {
+  if (outcome.kind === 'failed') return outcome.error;
+  if (outcome.kind === 'cut') return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
+  return new ConnectError('The call was cancelled.', Code.Canceled);
+}

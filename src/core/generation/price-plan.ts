@@ -1,0 +1,68 @@
+import type { Pricing } from '../../gen/tollgate/v1/catalog_pb.ts';
+import { priceSheet, type PriceSheet } from '../../generation/price.ts';
+
+/** The dearest prices that a request can meet, in pico-dollars a token. */
+export interface DearestPrices {
+  readonly inputPico: bigint;
+  readonly outputPico: bigint;
+}
+
+/** The prices from one threshold on. */
+interface Step extends DearestPrices {
+  /** They hold for requests with more input tokens than this. */
+  readonly above: number;
+  readonly sheet: PriceSheet;
+}
+
+/** What follows from a model's prices, computed once: the sheet of each threshold, and the dearest prices up to it. */
+export class PricePlan {
+  /** By threshold, the lowest first; the first holds without any. */
+  readonly #steps: readonly Step[];
+
+  constructor(pricing: Pricing) {
+    const thresholds = [-1, ...pricing.above.map(step => step.inputTokens)].sort((a, b) => a - b);
+    let dearest: DearestPrices = { inputPico: 0n, outputPico: 0n };
+    this.#steps = thresholds.map(above => {
+      const sheet = priceSheet(pricing, above + 1);
+      const { input, cacheRead, cacheWrite5m, cacheWrite1h, output } = sheet;
+      dearest = {
+        inputPico: most([dearest.inputPico, input, cacheRead, cacheWrite5m, cacheWrite1h]),
+        outputPico: most([dearest.outputPico, output]),
+      };
+      return { above, sheet, ...dearest };
+    });
+  }
+
+  /** The dearest prices of every threshold that so many input tokens reach: the real count may stay below it. */
+  dearest(inputTokens: number): DearestPrices {
+    return this.#step(inputTokens);
+  }
+
+  /** The prices of a request with so many input tokens, cached ones included. */
+  sheet(inputTokens: number): PriceSheet {
+    return this.#step(inputTokens).sheet;
+  }
+
+  #step(inputTokens: number): Step {
+    const step = this.#steps.findLast(({ above }) => inputTokens > above);
+    if (step === undefined) throw new Error('a request with fewer than no input tokens');
+    return step;
+  }
+}
+
+/** By the prices of the catalogue, which are replaced as a whole on a reload. */
+const plans = new WeakMap<Pricing, PricePlan>();
+
+/** The plan of a model's prices, made when it is first asked for. */
+export function pricePlan(pricing: Pricing): PricePlan {
+  let plan = plans.get(pricing);
+  if (plan === undefined) {
+    plan = new PricePlan(pricing);
+    plans.set(pricing, plan);
+  }
+  return plan;
+}
+
+function most(prices: readonly (bigint | null)[]): bigint {
+  return prices.reduce<bigint>((dearest, price) => (price !== null && price > dearest ? price : dearest), 0n);
+}

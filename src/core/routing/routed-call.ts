@@ -1,0 +1,263 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import type { Hold } from '../../generation/hold.ts';
+import { type RunningAttempt, UpstreamFailure, type UpstreamReceiver } from '../../generation/upstream.ts';
+import type { Runtime } from '../../lib/runtime.ts';
+import type { LiveRoute } from './live-routes.ts';
+import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
+import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts';
+
+/** A generation that is to be answered. */
+export interface RoutedRequest {
+  readonly hold: Hold;
+  /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
+  readonly request: GenerateRequest;
+  /** The output limit to send; undefined: none. */
+  readonly maxOutputTokens: number | undefined;
+  /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
+  readonly modelOutputTokens?: number;
+  /** Whether the receiver can forget what it got: then an answer that breaks in the middle may be begun again. */
+  readonly restartable: boolean;
+  /** Nothing of the answer is needed before its end. */
+  readonly whole: boolean;
+}
+
+/** An answer that begins. */
+export interface BegunAnswer {
+  readonly route: RouteName;
+  /** Which attempt of the request it is, from 1. */
+  readonly attempt: number;
+  /** How many calls it is made of, each with the whole input. */
+  readonly calls: number;
+}
+
+/** Receives the answer of a routed request. Nothing is called once the call is cancelled or has had enough. */
+export interface RoutedReceiver {
+  /** An attempt goes to an upstream. */
+  attemptStarted(route: RouteName): void;
+  /** An attempt has failed and another is to follow: until that goes out, nothing runs for the caller. */
+  attemptFailed(): void;
+  /** An answer begins; whatever came before it is void. More than one only if the request is restartable. */
+  begun(answer: BegunAnswer): void;
+  /**
+   * Takes the next events. Returns why the answer can't go on: an `UpstreamFailure` becomes the failure of the attempt, any other error ends the request. A promise: the same, later; until then
+   * nothing more is given.
+   */
+  events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined>;
+  /** Ends the request, once and last. `error`: what the client is told. */
+  end(error?: Error): void;
+}
+
+/** What a routed call works with. */
+export interface RoutedCallTools {
+  readonly plan: RequestPlan;
+  readonly observer: RoutingObserver;
+  readonly runtime: Pick<Runtime, 'monotonicMs'>;
+  /** Told of the route that has begun to answer. */
+  readonly took: (route: LiveRoute) => void;
+}
+
+/** How an attempt ended, apart from its times. */
+type Outcome = Pick<AttemptOutcome, 'result' | 'status' | 'failure'>;
+
+/**
+ * The attempts at one request, one after the other: what an upstream pushes goes on to the receiver, what fails goes to the plan, which says what comes next. It is the receiver of each
+ * of its attempts.
+ */
+export class RoutedCall implements UpstreamReceiver, RunningAttempt {
+  readonly #tools: RoutedCallTools;
+  readonly #routed: RoutedRequest;
+  readonly #receiver: RoutedReceiver;
+  #attempt: PlannedAttempt | undefined;
+  #running: RunningAttempt | undefined;
+  #startedAtMs = 0;
+  /** Of the present attempt; undefined: no event has come. */
+  #firstEventAtMs: number | undefined;
+  /** `completed` of the present attempt has come. */
+  #isWhole = false;
+  #isOver = false;
+  #isPaused = false;
+  /** What came while the receiver made up its mind, in order; undefined: it does not have to. */
+  #held: (() => void)[] | undefined;
+
+  constructor(tools: RoutedCallTools, routed: RoutedRequest, receiver: RoutedReceiver) {
+    this.#tools = tools;
+    this.#routed = routed;
+    this.#receiver = receiver;
+  }
+
+  /** Begins. Once. */
+  start(): void {
+    const next = this.#tools.plan.next();
+    if (!(next instanceof Promise)) return this.#begin(next);
+    // It rejects only if the wait was abandoned: then the call is over.
+    next.then(
+      planned => this.#begin(planned),
+      () => undefined,
+    );
+  }
+
+  /** Nobody wants the answer any more. */
+  cancel(): void {
+    this.#leave('aborted');
+  }
+
+  /** The receiver has what it wants of the answer: the upstream is stopped, which says nothing against it. */
+  enough(): void {
+    if (this.#isWhole) this.#leave('completed');
+    else this.#leave(this.#firstEventAtMs === undefined ? 'aborted' : 'cut');
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+    this.#running?.pause();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    if (this.#held === undefined) this.#running?.resume();
+  }
+
+  events(events: GenerationEvent[]): void {
+    if (this.#held !== undefined) this.#held.push(() => this.#take(events));
+    else this.#take(events);
+  }
+
+  end(failure?: Error): void {
+    if (this.#held !== undefined) this.#held.push(() => this.#ended(failure));
+    else this.#ended(failure);
+  }
+
+  #begin(next: NextAttempt): void {
+    if (this.#isOver) {
+      if (!(next instanceof Error)) this.#tools.plan.left(false);
+      return;
+    }
+    if (next instanceof Error) return this.#finish(next);
+    const { hold, request, maxOutputTokens, modelOutputTokens, whole } = this.#routed;
+    const { route, number } = next;
+    this.#attempt = next;
+    this.#firstEventAtMs = undefined;
+    this.#isWhole = false;
+    this.#startedAtMs = this.#tools.runtime.monotonicMs();
+    this.#receiver.attemptStarted(route.name);
+    this.#tools.observer.attemptStarted?.({ route: route.name, holdId: hold.id, number });
+    if (route.upstream === undefined) return this.#ended(new Error(`${route.name.provider} answers no text`));
+    this.#running = route.upstream.generate(
+      {
+        hold,
+        request,
+        maxOutputTokens,
+        ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
+        model: route.model,
+        attempt: number,
+        whole,
+      },
+      this,
+    );
+    if (this.#isPaused) this.#running.pause();
+  }
+
+  #take(events: GenerationEvent[]): void {
+    if (this.#isOver || this.#attempt === undefined) return;
+    if (this.#firstEventAtMs === undefined) this.#answering(this.#attempt);
+    this.#isWhole = events.at(-1)?.event.case === 'completed';
+    const verdict = this.#receiver.events(events);
+    if (verdict === undefined) return;
+    if (verdict instanceof Error) return this.#refused(verdict);
+    this.#held = [];
+    this.#running?.pause();
+    verdict.then(
+      refusal => this.#goOn(refusal),
+      (thrown: unknown) => this.#goOn(thrown instanceof Error ? thrown : new Error('failed', { cause: thrown })),
+    );
+  }
+
+  /** The receiver has made up its mind about the events that it was given last. */
+  #goOn(refusal: Error | undefined): void {
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    if (this.#isOver) return;
+    if (refusal !== undefined) return this.#refused(refusal);
+    while (held.length > 0 && this.#held === undefined) held.shift()?.();
+    // One of them made it wait again.
+    for (const each of held) this.#held?.push(each);
+    if (this.#held === undefined && !this.#isPaused) this.#running?.resume();
+  }
+
+  #answering({ route, number }: PlannedAttempt): void {
+    this.#firstEventAtMs = this.#tools.runtime.monotonicMs();
+    this.#tools.plan.answering();
+    this.#tools.took(route);
+    const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
+    this.#receiver.begun({ route: route.name, attempt: number, calls });
+  }
+
+  /** The receiver can't go on with the answer: that is the attempt's failure, or the request's end. */
+  #refused(refusal: Error): void {
+    if (refusal instanceof UpstreamFailure) {
+      this.#running?.cancel();
+      this.#ended(refusal);
+      return;
+    }
+    this.enough();
+    this.#receiver.end(refusal);
+  }
+
+  #ended(failure: Error | undefined): void {
+    if (this.#isOver) return;
+    this.#running = undefined;
+    if (failure === undefined) {
+      this.#tools.plan.completed();
+      this.#report({ result: 'completed' });
+      return this.#finish();
+    }
+    const delivered = this.#firstEventAtMs !== undefined && !this.#routed.restartable;
+    this.#report(toOutcome(failure));
+    const error = this.#tools.plan.failed(failure, delivered);
+    if (error !== undefined) return this.#finish(error);
+    this.#receiver.attemptFailed();
+    this.start();
+  }
+
+  #leave(result: 'aborted' | 'cut' | 'completed'): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const running = this.#running;
+    this.#running = undefined;
+    running?.cancel();
+    this.#tools.plan.abandon();
+    if (running === undefined) return;
+    this.#tools.plan.left(result !== 'aborted');
+    this.#report({ result });
+  }
+
+  #finish(error?: Error): void {
+    this.#isOver = true;
+    this.#receiver.end(error);
+  }
+
+  #report(outcome: Outcome): void {
+    const { observer, runtime } = this.#tools;
+    if (this.#attempt === undefined || observer.attemptEnded === undefined) return;
+    const { route, number } = this.#attempt;
+    const first = this.#firstEventAtMs;
+    observer.attemptEnded(
+      { route: route.name, holdId: this.#routed.hold.id, number },
+      {
+        ...outcome,
+        durationMs: runtime.monotonicMs() - this.#startedAtMs,
+        ...(first === undefined ? {} : { firstEventMs: first - this.#startedAtMs }),
+      },
+    );
+  }
+}
+
+/** What an attempt's failure is to the observer. */
+export function toOutcome(failure: unknown): Outcome {
+  if (!(failure instanceof UpstreamFailure))
+    return { result: failure instanceof GatewayError ? 'refused' : 'defect' };
+  const { kind, facts } = failure;
+  return { result: kind, failure, ...(facts.status === undefined ? {} : { status: facts.status }) };
+}
