@@ -1,5 +1,8 @@
 /** Names a request that its caller may repeat: the same key again is the same answer. A caller's own word, in metadata as in HTTP. */
 export const idempotencyKeyHeader = 'idempotency-key';
 
-/** In which the edge says to the core of its process what a key's body was; the network listener strips it, so that nobody else can. */
+/** In which an edge says to the core what a key's body was; the network listener strips it from the calls of everybody else. */
 export const fingerprintHeader = 'x-tollgate-fingerprint';
+
+/** In which an edge in another process proves that it is one, by the edge token. */
+export const edgeHeader = 'x-tollgate-edge';

@@ -50,6 +50,13 @@ test('ids grow whatever the clock does, and above the last stored one', () => {
   expect(made[0]).toBeGreaterThan(1_790_000_000_500 * 4096);
 });
 
+test('ids of two processes never meet, at the same moment and after the same last id', () => {
+  const makers = [0, 1, 63].map(instance => new IdSource({ now: () => 1_790_000_000_000 }, 0, instance));
+  const made = Array.from({ length: 1_000 }, () => makers.map(ids => ids.next())).flat();
+  expect(new Set(made).size).toBe(3_000);
+  expect(new IdSource({ now: () => 0 }, 4_097, 1).next()).toBe(4_096 + 64 + 1);
+});
+
 test('random text has the asked length and only base62 characters', () => {
   for (const length of [1, 11, 43, 100]) expect(randomBase62(length)).toMatch(new RegExp(`^[0-9A-Za-z]{${length}}$`));
 });

@@ -6,7 +6,7 @@ const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const idPattern = /^req_([0-9A-Za-z]{10})[0-9A-Za-z]{11}$/;
 const idMax = 2 ** 53 - 1;
 
-/** The header in which the edge names a request to the core of its process; the network listener strips it, so that nobody else can. */
+/** The header in which an edge names a request to the core; the network listener replaces it in the calls of everybody else. */
 export const requestIdHeader = 'x-tollgate-request-id';
 
 /** 62^8, the largest power of 62 whose remainders are exact numbers with room to spare. */
@@ -40,22 +40,29 @@ export function randomBase62(length: number): string {
   return text;
 }
 
+/** How many processes may make ids for one ledger. */
+const instances = 64;
+
 /**
- * Makes the gateway's ids: 53-bit integers (41 bits of ms, 12 of a counter) that grow whatever the clock does. They name a
+ * Makes the gateway's ids: 53-bit integers (41 bits of ms, 6 of a counter that borrows from the next ms, 6 of the instance) that grow whatever the clock does. They name a
  * request in the ledger before anything else happens, which makes every repeat of a command harmless.
  */
 export class IdSource {
   readonly #clock: Clock;
   #last: number;
 
-  /** `last`: the highest id that was ever stored, so that ids grow across restarts too; 0 for none. */
-  constructor(clock: Clock, last = 0) {
+  /**
+   * `last`: the highest id that was ever stored, so that ids grow across restarts too; 0 for none. `instance`: 0 in the gateway, 1 to 63 in an edge of another process, each
+   * another number, so that no two make the same id.
+   */
+  constructor(clock: Clock, last = 0, instance = 0) {
     this.#clock = clock;
-    this.#last = last;
+    this.#last = last - (last % instances) + instance;
   }
 
   next(): number {
-    this.#last = Math.max(this.#last + 1, this.#clock.now() * 4096);
+    const instance = this.#last % instances;
+    this.#last = Math.max(this.#last + instances, this.#clock.now() * 4096 + instance);
     return this.#last;
   }
 }

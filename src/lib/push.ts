@@ -159,8 +159,9 @@ class Pulled<Message> implements Sink<Message>, AsyncIterableIterator<Message> {
   }
 
   #cancel(): void {
-    this.#isCancelled = true;
     this.#waiting = [];
+    if (this.#isCancelled || this.#isOver) return;
+    this.#isCancelled = true;
     this.#control?.cancel();
   }
 

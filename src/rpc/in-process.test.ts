@@ -1,107 +1,136 @@
-import { Code, ConnectError, createClient, type ServiceImpl } from '@connectrpc/connect';
+import { setImmediate as turn } from 'node:timers/promises';
+import { create, isMessage } from '@bufbuild/protobuf';
+import { Code, ConnectError } from '@connectrpc/connect';
 import { describe, expect, test } from 'vitest';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { AuthenticateResponseSchema, CredentialKind, CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import {
+  AuthenticateRequestSchema,
+  AuthenticateResponseSchema,
+  CredentialKind,
+  CredentialService,
+} from '../gen/tollgate/v1/credential_pb.ts';
 import { type GenerateResponse, GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
 import { started, usageReported } from '../generation/events.ts';
-import { isMessage } from '@bufbuild/protobuf';
 import { requestIdHeader } from '../lib/ids.ts';
+import { pump, type StreamControl } from '../lib/push.ts';
+import type { CallContext, PushedService } from '../lib/pushed-service.ts';
 import { fromConnectError } from './errors.ts';
 import { InProcessTransport } from './in-process.ts';
+import { leanClient } from './lean-client.ts';
 
 const events = [started({ model: 'm' }), usageReported({ $typeName: 'tollgate.v1.Usage', inputTokens: 1 })];
 const batch: GenerateResponse = { $typeName: 'tollgate.v1.GenerateResponse', events };
+const noHeaders = new Headers();
 
-function generationClient(service: Partial<ServiceImpl<typeof GenerationService>>) {
-  const transport = new InProcessTransport();
-  return createClient(
-    GenerationService,
-    transport.service(GenerationService, service as ServiceImpl<typeof GenerationService>),
-  );
-}
+type Generate = PushedService<typeof GenerationService>['generate'];
 
-async function gathered(stream: AsyncIterable<GenerateResponse>): Promise<GenerateResponse[]> {
-  return Array.fromAsync(stream);
+function generating(generate: Generate): InProcessTransport {
+  return new InProcessTransport().service(GenerationService, { generate, countTokens: () => ({ inputTokens: 3 }) });
 }
 
 describe('InProcessTransport', () => {
-  test('messages arrive as the very objects that were sent, inits become messages', async () => {
-    let received: unknown;
-    const client = generationClient({
-      async *generate(request) {
-        received = request;
-        yield batch;
-      },
+  test('a stream is pushed in the call that makes it: the very request, messages and control', () => {
+    const control: StreamControl = { cancel: () => undefined, pause: () => undefined, resume: () => undefined };
+    const request = create(GenerateRequestSchema, { model: 'x' });
+    const headers = new Headers({ [requestIdHeader]: 'req_1' });
+    const seen: unknown[] = [];
+    let context: CallContext | undefined;
+    const transport = generating((asked, called, sink) => {
+      context = called;
+      seen.push(asked, sink);
+      return control;
     });
-    const [reply] = await gathered(client.generate({ model: 'x' }));
-    expect(reply).toBe(batch);
-    expect(isMessage(received, GenerateRequestSchema)).toBe(true);
-    expect(received).toMatchObject({ model: 'x', items: [] });
+    const sink = { message: () => undefined, end: () => undefined };
+    expect(transport.push(GenerationService.method.generate, request, headers, sink)).toBe(control);
+    expect(seen[0]).toBe(request);
+    expect(seen[1]).toBe(sink);
+    expect(context).toEqual({
+      requestHeader: headers,
+      service: GenerationService,
+      method: GenerationService.method.generate,
+    });
   });
 
-  test('a unary reply given as an init becomes a message, and headers reach the service', async () => {
+  test('a reply that is there at once is returned at once, an init as a message, and headers reach the service', () => {
     const transport = new InProcessTransport().service(CredentialService, {
       authenticate: (_request, context) => ({
         kind: CredentialKind.API_KEY,
         scopes: [context.requestHeader.get('authorization') ?? ''],
       }),
     });
-    const reply = await createClient(CredentialService, transport).authenticate(
-      {},
-      { headers: { authorization: 'Bearer k' } },
-    );
+    const headers = new Headers({ authorization: 'Bearer k' });
+    const request = create(AuthenticateRequestSchema);
+    const reply = transport.ask(CredentialService.method.authenticate, request, headers);
     expect(isMessage(reply, AuthenticateResponseSchema)).toBe(true);
     expect(reply).toMatchObject({ kind: CredentialKind.API_KEY, scopes: ['Bearer k'] });
   });
 
-  test('an error of the service arrives with its code, field and request id, before and after the first message', async () => {
-    const client = generationClient({
-      async *generate(request) {
+  test('an error of the service arrives with its code and field, before and after the first message', async () => {
+    const transport = generating((request, _context, sink) =>
+      pump(async function* () {
         if (request.model === 'late') yield batch;
         throw new GatewayError('model_not_found', 'There is no such model.', { param: 'model' });
-      },
-    });
+      }, sink),
+    );
     for (const model of ['early', 'late']) {
       const replies: GenerateResponse[] = [];
       const failure = await (async () => {
         try {
-          for await (const reply of client.generate({ model }, { headers: { [requestIdHeader]: 'req_1' } }))
-            replies.push(reply);
+          for await (const reply of leanClient(GenerationService, transport).generate({ model })) replies.push(reply);
         } catch (thrown) {
           return thrown;
         }
         return undefined;
       })();
-      expect(replies.length).toBe(model === 'late' ? 1 : 0);
-      expect(failure).toBeInstanceOf(ConnectError);
-      expect(failure).toMatchObject({ code: Code.InvalidArgument });
+      expect(replies).toEqual(model === 'late' ? [batch] : []);
       expect(fromConnectError(failure)).toMatchObject({ code: 'model_not_found', facts: { param: 'model' } });
     }
   });
 
-  test('the caller’s signal and deadline reach the service', async () => {
-    const reasons: unknown[] = [];
-    const client = generationClient({
-      async *generate(_request, { signal, timeoutMs }) {
-        reasons.push(timeoutMs() !== undefined);
-        await new Promise<void>(resolve => {
-          if (signal.aborted) resolve();
-          signal.addEventListener('abort', () => resolve());
-        });
-        reasons.push(signal.aborted);
-        yield batch;
-      },
-    });
-    await gathered(client.generate({}, { timeoutMs: 20 }));
+  test('a caller that goes away cancels the stream, and aborts the signal of a call with one reply', async () => {
+    const told: string[] = [];
+    const transport = new InProcessTransport()
+      .service(CredentialService, {
+        authenticate: async (_request, { signal }) => {
+          await new Promise<void>(resolve => {
+            signal.addEventListener('abort', () => resolve());
+          });
+          told.push('aborted');
+          return {};
+        },
+      })
+      .service(GenerationService, {
+        generate: (_request, _context, sink) => ({
+          cancel: () => {
+            told.push('cancelled');
+            sink.end();
+          },
+          pause: () => undefined,
+          resume: () => undefined,
+        }),
+        countTokens: () => ({ inputTokens: 3 }),
+      });
     const caller = new AbortController();
-    setTimeout(() => caller.abort(), 20);
-    await gathered(client.generate({}, { signal: caller.signal }));
-    expect(reasons).toEqual([true, true, false, true]);
+    const asked = leanClient(CredentialService, transport).authenticate({}, { signal: caller.signal });
+    const read = Array.fromAsync(leanClient(GenerationService, transport).generate({}, { signal: caller.signal }));
+    caller.abort(new Error('gone'));
+    await asked;
+    await expect(read).rejects.toThrow('gone');
+    expect(told.toSorted()).toEqual(['aborted', 'cancelled']);
   });
 
-  test('a method that nobody offers is Unimplemented', async () => {
-    const client = createClient(CredentialService, new InProcessTransport());
+  test('a method that nobody offers is Unimplemented, and its sink hears so after the call', async () => {
+    const transport = new InProcessTransport();
+    const client = leanClient(CredentialService, transport);
     await expect(client.authenticate({})).rejects.toMatchObject({ code: Code.Unimplemented });
+    const ends: unknown[] = [];
+    const sink = { message: () => undefined, end: (error?: Error) => ends.push(error) };
+    const request = create(GenerateRequestSchema);
+    transport.push(GenerationService.method.generate, request, noHeaders, sink).cancel();
+    expect(ends).toEqual([]);
+    await turn();
+    expect(ends).toMatchObject([{ code: Code.Unimplemented }]);
+    expect(ends[0]).toBeInstanceOf(ConnectError);
   });
 });

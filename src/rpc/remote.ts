@@ -1,0 +1,88 @@
+import type {
+  DescMessage,
+  DescMethodServerStreaming,
+  DescMethodUnary,
+  MessageShape,
+  MessageInitShape,
+} from '@bufbuild/protobuf';
+import type { Transport } from '@connectrpc/connect';
+import { createAsyncIterable } from '@connectrpc/connect/protocol';
+import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import { edgeHeader, fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
+import { requestIdHeader } from '../lib/ids.ts';
+import { type HeaderReader, pump, type Sink, type StreamControl } from '../lib/push.ts';
+import type { PushTransport } from './push-transport.ts';
+
+/** A gateway in another process, for an edge. */
+export interface RemoteTarget {
+  /** Origin of its internal listener ("http://10.0.0.7:2001"). */
+  readonly baseUrl: string;
+  /** Text of the file edge.token of its data directory. */
+  readonly edgeToken: string;
+}
+
+/** How often the connection is pinged; a gateway that does not answer for as long fails its calls. */
+const pingMs = 30_000;
+/** Memory that the connection may take, in MB: what its paused streams have received. */
+const sessionMegabytesMax = 1_024;
+/** What the core reads of a call's headers. */
+const forwarded = ['authorization', requestIdHeader, idempotencyKeyHeader, fingerprintHeader];
+
+/** The services of a gateway in another process, over one HTTP/2 connection. */
+export class RemoteTransport implements PushTransport {
+  readonly #sessions: Http2SessionManager;
+  readonly #transport: Transport;
+  readonly #edgeToken: string;
+
+  constructor({ baseUrl, edgeToken }: RemoteTarget) {
+    const nodeOptions = { maxSessionMemory: sessionMegabytesMax };
+    this.#sessions = new Http2SessionManager(baseUrl, { pingIntervalMs: pingMs, pingTimeoutMs: pingMs }, nodeOptions);
+    this.#transport = createGrpcTransport({ baseUrl, acceptCompression: [], sessionManager: this.#sessions });
+    this.#edgeToken = edgeToken;
+  }
+
+  /** Closes the connection. Calls in flight fail. */
+  close(): void {
+    this.#sessions.abort();
+  }
+
+  push<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodServerStreaming<I, O>,
+    request: MessageShape<I>,
+    headers: HeaderReader,
+    sink: Sink<MessageShape<O>>,
+  ): StreamControl {
+    return pump(signal => this.#replies(method, request, headers, signal), sink);
+  }
+
+  async ask<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageShape<I>,
+    headers: HeaderReader,
+    signal?: AbortSignal,
+  ): Promise<MessageShape<O>> {
+    const input = request as MessageInitShape<I>;
+    const { message } = await this.#transport.unary(method, signal, undefined, this.#headers(headers), input);
+    return message;
+  }
+
+  async *#replies<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodServerStreaming<I, O>,
+    request: MessageShape<I>,
+    headers: HeaderReader,
+    signal: AbortSignal,
+  ): AsyncGenerator<MessageShape<O>, void, undefined> {
+    const input = createAsyncIterable([request as MessageInitShape<I>]);
+    const { message } = await this.#transport.stream(method, signal, undefined, this.#headers(headers), input);
+    yield* message;
+  }
+
+  #headers(headers: HeaderReader): Headers {
+    const sent = new Headers({ [edgeHeader]: this.#edgeToken });
+    for (const name of forwarded) {
+      const value = headers.get(name);
+      if (value !== null) sent.set(name, value);
+    }
+    return sent;
+  }
+}
