@@ -48,6 +48,8 @@ export interface Upstream {
    * the gateway knows (request id, cost, limits) stay empty.
    */
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt;
+  /** Its answers may end with a pause (`FinishReason.PAUSE`), after which it wants to be asked to go on. Absent: never. */
+  readonly mayPause?: boolean;
   /** How many calls it makes of a request, each with the whole input (several answers from an upstream that gives one); absent: one. */
   callsFor?(request: GenerateRequest, model: string): number;
   /** The upstream's own count of input tokens; absent where it has none. */

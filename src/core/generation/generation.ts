@@ -11,7 +11,7 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Ledger, Settled } from '../../store/ledger.ts';
-import { limitOf } from '../credential.ts';
+import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
@@ -62,7 +62,8 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #request: GenerateRequest;
   #routed: RoutedCall | undefined;
   #guard: Guard | undefined;
-  #join = new PauseJoin();
+  /** Undefined: its upstream never pauses. */
+  #join: PauseJoin | undefined;
   /** Events that wait for the settle (finishes), or for the end (an answer that is not streamed). */
   #kept = new EventLog();
   readonly #finishes: FinishReason[] = [];
@@ -114,7 +115,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   /** The key's request windows after the admission, tightest first. */
   get limits(): LimitState[] {
-    return this.#asked.admitted.windows.map(window => ({ $typeName: 'tollgate.v1.LimitState', ...limitOf(window) }));
+    return this.#asked.admitted.windows.map(limitState);
   }
 
   /** Sends the request to an upstream; the answer goes to `sink`. Once. If it was cancelled or cut before, only its end comes. */
@@ -157,15 +158,15 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#tally.restart();
   }
 
-  begun({ route, attempt, calls }: BegunAnswer): void {
+  begun({ route, attempt, calls, mayPause }: BegunAnswer): void {
     this.#attempts = attempt;
     this.#tally.calls = calls;
     this.#route = route;
     this.#firstEventMs ??= this.#elapsedMs();
-    if (!this.#join.isFirstCall) return;
+    if (this.#join?.isFirstCall === false) return;
     // A further begin of the first call means that nothing of an earlier attempt was shown.
     this.#tally.restart();
-    this.#join = new PauseJoin();
+    this.#join = mayPause ? new PauseJoin() : undefined;
     this.#kept = new EventLog();
     this.#finishes.length = 0;
     const limits = { limit: this.#limit ?? Infinity, tolerance: this.#tools.toleranceOf(route.provider) };
@@ -175,7 +176,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
     this.#tally.take(events);
-    const joined = this.#join.push(events);
+    const joined = this.#join?.push(events) ?? events;
     // Before any of it is shown: what funds turn out not to pay is cut off.
     const slice = this.#slices.reach(this.#tally.outputTokensHigh);
     const wait = slice ?? this.#guard?.waitsFor(joined);
@@ -185,7 +186,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** The present call of the answer has ended. */
   end(error?: Error): void {
     if (error !== undefined) this.#stop({ kind: 'failed', error: toGatewayError(error) });
-    else if (this.#join.isPaused) void this.#goOn();
+    else if (this.#join?.isPaused === true) void this.#goOn(this.#join);
     else this.#answered();
   }
 
@@ -271,7 +272,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   /** The upstream has paused: asks it to go on. */
-  async #goOn(): Promise<void> {
+  async #goOn(join: PauseJoin): Promise<void> {
     try {
       await this.#tally.carry(this.#request);
     } catch (thrown) {
@@ -280,7 +281,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     if (this.#outcome !== undefined) return;
     // A limit of the client's is one for the whole answer, the model's own for each call.
     if (this.#limit === undefined) this.#slices.goOn(outputTokensMost(this.#asked.request, this.#asked.model));
-    this.#request = continued(this.#request, this.#join.goOn());
+    this.#request = continued(this.#request, join.goOn());
     this.#call();
   }
 

@@ -1,24 +1,27 @@
-import { GatewayError, type WindowState } from '../../errors/gateway-error.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
 import { type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
-import { type CountTokensRequest, type GenerateResponse, GenerateResponseSchema } from '../../gen/tollgate/v1/generation_pb.ts';
+import { type GenerateResponse, GenerateResponseSchema, type GenerationService } from '../../gen/tollgate/v1/generation_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
 import { type InputBounds, loadTokenizer, measureInput } from '../../generation/tokens.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
-import type { Sink, StreamControl } from '../../lib/push.ts';
+import type { Sink } from '../../lib/push.ts';
+import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../store/ledger.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
-import { authenticate, type Caller, limitOf } from '../credential.ts';
-import { idempotencyKey, type Keeper, type KeyedCall, type Replays } from '../idempotency/replays.ts';
+import { authenticate } from '../credential.ts';
+import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
+import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { Running } from '../running.ts';
-import { admit, isFree } from './admission.ts';
-import { countInputInPieces } from './count-input.ts';
+import { startCall } from '../start-call.ts';
+import { admit } from './admission.ts';
+import { countInputInPieces } from '../../generation/count-input.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
-import { StartingCall } from './starting-call.ts';
+import type { StartingCall } from './starting-call.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
 
 /** What generations are made with. */
@@ -74,17 +77,17 @@ export class Generations {
     this.#running.cutAll();
   }
 
-  /** GenerationService.Generate. */
-  generate(request: GenerateRequest, context: KeyedCall, sink: Sink<GenerateResponse>): StreamControl {
-    const call = new StartingCall();
-    queueMicrotask(() => void this.#start(call, { request, context }, sink));
-    return call;
-  }
-
-  /** GenerationService.CountTokens. */
-  async countTokens({ request }: CountTokensRequest, caller: Caller) {
-    if (request === undefined) throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
-    return this.count(request, await authenticate(caller, this.#tools.ledger, 'api_key'));
+  /** GenerationService on these generations. */
+  get service(): PushedService<typeof GenerationService> {
+    return {
+      generate: (request, context, sink) => startCall(sink, call => this.#start(call, { request, context }, sink)),
+      countTokens: async ({ request }, context) => {
+        if (request === undefined) {
+          throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
+        }
+        return this.count(request, await authenticate(context, this.#tools.ledger, 'api_key'));
+      },
+    };
   }
 
   /** Counts a request's input tokens. Throws what the caller of such a request would be refused with. */
@@ -115,59 +118,39 @@ export class Generations {
     return generation;
   }
 
-  /** Never rejects: what goes wrong is the sink's. */
   async #start(
     call: StartingCall,
-    { request, context }: { request: GenerateRequest; context: KeyedCall },
+    { request, context }: { readonly request: GenerateRequest; readonly context: CallContext },
     sink: Sink<GenerateResponse>,
   ): Promise<void> {
-    try {
-      const found = authenticate(context, this.#tools.ledger, 'api_key');
-      const credential = found instanceof Promise ? await found : found;
-      const key = idempotencyKey(context);
-      if (key !== undefined) return call.attach(this.#startOnce({ request, context, credential, key }, sink));
-      const requestId = context.requestHeader.get(requestIdHeader);
-      const generation = await this.begin({ request, credential, requestId });
-      call.attach(generation);
-      generation.start(new ResponseSink(sink));
-    } catch (thrown) {
-      sink.end(toError(thrown));
-    }
-  }
-
-  /** The same for a request that may be repeated. */
-  #startOnce(
-    { request, context, credential, key }: KeyedGeneration,
-    sink: Sink<GenerateResponse>,
-  ): StreamControl {
-    const { ledger, replays, ids } = this.#tools;
-    const requestId = context.requestHeader.get(requestIdHeader) ?? publicRequestId(ids.next());
-    return replays.answer(
+    const found = authenticate(context, this.#tools.ledger, 'api_key');
+    const credential = found instanceof Promise ? await found : found;
+    const key = idempotencyKey(context);
+    const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader) };
+    if (key === undefined) return this.#run(call, ask, new ResponseSink(sink));
+    const requestId = ask.requestId ?? publicRequestId(this.#tools.ids.next());
+    const answer = this.#tools.replays.answer(
       {
         context,
         credential,
         key,
         request,
         answer: GenerateResponseSchema,
-        run: (keeper, kept) => {
-          const call = new StartingCall();
-          this.begin({ request, credential, requestId }).then(
-            generation => {
-              call.attach(generation);
-              generation.start(new ResponseSink(kept, { keeper, requestId }));
-            },
-            (thrown: unknown) => kept.end(toError(thrown)),
-          );
-          return call;
-        },
-        restore: async record => {
-          const free = isFree(record?.model ?? '');
-          const windows = free || credential.hasWindow ? await ledger.windows(credential.keyId, free) : [];
-          return ({ events }) => toResponse(events.map(event => restored(event, record?.costNanoUsd, windows)));
-        },
+        run: (keeper, kept) =>
+          startCall(kept, keptCall =>
+            this.#run(keptCall, { ...ask, requestId }, new ResponseSink(kept, { keeper, requestId })),
+          ),
+        restore: ({ events }, facts) => toResponse(events.map(event => restoredEvent(event, facts))),
       },
       sink,
     );
+    call.attach(answer);
+  }
+
+  async #run(call: StartingCall, ask: GenerationAsk, sink: GenerationSink): Promise<void> {
+    const generation = await this.begin(ask);
+    call.attach(generation);
+    generation.start(sink);
   }
 
   /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
@@ -186,14 +169,6 @@ export class Generations {
       ? fitting.then(request => measured(request, resolved))
       : measured(fitting, resolved);
   }
-}
-
-/** A request with an Idempotency-Key. */
-interface KeyedGeneration {
-  readonly request: GenerateRequest;
-  readonly context: KeyedCall;
-  readonly credential: Credential;
-  readonly key: string;
 }
 
 /** The answer of a generation as messages of its service; with `kept`, also as the answer that a repeat gets. */
@@ -230,17 +205,4 @@ function measured(asked: GenerateRequest, { model, tier }: Resolved): CheckedReq
 
 function toResponse(events: GenerationEvent[]): GenerateResponse {
   return { $typeName: 'tollgate.v1.GenerateResponse', events };
-}
-
-function toError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error('a generation failed', { cause: thrown });
-}
-
-/** Returns an event of a kept answer as it is told today: with what it cost, and the key's windows. */
-export function restored(event: GenerationEvent, costNanoUsd = 0n, windows: readonly WindowState[]): GenerationEvent {
-  const { event: step } = event;
-  if (step.case === 'completed') return { ...event, event: { ...step, value: { ...step.value, costNanoUsd } } };
-  if (step.case !== 'started') return event;
-  const limits = windows.map(window => ({ $typeName: 'tollgate.v1.LimitState' as const, ...limitOf(window) }));
-  return { ...event, event: { ...step, value: { ...step.value, limits } } };
 }

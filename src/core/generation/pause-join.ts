@@ -1,6 +1,6 @@
 import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
-import { itemOf, withItem } from '../../generation/serialise.ts';
+import { itemOf, withItem } from '../../generation/guard/serialise.ts';
 
 /** How often an upstream may pause one answer; after that the pause is told as a length limit. Source: decisions §4 ("bounded"). */
 const pausesMax = 8;

@@ -4,7 +4,7 @@ import { type GenerateRequest, Truncation } from '../../gen/tollgate/v1/request_
 import { tooLong } from '../../generation/check/check-length.ts';
 import { estimateInput, type InputBounds, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
-import { countInputInPieces } from './count-input.ts';
+import { countInputInPieces } from '../../generation/count-input.ts';
 
 /** Output tokens that are kept free where items have to go anyway, at most a quarter of the context. */
 const answerTokens = 1024;

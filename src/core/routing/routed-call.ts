@@ -30,6 +30,8 @@ export interface BegunAnswer {
   readonly attempt: number;
   /** How many calls it is made of, each with the whole input. */
   readonly calls: number;
+  /** It may end with a pause, after which the upstream wants to be asked to go on. */
+  readonly mayPause: boolean;
 }
 
 /** Receives the answer of a routed request. Nothing is called once the call is cancelled or has had enough. */
@@ -116,7 +118,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
 
   resume(): void {
     this.#isPaused = false;
-    if (this.#held === undefined) this.#running?.resume();
+    if (!this.#isHolding) this.#running?.resume();
   }
 
   events(events: GenerationEvent[]): void {
@@ -180,10 +182,17 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#held = undefined;
     if (this.#isOver) return;
     if (refusal !== undefined) return this.#refused(refusal);
-    while (held.length > 0 && this.#held === undefined) held.shift()?.();
-    // One of them made it wait again.
-    for (const each of held) this.#held?.push(each);
-    if (this.#held === undefined && !this.#isPaused) this.#running?.resume();
+    for (let next = held.shift(); next !== undefined; next = held.shift()) {
+      next();
+      if (!this.#isHolding) continue;
+      this.#held = held;
+      return;
+    }
+    if (!this.#isPaused) this.#running?.resume();
+  }
+
+  get #isHolding(): boolean {
+    return this.#held !== undefined;
   }
 
   #answering({ route, number }: PlannedAttempt): void {
@@ -191,7 +200,8 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#tools.plan.answering();
     this.#tools.took(route);
     const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
-    this.#receiver.begun({ route: route.name, attempt: number, calls });
+    const mayPause = route.upstream?.mayPause === true;
+    this.#receiver.begun({ route: route.name, attempt: number, calls, mayPause });
   }
 
   /** The receiver can't go on with the answer: that is the attempt's failure, or the request's end. */

@@ -7,11 +7,18 @@ import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgat
 import { GenerateRequestSchema, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { completed, delta, finished, started } from '../../generation/events.ts';
 import { Hold } from '../../generation/hold.ts';
-import { type Upstream, type UpstreamCall, UpstreamFailure } from '../../generation/upstream.ts';
+import {
+  type RunningAttempt,
+  type Upstream,
+  type UpstreamCall,
+  UpstreamFailure,
+  type UpstreamReceiver,
+} from '../../generation/upstream.ts';
 import type { Attempt, AttemptOutcome } from './observer.ts';
 import type { RetryPolicy } from './request-plan.ts';
 import type { Provider, RouteConfig } from './route-table.ts';
-import { type RoutedStep, Router, type RouterOptions } from './router.ts';
+import { Router, type RouterOptions } from './router.ts';
+import { type Reading, type RoutedStep, routedSteps, scriptedAttempt } from './routed-steps.fixtures.ts';
 
 /** What a scripted provider does with a call: events and failures in order; `hang` waits until the call is aborted. */
 type Act = GenerationEvent[] | Error | 'hang';
@@ -25,28 +32,29 @@ class Scripted implements Upstream {
     this.script = script;
   }
 
-  async *generate(call: UpstreamCall): AsyncGenerator<GenerationEvent[], void, undefined> {
+  generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
     this.calls.push(call);
-    try {
-      for (const act of this.script(call)) {
-        await Promise.resolve();
-        if (act === 'hang') await aborted(call.signal);
-        else if (act instanceof Error) throw act;
-        else yield act;
-      }
-    } finally {
-      this.stopped += 1;
-    }
+    const script = this.script(call);
+    const attempt = scriptedAttempt(signal => acts(script, signal), receiver);
+    return {
+      ...attempt,
+      cancel: () => {
+        this.stopped += 1;
+        attempt.cancel();
+      },
+    };
   }
 }
 
-async function aborted(signal: AbortSignal): Promise<never> {
-  signal.throwIfAborted();
-  await once(signal, 'abort');
-  throw asReason(signal.reason);
+async function* acts(script: readonly Act[], signal: AbortSignal): AsyncGenerator<GenerationEvent[], void, undefined> {
+  for (const act of script) {
+    await Promise.resolve();
+    if (act === 'hang') await once(signal, 'abort');
+    else if (act instanceof Error) throw act;
+    else yield act;
+  }
+  if (script.at(-1) !== end) throw new UpstreamFailure('truncated');
 }
-
-const asReason = (reason: unknown): Error => (reason instanceof Error ? reason : new Error('aborted'));
 
 const text = (added: string): GenerationEvent[] => [delta(0, [0, 0], { kind: DeltaKind.TEXT, text: added })];
 const begin = [started({})];
@@ -101,20 +109,22 @@ function setUp(
 
 interface Asked {
   readonly restartable?: boolean;
+  readonly judge?: Reading['judge'];
   readonly signal?: AbortSignal;
   readonly tier?: ServiceTier;
 }
 
 function ask(
   router: Router,
-  { restartable = false, signal, tier = ServiceTier.DEFAULT }: Asked = {},
-): AsyncGenerator<RoutedStep, void, undefined> {
-  return router.run({
+  { restartable = false, signal, tier = ServiceTier.DEFAULT, judge }: Asked = {},
+): AsyncIterableIterator<RoutedStep> {
+  return routedSteps(router, {
     hold: Hold.of({ kind: 'admitted', id: 7 }),
     request: create(GenerateRequestSchema, { model: 'm', serviceTier: tier }),
     maxOutputTokens: 100,
     signal: signal ?? new AbortController().signal,
     restartable,
+    ...(judge === undefined ? {} : { judge }),
   });
 }
 
@@ -421,14 +431,16 @@ describe('the circuit breaker', () => {
 
   test('half open: a caller who leaves while its next try waits frees the place', async () => {
     const leaving = new AbortController();
+    let isLeaving = false;
     const { router, clock } = setUp({ a: () => [status(500)] }, [{}], {
       sleep: async (_, signal) => {
-        if (signal === leaving.signal) leaving.abort(new Error('client gone'));
+        if (isLeaving) leaving.abort(new Error('client gone'));
         signal.throwIfAborted();
       },
     });
     for (let request = 0; request < 5; request += 1) await outcome(router);
     clock.at += 10_000;
+    isLeaving = true;
     await expect(outcome(router, { signal: leaving.signal })).rejects.toThrow('client gone');
     expect(router.isAvailable('m')).toBe(true);
   });
@@ -519,7 +531,7 @@ describe('the concurrency of a provider', () => {
     const second = outcome(router);
     await setImmediate();
     expect(a.calls.length).toBe(1);
-    await first.return();
+    await first.return?.();
     expect([(await second).seen, a.calls.length]).toEqual(['[x.', 2]);
   });
 
@@ -536,7 +548,7 @@ describe('the concurrency of a provider', () => {
     await only.next();
     const { error } = await outcome(alone.router);
     expect([error?.code, error?.facts.retryAfterMs]).toEqual(['overloaded', 1_000]);
-    await only.return();
+    await only.return?.();
     expect((await outcome(alone.router)).seen).toBe('[a.');
     expect(alone.router.isAvailable('m')).toBe(true);
   });
@@ -573,20 +585,14 @@ test('a caller that stops reading stops the upstream; having had enough is no fa
 test('a caller that finds the events wrong makes it the failure of the try, also of the last events', async () => {
   const a = new Scripted(() => answer('x'));
   const { router, log } = setUp({ a, b: () => answer('y') }, [{}, { provider: 'b', priority: 2 }]);
-  const steps = ask(router, { restartable: true });
+  const judge: Reading['judge'] = events =>
+    events === end && log.at(-1)?.includes('a/') === true ? new UpstreamFailure('malformed') : undefined;
   const seen: string[] = [];
-  let next = await steps.next();
-  while (next.done !== true) {
-    const { value } = next;
-    seen.push(shown(value));
-    const wrong = value.kind === 'events' && value.events === end && a.calls.length <= 3 && log.at(-1)?.includes('a/');
-    next = wrong === true ? await steps.throw(new UpstreamFailure('malformed')) : await steps.next();
-  }
+  for await (const step of ask(router, { restartable: true, judge })) seen.push(shown(step));
   expect([seen.join(''), a.calls.length]).toEqual(['[x.[x.[x.[y.', 3]);
   expect(log.filter(line => !line.includes('/'))).toEqual(['1 malformed', '2 malformed', '3 malformed', '4 completed']);
-  const strict = ask(router);
-  await strict.next();
-  await expect(strict.throw(new UpstreamFailure('malformed'))).rejects.toThrow('can’t be understood');
+  const strict = await outcome(router, { judge: () => new UpstreamFailure('malformed') });
+  expect(strict.error?.message).toContain('can’t be understood');
 });
 
 test('an answer that was read to its last events is complete, whether or not the reader asks for more', async () => {
