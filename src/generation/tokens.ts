@@ -25,9 +25,6 @@ export interface Tokenizer {
   pieces(text: string): Generator<TokenPiece>;
 }
 
-/** What measuring an output needs of it. */
-export type TokenCounter = Pick<Tokenizer, 'pieces'>;
-
 /** The most characters that are merged in one go. */
 const windowLength = 512;
 /**
@@ -140,15 +137,22 @@ async function importTokenizer(): Promise<Tokenizer> {
   ]);
   // The package would keep the last 100,000 words, each of which keeps the whole prompt that it is a slice of.
   encoding.setMergeCacheSize(0);
-  return makeTokenizer(encoding, ranks.default);
+  loaded = makeTokenizer(encoding, ranks.default);
+  return loaded;
 }
 
 let loading: Promise<Tokenizer> | undefined;
+let loaded: Tokenizer | undefined;
 
 /** The tokenizer, loaded once and only when first asked for (120 ms and 40 MB that a start should not wait for). */
 export function loadTokenizer(): Promise<Tokenizer> {
   loading ??= importTokenizer();
   return loading;
+}
+
+/** The tokenizer if it is loaded by now. */
+export function loadedTokenizer(): Tokenizer | undefined {
+  return loaded;
 }
 
 /** Input tokens as the simulator bills them: each text by the tokenizer, and what frames a message, a tool or a picture at a flat figure. */
@@ -158,14 +162,31 @@ export function countInput(request: GenerateRequest, tokenizer: Tokenizer): numb
   return count;
 }
 
-/**
- * A safe upper estimate of a request's input tokens, for a hold, without the tokenizer: a few ns a character. What an upstream adds for its
- * own tool prompt is in it; what another vocabulary than o200k_base needs more is not.
- */
+/** Bounds of a request's input tokens, made without the tokenizer: a few ns a character. */
+export interface InputBounds {
+  /** At least so many: text alone, since what images and files come to is only known upwards. */
+  readonly low: number;
+  /**
+   * At most so many, for a hold. What an upstream adds for its own tool prompt is in it; what another vocabulary than o200k_base needs more is not.
+   */
+  readonly high: number;
+}
+
+/** Returns the bounds of a request's input. One pass over its text. */
+export function measureInput(request: GenerateRequest): InputBounds {
+  let low = 0;
+  let high = request.tools.length > 0 ? toolPromptTokens : 0;
+  for (const segment of inputSegments(request)) {
+    const text = estimateTokens(segment.text);
+    low += text.low;
+    high += text.high + segment.flatTokensMax;
+  }
+  return { low, high };
+}
+
+/** Returns the upper bound of a request's input tokens alone. */
 export function estimateInput(request: GenerateRequest): number {
-  let count = request.tools.length > 0 ? toolPromptTokens : 0;
-  for (const segment of inputSegments(request)) count += estimateTokens(segment.text).high + segment.flatTokensMax;
-  return count;
+  return measureInput(request).high;
 }
 
 /** Anthropic's own tool prompt, the longest known: 346 tokens (platform.claude.com, tool use pricing, 2026-11). */

@@ -1,6 +1,9 @@
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
+import type { UsageBuckets } from '../generation/usage-buckets.ts';
+
+export type { UsageBuckets };
 
 /**
  * The ledger's port: who may do what, who pays, and what was paid. Every method is one transaction, and a promise resolves
@@ -188,17 +191,6 @@ export interface Extended {
 
 /** How a request ended. */
 export type RecordState = 'completed' | 'incomplete' | 'client_aborted' | 'upstream_failed';
-
-/** Tokens in buckets that do not overlap; `reasoning` is a part of `output`. */
-export interface UsageBuckets {
-  readonly input: number;
-  readonly cacheRead: number;
-  readonly cacheWrite5m: number;
-  readonly cacheWrite1h: number;
-  readonly output: number;
-  readonly reasoning: number;
-  readonly images: number;
-}
 
 /** The end of a request. */
 export interface SettleCommand {

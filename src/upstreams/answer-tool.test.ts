@@ -3,7 +3,7 @@ import { DeltaKind, FinishReason, type GenerationEvent } from '../gen/tollgate/v
 import { itemOf, toolCallContent } from '../codecs/content.ts';
 import { completed, delta, finished, itemClosed, itemOpened, started } from '../generation/events.ts';
 import { foldEvents } from '../generation/fold.ts';
-import { Validator } from '../generation/validate.ts';
+import { Validator } from '../generation/guard/validate.ts';
 import { AnswerTool } from './answer-tool.ts';
 
 const call = (item: number, name: string, args: string): GenerationEvent[] => [
@@ -16,8 +16,10 @@ const call = (item: number, name: string, args: string): GenerationEvent[] => [
 function restored(...calls: GenerationEvent[][]): { items: unknown[]; reason: FinishReason | undefined } {
   const answer = new AnswerTool('answer');
   const events = answer.restored([started({}), ...calls.flat(), finished(0, FinishReason.TOOL_CALLS), completed({})]);
-  const validator = new Validator();
-  const checked = [...events.flatMap(event => validator.push(event)), ...validator.end()];
+  const checked: GenerationEvent[] = [];
+  const validator = new Validator(checked);
+  for (const event of events) validator.push(event);
+  validator.end();
   const [choice] = foldEvents(checked).choices;
   const items = (choice?.items ?? []).map(({ content }) => {
     if (content.case === 'toolCall') return [content.value.name, content.value.arguments];

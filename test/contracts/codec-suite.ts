@@ -9,9 +9,9 @@ import { requestOf } from '../../src/codecs/content.ts';
 import type { Extension, ExtensionScope, GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
-import { Serialiser } from '../../src/generation/serialise.ts';
+import { Serialiser } from '../../src/generation/guard/serialise.ts';
+import { Validator } from '../../src/generation/guard/validate.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
-import { Validator } from '../../src/generation/validate.ts';
 import { SseReader } from '../../src/lib/sse.ts';
 
 /** One codec and what is known of it. */
@@ -34,12 +34,14 @@ export interface CodecUnderTest {
 export function parseChunks(codec: UpstreamCodec, provider: string, chunks: readonly Uint8Array[]): GenerationEvent[] {
   const reader = new SseReader(1_000_000);
   const parser = codec.parseStream(provider);
-  const serialiser = new Serialiser();
-  const validator = new Validator();
   const messages = [...chunks.flatMap(chunk => reader.push(chunk)), ...reader.end()];
   const parsed = [...messages.flatMap(message => parser.push(message)), ...parser.end()];
-  const ordered = [...parsed.flatMap(event => serialiser.push(event)), ...serialiser.end()];
-  return [...ordered.flatMap(event => validator.push(event)), ...validator.end()];
+  const events: GenerationEvent[] = [];
+  const validator = new Validator(events);
+  const serialiser = new Serialiser(validator);
+  for (const event of parsed) serialiser.push(event);
+  validator.end();
+  return events;
 }
 
 /** All frames of a rendered stream. */

@@ -1,21 +1,16 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import { inputSegments } from '../input-segments.ts';
-import { estimateTokens } from '../tokens.ts';
+import { measureInput } from '../tokens.ts';
 import { fieldName } from './field-names.ts';
 
 /**
  * Refuses an input that can't fit the model's context by the lowest estimate: 400 `context_length_exceeded`, before funds are looked at, because no
  * balance would help. What is only near the limit is for the upstream to judge, which counts exactly.
  */
-export function checkLength(request: GenerateRequest, model: Model): void {
+export function checkLength(request: GenerateRequest, model: Model, { low } = measureInput(request)): void {
   const { contextLength } = model;
-  if (contextLength === undefined) return;
-  let tokens = 0;
-  // Text alone: what pictures and files come to is only known upwards.
-  for (const { text } of inputSegments(request)) tokens += estimateTokens(text).low;
-  if (tokens > contextLength) throw tooLong(request, { id: model.id, contextLength }, tokens);
+  if (contextLength !== undefined && low > contextLength) throw tooLong(request, { id: model.id, contextLength }, low);
 }
 
 /** The error of an input that has so many tokens or more, and more than the model's context. */

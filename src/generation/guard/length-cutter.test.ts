@@ -1,23 +1,31 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
+import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { loadTokenizer } from '../tokens.ts';
-import { casesOf, finishesOf, stop, textItem, textOf, through } from './answers.fixtures.ts';
+import { casesOf, finishesOf, stop, textItem, textOf } from './answers.fixtures.ts';
 import { LengthCutter } from './length-cutter.ts';
 
 const tokenizer = await loadTokenizer();
 const words =
   'The quick brown fox jumps over the lazy dog and then sleeps for a very long time under an old oak tree. '.repeat(20);
 
+function limited(limit: number, events: readonly GenerationEvent[]): GenerationEvent[] {
+  const out: GenerationEvent[] = [];
+  const cutter = new LengthCutter(out, limit);
+  cutter.announce(events);
+  for (const event of events) cutter.push(event);
+  return out;
+}
+
 describe('LengthCutter', () => {
   test('an answer below its limit passes unchanged', () => {
     const answer = [...textItem(tokenizer.split(words)), stop()];
-    expect(through(new LengthCutter(tokenizer, tokenizer.count(words)), answer)).toEqual(answer);
+    expect(limited(tokenizer.count(words), answer)).toEqual(answer);
   });
 
   test('an answer above its limit ends with exactly as many tokens, in good order', () => {
     for (const limit of [1, 10, 100, 300]) {
-      const out = through(new LengthCutter(tokenizer, limit), [...textItem(tokenizer.split(words)), stop()]);
+      const out = limited(limit, [...textItem(tokenizer.split(words)), stop()]);
       expect(textOf(out)).toBe(tokenizer.split(words).slice(0, limit).join(''));
       expect(casesOf(out).slice(-3)).toEqual(['partClosed', 'itemClosed', 'finished']);
       expect(finishesOf(out)).toEqual([[FinishReason.LENGTH, undefined]]);
@@ -35,9 +43,7 @@ describe('LengthCutter', () => {
           at += size;
         }
         const whole = tokenizer.count(texts.join(''));
-        const count = tokenizer.count(
-          textOf(through(new LengthCutter(tokenizer, limit), [...textItem(texts), stop()])),
-        );
+        const count = tokenizer.count(textOf(limited(limit, [...textItem(texts), stop()])));
         expect(count).toBeLessThanOrEqual(limit);
         expect(count).toBeGreaterThanOrEqual(Math.min(whole, limit) - 1);
       }),
@@ -45,13 +51,15 @@ describe('LengthCutter', () => {
   });
 
   test('a limit that is lowered while the answer runs holds from then on', () => {
-    const cutter = new LengthCutter(tokenizer, Infinity);
+    const out: GenerationEvent[] = [];
+    const cutter = new LengthCutter(out, Infinity);
     const first = words.slice(0, 400);
     const second = words.slice(400);
-    const events = textItem([first, second]);
-    const out = [...through(cutter, events.slice(0, 3))];
+    const events = [...textItem([first, second]), stop()];
+    cutter.announce(events);
+    for (const event of events.slice(0, 3)) cutter.push(event);
     cutter.lower(tokenizer.count(first) + 5);
-    out.push(...through(cutter, [...events.slice(3), stop()]));
+    for (const event of events.slice(3)) cutter.push(event);
     expect(tokenizer.count(textOf(out))).toBeLessThanOrEqual(tokenizer.count(first) + 5);
     expect(cutter.hasCut).toBe(true);
   });

@@ -1,9 +1,9 @@
 import { type Item, ItemStatus, type Part, Phase, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import type { Stepper } from '../../lib/stepper.ts';
 import { delta, finished, itemClosed, itemOpened, partClosed, partOpened } from '../events.ts';
+import type { EventStep } from './step.ts';
 
-/** Small answers for the tests of the enforcing steppers. */
+/** Small answers for the tests of the enforcing steps. */
 
 const item = (content: Item['content']): Item => ({
   $typeName: 'tollgate.v1.Item',
@@ -56,12 +56,12 @@ export function stop(reason: FinishReason = FinishReason.STOP, choice = 0): Gene
   return finished(choice, reason, { native: 'native' });
 }
 
-/** What a stepper lets through. */
-export function through(
-  stepper: Stepper<GenerationEvent, GenerationEvent>,
-  events: readonly GenerationEvent[],
-): GenerationEvent[] {
-  return [...events.flatMap(event => stepper.push(event)), ...stepper.end()];
+/** What a step lets through. */
+export function through(make: (next: EventStep) => EventStep, events: readonly GenerationEvent[]): GenerationEvent[] {
+  const out: GenerationEvent[] = [];
+  const step = make(out);
+  for (const event of events) step.push(event);
+  return out;
 }
 
 /** All text of the deltas. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
+import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { casesOf, finishesOf, stop, textItem, textOf, through } from './answers.fixtures.ts';
 import { StopCutter } from './stop-cutter.ts';
 
@@ -8,8 +8,10 @@ const answer = (texts: readonly string[]) => [...textItem(texts), stop()];
 
 describe('StopCutter', () => {
   test('the text ends before the stop sequence, in good order, and nothing follows', () => {
-    const cutter = new StopCutter(['END']);
-    const out = through(cutter, [...textItem(['one E', 'N', 'D two']), ...textItem(['three'], { item: 1 }), stop()]);
+    const out: GenerationEvent[] = [];
+    const cutter = new StopCutter(out, ['END']);
+    for (const event of [...textItem(['one E', 'N', 'D two']), ...textItem(['three'], { item: 1 }), stop()])
+      cutter.push(event);
     expect(textOf(out)).toBe('one ');
     expect(casesOf(out)).toEqual(['itemOpened', 'partOpened', 'delta', 'partClosed', 'itemClosed', 'finished']);
     expect(finishesOf(out)).toEqual([[FinishReason.STOP, 'END']]);
@@ -17,8 +19,9 @@ describe('StopCutter', () => {
   });
 
   test('text that only begins a stop sequence is shown in the end', () => {
-    const cutter = new StopCutter(['END']);
-    const out = through(cutter, answer(['the E', 'N']));
+    const out: GenerationEvent[] = [];
+    const cutter = new StopCutter(out, ['END']);
+    for (const event of answer(['the E', 'N'])) cutter.push(event);
     expect(textOf(out)).toBe('the EN');
     expect(finishesOf(out)).toEqual([[FinishReason.STOP, undefined]]);
     expect(cutter.hasCut).toBe(false);
@@ -33,7 +36,7 @@ describe('StopCutter', () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 30, maxLength: 30 });
     fc.assert(
       fc.property(letters, stops, sizes, (text, sequences, cuts) => {
-        const out = through(new StopCutter(sequences), answer(cutAt(text, cuts)));
+        const out = through(next => new StopCutter(next, sequences), answer(cutAt(text, cuts)));
         expect(textOf(out)).toBe(expectedText(text, sequences));
       }),
       { numRuns: 2000 },

@@ -4,6 +4,7 @@ import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_
 import { GenerateRequestSchema, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { CallFilter, type CallRules, callRules } from './call-filter.ts';
 import { callItem, finishesOf, stop, textItem, through } from './answers.fixtures.ts';
+import type { EventStep } from './step.ts';
 
 const anything: CallRules = { candidates: 1, callsMax: Infinity, callable: undefined };
 
@@ -15,6 +16,8 @@ function namesOf(events: readonly GenerationEvent[]): [number, string][] {
   });
 }
 
+const filter = (rules: CallRules) => (next: EventStep) => new CallFilter(next, rules);
+
 const answer = [
   ...textItem(['hi']),
   ...callItem('a', 1),
@@ -25,18 +28,18 @@ const answer = [
 
 describe('CallFilter', () => {
   test('without rules everything passes as it is', () => {
-    expect(through(new CallFilter(anything), answer)).toEqual(answer);
+    expect(through(filter(anything), answer)).toEqual(answer);
   });
 
   test('calls beyond the limit are left out whole, and the items are numbered without gaps', () => {
-    expect(namesOf(through(new CallFilter({ ...anything, callsMax: 1 }), answer))).toEqual([
+    expect(namesOf(through(filter({ ...anything, callsMax: 1 }), answer))).toEqual([
       [0, 'text'],
       [1, 'a'],
     ]);
   });
 
   test('calls of tools outside the choice are left out, later ones move up', () => {
-    const out = through(new CallFilter({ ...anything, callable: new Set(['b']) }), answer);
+    const out = through(filter({ ...anything, callable: new Set(['b']) }), answer);
     expect(namesOf(out)).toEqual([
       [0, 'text'],
       [1, 'b'],
@@ -45,13 +48,13 @@ describe('CallFilter', () => {
   });
 
   test('a choice whose calls were all left out did not end for calls', () => {
-    const out = through(new CallFilter({ ...anything, callsMax: 0 }), answer);
+    const out = through(filter({ ...anything, callsMax: 0 }), answer);
     expect(namesOf(out)).toEqual([[0, 'text']]);
     expect(finishesOf(out)).toEqual([[FinishReason.STOP, undefined]]);
   });
 
   test('choices that nobody asked for are left out', () => {
-    const out = through(new CallFilter(anything), [
+    const out = through(filter(anything), [
       ...textItem(['a']),
       ...textItem(['b'], { choice: 1 }),
       stop(),

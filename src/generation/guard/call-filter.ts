@@ -1,7 +1,8 @@
-import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { FinishReason, type GenerationEvent, type ItemOpened } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
-import type { Stepper } from '../../lib/stepper.ts';
-import { itemOf, withItem } from '../serialise.ts';
+import { PerChoice } from './per-choice.ts';
+import { itemOf, withItem } from './serialise.ts';
+import type { EventStep } from './step.ts';
 
 /** What a request allows its answer to call and to contain. */
 export interface CallRules {
@@ -33,35 +34,37 @@ export function callRules(request: GenerateRequest): CallRules {
  * Keeps from the client what it did not allow and an upstream sent all the same: further choices, calls beyond the limit, calls of tools
  * outside the choice. Items are renumbered without gaps; a choice whose calls were all dropped did not end for calls.
  */
-export class CallFilter implements Stepper<GenerationEvent, GenerationEvent> {
+export class CallFilter implements EventStep {
+  readonly #next: EventStep;
   readonly #rules: CallRules;
-  readonly #choices = new Map<number, FilteredChoice>();
+  /** Calls are limited at all. */
+  readonly #isFiltering: boolean;
+  readonly #choices = new PerChoice(newChoice);
 
-  constructor(rules: CallRules) {
+  constructor(next: EventStep, rules: CallRules) {
+    this.#next = next;
     this.#rules = rules;
+    this.#isFiltering = rules.callsMax < Infinity || rules.callable !== undefined;
   }
 
-  push(event: GenerationEvent): GenerationEvent[] {
-    if (event.choice >= this.#rules.candidates) return [];
+  push(event: GenerationEvent): void {
+    if (event.choice >= this.#rules.candidates) return;
+    if (this.#isFiltering) this.#filter(event);
+    else this.#next.push(event);
+  }
+
+  #filter(event: GenerationEvent): void {
+    const { event: step } = event;
     const item = itemOf(event);
-    if (item === undefined && event.event.case !== 'finished') return [event];
-    let choice = this.#choices.get(event.choice);
-    if (choice === undefined) {
-      choice = { calls: 0, dropped: 0, dropping: false };
-      this.#choices.set(event.choice, choice);
-    }
-    if (item === undefined) return [withoutCallFinish(event, choice)];
-    if (event.event.case === 'itemOpened') this.#open(choice, event);
-    return choice.dropping ? [] : [withItem(event, item - choice.dropped)];
+    const choice = this.#choices.get(event.choice);
+    if (step.case === 'itemOpened') this.#open(choice, step.value);
+    if (item === undefined) this.#next.push(withoutCallFinish(event, choice));
+    else if (!choice.dropping) this.#next.push(withItem(event, item - choice.dropped));
   }
 
-  end(): GenerationEvent[] {
-    return [];
-  }
-
-  #open(choice: FilteredChoice, { event }: GenerationEvent): void {
+  #open(choice: FilteredChoice, { content: item }: ItemOpened): void {
     choice.dropping = false;
-    const content = event.case === 'itemOpened' ? event.value.content?.content : undefined;
+    const content = item?.content;
     if (content?.case !== 'toolCall') return;
     const { callsMax, callable } = this.#rules;
     if (choice.calls < callsMax && (callable === undefined || callable.has(content.value.name))) {
@@ -77,6 +80,10 @@ interface FilteredChoice {
   calls: number;
   dropped: number;
   dropping: boolean;
+}
+
+function newChoice(): FilteredChoice {
+  return { calls: 0, dropped: 0, dropping: false };
 }
 
 function withoutCallFinish(event: GenerationEvent, choice: FilteredChoice): GenerationEvent {

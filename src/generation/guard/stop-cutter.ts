@@ -1,45 +1,39 @@
 import { ItemStatus, type TokenLogprob } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Delta, DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import type { Stepper } from '../../lib/stepper.ts';
 import { delta } from '../events.ts';
 import { ChoiceEnd } from './choice-end.ts';
+import { PerChoice } from './per-choice.ts';
+import type { EventStep } from './step.ts';
 
 /**
  * Ends a choice before the first stop sequence in its visible text, whatever the upstream does, and never shows part of one: a tail
  * that could begin a sequence waits until it is clear.
  */
-export class StopCutter implements Stepper<GenerationEvent, GenerationEvent> {
-  readonly #stop: readonly string[];
-  readonly #choices = new Map<number, StopChoice>();
+export class StopCutter implements EventStep {
+  readonly #next: EventStep;
+  readonly #choices: PerChoice<StopChoice>;
 
-  constructor(stop: readonly string[]) {
-    this.#stop = stop;
+  /** `stop`: the sequences, at least one. */
+  constructor(next: EventStep, stop: readonly string[]) {
+    this.#next = next;
+    this.#choices = new PerChoice(choice => new StopChoice(next, choice, stop));
   }
 
   /** Some choice was cut. */
   get hasCut(): boolean {
-    return [...this.#choices.values()].some(choice => choice.end.isCut);
+    return this.#choices.all().some(choice => choice.end.isCut);
   }
 
-  push(event: GenerationEvent): GenerationEvent[] {
+  push(event: GenerationEvent): void {
     const kind = event.event.case;
-    if (this.#stop.length === 0 || kind === 'started' || kind === 'completed' || kind === 'usageReported')
-      return [event];
-    let choice = this.#choices.get(event.choice);
-    if (choice === undefined) {
-      choice = new StopChoice(event.choice, this.#stop);
-      this.#choices.set(event.choice, choice);
-    }
-    return choice.push(event);
-  }
-
-  end(): GenerationEvent[] {
-    return [];
+    if (kind === 'started' || kind === 'completed' || kind === 'usageReported') this.#next.push(event);
+    else this.#choices.get(event.choice).push(event);
   }
 }
 
 class StopChoice {
   readonly end = new ChoiceEnd();
+  readonly #next: EventStep;
   readonly #choice: number;
   readonly #stop: readonly string[];
   readonly #tailMax: number;
@@ -47,36 +41,49 @@ class StopChoice {
   #tail = '';
   #logprobs: TokenLogprob[] = [];
 
-  constructor(choice: number, stop: readonly string[]) {
+  constructor(next: EventStep, choice: number, stop: readonly string[]) {
+    this.#next = next;
     this.#choice = choice;
     this.#stop = stop;
     this.#tailMax = Math.max(...stop.map(text => text.length)) - 1;
   }
 
-  push(event: GenerationEvent): GenerationEvent[] {
-    if (this.end.isCut) return [];
-    if (event.event.case === 'delta' && event.event.value.kind === DeltaKind.TEXT) return this.#text(event.event.value);
+  push(event: GenerationEvent): void {
+    if (this.end.isCut) return;
+    const { event: step } = event;
+    if (step.case === 'delta' && step.value.kind === DeltaKind.TEXT) {
+      this.#text(event, step.value);
+      return;
+    }
     this.end.follow(event);
-    if (event.event.case !== 'partClosed' || this.#tail === '') return [event];
     // No sequence came: the tail is ordinary text after all.
-    const { item, part } = event.event.value;
-    return [this.#release([item, part], this.#tail.length), event];
+    if (step.case === 'partClosed') this.#release([step.value.item, step.value.part], this.#tail.length);
+    this.#next.push(event);
   }
 
-  #text({ item, part, text, logprobs }: Delta): GenerationEvent[] {
+  #text(event: GenerationEvent, { item, part, text, logprobs }: Delta): void {
+    const isAlone = this.#tail === '' && this.#logprobs.length === 0 && logprobs.length === 0;
     this.#tail += text;
     this.#logprobs.push(...logprobs);
     const match = firstMatch(this.#tail, this.#stop);
     if (match !== undefined) {
-      const shown = match.at > 0 ? [this.#release([item, part], match.at)] : [];
+      this.#release([item, part], match.at);
       const facts = { status: ItemStatus.COMPLETED, matchedStop: match.stop };
-      return [...shown, ...this.end.cut(this.#choice, FinishReason.STOP, facts)];
+      for (const cut of this.end.cut(this.#choice, FinishReason.STOP, facts)) this.#next.push(cut);
+      return;
     }
-    const safe = this.#tail.length - openingLength(this.#tail, this.#stop, this.#tailMax);
-    return safe > 0 ? [this.#release([item, part], safe)] : [];
+    const held = openingLength(this.#tail, this.#stop, this.#tailMax);
+    if (isAlone && held === 0) {
+      this.#tail = '';
+      if (text !== '') this.#next.push(event);
+    } else {
+      this.#release([item, part], this.#tail.length - held);
+    }
   }
 
-  #release(at: readonly [number, number], length: number): GenerationEvent {
+  /** Lets so many characters of the tail go. */
+  #release(at: readonly [number, number], length: number): void {
+    if (length === 0) return;
     const text = this.#tail.slice(0, length);
     this.#tail = this.#tail.slice(length);
     const logprobs: TokenLogprob[] = [];
@@ -87,7 +94,7 @@ class StopChoice {
       logprobs.push(token);
     }
     this.#logprobs.splice(0, logprobs.length);
-    return delta(this.#choice, at, { kind: DeltaKind.TEXT, text, logprobs });
+    this.#next.push(delta(this.#choice, at, { kind: DeltaKind.TEXT, text, logprobs }));
   }
 }
 

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Item, ItemStatus, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
-import { DeltaKind, FinishReason, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
-import { completed, delta, finished, itemClosed, itemOpened, started } from './events.ts';
+import { type Item, ItemStatus, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { completed, delta, finished, itemClosed, itemOpened, started } from '../events.ts';
+import { through } from './answers.fixtures.ts';
 import { itemOf, Serialiser } from './serialise.ts';
 import { Validator } from './validate.ts';
 
@@ -23,8 +24,7 @@ const text = (item: number, value: string): GenerationEvent =>
   delta(0, [item, 0], { kind: DeltaKind.ARGUMENTS, text: value });
 
 function serialised(events: readonly GenerationEvent[]): GenerationEvent[] {
-  const serialiser = new Serialiser();
-  return [...events.flatMap(event => serialiser.push(event)), ...serialiser.end()];
+  return through(next => new Serialiser(next), events);
 }
 
 /** The argument texts by item, in the order of the items. */
@@ -79,7 +79,7 @@ describe('Serialiser', () => {
       fc.property(schedule, fc.infiniteStream(fc.nat()), (items, picks) => {
         const events = interleave(items, picks);
         const out = serialised(events);
-        const validator = new Validator();
+        const validator = new Validator([]);
         for (const event of [started({}), ...out, finished(0, FinishReason.TOOL_CALLS), completed({})])
           validator.push(event);
         validator.end();

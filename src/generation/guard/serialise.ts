@@ -1,29 +1,27 @@
-import { type Item, ItemStatus, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
-import { DeltaKind, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
-import type { Stepper } from '../lib/stepper.ts';
-import { delta } from './events.ts';
+import { type Item, ItemStatus, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { delta } from '../events.ts';
+import { PerChoice } from './per-choice.ts';
+import type { EventStep } from './step.ts';
 
 /**
  * Puts interleaved items one after the other: clients lose or merge parallel calls that interleave (wire.md B1). The item that opened
  * first streams on; what belongs to the others waits until it is closed. Items are renumbered in the order in which they
  * leave. A function call that ends whole without arguments gets `{}`, since strict clients refuse an empty text.
  */
-export class Serialiser implements Stepper<GenerationEvent, GenerationEvent> {
-  readonly #choices = new Map<number, SerialChoice>();
+export class Serialiser implements EventStep {
+  readonly #next: EventStep;
+  readonly #choices: PerChoice<SerialChoice>;
 
-  push(event: GenerationEvent): GenerationEvent[] {
-    const at = itemOf(event);
-    if (at === undefined) return [event];
-    let choice = this.#choices.get(event.choice);
-    if (choice === undefined) {
-      choice = new SerialChoice();
-      this.#choices.set(event.choice, choice);
-    }
-    return choice.push(event, at);
+  constructor(next: EventStep) {
+    this.#next = next;
+    this.#choices = new PerChoice(() => new SerialChoice(next));
   }
 
-  end(): GenerationEvent[] {
-    return [];
+  push(event: GenerationEvent): void {
+    const item = itemOf(event);
+    if (item === undefined) this.#next.push(event);
+    else this.#choices.get(event.choice).push(event, item);
   }
 }
 
@@ -57,52 +55,60 @@ interface Waiting {
 }
 
 class SerialChoice {
+  readonly #next: EventStep;
   /** Items that have opened and not yet left whole, in order; the first is the one that streams. */
   readonly #queue: Waiting[] = [];
   /** How many items have begun to leave; the streaming one's number is one less. */
   #left = 0;
   #emptyCall = false;
 
-  push(event: GenerationEvent, item: number): GenerationEvent[] {
-    if (event.event.case === 'itemOpened') {
-      this.#queue.push({ item, events: [] });
-      if (this.#queue.length === 1) return [this.#open(event)];
-    }
-    const [head] = this.#queue;
-    if (head === undefined || head.item !== item) {
-      const waiting = this.#queue.find(one => one.item === item);
-      // An event of an item that never opened is left for the validator, which refuses it.
-      if (waiting === undefined) return [event];
-      waiting.events.push(event);
-      return [];
-    }
-    return this.#stream(event);
+  constructor(next: EventStep) {
+    this.#next = next;
   }
 
-  #open(event: GenerationEvent): GenerationEvent {
+  push(event: GenerationEvent, item: number): void {
+    if (event.event.case === 'itemOpened') {
+      this.#queue.push({ item, events: [] });
+      if (this.#queue.length === 1) {
+        this.#open(event);
+        return;
+      }
+    }
+    if (this.#queue[0]?.item === item) {
+      this.#stream(event);
+      return;
+    }
+    const waiting = this.#queue.find(one => one.item === item);
+    // The validator refuses an event of an item that never opened.
+    if (waiting === undefined) this.#next.push(event);
+    else waiting.events.push(event);
+  }
+
+  #open(event: GenerationEvent): void {
     this.#left += 1;
     const opened = event.event.case === 'itemOpened' ? event.event.value.content : undefined;
     this.#emptyCall = isFunctionCall(opened);
-    return withItem(event, this.#left - 1);
+    this.#next.push(withItem(event, this.#left - 1));
   }
 
   /** Events of the item that streams; its end lets the next ones go. */
-  #stream(event: GenerationEvent): GenerationEvent[] {
+  #stream(event: GenerationEvent): void {
     const number = this.#left - 1;
-    if (event.event.case === 'delta' && event.event.value.text !== '') this.#emptyCall = false;
-    if (event.event.case !== 'itemClosed') return [withItem(event, number)];
-    const ready: GenerationEvent[] = [];
-    if (this.#emptyCall && event.event.value.status !== ItemStatus.INCOMPLETE) {
-      ready.push(delta(event.choice, [number, 0], { kind: DeltaKind.ARGUMENTS, text: '{}' }));
+    const { event: step } = event;
+    if (step.case === 'delta' && step.value.text !== '') this.#emptyCall = false;
+    if (step.case === 'itemClosed' && this.#emptyCall && step.value.status !== ItemStatus.INCOMPLETE) {
+      this.#next.push(delta(event.choice, [number, 0], { kind: DeltaKind.ARGUMENTS, text: '{}' }));
     }
-    ready.push(withItem(event, number));
+    this.#next.push(withItem(event, number));
+    if (step.case === 'itemClosed') this.#goOn();
+  }
+
+  #goOn(): void {
     this.#queue.shift();
-    const [next] = this.#queue;
-    const [opened, ...rest] = next?.events.splice(0) ?? [];
-    if (opened === undefined) return ready;
-    ready.push(this.#open(opened));
-    for (const waiting of rest) ready.push(...this.#stream(waiting));
-    return ready;
+    const [opened, ...rest] = this.#queue[0]?.events.splice(0) ?? [];
+    if (opened === undefined) return;
+    this.#open(opened);
+    for (const waiting of rest) this.#stream(waiting);
   }
 }
 

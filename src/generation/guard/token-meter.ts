@@ -1,5 +1,6 @@
+import assert from 'node:assert/strict';
 import { GrowingText } from '../../lib/growing-text.ts';
-import type { TokenCounter, TokenPiece } from '../tokens.ts';
+import { loadedTokenizer, type TokenPiece } from '../tokens.ts';
 
 /** No tokenizer makes more tokens of a text than it has UTF-8 bytes, and no UTF-16 unit has more than three of those. */
 const tokensPerUnitMax = 3;
@@ -11,29 +12,26 @@ const keptLengthMax = 128;
  * part of the text: a stream of small deltas costs about one pass over its text.
  */
 export class TokenMeter {
-  readonly #counter: TokenCounter;
   /** Tokens of the text that is no longer kept. */
   #counted = 0;
   #text = '';
   /** What has come since and was far from any limit. */
   #far = new GrowingText();
 
-  constructor(counter: TokenCounter) {
-    this.#counter = counter;
-  }
-
-  /** As much of the addition as the limit allows: all of it below, '' above. */
+  /** Returns as much of the addition as the limit allows: all of it below, '' above. Where the limit could be near, the tokenizer must be loaded. */
   take(addition: string, limit: number): string {
     const lengthBefore = this.#text.length + this.#far.length;
     this.#far.append(addition);
     if (this.#counted + (lengthBefore + addition.length) * tokensPerUnitMax <= limit) return addition;
+    const tokenizer = loadedTokenizer();
+    assert(tokenizer !== undefined, 'a limit is near and the tokenizer is not loaded');
     this.#text += this.#far.toString();
     this.#far = new GrowingText();
     const room = limit - this.#counted;
     const pieces: TokenPiece[] = [];
     let tokens = 0;
     let length = 0;
-    for (const piece of this.#counter.pieces(this.#text)) {
+    for (const piece of tokenizer.pieces(this.#text)) {
       if (tokens + piece.tokens > room) return addition.slice(0, Math.max(0, length - lengthBefore));
       tokens += piece.tokens;
       length += piece.text.length;

@@ -1,51 +1,51 @@
-import type { Item, Part } from '../gen/tollgate/v1/content_pb.ts';
-import { DeltaKind, type GenerationEvent, type PartOpened } from '../gen/tollgate/v1/event_pb.ts';
-import type { Stepper } from '../lib/stepper.ts';
-import { UpstreamFailure } from './upstream.ts';
+import type { Item, Part } from '../../gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, type GenerationEvent, type PartOpened } from '../../gen/tollgate/v1/event_pb.ts';
+import { UpstreamFailure } from '../upstream.ts';
+import { PerChoice } from './per-choice.ts';
+import type { EventStep } from './step.ts';
 
 /**
  * Stands between what an upstream says and what a client sees, and lets nothing through that breaks the order of events: `started` first,
  * open before delta, one open item at a time in a choice, every open closed before `finished`, exactly one `finished` a choice, `completed` last. A
  * breach is `UpstreamFailure` `malformed`; an end without `completed` is `truncated`, never an invented finish.
  */
-export class Validator implements Stepper<GenerationEvent, GenerationEvent> {
+export class Validator implements EventStep {
+  readonly #next: EventStep;
   #state: 'new' | 'started' | 'completed' = 'new';
-  readonly #choices = new Map<number, ValidChoice>();
+  readonly #choices = new PerChoice(() => new ValidChoice());
 
-  push(event: GenerationEvent): GenerationEvent[] {
+  constructor(next: EventStep) {
+    this.#next = next;
+  }
+
+  push(event: GenerationEvent): void {
+    this.#check(event);
+    this.#next.push(event);
+  }
+
+  /** The upstream has ended. Throws `truncated` before `completed`. */
+  end(): void {
+    if (this.#state !== 'completed') throw new UpstreamFailure('truncated');
+  }
+
+  #check(event: GenerationEvent): void {
     const kind = event.event.case;
     if (this.#state === 'completed') throw malformed(`${kind ?? 'nothing'} after completed`);
     if (this.#state === 'new') {
       if (kind !== 'started') throw malformed(`${kind ?? 'nothing'} before started`);
       this.#state = 'started';
-      return [event];
+      return;
     }
     if (kind === 'started') throw malformed('started twice');
     if (kind === 'completed') this.#complete();
-    else if (kind !== 'usageReported' && kind !== 'extension') this.#choice(event.choice).check(event);
-    return [event];
-  }
-
-  end(): GenerationEvent[] {
-    if (this.#state !== 'completed') throw new UpstreamFailure('truncated');
-    return [];
+    else if (kind !== 'usageReported' && kind !== 'extension') this.#choices.get(event.choice).check(event);
   }
 
   #complete(): void {
-    if (this.#choices.size === 0) throw malformed('completed without a finish');
-    for (const choice of this.#choices.values()) {
-      if (!choice.isFinished) throw malformed('completed before every choice finished');
-    }
+    const choices = this.#choices.all();
+    if (choices.length === 0) throw malformed('completed without a finish');
+    if (choices.some(choice => !choice.isFinished)) throw malformed('completed before every choice finished');
     this.#state = 'completed';
-  }
-
-  #choice(index: number): ValidChoice {
-    let choice = this.#choices.get(index);
-    if (choice === undefined) {
-      choice = new ValidChoice();
-      this.#choices.set(index, choice);
-    }
-    return choice;
   }
 }
 

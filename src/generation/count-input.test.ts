@@ -1,0 +1,48 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { Role } from '../gen/tollgate/v1/content_pb.ts';
+import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
+import { countInput, loadTokenizer } from './tokens.ts';
+import { countInputInPieces, countTextInPieces } from './count-input.ts';
+
+const tokenizer = await loadTokenizer();
+
+function request(text: string) {
+  return create(GenerateRequestSchema, {
+    items: [
+      {
+        content: {
+          case: 'message',
+          value: { role: Role.USER, parts: [{ content: { case: 'text', value: { text } } }] },
+        },
+      },
+    ],
+  });
+}
+
+test('the pieces sum to the whole', async () => {
+  for (const text of ['', 'hello', 'The quick brown fox. '.repeat(5000), '字'.repeat(20_000)]) {
+    expect(await countInputInPieces(request(text), tokenizer)).toBe(countInput(request(text), tokenizer));
+  }
+});
+
+test('others go on while a large input is counted', async () => {
+  let turns = 0;
+  const other = setInterval(() => {
+    turns += 1;
+  }, 1);
+  await countInputInPieces(request('word '.repeat(200_000)), tokenizer);
+  clearInterval(other);
+  expect(turns).toBeGreaterThan(10);
+});
+
+test('an output is counted in pieces too, to the same sum', async () => {
+  const text = 'word '.repeat(200_000);
+  let turns = 0;
+  const other = setInterval(() => {
+    turns += 1;
+  }, 1);
+  expect(await countTextInPieces(text, tokenizer)).toBe(tokenizer.count(text));
+  clearInterval(other);
+  expect(turns).toBeGreaterThan(10);
+});

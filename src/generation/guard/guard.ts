@@ -1,0 +1,82 @@
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { loadedTokenizer, loadTokenizer } from '../tokens.ts';
+import { CallFilter, callRules } from './call-filter.ts';
+import { LengthCutter } from './length-cutter.ts';
+import { Serialiser } from './serialise.ts';
+import type { EventStep } from './step.ts';
+import { StopCutter } from './stop-cutter.ts';
+import { Validator } from './validate.ts';
+
+/** How much a choice may say. */
+export interface OutputLimit {
+  /** Output tokens of one choice; Infinity for none. */
+  readonly limit: number;
+  /** See `LengthCutter`. */
+  readonly tolerance: number;
+}
+
+/** Stands between an upstream and a client: order, validity, and what the client set and an upstream may ignore. An event goes through all steps in one call. */
+export class Guard {
+  readonly #candidates: number;
+  readonly #shown = new Shown();
+  readonly #length: LengthCutter;
+  /** Absent: the request has no stop sequences. */
+  readonly #stop: StopCutter | undefined;
+  readonly #validator: Validator;
+  readonly #first: EventStep;
+
+  constructor(request: GenerateRequest, { limit, tolerance }: OutputLimit) {
+    this.#candidates = request.candidates ?? 1;
+    this.#length = new LengthCutter(this.#shown, limit, tolerance);
+    this.#stop = request.stop.length === 0 ? undefined : new StopCutter(this.#length, request.stop);
+    this.#validator = new Validator(new CallFilter(this.#stop ?? this.#length, callRules(request)));
+    this.#first = new Serialiser(this.#validator);
+  }
+
+  /** The gateway has cut a choice and nothing more is wanted: the upstream can be stopped. */
+  get isDone(): boolean {
+    return this.#shown.finished >= this.#candidates && (this.#length.hasCut || this.#stop?.hasCut === true);
+  }
+
+  /** Returns what must be waited for before these events can be pushed: the tokenizer, if a limit could be near. */
+  waitsFor(events: readonly GenerationEvent[]): Promise<unknown> | undefined {
+    return loadedTokenizer() === undefined && this.#length.needsTokenizer(events) ? loadTokenizer() : undefined;
+  }
+
+  /** Takes what the upstream said and returns what the client may see of it. Throws `UpstreamFailure` `malformed`. */
+  push(events: readonly GenerationEvent[]): GenerationEvent[] {
+    this.#length.announce(events);
+    for (const event of events) this.#first.push(event);
+    return this.#shown.take();
+  }
+
+  /** The upstream has ended. Throws `UpstreamFailure` `truncated` if it ended too early. */
+  end(): void {
+    this.#validator.end();
+  }
+
+  /** Only so many output tokens a choice are paid for. */
+  lowerLimit(outputTokens: number): void {
+    this.#length.lower(outputTokens);
+  }
+}
+
+/** The last step. */
+class Shown implements EventStep {
+  /** How many choices have finished. */
+  finished = 0;
+  #events: GenerationEvent[] = [];
+
+  push(event: GenerationEvent): void {
+    if (event.event.case === 'finished') this.finished += 1;
+    this.#events.push(event);
+  }
+
+  /** What has come since the last call. */
+  take(): GenerationEvent[] {
+    const events = this.#events;
+    this.#events = [];
+    return events;
+  }
+}

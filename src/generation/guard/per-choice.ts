@@ -1,0 +1,28 @@
+/** One state for each choice that an answer has, made when the choice first shows. Most answers have one choice, number 0, which costs no look-up. */
+export class PerChoice<State> {
+  readonly #make: (choice: number) => State;
+  #first: State | undefined;
+  #others: Map<number, State> | undefined;
+
+  constructor(make: (choice: number) => State) {
+    this.#make = make;
+  }
+
+  /** The state of a choice. */
+  get(choice: number): State {
+    if (choice === 0) return (this.#first ??= this.#make(0));
+    this.#others ??= new Map();
+    let state = this.#others.get(choice);
+    if (state === undefined) {
+      state = this.#make(choice);
+      this.#others.set(choice, state);
+    }
+    return state;
+  }
+
+  /** All states so far, in no order. */
+  all(): State[] {
+    const others = this.#others === undefined ? [] : [...this.#others.values()];
+    return this.#first === undefined ? others : [this.#first, ...others];
+  }
+}
