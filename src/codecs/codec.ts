@@ -34,13 +34,14 @@ export interface DecodedRequest {
   readonly legacyFunctions?: true;
 }
 
-/**
- * Events to frames: each string is one whole SSE frame, blank line included. `end()` answers what closes a stream after `completed`
- * (Chat: `[DONE]`) and throws where `completed` never came.
- */
-export interface StreamRenderer extends Stepper<GenerationEvent, string> {
-  /** The frames that tell a client of this protocol that its stream failed. Nothing follows them. */
-  fail(error: GatewayError, requestId: string): string[];
+/** Renders the events of one stream as SSE frames: every method returns whole frames, blank lines included, joined; '' if there are none. */
+export interface StreamRenderer {
+  /** Returns the frames of the next event. */
+  push(event: GenerationEvent): string;
+  /** Returns the frames that close a stream after `completed` (Chat: `[DONE]`). Throws if `completed` never came. */
+  end(): string;
+  /** Returns the frames that tell a client of this protocol that its stream failed. Nothing follows them. */
+  fail(error: GatewayError, requestId: string): string;
   /** A frame that keeps a quiet stream alive; safe at any moment between frames, also before the first one. */
   readonly keepAlive: string;
 }

@@ -11,19 +11,20 @@ import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { ItemStatus, ToolKind } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
+import { pushAll } from '../contracts/codec-suite.ts';
 import { responsesAnswers, withoutPhases } from '../contracts/responses-arbitraries.ts';
 
 const decoded: DecodedRequest = { request: requestOf({ model: 'acme/large' }), stream: true, includeUsage: true };
 
 const framesOf = (events: readonly GenerationEvent[]): string => {
   const renderer = responsesCodec.renderStream(decoded);
-  return [...events.flatMap(event => renderer.push(event)), ...renderer.end()].join('');
+  return pushAll(renderer, events) + renderer.end();
 };
 
 const failedFrames = (events: readonly GenerationEvent[]): string => {
   const renderer = responsesCodec.renderStream(decoded);
   const error = new GatewayError('upstream_error', 'The upstream failed.');
-  return [...events.flatMap(event => renderer.push(event)), ...renderer.fail(error, 'req_1')].join('');
+  return pushAll(renderer, events) + renderer.fail(error, 'req_1');
 };
 
 /** A server that answers every request with these frames. */

@@ -4,7 +4,14 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { ClientCodec, DecodedRequest, Json, JsonObject, UpstreamCodec } from '../../src/codecs/codec.ts';
+import type {
+  ClientCodec,
+  DecodedRequest,
+  Json,
+  JsonObject,
+  StreamRenderer,
+  UpstreamCodec,
+} from '../../src/codecs/codec.ts';
 import { requestOf } from '../../src/codecs/content.ts';
 import type { Extension, ExtensionScope, GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
@@ -51,7 +58,12 @@ export function renderFrames(
   decoded: DecodedRequest,
 ): string[] {
   const renderer = codec.renderStream(decoded);
-  return [...events.flatMap(event => renderer.push(event)), ...renderer.end()];
+  return framesOf(pushAll(renderer, events) + renderer.end());
+}
+
+/** What a renderer makes of events, as one text. */
+export function pushAll(renderer: StreamRenderer, events: readonly GenerationEvent[]): string {
+  return events.map(event => renderer.push(event)).join('');
 }
 
 /** A streaming client that wants all that the protocol has. */
@@ -78,10 +90,10 @@ function byScope(extensions: readonly Extension[]): { scope: ExtensionScope; mem
   return members.toSorted((a, b) => a.scope - b.scope);
 }
 
-/** Frames of bytes: each ends in a blank line. */
-export function framesOf(bytes: Buffer): string[] {
-  return bytes
-    .toString('utf8')
+/** Frames of a stream: each ends in a blank line. */
+export function framesOf(stream: Buffer | string): string[] {
+  return stream
+    .toString()
     .split(/(?<=\n\n)/)
     .filter(frame => frame !== '');
 }
@@ -159,7 +171,7 @@ export function codecSuite(under: CodecUnderTest): void {
       fc.assert(
         fc.property(under.answers, events => {
           const renderer = codec.renderStream(wantsEverything);
-          const frames = [...events.flatMap(event => renderer.push(event)), ...renderer.end()];
+          const frames = framesOf(pushAll(renderer, events) + renderer.end());
           for (const frame of frames) {
             expect(frame).toMatch(/^(event: [^\n]+\n)?data: [^\n]+\n\n$/);
             expect(frame.isWellFormed() && !/\\ud[89a-f]/i.test(frame)).toBe(true);
@@ -175,9 +187,9 @@ export function codecSuite(under: CodecUnderTest): void {
         fc.property(under.answers, fc.nat(), (events, seed) => {
           const renderer = codec.renderStream(wantsEverything);
           const size = seed % events.length;
-          const frames = events.slice(0, size).flatMap(event => renderer.push(event));
+          const frames = pushAll(renderer, events.slice(0, size));
           expect(() => renderer.end()).toThrow();
-          expect(failureOf(() => parse(Buffer.from(frames.join(''))))).toBe('truncated');
+          expect(failureOf(() => parse(Buffer.from(frames)))).toBe('truncated');
         }),
       );
     });

@@ -49,7 +49,7 @@ import {
   started,
 } from '../../src/generation/events.ts';
 import { answers } from '../contracts/answer-arbitraries.ts';
-import { framesOf, parseChunks, renderFrames, wantsEverything } from '../contracts/codec-suite.ts';
+import { framesOf, parseChunks, pushAll, renderFrames, wantsEverything } from '../contracts/codec-suite.ts';
 import { readStrictly } from './chat-reader.ts';
 
 const begin = started({
@@ -202,10 +202,10 @@ describe('a stream', () => {
 
   test('waits with the finish until the answer is settled, and fails without one (LI-02)', () => {
     const renderer = chatCodec.renderStream(wantsEverything);
-    const shown = [begin, ...text(0, 'par'), finished(0, FinishReason.STOP)].flatMap(event => renderer.push(event));
-    expect(shown.join('')).not.toContain('"finish_reason":"stop"');
+    const shown = pushAll(renderer, [begin, ...text(0, 'par'), finished(0, FinishReason.STOP)]);
+    expect(shown).not.toContain('"finish_reason":"stop"');
     const failure = new GatewayError('upstream_error', 'The upstream broke off.', { param: 'model' });
-    expect(renderer.fail(failure, 'req_abc').map(json)).toEqual([
+    expect(framesOf(renderer.fail(failure, 'req_abc')).map(json)).toEqual([
       {
         error: {
           message: 'The upstream broke off.',
@@ -528,7 +528,7 @@ describe('golden streams', () => {
   test('error: a failure after a delta ends as the golden one does', () => {
     const wanted = json(framesOf(golden('error')).at(-1))['error'] as JsonObject;
     const renderer = chatCodec.renderStream(wantsEverything);
-    const [frame] = renderer.fail(new GatewayError('upstream_error', 'upstream closed'), 'req_1');
+    const [frame] = framesOf(renderer.fail(new GatewayError('upstream_error', 'upstream closed'), 'req_1'));
     expect(json(frame)).toEqual({ error: { ...wanted, code: 'upstream_error' } });
   });
 });

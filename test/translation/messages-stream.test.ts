@@ -211,9 +211,9 @@ describe('Chat to Messages', () => {
     ['upstream_timeout', 'api_error'],
     ['spending_limit', 'rate_limit_error'],
   ] as const)('LI-09: a stream that ends with %s says by its type whether to try again', (code, type) => {
-    const [frame] = messagesCodec.renderStream(decoded).fail(new GatewayError(code, 'No.'), 'req_1');
+    const frame = messagesCodec.renderStream(decoded).fail(new GatewayError(code, 'No.'), 'req_1');
     expect(frame).toMatch(/^event: error\ndata: /);
-    expect(JSON.parse(frame?.split('data: ')[1] ?? 'null')).toMatchObject({ type: 'error', error: { type, code } });
+    expect(JSON.parse(frame.split('data: ')[1] ?? 'null')).toMatchObject({ type: 'error', error: { type, code } });
   });
 
   test('JS-06, FI-15: an answer that the limit cuts ends with max_tokens and message_stop', () => {

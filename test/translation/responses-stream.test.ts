@@ -13,7 +13,7 @@ import { GatewayError } from '../../src/errors/gateway-error.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../src/generation/fold.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
-import { parseChunks, renderFrames } from '../contracts/codec-suite.ts';
+import { framesOf, parseChunks, pushAll, renderFrames } from '../contracts/codec-suite.ts';
 
 const decoded = { request: requestOf({ model: 'm' }), stream: true, includeUsage: true };
 
@@ -154,7 +154,7 @@ describe('Chat and Messages to Responses', () => {
     expect(typesOf(fromChat([{ content: 'Hi' }], 'stop'))[0]).toBe('created');
     const renderer = responsesCodec.renderStream(decoded);
     expect(renderer.keepAlive).toMatch(/^:[^\n]*\n$/);
-    const frames = renderer.fail(new GatewayError('upstream_error', 'No.'), 'req_1');
+    const frames = framesOf(renderer.fail(new GatewayError('upstream_error', 'No.'), 'req_1'));
     expect(frames.map(frame => /^event: (.*)$/m.exec(frame)?.[1] ?? frame)).toEqual([
       'response.created',
       'error',
@@ -167,8 +167,8 @@ describe('Chat and Messages to Responses', () => {
     const events = parse(chatCodec, chatStream([{ content: 'Hi' }, call(0, '{"a"', 'c1')], 'tool_calls'));
     for (let size = 0; size < events.length; size += 1) {
       const renderer = responsesCodec.renderStream(decoded);
-      const before = events.slice(0, size).flatMap(event => renderer.push(event));
-      const frames = [...before, ...renderer.fail(new GatewayError('overloaded', 'Stopping.'), 'req_1')];
+      const before = framesOf(pushAll(renderer, events.slice(0, size)));
+      const frames = [...before, ...framesOf(renderer.fail(new GatewayError('overloaded', 'Stopping.'), 'req_1'))];
       const [error, failed, done] = frames.slice(-3);
       const said = { code: 'overloaded', message: 'Stopping.', param: null };
       expect(JSON.parse(error?.split('data: ')[1] ?? 'null')).toEqual({

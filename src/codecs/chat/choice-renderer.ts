@@ -57,82 +57,81 @@ export class ChoiceRenderer {
     this.#afterText = `},"logprobs":null,"finish_reason":null}${frame.tail}`;
   }
 
-  /** The chunk with the role, which comes before all others of a choice. */
-  begin(): string[] {
-    if (this.#begun) return [];
+  /** Writes the chunk with the role, which comes before all others of a choice. */
+  begin(): void {
+    if (this.#begun) return;
     this.#begun = true;
-    return [this.#chunk('"role":"assistant","content":"","refusal":null')];
+    this.#chunk('"role":"assistant","content":"","refusal":null');
   }
 
-  push(event: GenerationEvent['event']): string[] {
-    const frames = this.begin();
+  push(event: GenerationEvent['event']): void {
+    this.begin();
     switch (event.case) {
       case 'itemOpened':
-        this.#open(event.value.item, event.value.content, frames);
+        this.#open(event.value.item, event.value.content);
         break;
       case 'delta':
-        this.#delta(event.value, frames);
+        this.#delta(event.value);
         break;
       case 'annotationAdded': {
         const annotation = event.value.annotation === undefined ? undefined : renderAnnotation(event.value.annotation);
-        if (annotation !== undefined) frames.push(this.#chunk(`"annotations":[${JSON.stringify(annotation)}]`));
+        if (annotation !== undefined) this.#chunk(`"annotations":[${JSON.stringify(annotation)}]`);
         break;
       }
       case 'opaqueAdded':
-        if (event.value.opaque !== undefined) this.#addOpaque(this.#item(event.value.item), event.value.opaque, frames);
+        if (event.value.opaque !== undefined) this.#addOpaque(this.#item(event.value.item), event.value.opaque);
         break;
       case 'partClosed':
-        this.#closePart(this.#item(event.value.item), frames);
+        this.#closePart(this.#item(event.value.item));
         break;
       case 'itemClosed':
-        this.#closeItem(event.value.item, event.value.status, frames);
+        this.#closeItem(event.value.item, event.value.status);
         break;
       case 'finished':
         this.#finished = event.value;
         break;
       default:
     }
-    return frames;
   }
 
-  /** Unknown members for the next chunk; a chunk that had nothing but unknown members goes first. */
-  extend(scope: ExtensionScope, members: string): string[] {
+  /** Keeps unknown members for the next chunk; a chunk that had nothing but unknown members goes first. */
+  extend(scope: ExtensionScope, members: string): void {
     const taken = scope === ExtensionScope.DELTA ? this.#deltaMembers : this.#choiceMembers;
-    const frames = taken === '' ? [] : this.flush();
+    if (taken !== '') this.flush();
     if (scope === ExtensionScope.DELTA) this.#deltaMembers = members;
     else this.#choiceMembers = members;
-    return frames;
   }
 
-  /** A chunk with the unknown members that wait, and nothing else. */
-  flush(): string[] {
-    return [...this.begin(), this.#chunk('')];
+  /** Writes a chunk with the unknown members that wait, and nothing else. */
+  flush(): void {
+    this.begin();
+    this.#chunk('');
   }
 
-  /** The chunk with the finish; `members` of the chunk itself stand in it. Empty where the choice never finished. */
-  finish(members: string): string[] {
-    if (this.#finished === undefined) return [];
-    const frames = this.#deltaMembers === '' ? [] : this.flush();
+  /** Writes the chunk with the finish, if the choice finished; `members` of the chunk itself are in it. */
+  finish(members: string): void {
+    if (this.#finished === undefined) return;
+    if (this.#deltaMembers !== '') this.flush();
     const reason = renderFinishReason(this.#finished.reason, this.#calls > 0);
     const shown = this.#legacyFunctions && reason === 'tool_calls' ? 'function_call' : reason;
     const choice = `{"index":${this.#index},"delta":{},"logprobs":null,"finish_reason":"${shown}"${this.#choiceMembers}}`;
     this.#choiceMembers = '';
-    frames.push(this.#frame.chunk(choice, members));
-    return frames;
+    this.#frame.writeChoice(choice, members);
   }
 
-  #chunk(delta: string, logprobs = 'null'): string {
+  #chunk(delta: string, logprobs = 'null'): void {
     const members = delta === '' ? this.#deltaMembers.slice(1) : delta + this.#deltaMembers;
     const choice = `{"index":${this.#index},"delta":{${members}},"logprobs":${logprobs},"finish_reason":null${this.#choiceMembers}}`;
     this.#deltaMembers = '';
     this.#choiceMembers = '';
-    return this.#frame.chunk(choice);
+    this.#frame.writeChoice(choice);
   }
 
-  #textChunk(text: string): string {
+  #textChunk(text: string): void {
     const waits = this.#deltaMembers !== '' || this.#choiceMembers !== '' || this.#frame.hasMembers;
     const json = JSON.stringify(text);
-    return waits ? this.#chunk(`"content":${json}`) : this.#beforeText + json + this.#afterText;
+    if (waits) this.#chunk(`"content":${json}`);
+    else this.#frame.write(this.#beforeText + json + this.#afterText);
   }
 
   #item(number: number): OpenItem {
@@ -141,7 +140,7 @@ export class ChoiceRenderer {
     return item;
   }
 
-  #open(number: number, item: Item | undefined, frames: string[]): void {
+  #open(number: number, item: Item | undefined): void {
     assert(item !== undefined, 'an item opened without content');
     const { content } = item;
     const isCall = content.case === 'toolCall';
@@ -160,10 +159,10 @@ export class ChoiceRenderer {
     this.#calls += 1;
     if (open.callForm === 'legacy') {
       const { name } = content.value;
-      if (index === 0) frames.push(this.#chunk(`"function_call":${JSON.stringify({ name, arguments: '' })}`));
+      if (index === 0) this.#chunk(`"function_call":${JSON.stringify({ name, arguments: '' })}`);
     } else {
       const start = { index, ...callMembers(item, content.value, '') };
-      frames.push(this.#chunk(`"tool_calls":[${JSON.stringify(start)}]`));
+      this.#chunk(`"tool_calls":[${JSON.stringify(start)}]`);
     }
   }
 
@@ -176,43 +175,43 @@ export class ChoiceRenderer {
     return this.#legacyFunctions ? 'legacy' : 'function';
   }
 
-  #addOpaque(item: OpenItem, opaque: Opaque, frames: string[]): void {
+  #addOpaque(item: OpenItem, opaque: Opaque): void {
     if (item.callForm === undefined) {
       const entry = { ...detailOfOpaque(opaque), ...item.extra, index: item.index };
-      frames.push(this.#chunk(`"reasoning_details":[${JSON.stringify(entry)}]`));
+      this.#chunk(`"reasoning_details":[${JSON.stringify(entry)}]`);
       return;
     }
     const signed = signatureMembers(opaque);
     if (signed === undefined || item.callForm === 'legacy') return;
-    frames.push(this.#chunk(`"tool_calls":[${JSON.stringify({ index: item.index, ...signed })}]`));
+    this.#chunk(`"tool_calls":[${JSON.stringify({ index: item.index, ...signed })}]`);
   }
 
-  #delta({ item: number, kind, text, logprobs }: Delta, frames: string[]): void {
+  #delta({ item: number, kind, text, logprobs }: Delta): void {
     const item = this.#item(number);
     item.deltaKind = kind;
     if (kind === DeltaKind.TEXT) this.#textLength += text.length;
     const ready = item.gate.push(text);
     if (logprobs.length > 0) {
       item.empty = false;
-      frames.push(this.#scoredChunk(kind, ready, logprobs));
-    } else if (ready !== '') this.#send(item, ready, frames);
+      this.#scoredChunk(kind, ready, logprobs);
+    } else if (ready !== '') this.#send(item, ready);
   }
 
-  #scoredChunk(kind: DeltaKind, text: string, logprobs: readonly TokenLogprob[]): string {
+  #scoredChunk(kind: DeltaKind, text: string, logprobs: readonly TokenLogprob[]): void {
     const tokens = JSON.stringify(renderTokens(logprobs));
     if (kind === DeltaKind.REFUSAL) {
       return this.#chunk(`"refusal":${JSON.stringify(text)}`, `{"content":null,"refusal":${tokens}}`);
     }
-    return this.#chunk(`"content":${JSON.stringify(text)}`, `{"content":${tokens},"refusal":null}`);
+    this.#chunk(`"content":${JSON.stringify(text)}`, `{"content":${tokens},"refusal":null}`);
   }
 
-  #send(item: OpenItem, text: string, frames: string[]): void {
+  #send(item: OpenItem, text: string): void {
     item.empty = false;
-    const frame = item.deltaKind === DeltaKind.TEXT ? this.#textChunk(text) : this.#otherChunk(item, text);
-    if (frame !== undefined) frames.push(frame);
+    if (item.deltaKind === DeltaKind.TEXT) this.#textChunk(text);
+    else this.#otherChunk(item, text);
   }
 
-  #otherChunk(item: OpenItem, text: string): string | undefined {
+  #otherChunk(item: OpenItem, text: string): void {
     const json = JSON.stringify(text);
     switch (item.deltaKind) {
       case DeltaKind.REFUSAL:
@@ -228,35 +227,34 @@ export class ChoiceRenderer {
         return this.#chunk(`"reasoning_content":${json},"reasoning_details":[${entry}]`);
       }
       default:
-        return undefined;
     }
   }
 
-  #argumentsChunk({ callForm, index }: OpenItem, json: string): string | undefined {
+  #argumentsChunk({ callForm, index }: OpenItem, json: string): void {
     switch (callForm) {
       case 'custom':
         return this.#chunk(`"tool_calls":[{"index":${index},"custom":{"input":${json}}}]`);
       case 'legacy':
         // The deprecated form has room for one call.
-        return index === 0 ? this.#chunk(`"function_call":{"arguments":${json}}`) : undefined;
+        if (index === 0) this.#chunk(`"function_call":{"arguments":${json}}`);
+        break;
       default:
         return this.#chunk(`"tool_calls":[{"index":${index},"function":{"arguments":${json}}}]`);
     }
   }
 
-  #closePart(item: OpenItem, frames: string[]): void {
+  #closePart(item: OpenItem): void {
     const rest = item.gate.end();
-    if (rest !== '') this.#send(item, rest, frames);
+    if (rest !== '') this.#send(item, rest);
   }
 
-  #closeItem(number: number, status: ItemStatus, frames: string[]): void {
+  #closeItem(number: number, status: ItemStatus): void {
     const item = this.#item(number);
-    this.#closePart(item, frames);
+    this.#closePart(item);
     this.#items.delete(number);
     const isFunction = item.callForm === 'function' || item.callForm === 'legacy';
     if (!isFunction || !item.empty || status === ItemStatus.INCOMPLETE) return;
     // Strict clients refuse a call without any arguments (case TS-10).
-    const frame = this.#argumentsChunk(item, '"{}"');
-    if (frame !== undefined) frames.push(frame);
+    this.#argumentsChunk(item, '"{}"');
   }
 }

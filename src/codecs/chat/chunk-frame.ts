@@ -1,13 +1,14 @@
-/** What all choices of a stream share: the members that every chunk has, and the unknown ones that wait for the next chunk. */
+/** What all choices of a stream share: the members of every chunk, the unknown ones that wait for the next chunk, and the chunks that were written. */
 export class ChunkFrame {
   /** A chunk up to its choices. */
   readonly head: string;
-  /** A chunk after its choices, where it has no usage and no further members. */
+  /** A chunk after its choices, if it has no usage and no further members. */
   readonly tail: string;
   /** The `usage` member of a chunk without usage: only clients that asked for usage see one. */
   readonly #noUsage: string;
   /** Members that wait, with a comma before each. */
   #members = '';
+  #written = '';
 
   /** `identity`: the JSON of the members that all chunks have, without its closing brace. */
   constructor(identity: string, includeUsage: boolean) {
@@ -24,17 +25,29 @@ export class ChunkFrame {
     this.#members += members;
   }
 
-  /** A chunk with one choice; `members` stand in this one only. */
-  chunk(choice: string, members = ''): string {
-    return `${this.head}${choice}]${this.#noUsage}${this.#take()}${members}}\n\n`;
+  /** Writes a whole chunk. */
+  write(chunk: string): void {
+    this.#written += chunk;
   }
 
-  /** The chunk that carries the usage and no choice. */
-  usageChunk(usage: string, members: string): string {
-    return `${this.head}],"usage":${usage}${this.#take()}${members}}\n\n`;
+  /** Writes a chunk with one choice; `members` are in this one only. */
+  writeChoice(choice: string, members = ''): void {
+    this.write(`${this.head}${choice}]${this.#noUsage}${this.#takeMembers()}${members}}\n\n`);
   }
 
-  #take(): string {
+  /** Writes the chunk that carries the usage and no choice. */
+  writeUsage(usage: string, members: string): void {
+    this.write(`${this.head}],"usage":${usage}${this.#takeMembers()}${members}}\n\n`);
+  }
+
+  /** Returns the chunks that were written since the last call. */
+  take(): string {
+    const written = this.#written;
+    this.#written = '';
+    return written;
+  }
+
+  #takeMembers(): string {
     const members = this.#members;
     if (members !== '') this.#members = '';
     return members;

@@ -32,36 +32,40 @@ export class ChatStreamRenderer implements StreamRenderer {
     this.#decoded = decoded;
   }
 
-  push({ choice, event }: GenerationEvent): string[] {
+  push({ choice, event }: GenerationEvent): string {
     switch (event.case) {
       case 'started':
-        return this.#start(event.value);
+        this.#start(event.value);
+        break;
       case 'completed':
-        return this.#complete(event.value);
+        this.#complete(event.value);
+        break;
       case 'extension':
-        return this.#extend(choice, event.value);
+        this.#extend(choice, event.value);
+        break;
       case 'usageReported':
-        return [];
+        break;
       default:
-        return this.#choice(choice).push(event);
+        this.#choice(choice).push(event);
     }
+    return this.#frame.take();
   }
 
-  end(): string[] {
+  end(): string {
     assert(this.#state === 'completed', 'the generation ended without completed');
-    return [sseData('[DONE]')];
+    return sseData('[DONE]');
   }
 
-  fail(error: GatewayError, requestId: string): string[] {
-    return [errorFrame(error, requestId)];
+  fail(error: GatewayError, requestId: string): string {
+    return errorFrame(error, requestId);
   }
 
-  #start(started: Started): string[] {
+  #start(started: Started): void {
     const { id, created, model, fingerprint } = identityOf(started);
     const members = { id, object: 'chat.completion.chunk', created, model, system_fingerprint: fingerprint };
     this.#frame = new ChunkFrame(JSON.stringify(members).slice(0, -1), this.#decoded.includeUsage);
     this.#state = 'started';
-    return this.#choice(0).begin();
+    this.#choice(0).begin();
   }
 
   #choice(index: number): ChoiceRenderer {
@@ -75,22 +79,20 @@ export class ChatStreamRenderer implements StreamRenderer {
   }
 
   /** Unknown members stand in the next chunk. Where their place is taken, the chunk that those were meant for had nothing else: it goes first. */
-  #extend(index: number, { scope, extra }: Extension): string[] {
-    if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json.length < 3) return [];
+  #extend(index: number, { scope, extra }: Extension): void {
+    if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json.length < 3) return;
     const members = `,${extra.json.slice(1, -1)}`;
     const choice = this.#choice(index);
     if (scope !== ExtensionScope.RESPONSE) return choice.extend(scope, members);
-    const ready = this.#frame.hasMembers ? choice.flush() : [];
+    if (this.#frame.hasMembers) choice.flush();
     this.#frame.add(members);
-    return ready;
   }
 
-  #complete(completed: Completed): string[] {
+  #complete(completed: Completed): void {
     const tier = `,"service_tier":"${renderServiceTier(completed.serviceTier)}"`;
-    // A choice may be missing where a later one spoke first and this one never did.
-    const frames = this.#choices.flatMap(choice => choice.finish(tier));
-    if (this.#decoded.includeUsage) frames.push(this.#frame.usageChunk(JSON.stringify(renderUsage(completed)), tier));
+    // `forEach` skips a choice that is missing because a later one spoke first and this one never did.
+    this.#choices.forEach(choice => choice.finish(tier));
+    if (this.#decoded.includeUsage) this.#frame.writeUsage(JSON.stringify(renderUsage(completed)), tier);
     this.#state = 'completed';
-    return frames;
   }
 }

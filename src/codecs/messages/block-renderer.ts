@@ -49,34 +49,36 @@ export class BlockRenderer {
   #index = -1;
   #block: OpenBlock | undefined;
   #item: OpenItem | undefined;
+  #frames = '';
 
-  push(event: GenerationEvent['event']): string[] {
-    const frames: string[] = [];
+  /** Returns the frames of an event, joined; '' if there are none. */
+  push(event: GenerationEvent['event']): string {
+    this.#frames = '';
     switch (event.case) {
       case 'itemOpened':
-        this.#openItem(event.value.content, frames);
+        this.#openItem(event.value.content);
         break;
       case 'partOpened':
-        this.#openPart(event.value.content, frames);
+        this.#openPart(event.value.content);
         break;
       case 'delta':
-        this.#delta(event.value, frames);
+        this.#delta(event.value);
         break;
       case 'annotationAdded':
-        if (event.value.annotation !== undefined) this.#annotate(event.value.annotation, frames);
+        if (event.value.annotation !== undefined) this.#annotate(event.value.annotation);
         break;
       case 'opaqueAdded':
-        if (event.value.opaque !== undefined) this.#addOpaque(event.value.opaque, frames);
+        if (event.value.opaque !== undefined) this.#addOpaque(event.value.opaque);
         break;
       case 'partClosed':
-        if (this.#open.item.content.case === 'message') this.#closeBlock(frames);
+        if (this.#open.item.content.case === 'message') this.#closeBlock();
         break;
       case 'itemClosed':
-        this.#closeItem(frames);
+        this.#closeItem();
         break;
       default:
     }
-    return frames;
+    return this.#frames;
   }
 
   get #open(): OpenItem {
@@ -84,69 +86,70 @@ export class BlockRenderer {
     return this.#item;
   }
 
-  #openItem(item: Item | undefined, frames: string[]): void {
+  #openItem(item: Item | undefined): void {
     assert(item !== undefined, 'an item opened without content');
     this.#item = { item, citations: new CitationRenderer(), seals: [] };
     const { content } = item;
     if (content.case === 'serverTool') {
-      this.#serverTool(content.value, frames);
+      this.#serverTool(content.value);
       return;
     }
     if (content.case !== 'toolCall') return;
     this.hasCalls = true;
     const { callId: id, name, signature } = content.value;
-    if (signature !== undefined) this.#sealBefore(signature, frames);
-    this.#openBlock({ type: 'tool_use', id, name, input: {}, ...extraMembers(item.extra) }, inputDelta, frames);
-    if (content.value.kind === ToolKind.CUSTOM) frames.push(this.#deltaFrame('"{\\"input\\":\\""'));
+    if (signature !== undefined) this.#sealBefore(signature);
+    this.#openBlock({ type: 'tool_use', id, name, input: {}, ...extraMembers(item.extra) }, inputDelta);
+    if (content.value.kind === ToolKind.CUSTOM) this.#writeDelta('"{\\"input\\":\\""');
   }
 
   /** What another protocol sealed a call with: thoughts are the one place for it that every client sends back. */
-  #sealBefore(signature: Opaque, frames: string[]): void {
-    this.#openBlock({ type: 'thinking', thinking: '', signature: '' }, thinkingDelta, frames);
-    frames.push(this.#otherDelta({ type: 'signature_delta', signature: signatureOf([signature]) }));
-    this.#closeBlock(frames);
+  #sealBefore(signature: Opaque): void {
+    this.#openBlock({ type: 'thinking', thinking: '', signature: '' }, thinkingDelta);
+    this.#otherDelta({ type: 'signature_delta', signature: signatureOf([signature]) });
+    this.#closeBlock();
   }
 
   /** The block as it came; what it was called with stands in a delta, where readers of streams look for it. */
-  #serverTool({ protocol, json }: ServerTool, frames: string[]): void {
+  #serverTool({ protocol, json }: ServerTool): void {
     if (protocol !== Protocol.MESSAGES) return;
     const block = JSON.parse(json) as JsonObject;
     const input = objectIn(block['input']);
     if (input === undefined) {
-      this.#openBlock(block, inputDelta, frames);
+      this.#openBlock(block, inputDelta);
     } else {
-      this.#openBlock({ ...block, input: {} }, inputDelta, frames);
-      frames.push(this.#deltaFrame(JSON.stringify(JSON.stringify(input))));
+      this.#openBlock({ ...block, input: {} }, inputDelta);
+      this.#writeDelta(JSON.stringify(JSON.stringify(input)));
     }
-    this.#closeBlock(frames);
+    this.#closeBlock();
   }
 
-  #openPart(part: Part | undefined, frames: string[]): void {
+  #openPart(part: Part | undefined): void {
     const { item } = this.#open;
     const members = { ...extraMembers(item.extra), ...extraMembers(part?.extra) };
     switch (part?.content.case) {
       case 'refusal':
         this.hasRefusal = true;
-        return this.#openBlock({ type: 'text', text: '', ...members }, textDelta, frames);
+        return this.#openBlock({ type: 'text', text: '', ...members }, textDelta);
       case 'text':
-        return this.#openBlock({ type: 'text', text: '', ...members }, textDelta, frames);
+        return this.#openBlock({ type: 'text', text: '', ...members }, textDelta);
       case 'reasoningText':
       case 'summaryText':
         // Further parts of the same thoughts go on in their block.
-        if (this.#block === undefined) return this.#openThoughts(frames);
-        frames.push(...this.#flushed(), this.#deltaFrame('"\\n\\n"'));
+        if (this.#block === undefined) return this.#openThoughts();
+        this.#flush();
+        this.#writeDelta('"\\n\\n"');
         break;
       default:
     }
   }
 
-  #openThoughts(frames: string[]): void {
+  #openThoughts(): void {
     const block = { type: 'thinking', thinking: '', signature: '', ...extraMembers(this.#open.item.extra) };
-    this.#openBlock(block, thinkingDelta, frames);
+    this.#openBlock(block, thinkingDelta);
   }
 
-  #openBlock(block: JsonObject, [before, after]: DeltaForm, frames: string[]): void {
-    this.#closeBlock(frames);
+  #openBlock(block: JsonObject, [before, after]: DeltaForm): void {
+    this.#closeBlock();
     this.#index += 1;
     const index = this.#index;
     this.#block = {
@@ -154,89 +157,87 @@ export class BlockRenderer {
       tail: `${after}}\n\n`,
       gate: new SurrogateGate(),
     };
-    frames.push(
-      sseEvent('content_block_start', JSON.stringify({ type: 'content_block_start', index, content_block: block })),
-    );
+    const start = { type: 'content_block_start', index, content_block: block };
+    this.#frames += sseEvent('content_block_start', JSON.stringify(start));
   }
 
-  /** A delta of the open block; `json` is the JSON of its text. */
-  #deltaFrame(json: string): string {
+  /** Writes a delta of the open block; `json` is the JSON of its text. */
+  #writeDelta(json: string): void {
     assert(this.#block !== undefined, 'a delta outside of a block');
-    return this.#block.head + json + this.#block.tail;
+    this.#frames += this.#block.head + json + this.#block.tail;
   }
 
-  #delta({ text }: Delta, frames: string[]): void {
+  #delta({ text }: Delta): void {
     if (this.#block === undefined) return;
     const ready = this.#block.gate.push(text);
-    if (ready !== '') frames.push(this.#textFrame(ready));
+    if (ready !== '') this.#writeText(ready);
   }
 
-  #textFrame(text: string): string {
+  #writeText(text: string): void {
     const { content } = this.#open.item;
     const json = JSON.stringify(text);
     const isCustom = content.case === 'toolCall' && content.value.kind === ToolKind.CUSTOM;
     // Free text is a string inside of the input's JSON.
-    return this.#deltaFrame(isCustom ? JSON.stringify(json.slice(1, -1)) : json);
+    this.#writeDelta(isCustom ? JSON.stringify(json.slice(1, -1)) : json);
   }
 
-  #flushed(): string[] {
+  /** Writes half a character that never got its other half. */
+  #flush(): void {
     const rest = this.#block?.gate.end() ?? '';
-    return rest === '' ? [] : [this.#textFrame(rest)];
+    if (rest !== '') this.#writeText(rest);
   }
 
-  #annotate(annotation: Annotation, frames: string[]): void {
+  #annotate(annotation: Annotation): void {
     const citation = this.#open.citations.render(annotation);
     if (citation === undefined || this.#block === undefined) return;
-    frames.push(...this.#flushed(), this.#otherDelta({ type: 'citations_delta', citation }));
+    this.#flush();
+    this.#otherDelta({ type: 'citations_delta', citation });
   }
 
-  #otherDelta(delta: JsonObject): string {
+  #otherDelta(delta: JsonObject): void {
     const members = { type: 'content_block_delta', index: this.#index, delta };
-    return sseEvent('content_block_delta', JSON.stringify(members));
+    this.#frames += sseEvent('content_block_delta', JSON.stringify(members));
   }
 
-  #addOpaque(opaque: Opaque, frames: string[]): void {
+  #addOpaque(opaque: Opaque): void {
     const { item, seals } = this.#open;
     if (item.content.case !== 'reasoning') return;
     if (opaque.kind !== redactedKind) {
       seals.push(opaque);
       return;
     }
-    this.#endThoughts(frames);
+    this.#endThoughts();
     const block = { type: 'redacted_thinking', data: opaque.data, ...extraMembers(item.extra) };
-    this.#openBlock(block, thinkingDelta, frames);
-    this.#closeBlock(frames);
+    this.#openBlock(block, thinkingDelta);
+    this.#closeBlock();
   }
 
   /** Thoughts that were sealed end with their signature, which readers take from one delta. */
-  #endThoughts(frames: string[]): void {
+  #endThoughts(): void {
     const { seals } = this.#open;
     if (seals.length > 0) {
-      if (this.#block === undefined) this.#openThoughts(frames);
-      frames.push(
-        ...this.#flushed(),
-        this.#otherDelta({ type: 'signature_delta', signature: signatureOf(seals.splice(0)) }),
-      );
+      if (this.#block === undefined) this.#openThoughts();
+      this.#flush();
+      this.#otherDelta({ type: 'signature_delta', signature: signatureOf(seals.splice(0)) });
     }
-    this.#closeBlock(frames);
+    this.#closeBlock();
   }
 
-  #closeItem(frames: string[]): void {
+  #closeItem(): void {
     const { item } = this.#open;
-    if (item.content.case === 'reasoning') this.#endThoughts(frames);
+    if (item.content.case === 'reasoning') this.#endThoughts();
     if (item.content.case === 'toolCall' && item.content.value.kind === ToolKind.CUSTOM) {
-      frames.push(...this.#flushed(), this.#deltaFrame('"\\"}"'));
+      this.#flush();
+      this.#writeDelta('"\\"}"');
     }
-    this.#closeBlock(frames);
+    this.#closeBlock();
     this.#item = undefined;
   }
 
-  #closeBlock(frames: string[]): void {
+  #closeBlock(): void {
     if (this.#block === undefined) return;
-    frames.push(
-      ...this.#flushed(),
-      sseEvent('content_block_stop', JSON.stringify({ type: 'content_block_stop', index: this.#index })),
-    );
+    this.#flush();
+    this.#frames += sseEvent('content_block_stop', `{"type":"content_block_stop","index":${this.#index}}`);
     this.#block = undefined;
   }
 }

@@ -40,7 +40,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
     this.#decoded = decoded;
   }
 
-  push({ event }: GenerationEvent): string[] {
+  push({ event }: GenerationEvent): string {
     switch (event.case) {
       case 'started':
         return this.#start(event.value);
@@ -48,28 +48,28 @@ export class MessagesStreamRenderer implements StreamRenderer {
         return this.#complete(event.value);
       case 'finished':
         this.#finished = event.value;
-        return [];
+        return '';
       case 'extension':
         this.#extend(event.value);
-        return [];
+        return '';
       case 'usageReported':
-        return [];
+        return '';
       default:
         assert(this.#state === 'started', 'an event outside started and completed');
         return this.#blocks.push(event);
     }
   }
 
-  end(): string[] {
+  end(): string {
     assert(this.#state === 'completed', 'the generation ended without completed');
-    return [];
+    return '';
   }
 
-  fail(error: GatewayError, requestId: string): string[] {
-    return [errorFrame(error, requestId)];
+  fail(error: GatewayError, requestId: string): string {
+    return errorFrame(error, requestId);
   }
 
-  #start(started: Started): string[] {
+  #start(started: Started): string {
     this.#state = 'started';
     const message = {
       ...messageHead(started),
@@ -78,7 +78,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
       stop_sequence: null,
       usage: renderCounts(started.usage, this.#decoded.request.serviceTier),
     };
-    return [frame('message_start', { message })];
+    return frame('message_start', { message });
   }
 
   #extend({ scope, extra }: Extension): void {
@@ -86,11 +86,11 @@ export class MessagesStreamRenderer implements StreamRenderer {
     Object.assign(this.#members, extraMembers(extra));
   }
 
-  #complete(completed: Completed): string[] {
+  #complete(completed: Completed): string {
     assert(this.#state === 'started', 'completed comes once, after started');
     assert(this.#finished !== undefined, 'the answer never finished');
     this.#state = 'completed';
     const delta = { ...this.#members, ...renderStop(this.#finished, this.#blocks) };
-    return [frame('message_delta', { delta, usage: renderUsage(completed) }), frame('message_stop', {})];
+    return frame('message_delta', { delta, usage: renderUsage(completed) }) + frame('message_stop', {});
   }
 }

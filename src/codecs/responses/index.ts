@@ -12,7 +12,7 @@ export { keepAlive } from './render-events.ts';
 export { renderItem } from './render-item.ts';
 export { renderResource, type ResponseFacts } from './resource.ts';
 export { outcomeOf, ResponseFold, type ResponseOutcome, type ResponseStatus } from '../../generation/response-fold.ts';
-export { doneFrame, type ResponseEvent, ResponseRenderer, sseFrame } from './stream.ts';
+export { doneFrame, type ResponseEvent, ResponseRenderer, sseFrames } from './stream.ts';
 export { renderUsage } from './usage.ts';
 
 /** Responses, for clients and for upstreams. */

@@ -17,10 +17,9 @@ import { renderTokens } from './logprobs.ts';
 import { isShown, renderItem } from './render-item.ts';
 import { renderOutputPart, renderThought } from './render-part.ts';
 import type { ResponseFold } from '../../generation/response-fold.ts';
-import type { ResponseEvent } from './stream.ts';
 
-/** Numbers an event and writes it. */
-type Emit = (type: string, members: JsonObject) => ResponseEvent;
+/** Numbers an event and writes it. A string is the JSON of its members without the opening brace. */
+type Emit = (type: string, members: JsonObject | string) => void;
 
 /** An item that is shown. */
 interface ShownItem {
@@ -38,29 +37,38 @@ interface OpenItem extends ShownItem {
   isPartOpen: boolean;
   annotations: number;
   gate: SurrogateGate;
+  /** How deltas are told now; undefined: they are not. */
+  form: DeltaForm | undefined;
+}
+
+/** The deltas of one part or call: their kind, and what is before and after the JSON of the new text. */
+interface DeltaForm {
+  readonly kind: DeltaKind;
+  readonly head: string;
+  readonly tail: string;
 }
 
 /** How a kind of delta is told. */
-interface DeltaForm {
+interface DeltaKind {
   readonly delta: string;
   readonly done: string;
   /** The member of the last event that has the whole text. */
   readonly whole: 'text' | 'refusal' | 'arguments' | 'input';
 }
 
-const textForm = { delta: 'response.output_text.delta', done: 'response.output_text.done', whole: 'text' } as const;
-const refusalForm = { delta: 'response.refusal.delta', done: 'response.refusal.done', whole: 'refusal' } as const;
-const summaryForm = {
+const textKind = { delta: 'response.output_text.delta', done: 'response.output_text.done', whole: 'text' } as const;
+const refusalKind = { delta: 'response.refusal.delta', done: 'response.refusal.done', whole: 'refusal' } as const;
+const summaryKind = {
   delta: 'response.reasoning_summary_text.delta',
   done: 'response.reasoning_summary_text.done',
   whole: 'text',
 } as const;
-const argumentsForm = {
+const argumentsKind = {
   delta: 'response.function_call_arguments.delta',
   done: 'response.function_call_arguments.done',
   whole: 'arguments',
 } as const;
-const inputForm = {
+const inputKind = {
   delta: 'response.custom_tool_call_input.delta',
   done: 'response.custom_tool_call_input.done',
   whole: 'input',
@@ -83,8 +91,8 @@ export class ItemRenderer {
     this.#emit = emit;
   }
 
-  /** The events that follow from one of the generation, which the fold has taken already. */
-  push(event: GenerationEvent['event']): ResponseEvent[] {
+  /** Emits the events that follow from one of the generation, which the fold has taken already. */
+  push(event: GenerationEvent['event']): void {
     switch (event.case) {
       case 'itemOpened':
         return this.#openItem(event.value.item);
@@ -93,154 +101,157 @@ export class ItemRenderer {
       case 'delta':
         return this.#delta(event.value);
       case 'annotationAdded':
-        return event.value.annotation === undefined ? [] : this.#annotate(event.value.annotation);
+        return event.value.annotation === undefined ? undefined : this.#annotate(event.value.annotation);
       case 'partClosed':
         return this.#closePart();
       case 'itemClosed':
         return this.#closeItem();
       case 'finished':
-        return this.#told();
+        return this.#tell();
       default:
-        return [];
     }
   }
 
   /** Ends what is open, where the generation ends in the middle. */
-  close(status: ItemStatus): ResponseEvent[] {
-    const events: ResponseEvent[] = [];
+  close(status: ItemStatus): void {
     if (this.#open !== undefined) {
       const { number, parts, isPartOpen } = this.#open;
       if (isPartOpen) {
         this.#fold.add(partClosed(0, [number, parts - 1]));
-        events.push(...this.#closePart());
+        this.#closePart();
       }
       this.#fold.add(itemClosed(0, number, status));
-      events.push(...this.#closeItem());
+      this.#closeItem();
     }
     this.#fold.settle();
-    return [...events, ...this.#told()];
+    this.#tell();
   }
 
-  #openItem(number: number): ResponseEvent[] {
+  #openItem(number: number): void {
     const item = this.#fold.items.at(-1);
     assert(item !== undefined, 'an item opened without content');
-    if (!isShown(item)) return [];
-    const events = this.#told();
+    if (!isShown(item)) return;
+    this.#tell();
     const outputIndex = this.#shown;
     this.#shown += 1;
     const gate = new SurrogateGate();
-    this.#open = { item, number, outputIndex, parts: 0, isPartOpen: false, annotations: 0, gate };
+    this.#open = { item, number, outputIndex, parts: 0, isPartOpen: false, annotations: 0, gate, form: undefined };
     const begun = renderItem({ ...item, status: ItemStatus.IN_PROGRESS });
     // Whether it is the answer is not known before something follows it.
     if (item.content.case === 'message') delete begun['phase'];
-    events.push(this.#emit('response.output_item.added', { output_index: outputIndex, item: begun }));
-    return events;
+    this.#emit('response.output_item.added', { output_index: outputIndex, item: begun });
+    if (item.content.case === 'toolCall') this.#openDeltas(this.#open);
   }
 
-  /** The events of messages whose phase is known by now. */
-  #told(): ResponseEvent[] {
+  /** Emits the ends of messages whose phase is known by now. */
+  #tell(): void {
+    if (this.#waiting.length === 0) return;
     const told = this.#waiting.filter(({ item }) => hasPhase(item));
     this.#waiting = this.#waiting.filter(({ item }) => !hasPhase(item));
-    return told.map(shown => this.#done(shown));
+    for (const shown of told) this.#done(shown);
   }
 
-  #done({ item, outputIndex }: ShownItem): ResponseEvent {
-    return this.#emit('response.output_item.done', { output_index: outputIndex, item: renderItem(item) });
+  #done({ item, outputIndex }: ShownItem): void {
+    this.#emit('response.output_item.done', { output_index: outputIndex, item: renderItem(item) });
   }
 
-  /** The members that place an event. */
-  #place({ item, outputIndex, parts }: OpenItem): JsonObject {
-    const place = { item_id: item.id, output_index: outputIndex };
-    if (item.content.case === 'reasoning') return { ...place, summary_index: parts - 1 };
-    return item.content.case === 'message' ? { ...place, content_index: parts - 1 } : place;
+  /** Settles how the deltas that follow are told. */
+  #openDeltas(open: OpenItem): void {
+    const kind = kindOf(open);
+    if (kind === undefined) {
+      open.form = undefined;
+      return;
+    }
+    const place = JSON.stringify(placeOf(open)).slice(1, -1);
+    open.form = { kind, head: `${place},"delta":`, tail: kind === textKind ? ',"logprobs":[]}' : '}' };
   }
 
-  #openPart(): ResponseEvent[] {
+  #openPart(): void {
     const open = this.#open;
-    if (open === undefined) return [];
+    if (open === undefined) return;
     open.parts += 1;
     open.isPartOpen = true;
     open.annotations = 0;
     open.gate = new SurrogateGate();
+    this.#openDeltas(open);
     const shown = shownPart(open);
-    if (shown === undefined) return [];
+    if (shown === undefined) return;
     const isThought = open.item.content.case === 'reasoning';
     const type = isThought ? 'response.reasoning_summary_part.added' : 'response.content_part.added';
-    return [this.#emit(type, { ...this.#place(open), part: shown })];
+    this.#emit(type, { ...placeOf(open), part: shown });
   }
 
-  #delta({ text, logprobs }: Delta): ResponseEvent[] {
+  #delta({ text, logprobs }: Delta): void {
     const open = this.#open;
-    if (open === undefined) return [];
+    if (open === undefined) return;
     const ready = open.gate.push(text);
-    return ready === '' && logprobs.length === 0 ? [] : this.#said(open, ready, logprobs);
+    if (ready !== '' || logprobs.length > 0) this.#say(open, ready, logprobs);
   }
 
-  #said(open: OpenItem, text: string, logprobs: readonly TokenLogprob[]): ResponseEvent[] {
-    const form = formOf(open);
-    if (form === undefined) return [];
-    const likely = form === textForm ? { logprobs: renderTokens(logprobs) } : {};
-    return [this.#emit(form.delta, { ...this.#place(open), delta: text, ...likely })];
+  #say({ form }: OpenItem, text: string, logprobs: readonly TokenLogprob[]): void {
+    if (form === undefined) return;
+    const { kind, head, tail } = form;
+    const isScored = logprobs.length > 0 && kind === textKind;
+    const end = isScored ? `,"logprobs":${JSON.stringify(renderTokens(logprobs))}}` : tail;
+    this.#emit(kind.delta, head + JSON.stringify(text) + end);
   }
 
-  #annotate(annotation: Annotation): ResponseEvent[] {
+  #annotate(annotation: Annotation): void {
     const open = this.#open;
     const shown = renderAnnotation(annotation);
-    if (open === undefined || shown === undefined || formOf(open) !== textForm) return [];
-    const events = this.#flushed(open);
+    if (open === undefined || shown === undefined || open.form?.kind !== textKind) return;
+    this.#flush(open);
     const index = open.annotations;
     open.annotations += 1;
-    const members = { ...this.#place(open), annotation_index: index, annotation: shown };
-    return [...events, this.#emit('response.output_text.annotation.added', members)];
+    const members = { ...placeOf(open), annotation_index: index, annotation: shown };
+    this.#emit('response.output_text.annotation.added', members);
   }
 
-  /** Half a character that never got its other half. */
-  #flushed(open: OpenItem): ResponseEvent[] {
+  /** Emits half a character that never got its other half. */
+  #flush(open: OpenItem): void {
     const rest = open.gate.end();
-    return rest === '' ? [] : this.#said(open, rest, []);
+    if (rest !== '') this.#say(open, rest, []);
   }
 
-  #closePart(): ResponseEvent[] {
+  #closePart(): void {
     const open = this.#open;
-    if (open === undefined) return [];
+    if (open === undefined) return;
     open.isPartOpen = false;
-    const form = formOf(open);
     const part = partOf(open);
     const shown = shownPart(open);
-    if (form === undefined || shown === undefined || part === undefined) return [];
-    const place = this.#place(open);
-    const text = shown[form.whole] ?? '';
+    if (open.form === undefined || shown === undefined || part === undefined) return;
+    const { kind } = open.form;
+    const place = placeOf(open);
+    const text = shown[kind.whole] ?? '';
     const likely = part.content.case === 'text' ? { logprobs: renderTokens(part.content.value.logprobs) } : {};
     const isThought = open.item.content.case === 'reasoning';
-    return [
-      ...this.#flushed(open),
-      this.#emit(form.done, { ...place, [form.whole]: text, ...likely }),
-      this.#emit(isThought ? 'response.reasoning_summary_part.done' : 'response.content_part.done', {
-        ...place,
-        part: shown,
-      }),
-    ];
+    this.#flush(open);
+    this.#emit(kind.done, { ...place, [kind.whole]: text, ...likely });
+    this.#emit(isThought ? 'response.reasoning_summary_part.done' : 'response.content_part.done', {
+      ...place,
+      part: shown,
+    });
   }
 
-  #closeItem(): ResponseEvent[] {
+  #closeItem(): void {
     const open = this.#open;
-    if (open === undefined) return [];
+    if (open === undefined) return;
     this.#open = undefined;
     const { content } = open.item;
     if (content.case === 'message') {
       this.#waiting.push(open);
       // Where an upstream says the phase itself, nothing waits; no later message overtakes one that waits.
-      return this.#waiting.every(({ item }) => hasPhase(item)) ? this.#told() : [];
+      if (this.#waiting.every(({ item }) => hasPhase(item))) this.#tell();
+      return;
     }
-    if (content.case !== 'toolCall') return [this.#done(open)];
-    const form = formOf(open) ?? argumentsForm;
-    const name = form === argumentsForm ? { name: content.value.name } : {};
-    const text = content.value.arguments.toWellFormed();
-    return [
-      ...this.#flushed(open),
-      this.#emit(form.done, { ...this.#place(open), ...name, [form.whole]: text }),
-      this.#done(open),
-    ];
+    if (content.case === 'toolCall') {
+      const kind = open.form?.kind ?? argumentsKind;
+      const name = kind === argumentsKind ? { name: content.value.name } : {};
+      const text = content.value.arguments.toWellFormed();
+      this.#flush(open);
+      this.#emit(kind.done, { ...placeOf(open), ...name, [kind.whole]: text });
+    }
+    this.#done(open);
   }
 }
 
@@ -254,17 +265,24 @@ function partOf({ item: { content }, parts }: OpenItem): Part | undefined {
   return content.value.parts[parts - 1];
 }
 
+/** The members that place an event. */
+function placeOf({ item, outputIndex, parts }: OpenItem): JsonObject {
+  const place = { item_id: item.id, output_index: outputIndex };
+  if (item.content.case === 'reasoning') return { ...place, summary_index: parts - 1 };
+  return item.content.case === 'message' ? { ...place, content_index: parts - 1 } : place;
+}
+
 function shownPart(open: OpenItem): JsonObject | undefined {
   const part = partOf(open);
   if (part === undefined) return undefined;
   return open.item.content.case === 'reasoning' ? renderThought(part) : renderOutputPart(part);
 }
 
-function formOf(open: OpenItem): DeltaForm | undefined {
+function kindOf(open: OpenItem): DeltaKind | undefined {
   const { content } = open.item;
-  if (content.case === 'toolCall') return content.value.kind === ToolKind.CUSTOM ? inputForm : argumentsForm;
-  if (content.case === 'reasoning') return summaryForm;
+  if (content.case === 'toolCall') return content.value.kind === ToolKind.CUSTOM ? inputKind : argumentsKind;
+  if (content.case === 'reasoning') return summaryKind;
   const part = partOf(open)?.content.case;
-  if (part === 'text') return textForm;
-  return part === 'refusal' ? refusalForm : undefined;
+  if (part === 'text') return textKind;
+  return part === 'refusal' ? refusalKind : undefined;
 }

@@ -6,7 +6,7 @@ import { sseComment } from '../../lib/sse.ts';
 import type { DecodedRequest, StreamRenderer } from '../codec.ts';
 import type { ResponsesRequest } from './decode-request.ts';
 import type { ResponseFacts } from './resource.ts';
-import { doneFrame, type ResponseEvent, ResponseRenderer, sseFrame } from './stream.ts';
+import { doneFrame, ResponseRenderer, sseFrames } from './stream.ts';
 
 /** A comment that keeps a quiet stream alive; never more than one line end, and nothing that a reader takes for an event (wire.md C5). */
 export const keepAlive = sseComment('');
@@ -21,28 +21,25 @@ export class ResponsesStreamRenderer implements StreamRenderer {
     this.#decoded = decoded;
   }
 
-  push(event: GenerationEvent): string[] {
+  push(event: GenerationEvent): string {
     if (event.event.case === 'started') {
       const { requestId, model, createdAtMs } = event.event.value;
       this.#renderer = new ResponseRenderer(
         factsOf(this.#decoded, { requestId, model, createdAtMs: Number(createdAtMs) }),
       );
     }
-    return this.#open(event.event.case ?? 'nothing')
-      .push(event)
-      .map(sseFrame);
+    return sseFrames(this.#open(event.event.case ?? 'nothing').push(event));
   }
 
-  end(): string[] {
-    return [...this.#open('the end').end().map(sseFrame), doneFrame];
+  end(): string {
+    return sseFrames(this.#open('the end').end()) + doneFrame;
   }
 
-  fail(error: GatewayError, requestId: string): string[] {
+  fail(error: GatewayError, requestId: string): string {
     const { model } = this.#decoded.request;
     const createdAtMs = timeOf(requestId);
     const renderer = this.#renderer ?? new ResponseRenderer(factsOf(this.#decoded, { requestId, model, createdAtMs }));
-    const events: ResponseEvent[] = renderer.fail(error, requestId);
-    return [...events.map(sseFrame), doneFrame];
+    return sseFrames(renderer.fail(error, requestId)) + doneFrame;
   }
 
   #open(what: string): ResponseRenderer {

@@ -19,9 +19,11 @@ export interface ResponseEvent {
   readonly data: string;
 }
 
-/** The frame of an event: its name is its type. */
-export function sseFrame({ type, data }: ResponseEvent): string {
-  return sseEvent(type, data);
+/** Returns the frames of events with a number above `after`, joined; the name of each is its type. */
+export function sseFrames(events: readonly ResponseEvent[], after = -1): string {
+  let frames = '';
+  for (const { type, sequenceNumber, data } of events) if (sequenceNumber > after) frames += sseEvent(type, data);
+  return frames;
 }
 
 /** The frame that ends a stream. */
@@ -36,6 +38,8 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   readonly #settings: JsonObject;
   readonly #fold: ResponseFold;
   readonly #items: ItemRenderer;
+  /** What the call that runs has made. */
+  #made: ResponseEvent[] = [];
   #number = 0;
   #state: 'new' | 'begun' | 'running' | 'ended' = 'new';
   /** What became of it, where the generation did not say so itself. */
@@ -45,7 +49,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     this.#facts = facts;
     this.#settings = renderSettings(facts);
     this.#fold = new ResponseFold(facts.id);
-    this.#items = new ItemRenderer(this.#fold, (type, members) => this.#event(type, members));
+    this.#items = new ItemRenderer(this.#fold, (type, members) => this.#emit(type, members));
   }
 
   /** What became of the response so far. */
@@ -59,22 +63,29 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
 
   /** The first events, before the model has begun: the response exists, and in the background it waits. Later calls do nothing. */
   begin(): ResponseEvent[] {
-    if (this.#state !== 'new') return [];
-    const created = this.#lifecycle('response.created');
-    this.#state = 'begun';
-    return this.#facts.background ? [created, this.#lifecycle('response.queued')] : [created];
+    this.#begin();
+    return this.#take();
   }
 
   push(event: GenerationEvent): ResponseEvent[] {
     const { event: content } = event;
     assert(this.#state !== 'ended', 'an event after the end');
-    if (content.case === 'started') return this.#start(event);
+    if (content.case === 'started') {
+      assert(this.#state === 'new' || this.#state === 'begun', 'started comes once');
+      this.#begin();
+      this.#fold.add(event);
+      this.#state = 'running';
+      this.#emitLifecycle('response.in_progress');
+      return this.#take();
+    }
     assert(this.#state === 'running', 'an event before started');
     this.#fold.add(event);
-    if (content.case !== 'completed') return this.#items.push(content);
-    assert(this.#fold.outcome.status !== 'in_progress', 'the answer never finished');
-    this.#state = 'ended';
-    return [this.#lifecycle(`response.${this.outcome.status}`)];
+    if (content.case === 'completed') {
+      assert(this.#fold.outcome.status !== 'in_progress', 'the answer never finished');
+      this.#state = 'ended';
+      this.#emitLifecycle(`response.${this.outcome.status}`);
+    } else this.#items.push(content);
+    return this.#take();
   }
 
   end(): ResponseEvent[] {
@@ -84,40 +95,51 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
 
   /** The events that end a failed response: the one shape that every client recognises. Nothing follows them. */
   fail(error: GatewayError, requestId: string): ResponseEvent[] {
-    const events = [...this.begin(), ...this.#items.close(ItemStatus.INCOMPLETE)];
+    this.#begin();
+    this.#items.close(ItemStatus.INCOMPLETE);
     const { code, message, facts } = error;
     const id = facts.requestId ?? requestId;
     const param = facts.param ?? null;
     const said = { message: message.toWellFormed(), param, code };
-    events.push(this.#event('error', { ...said, error: { type: errorType(error.facets.http), ...said, id } }));
-    this.#ending = { status: 'failed', error: { code, message } };
-    this.#state = 'ended';
-    return [...events, this.#lifecycle('response.failed')];
+    this.#emit('error', { ...said, error: { type: errorType(error.facets.http), ...said, id } });
+    return this.#conclude('response.failed', { status: 'failed', error: { code, message } });
   }
 
   /** The events that end a cancelled response: the interface has none of its own for it. Nothing follows them. */
   cancel(): ResponseEvent[] {
-    const events = [...this.begin(), ...this.#items.close(ItemStatus.INCOMPLETE)];
-    this.#ending = { status: 'cancelled' };
+    this.#begin();
+    this.#items.close(ItemStatus.INCOMPLETE);
+    return this.#conclude('response.incomplete', { status: 'cancelled' });
+  }
+
+  #begin(): void {
+    if (this.#state !== 'new') return;
+    this.#emitLifecycle('response.created');
+    this.#state = 'begun';
+    if (this.#facts.background) this.#emitLifecycle('response.queued');
+  }
+
+  #conclude(type: string, ending: Partial<ResponseOutcome>): ResponseEvent[] {
+    this.#ending = ending;
     this.#state = 'ended';
-    return [...events, this.#lifecycle('response.incomplete')];
+    this.#emitLifecycle(type);
+    return this.#take();
   }
 
-  #start(event: GenerationEvent): ResponseEvent[] {
-    assert(this.#state === 'new' || this.#state === 'begun', 'started comes once');
-    const begun = this.begin();
-    this.#fold.add(event);
-    this.#state = 'running';
-    return [...begun, this.#lifecycle('response.in_progress')];
+  #emitLifecycle(type: string): void {
+    this.#emit(type, { response: resourceWith(this.#facts, this.outcome, this.#settings) });
   }
 
-  #lifecycle(type: string): ResponseEvent {
-    return this.#event(type, { response: resourceWith(this.#facts, this.outcome, this.#settings) });
-  }
-
-  #event(type: string, members: JsonObject): ResponseEvent {
+  #emit(type: string, members: JsonObject | string): void {
     const sequenceNumber = this.#number;
     this.#number += 1;
-    return { type, sequenceNumber, data: JSON.stringify({ type, sequence_number: sequenceNumber, ...members }) };
+    const rest = typeof members === 'string' ? members : JSON.stringify(members).slice(1);
+    this.#made.push({ type, sequenceNumber, data: `{"type":"${type}","sequence_number":${sequenceNumber},${rest}` });
+  }
+
+  #take(): ResponseEvent[] {
+    const made = this.#made;
+    this.#made = [];
+    return made;
   }
 }
