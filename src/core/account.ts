@@ -1,6 +1,6 @@
-import type { ServiceImpl } from '@connectrpc/connect';
 import type { AccountService, ListActivityRequest } from '../gen/tollgate/v1/account_pb.ts';
 import type { Clock } from '../lib/clock.ts';
+import type { PushedService } from '../lib/pushed-service.ts';
 import type { ActivityFilter, KeyRow, Ledger } from '../store/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
 import {
@@ -40,10 +40,10 @@ export interface AccountOptions {
   readonly clock: Clock;
 }
 
-type Part<K extends keyof ServiceImpl<typeof AccountService>> = Pick<ServiceImpl<typeof AccountService>, K>;
+type Part<K extends keyof PushedService<typeof AccountService>> = Pick<PushedService<typeof AccountService>, K>;
 
 /** AccountService: what a management key with the right scope may do with its own account. Other accounts' ids are `not_found`. */
-export function accountService(options: AccountOptions): ServiceImpl<typeof AccountService> {
+export function accountService(options: AccountOptions): PushedService<typeof AccountService> {
   return { ...readKeys(options), ...changeKeys(options), ...readMoney(options), ...readSums(options) };
 }
 

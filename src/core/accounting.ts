@@ -1,5 +1,4 @@
 import { create } from '@bufbuild/protobuf';
-import type { ServiceImpl } from '@connectrpc/connect';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
@@ -7,10 +6,12 @@ import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
 import type { PriceSheet } from '../generation/price.ts';
 import type { Clock } from '../lib/clock.ts';
 import { publicRequestId } from '../lib/ids.ts';
+import type { PushedService } from '../lib/pushed-service.ts';
 import type { Denied, FundsEstimate, Ledger, UsageBuckets } from '../store/ledger.ts';
 import { checkText, idOf, invalidField } from './account-fields.ts';
-import { limitOf, requireOperator } from './credential.ts';
+import { requireOperator } from './credential.ts';
 import { deniedError } from './generation/admission.ts';
+import { limitState } from './limit-state.ts';
 
 /** What the accounting service needs of the ledger. */
 export type AccountingPort = Pick<
@@ -46,7 +47,7 @@ const noPrices: PriceSheet = {
  * AccountingService: metering for services that do work of their own. Ids are the caller's; a repeat of a call answers as the call did.
  * Denials carry their `ErrorFacts`; an id without a hold (unknown, settled, voided or expired) is `not_found`.
  */
-export function accountingService(options: AccountingOptions): ServiceImpl<typeof AccountingService> {
+export function accountingService(options: AccountingOptions): PushedService<typeof AccountingService> {
   const { ledger, clock, operatorToken } = options;
   return {
     async admit(request, context) {
@@ -69,7 +70,7 @@ export function accountingService(options: AccountingOptions): ServiceImpl<typeo
       return {
         heldNanoUsd: reply.heldNanoUsd,
         availableNanoUsd: reply.availableNanoUsd,
-        limits: reply.windows.map(limitOf),
+        limits: reply.windows.map(limitState),
         // A repeat answers what was agreed then.
         expiresAtMs: BigInt(reply.expiresAtMs ?? expiresAtMs),
       };

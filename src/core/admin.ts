@@ -1,5 +1,4 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { ServiceImpl } from '@connectrpc/connect';
 import {
   type AccountSchema,
   type AdminService,
@@ -7,6 +6,7 @@ import {
   type ManagementKeySchema,
   type VoidedHoldSchema,
 } from '../gen/tollgate/v1/admin_pb.ts';
+import type { PushedService } from '../lib/pushed-service.ts';
 import type { AccountRow, KeyState, Ledger, ManagementKeyRow, VoidedHoldRow } from '../store/ledger.ts';
 import {
   apiKeyOf,
@@ -63,14 +63,14 @@ export interface Reloaded {
   readonly needsRestart: readonly string[];
 }
 
-type Part<K extends keyof ServiceImpl<typeof AdminService>> = Pick<ServiceImpl<typeof AdminService>, K>;
+type Part<K extends keyof PushedService<typeof AdminService>> = Pick<PushedService<typeof AdminService>, K>;
 
 const nameMax = 200;
 const noteMax = 1_000;
 const listLimit = { preset: 100, max: 1_000 };
 
 /** AdminService: what the operator may do with all accounts. */
-export function adminService(options: AdminOptions): ServiceImpl<typeof AdminService> {
+export function adminService(options: AdminOptions): PushedService<typeof AdminService> {
   const guard: Guard = caller => requireOperator(caller, options.ledger, options.operatorToken);
   return {
     ...accounts(options, guard),

@@ -1,9 +1,9 @@
-import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GatewayError, type WindowState } from '../errors/gateway-error.ts';
-import { CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
-import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
+import { type AuthenticateResponse, CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import type { CallContext, PushedService } from '../lib/pushed-service.ts';
 import type { Credential, Ledger } from '../store/ledger.ts';
 import { hashKey, isKeyText, readCredential, secretsEqual } from './keys.ts';
+import { limitState } from './limit-state.ts';
 
 /** Who is calling: every service of the core asks here. Source: decisions §2. */
 
@@ -25,17 +25,35 @@ export type Scope = (typeof allScopes)[number];
 export type Wanted = 'api_key' | 'any_key' | { readonly scope: Scope };
 
 /** The part of a call's context that names the caller. */
-export type Caller = Pick<HandlerContext, 'requestHeader'>;
+export type Caller = Pick<CallContext, 'requestHeader'>;
 
 /** What the credential needs of the ledger. */
-export type CredentialPort = Pick<Ledger, 'findCredential' | 'windows'>;
+export interface CredentialPort extends Pick<Ledger, 'windows'> {
+  /** Returns a credential that is known already at once; undefined: there is none. */
+  findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
+}
 
 /**
- * The caller's key. Throws `invalid_api_key` where it is missing, malformed, unknown, revoked or deleted, `key_disabled`, and
- * `permission_denied` where it is of the wrong kind or lacks the scope.
+ * Returns the caller's key, at once if it is known already. Throws or rejects with `invalid_api_key` if it is missing, malformed, unknown, revoked or deleted, `key_disabled`,
+ * and `permission_denied` if it is of the wrong kind or lacks the scope.
  */
-export async function authenticate(caller: Caller, ledger: CredentialPort, wanted: Wanted): Promise<Credential> {
-  const credential = await findCaller(readCredential(caller.requestHeader), ledger);
+export function authenticate(caller: Caller, ledger: CredentialPort, wanted: Wanted): Credential | Promise<Credential> {
+  const text = readCredential(caller.requestHeader);
+  const found = isKeyText(text) ? ledger.findCredential(hashKey(text)) : undefined;
+  return found instanceof Promise
+    ? found.then(credential => checked(credential, ledger, wanted))
+    : checked(found, ledger, wanted);
+}
+
+function checked(
+  credential: Credential | undefined,
+  ledger: CredentialPort,
+  wanted: Wanted,
+): Credential | Promise<never> {
+  if (credential === undefined) {
+    throw new GatewayError('invalid_api_key', 'The API key is malformed, unknown, revoked or deleted.');
+  }
+  if (credential.disabled) return refuseDisabled(credential, ledger);
   if (wanted === 'api_key' && credential.kind !== 'api_key') {
     throw new GatewayError('permission_denied', 'A management key can’t do this: use an API key (sk-tg-…).');
   }
@@ -50,21 +68,14 @@ export async function authenticate(caller: Caller, ledger: CredentialPort, wante
   return credential;
 }
 
-async function findCaller(text: string, ledger: CredentialPort): Promise<Credential> {
-  const credential = isKeyText(text) ? await ledger.findCredential(hashKey(text)) : undefined;
-  if (credential === undefined) {
-    throw new GatewayError('invalid_api_key', 'The API key is malformed, unknown, revoked or deleted.');
-  }
-  if (credential.disabled) {
-    const hasWindows = credential.kind === 'api_key' && credential.hasWindow;
-    throw new GatewayError('key_disabled', `Key ${credential.keyId} is disabled.`, {
-      limits: hasWindows ? await ledger.windows(credential.keyId, false) : [],
-      tip: `Ask the operator to enable the key: npx tollgate ${
-        credential.kind === 'api_key' ? 'keys' : 'management-keys'
-      } enable ${credential.keyId}.`,
-    });
-  }
-  return credential;
+async function refuseDisabled(credential: Credential, ledger: CredentialPort): Promise<never> {
+  const hasWindows = credential.kind === 'api_key' && credential.hasWindow;
+  throw new GatewayError('key_disabled', `Key ${credential.keyId} is disabled.`, {
+    limits: hasWindows ? await ledger.windows(credential.keyId, false) : [],
+    tip: `Ask the operator to enable the key: npx tollgate ${
+      credential.kind === 'api_key' ? 'keys' : 'management-keys'
+    } enable ${credential.keyId}.`,
+  });
 }
 
 /** Whether the caller sent the operator token. Throws `invalid_api_key` where no credential was sent at all. */
@@ -108,31 +119,31 @@ export interface CredentialOptions {
   readonly operatorToken: string;
 }
 
-/** CredentialService: says what the caller's credential is and may do. */
-export function credentialService({ ledger, operatorToken }: CredentialOptions): ServiceImpl<typeof CredentialService> {
+/** CredentialService: says what the caller's credential is and may do; at once if it is known already and no windows are asked for. */
+export function credentialService({
+  ledger,
+  operatorToken,
+}: CredentialOptions): PushedService<typeof CredentialService> {
   return {
-    async authenticate(request, context) {
+    authenticate(request, context) {
       if (isOperator(context, operatorToken)) return { kind: CredentialKind.OPERATOR };
-      const credential = await authenticate(context, ledger, 'any_key');
-      const isApiKey = credential.kind === 'api_key';
-      const windows = request.limits && isApiKey ? await ledger.windows(credential.keyId, false) : [];
-      return {
-        kind: isApiKey ? CredentialKind.API_KEY : CredentialKind.MANAGEMENT_KEY,
-        accountId: BigInt(credential.accountId),
-        keyId: BigInt(credential.keyId),
-        scopes: [...credential.scopes],
-        limits: windows.map(limitOf),
-      };
+      const credential = authenticate(context, ledger, 'any_key');
+      const toReply = (found: Credential): AuthenticateResponse | Promise<AuthenticateResponse> =>
+        request.limits && found.kind === 'api_key'
+          ? ledger.windows(found.keyId, false).then(windows => describe(found, windows))
+          : describe(found, []);
+      return credential instanceof Promise ? credential.then(toReply) : toReply(credential);
     },
   };
 }
 
-/** A request window as the contract says it. */
-export function limitOf(window: WindowState): Omit<LimitState, '$typeName'> {
+function describe(credential: Credential, windows: readonly WindowState[]): AuthenticateResponse {
   return {
-    limit: window.limit,
-    max: BigInt(window.max),
-    remaining: BigInt(window.remaining),
-    resetAtMs: BigInt(window.resetAtMs),
+    $typeName: 'tollgate.v1.AuthenticateResponse',
+    kind: credential.kind === 'api_key' ? CredentialKind.API_KEY : CredentialKind.MANAGEMENT_KEY,
+    accountId: BigInt(credential.accountId),
+    keyId: BigInt(credential.keyId),
+    scopes: [...credential.scopes],
+    limits: windows.map(limitState),
   };
 }

@@ -1,6 +1,7 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { base62 } from '../lib/ids.ts';
+import type { HeaderReader } from '../lib/push.ts';
 
 /**
  * What keys are made of and how a caller's credential is read. Only SHA-256 and the masked form of a key are ever stored, so nothing here
@@ -65,7 +66,7 @@ const bearerPattern = /^bearer +(\S+) *$/i;
  * The credential in a call's metadata: `authorization: Bearer KEY` or `x-api-key: KEY`. Throws `invalid_api_key` where there is none, where
  * `authorization` has another form, and where both are there and differ.
  */
-export function readCredential(headers: Headers): string {
+export function readCredential(headers: HeaderReader): string {
   const authorization = headers.get('authorization');
   const apiKey = headers.get('x-api-key')?.trim();
   const bearer = authorization === null ? undefined : bearerPattern.exec(authorization)?.[1];

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { ServiceImpl } from '@connectrpc/connect';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type AdminService, Plan, PlanPeriod, type SubscriptionSchema } from '../gen/tollgate/v1/admin_pb.ts';
+import type { PushedService } from '../lib/pushed-service.ts';
 import type { Ledger, PlanName, PlanPeriodName, SubscriptionRow } from '../store/ledger.ts';
 import { idOf, insufficientBalance, invalidField, notFound } from './account-fields.ts';
 import type { Caller } from './credential.ts';
@@ -19,7 +19,7 @@ export type SubscriptionPort = Pick<
 export function subscriptions(
   ledger: SubscriptionPort,
   guard: Guard,
-): Pick<ServiceImpl<typeof AdminService>, 'startSubscription' | 'getSubscription' | 'cancelSubscription'> {
+): Pick<PushedService<typeof AdminService>, 'startSubscription' | 'getSubscription' | 'cancelSubscription'> {
   return {
     async startSubscription(request, context) {
       await guard(context);

@@ -1,4 +1,3 @@
-import type { ConnectRouter } from '@connectrpc/connect';
 import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../config/config-error.ts';
 import { type Environment, httpUrl } from '../config/env.ts';
@@ -9,9 +8,10 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
+import { secretsEqual } from '../core/keys.ts';
 import type { Images } from '../core/images/images.ts';
 import { Generations } from '../core/generation/generations.ts';
-import { operatorToken } from '../core/operator-token.ts';
+import { edgeToken, operatorToken } from '../core/access-tokens.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { serverSecrets } from '../core/server-secret.ts';
 import { Replays } from '../core/idempotency/replays.ts';
@@ -29,6 +29,7 @@ import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { loadTokenizer } from '../generation/tokens.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
+import type { CallContext } from '../lib/pushed-service.ts';
 import { SealedBox } from '../lib/sealed-box.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
@@ -90,16 +91,9 @@ export async function openGateway({
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
-  const edge: FastifyInstance = openEdge({
-    live,
-    core,
-    logger,
-    metrics,
-    nextRequestId,
-    draining: () => !state.serving,
-    publicUrl,
-  });
-  const rpc = openRpc({ live, core, logger, metrics, nextRequestId });
+  const parts = { live, services: makeServices(core), logger, metrics, nextRequestId };
+  const edge: FastifyInstance = openEdge({ ...parts, draining: () => !state.serving, publicUrl });
+  const rpc = openRpc({ ...parts, core, edgeToken: edgeToken(environment.dataDir) });
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
@@ -245,7 +239,7 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
 
 interface ListenerParts {
   readonly live: LiveConfig;
-  readonly core: Core;
+  readonly services: InProcessTransport;
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly nextRequestId: () => string;
@@ -256,10 +250,6 @@ function portOf(edge: FastifyInstance, port: number): number {
   return typeof address === 'object' && address !== null ? address.port : port;
 }
 
-function catalogOf({ ledger, catalog, token }: Core) {
-  return catalogService({ catalog, visible: context => visibleModels(context, ledger, token) });
-}
-
 /** `publicUrl` is known only when the listener is open: the system may pick its port. */
 interface EdgeParts extends ListenerParts {
   readonly draining: () => boolean;
@@ -267,17 +257,10 @@ interface EdgeParts extends ListenerParts {
 }
 
 function openEdge(parts: EdgeParts): FastifyInstance {
-  const { live, core, logger, metrics, nextRequestId, draining, publicUrl } = parts;
+  const { live, services, logger, metrics, nextRequestId, draining, publicUrl } = parts;
   const { metrics: shownTo, limits } = live.current;
-  const transport = new InProcessTransport()
-    .service(CredentialService, credentialService({ ledger: core.ledger, operatorToken: core.token }))
-    .service(CatalogService, catalogOf(core))
-    .service(GenerationService, core.generations.service)
-    .service(ResponseService, core.responses.service)
-    .service(ImageService, core.images.service)
-    .service(AccountService, accountOf(core));
   return createEdge({
-    transport,
+    transport: services,
     nextRequestId,
     clock: systemClock,
     logger,
@@ -306,13 +289,11 @@ function openEdge(parts: EdgeParts): FastifyInstance {
   });
 }
 
-function accountOf({ ledger, catalog }: Core) {
-  return accountService({ ledger, clock: systemClock, listedId: name => catalog.listedId(name) });
-}
-
-function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts): RpcListener {
+/** The services of the contract, for both listeners. */
+function makeServices(core: Core): InProcessTransport {
   const { ledger, catalog, generations, responses, images, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
+  const visible = (context: CallContext) => visibleModels(context, ledger, token);
   const reload = async (): Promise<Reloaded> => {
     try {
       return await core.reload();
@@ -320,25 +301,34 @@ function openRpc({ live, core, logger, metrics, nextRequestId }: ListenerParts):
       throw reloadRefusal(thrown);
     }
   };
+  return new InProcessTransport()
+    .service(CredentialService, credentialService({ ledger, operatorToken: token }))
+    .service(CatalogService, catalogService({ catalog, visible }))
+    .service(GenerationService, generations.service)
+    .service(ResponseService, responses.service)
+    .service(ImageService, images.service)
+    .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
+    .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
+    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
+}
+
+interface RpcParts extends ListenerParts {
+  readonly core: Core;
+  readonly edgeToken: string;
+}
+
+function openRpc({ live, core, services, edgeToken: own, logger, metrics, nextRequestId }: RpcParts): RpcListener {
   return createRpcListener({
+    services,
     nextRequestId,
+    isEdgeToken: token => secretsEqual(token, own),
     messageBytesMax: live.current.limits.bodyBytes,
-    gate: context => requireCredential(context, ledger, token),
+    gate: context => requireCredential(context, core.ledger, core.token),
     metrics: async () => ({ contentType: metrics.registry.contentType, body: await metrics.registry.metrics() }),
     observe: call => {
       const { error, ...facts } = call;
       if (error === undefined) logger.info(facts, 'call');
       else logger[error.facets.log]({ ...facts, error }, 'call');
-    },
-    routes: (router: ConnectRouter) => {
-      router.service(CredentialService, credentialService({ ledger, operatorToken: token }));
-      router.service(CatalogService, catalogOf(core));
-      router.service(GenerationService, generations.service);
-      router.service(ResponseService, responses.service);
-      router.service(ImageService, images.service);
-      router.service(AccountService, accountOf(core));
-      router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }));
-      router.service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
     },
   });
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { DescService } from '@bufbuild/protobuf';
 import { type ConnectRouter, createConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
@@ -7,8 +7,10 @@ import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
 import { callBoundary, type CallObserver, gateOf } from './call-boundary.ts';
 import { HealthState, healthService } from './health.ts';
-import { fingerprintHeader } from '../lib/call-headers.ts';
-import { requestIdHeader } from '../lib/ids.ts';
+import type { InProcessTransport } from './in-process.ts';
+import { networkService } from './network-services.ts';
+import { edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
+import { ledgerIdOf, requestIdHeader } from '../lib/ids.ts';
 import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
 import { writeReply } from './reply-writer.ts';
@@ -21,10 +23,15 @@ export interface MetricsPage {
 
 /** What the internal listener serves. */
 export interface RpcListenerOptions {
-  /** Registers the services; health and reflection are added to them. */
-  readonly routes: (router: ConnectRouter) => void;
-  /** A fresh public request id (`req_…`) for every call; callers can't bring their own. */
+  /** The services; health and reflection are added to them. */
+  readonly services: InProcessTransport;
+  /** Makes a public request id (`req_…`), for every call but those of an edge that bring their own. */
   readonly nextRequestId: () => string;
+  /**
+   * Whether a token proves that its caller is an edge. Such a caller names its requests, says what their bodies were, and authorises its own clients: it passes the gate. Absent:
+   * nobody is one.
+   */
+  readonly isEdgeToken?: (token: string) => boolean;
   /** What a call must satisfy before its body is read, beside what its service checks; absent: nothing. */
   readonly gate?: (context: HandlerContext) => Promise<void>;
   /** `GET /metrics`; absent: 404. */
@@ -69,10 +76,7 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const { router, health } = routerOf(options, observe);
   const handlers = new Map(router.handlers.map(handler => [handler.requestPath, handler]));
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const requestId = options.nextRequestId();
-    // Before anything reads them: only the edge, in this process, may name a request, and say what its body was.
-    request.headers[requestIdHeader] = requestId;
-    delete request.headers[fingerprintHeader];
+    const requestId = admitHeaders(request.headers, options);
     response.setHeader('x-request-id', requestId);
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
     const handler = handlers.get(path);
@@ -103,6 +107,23 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   };
 }
 
+/**
+ * Makes the headers of a call tell the truth, before anything reads them: its request id, which is returned, and `edgeHeader` and `fingerprintHeader` only in the calls of an
+ * edge.
+ */
+function admitHeaders(headers: IncomingHttpHeaders, options: RpcListenerOptions): string {
+  const { [edgeHeader]: token, [requestIdHeader]: named } = headers;
+  const isEdge = typeof token === 'string' && options.isEdgeToken?.(token) === true;
+  if (!isEdge) {
+    delete headers[edgeHeader];
+    delete headers[fingerprintHeader];
+  }
+  const keepsId = isEdge && typeof named === 'string' && ledgerIdOf(named) !== undefined;
+  const requestId = keepsId ? named : options.nextRequestId();
+  headers[requestIdHeader] = requestId;
+  return requestId;
+}
+
 function routerOf(options: RpcListenerOptions, observe: CallObserver): { router: ConnectRouter; health: HealthState } {
   const own: readonly DescService[] = [Health, ServerReflection];
   const check = async (context: HandlerContext): Promise<void> => {
@@ -110,7 +131,8 @@ function routerOf(options: RpcListenerOptions, observe: CallObserver): { router:
     if (health.draining.aborted) {
       throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: drainRetryMs });
     }
-    await options.gate?.(context);
+    // An edge has found out who calls; and what it fetches for clients without a key has a credential of its own.
+    if (!context.requestHeader.has(edgeHeader)) await options.gate?.(context);
   };
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
@@ -118,8 +140,8 @@ function routerOf(options: RpcListenerOptions, observe: CallObserver): { router:
     requestGate: gateOf(check, observe),
     readMaxBytes: options.messageBytesMax ?? messageBytesMax,
   });
-  options.routes(router);
-  const services = [...new Set(router.handlers.map(handler => handler.service)), ...own];
+  for (const service of options.services.services) router.service(service, networkService(service, options.services));
+  const services = [...options.services.services, ...own];
   const health = new HealthState(services.map(({ typeName }) => typeName));
   router.service(Health, healthService(health));
   router.service(ServerReflection, reflectionService(services, health.draining));

@@ -12,7 +12,7 @@ import { adminService } from '../../src/core/admin.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
 import { catalogService } from '../../src/core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../../src/core/credential.ts';
-import { operatorToken } from '../../src/core/operator-token.ts';
+import { operatorToken } from '../../src/core/access-tokens.ts';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
@@ -21,6 +21,7 @@ import { CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
+import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createRpcListener } from '../../src/rpc/listener.ts';
 import { openSqliteLedger, type SqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
 import { plans } from '../ledger/fixture.ts';
@@ -86,16 +87,12 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const listener = createRpcListener({
     nextRequestId: () => publicRequestId(ids.next()),
     gate: context => requireCredential(context, ledger, token),
-    routes: router => {
-      router.service(CredentialService, credentialService({ ledger, operatorToken: token }));
-      router.service(
-        CatalogService,
-        catalogService({ catalog, visible: context => visibleModels(context, ledger, token) }),
-      );
-      router.service(AccountService, accountService({ ledger, clock, listedId }));
-      router.service(AccountingService, accountingService({ ledger, operatorToken: token, clock }));
-      router.service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
-    },
+    services: new InProcessTransport()
+      .service(CredentialService, credentialService({ ledger, operatorToken: token }))
+      .service(CatalogService, catalogService({ catalog, visible: context => visibleModels(context, ledger, token) }))
+      .service(AccountService, accountService({ ledger, clock, listedId }))
+      .service(AccountingService, accountingService({ ledger, operatorToken: token, clock }))
+      .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload })),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
   const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>

@@ -4,112 +4,20 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Code, ConnectError, createClient, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
-import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
+import { Code, ConnectError, createClient } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
 import { credentials, loadPackageDefinition, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { GrpcReflection } from 'grpc-js-reflection-client';
-import { afterEach, expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '../../src/gen/grpc/health/v1/health_pb.ts';
 import { ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
-import type { RpcCall } from '../../src/rpc/call-boundary.ts';
-import { createRpcListener, type RpcListenerOptions } from '../../src/rpc/listener.ts';
+import { type Probe, start, transports, until } from './probe-listener.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const run = promisify(execFile);
-
-/** A generation service whose answers show what the listener gave it. */
-class Probe {
-  /** Reasons of the signals that were aborted, in order. */
-  readonly stopped: string[] = [];
-  readonly seen: HandlerContext[] = [];
-  /** How many messages of a flood were taken. */
-  flooded = 0;
-
-  get service(): ServiceImpl<typeof GenerationService> {
-    const { seen, stopped } = this;
-    const count = (sent: number): void => {
-      this.flooded = sent;
-    };
-    return {
-      async *generate({ model }, context) {
-        seen.push(context);
-        if (model === 'refused')
-          throw new GatewayError('model_not_found', 'no such model: “refused”', { param: 'model' });
-        if (model === 'broken') throw new TypeError('secret of the implementation');
-        yield {
-          events: [
-            { event: { case: 'started', value: { model: context.requestHeader.get('x-tollgate-request-id') ?? '' } } },
-          ],
-        };
-        if (model === 'quick') return;
-        if (model === 'flood') {
-          const model = 'x'.repeat(10_000);
-          try {
-            for (let sent = 0; sent < 10_000; sent += 1) {
-              count(sent);
-              yield { events: [{ event: { case: 'started', value: { model } } }] };
-            }
-          } finally {
-            stopped.push('flood');
-          }
-          return;
-        }
-        await new Promise<void>(done => {
-          context.signal.addEventListener('abort', () => done(), { once: true });
-        });
-        stopped.push(
-          ConnectError.from(context.signal.reason).code === Code.DeadlineExceeded ? 'deadline' : 'cancelled',
-        );
-        throw context.signal.reason;
-      },
-      countTokens({ request }, context) {
-        seen.push(context);
-        return { inputTokens: request?.items.length ?? 0 };
-      },
-    };
-  }
-}
-
-const open: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of open.splice(0)) await close();
-});
-
-async function start(options: Partial<RpcListenerOptions> = {}) {
-  const probe = new Probe();
-  const calls: RpcCall[] = [];
-  let last = 0;
-  const listener = createRpcListener({
-    routes: router => router.service(GenerationService, probe.service),
-    nextRequestId: () => `req_${(last += 1)}`,
-    observe: call => calls.push(call),
-    ...options,
-  });
-  const { port } = await listener.listen('127.0.0.1', 0);
-  open.push(() => listener.close(200));
-  return { probe, calls, listener, port, baseUrl: `http://127.0.0.1:${port}` };
-}
-
-function transports(baseUrl: string) {
-  return {
-    'gRPC over HTTP/2': createGrpcTransport({ baseUrl }),
-    'gRPC-Web over HTTP/2': createGrpcWebTransport({ baseUrl, httpVersion: '2' }),
-    'gRPC-Web over HTTP/1.1': createGrpcWebTransport({ baseUrl, httpVersion: '1.1' }),
-    'Connect over HTTP/2': createConnectTransport({ baseUrl, httpVersion: '2' }),
-    'Connect over HTTP/1.1': createConnectTransport({ baseUrl, httpVersion: '1.1' }),
-  };
-}
-
-async function until(condition: () => boolean, withinMs = 2_000): Promise<void> {
-  const end = performance.now() + withinMs;
-  while (!condition()) {
-    if (performance.now() > end) throw new Error('it did not come about in time');
-    await sleep(5);
-  }
-}
 
 async function failureOf(messages: AsyncIterable<unknown>): Promise<ConnectError> {
   try {
@@ -526,7 +434,7 @@ test('a client that vanishes without a word is noticed by its missing pongs, and
   await new Promise<void>(done => {
     relay.listen(0, '127.0.0.1', done);
   });
-  open.push(async () => void relay.close());
+  onTestFinished(() => void relay.close());
   const address = relay.address();
   const relayed = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
   const running = createClient(GenerationService, createGrpcTransport({ baseUrl: relayed })).generate({

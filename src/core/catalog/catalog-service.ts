@@ -1,5 +1,4 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import {
   type CatalogService,
@@ -9,13 +8,14 @@ import {
   type Model,
 } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Catalog } from './catalog.ts';
 
 /** What the catalogue service works with. */
 export interface CatalogServiceOptions {
   readonly catalog: Catalog;
   /** The listed ids that the caller may see; null: all. Throws where the credential is none. */
-  readonly visible: (context: HandlerContext) => Promise<readonly string[] | null>;
+  readonly visible: (context: CallContext) => Promise<readonly string[] | null>;
 }
 
 type Filter = (model: Model) => boolean;
@@ -31,7 +31,7 @@ const capabilityFilters: Readonly<Record<string, Filter>> = {
 };
 
 /** CatalogService: a key with allowed models sees only those; what it can't see is not found. */
-export function catalogService({ catalog, visible }: CatalogServiceOptions): ServiceImpl<typeof CatalogService> {
+export function catalogService({ catalog, visible }: CatalogServiceOptions): PushedService<typeof CatalogService> {
   return {
     async listModels(request, context) {
       const allowed = await visible(context);

@@ -1,0 +1,21 @@
+import { join } from 'node:path';
+import { randomBase62 } from '../lib/ids.ts';
+import { keepSecretFile } from '../lib/secret-file.ts';
+
+/**
+ * Returns the operator token of a data directory: random, made at the first start and kept after, in `operator.token`, mode 0600. Throws if the
+ * file can't be read or made. Source: decisions §1.
+ */
+export function operatorToken(dataDir: string): string {
+  return keepToken(dataDir, 'operator.token', 'op-tg-');
+}
+
+/** Returns the token in `edge.token` that an edge in another process proves itself with; kept as the operator token is. */
+export function edgeToken(dataDir: string): string {
+  return keepToken(dataDir, 'edge.token', 'ed-tg-');
+}
+
+/** `prefix`: what its text begins with, so that nobody takes it for a key. */
+function keepToken(dataDir: string, name: string, prefix: string): string {
+  return keepSecretFile(join(dataDir, name), () => prefix + randomBase62(43));
+}

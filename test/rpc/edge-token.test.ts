@@ -1,0 +1,111 @@
+/** What the internal listener takes from an edge of another process, and from nobody else. */
+import { Code, createClient } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
+import { expect, test } from 'vitest';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import { Protocol } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { type CountTokensRequest, GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import type { GenerateRequest } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { ResponseService } from '../../src/gen/tollgate/v1/response_pb.ts';
+import { publicRequestId } from '../../src/lib/ids.ts';
+import { pump } from '../../src/lib/push.ts';
+import type { PushedService } from '../../src/lib/pushed-service.ts';
+import { InProcessTransport } from '../../src/rpc/in-process.ts';
+import { start, transports } from './probe-listener.ts';
+
+const source = { protocol: Protocol.CHAT, body: Buffer.from('{"model":"quick","x":1}') };
+
+test('only the edge token lets a caller bring id, fingerprint and raw bodies, and pass the gate', async () => {
+  const id = publicRequestId(1_790_000_000_000 * 4096);
+  const { baseUrl, probe } = await start({
+    isEdgeToken: token => token === 'right',
+    gate: async context => {
+      if (!context.requestHeader.has('authorization')) throw new GatewayError('invalid_api_key', 'nobody passes');
+    },
+  });
+  const said = (headers: Record<string, string>) => ({
+    'x-tollgate-request-id': id,
+    'x-tollgate-fingerprint': 'f',
+    ...headers,
+  });
+  const outcomes = [];
+  for (const [name, transport] of Object.entries(transports(baseUrl))) {
+    for (const token of ['right', 'wrong', null]) {
+      const headers = said(token === null ? {} : { 'x-tollgate-edge': token });
+      const client = createClient(GenerationService, transport);
+      if (token !== 'right') {
+        await expect(client.countTokens({}, { headers })).rejects.toMatchObject({ code: Code.Unauthenticated });
+        Object.assign(headers, { authorization: 'Bearer key' });
+      }
+      probe.seen.length = 0;
+      probe.requests.length = 0;
+      let told: string | null = null;
+      const onHeader = (answered: Headers): void => void (told = answered.get('x-request-id'));
+      await client.countTokens({ request: { model: 'm', source } }, { headers, onHeader });
+      await Array.fromAsync(client.generate({ model: 'quick', source }, { headers }));
+      const isEdge = token === 'right';
+      const names = ['x-tollgate-request-id', 'x-tollgate-fingerprint', 'x-tollgate-edge'];
+      const [counted, generated] = probe.seen.map(({ requestHeader }) => names.map(each => requestHeader.get(each)));
+      const ids = isEdge
+        ? [id, id, id]
+        : [told, expect.stringMatching(/^req_\d+$/), expect.stringMatching(/^req_\d+$/)];
+      expect([name, told, counted, generated]).toEqual([
+        name,
+        ids[0],
+        [ids[1], isEdge ? 'f' : null, isEdge ? 'right' : null],
+        [ids[2], isEdge ? 'f' : null, isEdge ? 'right' : null],
+      ]);
+      const bodies = [
+        (probe.requests[0] as CountTokensRequest).request?.source?.body,
+        (probe.requests[1] as GenerateRequest).source?.body,
+      ];
+      outcomes.push(bodies.map(body => body !== undefined && Buffer.compare(body, source.body) === 0));
+    }
+  }
+  expect(outcomes).toEqual(outcomes.map((_, each) => (each % 3 === 0 ? [true, true] : [false, false])));
+  expect(outcomes).toHaveLength(15);
+});
+
+test('an edge that names no request, or names it wrongly, gets an id', async () => {
+  const { baseUrl, probe } = await start({ isEdgeToken: () => true });
+  const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
+  await client.countTokens({}, { headers: { 'x-tollgate-edge': 'x' } });
+  await client.countTokens({}, { headers: { 'x-tollgate-edge': 'x', 'x-tollgate-request-id': 'req_forged' } });
+  expect(probe.seen.map(({ requestHeader }) => requestHeader.get('x-tollgate-request-id'))).toEqual(['req_1', 'req_2']);
+});
+
+test('a raw body is taken out of every request that holds one, however deep', async () => {
+  const bodies: unknown[] = [];
+  const implementation: Pick<
+    PushedService<typeof ResponseService>,
+    'createResponse' | 'countInputTokens' | 'compactConversation'
+  > = {
+    createResponse: ({ request }, _context, sink) => {
+      bodies.push(request?.source?.body);
+      return pump(async function* () {}, sink);
+    },
+    countInputTokens: ({ request }) => {
+      bodies.push(request?.request?.source?.body);
+      return {};
+    },
+    compactConversation: ({ request }) => {
+      bodies.push(request?.source?.body);
+      return {};
+    },
+  };
+  const services = new InProcessTransport().service(
+    ResponseService,
+    implementation as PushedService<typeof ResponseService>,
+  );
+  const { baseUrl } = await start({ services, isEdgeToken: token => token === 'right' });
+  const client = createClient(ResponseService, createGrpcTransport({ baseUrl }));
+  const request = { model: 'm', source };
+  for (const headers of [{ 'x-tollgate-edge': 'right' }, { 'x-tollgate-edge': 'wrong' }, undefined]) {
+    const options = headers === undefined ? {} : { headers };
+    await Array.fromAsync(client.createResponse({ request }, options));
+    await client.countInputTokens({ request: { request } }, options);
+    await client.compactConversation({ request }, options);
+  }
+  const body = new Uint8Array(source.body);
+  expect(bodies).toEqual([body, body, body, ...Array.from({ length: 6 })]);
+});
