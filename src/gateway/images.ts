@@ -6,6 +6,7 @@ import { Images } from '../core/images/images.ts';
 import type { Router } from '../core/routing/router.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { systemRuntime } from '../lib/runtime.ts';
 import { openDiskFiles } from '../store/disk/disk-files.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
@@ -45,7 +46,7 @@ export function openImages(parts: ImageParts): { readonly images: Images; readon
   const images = new Images({
     ...tools,
     files,
-    clock: systemClock,
+    runtime: systemRuntime,
     tasks: { slots: imageTasks, waitersMax: imageTaskQueue },
     onDefect: (taskId, error) => logger.error({ taskId, error }, 'an image task was left by a failure'),
   });

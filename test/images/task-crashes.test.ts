@@ -13,6 +13,7 @@ import { ModelSchema } from '../../src/gen/tollgate/v1/catalog_pb.ts';
 import { ImageForm, ImageService, type ImageTask, ImageTaskStatus } from '../../src/gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { IdSource } from '../../src/lib/ids.ts';
+import { type Runtime, systemRuntime } from '../../src/lib/runtime.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { leanClient } from '../../src/rpc/lean-client.ts';
 import { createImageSimulator } from '../../src/simulator/images/image-simulator.ts';
@@ -37,6 +38,8 @@ afterAll(async () => {
   await documents.close();
   await bench.end();
 });
+
+const runtime: Runtime = { ...systemRuntime, now: () => bench.clock.now() };
 
 /** A process on the stores, which lives until `mortal` dies. */
 function processOn(mortal: Mortal) {
@@ -64,7 +67,7 @@ function processOn(mortal: Mortal) {
     files: mortal.port(files, ['put', 'delete']),
     router: mortal.port(router, ['draw']),
     catalog: new Catalog({ models, aliases: new Map() }, () => true),
-    clock: bench.clock,
+    runtime,
     ids: new IdSource(bench.clock, ledger.lastId),
     replays: new Replays(documents, ledger, bench.clock),
     exposeRoute: () => false,

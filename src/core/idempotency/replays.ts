@@ -1,12 +1,18 @@
 import { createHash } from 'node:crypto';
 import { type DescMessage, type MessageShape, toBinary } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
+import { Code, ConnectError } from '@connectrpc/connect';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { fingerprintHeader, idempotencyKeyHeader } from '../../lib/call-headers.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { pull, pump, type Sink, type StreamControl } from '../../lib/push.ts';
+import type { CallContext } from '../../lib/pushed-service.ts';
 import type { Documents } from '../../store/documents.ts';
 import type { Credential, Ledger, UsageRow } from '../../store/ledger.ts';
+import { isFree } from '../generation/admission.ts';
+import { limitState } from '../limit-state.ts';
+import { startCall } from '../start-call.ts';
 import { type AnswerHead, type Binding, headBytes, headOf, MessageLog, messagesOf } from './kept-answer.ts';
+import type { RestoredFacts } from './restored-event.ts';
 
 /**
  * Idempotency-Key: one upstream call, one charge and the same answer, however often a request is repeated within a day. An answer is durable before it
@@ -22,21 +28,31 @@ const kind = 'replay';
 /** How many pieces of an answer are read at a time. */
 const piecesMax = 8;
 
-/** A request that carries a key, as its service asks for its answer. */
-export interface KeyedRequest<Desc extends DescMessage> {
-  /** Of the call; the answer goes on when its caller goes away. */
-  readonly context: HandlerContext;
+/** A request with a key. */
+interface KeyedCall {
+  readonly context: CallContext;
   readonly credential: Credential;
-  /** What `idempotencyKey` read. */
+  /** What `idempotencyKey` has read. */
   readonly key: string;
-  /** What was sent: another message is another body, where the edge has not said it better. */
+  /** What was sent: another message is another body, unless the edge sends a fingerprint of the body. */
   readonly request: MessageShape<DescMessage>;
+  /** The model that was asked for. Absent: a repeat finds the request in the ledger, which names its model. */
+  readonly model?: string | undefined;
+}
+
+/** A request with a key, and how its service answers it. */
+export interface KeyedRequest<Desc extends DescMessage> extends KeyedCall {
   /** The messages of the answer. */
   readonly answer: Desc;
-  /** Makes the answer and keeps it. Where it keeps nothing (what it throws, for one), the key is free. */
-  readonly run: (keeper: Keeper<MessageShape<Desc>>) => AsyncIterable<MessageShape<Desc>>;
-  /** How a kept message is told today: with its cost, which is known only after it was kept, and the key's windows. `record`: its request in the ledger. */
-  readonly restore: (record: UsageRow | undefined) => Promise<(message: MessageShape<Desc>) => MessageShape<Desc>>;
+  /** Starts the answer and keeps it. If it keeps nothing (because it fails, for one), the key is free. The answer is never cancelled: it goes on if its caller leaves. */
+  readonly run: (keeper: Keeper<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;
+  /** Returns a kept message as it is told now. */
+  readonly restore: (message: MessageShape<Desc>, facts: RestoredFacts) => MessageShape<Desc>;
+}
+
+/** The same of a method with one reply. */
+export interface UnaryKeyedRequest<Desc extends DescMessage> extends Omit<KeyedRequest<Desc>, 'run'> {
+  readonly run: (keeper: Keeper<MessageShape<Desc>>) => Promise<MessageShape<Desc>>;
 }
 
 /** Where a service keeps its answer. It is durable when the promise resolves; a service does what makes it binding after that. */
@@ -48,7 +64,7 @@ export interface Keeper<Message> {
 }
 
 /** The key that a call carries; undefined: none. Throws `invalid_request` for one that is too long. */
-export function idempotencyKey({ requestHeader }: Pick<HandlerContext, 'requestHeader'>): string | undefined {
+export function idempotencyKey({ requestHeader }: Pick<CallContext, 'requestHeader'>): string | undefined {
   const key = requestHeader.get(idempotencyKeyHeader);
   if (key === null || key === '') return undefined;
   if (key.length <= keyLengthMax) return key;
@@ -65,34 +81,58 @@ interface Claim {
   looking: Promise<void> | undefined;
 }
 
-/** Where a key's answer stands. */
+/** Where a key's answer is kept, and for which body. */
 interface Place {
   readonly id: string;
-  readonly claim: Claim;
+  readonly fingerprint: Uint8Array;
 }
+
+/** What repeats need of the ledger. */
+type ReplayLedger = Pick<Ledger, 'findActivity' | 'windows'>;
 
 /** The answers of requests with keys, of this process and those before it. */
 export class Replays {
   readonly #documents: Documents;
-  readonly #ledger: Pick<Ledger, 'findActivity'>;
+  readonly #ledger: ReplayLedger;
   readonly #clock: Clock;
   readonly #claims = new Map<string, Claim>();
 
-  constructor(documents: Documents, ledger: Pick<Ledger, 'findActivity'>, clock: Clock) {
+  constructor(documents: Documents, ledger: ReplayLedger, clock: Clock) {
     this.#documents = documents;
     this.#ledger = ledger;
     this.#clock = clock;
   }
 
   /**
-   * The answer to a request with a key: the kept one, or a new one. Throws `idempotency_key_reused`, `idempotency_in_progress`, and what the service
-   * throws.
+   * Pushes the answer to a request with a key: the kept one, or a new one. Ends with `idempotency_key_reused`, `idempotency_in_progress`, or what the service
+   * ends with.
    */
-  async *answer<Desc extends DescMessage>(
-    asked: KeyedRequest<Desc>,
-  ): AsyncGenerator<MessageShape<Desc>, void, undefined> {
-    const id = documentId(asked);
-    const fingerprint = fingerprintOf(asked);
+  answer<Desc extends DescMessage>(asked: KeyedRequest<Desc>, sink: Sink<MessageShape<Desc>>): StreamControl {
+    return startCall(sink, async call => {
+      const place = { id: documentId(asked), fingerprint: fingerprintOf(asked) };
+      const kept = await this.#claim(place, asked);
+      call.attach(
+        kept === undefined
+          ? this.#make(place, asked, sink)
+          : pump(signal => this.#repeat(place.id, asked, kept, signal), sink),
+      );
+    });
+  }
+
+  /** Answers a request of a method with one reply. Throws what `answer` ends with. */
+  async answerOne<Desc extends DescMessage>(asked: UnaryKeyedRequest<Desc>): Promise<MessageShape<Desc>> {
+    const run: KeyedRequest<Desc>['run'] = (keeper, sink) =>
+      pump(async function* () {
+        yield await asked.run(keeper);
+      }, sink);
+    let reply: MessageShape<Desc> | undefined;
+    for await (const each of pull<MessageShape<Desc>>(sink => this.answer({ ...asked, run }, sink))) reply = each;
+    if (reply === undefined) throw new Error('an answer without its message');
+    return reply;
+  }
+
+  /** Claims a key. Returns the kept answer; undefined: none is kept, and the caller makes one and releases the key at its end. */
+  async #claim({ id, fingerprint }: Place, { credential }: KeyedCall): Promise<KeptAnswer | undefined> {
     for (let other = this.#claims.get(id); other !== undefined; other = this.#claims.get(id)) {
       if (other.looking === undefined) throw isSame(other.fingerprint, fingerprint) ? inProgress() : reused();
       await other.looking;
@@ -100,23 +140,21 @@ export class Replays {
     const { promise, resolve } = Promise.withResolvers<void>();
     const claim: Claim = { fingerprint, looking: promise };
     this.#claims.set(id, claim);
-    let kept: KeptAnswer | undefined;
-    let looked = false;
+    let isMade = false;
     try {
-      kept = await this.#find(id, asked);
+      const kept = await this.#find(id, credential.accountId);
       if (kept !== undefined && !isSame(kept.head.fingerprint, fingerprint)) throw reused();
-      looked = true;
+      isMade = kept === undefined;
+      return kept;
     } finally {
       claim.looking = undefined;
-      if (!looked || kept !== undefined) this.#claims.delete(id);
+      if (!isMade) this.#claims.delete(id);
       resolve();
     }
-    if (kept === undefined) yield* this.#make({ id, claim }, asked);
-    else yield* this.#repeat(id, asked, kept);
   }
 
   /** The kept answer that is binding. What is not is what a crash has left: it is forgotten. */
-  async #find(id: string, { credential: { accountId } }: KeyedRequest<DescMessage>): Promise<KeptAnswer | undefined> {
+  async #find(id: string, accountId: number): Promise<KeptAnswer | undefined> {
     const document = await this.#documents.find({ kind, id }, accountId);
     if (document === undefined) return undefined;
     const head = headOf(document.body);
@@ -133,68 +171,64 @@ export class Replays {
 
   async *#repeat<Desc extends DescMessage>(
     id: string,
-    { answer, restore }: KeyedRequest<Desc>,
+    asked: KeyedRequest<Desc>,
     { head, record }: KeptAnswer,
+    signal: AbortSignal,
   ): AsyncGenerator<MessageShape<Desc>, void, undefined> {
-    const restored = await restore(record);
+    const { answer, credential, model, restore } = asked;
+    const free = isFree(record?.model ?? model ?? '');
+    const windows = free || credential.hasWindow ? await this.#ledger.windows(credential.keyId, free) : [];
+    const facts = { costNanoUsd: record?.costNanoUsd ?? 0n, limits: windows.map(limitState) };
     let after = -1;
-    for (;;) {
+    while (!signal.aborted) {
       const pieces = await this.#documents.chunks({ kind, id }, after, piecesMax);
       for (const { seq, content } of pieces) {
         after = seq;
-        for (const message of messagesOf(answer, content)) yield restored(message);
+        for (const message of messagesOf(answer, content)) yield restore(message, facts);
       }
       if (pieces.length === 0) break;
     }
     if (head.failure !== undefined) throw head.failure;
   }
 
-  /** Makes the answer, whether or not somebody reads it to the end. */
-  async *#make<Desc extends DescMessage>(
+  /** Makes the answer, whether or not its caller stays to its end. */
+  #make<Desc extends DescMessage>(
     place: Place,
     asked: KeyedRequest<Desc>,
-  ): AsyncGenerator<MessageShape<Desc>, void, undefined> {
+    sink: Sink<MessageShape<Desc>>,
+  ): StreamControl {
     const log = new MessageLog(asked.answer);
-    const messages = asked.run(this.#keeper(place, log, asked))[Symbol.asyncIterator]();
-    const release = (): void => {
-      if (this.#claims.get(place.id) === place.claim) this.#claims.delete(place.id);
+    let reader: typeof sink | undefined = sink;
+    const control = asked.run(this.#keeper(place, log, asked), {
+      message: message => {
+        log.add(message);
+        reader?.message(message);
+      },
+      end: error => {
+        this.#claims.delete(place.id);
+        reader?.end(error);
+        reader = undefined;
+      },
+    });
+    return {
+      cancel: () => {
+        if (reader === undefined) return;
+        reader = undefined;
+        // The caller may have paused it, and nobody else will let it go on.
+        control.resume();
+        queueMicrotask(() => sink.end(new ConnectError('The call was cancelled.', Code.Canceled)));
+      },
+      pause: () => {
+        if (reader !== undefined) control.pause();
+      },
+      resume: () => control.resume(),
     };
-    const advance = async (): Promise<IteratorResult<MessageShape<Desc>, unknown>> => {
-      try {
-        const next = await messages.next();
-        if (next.done === true) release();
-        else log.add(next.value);
-        return next;
-      } catch (thrown) {
-        release();
-        throw thrown;
-      }
-    };
-    const goOn = async (): Promise<void> => {
-      try {
-        while ((await advance()).done !== true);
-      } catch {
-        // Nobody is left to be told; the ledger and a repeat know.
-      }
-    };
-    const left = (): void => void goOn();
-    const { signal } = asked.context;
-    signal.addEventListener('abort', left, { once: true });
-    if (signal.aborted) left();
-    let isRead = false;
-    try {
-      for (let next = await advance(); next.done !== true; next = await advance()) yield next.value;
-      isRead = true;
-    } finally {
-      signal.removeEventListener('abort', left);
-      if (!isRead) left();
-    }
   }
 
   #keeper<Desc extends DescMessage>(
-    { id, claim: { fingerprint } }: Place,
+    { id, fingerprint }: Place,
     log: MessageLog<Desc>,
-    { credential }: KeyedRequest<Desc>,
+    { credential }: KeyedCall,
   ): Keeper<MessageShape<Desc>> {
     const put = async (head: Omit<AnswerHead, 'fingerprint'>): Promise<void> => {
       const createdAtMs = this.#clock.now();
@@ -235,12 +269,12 @@ interface KeptAnswer {
 }
 
 /** A key belongs to the API key that sent it. */
-function documentId({ credential, key }: KeyedRequest<DescMessage>): string {
+function documentId({ credential, key }: KeyedCall): string {
   return createHash('sha256').update(`${credential.keyId}\0${key}`).digest('base64url');
 }
 
 /** What a body is compared by: the edge's hash of path and bytes, or that of the method and the message. */
-function fingerprintOf({ context, request }: KeyedRequest<DescMessage>): Uint8Array {
+function fingerprintOf({ context, request }: KeyedCall): Uint8Array {
   const named = context.requestHeader.get(fingerprintHeader);
   if (named !== null) return Buffer.from(named, 'base64url');
   const hash = createHash('sha256').update(`${context.service.typeName}/${context.method.name}\0`);

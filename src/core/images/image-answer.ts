@@ -1,7 +1,7 @@
 import type { WindowState } from '../../errors/gateway-error.ts';
-import type { LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
-import { limitOf } from '../credential.ts';
+import type { RestoredFacts } from '../idempotency/restored-event.ts';
+import { limitState } from '../limit-state.ts';
 import type { KeptDrawing } from './image-run.ts';
 
 /** What an answer says beside its pictures. */
@@ -34,7 +34,7 @@ export function* answerParts(drawing: KeptDrawing, facts: AnswerFacts): Generato
       requestId: facts.requestId,
       model: facts.model,
       createdAtMs: BigInt(drawing.createdAtMs),
-      limits: facts.windows.map(limitStateOf),
+      limits: facts.windows.map(limitState),
       route: facts.exposeRoute ? `${route.provider}/${route.model}` : '',
       extraJson: drawing.extraJson,
     },
@@ -51,9 +51,7 @@ export function* answerParts(drawing: KeptDrawing, facts: AnswerFacts): Generato
 }
 
 /** What is known only when a kept answer is told again. */
-export interface Restored {
-  readonly costNanoUsd: bigint;
-  readonly limits: LimitState[];
+export interface Restored extends RestoredFacts {
   readonly urlOf: (name: string) => string;
 }
 
@@ -71,11 +69,6 @@ export function restoredPart(part: Part, { costNanoUsd, limits, urlOf }: Restore
     default:
       return answerOf(part);
   }
-}
-
-/** A request window as the contract says it. */
-export function limitStateOf(window: WindowState): LimitState {
-  return { $typeName: 'tollgate.v1.LimitState', ...limitOf(window) };
 }
 
 /** The last part. */

@@ -3,12 +3,13 @@ import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { ImageForm } from '../../gen/tollgate/v1/image_pb.ts';
 import { Hold } from '../../generation/hold.ts';
 import type { DrawnImage } from '../../generation/images/image-upstream.ts';
-import type { Clock } from '../../lib/clock.ts';
+import type { Runtime } from '../../lib/runtime.ts';
 import type { Files } from '../../store/files.ts';
 import type { Admitted, Ledger, RecordState } from '../../store/ledger.ts';
 import { chargeOf, noUsage, type Outcome } from '../generation/settlement.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { RoutedPictures, Router } from '../routing/router.ts';
+import type { Cuttable } from '../running.ts';
 import type { ImageOrder } from './order.ts';
 
 /** What pictures are drawn with. */
@@ -16,7 +17,7 @@ export interface ImageRunTools {
   readonly ledger: Ledger;
   readonly router: Router;
   readonly files: Files;
-  readonly clock: Clock;
+  readonly runtime: Runtime;
 }
 
 /** An order that is admitted. */
@@ -57,11 +58,13 @@ export interface ImageRunHooks {
 }
 
 /** One admitted order, from the first try to the settled charge: however it ends, its hold is settled or voided exactly once. */
-export class ImageRun {
+export class ImageRun implements Cuttable {
   readonly #tools: ImageRunTools;
   readonly #asked: AdmittedOrder;
   readonly #abort = new AbortController();
-  readonly #startedAtMs = performance.now();
+  readonly #startedAtMs: number;
+  /** See `Cuttable`. */
+  place = -1;
   #wasSent = false;
   #isCut = false;
   #firstEventMs: number | undefined;
@@ -71,6 +74,7 @@ export class ImageRun {
   constructor(tools: ImageRunTools, asked: AdmittedOrder) {
     this.#tools = tools;
     this.#asked = asked;
+    this.#startedAtMs = tools.runtime.monotonicMs();
   }
 
   /** The gateway stops: ends it now. */
@@ -136,7 +140,7 @@ export class ImageRun {
         this.#attempts += 1;
       },
     });
-    this.#firstEventMs = performance.now() - this.#startedAtMs;
+    this.#firstEventMs = this.#tools.runtime.monotonicMs() - this.#startedAtMs;
     this.#provider = pictures.route.provider;
     return pictures;
   }
@@ -154,7 +158,7 @@ export class ImageRun {
       names.push(name);
       kept.push({ ...image, content: { kind: 'name', name } });
     }
-    return { images: kept, createdAtMs: this.#tools.clock.now(), route, extraJson };
+    return { images: kept, createdAtMs: this.#tools.runtime.now(), route, extraJson };
   }
 
   /** What the caller is told of what was thrown. */
@@ -185,7 +189,7 @@ export class ImageRun {
       usage: { ...noUsage, images },
       usageSource: 'reported',
       serviceTier: 'default',
-      latencyMs: Math.round(performance.now() - this.#startedAtMs),
+      latencyMs: Math.round(this.#tools.runtime.monotonicMs() - this.#startedAtMs),
       firstEventMs: this.#firstEventMs === undefined ? undefined : Math.round(this.#firstEventMs),
       provider: this.#provider,
       attempts: this.#attempts,

@@ -1,4 +1,3 @@
-import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GatewayError, type WindowState } from '../../errors/gateway-error.ts';
 import {
   type CreateTaskRequest,
@@ -18,14 +17,17 @@ import {
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { invalidImageField } from '../../generation/images/check-image-request.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
+import { pull, pump } from '../../lib/push.ts';
+import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Documents } from '../../store/documents.ts';
 import type { Credential } from '../../store/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { deniedError, hasOwnBalance, isFree } from '../generation/admission.ts';
-import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
+import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
+import { limitState } from '../limit-state.ts';
 import { Running } from '../running.ts';
-import { answerEnd, answerParts, limitStateOf, restoredPart } from './image-answer.ts';
+import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
 import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { imageFunds, type ImageOrder, takeOrder } from './order.ts';
 import { taskDocument, taskIdOf, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
@@ -71,7 +73,7 @@ export class Images {
 
   constructor(tools: ImageTools) {
     this.#tools = tools;
-    this.#store = new TaskStore(tools.documents, tools.clock);
+    this.#store = new TaskStore(tools.documents, tools.runtime);
     this.#tasks = new ImageTasks({
       ...tools,
       ...tools.tasks,
@@ -83,13 +85,13 @@ export class Images {
   }
 
   /** ImageService on these pictures. */
-  get service(): ServiceImpl<typeof ImageService> {
+  get service(): PushedService<typeof ImageService> {
     return {
-      generate: (request, context) => this.#generate(request, context),
-      edit: (request, context) => this.#edit(request, context),
+      generate: (request, context, sink) => pump(signal => this.#generate(request, context, signal), sink),
+      edit: (request, context, sink) => pump(signal => this.#edit(request, context, signal), sink),
       createTask: (request, context) => this.#createTask(request, context),
-      getTask: ({ taskId }, context) => this.#getTask(taskId, context),
-      readFile: ({ name }, { signal }) => this.#readFile(name, signal),
+      getTask: ({ taskId }, context, sink) => pump(() => this.#getTask(taskId, context), sink),
+      readFile: ({ name }, _, sink) => pump(signal => this.#readFile(name, signal), sink),
     };
   }
 
@@ -116,18 +118,20 @@ export class Images {
 
   async *#generate(
     asked: ImageServiceGenerateRequest,
-    context: HandlerContext,
+    context: CallContext,
+    signal: AbortSignal,
   ): AsyncGenerator<ImageServiceGenerateResponse, void, undefined> {
-    for await (const answer of this.#answer(asked, Endpoint.IMAGE_GENERATIONS, context)) {
+    for await (const answer of this.#answer(asked, Endpoint.IMAGE_GENERATIONS, { context, signal })) {
       yield { $typeName: 'tollgate.v1.ImageServiceGenerateResponse', answer };
     }
   }
 
   async *#edit(
     asked: ImageServiceEditRequest,
-    context: HandlerContext,
+    context: CallContext,
+    signal: AbortSignal,
   ): AsyncGenerator<ImageServiceEditResponse, void, undefined> {
-    for await (const answer of this.#answer(asked, Endpoint.IMAGE_EDITS, context)) {
+    for await (const answer of this.#answer(asked, Endpoint.IMAGE_EDITS, { context, signal })) {
       yield { $typeName: 'tollgate.v1.ImageServiceEditResponse', answer };
     }
   }
@@ -135,32 +139,24 @@ export class Images {
   async *#answer(
     asked: ImageServiceGenerateRequest | ImageServiceEditRequest,
     endpoint: Endpoint,
-    context: HandlerContext,
+    { context, signal }: { readonly context: CallContext; readonly signal: AbortSignal },
   ): AsyncGenerator<ImageAnswer, void, undefined> {
     const ask = await this.#asked(asked.request, endpoint, context);
     const key = idempotencyKey(context);
     if (key === undefined) {
-      yield* this.#drawn(ask, context.signal);
+      yield* this.#drawn(ask, signal);
       return;
     }
-    const { credential } = ask;
-    yield* this.#tools.replays.answer({
+    const keyed: KeyedRequest<typeof ImageAnswerSchema> = {
       context,
-      credential,
+      credential: ask.credential,
       key,
       request: asked,
       answer: ImageAnswerSchema,
-      run: keeper => this.#drawn(ask, nobodyLeaves, keeper),
-      restore: async record => {
-        const windows = await this.#windowsNow(credential, record?.model ?? '');
-        return ({ part }) =>
-          restoredPart(part, {
-            costNanoUsd: record?.costNanoUsd ?? 0n,
-            limits: windows.map(limitStateOf),
-            urlOf: name => this.#urlOf(name),
-          });
-      },
-    });
+      run: (keeper, sink) => pump(() => this.#drawn(ask, nobodyLeaves, keeper), sink),
+      restore: ({ part }, facts) => restoredPart(part, { ...facts, urlOf: name => this.#urlOf(name) }),
+    };
+    yield* pull<ImageAnswer>(sink => this.#tools.replays.answer(keyed, sink), signal);
   }
 
   /** The answer as it is drawn; a keeper has it before it is charged. */
@@ -185,28 +181,20 @@ export class Images {
     }
   }
 
-  async #createTask(asked: CreateTaskRequest, context: HandlerContext): Promise<CreateTaskResponse> {
+  async #createTask(asked: CreateTaskRequest, context: UnaryContext): Promise<CreateTaskResponse> {
     const ask = await this.#asked(asked.request, asked.endpoint, context);
     const key = idempotencyKey(context);
     if (key === undefined) return this.#queued(ask, context.signal);
-    const { credential } = ask;
-    const answers = this.#tools.replays.answer({
+    return this.#tools.replays.answerOne({
       context,
-      credential,
+      credential: ask.credential,
       key,
       request: asked,
+      model: ask.request.model,
       answer: CreateTaskResponseSchema,
-      run: keeper => once(() => this.#queued(ask, nobodyLeaves, keeper)),
-      restore: async () => {
-        const windows = await this.#windowsNow(credential, asked.request?.model ?? '');
-        return response => ({ ...response, limits: windows.map(limitStateOf) });
-      },
+      run: keeper => this.#queued(ask, nobodyLeaves, keeper),
+      restore: (response, { limits }) => ({ ...response, limits }),
     });
-    let answered: CreateTaskResponse | undefined;
-    // To the end, which frees the key for its repeats.
-    for await (const response of answers) answered = response;
-    if (answered === undefined) throw new Error('a task without its answer');
-    return answered;
   }
 
   async #queued(ask: ImageAsk, signal: AbortSignal, keeper?: Keeper<CreateTaskResponse>): Promise<CreateTaskResponse> {
@@ -215,11 +203,11 @@ export class Images {
       const admitted = await this.#admitted(ask, signal);
       const { requestId, order } = admitted;
       const id = taskIdOf(requestId);
-      const createdAtMs = this.#tools.clock.now();
+      const createdAtMs = this.#tools.runtime.now();
       const response: CreateTaskResponse = {
         $typeName: 'tollgate.v1.CreateTaskResponse',
         task: taskMessage({ id, request: order.request, state: 'queued', createdAtMs }),
-        limits: admitted.admitted.windows.map(limitStateOf),
+        limits: admitted.admitted.windows.map(limitState),
         requestId,
       };
       await this.#tasks.add(admitted, createdAtMs, () => keeper?.keep(requestId, [response], taskDocument(id)));
@@ -229,7 +217,7 @@ export class Images {
     }
   }
 
-  async *#getTask(taskId: string, context: HandlerContext): AsyncGenerator<GetTaskResponse, void, undefined> {
+  async *#getTask(taskId: string, context: CallContext): AsyncGenerator<GetTaskResponse, void, undefined> {
     const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
     const task = await this.#store.find(taskId, accountId);
     if (task === undefined) throw new GatewayError('not_found', 'There is no such task.', { param: 'task_id' });
@@ -285,7 +273,7 @@ export class Images {
   }
 
   /** Who asks, and for what. */
-  async #asked(request: ImageRequest | undefined, endpoint: Endpoint, context: HandlerContext): Promise<ImageAsk> {
+  async #asked(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageAsk> {
     if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
@@ -298,12 +286,6 @@ export class Images {
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     return this.#admit(order, { id, requestId: named ?? publicRequestId(id) }, credential);
-  }
-
-  /** The windows that an answer which is told again tells: as they stand. */
-  async #windowsNow({ keyId, hasWindow }: Credential, model: string): Promise<readonly WindowState[]> {
-    const free = isFree(model);
-    return free || hasWindow ? this.#tools.ledger.windows(keyId, free) : [];
   }
 
   async #admit(
@@ -333,9 +315,4 @@ export class Images {
     const order = await takeOrder(this.#tools.catalog, asked, { allowedModels: null }, nobodyLeaves);
     return this.#admit(order, { id: ledgerId, requestId }, { keyId, accountId });
   }
-}
-
-/** One answer as a stream of it. */
-async function* once<Answer>(make: () => Promise<Answer>): AsyncGenerator<Answer, void, undefined> {
-  yield await make();
 }

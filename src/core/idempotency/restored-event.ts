@@ -1,0 +1,17 @@
+import type { GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
+
+/** What was not known when an answer was kept, or has changed since. */
+export interface RestoredFacts {
+  /** What the request has cost; 0 if it is not charged yet. */
+  readonly costNanoUsd: bigint;
+  /** The key's request windows as they are now. */
+  readonly limits: LimitState[];
+}
+
+/** Returns an event of a kept answer as it is told now. */
+export function restoredEvent(event: GenerationEvent, { costNanoUsd, limits }: RestoredFacts): GenerationEvent {
+  const { event: step } = event;
+  if (step.case === 'completed') return { ...event, event: { ...step, value: { ...step.value, costNanoUsd } } };
+  if (step.case === 'started') return { ...event, event: { ...step, value: { ...step.value, limits } } };
+  return event;
+}
