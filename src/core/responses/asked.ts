@@ -4,11 +4,11 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CreateResponseRequest, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
 import { responseIdOf } from '../../generation/response-ids.ts';
 import type { Credential } from '../../store/ledger.ts';
-import type { BegunGeneration } from '../generation/generations.ts';
+import type { Generation } from '../generation/generation.ts';
 import type { Conversation } from './conversations.ts';
 import type { Sealing } from './sealing.ts';
 import type { SessionName } from './sessions.ts';
-import { settingsOf, withIds } from './stored-response.ts';
+import { toSettings, withIds } from './stored-response.ts';
 
 /** A response that is asked for, before it is admitted. */
 export interface AskedResponse {
@@ -31,8 +31,8 @@ export type Ask = Partial<
   Pick<CreateResponseRequest, 'request' | 'previousResponseId' | 'store' | 'background' | 'session'>
 >;
 
-/** What a call asks for, without the conversation. Throws where the fields do not go together. */
-export function settingsAsked({ request, store = true, background = false }: Ask): {
+/** Returns what a call asks for, without the conversation. Throws if the fields do not go together. */
+export function readAsk({ request, store = true, background = false }: Ask): {
   readonly request: GenerateRequest;
   readonly store: boolean;
   readonly background: boolean;
@@ -53,31 +53,34 @@ export function ownInput({ requestId, conversation }: AskedResponse): { readonly
   return { id, input: withIds(id, conversation.input) };
 }
 
-/** What an admitted response says of itself. */
-export function headOf(asked: AskedResponse, { model, createdAtMs }: BegunGeneration): ResponseHead {
+/** Returns what an admitted response says of itself. */
+export function responseHead(
+  asked: AskedResponse,
+  { model, createdAtMs }: Pick<Generation, 'model' | 'createdAtMs'>,
+): ResponseHead {
   const { previousResponseId, store, background } = asked;
   return {
     $typeName: 'tollgate.v1.ResponseHead',
     id: responseIdOf(asked.requestId),
     model,
     createdAtMs: BigInt(createdAtMs),
-    settings: settingsOf(asked.settings),
+    settings: toSettings(asked.settings),
     ...(previousResponseId === undefined ? {} : { previousResponseId }),
     store,
     background,
   };
 }
 
-/** Does what checks a whole conversation; what it throws is in the words of the caller, who wrote only the last part of that. */
-export async function inCallersWords<T>({ conversation }: AskedResponse, work: () => Promise<T>): Promise<T> {
+/** Does what checks a whole conversation. What it throws names the fields of the caller, who wrote only the last part of that. */
+export async function withCallerPaths<T>({ conversation }: AskedResponse, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (thrown) {
-    throw inOwnWords(thrown, conversation);
+    throw withOwnPaths(thrown, conversation);
   }
 }
 
-function inOwnWords(thrown: unknown, { before }: Conversation): unknown {
+function withOwnPaths(thrown: unknown, { before }: Conversation): unknown {
   if (!(thrown instanceof GatewayError) || before.length === 0) return thrown;
   const { param = '', violations = [] } = thrown.facts;
   const shifted = (path: string): string =>

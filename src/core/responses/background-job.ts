@@ -1,42 +1,54 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { type ResponseFailure, type ResponseHead, ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
+import { type ResponseHead, ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
+import type { Runtime } from '../../lib/runtime.ts';
 import type { DocumentChange, Documents } from '../../store/documents.ts';
-import type { GenerationRun } from '../generation/run.ts';
+import type { Generation } from '../generation/generation.ts';
+import type { GenerationSink } from '../generation/generation-sink.ts';
 import { CallSignatures } from './call-signatures.ts';
-import { type Answer, answerOf, bodyOf, chunkOf, type StoredState } from './stored-response.ts';
+import { type Answer, bodyOf, chunkOf, type EndFacts, failedWith, toAnswer } from './stored-response.ts';
 
-/** What a job writes down and where. */
+/** What a job writes, where, and on whose behalf. */
 export interface JobParts {
   readonly documents: Documents;
+  readonly runtime: Pick<Runtime, 'after'>;
+  /** Admitted, not started. */
+  readonly generation: Generation;
   readonly head: ResponseHead;
   readonly input: readonly Item[];
   readonly inherited: readonly Item[];
+  /** Called when the end is stored, before the watchers are. */
+  readonly onEnd: () => void;
 }
 
-/** Waits between tries to write down how a job has ended. */
+/** Waits between attempts to store how a job has ended. */
 const waitsMs = [100, 300, 1_000, 3_000];
 
 /**
- * A response in the background, from its admission to its stored end. Each batch of events is durable before anybody sees it, so that a follower
- * never sees what a restart forgets. It belongs to nobody's connection.
+ * A response in the background, from its admission to its stored end. Each batch of events is durable before anybody sees it, so that a follower never sees what a restart
+ * forgets. It belongs to nobody's connection.
  */
-export class BackgroundJob {
+export class BackgroundJob implements GenerationSink {
   readonly #parts: JobParts;
-  readonly #abort = new AbortController();
+  /** What is stored. */
   readonly #log = new EventLog();
   readonly #signatures = new CallSignatures();
   readonly #watchers: (() => void)[] = [];
-  #run: GenerationRun | undefined;
+  readonly #ended = Promise.withResolvers<void>();
+  /** Events that are not stored yet. */
+  #waiting: GenerationEvent[] = [];
+  /** Resolves when nothing waits, or storing has failed; undefined: nothing is being stored. */
+  #writing: Promise<void> | undefined;
+  /** Why events can't be stored. */
+  #failure: GatewayError | undefined;
   #status: ResponseStatus = ResponseStatus.QUEUED;
   /** Events in the stored log. */
   #written = 0;
   /** The answer is stored as a whole. */
   #isStored = false;
-  #ended: Promise<void> = Promise.resolve();
+  #isCancelled = false;
 
   constructor(parts: JobParts) {
     this.#parts = parts;
@@ -49,12 +61,12 @@ export class BackgroundJob {
 
   /** What the model has said so far. */
   get answer(): Answer {
-    return answerOf(this.#parts.head.id, this.#log.read(), false);
+    return toAnswer(this.#parts.head.id, this.#log.read(), false);
   }
 
   /** Resolves when the end is stored; never rejects. */
   get ended(): Promise<void> {
-    return this.#ended;
+    return this.#ended.promise;
   }
 
   /** Resolves when more is stored, or the job has ended. */
@@ -66,96 +78,100 @@ export class BackgroundJob {
 
   /** Ends it; what was delivered is charged. */
   cancel(): void {
-    this.#abort.abort(new Error('cancelled'));
+    this.#isCancelled = true;
+    this.#parts.generation.cancel();
   }
 
-  /** Runs an admitted generation whose `beforeSettle` is this job's `store`. `onEnd` is told before its watchers. */
-  start(run: GenerationRun, onEnd: () => void): void {
-    this.#run = run;
-    this.#ended = this.#work(run).finally(() => {
-      onEnd();
+  events(batch: GenerationEvent[]): void {
+    if (this.#isStored) return;
+    for (const event of this.#signatures.push(batch)) this.#waiting.push(event);
+    if (this.#writing !== undefined) return;
+    this.#parts.generation.pause();
+    this.#writing = this.#write();
+  }
+
+  async beforeSettle(last: readonly GenerationEvent[]): Promise<void> {
+    await this.#writing;
+    if (this.#failure !== undefined) throw this.#failure;
+    const rest = this.#signatures.push(last);
+    const shown = rest.filter(({ event }) => event.case !== 'completed');
+    const chunks = shown.length === 0 ? [] : [{ seq: this.#written, content: chunkOf(shown) }];
+    await this.#update({ ...this.#ending({ state: 'ended' }, rest), chunks });
+    this.#isStored = true;
+  }
+
+  end(error?: Error): void {
+    void this.#storeEnd(error).finally(() => {
+      this.#parts.onEnd();
+      this.#ended.resolve();
       this.#tellWatchers();
     });
   }
 
-  /** Stores the whole answer, before it is charged. */
-  async store(last: readonly GenerationEvent[]): Promise<void> {
-    const rest = this.#asItems(last);
-    const answer = answerOf(this.#parts.head.id, [...this.#log.read(), ...rest]);
-    const shown = rest.filter(({ event }) => event.case !== 'completed');
-    const chunks = shown.length === 0 ? [] : [{ seq: this.#written, content: chunkOf(shown) }];
-    await this.#write({ ...this.#end('ended', answer), chunks });
-    this.#isStored = true;
-  }
-
-  async #work(run: GenerationRun): Promise<void> {
+  /** Stores what waits, and what comes meanwhile. Never rejects; after a failure nothing is stored any more. */
+  async #write(): Promise<void> {
+    const { generation } = this.#parts;
     try {
-      for await (const events of run.events(this.#abort.signal)) {
-        if (!this.#isStored) await this.#append(this.#asItems(events));
-      }
+      while (this.#waiting.length > 0) await this.#append(this.#waiting.slice());
     } catch (thrown) {
-      // What is charged and told follows from the run; here is only written down what became of it.
-      if (!this.#isStored) await this.#storeEnd(run, thrown);
+      this.#failure = toGatewayError(thrown);
+      // The gateway's own failure costs nothing.
+      generation.cut();
+      return;
     }
-  }
-
-  #asItems(events: readonly GenerationEvent[]): GenerationEvent[] {
-    return events.flatMap(event => this.#signatures.push(event));
+    this.#writing = undefined;
+    generation.resume();
   }
 
   async #append(events: readonly GenerationEvent[]): Promise<void> {
+    await this.#update({ chunks: [{ seq: this.#written, content: chunkOf(events) }] });
+    this.#waiting.splice(0, events.length);
     for (const event of events) this.#log.add(event);
-    try {
-      await this.#write({
-        ...this.#name,
-        ifState: 'running',
-        chunks: [{ seq: this.#written, content: chunkOf(events) }],
-      });
-    } catch (thrown) {
-      // The gateway's own failure costs nothing.
-      this.#run?.cut();
-      throw thrown;
-    }
     this.#written += events.length;
     this.#status = ResponseStatus.IN_PROGRESS;
     this.#tellWatchers();
   }
 
-  /** Throws where it is not there any more. */
-  async #write(change: DocumentChange): Promise<void> {
-    const outcome = await this.#parts.documents.update(change);
-    if (outcome !== 'updated') throw new GatewayError('not_found', `The response ${change.id} was deleted.`);
-  }
-
-  async #storeEnd(run: GenerationRun, thrown: unknown): Promise<void> {
-    const answer = answerOf(this.#parts.head.id, this.#log.read());
-    const { code, message } = toGatewayError(thrown);
-    const failure: ResponseFailure = { $typeName: 'tollgate.v1.ResponseFailure', code, message };
-    const change = this.#abort.signal.aborted
-      ? this.#end('cancelled', answer)
-      : run.isCut
-        ? this.#end('restarted', answer)
-        : this.#end('failed', answer, failure);
+  /** Stores what became of an answer that is not stored as a whole. Never rejects. */
+  async #storeEnd(error: unknown): Promise<void> {
+    if (this.#isStored) return;
+    await this.#writing;
+    // What is charged and told follows from the generation; this only says what became of it.
+    const facts = this.#isCancelled
+      ? { state: 'cancelled' as const }
+      : this.#parts.generation.isCut
+        ? { state: 'restarted' as const }
+        : failedWith(error);
+    const change = this.#ending(facts, this.#waiting);
     for (const waitMs of waitsMs) {
       try {
-        await this.#write(change);
+        await this.#update(change);
         return;
-      } catch (error) {
-        if (toGatewayError(error).code !== 'overloaded') return;
-        await sleep(waitMs, undefined, { ref: false });
+      } catch (thrown) {
+        if (toGatewayError(thrown).code !== 'overloaded') return;
+        await new Promise<void>(resolve => {
+          this.#parts.runtime.after(waitMs, resolve);
+        });
       }
     }
     // It stays unfinished: the next start finds it so, and says what the ledger knows of it.
   }
 
-  #end(state: StoredState, answer: Answer, failure?: ResponseFailure): DocumentChange {
+  /** The end of the stored response: what is stored and `rest`. */
+  #ending(
+    { state, failure }: EndFacts,
+    rest: readonly GenerationEvent[],
+  ): Pick<DocumentChange, 'state' | 'finished' | 'body'> {
     const { head, input, inherited } = this.#parts;
-    const body = bodyOf({ head, input, inherited, answer, failure });
-    return { ...this.#name, ifState: 'running', state, finished: true, body };
+    const answer = toAnswer(head.id, [...this.#log.read(), ...rest]);
+    return { state, finished: true, body: bodyOf({ head, input, inherited, answer, failure }) };
   }
 
-  get #name(): { readonly kind: 'response'; readonly id: string } {
-    return { kind: 'response', id: this.#parts.head.id };
+  /** Throws if it is not there any more. */
+  async #update(change: Omit<DocumentChange, 'kind' | 'id' | 'ifState'>): Promise<void> {
+    const { id } = this.#parts.head;
+    const outcome = await this.#parts.documents.update({ kind: 'response', id, ifState: 'running', ...change });
+    if (outcome !== 'updated') throw new GatewayError('not_found', `The response ${id} was deleted.`);
   }
 
   #tellWatchers(): void {

@@ -1,13 +1,15 @@
 import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CreateResponseRequest, CreateResponseResponse, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
+import { pump, type Sink } from '../../lib/push.ts';
+import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Credential } from '../../store/ledger.ts';
 import type { Generations } from '../generation/generations.ts';
 import type { Keeper } from '../idempotency/replays.ts';
-import { type AskedResponse, headOf, inCallersWords, ownInput } from './asked.ts';
+import { type AskedResponse, ownInput, responseHead, withCallerPaths } from './asked.ts';
 import { BackgroundJob } from './background-job.ts';
 import { createMessage } from './create-message.ts';
+import type { ResponseCaller } from './response-sink.ts';
 import type { ResponseWriter } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
 import type { StoredResponses } from './stored-responses.ts';
@@ -15,6 +17,7 @@ import type { StoredResponses } from './stored-responses.ts';
 /** What responses in the background are made with. */
 export interface BackgroundTools {
   readonly documents: Documents;
+  readonly runtime: Runtime;
   readonly generations: Generations;
   readonly box: SealedBox;
   readonly writer: ResponseWriter;
@@ -36,53 +39,68 @@ export class BackgroundResponses {
     await Promise.all(Array.from(this.#tools.jobs.values(), job => job.ended));
   }
 
-  /** Begins a response in the background; answers the message that says so. */
-  async begin(asked: AskedResponse, keeper?: Keeper<CreateResponseResponse>): Promise<CreateResponseResponse> {
-    const { request, credential, requestId } = asked;
-    let job: BackgroundJob | undefined;
-    const begun = await inCallersWords(asked, () =>
-      this.#tools.generations.begin({
-        request: { ...request, delivery: Delivery.STREAMED },
-        credential,
-        requestId,
-        isAnsweredEarly: true,
-        beforeSettle: async rest => job?.store(rest),
-        freeWhenCut: true,
-      }),
+  /** Begins a response in the background. Returns the message that says so. */
+  async begin(
+    asked: AskedResponse,
+    keeper: Keeper<CreateResponseResponse> | undefined,
+  ): Promise<CreateResponseResponse> {
+    const { documents, runtime, generations, writer, jobs } = this.#tools;
+    const { credential, requestId } = asked;
+    const request = { ...asked.request, delivery: Delivery.STREAMED };
+    const told = { isAnsweredEarly: true, durable: true, freeWhenCut: true };
+    const generation = await withCallerPaths(asked, () =>
+      generations.begin({ request, credential, requestId, ...told }),
     );
-    const head = headOf(asked, begun);
-    const first = createMessage([], { head, limits: begun.run.limits });
+    const head = responseHead(asked, generation);
+    const { id, input } = ownInput(asked);
+    const first = createMessage([], { head, limits: generation.limits });
     try {
-      const { inherited } = await this.#tools.writer.put(asked, head, { state: 'running' });
-      job = new BackgroundJob({ documents: this.#tools.documents, head, input: ownInput(asked).input, inherited });
+      const { inherited } = await writer.put(asked, head, { state: 'running' });
       await keeper?.keep(requestId, [first], 'kept');
+      const onEnd = (): void => void jobs.delete(id);
+      const job = new BackgroundJob({ documents, runtime, generation, head, input, inherited, onEnd });
+      jobs.set(id, job);
+      generation.start(job);
+      return first;
     } catch (thrown) {
-      begun.run.cut();
       // Nothing was sent: the hold is given back, and what was stored says that nothing came of it.
-      await begun.run
-        .events(never)
-        .next()
-        .catch(() => undefined);
-      await this.#tools.documents.delete({ kind: 'response', id: head.id }).catch(() => undefined);
+      generation.cut();
+      await new Promise<void>(resolve => {
+        generation.start({ events: () => undefined, end: () => resolve() });
+      });
+      await documents.delete({ kind: 'response', id }).catch(() => undefined);
       throw thrown;
     }
-    this.#tools.jobs.set(head.id, job);
-    job.start(begun.run, () => this.#tools.jobs.delete(head.id));
-    return first;
   }
 
-  /** What follows the beginning of a response in the background, for a caller that takes it as it comes. */
-  async *follow(
+  /** Returns a sink for the message that says how a response has begun, now or before it was repeated. The rest is pushed to a caller that takes it as it comes. */
+  following(
     { request }: CreateResponseRequest,
+    accountId: number,
+    { call, sink }: ResponseCaller,
+  ): Sink<CreateResponseResponse> {
+    if (request?.delivery === Delivery.WHOLE) return sink;
+    let head: ResponseHead | undefined;
+    return {
+      message: message => {
+        head ??= message.head;
+        sink.message(message);
+      },
+      end: error => {
+        const begun = head;
+        if (error !== undefined || begun === undefined) sink.end(error);
+        else call.attach(pump(signal => this.#follow(begun, accountId, signal), sink));
+      },
+    };
+  }
+
+  async *#follow(
     { id, settings }: ResponseHead,
-    { credential, signal }: { readonly credential: Credential; readonly signal: AbortSignal },
+    accountId: number,
+    signal: AbortSignal,
   ): AsyncGenerator<CreateResponseResponse, void, undefined> {
-    if (request?.delivery === Delivery.WHOLE) return;
-    const { accountId } = credential;
-    const seal = new Sealing(this.#tools.box, accountId).step(settings?.include ?? []);
-    for await (const step of this.#tools.stored.follow({ id, accountId }, seal, signal))
-      yield createMessage(step.events, step);
+    const sealing = new Sealing(this.#tools.box, accountId).step(settings?.include ?? []);
+    for await (const { events, end } of this.#tools.stored.follow({ id, accountId }, sealing, signal))
+      yield createMessage(events, { end });
   }
 }
-
-const never = new AbortController().signal;

@@ -47,13 +47,13 @@ function short(events: readonly GenerationEvent[]): string[] {
 test('an answer without signatures stays as it is, to the object', () => {
   const events = answer([message(), call('a'), call('b')]);
   const signatures = new CallSignatures();
-  expect(events.flatMap(event => signatures.push(event))).toEqual(events);
+  expect(signatures.push(events)).toEqual(events);
 });
 
 test('a signature stands before its call, as an item of its own', () => {
   const signatures = new CallSignatures();
   const events = answer([message(), call('a', 'S1'), call('b'), call('c', 'S2')]);
-  expect(short(events.flatMap(event => signatures.push(event)))).toEqual(['m', '<S1>', 'a(a)', 'b(b)', '<S2>', 'c(c)']);
+  expect(short(signatures.push(events))).toEqual(['m', '<S1>', 'a(a)', 'b(b)', '<S2>', 'c(c)']);
 });
 
 test('items are numbered without gaps, every event is in order, and whatever comes again gives the same again', () => {
@@ -65,7 +65,7 @@ test('items are numbered without gaps, every event is in order, and whatever com
     fc.property(fc.array(item, { maxLength: 8 }), fc.nat(), (items, cut) => {
       const events = answer(items.map(each => (each === 'm' ? message() : call(each.id, each.signature ?? undefined))));
       const signatures = new CallSignatures();
-      const all = events.flatMap(event => signatures.push(event));
+      const all = signatures.push(events);
       const opened = all.flatMap(({ event }) => (event.case === 'itemOpened' ? [event.value.item] : []));
       expect(opened).toEqual(opened.map((_, index) => index));
       const expected = items.flatMap(each => {
@@ -74,7 +74,7 @@ test('items are numbered without gaps, every event is in order, and whatever com
       });
       expect(short(all)).toEqual(expected);
       const rest = events.slice(cut % (events.length + 1));
-      const again = rest.flatMap(event => signatures.push(event));
+      const again = signatures.push(rest);
       expect(again).toEqual(all.slice(all.length - again.length));
     }),
   );
@@ -99,7 +99,7 @@ describe('on the way back', () => {
       fc.property(fc.array(fc.option(fc.option(fc.constantFrom('S1', 'S2')))), signs => {
         const items = signs.map((sign, index) => (sign === null ? message() : call(`${index}`, sign ?? undefined)));
         const signatures = new CallSignatures();
-        const events = answer(items).flatMap(event => signatures.push(event));
+        const events = signatures.push(answer(items));
         const shown = foldEvents(events).choices[0]?.items ?? [];
         expect(seen(withCallSignatures(shown))).toEqual(seen(items));
       }),

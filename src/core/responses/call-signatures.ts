@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { type Item, ItemSchema, type Opaque } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent, ItemOpened } from '../../gen/tollgate/v1/event_pb.ts';
 import { itemClosed, itemOpened, opaqueAdded } from '../../generation/events.ts';
+import { itemOf, withItem } from '../../generation/guard/serialise.ts';
 
 /**
  * Signatures of calls as reasoning items before them: the interface has no place for one in a call, and its clients bring reasoning items back. What follows is
@@ -13,32 +14,21 @@ export class CallSignatures {
   /** Whether a number is another one than before. */
   #isShifted = false;
 
-  push(whole: GenerationEvent): GenerationEvent[] {
-    const { choice, event } = whole;
-    if (event.case === 'itemOpened') return this.#opened(whole, event.value);
-    if (!this.#isShifted) return [whole];
-    const place = (value: { readonly item: number }): { item: number } => ({
-      item: this.#numbers[choice]?.[value.item] ?? value.item,
-    });
-    switch (event.case) {
-      case 'partOpened':
-        return [{ ...whole, event: { case: event.case, value: { ...event.value, ...place(event.value) } } }];
-      case 'delta':
-        return [{ ...whole, event: { case: event.case, value: { ...event.value, ...place(event.value) } } }];
-      case 'annotationAdded':
-        return [{ ...whole, event: { case: event.case, value: { ...event.value, ...place(event.value) } } }];
-      case 'opaqueAdded':
-        return [{ ...whole, event: { case: event.case, value: { ...event.value, ...place(event.value) } } }];
-      case 'partClosed':
-        return [{ ...whole, event: { case: event.case, value: { ...event.value, ...place(event.value) } } }];
-      case 'itemClosed':
-        return [{ ...whole, event: { case: event.case, value: { ...event.value, ...place(event.value) } } }];
-      default:
-        return [whole];
+  push(events: readonly GenerationEvent[]): GenerationEvent[] {
+    const shown: GenerationEvent[] = [];
+    for (const event of events) {
+      if (event.event.case === 'itemOpened') this.#open(event, event.event.value, shown);
+      else shown.push(this.#isShifted ? this.#renumbered(event) : event);
     }
+    return shown;
   }
 
-  #opened(whole: GenerationEvent, { item, content }: ItemOpened): GenerationEvent[] {
+  #renumbered(event: GenerationEvent): GenerationEvent {
+    const item = itemOf(event);
+    return item === undefined ? event : withItem(event, this.#numbers[event.choice]?.[item] ?? item);
+  }
+
+  #open(whole: GenerationEvent, { item, content }: ItemOpened, shown: GenerationEvent[]): void {
     const { choice } = whole;
     this.#numbers[choice] ??= [];
     const numbers = this.#numbers[choice];
@@ -48,19 +38,17 @@ export class CallSignatures {
     numbers[item] = number;
     this.#isShifted ||= number !== item;
     if (content?.content.case !== 'toolCall' || signature === undefined) {
-      return number === item ? [whole] : [itemOpened(choice, number, content ?? create(ItemSchema))];
+      shown.push(withItem(whole, number));
+      return;
     }
+    const reasoning = create(ItemSchema, { turn: content.turn, content: { case: 'reasoning', value: {} } });
     const { signature: _, ...unsigned } = content.content.value;
-    return [
-      itemOpened(
-        choice,
-        number - 1,
-        create(ItemSchema, { turn: content.turn, content: { case: 'reasoning', value: {} } }),
-      ),
+    shown.push(
+      itemOpened(choice, number - 1, reasoning),
       opaqueAdded(choice, number - 1, signature),
       itemClosed(choice, number - 1),
       itemOpened(choice, number, { ...content, content: { case: 'toolCall', value: unsigned } }),
-    ];
+    );
   }
 }
 

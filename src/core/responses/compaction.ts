@@ -5,10 +5,11 @@ import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb
 import type { CompactConversationResponse } from '../../gen/tollgate/v1/response_pb.ts';
 import { summaryKind } from '../../generation/envelope.ts';
 import { outputItemId, responseIdOf } from '../../generation/response-ids.ts';
-import type { BegunGeneration, Generations } from '../generation/generations.ts';
+import type { Generation } from '../generation/generation.ts';
+import type { Generations } from '../generation/generations.ts';
 import type { Keeper } from '../idempotency/replays.ts';
 import type { AskedResponse } from './asked.ts';
-import { answerOf } from './stored-response.ts';
+import { toAnswer } from './stored-response.ts';
 import { textMessage } from './text-message.ts';
 
 /** A conversation made shorter: its model sums it up, and the sum goes to the client sealed. Source: decisions §4. */
@@ -24,35 +25,44 @@ export interface CompactHow {
   readonly keeper?: Keeper<CompactConversationResponse>;
 }
 
-/** Charged as a generation of its model. Throws what such a generation throws, and `upstream_error` where the model says nothing. */
+/** Compacts a conversation; charged as a generation of its model. Throws what such a generation ends with, and `upstream_error` if the model says nothing. */
 export async function compactConversation(
   generations: Generations,
   asked: AskedResponse,
   { signal, keeper }: CompactHow,
 ): Promise<CompactConversationResponse> {
   const { credential, requestId } = asked;
-  const events: GenerationEvent[] = [];
-  const begun = await generations.begin({
-    request: summaryRequest(asked.request),
-    credential,
-    requestId,
+  const request = summaryRequest(asked.request);
+  const generation = await generations.begin({ request, credential, requestId });
+  const said: GenerationEvent[] = [];
+  const ended = Promise.withResolvers<void>();
+  const leave = (): void => generation.cancel();
+  signal.addEventListener('abort', leave, { once: true });
+  if (signal.aborted) leave();
+  generation.start({
+    events: events => void said.push(...events),
     // Also without a keeper: what can't be answered is not charged.
     beforeSettle: async rest => {
-      const message = compactionOf(asked, begun, [...events, ...rest]);
+      const message = toCompaction(asked, generation, rest);
       await keeper?.keep(requestId, [message]);
     },
+    end: error => (error === undefined ? ended.resolve() : ended.reject(error)),
   });
-  for await (const batch of begun.run.events(signal)) for (const event of batch) events.push(event);
-  return compactionOf(asked, begun, events);
+  try {
+    await ended.promise;
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+  return toCompaction(asked, generation, said);
 }
 
-function compactionOf(
+function toCompaction(
   asked: AskedResponse,
-  { createdAtMs, model, run }: BegunGeneration,
+  { createdAtMs, model, limits }: Generation,
   events: readonly GenerationEvent[],
 ): CompactConversationResponse {
   const id = responseIdOf(asked.requestId);
-  const { output, completed } = answerOf(id, events);
+  const { output, completed } = toAnswer(id, events);
   const summary = output.map(textOf).join('');
   if (summary.trim() === '' || completed === undefined) {
     throw new GatewayError('upstream_error', 'The model did not sum the conversation up.');
@@ -64,7 +74,7 @@ function compactionOf(
     items: compacted(id, asked, asked.sealing.seal('compaction', [{ ...summaryBlob, data: summary }])),
     completed,
     model,
-    limits: run.limits,
+    limits,
   };
 }
 

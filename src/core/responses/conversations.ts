@@ -3,12 +3,16 @@ import { type Item, ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
 import type { StoredTurn } from '../../gen/tollgate/v1/response_pb.ts';
 import { inputItemId, placeOfItem } from '../../generation/response-ids.ts';
 import { renumberTurns } from '../../generation/turns.ts';
+import type { Runtime } from '../../lib/runtime.ts';
 import type { Documents, StoredDocument } from '../../store/documents.ts';
 import { withCallSignatures } from './call-signatures.ts';
 import { RecentConversations, type RememberedConversation } from './recent.ts';
 import type { Sealing } from './sealing.ts';
 import type { SessionName, Sessions } from './sessions.ts';
 import { turnIn } from './stored-response.ts';
+
+/** How long the turns of a long conversation may keep the event loop before it lets others go on. */
+const sliceMs = 4;
 
 /** A conversation that is about to go on. */
 export interface Conversation {
@@ -34,11 +38,13 @@ export interface Continuation {
 export class Conversations {
   readonly #documents: Documents;
   readonly #sessions: Sessions;
+  readonly #runtime: Pick<Runtime, 'monotonicMs'>;
   readonly #recent = new RecentConversations();
 
-  constructor(documents: Documents, sessions: Sessions) {
+  constructor(documents: Documents, sessions: Sessions, runtime: Pick<Runtime, 'monotonicMs'>) {
     this.#documents = documents;
     this.#sessions = sessions;
+    this.#runtime = runtime;
   }
 
   /**
@@ -68,7 +74,7 @@ export class Conversations {
     if (chain === undefined) return undefined;
     const last = chain.at(-1);
     const taken = new Set<string>();
-    return itemsOf(chain, ({ input, inherited, output }, document) => {
+    return this.#readItems(chain, ({ input, inherited, output }, document) => {
       const distinct = (items: readonly Item[], from: number): Item[] =>
         withDistinctIds(document.id, items, { taken, from });
       const own = [...distinct(inherited, input.length), ...distinct(input, 0)];
@@ -82,10 +88,26 @@ export class Conversations {
     if (remembered !== undefined && (await this.#documents.find(name, accountId)) !== undefined) return remembered;
     const chain = await this.#documents.chain(name, accountId);
     if (chain?.at(-1)?.finished !== true) return undefined;
-    const items = await itemsOf(chain, ({ inherited, input, output }) => [...inherited, ...input, ...output]);
+    const items = await this.#readItems(chain, ({ inherited, input, output }) => [...inherited, ...input, ...output]);
     const found = { items, bodyBytes: chain.reduce((sum, { body }) => sum + body.length, 0) };
     this.#recent.keep(responseId, found);
     return found;
+  }
+
+  /** Returns all items of a chain of turns. */
+  async #readItems(
+    chain: readonly StoredDocument[],
+    read: (turn: StoredTurn, document: StoredDocument) => readonly Item[],
+  ): Promise<Item[]> {
+    const items: Item[] = [];
+    let sliceEndsAt = this.#runtime.monotonicMs() + sliceMs;
+    for (const document of chain) {
+      for (const item of read(turnIn(document), document)) items.push(item);
+      if (this.#runtime.monotonicMs() < sliceEndsAt) continue;
+      await new Promise(setImmediate);
+      sliceEndsAt = this.#runtime.monotonicMs() + sliceMs;
+    }
+    return items;
   }
 
   async #resolve({ items, accountId, session }: Continuation, before: readonly Item[]): Promise<Item[]> {
@@ -122,25 +144,6 @@ export interface StoredItems {
   readonly output: readonly Item[];
   /** Of its body. */
   readonly bodyBytes: number;
-}
-
-/** How long the turns of a long conversation may keep the event loop before it lets others go on. */
-const sliceMs = 4;
-
-/** All items of a chain of turns. */
-async function itemsOf(
-  chain: readonly StoredDocument[],
-  read: (turn: StoredTurn, document: StoredDocument) => readonly Item[],
-): Promise<Item[]> {
-  const items: Item[] = [];
-  let sliceEndsAt = performance.now() + sliceMs;
-  for (const document of chain) {
-    for (const item of read(turnIn(document), document)) items.push(item);
-    if (performance.now() < sliceEndsAt) continue;
-    await new Promise(setImmediate);
-    sliceEndsAt = performance.now() + sliceMs;
-  }
-  return items;
 }
 
 /**

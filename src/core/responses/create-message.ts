@@ -1,12 +1,5 @@
-import type { WindowState } from '../../errors/gateway-error.ts';
 import type { GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import type { CreateResponseResponse, ResponseEnd, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
-import { limitOf } from '../credential.ts';
-
-/** A request window as the contract says it, as a message of its own. */
-export function limitState(window: WindowState): LimitState {
-  return { $typeName: 'tollgate.v1.LimitState', ...limitOf(window) };
-}
 
 /** One step of a response; what is absent is not said. */
 export function createMessage(

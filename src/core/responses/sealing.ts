@@ -6,7 +6,6 @@ import { type SealedThoughts, SealedThoughtsSchema } from '../../gen/tollgate/v1
 import { envelopeKind, envelopeOf, summaryKind } from '../../generation/envelope.ts';
 import { opaqueAdded } from '../../generation/events.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
-import type { Stepper } from '../../lib/stepper.ts';
 import { textMessage } from './text-message.ts';
 
 /** What a client asks for to get the blobs of reasoning items, sealed. */
@@ -32,7 +31,7 @@ export class Sealing {
   }
 
   /** A step for events on their way to a client: envelopes instead of blobs where `include` asks for them, else none. */
-  step(include: readonly string[]): Stepper<GenerationEvent, GenerationEvent> {
+  step(include: readonly string[]): SealStep {
     return new SealStep(this, include.includes(includeEncrypted));
   }
 
@@ -101,7 +100,7 @@ function unreadable(index: number, why: string): GatewayError {
 }
 
 /** Gathers the blobs of a reasoning item, and tells them sealed, as one, just before the item closes. */
-class SealStep implements Stepper<GenerationEvent, GenerationEvent> {
+export class SealStep {
   readonly #sealing: Sealing;
   readonly #shows: boolean;
   /** Blobs by choice and item; of reasoning items only. */
@@ -112,30 +111,30 @@ class SealStep implements Stepper<GenerationEvent, GenerationEvent> {
     this.#shows = shows;
   }
 
-  push(event: GenerationEvent): GenerationEvent[] {
-    const { choice, event: step } = event;
-    switch (step.case) {
-      case 'itemOpened':
-        if (step.value.content?.content.case === 'reasoning') this.#open.set(`${choice} ${step.value.item}`, []);
-        return [event];
-      case 'opaqueAdded': {
-        const blobs = this.#open.get(`${choice} ${step.value.item}`);
-        if (blobs === undefined) return [event];
-        if (step.value.opaque !== undefined) blobs.push(step.value.opaque);
-        return [];
-      }
-      case 'itemClosed': {
-        const blobs = this.#open.get(`${choice} ${step.value.item}`) ?? [];
-        this.#open.delete(`${choice} ${step.value.item}`);
-        if (blobs.length === 0 || !this.#shows) return [event];
-        return [opaqueAdded(choice, step.value.item, this.#sealing.seal('reasoning', blobs)), event];
-      }
-      default:
-        return [event];
-    }
+  /** Returns what the client may see of further events. */
+  push(events: readonly GenerationEvent[]): GenerationEvent[] {
+    const shown: GenerationEvent[] = [];
+    for (const event of events) if (!this.#gathers(event, shown)) shown.push(event);
+    return shown;
   }
 
-  end(): GenerationEvent[] {
-    return [];
+  /** Whether it keeps an event back; adds what goes before the event to `shown`. */
+  #gathers({ choice, event }: GenerationEvent, shown: GenerationEvent[]): boolean {
+    if (event.case !== 'itemOpened' && event.case !== 'opaqueAdded' && event.case !== 'itemClosed') return false;
+    const { item } = event.value;
+    const place = `${choice} ${item}`;
+    if (event.case === 'itemOpened') {
+      if (event.value.content?.content.case === 'reasoning') this.#open.set(place, []);
+      return false;
+    }
+    const blobs = this.#open.get(place);
+    if (blobs === undefined) return false;
+    if (event.case === 'opaqueAdded') {
+      if (event.value.opaque !== undefined) blobs.push(event.value.opaque);
+      return true;
+    }
+    this.#open.delete(place);
+    if (blobs.length > 0 && this.#shows) shown.push(opaqueAdded(choice, item, this.#sealing.seal('reasoning', blobs)));
+    return false;
   }
 }

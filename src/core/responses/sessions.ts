@@ -56,8 +56,12 @@ export class Sessions {
     return this.#sessions.get(keyOf(name))?.responses.get(responseId)?.items;
   }
 
-  /** Forgets a response, where the session has it. */
-  evict(name: SessionName, responseId: string): void {
+  /**
+   * Forgets a response, if the session has it: a turn that fails makes its session forget the response that it refers to. Does nothing for a turn without either. Source:
+   * decisions §4, "WebSocket".
+   */
+  evict(name: SessionName | undefined, responseId: string | undefined): void {
+    if (name === undefined || responseId === undefined) return;
     const session = this.#sessions.get(keyOf(name));
     if (session !== undefined) this.#drop(session, responseId);
   }
@@ -84,15 +88,6 @@ export class Sessions {
     this.#sessions.set(key, session);
     return session;
   }
-}
-
-/** A turn that fails makes its session forget the response that it refers to. Source: decisions §4, "WebSocket". */
-export function evict(
-  sessions: Sessions,
-  turn: { readonly session: SessionName | undefined; readonly previousResponseId: string | undefined },
-): void {
-  const { session, previousResponseId } = turn;
-  if (session !== undefined && previousResponseId !== undefined) sessions.evict(session, previousResponseId);
 }
 
 function keyOf({ accountId, session }: SessionName): string {

@@ -1,23 +1,28 @@
 /**
- * Responses that are stored as whole and not yet charged: for the moment between the two nobody can say what became of them. Whoever asks waits for it; a
- * response that a process left so when it died has no record, and is no answer.
+ * Responses that are stored as whole and not yet charged: between the two nobody can say what became of them, and whoever asks waits. A response that a process left so when it
+ * died has no record, and is no answer. An array with swap-remove: V8 keeps promoting what passes through a Map.
  */
 export class Settling {
-  readonly #running = new Map<string, PromiseWithResolvers<void>>();
+  readonly #running: { readonly id: string; readonly over: PromiseWithResolvers<void> }[] = [];
 
   /** It is about to be stored. */
   begin(responseId: string): void {
-    this.#running.set(responseId, Promise.withResolvers());
+    this.#running.push({ id: responseId, over: Promise.withResolvers() });
   }
 
-  /** It is charged, or will not be. Does nothing where it never began. */
+  /** It is charged, or will not be. Does nothing if it never began. */
   end(responseId: string): void {
-    this.#running.get(responseId)?.resolve();
-    this.#running.delete(responseId);
+    const place = this.#running.findIndex(({ id }) => id === responseId);
+    const ended = this.#running[place];
+    const last = this.#running.at(-1);
+    if (ended === undefined || last === undefined) return;
+    this.#running[place] = last;
+    this.#running.pop();
+    ended.over.resolve();
   }
 
-  /** Resolves when it is charged or will not be; at once where it is not about to be. */
+  /** Resolves when it is charged or will not be; at once if it is not about to be. */
   async over(responseId: string): Promise<void> {
-    await this.#running.get(responseId)?.promise;
+    await this.#running.find(({ id }) => id === responseId)?.over.promise;
   }
 }

@@ -1,4 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { toGatewayError } from '../../errors/gateway-error.ts';
 import { type Item, ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
@@ -27,8 +28,8 @@ const failures: Partial<Record<StoredState, readonly [code: string, message: str
   failed: ['upstream_error', 'The model’s provider failed.'],
 };
 
-/** What a response says, without what only its request needs. */
-export function settingsOf(request: GenerateRequest): GenerateRequest {
+/** Returns what a response says of its request. */
+export function toSettings(request: GenerateRequest): GenerateRequest {
   const { source: _, ...settings } = request;
   return { ...settings, items: [] };
 }
@@ -41,8 +42,8 @@ export function withIds(responseId: string, items: readonly Item[]): Item[] {
 /** What the model said so far, and how it ended, where it did. */
 export type Answer = Pick<StoredResponse, 'output' | 'finished' | 'completed' | 'extensions'>;
 
-/** Events as an answer. What was cut off is incomplete. `isOver`: nothing follows them. */
-export function answerOf(responseId: string, events: readonly GenerationEvent[], isOver = true): Answer {
+/** Returns events as an answer. What was cut off is incomplete. `isOver`: nothing follows them. */
+export function toAnswer(responseId: string, events: readonly GenerationEvent[], isOver = true): Answer {
   const fold = new ResponseFold(responseId);
   for (const event of events) fold.add(event);
   if (isOver) fold.settle();
@@ -58,6 +59,19 @@ export function answerOf(responseId: string, events: readonly GenerationEvent[],
 function ended(item: Item): Item {
   const isCut = item.status === ItemStatus.IN_PROGRESS || item.status === ItemStatus.UNSPECIFIED;
   return isCut ? { ...item, status: ItemStatus.INCOMPLETE } : item;
+}
+
+/** How a response has ended. */
+export interface EndFacts {
+  readonly state: StoredState;
+  /** Why it failed; absent if it did not, or nobody knows. */
+  readonly failure?: ResponseFailure;
+}
+
+/** Returns the end of a response that failed with what was thrown. */
+export function failedWith(thrown: unknown): EndFacts {
+  const { code, message } = toGatewayError(thrown);
+  return { state: 'failed', failure: { $typeName: 'tollgate.v1.ResponseFailure', code, message } };
 }
 
 /** What a body is made of. */

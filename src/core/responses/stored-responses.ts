@@ -1,4 +1,3 @@
-import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Completed, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import {
@@ -15,20 +14,21 @@ import {
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { completed as completedEvent } from '../../generation/events.ts';
 import { requestIdOf } from '../../generation/response-ids.ts';
+import { pump } from '../../lib/push.ts';
+import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
-import type { Stepper } from '../../lib/stepper.ts';
 import type { DocumentFacts, Documents, StoredDocument } from '../../store/documents.ts';
 import type { Ledger } from '../../store/ledger.ts';
 import { authenticate } from '../credential.ts';
 import type { BackgroundJob } from './background-job.ts';
 import type { Conversations } from './conversations.ts';
-import { Sealing } from './sealing.ts';
+import { Sealing, type SealStep } from './sealing.ts';
 import type { Settling } from './settling.ts';
 import { eventsIn, failureOf, statusOf, storedIn, type StoredState } from './stored-response.ts';
 
 /** The calls about responses that are there. */
 type StoredMethods = Pick<
-  ServiceImpl<typeof ResponseService>,
+  PushedService<typeof ResponseService>,
   'getResponse' | 'followResponse' | 'cancelResponse' | 'deleteResponse' | 'listInputItems'
 >;
 
@@ -77,7 +77,7 @@ export class StoredResponses {
       getResponse: async ({ id, include }, context) => ({
         response: await this.#response(await this.#name(id, context), include),
       }),
-      followResponse: (request, context) => this.#follow(request, context),
+      followResponse: (request, context, sink) => pump(signal => this.#follow(request, context, signal), sink),
       cancelResponse: async ({ id }, context) => {
         const name = await this.#name(id, context);
         await this.#cancel(name);
@@ -110,7 +110,7 @@ export class StoredResponses {
   /** A response's events from its first to its last, as they become known, and how it ended. Throws where it is deleted meanwhile. */
   async *follow(
     name: OwnedName,
-    sealing: Stepper<GenerationEvent, GenerationEvent>,
+    sealing: SealStep,
     signal: AbortSignal,
   ): AsyncGenerator<{ events: GenerationEvent[]; end?: ResponseEnd }, void, undefined> {
     const document = { kind: 'response' as const, id: name.id };
@@ -123,8 +123,7 @@ export class StoredResponses {
       const last = chunks.at(-1);
       if (last !== undefined) {
         after = last.seq;
-        const events = chunks.flatMap(({ content }) => eventsIn(content));
-        yield { events: events.flatMap(event => sealing.push(event)) };
+        yield { events: sealing.push(chunks.flatMap(({ content }) => eventsIn(content))) };
       } else if (changed !== undefined) {
         await changedOrAborted(changed, signal);
       } else {
@@ -136,7 +135,8 @@ export class StoredResponses {
 
   async *#follow(
     { id, skipEvents, include }: FollowResponseRequest,
-    context: HandlerContext,
+    context: CallContext,
+    signal: AbortSignal,
   ): AsyncGenerator<FollowResponseResponse, void, undefined> {
     const name = await this.#name(id, context);
     const { head } = storedIn(await this.#document(name));
@@ -148,14 +148,14 @@ export class StoredResponses {
     yield step([], { head });
     const sealing = new Sealing(this.#tools.box, name.accountId).step([...include, ...(head.settings?.include ?? [])]);
     let skip = skipEvents;
-    for await (const { events, end } of this.follow(name, sealing, context.signal)) {
+    for await (const { events, end } of this.follow(name, sealing, signal)) {
       const rest = events.slice(skip);
       skip = Math.max(0, skip - events.length);
       if (rest.length > 0 || end !== undefined) yield step(rest, end === undefined ? {} : { end });
     }
   }
 
-  async #name(id: string, context: HandlerContext): Promise<OwnedName> {
+  async #name(id: string, context: CallContext): Promise<OwnedName> {
     const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
     return { id, accountId };
   }

@@ -1,0 +1,112 @@
+import type { GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
+import type { CreateResponseResponse, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
+import { EventLog } from '../../generation/event-log.ts';
+import type { Sink } from '../../lib/push.ts';
+import type { Generation } from '../generation/generation.ts';
+import type { GenerationSink } from '../generation/generation-sink.ts';
+import type { StartingCall } from '../generation/starting-call.ts';
+import type { Keeper } from '../idempotency/replays.ts';
+import { type AskedResponse, responseHead } from './asked.ts';
+import { CallSignatures } from './call-signatures.ts';
+import { createMessage } from './create-message.ts';
+import type { ResponseWriter } from './response-writer.ts';
+import type { SealStep } from './sealing.ts';
+import type { Sessions } from './sessions.ts';
+import type { Settling } from './settling.ts';
+import { failedWith, toAnswer } from './stored-response.ts';
+
+/** Where responses are kept whose callers wait for them. */
+export interface ResponseSinkTools {
+  readonly writer: ResponseWriter;
+  readonly sessions: Sessions;
+  readonly settling: Settling;
+}
+
+/** The caller of a response. */
+export interface ResponseCaller {
+  /** What it controls. */
+  readonly call: StartingCall;
+  readonly sink: Sink<CreateResponseResponse>;
+  /** Keeps the answer for repeats; absent: there are none. */
+  readonly keeper?: Keeper<CreateResponseResponse>;
+}
+
+/** Passes the answer of a generation on to the caller that waits for it, streamed or whole, and stores it before it is charged. */
+export class ResponseSink implements GenerationSink {
+  readonly #tools: ResponseSinkTools;
+  readonly #asked: AskedResponse;
+  readonly #caller: ResponseCaller;
+  readonly #head: ResponseHead;
+  readonly #limits: LimitState[];
+  readonly #signatures = new CallSignatures();
+  readonly #sealing: SealStep;
+  /** Kept only if the response is stored or belongs to a session. */
+  readonly #log = new EventLog();
+  /** Something of it has left: its id is known. */
+  #isShown = false;
+  #isStored = false;
+
+  constructor(tools: ResponseSinkTools, asked: AskedResponse, generation: Generation, caller: ResponseCaller) {
+    this.#tools = tools;
+    this.#asked = asked;
+    this.#caller = caller;
+    this.#head = responseHead(asked, generation);
+    this.#limits = generation.limits;
+    this.#sealing = asked.sealing.step(asked.request.include);
+  }
+
+  events(batch: GenerationEvent[]): void {
+    const events = this.#signatures.push(batch);
+    const { store, session } = this.#asked;
+    if (store ? !this.#isStored : session !== undefined) for (const event of events) this.#log.add(event);
+    const first = this.#isShown ? {} : { head: this.#head, limits: this.#limits };
+    this.#isShown = true;
+    this.#caller.sink.message(createMessage(this.#sealing.push(events), first));
+  }
+
+  async beforeSettle(last: readonly GenerationEvent[]): Promise<void> {
+    const { keeper } = this.#caller;
+    const rest = this.#signatures.push(last);
+    if (this.#asked.store) await this.#storeWhole(rest);
+    const first = this.#isShown ? {} : { head: this.#head };
+    await keeper?.keep(this.#asked.requestId, [createMessage(this.#sealing.push(rest), first)]);
+  }
+
+  async beforeBrokenSettle(error: Error): Promise<void> {
+    await this.#caller.keeper?.keepBroken(this.#asked.requestId, error);
+  }
+
+  end(error?: Error): void {
+    const { store, session, previousResponseId } = this.#asked;
+    const { call, sink } = this.#caller;
+    this.#tools.settling.end(this.#head.id);
+    if (error !== undefined) this.#tools.sessions.evict(session, previousResponseId);
+    // A session whose client has left has ended.
+    else if (!call.isCancelled) this.#keepInSession();
+    if (error === undefined || !store || !this.#isShown || this.#isStored) sink.end(error);
+    else void this.#storeCut(error).then(() => sink.end(error));
+  }
+
+  #keepInSession(): void {
+    const { session, store, conversation } = this.#asked;
+    if (session === undefined || store) return;
+    const { output } = toAnswer(this.#head.id, this.#log.read());
+    const { before, input } = conversation;
+    this.#tools.sessions.keep(session, this.#head.id, [...before, ...input, ...output], input.length + output.length);
+  }
+
+  async #storeWhole(rest: readonly GenerationEvent[]): Promise<void> {
+    const answer = toAnswer(this.#head.id, [...this.#log.read(), ...rest]);
+    this.#tools.settling.begin(this.#head.id);
+    await this.#tools.writer.put(this.#asked, this.#head, { state: 'ended', answer });
+    this.#isStored = true;
+  }
+
+  /** Stores what was delivered of a response that its caller left, or that failed. */
+  async #storeCut(error: Error): Promise<void> {
+    const answer = toAnswer(this.#head.id, this.#log.read());
+    const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);
+    // Its caller is gone, or is told of the failure that came first: a disk that fails as well changes neither.
+    await this.#tools.writer.put(this.#asked, this.#head, { ...ended, answer }).catch(() => undefined);
+  }
+}
