@@ -1,6 +1,6 @@
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import type { Provider } from '../core/routing/route-table.ts';
-import { systemClock } from '../lib/clock.ts';
+import { systemRuntime } from '../lib/runtime.ts';
 import { createImageSimulator } from '../simulator/images/image-simulator.ts';
 import { createSimulator } from '../simulator/simulator.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
@@ -63,7 +63,7 @@ export class UpstreamSet {
       timeouts,
       eventBytesMax: config.limits.upstreamEventBytes,
       proxy: this.#proxy,
-      clock: systemClock,
+      runtime: systemRuntime,
     };
     const settings = fingerprint(provider, config);
     if (provider.protocol === 'images') {
@@ -79,8 +79,9 @@ export class UpstreamSet {
 
 function openSimulator(settings: string, { simulator, timeouts }: Config): Opened {
   const { tokensPerSecond, steering } = simulator;
-  const upstream = rehearsedUpstream(createSimulator({ tokensPerSecond, steering, clock: systemClock }), timeouts);
-  const images = rehearsedImages(createImageSimulator({ steering }), timeouts);
+  const limits = { timeouts, runtime: systemRuntime };
+  const upstream = rehearsedUpstream(createSimulator({ tokensPerSecond, steering }), limits);
+  const images = rehearsedImages(createImageSimulator({ steering }), limits);
   return { settings, answers: { upstream, images }, close: () => undefined };
 }
 

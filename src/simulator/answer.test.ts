@@ -3,13 +3,38 @@ import type { Item } from '../gen/tollgate/v1/content_pb.ts';
 import { FinishReason } from '../gen/tollgate/v1/event_pb.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
-import { type Answer, ask, askToFail, callOf, user } from './fixtures/ask.ts';
+import { type Runtime, systemRuntime } from '../lib/runtime.ts';
+import { type Answer, ask, askToFail, start, user } from './fixtures/ask.ts';
 import { createSimulator } from './simulator.ts';
 
 const simulator = createSimulator({ tokensPerSecond: 0, steering: true });
 
 function textDeltas(answer: Answer): number {
   return answer.events.filter(({ event }) => event.case === 'delta').length;
+}
+
+/** The machine's runtime, and how many of its timers are waited for. */
+function countedTimers(): { runtime: Runtime; timers: () => number } {
+  const waiting = new Set<object>();
+  const after: Runtime['after'] = (ms, run) => {
+    const timer = systemRuntime.after(ms, () => {
+      waiting.delete(timer);
+      run();
+    });
+    waiting.add(timer);
+    const cancel = (): void => {
+      waiting.delete(timer);
+      timer.cancel();
+    };
+    return { cancel, restart: again => timer.restart(again) };
+  };
+  return { runtime: { ...systemRuntime, after }, timers: () => waiting.size };
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise(resolve => {
+    setTimeout(resolve, ms);
+  });
 }
 
 describe('the steering line', () => {
@@ -140,32 +165,29 @@ describe('the steering line', () => {
     expect(answer.completed).toBeUndefined();
   });
 
-  test('goes quiet until it is aborted, and stops at once then', async () => {
-    const control = new AbortController();
-    const reason = new Error('gone');
-    setTimeout(() => {
-      control.abort(reason);
-    }, 100);
-    const start = performance.now();
-    const { answer, failure } = await askToFail(
-      simulator,
-      { items: [user('!sim stall=2 tps=1000')] },
-      { signal: control.signal },
-    );
-    expect(failure).toBe(reason);
-    expect(textDeltas(answer)).toBe(2);
-    expect(performance.now() - start).toBeGreaterThan(95);
-    expect(performance.now() - start).toBeLessThan(1_000);
+  test('goes quiet until it is cancelled, and stops at once then', async () => {
+    const { runtime, timers } = countedTimers();
+    const counted = createSimulator({ tokensPerSecond: 0, steering: true, runtime });
+    const asked = start(counted, { items: [user('!sim stall=2 tps=1000')] });
+    const hasEnded = Promise.race([asked.ended.then(() => true), sleep(150).then(() => false)]);
+    await sleep(100);
+    expect([textDeltas(asked.sofar()), timers()]).toEqual([2, 1]);
+    asked.attempt.cancel();
+    expect([await hasEnded, textDeltas(asked.sofar()), timers()]).toEqual([false, 2, 0]);
   });
 
-  test('waits before the first event, and lets itself be aborted there', async () => {
-    const start = performance.now();
+  test('waits before the first event, and lets itself be cancelled there', async () => {
+    const begun = performance.now();
     await ask(simulator, { items: [user('!sim delay_ms=120')] });
-    expect(performance.now() - start).toBeGreaterThan(115);
-    const signal = AbortSignal.timeout(50);
-    const { answer, failure } = await askToFail(simulator, { items: [user('!sim delay_ms=600000')] }, { signal });
-    expect(answer.events).toEqual([]);
-    expect(failure).toBe(signal.reason);
+    expect(performance.now() - begun).toBeGreaterThan(115);
+    const { runtime, timers } = countedTimers();
+    const counted = createSimulator({ tokensPerSecond: 0, steering: true, runtime });
+    const { attempt, sofar } = start(counted, { items: [user('!sim delay_ms=600000')] });
+    await sleep(50);
+    expect(timers()).toBe(1);
+    attempt.cancel();
+    await sleep(20);
+    expect([sofar().events, timers()]).toEqual([[], 0]);
   });
 
   test('that can’t be read is refused before any output', async () => {
@@ -206,17 +228,31 @@ describe('the pace', () => {
     expect(performance.now() - paced).toBeGreaterThan(270);
   });
 
-  test('keeps no timer and no busy loop after an abort', async () => {
-    const control = new AbortController();
-    const call = callOf({ items: [user('!sim tokens=1000 tps=10')] }, { signal: control.signal });
-    const answers = simulator.generate(call);
-    const iterator = answers[Symbol.asyncIterator]();
-    await iterator.next();
-    const next = iterator.next();
-    control.abort(new Error('gone'));
-    const start = performance.now();
-    await expect(next).rejects.toThrow('gone');
-    expect(performance.now() - start).toBeLessThan(100);
+  test('keeps no timer and no busy loop after it is cancelled', async () => {
+    const { runtime, timers } = countedTimers();
+    const counted = createSimulator({ tokensPerSecond: 10, steering: true, runtime });
+    const { attempt, sofar } = start(counted, { items: [user('!sim tokens=1000')] });
+    await expect.poll(() => timers()).toBe(1);
+    const before = sofar().events.length;
+    attempt.cancel();
+    await sleep(250);
+    expect([before > 0, sofar().events.length, timers()]).toEqual([true, before, 0]);
+  });
+
+  test('waits while its receiver has enough, and goes on from there', async () => {
+    const { attempt, sofar, ended } = start(simulator, { items: [user('!sim tokens=1000 tps=0')] });
+    attempt.pause();
+    await sleep(50);
+    expect(sofar().events).toEqual([]);
+    attempt.resume();
+    await expect.poll(() => sofar().events.length).toBeGreaterThan(0);
+    attempt.pause();
+    await sleep(20);
+    const paused = sofar().events.length;
+    await sleep(50);
+    expect(sofar().events.length).toBe(paused);
+    attempt.resume();
+    expect([await ended, sofar().completed?.usage?.outputTokens]).toEqual([undefined, 1_000]);
   });
 
   test('where there is none lets others run all the while', async () => {

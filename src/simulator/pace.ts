@@ -1,4 +1,5 @@
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import type { Runtime } from '../lib/runtime.ts';
 
 /** One step of an answer: an event, and the output tokens that it carries (0 where it carries none). */
 export interface AnswerStep {
@@ -12,18 +13,24 @@ export const quiet = Symbol('quiet');
 /** A choice's steps in order; ends by returning or by throwing an `UpstreamFailure`. */
 export type ChoiceSteps = Iterator<AnswerStep | typeof quiet, void, void>;
 
+/** What an answer waits with, and who may end the waiting. */
+export interface Waiting {
+  readonly runtime: Runtime;
+  readonly signal: AbortSignal;
+}
+
 /** Waits; throws the signal's reason as soon as it is aborted. */
-export function wait(ms: number, signal: AbortSignal): Promise<void> {
+export function wait(ms: number, { runtime, signal }: Waiting): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = (): void => {
-      clearTimeout(timer);
+      timer.cancel();
       // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- the caller's own reason, whatever it is
       reject(signal.reason);
     };
-    const timer = setTimeout(() => {
+    const timer = runtime.after(ms, () => {
       signal.removeEventListener('abort', abort);
       resolve();
-    }, ms);
+    });
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
   });
@@ -104,13 +111,14 @@ export interface PacedAnswer {
 export async function* paced(
   answer: PacedAnswer,
   tokensPerSecond: number,
-  signal: AbortSignal,
+  waiting: Waiting,
 ): AsyncGenerator<GenerationEvent[]> {
+  const { runtime, signal } = waiting;
   const choices = new Choices(answer.choices);
-  const start = performance.now();
+  const start = runtime.monotonicMs();
   let batch = [answer.first];
   for (;;) {
-    const elapsedMs = performance.now() - start;
+    const elapsedMs = runtime.monotonicMs() - start;
     const due = tokensPerSecond === 0 ? Infinity : 1 + Math.floor((elapsedMs * tokensPerSecond) / 1_000);
     choices.take(due, batch);
     if (choices.isOver) break;
@@ -118,11 +126,11 @@ export async function* paced(
     if (batch.length > 0) yield batch;
     batch = [];
     if (tokensPerSecond === 0 || isFull) await yieldToOthers();
-    else await wait(Math.max(tickMs, (due * 1_000) / tokensPerSecond - elapsedMs), signal);
+    else await wait(Math.max(tickMs, (due * 1_000) / tokensPerSecond - elapsedMs), waiting);
     signal.throwIfAborted();
   }
   if (!choices.isQuiet && choices.failure === undefined) batch.push(answer.last());
   if (batch.length > 0) yield batch;
-  while (choices.isQuiet) await wait(quietMs, signal);
+  while (choices.isQuiet) await wait(quietMs, waiting);
   if (choices.failure !== undefined) throw choices.failure;
 }

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CacheLifetime, type Item, Role } from '../gen/tollgate/v1/content_pb.ts';
 import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
+import { systemRuntime } from '../lib/runtime.ts';
 import { ask, said, tool, user } from './fixtures/ask.ts';
 import { createSimulator } from './simulator.ts';
 
@@ -28,7 +29,11 @@ function cache(model: string): {
   usage: (items: Item[], more?: object) => Promise<number[]>;
 } {
   const clock = { at: 1_000_000, now: () => clock.at };
-  const simulator = createSimulator({ tokensPerSecond: 0, steering: true, clock });
+  const simulator = createSimulator({
+    tokensPerSecond: 0,
+    steering: true,
+    runtime: { ...systemRuntime, now: clock.now },
+  });
   return {
     clock,
     usage: async (items, more = {}) => {

@@ -2,14 +2,21 @@ import { FinishReason, type GenerationEvent, type Usage } from '../gen/tollgate/
 import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed, started } from '../generation/events.ts';
 import { type Tokenizer, loadTokenizer } from '../generation/tokens.ts';
-import { type Upstream, type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
-import { type Clock, systemClock } from '../lib/clock.ts';
+import {
+  type RunningAttempt,
+  type Upstream,
+  type UpstreamCall,
+  UpstreamFailure,
+  type UpstreamReceiver,
+} from '../generation/upstream.ts';
+import { pump } from '../lib/push.ts';
+import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import { type AnswerSettings, ChoiceWriter } from './answer.ts';
 import { countedInput, tokensOf } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, cacheModeOf, simulatorModels } from './models.ts';
 import { failAsOrdered } from './ordered-failure.ts';
-import { paced, wait } from './pace.ts';
+import { type PacedAnswer, paced, wait } from './pace.ts';
 import { planChoice } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
 import { type Prompt, readPrompt } from './prompt.ts';
@@ -24,8 +31,8 @@ export interface SimulatorOptions {
   readonly tokensPerSecond: number;
   /** Whether `!sim ` lines steer; false: they are plain text. */
   readonly steering: boolean;
-  /** Judges the life of cached prompts. Undefined: the machine's. */
-  readonly clock?: Clock;
+  /** Paces answers and judges the life of cached prompts. Undefined: the machine's. */
+  readonly runtime?: Runtime;
 }
 
 /**
@@ -35,12 +42,34 @@ export interface SimulatorOptions {
 export function createSimulator(options: SimulatorOptions): Upstream {
   const simulator = new Simulator(options);
   return {
-    generate: call => simulator.generate(call),
+    generate: (call, receiver) => pushed(signal => simulator.generate(call, signal), receiver),
     countTokens: async (request, _model, signal) => {
       signal.throwIfAborted();
       const counted = await countedInput(request, await loadTokenizer(), Infinity, signal);
       return counted.reduce((sum, segment) => sum + tokensOf(segment), 0);
     },
+  };
+}
+
+/** Pushes the answer of a generator, which a signal ends. */
+function pushed(
+  open: (signal: AbortSignal) => AsyncGenerator<GenerationEvent[]>,
+  receiver: UpstreamReceiver,
+): RunningAttempt {
+  let isCancelled = false;
+  const control = pump(open, {
+    message: events => receiver.events(events),
+    end: failure => {
+      if (!isCancelled) receiver.end(failure);
+    },
+  });
+  return {
+    cancel: () => {
+      isCancelled = true;
+      control.cancel();
+    },
+    pause: () => control.pause(),
+    resume: () => control.resume(),
   };
 }
 
@@ -56,44 +85,47 @@ function findModel(id: string): SimulatorModel {
 
 class Simulator {
   readonly #options: SimulatorOptions;
+  readonly #runtime: Runtime;
   readonly #cache: PromptCache;
   readonly #sight = new Sight();
 
   constructor(options: SimulatorOptions) {
     this.#options = options;
-    this.#cache = new PromptCache(options.clock ?? systemClock);
+    this.#runtime = options.runtime ?? systemRuntime;
+    this.#cache = new PromptCache(this.#runtime);
   }
 
-  async *generate(call: UpstreamCall): AsyncGenerator<GenerationEvent[]> {
-    const { request, signal } = call;
+  async *generate(call: UpstreamCall, signal: AbortSignal): AsyncGenerator<GenerationEvent[]> {
+    const { request } = call;
+    const waiting = { runtime: this.#runtime, signal };
     signal.throwIfAborted();
     const model = findModel(call.model);
     const prompt = readPrompt(request, this.#options.steering);
     const line = prompt.steeringLine;
     const steering = line === undefined ? {} : parseSteering(line, model.maxOutputTokens);
-    if (steering.delayMs !== undefined && steering.delayMs > 0) await wait(steering.delayMs, signal);
+    if (steering.delayMs !== undefined && steering.delayMs > 0) await wait(steering.delayMs, waiting);
     failAsOrdered(steering, call.attempt);
     verifyThoughts(request.items);
     const tokenizer = await loadTokenizer();
-    const input = await this.#readInput(call, model, tokenizer);
+    const input = await this.#readInput(request, model, tokenizer, signal);
     const sights = await this.#sight.describe(prompt.images);
     signal.throwIfAborted();
     const plan = { request, model: model.id, prompt, steering, sights, tokenizer };
-    yield* this.#answer(call, model, plan, input);
+    yield* paced(this.#answer(call, model, plan, input), steering.tps ?? this.#options.tokensPerSecond, waiting);
   }
 
-  async #readInput(call: UpstreamCall, model: SimulatorModel, tokenizer: Tokenizer): Promise<InputBuckets> {
-    const counted = await countedInput(call.request, tokenizer, model.contextLength, call.signal);
-    return this.#cache.account(model.id, cacheModeOf(model), counted, call.request.cache);
-  }
-
-  async *#answer(
-    call: UpstreamCall,
+  async #readInput(
+    request: GenerateRequest,
     model: SimulatorModel,
-    plan: PlanInput,
-    input: InputBuckets,
-  ): AsyncGenerator<GenerationEvent[]> {
-    const { request, signal } = call;
+    tokenizer: Tokenizer,
+    signal: AbortSignal,
+  ): Promise<InputBuckets> {
+    const counted = await countedInput(request, tokenizer, model.contextLength, signal);
+    return this.#cache.account(model.id, cacheModeOf(model), counted, request.cache);
+  }
+
+  #answer(call: UpstreamCall, model: SimulatorModel, plan: PlanInput, input: InputBuckets): PacedAnswer {
+    const { request } = call;
     const { steering, prompt } = plan;
     const settings = answerSettings(call, model, plan, input.total);
     const choices = Array.from({ length: request.candidates ?? 1 }, (_, choice) => {
@@ -101,7 +133,7 @@ class Simulator {
       return { writer, steps: writer.steps(planChoice(plan, choice)) };
     });
     const isCounted = steering.noUsage !== true;
-    const answer = {
+    return {
       first: started({ model: model.id, systemFingerprint, ...(isCounted ? { usage: usageOf(input) } : {}) }),
       choices: choices.map(choice => choice.steps),
       last: () => {
@@ -109,7 +141,6 @@ class Simulator {
         return completed({ serviceTier: tierOf(request), ...(isCounted ? { usage: usageOf(input, writers) } : {}) });
       },
     };
-    yield* paced(answer, steering.tps ?? this.#options.tokensPerSecond, signal);
   }
 }
 

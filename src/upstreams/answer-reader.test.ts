@@ -5,7 +5,7 @@ import { chatCodec } from '../codecs/chat/index.ts';
 import type { UpstreamCodec } from '../codecs/codec.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
-import { AnswerReader, type ReadBatch } from './answer-reader.ts';
+import { AnswerReader } from './answer-reader.ts';
 
 const golden = readFileSync(`${import.meta.dirname}/../../test/upstreams/fixtures/chat_completed.sse`);
 const completion = Buffer.from(
@@ -20,7 +20,7 @@ const completion = Buffer.from(
 );
 
 function readerOf(contentType: string, candidates = 1, codec: UpstreamCodec = chatCodec): AnswerReader {
-  return new AnswerReader({ codec, provider: 'local', eventBytesMax: 10_000, contentType, candidates });
+  return new AnswerReader({ codec, provider: 'local', eventBytesMax: 10_000 }, contentType, candidates);
 }
 
 /** All events of some chunks, and the kind of the failure that ended them. */
@@ -30,15 +30,13 @@ function read(
 ): { events: GenerationEvent[]; failure?: string } {
   const reader = readerOf(contentType);
   const events: GenerationEvent[] = [];
-  const take = (batch: ReadBatch): string | undefined => {
-    events.push(...batch.events);
-    return batch.failure instanceof UpstreamFailure ? batch.failure.kind : batch.failure?.message;
-  };
+  const kindOf = (failure: Error | undefined): string | undefined =>
+    failure instanceof UpstreamFailure ? failure.kind : failure?.message;
   for (const chunk of chunks) {
-    const failure = take(reader.push([chunk]));
+    const failure = kindOf(reader.push(chunk, events));
     if (failure !== undefined) return { events, failure };
   }
-  const failure = reader.completed ? undefined : take(reader.end());
+  const failure = reader.completed ? undefined : kindOf(reader.end(events));
   return failure === undefined ? { events } : { events, failure };
 }
 
@@ -86,7 +84,9 @@ test('a stream that ends at any byte is truncated unless its finish has come', (
 
 test('what came before a failure in the same chunk is there', () => {
   const reader = readerOf('text/event-stream');
-  const { events, failure } = reader.push([golden.subarray(0, 900), Buffer.from('\n\ndata: {nonsense\n\n')]);
+  const events: GenerationEvent[] = [];
+  const chunk = Buffer.concat([golden.subarray(0, 900), Buffer.from('\n\ndata: {nonsense\n\n')]);
+  const failure = reader.push(chunk, events);
   expect(events[0]?.event.case).toBe('started');
   expect(failure).toBeInstanceOf(UpstreamFailure);
 });
@@ -94,10 +94,10 @@ test('what came before a failure in the same chunk is there', () => {
 test('an answer is finished when every asked choice has ended, and complete at its formal end', () => {
   const upToFinish = golden.subarray(0, golden.indexOf('\n\n', golden.indexOf('"finish_reason":"tool_calls"')) + 2);
   const [one, two] = [readerOf('text/event-stream'), readerOf('text/event-stream', 2)];
-  one.push([upToFinish]);
-  two.push([upToFinish]);
+  one.push(upToFinish, []);
+  two.push(upToFinish, []);
   expect([one.finished, one.completed, two.finished]).toEqual([true, false, false]);
-  one.push([golden.subarray(upToFinish.length)]);
+  one.push(golden.subarray(upToFinish.length), []);
   expect(one.completed).toBe(true);
 });
 
@@ -111,6 +111,6 @@ test('an event or a whole answer that is too large is malformed', () => {
 test('an end that a codec takes without a word is truncated', () => {
   const silent = { ...chatCodec, parseStream: () => ({ push: () => [], end: () => [] }) };
   const reader = readerOf('text/event-stream', 1, silent);
-  reader.push([golden]);
-  expect(reader.end().failure).toMatchObject({ kind: 'truncated' });
+  reader.push(golden, []);
+  expect(reader.end([])).toMatchObject({ kind: 'truncated' });
 });

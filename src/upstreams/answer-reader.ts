@@ -6,39 +6,33 @@ import type { Stepper } from '../lib/stepper.ts';
 import { type AnswerFormat, answerFormat } from './answer-format.ts';
 import { asError } from './as-error.ts';
 
-/** What an answer is read with. */
+/** What all answers of a provider are read with. */
 export interface AnswerReading {
   readonly codec: UpstreamCodec;
   /** The provider's name, as provenance of what only it can read. */
   readonly provider: string;
   /** The most bytes of one event, or of a whole answer. */
   readonly eventBytesMax: number;
-  readonly contentType: string;
-  /** How many choices were asked for. */
-  readonly candidates: number;
 }
 
-/** What some bytes gave: events, and the failure that followed them. */
-export interface ReadBatch {
-  readonly events: GenerationEvent[];
-  readonly failure?: Error;
-}
-
-/** The bytes of an answer to batches of events, streamed or whole. Pure: no I/O, no time. */
+/** Reads the bytes of an answer, streamed or whole, into events. Pure: no I/O, no time. */
 export class AnswerReader {
   readonly #reading: AnswerReading;
-  readonly #sse: SseReader;
-  readonly #parser: Stepper<SseMessage, GenerationEvent>;
-  readonly #finished = new Set<number>();
+  readonly #contentType: string;
+  readonly #candidates: number;
+  /** Choices that have ended. */
+  readonly #finished: number[] = [];
   #format: AnswerFormat | undefined;
+  #stream: { readonly sse: SseReader; readonly parser: Stepper<SseMessage, GenerationEvent> } | undefined;
   #held: Uint8Array[] = [];
   #heldBytes = 0;
   #completed = false;
 
-  constructor(reading: AnswerReading) {
+  /** `candidates`: how many choices were asked for. */
+  constructor(reading: AnswerReading, contentType: string, candidates: number) {
     this.#reading = reading;
-    this.#sse = new SseReader(reading.eventBytesMax);
-    this.#parser = reading.codec.parseStream(reading.provider);
+    this.#contentType = contentType;
+    this.#candidates = candidates;
   }
 
   /** `completed` has come: nothing more is wanted. */
@@ -48,45 +42,43 @@ export class AnswerReader {
 
   /** Every asked choice has ended: what is missing is usage and the formal end. */
   get finished(): boolean {
-    return this.#finished.size >= this.#reading.candidates;
+    return this.#finished.length >= this.#candidates;
   }
 
-  /** The events that are ready because of `chunks`. A failure comes beside the events before it, because those were delivered. */
-  push(chunks: readonly Uint8Array[]): ReadBatch {
-    return this.#collect(events => {
-      for (const chunk of chunks) this.#chunk(chunk, events);
-    });
+  /** Adds the events that are ready because of `chunk`. Returns the failure that followed them; the events before it count. */
+  push(chunk: Uint8Array, events: GenerationEvent[]): Error | undefined {
+    try {
+      this.#chunk(chunk, events);
+      return undefined;
+    } catch (thrown) {
+      return readFailure(thrown);
+    }
   }
 
-  /** The bytes have ended: what was held back. Its failure is `truncated` where the end came too early. */
-  end(): ReadBatch {
-    return this.#collect(events => {
+  /** The bytes have ended: adds what was held back. Returns a failure as `push`, `truncated` if the end came too early. */
+  end(events: GenerationEvent[]): Error | undefined {
+    try {
       if (this.#format === 'json') this.#take(this.#whole(), events);
       else this.#endStream(events);
-      if (!this.#completed) throw new UpstreamFailure('truncated');
-    });
-  }
-
-  /** Every choice has ended, and what follows can't be read: the answer without it. */
-  finish(): ReadBatch {
-    return this.#collect(events => this.#take(this.#parser.end(), events));
-  }
-
-  #collect(read: (events: GenerationEvent[]) => void): ReadBatch {
-    const events: GenerationEvent[] = [];
-    try {
-      read(events);
-      return { events };
+      return this.#completed ? undefined : new UpstreamFailure('truncated');
     } catch (thrown) {
-      if (thrown instanceof SseEventTooLarge)
-        return { events, failure: new UpstreamFailure('malformed', { cause: thrown }) };
-      return { events, failure: asError(thrown) };
+      return readFailure(thrown);
+    }
+  }
+
+  /** Every choice has ended, and what follows can't be read: adds the end without it. Returns a failure as `push`. */
+  finish(events: GenerationEvent[]): Error | undefined {
+    try {
+      this.#take(this.#stream?.parser.end() ?? [], events);
+      return undefined;
+    } catch (thrown) {
+      return readFailure(thrown);
     }
   }
 
   #chunk(chunk: Uint8Array, events: GenerationEvent[]): void {
-    if (this.#format === 'events') {
-      this.#messages(this.#sse.push(chunk), events);
+    if (this.#stream !== undefined) {
+      this.#messages(this.#stream.sse.push(chunk), events);
       return;
     }
     this.#held.push(chunk);
@@ -98,23 +90,31 @@ export class AnswerReader {
   }
 
   #decide(events: GenerationEvent[]): void {
-    const start = Buffer.concat(this.#held);
-    const format = answerFormat(start, this.#reading.contentType);
+    const start = this.#heldWhole();
+    const format = answerFormat(start, this.#contentType);
     if (format === 'undecided') return;
     if (format === 'foreign') {
       throw new UpstreamFailure('malformed', { cause: new Error('the answer is neither events nor JSON') });
     }
     this.#format = format;
     if (format === 'json') return;
+    const { codec, provider, eventBytesMax } = this.#reading;
+    this.#stream = { sse: new SseReader(eventBytesMax), parser: codec.parseStream(provider) };
     this.#held = [];
-    this.#messages(this.#sse.push(start), events);
+    this.#messages(this.#stream.sse.push(start), events);
+  }
+
+  #heldWhole(): Uint8Array {
+    const [first, ...rest] = this.#held;
+    return first !== undefined && rest.length === 0 ? first : Buffer.concat(this.#held);
   }
 
   #endStream(events: GenerationEvent[]): void {
-    if (this.#completed) return;
+    if (this.#completed || this.#stream === undefined) return;
+    const { sse, parser } = this.#stream;
     try {
-      this.#messages(this.#sse.end(), events);
-      if (!this.#completed) this.#take(this.#parser.end(), events);
+      this.#messages(sse.end(), events);
+      if (!this.#completed) this.#take(parser.end(), events);
     } catch (thrown) {
       // What the end has cut in the middle of an event can't be read: the stream is truncated, not wrong.
       if (!(thrown instanceof UpstreamFailure) || thrown.kind !== 'malformed') throw thrown;
@@ -123,7 +123,9 @@ export class AnswerReader {
   }
 
   #whole(): GenerationEvent[] {
-    const text = Buffer.concat(this.#held)
+    const { buffer, byteOffset, byteLength } = this.#heldWhole();
+    this.#held = [];
+    const text = Buffer.from(buffer, byteOffset, byteLength)
       .toString('utf8')
       .replace(/^\uFEFF/, '');
     let body: Json;
@@ -138,16 +140,22 @@ export class AnswerReader {
 
   #messages(messages: readonly SseMessage[], events: GenerationEvent[]): void {
     for (const message of messages) {
-      if (this.#completed) return;
-      this.#take(this.#parser.push(message), events);
+      if (this.#completed || this.#stream === undefined) return;
+      this.#take(this.#stream.parser.push(message), events);
     }
   }
 
   #take(added: readonly GenerationEvent[], events: GenerationEvent[]): void {
     for (const event of added) {
-      if (event.event.case === 'finished') this.#finished.add(event.choice);
-      else if (event.event.case === 'completed') this.#completed = true;
+      if (event.event.case === 'completed') this.#completed = true;
+      else if (event.event.case === 'finished' && !this.#finished.includes(event.choice)) {
+        this.#finished.push(event.choice);
+      }
       events.push(event);
     }
   }
+}
+
+function readFailure(thrown: unknown): Error {
+  return thrown instanceof SseEventTooLarge ? new UpstreamFailure('malformed', { cause: thrown }) : asError(thrown);
 }

@@ -1,5 +1,5 @@
 import { chatCodec } from '../codecs/chat/index.ts';
-import type { UpstreamProtocol } from './http-upstream.ts';
+import type { UpstreamProtocol } from './upstream-protocol.ts';
 
 /** Chat Completions; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
 export const chatProtocol: UpstreamProtocol = {

@@ -17,8 +17,13 @@ import {
 } from '../generation/events.ts';
 import { foldEvents } from '../generation/fold.ts';
 import { Hold } from '../generation/hold.ts';
-import { type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
-import { fanOut } from './fan-out.ts';
+import {
+  type RunningAttempt,
+  type UpstreamCall,
+  UpstreamFailure,
+  type UpstreamReceiver,
+} from '../generation/upstream.ts';
+import { type AttemptOne, FanOut } from './fan-out.ts';
 
 const usage = (input: number, output: number) => ({
   $typeName: 'tollgate.v1.Usage' as const,
@@ -45,36 +50,55 @@ function answer(text: string, tokens: number, counted = true): GenerationEvent[]
   ];
 }
 
-const callOf = (candidates: number, signal = new AbortController().signal): UpstreamCall => ({
+const callOf = (candidates: number): UpstreamCall => ({
   hold: Hold.of({ kind: 'admitted', id: 1 }),
   request: create(GenerateRequestSchema, { candidates }),
   model: 'm',
   maxOutputTokens: 50,
   attempt: 1,
-  signal,
+  whole: false,
 });
 
-async function collect(answers: AsyncIterable<GenerationEvent[]>): Promise<GenerationEvent[]> {
+/** What has come of a fan-out, and how it ended. */
+interface Collected {
+  readonly attempt: RunningAttempt;
+  readonly events: GenerationEvent[];
+  ended: boolean;
+  failure: Error | undefined;
+}
+
+function collect(candidates: number, one: AttemptOne, onEvents: () => void = () => undefined): Collected {
   const events: GenerationEvent[] = [];
-  for await (const batch of answers) events.push(...batch);
-  return events;
-}
-
-/** An upstream that gives each of its answers once. */
-function giving(answers: readonly (() => AsyncIterable<GenerationEvent[]>)[]) {
-  const calls: UpstreamCall[] = [];
-  const one = (call: UpstreamCall): AsyncIterable<GenerationEvent[]> => {
-    calls.push(call);
-    return answers[calls.length - 1]?.() ?? expect.fail('one call too many');
+  const receiver: UpstreamReceiver = {
+    events: batch => {
+      expect(batch).not.toEqual([]);
+      events.push(...batch);
+      onEvents();
+    },
+    end: failure => Object.assign(collected, { ended: true, failure }),
   };
-  return { calls, one };
+  const collected: Collected = {
+    attempt: new FanOut(callOf(candidates), receiver, one),
+    events,
+    ended: false,
+    failure: undefined,
+  };
+  return collected;
 }
 
-async function* batches(list: readonly GenerationEvent[][]): AsyncGenerator<GenerationEvent[]> {
-  for (const batch of list) {
-    await Promise.resolve();
-    yield batch;
-  }
+/** An upstream whose answers are pushed by the test, and what was done with each. */
+function upstream() {
+  const calls: { call: UpstreamCall; receiver: UpstreamReceiver; done: string[] }[] = [];
+  const one: AttemptOne = (call, receiver) => {
+    const done: string[] = [];
+    calls.push({ call, receiver, done });
+    return { cancel: () => done.push('cancel'), pause: () => done.push('pause'), resume: () => done.push('resume') };
+  };
+  const push = (choice: number, ...batches: GenerationEvent[][]): void => {
+    for (const batch of batches) calls[choice]?.receiver.events(batch);
+  };
+  const end = (choice: number, failure?: Error): void => calls[choice]?.receiver.end(failure);
+  return { calls, one, push, end };
 }
 
 const textsOf = (events: readonly GenerationEvent[]): unknown[] =>
@@ -85,14 +109,18 @@ const textsOf = (events: readonly GenerationEvent[]): unknown[] =>
   });
 
 describe('several answers', () => {
-  test('are as many calls, each a choice; one start, one end, usage summed', async () => {
-    const { calls, one } = giving([
-      () => batches(answer('a', 5)),
-      () => batches(answer('b', 7)),
-      () => batches(answer('c', 9)),
-    ]);
-    const events = await collect(fanOut(callOf(3), one));
-    expect(calls.map(({ request, maxOutputTokens }) => [request.candidates, maxOutputTokens])).toEqual([
+  test('are as many calls, each a choice; one start, one end, usage summed', () => {
+    const { calls, one, push, end } = upstream();
+    const collected = collect(3, one);
+    for (const step of [0, 1, 2]) {
+      for (const [choice, text] of ['a', 'b', 'c'].entries()) {
+        push(choice, ...answer(text, 5 + 2 * choice).slice(step, step + 1));
+        if (step === 2) end(choice);
+      }
+    }
+    const { events } = collected;
+    expect([collected.ended, collected.failure]).toEqual([true, undefined]);
+    expect(calls.map(({ call }) => [call.request.candidates, call.maxOutputTokens])).toEqual([
       [undefined, 50],
       [undefined, 50],
       [undefined, 50],
@@ -100,88 +128,90 @@ describe('several answers', () => {
     expect(textsOf(events)).toEqual(['a', 'b', 'c']);
     const cases = events.map(({ event }) => event.case);
     expect(cases.filter(each => each === 'started' || each === 'completed')).toEqual(['started', 'completed']);
-    const { started: start, completed: end } = foldEvents(events);
+    const { started: start, completed: last } = foldEvents(events);
     expect(start?.warnings).toEqual(['dropped=seed']);
-    expect(end).toMatchObject({ usage: { inputTokens: 30, outputTokens: 21 }, usageSource: UsageSource.REPORTED });
+    expect(last).toMatchObject({ usage: { inputTokens: 30, outputTokens: 21 }, usageSource: UsageSource.REPORTED });
   });
 
-  test('of which one reports no usage have none: the gateway counts', async () => {
-    const { one } = giving([() => batches(answer('a', 5)), () => batches(answer('b', 7, false))]);
-    const events = await collect(fanOut(callOf(2), one));
+  test('of which one reports no usage have none: the gateway counts', () => {
+    const { one, push } = upstream();
+    const { events } = collect(2, one);
+    push(0, ...answer('a', 5));
+    push(1, ...answer('b', 7, false));
     expect(foldEvents(events).completed).toMatchObject({ usageSource: UsageSource.UNSPECIFIED });
     expect(foldEvents(events).completed?.usage).toBeUndefined();
   });
 
-  test('are not begun before each of them has, so that a failure of one at once costs nothing', async () => {
-    const ended: string[] = [];
-    const { one } = giving([
-      async function* first() {
-        try {
-          yield* batches(answer('a', 5));
-        } finally {
-          ended.push('a');
-        }
-      },
-      async function* second() {
-        await Promise.resolve();
-        yield await Promise.reject<GenerationEvent[]>(new UpstreamFailure('status', { status: 503 }));
-      },
+  test('are not begun before each of them has, so that a failure of one at once costs nothing', () => {
+    const { calls, one, push, end } = upstream();
+    const collected = collect(2, one);
+    push(0, ...answer('a', 5));
+    end(0);
+    end(1, new UpstreamFailure('status', { status: 503 }));
+    expect(collected.failure).toMatchObject({ kind: 'status' });
+    expect(collected.events).toEqual([]);
+    expect(calls.map(({ done }) => done.at(-1))).toEqual(['cancel', 'cancel']);
+  });
+
+  test('that have begun wait for the others, and go on together, in order', () => {
+    const { calls, one, push } = upstream();
+    const { events } = collect(2, one);
+    push(1, ...answer('b', 1).slice(0, 2));
+    expect([events, calls[1]?.done]).toEqual([[], ['pause', 'pause']]);
+    push(0, ...answer('a', 1).slice(0, 1));
+    expect(calls.map(({ done }) => done.at(-1))).toEqual(['resume', 'resume']);
+    expect(events.map(({ choice, event }) => [choice, event.case])).toEqual([
+      [0, 'started'],
+      [0, 'itemOpened'],
+      [0, 'partOpened'],
+      [0, 'usageReported'],
+      [1, 'itemOpened'],
+      [1, 'partOpened'],
+      [1, 'delta'],
     ]);
-    const events: GenerationEvent[] = [];
-    const read = async (): Promise<void> => {
-      for await (const batch of fanOut(callOf(2), one)) events.push(...batch);
-    };
-    await expect(read()).rejects.toMatchObject({ kind: 'status' });
-    expect(events).toEqual([]);
-    expect(ended).toEqual(['a']);
   });
 
-  /** Begins its answer, then says nothing until it is aborted. */
-  const stalling = (aborted: string[], name: string) =>
-    async function* stall({ signal }: UpstreamCall): AsyncGenerator<GenerationEvent[]> {
-      yield* batches(answer(name, 1).slice(0, 2));
-      await new Promise((_, reject) => {
-        const end = (): void => {
-          aborted.push(name);
-          reject(signal.reason as Error);
-        };
-        if (signal.aborted) end();
-        else signal.addEventListener('abort', end);
-      });
-    };
-
-  test('end together when one of them fails', async () => {
-    const aborted: string[] = [];
-    const stall = stalling(aborted, 'a');
-    async function* failing(): AsyncGenerator<GenerationEvent[]> {
-      yield* batches(answer('b', 1).slice(0, 2));
-      throw new UpstreamFailure('truncated');
-    }
-    let calls = 0;
-    const one = (call: UpstreamCall): AsyncIterable<GenerationEvent[]> => {
-      calls += 1;
-      return calls === 1 ? stall(call) : failing();
-    };
-    await expect(collect(fanOut(callOf(2), one))).rejects.toMatchObject({ kind: 'truncated' });
-    expect(aborted).toEqual(['a']);
+  test('wait together while the receiver has enough, also from its first events on', () => {
+    const { calls, one, push } = upstream();
+    const { attempt } = collect(2, one, () => attempt.pause());
+    attempt.pause();
+    push(0, ...answer('a', 1).slice(0, 1));
+    attempt.resume();
+    expect(calls.map(({ done }) => done)).toEqual([['pause', 'pause'], ['pause']]);
+    push(1, ...answer('b', 1).slice(0, 1));
+    expect(calls.map(({ done }) => done.at(-1))).toEqual(['pause', 'pause']);
+    attempt.resume();
+    expect(calls.map(({ done }) => done.at(-1))).toEqual(['resume', 'resume']);
   });
 
-  test('end together when the caller goes away', async () => {
-    const aborted: string[] = [];
-    const caller = new AbortController();
-    const reading = fanOut(callOf(2, caller.signal), stalling(aborted, 'a'));
-    for (let step = 0; step < 3; step += 1) await reading.next();
-    const waiting = reading.next();
-    caller.abort(new Error('gone'));
-    await expect(waiting).rejects.toThrow('gone');
-    expect(aborted).toEqual(['a', 'a']);
+  test('end together when one of them fails', () => {
+    const { calls, one, push, end } = upstream();
+    const collected = collect(2, one);
+    push(0, ...answer('a', 1).slice(0, 2));
+    push(1, ...answer('b', 1).slice(0, 2));
+    end(1, new UpstreamFailure('truncated'));
+    expect(collected.failure).toMatchObject({ kind: 'truncated' });
+    expect(calls[0]?.done.at(-1)).toBe('cancel');
   });
 
-  test('end together when the caller has enough', async () => {
-    const aborted: string[] = [];
-    const reading = fanOut(callOf(2), stalling(aborted, 'a'));
-    for (let step = 0; step < 3; step += 1) await reading.next();
-    await reading.return();
-    expect(await reading.next()).toEqual({ done: true, value: undefined });
+  test('end together when the caller goes away', () => {
+    const { calls, one, push } = upstream();
+    const collected = collect(2, one);
+    push(0, ...answer('a', 1).slice(0, 2));
+    push(1, ...answer('b', 1).slice(0, 2));
+    collected.attempt.cancel();
+    expect(calls.map(({ done }) => done.at(-1))).toEqual(['cancel', 'cancel']);
+    expect(collected.ended).toBe(false);
+  });
+
+  test('end together when the caller has enough with the last of them, which is not told', () => {
+    const { calls, one, push, end } = upstream();
+    const collected = collect(2, one, () => collected.attempt.cancel());
+    push(0, ...answer('a', 1));
+    end(0);
+    push(1, ...answer('b', 1));
+    end(1);
+    expect(calls.map(({ done }) => done.at(-1))).toEqual(['cancel', 'cancel']);
+    expect(collected.ended).toBe(false);
   });
 });

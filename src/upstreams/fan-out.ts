@@ -1,44 +1,92 @@
 import { type GenerationEvent, type Usage, UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed, started, usageReported } from '../generation/events.ts';
-import type { UpstreamCall } from '../generation/upstream.ts';
+import type { RunningAttempt, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 
-/** Answers one call for one answer. */
-export type AnswerOne = (call: UpstreamCall) => AsyncIterable<GenerationEvent[]>;
+/** Begins an attempt at one answer. */
+export type AttemptOne = (call: UpstreamCall, receiver: UpstreamReceiver) => RunningAttempt;
 
 /**
- * Several answers from an upstream that gives one: as many calls at once, each a choice of the answer; usage is their sum. Nothing is said before every one of
- * them has begun, so that one which fails at once can be tried again with nothing lost; one that fails later ends all. Source: decisions §4, §6.
+ * Several answers from an upstream that gives one: as many calls at once, each a choice of the answer; usage is their sum. Nothing is shown before every one of
+ * them has begun, so that one which fails at once can be tried again with nothing lost; one that fails later ends all.
  */
-export async function* fanOut(
-  call: UpstreamCall,
-  answerOne: AnswerOne,
-): AsyncGenerator<GenerationEvent[], void, undefined> {
-  const { candidates = 1, ...request } = call.request;
-  const own = new AbortController();
-  const one: UpstreamCall = { ...call, request, signal: AbortSignal.any([call.signal, own.signal]) };
-  const answers = Array.from({ length: candidates }, () => answerOne(one)[Symbol.asyncIterator]());
-  const merge = new ChoiceMerge(candidates);
-  try {
-    const firsts = await Promise.all(answers.map(answer => answer.next()));
-    const begun = firsts.flatMap((step, choice) => (step.done === true ? [] : merge.push(choice, step.value)));
-    if (begun.length > 0) yield begun;
-    const next = async (choice: number) => ({ choice, step: await answers[choice]?.next() });
-    const pending = new Map(answers.map((_, choice) => [choice, next(choice)] as const));
-    while (pending.size > 0) {
-      const { choice, step } = await Promise.race(pending.values());
-      if (step === undefined || step.done === true) {
-        pending.delete(choice);
-        continue;
-      }
-      const events = merge.push(choice, step.value);
-      if (events.length > 0) yield events;
-      pending.set(choice, next(choice));
+export class FanOut implements RunningAttempt {
+  readonly #receiver: UpstreamReceiver;
+  readonly #merge: ChoiceMerge;
+  readonly #attempts: RunningAttempt[] = [];
+  /** What has come of each choice before every one has begun; undefined: it has not. */
+  readonly #begun: (GenerationEvent[] | undefined)[];
+  #hasBegun = false;
+  #running: number;
+  #isPaused = false;
+  #isOver = false;
+
+  /** Makes the calls. */
+  constructor(call: UpstreamCall, receiver: UpstreamReceiver, attemptOne: AttemptOne) {
+    const { candidates = 1, ...request } = call.request;
+    this.#receiver = receiver;
+    this.#merge = new ChoiceMerge(candidates);
+    this.#begun = Array.from({ length: candidates });
+    this.#running = candidates;
+    const one: UpstreamCall = { ...call, request };
+    for (let choice = 0; choice < candidates; choice += 1) {
+      const to = { events: this.#take.bind(this, choice), end: this.#end.bind(this, choice) };
+      this.#attempts.push(attemptOne(one, to));
     }
-  } finally {
-    own.abort(new Error('another of the answers has ended'));
-    // Those that still run end with the reason above, which nobody needs.
-    await Promise.allSettled(answers.map(async answer => answer.return?.()));
+  }
+
+  cancel(): void {
+    this.#isOver = true;
+    for (const attempt of this.#attempts) attempt.cancel();
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+    for (const attempt of this.#attempts) attempt.pause();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    if (this.#hasBegun) for (const attempt of this.#attempts) attempt.resume();
+  }
+
+  #take(choice: number, events: GenerationEvent[]): void {
+    if (this.#hasBegun) {
+      this.#show(this.#merge.push(choice, events));
+      return;
+    }
+    (this.#begun[choice] ??= []).push(...events);
+    // The others are waited for.
+    this.#attempts[choice]?.pause();
+    this.#beginIfAll();
+  }
+
+  #end(choice: number, failure: Error | undefined): void {
+    if (this.#isOver) return;
+    if (failure !== undefined) {
+      this.cancel();
+      this.#receiver.end(failure);
+      return;
+    }
+    this.#running -= 1;
+    this.#begun[choice] ??= [];
+    this.#beginIfAll();
+    if (this.#running > 0 || this.#isOver) return;
+    this.#isOver = true;
+    this.#receiver.end();
+  }
+
+  #beginIfAll(): void {
+    if (this.#hasBegun || this.#begun.includes(undefined)) return;
+    this.#hasBegun = true;
+    const begun = this.#begun.flatMap((events, choice) => this.#merge.push(choice, events ?? []));
+    this.#begun.length = 0;
+    if (!this.#isPaused) this.resume();
+    this.#show(begun);
+  }
+
+  #show(events: GenerationEvent[]): void {
+    if (events.length > 0) this.#receiver.events(events);
   }
 }
 

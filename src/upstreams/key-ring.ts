@@ -32,13 +32,13 @@ interface Experience {
  * routes it takes (decisions §3).
  */
 export class KeyRing {
-  readonly #keys: readonly (RevealableKey | undefined)[];
+  readonly #keys: readonly PickedKey[];
   /** A request is known by its hold, and forgotten with it. */
   readonly #experience = new WeakMap<Hold, Experience>();
   #next = 0;
 
   constructor(keys: readonly RevealableKey[]) {
-    this.#keys = keys.length === 0 ? [undefined] : keys;
+    this.#keys = (keys.length === 0 ? [undefined] : keys).map((key, index) => ({ index, key }));
   }
 
   /** The next key in turn that this request may still use for `model`; undefined where there is none. */
@@ -76,9 +76,9 @@ export class KeyRing {
     return true;
   }
 
-  #take(index: number): PickedKey {
+  #take(index: number): PickedKey | undefined {
     this.#next = (index + 1) % this.#keys.length;
-    return { index, key: this.#keys[index] };
+    return this.#keys[index];
   }
 
   #of(hold: Hold): Experience {

@@ -1,5 +1,5 @@
 import { answerToolName, messagesCodec } from '../codecs/messages/index.ts';
-import type { UpstreamProtocol } from './http-upstream.ts';
+import type { UpstreamProtocol } from './upstream-protocol.ts';
 
 /** Messages; the base URL has no version ("https://api.anthropic.com"), as the official client takes it. */
 export const messagesProtocol: UpstreamProtocol = {

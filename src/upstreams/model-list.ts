@@ -1,8 +1,10 @@
-import { request } from 'undici';
 import type { Json, JsonObject } from '../codecs/codec.ts';
 import { objectIn, objectsIn } from '../codecs/json.ts';
+import { systemRuntime } from '../lib/runtime.ts';
+import { authentications } from './authentication.ts';
 import { openConnections, type ProxySettings } from './connections.ts';
 import type { RevealableKey } from './key-ring.ts';
+import { fetchWhole } from './whole-body.ts';
 
 /** A server that is asked which models it has. */
 export interface ListingServer {
@@ -18,30 +20,20 @@ export interface ListingServer {
 /** More is no list of models. */
 const bytesMax = 8 * 1024 ** 2;
 
-/** The entries of `GET /models`, as the server tells them. Throws where it is not there, or answers something else; redirects are not followed. */
-export async function listModels({ baseUrl, key, proxy, timeoutMs }: ListingServer): Promise<JsonObject[]> {
-  const { origin } = new URL(baseUrl);
-  const connections = openConnections({ origin, connectMs: timeoutMs, proxy });
+/** Returns the entries of `GET /models`. Throws `UpstreamFailure` and `Error` if it is not there, or answers something else; redirects are not followed. */
+export async function listModels({ baseUrl, key, proxy, timeoutMs: ms }: ListingServer): Promise<JsonObject[]> {
+  const { origin, pathname, search } = new URL(`${baseUrl}/models`);
+  const credential = key === undefined ? [] : authentications.bearer(key.reveal());
+  const connections = openConnections({ origin, connectMs: ms, proxy });
+  const timeouts = { connectMs: ms, firstEventMs: ms, idleMs: ms, totalMs: ms };
   try {
-    const { statusCode, body } = await request(`${baseUrl}/models`, {
-      dispatcher: connections,
-      headers: {
-        accept: 'application/json',
-        'user-agent': 'tollgate',
-        ...(key === undefined ? {} : { authorization: `Bearer ${key.reveal()}` }),
-      },
-      signal: AbortSignal.timeout(timeoutMs),
-    });
-    const parts: Buffer[] = [];
-    let bytes = 0;
-    // Bytes of a body are buffers.
-    for await (const part of body as AsyncIterable<Buffer>) {
-      bytes += part.length;
-      if (bytes > bytesMax) throw new Error('the list is too long');
-      parts.push(part);
-    }
-    if (statusCode !== 200) throw new Error(`status ${statusCode}`);
-    return objectsIn(objectIn(JSON.parse(Buffer.concat(parts).toString('utf8')) as Json)?.['data']);
+    const headers = ['accept', 'application/json', 'user-agent', 'tollgate', ...credential];
+    const { head, body } = await fetchWhole(
+      { origin, path: pathname + search, headers, body: null },
+      { connections, timeouts, runtime: systemRuntime, bytesMax },
+    );
+    if (head.status !== 200) throw new Error(`status ${head.status}`);
+    return objectsIn(objectIn(JSON.parse(body.toString('utf8')) as Json)?.['data']);
   } finally {
     await connections.destroy();
   }

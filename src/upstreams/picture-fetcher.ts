@@ -1,14 +1,16 @@
 import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { UpstreamFailure } from '../generation/upstream.ts';
+import type { Runtime } from '../lib/runtime.ts';
 import { openConnections } from './connections.ts';
 import { isPublicAddress } from './public-address.ts';
-import { UpstreamLine } from './upstream-line.ts';
+import { fetchWhole } from './whole-body.ts';
 
 /** How pictures are fetched. */
 export interface PictureFetcherOptions {
   /** The most bytes of one picture. */
   readonly bytesMax: number;
+  readonly runtime: Runtime;
   /** Finds the addresses of a host; absent: the system's way. */
   readonly lookup?: LookupFunction;
   /** Whether an address may be asked; absent: those of the public internet. */
@@ -41,18 +43,18 @@ export class PictureFetcher {
       proxy: {},
       lookup: this.#guardedLookup,
     });
-    const line = new UpstreamLine({ signal }, timeouts);
-    let isWhole = false;
+    const path = url.pathname + url.search;
+    const headers = ['accept', 'image/*', 'user-agent', 'tollgate'];
+    const { bytesMax, runtime } = this.#options;
     try {
-      const path = url.pathname + url.search;
-      const headers = { accept: 'image/*', 'user-agent': 'tollgate' };
-      const { status } = await line.send(connections, { origin: url.origin, path, headers, body: null });
-      if (status !== 200) throw refused(`the picture’s address answers ${status}`);
-      const bytes = await line.whole(this.#options.bytesMax);
-      isWhole = true;
-      return bytes;
+      const { head, body } = await fetchWhole(
+        { origin: url.origin, path, headers, body: null },
+        { connections, timeouts, runtime, bytesMax },
+        signal,
+      );
+      if (head.status !== 200) throw refused(`the picture’s address answers ${head.status}`);
+      return body;
     } finally {
-      line.close(isWhole);
       // Whoever left does not wait for a connection that is still being made.
       await connections.destroy();
     }

@@ -1,7 +1,7 @@
 import { chatProtocol } from './chat.ts';
 import { geminiProtocol } from './gemini.ts';
 import { messagesProtocol } from './messages.ts';
-import type { UpstreamProtocol } from './http-upstream.ts';
+import type { UpstreamProtocol } from './upstream-protocol.ts';
 import { responsesProtocol } from './responses.ts';
 
 /** How upstreams are spoken to, by the protocol's name in the configuration; absent: no upstream client speaks it. */

@@ -4,44 +4,70 @@ import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
 import { started, usageReported } from '../generation/events.ts';
 import { Hold } from '../generation/hold.ts';
-import { type Upstream, UpstreamFailure } from '../generation/upstream.ts';
+import { type RunningAttempt, type Upstream, UpstreamFailure } from '../generation/upstream.ts';
+import { systemRuntime as runtime } from '../lib/runtime.ts';
 import { rehearsedUpstream } from './rehearsed-upstream.ts';
 
 const timeouts = { connectMs: 1000, firstEventMs: 400, idleMs: 400, totalMs: 1_500 };
 
-function untilAborted(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      reject(signal.reason instanceof Error ? signal.reason : new Error('aborted'));
-    });
-  });
-}
-
-/** Says something after each of the waits. */
-function upstreamOf(waitsMs: readonly number[]): Upstream {
+/** Says something after each of the waits. `done`: told what is done with it. */
+function upstreamOf(waitsMs: readonly number[], done: string[]): Upstream {
   return {
-    async *generate({ signal }) {
-      for (const [index, wait] of waitsMs.entries()) {
-        await untilAborted(wait, signal);
-        yield [index === 0 ? started({}) : usageReported({ $typeName: 'tollgate.v1.Usage', inputTokens: index })];
-      }
+    generate: (_, receiver) => {
+      let timer: NodeJS.Timeout | undefined;
+      const say = (index: number): void => {
+        if (index === waitsMs.length) {
+          receiver.end();
+          return;
+        }
+        timer = setTimeout(() => {
+          receiver.events([
+            index === 0 ? started({}) : usageReported({ $typeName: 'tollgate.v1.Usage', inputTokens: index }),
+          ]);
+          say(index + 1);
+        }, waitsMs[index]);
+      };
+      say(0);
+      const cancel = (): void => {
+        done.push('cancel');
+        clearTimeout(timer);
+      };
+      return { cancel, pause: () => done.push('pause'), resume: () => done.push('resume') };
     },
   };
 }
 
-async function outcome(waitsMs: readonly number[], signal = new AbortController().signal): Promise<unknown> {
+interface Rehearsed {
+  readonly attempt: RunningAttempt;
+  readonly events: GenerationEvent[];
+  readonly done: string[];
+  readonly ended: Promise<Error | undefined>;
+}
+
+function rehearse(waitsMs: readonly number[]): Rehearsed {
   const events: GenerationEvent[] = [];
+  const done: string[] = [];
   const hold = Hold.of({ kind: 'admitted', id: 1 });
   const request = create(GenerateRequestSchema, {});
-  const call = { hold, request, model: 'm', maxOutputTokens: undefined, attempt: 1, signal };
-  try {
-    for await (const batch of rehearsedUpstream(upstreamOf(waitsMs), timeouts).generate(call)) events.push(...batch);
-    return events.length;
-  } catch (thrown) {
-    return thrown instanceof UpstreamFailure ? [thrown.kind, thrown.facts.ordered] : thrown;
-  }
+  const call = { hold, request, model: 'm', maxOutputTokens: undefined, attempt: 1, whole: false };
+  const { promise: ended, resolve } = Promise.withResolvers<Error | undefined>();
+  const attempt = rehearsedUpstream(upstreamOf(waitsMs, done), { timeouts, runtime }).generate(call, {
+    events: batch => void events.push(...batch),
+    end: resolve,
+  });
+  return { attempt, events, done, ended };
+}
+
+async function outcome(waitsMs: readonly number[]): Promise<unknown> {
+  const { events, ended } = rehearse(waitsMs);
+  const failure = await ended;
+  return failure instanceof UpstreamFailure ? [failure.kind, failure.facts.ordered] : (failure ?? events.length);
+}
+
+function sleep(ms: number): Promise<string> {
+  return new Promise(resolve => {
+    setTimeout(() => resolve('silent'), ms);
+  });
 }
 
 describe('a rehearsed upstream', () => {
@@ -57,10 +83,20 @@ describe('a rehearsed upstream', () => {
     expect(await outcome(waits)).toEqual([kind, true]);
   });
 
-  test('ends with the caller’s reason when the caller goes', async () => {
-    const caller = new AbortController();
-    const reason = new Error('gone');
-    setTimeout(() => caller.abort(reason), 20);
-    expect(await outcome([50, 50, 50], caller.signal)).toBe(reason);
+  test('says nothing more when the caller goes', async () => {
+    const { attempt, done, events, ended } = rehearse([50, 50, 5_000]);
+    await sleep(20);
+    attempt.cancel();
+    expect(await Promise.race([ended, sleep(600)])).toBe('silent');
+    expect([events, done]).toEqual([[], ['cancel']]);
+  });
+
+  test('may be silent for long while its receiver has enough, but not for ever', async () => {
+    const { attempt, done, ended } = rehearse([10, 900, 5_000]);
+    await sleep(50);
+    attempt.pause();
+    expect(await Promise.race([ended, sleep(800)])).toBe('silent');
+    expect(await ended).toMatchObject({ kind: 'total_timeout' });
+    expect(done).toEqual(['pause', 'cancel']);
   });
 });

@@ -1,61 +1,85 @@
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { ImageUpstream } from '../generation/images/image-upstream.ts';
-import { type Upstream, type UpstreamCall, UpstreamFailure } from '../generation/upstream.ts';
-import { AnswerDeadlines, type UpstreamTimeouts } from './answer-deadlines.ts';
+import {
+  type RunningAttempt,
+  type Upstream,
+  type UpstreamCall,
+  UpstreamFailure,
+  type UpstreamReceiver,
+} from '../generation/upstream.ts';
+import type { Runtime } from '../lib/runtime.ts';
+import { Deadlines, type UpstreamTimeouts } from './deadlines.ts';
 
-/**
- * An upstream of this process under the time limits of one over HTTP, so that operators can rehearse them with the simulator. A limit that passes was ordered by
- * whoever steers it, and opens no circuit breaker.
- */
-export function rehearsedUpstream(upstream: Upstream, timeouts: UpstreamTimeouts): Upstream {
-  return { ...upstream, generate: call => answer(upstream, timeouts, call) };
+/** The limits of a rehearsal and what measures them. */
+export interface RehearsalLimits {
+  readonly timeouts: UpstreamTimeouts;
+  readonly runtime: Runtime;
 }
 
-/** The same for pictures, which come all at once: the time for the first event and the time for all of it count. */
-export function rehearsedImages(images: ImageUpstream, timeouts: UpstreamTimeouts): ImageUpstream {
+/**
+ * Returns an upstream of this process under the time limits of one over HTTP, so that operators can rehearse them with the simulator. A limit that passes was ordered by
+ * whoever steers it, and opens no circuit breaker.
+ */
+export function rehearsedUpstream(upstream: Upstream, limits: RehearsalLimits): Upstream {
+  return { ...upstream, generate: (call, receiver) => new Rehearsal(upstream, call, receiver, limits) };
+}
+
+/** Does the same for pictures, which come all at once: the time for the first event and the time for all of it count. */
+export function rehearsedImages(images: ImageUpstream, { timeouts, runtime }: RehearsalLimits): ImageUpstream {
   return {
     async draw(call) {
       const late = new AbortController();
-      const abort = (): void => late.abort(call.signal.reason);
-      call.signal.addEventListener('abort', abort, { once: true });
-      if (call.signal.aborted) abort();
-      const deadlines = new AnswerDeadlines(timeouts, reason => late.abort(ordered(reason)));
-      deadlines.sent();
+      const deadlines = new Deadlines(timeouts, runtime, reason => late.abort(ordered(reason)));
+      deadlines.enter('sent');
       try {
-        return await images.draw({ ...call, signal: late.signal });
+        return await images.draw({ ...call, signal: AbortSignal.any([call.signal, late.signal]) });
       } finally {
         deadlines.stop();
-        call.signal.removeEventListener('abort', abort);
       }
     },
   };
 }
 
-async function* answer(
-  upstream: Upstream,
-  timeouts: UpstreamTimeouts,
-  call: UpstreamCall,
-): AsyncGenerator<GenerationEvent[], void, undefined> {
-  const late = new AbortController();
-  const abort = (): void => late.abort(call.signal.reason);
-  call.signal.addEventListener('abort', abort, { once: true });
-  if (call.signal.aborted) abort();
-  const deadlines = new AnswerDeadlines(timeouts, reason => late.abort(ordered(reason)), call.onOvertime);
-  const answers = upstream.generate({ ...call, signal: late.signal })[Symbol.asyncIterator]();
-  try {
-    deadlines.sent();
-    for (let first = true; ; first = false) {
-      deadlines.waiting();
-      const next = await answers.next();
-      deadlines.arrived();
-      if (next.done === true) return;
-      if (first) deadlines.answering();
-      yield next.value;
-    }
-  } finally {
-    deadlines.stop();
-    call.signal.removeEventListener('abort', abort);
-    await answers.return?.();
+class Rehearsal implements RunningAttempt, UpstreamReceiver {
+  readonly #receiver: UpstreamReceiver;
+  readonly #deadlines: Deadlines;
+  readonly #attempt: RunningAttempt;
+
+  constructor(upstream: Upstream, call: UpstreamCall, receiver: UpstreamReceiver, limits: RehearsalLimits) {
+    this.#receiver = receiver;
+    this.#deadlines = new Deadlines(limits.timeouts, limits.runtime, reason => this.#expire(reason));
+    this.#deadlines.enter('sent');
+    this.#attempt = upstream.generate(call, this);
+  }
+
+  events(events: GenerationEvent[]): void {
+    this.#deadlines.enter('answering');
+    this.#receiver.events(events);
+  }
+
+  end(failure?: Error): void {
+    this.#deadlines.stop();
+    this.#receiver.end(failure);
+  }
+
+  cancel(): void {
+    this.#deadlines.stop();
+    this.#attempt.cancel();
+  }
+
+  pause(): void {
+    this.#deadlines.pause();
+    this.#attempt.pause();
+  }
+
+  resume(): void {
+    this.#deadlines.resume();
+    this.#attempt.resume();
+  }
+
+  #expire(reason: Error): void {
+    this.cancel();
+    this.#receiver.end(ordered(reason));
   }
 }
 

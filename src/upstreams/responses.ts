@@ -1,5 +1,5 @@
 import { responsesCodec } from '../codecs/responses/index.ts';
-import type { UpstreamProtocol } from './http-upstream.ts';
+import type { UpstreamProtocol } from './upstream-protocol.ts';
 
 /** Responses; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
 export const responsesProtocol: UpstreamProtocol = {

@@ -4,8 +4,13 @@ import { Role } from '../../src/gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
 import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { Hold } from '../../src/generation/hold.ts';
-import { type Upstream, type UpstreamCall, UpstreamFailure } from '../../src/generation/upstream.ts';
-import { systemClock } from '../../src/lib/clock.ts';
+import {
+  type RunningAttempt,
+  type Upstream,
+  type UpstreamCall,
+  UpstreamFailure,
+} from '../../src/generation/upstream.ts';
+import { systemRuntime } from '../../src/lib/runtime.ts';
 import { chatProtocol } from '../../src/upstreams/chat.ts';
 import { HttpProvider, type HttpUpstreamOptions } from '../../src/upstreams/http-upstream.ts';
 
@@ -23,7 +28,7 @@ export function chatUpstream(baseUrl: string, options: Partial<HttpUpstreamOptio
     timeouts: patient,
     eventBytesMax: 1_000_000,
     proxy: {},
-    clock: systemClock,
+    runtime: systemRuntime,
     ...options,
   });
 }
@@ -53,7 +58,7 @@ export function callOf(
     model: 'large-v1',
     maxOutputTokens: undefined,
     attempt: 1,
-    signal: new AbortController().signal,
+    whole: false,
     ...call,
   };
 }
@@ -65,16 +70,50 @@ export interface Answered {
   readonly failure: UpstreamFailure | undefined;
 }
 
+/** A try that runs. */
+export interface Asked {
+  readonly attempt: RunningAttempt;
+  /** What has come so far. */
+  readonly batches: GenerationEvent[][];
+  /** Whether its end has come. */
+  hasEnded: boolean;
+  /** Resolves at its end. Anything but an `UpstreamFailure` rejects it. */
+  readonly answered: Promise<Answered>;
+}
+
+/** Begins a try. `onBatch`: told of each batch in the call that brings it. */
+export function ask(
+  upstream: Upstream,
+  call: UpstreamCall = callOf(),
+  onBatch: (asked: Asked) => void = () => undefined,
+): Asked {
+  const batches: GenerationEvent[][] = [];
+  const ending = Promise.withResolvers<Answered>();
+  const attempt = upstream.generate(call, {
+    events: events => {
+      batches.push(events);
+      onBatch(asked);
+    },
+    end: failure => {
+      asked.hasEnded = true;
+      if (failure !== undefined && !(failure instanceof UpstreamFailure)) ending.reject(failure);
+      else ending.resolve({ batches, events: batches.flat(), failure });
+    },
+  });
+  const asked: Asked = { attempt, batches, hasEnded: false, answered: ending.promise };
+  return asked;
+}
+
 /** Reads a try to its end. Anything but an `UpstreamFailure` is thrown. */
 export async function answerOf(upstream: Upstream, call: UpstreamCall = callOf()): Promise<Answered> {
-  const batches: GenerationEvent[][] = [];
-  try {
-    for await (const events of upstream.generate(call)) batches.push(events);
-    return { batches, events: batches.flat(), failure: undefined };
-  } catch (thrown) {
-    if (!(thrown instanceof UpstreamFailure)) throw thrown;
-    return { batches, events: batches.flat(), failure: thrown };
-  }
+  return ask(upstream, call).answered;
+}
+
+/** Lets time pass. */
+export function sleep(ms: number): Promise<void> {
+  return new Promise(resolve => {
+    setTimeout(resolve, ms);
+  });
 }
 
 /** The text deltas, joined. */

@@ -4,7 +4,7 @@ import { createServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UpstreamFailureKind } from '../../src/generation/upstream.ts';
-import { answerOf, callOf, chatUpstream, golden, isWhole, patient, textOf } from './asking.ts';
+import { answerOf, ask, chatUpstream, golden, isWhole, patient, sleep, textOf } from './asking.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from './raw-upstream.ts';
 
 const running: RawUpstream[] = [];
@@ -82,9 +82,7 @@ describe('a fault in a stream is what it is, never a success that was not, never
       if (before !== undefined) socket.write(streamHead);
       if (before !== undefined && before !== '') socket.write(chunk(before));
       // What was written must be read before the connection is reset, which throws away what was not.
-      await new Promise(resolve => {
-        setTimeout(resolve, 50);
-      });
+      await sleep(50);
       faults[fault](socket);
     });
     const timeouts = { ...patient, firstEventMs: 400, idleMs: 400 };
@@ -197,14 +195,11 @@ describe('the time limits', () => {
       setTimeout(() => socket.write(Buffer.concat([chunk(frames.slice(3).join('')), Buffer.from(lastChunk)])), 850);
     });
     const client = chatUpstream(upstream.baseUrl, { timeouts: { ...patient, idleMs: 400 } });
-    const events = [];
-    for await (const batch of client.generate(callOf())) {
-      events.push(...batch);
-      await new Promise(resolve => {
-        setTimeout(resolve, 600);
-      });
-    }
-    expect(isWhole(events)).toBe(true);
+    const asked = ask(client, undefined, ({ attempt }) => {
+      attempt.pause();
+      setTimeout(() => attempt.resume(), 600);
+    });
+    expect(isWhole((await asked.answered).events)).toBe(true);
   });
 
   test('of the connection counts as a connection error', async () => {

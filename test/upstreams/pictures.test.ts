@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, test } from 'vitest';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
+import { systemRuntime as runtime } from '../../src/lib/runtime.ts';
 import { PictureFetcher } from '../../src/upstreams/picture-fetcher.ts';
 
 const pemPath = fileURLToPath(new URL('fixtures/self-signed.pem', import.meta.url));
@@ -65,7 +66,7 @@ describe('an address that may not be asked is not connected to', () => {
 
   async function refusal(url: string, lookup?: LookupFunction): Promise<unknown> {
     const before = connections;
-    const fetcher = new PictureFetcher({ bytesMax: 1_000, ...(lookup === undefined ? {} : { lookup }) });
+    const fetcher = new PictureFetcher({ bytesMax: 1_000, runtime, ...(lookup === undefined ? {} : { lookup }) });
     const kind = await fetcher.fetch(url, new AbortController().signal).then(
       () => 'fetched',
       (thrown: unknown) => (thrown instanceof UpstreamFailure ? thrown.kind : 'defect'),
@@ -110,7 +111,7 @@ describe('an address that may not be asked is not connected to', () => {
     };
     const isAllowed = (address: string): boolean => checked.push(address) > 0;
     const before = connections;
-    const fetcher = new PictureFetcher({ bytesMax: 1_000, lookup: rebinding, isAllowed });
+    const fetcher = new PictureFetcher({ bytesMax: 1_000, runtime, lookup: rebinding, isAllowed });
     // The server's certificate is not trusted here: it is connected to and told nothing.
     await expect(
       fetcher.fetch(`https://pictures.example:${port}/picture`, new AbortController().signal),
@@ -123,7 +124,7 @@ describe('an address that may not be asked is not connected to', () => {
 test('a caller that leaves ends the fetch with its own reason', async () => {
   const leave = new AbortController();
   const never: LookupFunction = () => undefined;
-  const fetcher = new PictureFetcher({ bytesMax: 10, lookup: never });
+  const fetcher = new PictureFetcher({ bytesMax: 10, runtime, lookup: never });
   const fetching = fetcher.fetch('https://pictures.example/', leave.signal);
   const left = performance.now();
   leave.abort(new Error('gone'));

@@ -2,6 +2,7 @@ import { type ImageSize, parseImageSize } from '../../generation/images/image-si
 import { type ImageType, typeOfEnding } from '../../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../../generation/images/image-upstream.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
+import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 import { simulatorImageModels } from '../models.ts';
 import { failAsOrdered } from '../ordered-failure.ts';
@@ -13,6 +14,8 @@ import { drawSketch } from './draw.ts';
 export interface ImageSimulatorOptions {
   /** Whether `!sim ` lines steer; false: they are plain text. */
   readonly steering: boolean;
+  /** Waits where a steering line says so. Undefined: the machine's. */
+  readonly runtime?: Runtime;
 }
 
 /** Pictures that are drawn at once: one core is left for everything else. */
@@ -23,7 +26,7 @@ const waitMaxMs = 3_600_000;
 const outputTokens = 0;
 
 /** The built-in image models as an upstream: the same request draws the same pictures. Failures that a steering line orders are marked as such. */
-export function createImageSimulator({ steering }: ImageSimulatorOptions): ImageUpstream {
+export function createImageSimulator({ steering, runtime = systemRuntime }: ImageSimulatorOptions): ImageUpstream {
   const drawing = new Semaphore({ slots: drawnAtOnce, waitersMax: Infinity, waitMs: waitMaxMs });
   return {
     async draw(call) {
@@ -33,7 +36,7 @@ export function createImageSimulator({ steering }: ImageSimulatorOptions): Image
       const { plain, line } = steering ? splitSteering(request.prompt) : { plain: request.prompt, line: undefined };
       if (line !== undefined) {
         const ordered = parseSteering(line, outputTokens);
-        if (ordered.delayMs !== undefined && ordered.delayMs > 0) await wait(ordered.delayMs, signal);
+        if (ordered.delayMs !== undefined && ordered.delayMs > 0) await wait(ordered.delayMs, { runtime, signal });
         failAsOrdered(ordered, attempt);
       }
       const type = typeOf(request.extraJson);
