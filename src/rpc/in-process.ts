@@ -2,27 +2,21 @@ import {
   create,
   type DescMessage,
   type DescMethod,
-  type DescMethodServerStreaming,
-  type DescMethodUnary,
   type DescService,
   isMessage,
   type MessageInitShape,
   type MessageShape,
 } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
-import type { HeaderReader, Sink, StreamControl } from '../lib/push.ts';
+import type { Sink, StreamControl } from '../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../lib/pushed-service.ts';
 import type { PushTransport } from './push-transport.ts';
 
-type Unary<I extends DescMessage, O extends DescMessage> = (
-  request: MessageShape<I>,
+type UnaryCall<O extends DescMessage> = (
+  request: unknown,
   context: UnaryContext,
 ) => MessageInitShape<O> | Promise<MessageInitShape<O>>;
-type Streaming<I extends DescMessage, O extends DescMessage> = (
-  request: MessageShape<I>,
-  context: CallContext,
-  sink: Sink<MessageShape<O>>,
-) => StreamControl;
+type StreamingCall = (request: unknown, context: CallContext, sink: Sink<never>) => StreamControl;
 
 const never = new AbortController().signal;
 const nothing = (): void => undefined;
@@ -43,31 +37,21 @@ export class InProcessTransport implements PushTransport {
     return this;
   }
 
-  push<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodServerStreaming<I, O>,
-    request: MessageShape<I>,
-    headers: HeaderReader,
-    sink: Sink<MessageShape<O>>,
-  ): StreamControl {
-    const call = this.#methods.get(method) as Streaming<I, O> | undefined;
+  readonly push: PushTransport['push'] = (method, request, headers, sink) => {
+    const call = this.#methods.get(method) as StreamingCall | undefined;
     if (call !== undefined) return call(request, { requestHeader: headers, service: method.parent, method }, sink);
     queueMicrotask(() => sink.end(notOffered(method)));
     return endedCall;
-  }
+  };
 
-  ask<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodUnary<I, O>,
-    request: MessageShape<I>,
-    headers: HeaderReader,
-    signal = never,
-  ): MessageShape<O> | Promise<MessageShape<O>> {
-    const call = this.#methods.get(method) as Unary<I, O> | undefined;
+  readonly ask: PushTransport['ask'] = (method, request, headers, signal = never) => {
+    const call = this.#methods.get(method) as UnaryCall<typeof method.output> | undefined;
     if (call === undefined) throw notOffered(method);
     const reply = call(request, { requestHeader: headers, service: method.parent, method, signal });
     return reply instanceof Promise
       ? reply.then(each => messageOf(method.output, each))
       : messageOf(method.output, reply);
-  }
+  };
 }
 
 function notOffered({ parent, name }: DescMethod): ConnectError {

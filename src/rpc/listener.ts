@@ -5,12 +5,13 @@ import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } f
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
-import { callBoundary, type CallObserver, gateOf } from './call-boundary.ts';
+import { callBoundary, type CallObserver, createGate } from './call-boundary.ts';
 import { HealthState, healthService } from './health.ts';
 import type { InProcessTransport } from './in-process.ts';
 import { networkService } from './network-services.ts';
 import { edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
 import { ledgerIdOf, requestIdHeader } from '../lib/ids.ts';
+import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
 import { writeReply } from './reply-writer.ts';
@@ -38,6 +39,8 @@ export interface RpcListenerOptions {
   readonly metrics?: () => Promise<MetricsPage>;
   /** Told of every call that ended. */
   readonly observe?: CallObserver;
+  /** What calls are timed by; absent: the machine's clock. */
+  readonly runtime?: Runtime;
   /** The largest message, in bytes; default 64 MiB. */
   readonly messageBytesMax?: number;
   /** What differs from `defaultConnectionLimits`. */
@@ -72,8 +75,7 @@ const drainRetryMs = 1_000;
  * `/readyz` and `/metrics`. Errors are thrown as `GatewayError` by services and carry an `ErrorDetail`. Source: decisions §1.
  */
 export function createRpcListener(options: RpcListenerOptions): RpcListener {
-  const observe = options.observe ?? (() => undefined);
-  const { router, health } = routerOf(options, observe);
+  const { router, health } = createRouter(options);
   const handlers = new Map(router.handlers.map(handler => [handler.requestPath, handler]));
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const requestId = admitHeaders(request.headers, options);
@@ -124,7 +126,8 @@ function admitHeaders(headers: IncomingHttpHeaders, options: RpcListenerOptions)
   return requestId;
 }
 
-function routerOf(options: RpcListenerOptions, observe: CallObserver): { router: ConnectRouter; health: HealthState } {
+function createRouter(options: RpcListenerOptions): { router: ConnectRouter; health: HealthState } {
+  const watch = { observe: options.observe ?? (() => undefined), runtime: options.runtime ?? systemRuntime };
   const own: readonly DescService[] = [Health, ServerReflection];
   const check = async (context: HandlerContext): Promise<void> => {
     if (own.includes(context.service)) return;
@@ -136,8 +139,8 @@ function routerOf(options: RpcListenerOptions, observe: CallObserver): { router:
   };
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
-    interceptors: [callBoundary(observe)],
-    requestGate: gateOf(check, observe),
+    interceptors: [callBoundary(watch)],
+    requestGate: createGate(check, watch),
     readMaxBytes: options.messageBytesMax ?? messageBytesMax,
   });
   for (const service of options.services.services) router.service(service, networkService(service, options.services));

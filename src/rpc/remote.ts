@@ -1,16 +1,9 @@
-import type {
-  DescMessage,
-  DescMethodServerStreaming,
-  DescMethodUnary,
-  MessageShape,
-  MessageInitShape,
-} from '@bufbuild/protobuf';
 import type { Transport } from '@connectrpc/connect';
 import { createAsyncIterable } from '@connectrpc/connect/protocol';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { edgeHeader, fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
 import { requestIdHeader } from '../lib/ids.ts';
-import { type HeaderReader, pump, type Sink, type StreamControl } from '../lib/push.ts';
+import { type HeaderReader, pump } from '../lib/push.ts';
 import type { PushTransport } from './push-transport.ts';
 
 /** A gateway in another process, for an edge. */
@@ -46,38 +39,21 @@ export class RemoteTransport implements PushTransport {
     this.#sessions.abort();
   }
 
-  push<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodServerStreaming<I, O>,
-    request: MessageShape<I>,
-    headers: HeaderReader,
-    sink: Sink<MessageShape<O>>,
-  ): StreamControl {
-    return pump(signal => this.#replies(method, request, headers, signal), sink);
-  }
+  readonly push: PushTransport['push'] = (method, request, headers, sink) => {
+    const transport = this.#transport;
+    const sent = this.#sentHeaders(headers);
+    return pump(async function* (signal) {
+      const { message } = await transport.stream(method, signal, undefined, sent, createAsyncIterable([request]));
+      yield* message;
+    }, sink);
+  };
 
-  async ask<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodUnary<I, O>,
-    request: MessageShape<I>,
-    headers: HeaderReader,
-    signal?: AbortSignal,
-  ): Promise<MessageShape<O>> {
-    const input = request as MessageInitShape<I>;
-    const { message } = await this.#transport.unary(method, signal, undefined, this.#headers(headers), input);
+  readonly ask: PushTransport['ask'] = async (method, request, headers, signal) => {
+    const { message } = await this.#transport.unary(method, signal, undefined, this.#sentHeaders(headers), request);
     return message;
-  }
+  };
 
-  async *#replies<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodServerStreaming<I, O>,
-    request: MessageShape<I>,
-    headers: HeaderReader,
-    signal: AbortSignal,
-  ): AsyncGenerator<MessageShape<O>, void, undefined> {
-    const input = createAsyncIterable([request as MessageInitShape<I>]);
-    const { message } = await this.#transport.stream(method, signal, undefined, this.#headers(headers), input);
-    yield* message;
-  }
-
-  #headers(headers: HeaderReader): Headers {
+  #sentHeaders(headers: HeaderReader): Headers {
     const sent = new Headers({ [edgeHeader]: this.#edgeToken });
     for (const name of forwarded) {
       const value = headers.get(name);
