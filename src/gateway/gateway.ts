@@ -11,6 +11,7 @@ import { credentialService, requireCredential, visibleModels } from '../core/cre
 import { secretsEqual } from '../core/keys.ts';
 import type { Images } from '../core/images/images.ts';
 import { Generations } from '../core/generation/generations.ts';
+import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { edgeToken, operatorToken } from '../core/access-tokens.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { serverSecrets } from '../core/server-secret.ts';
@@ -30,6 +31,7 @@ import { loadTokenizer } from '../generation/tokens.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
 import type { CallContext } from '../lib/pushed-service.ts';
+import { systemRuntime } from '../lib/runtime.ts';
 import { SealedBox } from '../lib/sealed-box.ts';
 import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
@@ -203,14 +205,15 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
   };
   const generations = new Generations({
     ...shared,
-    clock: systemClock,
+    runtime: systemRuntime,
+    unseenOutput: new UnseenOutput(),
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
     ...stores,
     generations,
     replays: shared.replays,
-    clock: systemClock,
+    runtime: systemRuntime,
     ids,
     box: new SealedBox(serverSecrets(environment.dataDir)),
     lifetimeMs: config.content.responseLifetimeMs,

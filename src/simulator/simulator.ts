@@ -42,6 +42,7 @@ export interface SimulatorOptions {
 export function createSimulator(options: SimulatorOptions): Upstream {
   const simulator = new Simulator(options);
   return {
+    mayPause: true,
     generate: (call, receiver) => pushed(signal => simulator.generate(call, signal), receiver),
     countTokens: async (request, _model, signal) => {
       signal.throwIfAborted();

@@ -31,6 +31,7 @@ interface ModelPlan {
 
 /** The client of one provider, with connections of its own. It folds nothing: an upstream that answers whole gives one batch. */
 export class HttpProvider implements Upstream {
+  readonly mayPause: boolean;
   readonly #protocol: UpstreamProtocol;
   readonly #quirks: readonly UpstreamQuirk[];
   readonly #tools: AttemptTools;
@@ -39,6 +40,7 @@ export class HttpProvider implements Upstream {
 
   constructor(options: HttpUpstreamOptions) {
     const { protocol, name, eventBytesMax, quirks = [] } = options;
+    this.mayPause = protocol.mayPause === true;
     this.#protocol = protocol;
     this.#quirks = quirks;
     this.#tools = {

@@ -11,6 +11,7 @@ export const messagesProtocol: UpstreamProtocol = {
   headers: { 'anthropic-version': '2023-06-01' },
   joinedHeader: 'anthropic-beta',
   lacksCustomTools: true,
+  mayPause: true,
   givesOne: () => true,
   answerTool: answerToolName,
 };

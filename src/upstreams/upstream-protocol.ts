@@ -13,6 +13,8 @@ export interface UpstreamProtocol {
   readonly lacksCustomTools?: true;
   /** The tool whose call is the answer, where the codec sends a schema as one. Absent: it never does. */
   readonly answerTool?: string;
+  /** Answers may end with a pause, after which the upstream wants to be asked to go on. */
+  readonly mayPause?: true;
   /** Whether a model gives one answer to a request only: several are asked for by as many calls. Absent: every model gives several. */
   givesOne?(model: string): boolean;
   /** Sent with every call, lower-case names; what the client sent and what is configured wins. */

@@ -6,6 +6,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { defaultRetryPolicy } from '../../src/core/routing/request-plan.ts';
 import type { RouteConfig } from '../../src/core/routing/route-table.ts';
 import { Router, type RouterOptions } from '../../src/core/routing/router.ts';
+import { routedSteps } from '../../src/core/routing/routed-steps.fixtures.ts';
 import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import type { HttpUpstreamOptions } from '../../src/upstreams/http-upstream.ts';
 import { callOf, chatUpstream, golden, keysOf, patient, textOf } from './asking.ts';
@@ -54,12 +55,13 @@ function routerOver(
 }
 
 async function outcome(router: Router, restartable = false): Promise<string> {
-  const { request, signal } = callOf();
+  const { request } = callOf();
+  const { signal } = new AbortController();
   const hold = Hold.of({ kind: 'admitted', id: 1 });
   let seen = '';
   let isOver = false;
   try {
-    for await (const step of router.run({ hold, request, signal, restartable, maxOutputTokens: undefined })) {
+    for await (const step of routedSteps(router, { hold, request, signal, restartable, maxOutputTokens: undefined })) {
       if (step.kind === 'begun') seen = `${step.route.provider}: `;
       else {
         seen += textOf(step.events);
@@ -151,7 +153,7 @@ test('the customer’s request is the same in every try, byte for byte', async (
     source: { protocol: 1, body: Buffer.from('{"messages":[{"role":"user","content":"é"}],"zz":1,"aa":2}') },
   });
   const router = routerOver([upstream]);
-  const run = router.run({
+  const run = routedSteps(router, {
     hold: Hold.of({ kind: 'admitted', id: 1 }),
     request: create(GenerateRequestSchema, request),
     signal: new AbortController().signal,
