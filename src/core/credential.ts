@@ -48,7 +48,7 @@ function authenticateKey(text: string, ledger: CredentialPort, wanted: Wanted): 
     : checked(found, ledger, wanted);
 }
 
-let last = { text: '', hash: new Uint8Array() };
+let last: { readonly text: string; readonly hash: Uint8Array } = { text: '', hash: new Uint8Array() };
 
 /** Returns the hash of a key, which is asked for twice within a request: by the edge, and when it generates. Only the last one is remembered. */
 function lastHash(text: string): Uint8Array {
