@@ -2,7 +2,6 @@ import { create, type DescMessage, fromBinary, type MessageShape, toBinary } fro
 import { isErrorCode } from '../../errors/error-table.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import {
-  type KeptAnswer,
   KeptAnswerSchema,
   KeptDocumentSchema,
   type KeptFailure,
@@ -73,17 +72,17 @@ export function* messagesOf<Desc extends DescMessage>(desc: Desc, piece: Uint8Ar
 /** What makes a kept answer binding: a record of its request in the ledger, that it was kept, or a document that is there. */
 export type Binding = 'settled' | 'kept' | DocumentName;
 
-/** What is known of an answer beside its messages. */
-export interface AnswerHead {
+/** What is known of an answer when it is kept, beside its messages. */
+export interface AnswerFacts {
   readonly fingerprint: Uint8Array;
   readonly requestId: string;
   readonly binding: Binding;
-  /** It broke off; undefined: it is whole. */
-  readonly failure: GatewayError | undefined;
+  /** It broke off; absent: it is whole. */
+  readonly failure?: GatewayError;
 }
 
-/** The head, to be stored. */
-export function headBytes({ fingerprint, requestId, binding, failure }: AnswerHead): Uint8Array {
+/** Returns the body of a kept answer's document. */
+export function answerBody({ fingerprint, requestId, binding, failure }: AnswerFacts): Uint8Array {
   const kept = create(KeptAnswerSchema, { fingerprint, requestId });
   if (binding === 'kept') kept.binding = { case: 'kept', value: true };
   else if (binding !== 'settled') kept.binding = { case: 'document', value: create(KeptDocumentSchema, binding) };
@@ -94,20 +93,8 @@ export function headBytes({ fingerprint, requestId, binding, failure }: AnswerHe
   return toBinary(KeptAnswerSchema, kept);
 }
 
-/** A stored head. */
-export function headOf(bytes: Uint8Array): AnswerHead {
-  const { fingerprint, requestId, binding, failure } = fromBinary(KeptAnswerSchema, bytes);
-  return { fingerprint, requestId, binding: bindingOf(binding), failure: failure && failureOf(failure, requestId) };
-}
-
-function bindingOf(binding: KeptAnswer['binding']): Binding {
-  if (binding.case === 'kept') return 'kept';
-  if (binding.case !== 'document') return 'settled';
-  return { kind: binding.value.kind as DocumentName['kind'], id: binding.value.id };
-}
-
-/** What a repeat is told where the first answer broke off. */
-function failureOf({ code, message, param }: KeptFailure, requestId: string): GatewayError {
+/** Returns what a repeat is told if the first answer broke off. */
+export function repeatedFailure({ code, message, param }: KeptFailure, requestId: string): GatewayError {
   const facts = { requestId, ...(param === '' ? {} : { param }) };
   return new GatewayError(isErrorCode(code) ? code : 'internal', message, facts);
 }

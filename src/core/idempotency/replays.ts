@@ -1,17 +1,18 @@
 import { createHash } from 'node:crypto';
-import { type DescMessage, type MessageShape, toBinary } from '@bufbuild/protobuf';
+import { type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
+import { type KeptAnswer, KeptAnswerSchema } from '../../gen/tollgate/v1/replay_pb.ts';
 import { fingerprintHeader, idempotencyKeyHeader } from '../../lib/call-headers.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { pull, pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext } from '../../lib/pushed-service.ts';
-import type { Documents } from '../../store/documents.ts';
+import type { DocumentName, Documents } from '../../store/documents.ts';
 import type { Credential, Ledger, UsageRow } from '../../store/ledger.ts';
 import { isFree } from '../generation/admission.ts';
 import { limitState } from '../limit-state.ts';
 import { startCall } from '../start-call.ts';
-import { type AnswerHead, type Binding, headBytes, headOf, MessageLog, messagesOf } from './kept-answer.ts';
+import { answerBody, type AnswerFacts, type Binding, MessageLog, messagesOf, repeatedFailure } from './kept-answer.ts';
 import type { RestoredFacts } from './restored-event.ts';
 
 /**
@@ -74,21 +75,24 @@ export function idempotencyKey({ requestHeader }: Pick<CallContext, 'requestHead
   });
 }
 
-/** A request that is being answered, or whose kept answer is being looked for. */
+/** A key whose request is being answered, or whose kept answer is being looked for. */
 interface Claim {
-  readonly fingerprint: Uint8Array;
-  /** Resolves when it is known whether an answer was kept; undefined: none was, and it is being made. */
-  looking: Promise<void> | undefined;
-}
-
-/** Where a key's answer is kept, and for which body. */
-interface Place {
+  /** Of the document that keeps the answer. */
   readonly id: string;
   readonly fingerprint: Uint8Array;
+  /** Resolves when it is known whether an answer was kept; undefined: none was, and it is being made. */
+  looking: Promise<unknown> | undefined;
 }
 
 /** What repeats need of the ledger. */
 type ReplayLedger = Pick<Ledger, 'findActivity' | 'windows'>;
+
+/** An answer that was found. */
+interface FoundAnswer {
+  readonly kept: KeptAnswer;
+  /** Its request in the ledger; undefined: it has not settled yet, and need not have. */
+  readonly record: UsageRow | undefined;
+}
 
 /** The answers of requests with keys, of this process and those before it. */
 export class Replays {
@@ -109,12 +113,12 @@ export class Replays {
    */
   answer<Desc extends DescMessage>(asked: KeyedRequest<Desc>, sink: Sink<MessageShape<Desc>>): StreamControl {
     return startCall(sink, async call => {
-      const place = { id: documentId(asked), fingerprint: fingerprintOf(asked) };
-      const kept = await this.#claim(place, asked);
+      const claim: Claim = { id: documentId(asked), fingerprint: fingerprintOf(asked), looking: undefined };
+      const found = await this.#claim(claim, asked.credential.accountId);
       call.attach(
-        kept === undefined
-          ? this.#make(place, asked, sink)
-          : pump(signal => this.#repeat(place.id, asked, kept, signal), sink),
+        found === undefined
+          ? this.#make(claim, asked, sink)
+          : pump(signal => this.#repeat(claim.id, asked, found, signal), sink),
       );
     });
   }
@@ -131,48 +135,48 @@ export class Replays {
     return reply;
   }
 
-  /** Claims a key. Returns the kept answer; undefined: none is kept, and the caller makes one and releases the key at its end. */
-  async #claim({ id, fingerprint }: Place, { credential }: KeyedCall): Promise<KeptAnswer | undefined> {
-    for (let other = this.#claims.get(id); other !== undefined; other = this.#claims.get(id)) {
-      if (other.looking === undefined) throw isSame(other.fingerprint, fingerprint) ? inProgress() : reused();
+  /** Claims a key and looks for its answer. Undefined: none is kept, and the claim lasts until one is made. */
+  async #claim(claim: Claim, accountId: number): Promise<FoundAnswer | undefined> {
+    for (let other = this.#claims.get(claim.id); other !== undefined; other = this.#claims.get(claim.id)) {
+      if (other.looking === undefined) throw isSame(other, claim) ? inProgress() : reused();
       await other.looking;
     }
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const claim: Claim = { fingerprint, looking: promise };
-    this.#claims.set(id, claim);
-    let isMade = false;
+    this.#claims.set(claim.id, claim);
+    const looking = this.#find(claim.id, accountId);
+    claim.looking = looking.catch(() => undefined);
+    let isMissing = false;
     try {
-      const kept = await this.#find(id, credential.accountId);
-      if (kept !== undefined && !isSame(kept.head.fingerprint, fingerprint)) throw reused();
-      isMade = kept === undefined;
-      return kept;
+      const found = await looking;
+      if (found !== undefined && !isSame(found.kept, claim)) throw reused();
+      isMissing = found === undefined;
+      return found;
     } finally {
       claim.looking = undefined;
-      if (!isMade) this.#claims.delete(id);
-      resolve();
+      if (!isMissing) this.#claims.delete(claim.id);
     }
   }
 
-  /** The kept answer that is binding. What is not is what a crash has left: it is forgotten. */
-  async #find(id: string, accountId: number): Promise<KeptAnswer | undefined> {
+  /** Finds the kept answer that is binding. What is not is what a crash has left: it is forgotten. */
+  async #find(id: string, accountId: number): Promise<FoundAnswer | undefined> {
     const document = await this.#documents.find({ kind, id }, accountId);
     if (document === undefined) return undefined;
-    const head = headOf(document.body);
-    const found = await this.#ledger.findActivity(accountId, head.requestId);
-    if (await this.#isBinding(head.binding, found !== undefined)) return { head, record: found?.row };
+    const kept = fromBinary(KeptAnswerSchema, document.body);
+    const record = (await this.#ledger.findActivity(accountId, kept.requestId))?.row;
+    if (await this.#isBinding(kept, record !== undefined)) return { kept, record };
     await this.#documents.delete({ kind, id });
     return undefined;
   }
 
-  async #isBinding(binding: Binding, isSettled: boolean): Promise<boolean> {
-    if (binding === 'kept') return true;
-    return binding === 'settled' ? isSettled : (await this.#documents.find(binding)) !== undefined;
+  async #isBinding({ binding }: KeptAnswer, isSettled: boolean): Promise<boolean> {
+    if (binding.case === 'kept') return true;
+    if (binding.case === undefined) return isSettled;
+    return (await this.#documents.find(binding.value as DocumentName)) !== undefined;
   }
 
   async *#repeat<Desc extends DescMessage>(
     id: string,
     asked: KeyedRequest<Desc>,
-    { head, record }: KeptAnswer,
+    { kept, record }: FoundAnswer,
     signal: AbortSignal,
   ): AsyncGenerator<MessageShape<Desc>, void, undefined> {
     const { answer, credential, model, restore } = asked;
@@ -188,24 +192,24 @@ export class Replays {
       }
       if (pieces.length === 0) break;
     }
-    if (head.failure !== undefined) throw head.failure;
+    if (kept.failure !== undefined) throw repeatedFailure(kept.failure, kept.requestId);
   }
 
   /** Makes the answer, whether or not its caller stays to its end. */
   #make<Desc extends DescMessage>(
-    place: Place,
+    claim: Claim,
     asked: KeyedRequest<Desc>,
     sink: Sink<MessageShape<Desc>>,
   ): StreamControl {
     const log = new MessageLog(asked.answer);
     let reader: typeof sink | undefined = sink;
-    const control = asked.run(this.#keeper(place, log, asked), {
+    const control = asked.run(this.#keeper(claim, log, asked), {
       message: message => {
         log.add(message);
         reader?.message(message);
       },
       end: error => {
-        this.#claims.delete(place.id);
+        this.#claims.delete(claim.id);
         reader?.end(error);
         reader = undefined;
       },
@@ -226,11 +230,11 @@ export class Replays {
   }
 
   #keeper<Desc extends DescMessage>(
-    { id, fingerprint }: Place,
+    { id, fingerprint }: Claim,
     log: MessageLog<Desc>,
     { credential }: KeyedCall,
   ): Keeper<MessageShape<Desc>> {
-    const put = async (head: Omit<AnswerHead, 'fingerprint'>): Promise<void> => {
+    const put = async (facts: Omit<AnswerFacts, 'fingerprint'>): Promise<void> => {
       const createdAtMs = this.#clock.now();
       const outcome = await this.#documents.put({
         kind,
@@ -242,7 +246,7 @@ export class Replays {
         finished: true,
         createdAtMs,
         endsAtMs: createdAtMs + lifetimeMs,
-        body: headBytes({ ...head, fingerprint }),
+        body: answerBody({ ...facts, fingerprint }),
         chunks: log.end(),
       });
       if (outcome.kind !== 'stored') throw new Error(`an answer for ${id} is kept already`);
@@ -250,7 +254,7 @@ export class Replays {
     return {
       keep: async (requestId, rest, binding = 'settled') => {
         for (const message of rest) log.add(message);
-        await put({ requestId, binding, failure: undefined });
+        await put({ requestId, binding });
       },
       keepBroken: async (requestId, failure) => {
         if (log.isEmpty) return;
@@ -259,13 +263,6 @@ export class Replays {
       },
     };
   }
-}
-
-/** An answer that was found. */
-interface KeptAnswer {
-  readonly head: AnswerHead;
-  /** Its request in the ledger; undefined: it has not settled yet, and need not have. */
-  readonly record: UsageRow | undefined;
 }
 
 /** A key belongs to the API key that sent it. */
@@ -281,8 +278,8 @@ function fingerprintOf({ context, request }: KeyedCall): Uint8Array {
   return hash.update(toBinary(context.method.input, request)).digest();
 }
 
-function isSame(one: Uint8Array, other: Uint8Array): boolean {
-  return Buffer.compare(one, other) === 0;
+function isSame(one: Pick<Claim, 'fingerprint'>, other: Pick<Claim, 'fingerprint'>): boolean {
+  return Buffer.compare(one.fingerprint, other.fingerprint) === 0;
 }
 
 function reused(): GatewayError {

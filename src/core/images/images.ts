@@ -9,15 +9,13 @@ import {
   type ImageRequest,
   type ImageService,
   type ImageServiceEditRequest,
-  type ImageServiceEditResponse,
   type ImageServiceGenerateRequest,
-  type ImageServiceGenerateResponse,
   type ReadFileResponse,
 } from '../../gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { invalidImageField } from '../../generation/images/check-image-request.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
-import { pull, pump } from '../../lib/push.ts';
+import { pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Documents } from '../../store/documents.ts';
 import type { Credential } from '../../store/ledger.ts';
@@ -28,6 +26,7 @@ import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '..
 import { limitState } from '../limit-state.ts';
 import { Running } from '../running.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
+import { startCall } from '../start-call.ts';
 import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { imageFunds, type ImageOrder, takeOrder } from './order.ts';
 import { taskDocument, taskIdOf, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
@@ -87,8 +86,16 @@ export class Images {
   /** ImageService on these pictures. */
   get service(): PushedService<typeof ImageService> {
     return {
-      generate: (request, context, sink) => pump(signal => this.#generate(request, context, signal), sink),
-      edit: (request, context, sink) => pump(signal => this.#edit(request, context, signal), sink),
+      generate: (asked, context, sink) =>
+        this.#answer(asked, Endpoint.IMAGE_GENERATIONS, context, {
+          message: answer => sink.message({ $typeName: 'tollgate.v1.ImageServiceGenerateResponse', answer }),
+          end: error => sink.end(error),
+        }),
+      edit: (asked, context, sink) =>
+        this.#answer(asked, Endpoint.IMAGE_EDITS, context, {
+          message: answer => sink.message({ $typeName: 'tollgate.v1.ImageServiceEditResponse', answer }),
+          end: error => sink.end(error),
+        }),
       createTask: (request, context) => this.#createTask(request, context),
       getTask: ({ taskId }, context, sink) => pump(() => this.#getTask(taskId, context), sink),
       readFile: ({ name }, _, sink) => pump(signal => this.#readFile(name, signal), sink),
@@ -116,47 +123,30 @@ export class Images {
     this.#running.cutAll();
   }
 
-  async *#generate(
-    asked: ImageServiceGenerateRequest,
-    context: CallContext,
-    signal: AbortSignal,
-  ): AsyncGenerator<ImageServiceGenerateResponse, void, undefined> {
-    for await (const answer of this.#answer(asked, Endpoint.IMAGE_GENERATIONS, { context, signal })) {
-      yield { $typeName: 'tollgate.v1.ImageServiceGenerateResponse', answer };
-    }
-  }
-
-  async *#edit(
-    asked: ImageServiceEditRequest,
-    context: CallContext,
-    signal: AbortSignal,
-  ): AsyncGenerator<ImageServiceEditResponse, void, undefined> {
-    for await (const answer of this.#answer(asked, Endpoint.IMAGE_EDITS, { context, signal })) {
-      yield { $typeName: 'tollgate.v1.ImageServiceEditResponse', answer };
-    }
-  }
-
-  async *#answer(
+  #answer(
     asked: ImageServiceGenerateRequest | ImageServiceEditRequest,
     endpoint: Endpoint,
-    { context, signal }: { readonly context: CallContext; readonly signal: AbortSignal },
-  ): AsyncGenerator<ImageAnswer, void, undefined> {
-    const ask = await this.#asked(asked.request, endpoint, context);
-    const key = idempotencyKey(context);
-    if (key === undefined) {
-      yield* this.#drawn(ask, signal);
-      return;
-    }
-    const keyed: KeyedRequest<typeof ImageAnswerSchema> = {
-      context,
-      credential: ask.credential,
-      key,
-      request: asked,
-      answer: ImageAnswerSchema,
-      run: (keeper, sink) => pump(() => this.#drawn(ask, nobodyLeaves, keeper), sink),
-      restore: ({ part }, facts) => restoredPart(part, { ...facts, urlOf: name => this.#urlOf(name) }),
-    };
-    yield* pull<ImageAnswer>(sink => this.#tools.replays.answer(keyed, sink), signal);
+    context: CallContext,
+    sink: Sink<ImageAnswer>,
+  ): StreamControl {
+    return startCall(sink, async call => {
+      const ask = await this.#asked(asked.request, endpoint, context);
+      const key = idempotencyKey(context);
+      if (key === undefined) {
+        call.attach(pump(signal => this.#drawn(ask, signal), sink));
+        return;
+      }
+      const keyed: KeyedRequest<typeof ImageAnswerSchema> = {
+        context,
+        credential: ask.credential,
+        key,
+        request: asked,
+        answer: ImageAnswerSchema,
+        run: (keeper, kept) => pump(() => this.#drawn(ask, nobodyLeaves, keeper), kept),
+        restore: ({ part }, facts) => restoredPart(part, { ...facts, urlOf: name => this.#urlOf(name) }),
+      };
+      call.attach(this.#tools.replays.answer(keyed, sink));
+    });
   }
 
   /** The answer as it is drawn; a keeper has it before it is charged. */

@@ -1,26 +1,36 @@
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
-import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { type ResponseHead, ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
+import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
+import { type CreateResponseResponse, ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { DocumentChange, Documents } from '../../store/documents.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { GenerationSink } from '../generation/generation-sink.ts';
+import type { Generations } from '../generation/generations.ts';
+import type { Keeper } from '../idempotency/replays.ts';
+import { type AskedResponse, ownInput, responseHead, withCallerPaths } from './asked.ts';
 import { CallSignatures } from './call-signatures.ts';
-import { type Answer, bodyOf, chunkOf, type EndFacts, failedWith, toAnswer } from './stored-response.ts';
+import { createMessage } from './create-message.ts';
+import type { ResponseWriter } from './response-writer.ts';
+import {
+  type Answer,
+  type BodyFacts,
+  bodyOf,
+  chunkOf,
+  type EndFacts,
+  failedWith,
+  toAnswer,
+} from './stored-response.ts';
 
-/** What a job writes, where, and on whose behalf. */
-export interface JobParts {
+/** What responses in the background are made with. */
+export interface BackgroundTools {
   readonly documents: Documents;
   readonly runtime: Pick<Runtime, 'after'>;
-  /** Admitted, not started. */
-  readonly generation: Generation;
-  readonly head: ResponseHead;
-  readonly input: readonly Item[];
-  readonly inherited: readonly Item[];
-  /** Called when the end is stored, before the watchers are. */
-  readonly onEnd: () => void;
+  readonly generations: Generations;
+  readonly writer: ResponseWriter;
+  /** Those that run, by id; kept here, read by whoever asks about them. */
+  readonly jobs: Map<string, BackgroundJob>;
 }
 
 /** Waits between attempts to store how a job has ended. */
@@ -31,7 +41,9 @@ const waitsMs = [100, 300, 1_000, 3_000];
  * forgets. It belongs to nobody's connection.
  */
 export class BackgroundJob implements GenerationSink {
-  readonly #parts: JobParts;
+  readonly #tools: BackgroundTools;
+  readonly #generation: Generation;
+  readonly #facts: BodyFacts;
   /** What is stored. */
   readonly #log = new EventLog();
   readonly #signatures = new CallSignatures();
@@ -43,25 +55,27 @@ export class BackgroundJob implements GenerationSink {
   #writing: Promise<void> | undefined;
   /** Why events can't be stored. */
   #failure: GatewayError | undefined;
-  #status: ResponseStatus = ResponseStatus.QUEUED;
   /** Events in the stored log. */
   #written = 0;
   /** The answer is stored as a whole. */
   #isStored = false;
   #isCancelled = false;
 
-  constructor(parts: JobParts) {
-    this.#parts = parts;
+  /** `generation`: admitted, to be started with this job. */
+  constructor(tools: BackgroundTools, generation: Generation, facts: BodyFacts) {
+    this.#tools = tools;
+    this.#generation = generation;
+    this.#facts = facts;
   }
 
   /** Queued until the model begins, then in progress. */
   get status(): ResponseStatus {
-    return this.#status;
+    return this.#written === 0 ? ResponseStatus.QUEUED : ResponseStatus.IN_PROGRESS;
   }
 
   /** What the model has said so far. */
   get answer(): Answer {
-    return toAnswer(this.#parts.head.id, this.#log.read(), false);
+    return toAnswer(this.#facts.head.id, this.#log.read(), false);
   }
 
   /** Resolves when the end is stored; never rejects. */
@@ -79,14 +93,14 @@ export class BackgroundJob implements GenerationSink {
   /** Ends it; what was delivered is charged. */
   cancel(): void {
     this.#isCancelled = true;
-    this.#parts.generation.cancel();
+    this.#generation.cancel();
   }
 
   events(batch: GenerationEvent[]): void {
     if (this.#isStored) return;
     for (const event of this.#signatures.push(batch)) this.#waiting.push(event);
     if (this.#writing !== undefined) return;
-    this.#parts.generation.pause();
+    this.#generation.pause();
     this.#writing = this.#write();
   }
 
@@ -102,7 +116,7 @@ export class BackgroundJob implements GenerationSink {
 
   end(error?: Error): void {
     void this.#storeEnd(error).finally(() => {
-      this.#parts.onEnd();
+      this.#tools.jobs.delete(this.#facts.head.id);
       this.#ended.resolve();
       this.#tellWatchers();
     });
@@ -110,17 +124,16 @@ export class BackgroundJob implements GenerationSink {
 
   /** Stores what waits, and what comes meanwhile. Never rejects; after a failure nothing is stored any more. */
   async #write(): Promise<void> {
-    const { generation } = this.#parts;
     try {
       while (this.#waiting.length > 0) await this.#append(this.#waiting.slice());
     } catch (thrown) {
       this.#failure = toGatewayError(thrown);
       // The gateway's own failure costs nothing.
-      generation.cut();
+      this.#generation.cut();
       return;
     }
     this.#writing = undefined;
-    generation.resume();
+    this.#generation.resume();
   }
 
   async #append(events: readonly GenerationEvent[]): Promise<void> {
@@ -128,7 +141,6 @@ export class BackgroundJob implements GenerationSink {
     this.#waiting.splice(0, events.length);
     for (const event of events) this.#log.add(event);
     this.#written += events.length;
-    this.#status = ResponseStatus.IN_PROGRESS;
     this.#tellWatchers();
   }
 
@@ -139,7 +151,7 @@ export class BackgroundJob implements GenerationSink {
     // What is charged and told follows from the generation; this only says what became of it.
     const facts = this.#isCancelled
       ? { state: 'cancelled' as const }
-      : this.#parts.generation.isCut
+      : this.#generation.isCut
         ? { state: 'restarted' as const }
         : failedWith(error);
     const change = this.#ending(facts, this.#waiting);
@@ -150,7 +162,7 @@ export class BackgroundJob implements GenerationSink {
       } catch (thrown) {
         if (toGatewayError(thrown).code !== 'overloaded') return;
         await new Promise<void>(resolve => {
-          this.#parts.runtime.after(waitMs, resolve);
+          this.#tools.runtime.after(waitMs, resolve);
         });
       }
     }
@@ -162,19 +174,50 @@ export class BackgroundJob implements GenerationSink {
     { state, failure }: EndFacts,
     rest: readonly GenerationEvent[],
   ): Pick<DocumentChange, 'state' | 'finished' | 'body'> {
-    const { head, input, inherited } = this.#parts;
-    const answer = toAnswer(head.id, [...this.#log.read(), ...rest]);
-    return { state, finished: true, body: bodyOf({ head, input, inherited, answer, failure }) };
+    const answer = toAnswer(this.#facts.head.id, [...this.#log.read(), ...rest]);
+    return { state, finished: true, body: bodyOf({ ...this.#facts, answer, failure }) };
   }
 
   /** Throws if it is not there any more. */
   async #update(change: Omit<DocumentChange, 'kind' | 'id' | 'ifState'>): Promise<void> {
-    const { id } = this.#parts.head;
-    const outcome = await this.#parts.documents.update({ kind: 'response', id, ifState: 'running', ...change });
+    const { id } = this.#facts.head;
+    const outcome = await this.#tools.documents.update({ kind: 'response', id, ifState: 'running', ...change });
     if (outcome !== 'updated') throw new GatewayError('not_found', `The response ${id} was deleted.`);
   }
 
   #tellWatchers(): void {
     for (const resolve of this.#watchers.splice(0)) resolve();
+  }
+}
+
+/** Begins a response in the background, whoever waits for it. Returns the message that says so. */
+export async function beginInBackground(
+  tools: BackgroundTools,
+  asked: AskedResponse,
+  keeper: Keeper<CreateResponseResponse> | undefined,
+): Promise<CreateResponseResponse> {
+  const { documents, generations, writer, jobs } = tools;
+  const { credential, requestId } = asked;
+  const request = { ...asked.request, delivery: Delivery.STREAMED };
+  const told = { isAnsweredEarly: true, durable: true, freeWhenCut: true };
+  const generation = await withCallerPaths(asked, () => generations.begin({ request, credential, requestId, ...told }));
+  const head = responseHead(asked, generation);
+  const { id, input } = ownInput(asked);
+  const first = createMessage([], { head, limits: generation.limits });
+  try {
+    const { inherited } = await writer.put(asked, head, { state: 'running' });
+    await keeper?.keep(requestId, [first], 'kept');
+    const job = new BackgroundJob(tools, generation, { head, input, inherited });
+    jobs.set(id, job);
+    generation.start(job);
+    return first;
+  } catch (thrown) {
+    // Nothing was sent: the hold is given back, and what was stored says that nothing came of it.
+    generation.cut();
+    await new Promise<void>(resolve => {
+      generation.start({ events: () => undefined, end: () => resolve() });
+    });
+    await documents.delete({ kind: 'response', id }).catch(() => undefined);
+    throw thrown;
   }
 }

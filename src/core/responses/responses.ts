@@ -1,12 +1,15 @@
+import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import {
   type CompactConversationRequest,
   type CompactConversationResponse,
   CompactConversationResponseSchema,
   type CreateResponseRequest,
+  type CreateResponseResponse,
   CreateResponseResponseSchema,
   type ResponseService,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { type IdSource, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
+import { pump } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
@@ -15,12 +18,11 @@ import type { Credential, Ledger } from '../../store/ledger.ts';
 import { authenticate } from '../credential.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
-import { idempotencyKey, type KeyedRequest, type Replays } from '../idempotency/replays.ts';
+import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { startCall } from '../start-call.ts';
 import { type Ask, type AskedResponse, readAsk, withCallerPaths } from './asked.ts';
-import type { BackgroundJob } from './background-job.ts';
-import { BackgroundResponses } from './background-responses.ts';
+import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
 import { Conversations, upstreamItems } from './conversations.ts';
 import { createMessage } from './create-message.ts';
@@ -44,25 +46,21 @@ export interface ResponseTools {
   readonly lifetimeMs: number;
 }
 
+type KeyedCreate = KeyedRequest<typeof CreateResponseResponseSchema>;
+
 /** All responses of this process: those that run, and the way to those that are stored. */
 export class Responses {
-  readonly #tools: ResponseTools;
+  readonly #tools: ResponseTools & BackgroundTools & ResponseSinkTools;
   readonly #conversations: Conversations;
   readonly #stored: StoredResponses;
-  readonly #sinkTools: ResponseSinkTools;
-  readonly #background: BackgroundResponses;
 
   constructor(tools: ResponseTools) {
     const { documents, runtime, lifetimeMs } = tools;
     const sessions = new Sessions(runtime);
-    const settling = new Settling();
-    const jobs = new Map<string, BackgroundJob>();
-    this.#tools = tools;
     this.#conversations = new Conversations(documents, sessions, runtime);
-    this.#stored = new StoredResponses(tools, this.#conversations, { jobs, settling });
     const writer = new ResponseWriter(documents, this.#conversations, lifetimeMs);
-    this.#sinkTools = { writer, sessions, settling };
-    this.#background = new BackgroundResponses({ ...tools, writer, stored: this.#stored, jobs });
+    this.#tools = { ...tools, writer, sessions, settling: new Settling(), jobs: new Map() };
+    this.#stored = new StoredResponses(this.#tools, this.#conversations);
   }
 
   /** ResponseService on these responses. */
@@ -70,7 +68,9 @@ export class Responses {
     return {
       ...this.#stored.methods,
       createResponse: (request, context, sink) =>
-        startCall(sink, call => this.#create(request, context, { call, sink })),
+        request.background
+          ? pump(signal => this.#createInBackground(request, context, signal), sink)
+          : startCall(sink, call => this.#create(request, context, { call, sink })),
       countInputTokens: async ({ request }, context) => {
         const credential = await authenticate(context, this.#tools.ledger, 'api_key');
         const asked = await this.#ask(request ?? {}, context, credential);
@@ -79,8 +79,8 @@ export class Responses {
       compactConversation: (request, context) => this.#compact(request, context),
       endSession: async ({ session, responseId }, context) => {
         const { accountId } = await authenticate(context, this.#tools.ledger, 'api_key');
-        if (responseId === undefined) this.#sinkTools.sessions.end({ accountId, session });
-        else this.#sinkTools.sessions.evict({ accountId, session }, responseId);
+        if (responseId === undefined) this.#tools.sessions.end({ accountId, session });
+        else this.#tools.sessions.evict({ accountId, session }, responseId);
         return {};
       },
     };
@@ -92,53 +92,65 @@ export class Responses {
   }
 
   /** Resolves when the end of every response in the background is stored. */
-  idle(): Promise<void> {
-    return this.#background.idle();
+  async idle(): Promise<void> {
+    await Promise.all(Array.from(this.#tools.jobs.values(), job => job.ended));
   }
 
-  /** Answers a call; with an Idempotency-Key, once. */
+  /** Answers a call that waits for its response; with an Idempotency-Key, once. */
   async #create(request: CreateResponseRequest, context: CallContext, caller: ResponseCaller): Promise<void> {
     const key = idempotencyKey(context);
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-    const sink = request.background ? this.#background.following(request, credential.accountId, caller) : caller.sink;
-    const answer = (each: ResponseCaller): Promise<void> => this.#answer(request, context, credential, each);
-    if (key === undefined) {
-      await answer({ call: caller.call, sink });
-      return;
-    }
-    const keyed: KeyedRequest<typeof CreateResponseResponseSchema> = {
+    const answer = async (each: ResponseCaller): Promise<void> => {
+      const asked = await this.#ask(request, context, credential);
+      const generation = await this.#begin(asked);
+      each.call.attach(generation);
+      generation.start(new ResponseSink(this.#tools, asked, generation, each));
+    };
+    if (key === undefined) return answer(caller);
+    const run: KeyedCreate['run'] = (keeper, sink) => startCall(sink, call => answer({ call, sink, keeper }));
+    const keyed = { ...this.#keyed(request, context, credential), key, run };
+    caller.call.attach(this.#tools.replays.answer(keyed, caller.sink));
+  }
+
+  /** The message that says how a response has begun, now or before it was repeated; then the rest for a caller that takes it as it comes. */
+  async *#createInBackground(
+    request: CreateResponseRequest,
+    context: CallContext,
+    signal: AbortSignal,
+  ): AsyncGenerator<CreateResponseResponse, void, undefined> {
+    const key = idempotencyKey(context);
+    const credential = await authenticate(context, this.#tools.ledger, 'api_key');
+    const run = async (keeper?: Keeper<CreateResponseResponse>): Promise<CreateResponseResponse> =>
+      beginInBackground(this.#tools, await this.#ask(request, context, credential), keeper);
+    const keyed = this.#keyed(request, context, credential);
+    const first = key === undefined ? await run() : await this.#tools.replays.answerOne({ ...keyed, key, run });
+    yield first;
+    if (first.head === undefined || request.request?.delivery === Delivery.WHOLE) return;
+    const { id, settings } = first.head;
+    const { accountId } = credential;
+    const sealing = new Sealing(this.#tools.box, accountId).step(settings?.include ?? []);
+    for await (const { events, end } of this.#stored.follow({ id, accountId }, sealing, signal))
+      yield createMessage(events, { end });
+  }
+
+  /** What repeats of a create are answered by. */
+  #keyed(
+    request: CreateResponseRequest,
+    context: CallContext,
+    credential: Credential,
+  ): Omit<KeyedCreate, 'key' | 'run'> {
+    return {
       context,
       credential,
-      key,
       request,
       model: request.request?.model,
       answer: CreateResponseResponseSchema,
-      run: (keeper, kept) => startCall(kept, call => answer({ call, sink: kept, keeper })),
       restore: ({ head, events, end }, facts) =>
         createMessage(
           events.map(event => restoredEvent(event, facts)),
           { head, end, limits: head === undefined ? [] : facts.limits },
         ),
     };
-    caller.call.attach(this.#tools.replays.answer(keyed, sink));
-  }
-
-  async #answer(
-    request: CreateResponseRequest,
-    context: CallContext,
-    credential: Credential,
-    caller: ResponseCaller,
-  ): Promise<void> {
-    const asked = await this.#ask(request, context, credential);
-    const { call, sink, keeper } = caller;
-    if (asked.background) {
-      sink.message(await this.#background.begin(asked, keeper));
-      sink.end();
-      return;
-    }
-    const generation = await this.#begin(asked);
-    call.attach(generation);
-    generation.start(new ResponseSink(this.#sinkTools, asked, generation, caller));
   }
 
   async #begin(asked: AskedResponse): Promise<Generation> {
@@ -146,7 +158,7 @@ export class Responses {
     try {
       return await withCallerPaths(asked, () => this.#tools.generations.begin({ request, credential, requestId }));
     } catch (thrown) {
-      this.#sinkTools.sessions.evict(session, previousResponseId);
+      this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;
     }
   }
@@ -188,7 +200,7 @@ export class Responses {
       const asked = { credential, sealing, requestId, request: whole, settings: request, conversation };
       return { ...asked, previousResponseId, store, background, session };
     } catch (thrown) {
-      this.#sinkTools.sessions.evict(session, previousResponseId);
+      this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;
     }
   }

@@ -37,11 +37,7 @@ export interface StoredTools {
   readonly documents: Documents;
   readonly ledger: Ledger;
   readonly box: SealedBox;
-}
-
-/** Responses that this process runs. */
-export interface RunningResponses {
-  /** In the background, by id. */
+  /** Those that this process runs in the background, by id. */
   readonly jobs: ReadonlyMap<string, BackgroundJob>;
   /** Those whose callers wait for them. */
   readonly settling: Settling;
@@ -62,14 +58,10 @@ const chunksAtOnce = 64;
 export class StoredResponses {
   readonly #tools: StoredTools;
   readonly #conversations: Conversations;
-  readonly #jobs: ReadonlyMap<string, BackgroundJob>;
-  readonly #settling: Settling;
 
-  constructor(tools: StoredTools, conversations: Conversations, { jobs, settling }: RunningResponses) {
+  constructor(tools: StoredTools, conversations: Conversations) {
     this.#tools = tools;
     this.#conversations = conversations;
-    this.#jobs = jobs;
-    this.#settling = settling;
   }
 
   get methods(): StoredMethods {
@@ -116,7 +108,7 @@ export class StoredResponses {
     const document = { kind: 'response' as const, id: name.id };
     let after = -1;
     while (!signal.aborted) {
-      const job = this.#jobs.get(name.id);
+      const job = this.#tools.jobs.get(name.id);
       // Before it is read: what is stored meanwhile is not missed.
       const changed = job?.changed();
       const chunks = await this.#tools.documents.chunks(document, after, chunksAtOnce);
@@ -168,7 +160,7 @@ export class StoredResponses {
 
   async #response(name: OwnedName, include: readonly string[]): Promise<Response> {
     // Before its document is read: one that ends meanwhile is told as it was, not as one that nobody runs.
-    const job = this.#jobs.get(name.id);
+    const job = this.#tools.jobs.get(name.id);
     const document = await this.#document(name);
     const stored = storedIn(document);
     const { output, extensions } = job?.answer ?? stored;
@@ -191,7 +183,7 @@ export class StoredResponses {
    * process died in between, is no answer.
    */
   async #ended(name: OwnedName, stored: string, body: StoredResponse): Promise<Ended> {
-    await this.#settling.over(name.id);
+    await this.#tools.settling.over(name.id);
     const record = stored === 'ended' ? await this.#record(name) : undefined;
     const state = stored === 'ended' && record === undefined ? 'restarted' : stored;
     const status = statusOf(state, body);
@@ -229,7 +221,7 @@ export class StoredResponses {
   }
 
   async #endJob(id: string): Promise<void> {
-    const job = this.#jobs.get(id);
+    const job = this.#tools.jobs.get(id);
     job?.cancel();
     await job?.ended;
   }
