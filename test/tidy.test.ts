@@ -54,7 +54,6 @@ const packageOf: Record<string, readonly string[]> = {
   commander: ['cli'],
   fastify: ['edge', 'gateway'],
   pino: ['telemetry'],
-  'prom-client': ['telemetry'],
   undici: ['upstreams'],
 };
 /** Words that say nothing about what a file is for. */

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
+import { metricsContentType } from '../telemetry/metrics.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { Edge } from './edge.ts';
 
@@ -18,11 +19,9 @@ export function registerHealth(app: FastifyInstance, edge: Edge): void {
     writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
   });
   if (!edge.options.publicMetrics) return;
-  app.get('/metrics', async (request, reply) => {
-    const { registry } = edge.options.metrics;
-    const body = await registry.metrics();
+  app.get('/metrics', (request, reply) => {
     reply.hijack();
-    const headers = { ...request.call.headers, 'content-type': registry.contentType };
-    writeAnswer(request.raw, reply.raw, { status: 200, headers, body });
+    const headers = { ...request.call.headers, 'content-type': metricsContentType };
+    writeAnswer(request.raw, reply.raw, { status: 200, headers, body: edge.options.metrics.text() });
   });
 }

@@ -37,7 +37,7 @@ import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
+import { metricsContentType, type Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
@@ -327,7 +327,7 @@ function openRpc({ live, core, services, edgeToken: own, logger, metrics, nextRe
     isEdgeToken: token => secretsEqual(token, own),
     messageBytesMax: live.current.limits.bodyBytes,
     gate: context => requireCredential(context, core.ledger, core.token),
-    metrics: async () => ({ contentType: metrics.registry.contentType, body: await metrics.registry.metrics() }),
+    metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
     observe: call => {
       const { error, ...facts } = call;
       if (error === undefined) logger.info(facts, 'call');

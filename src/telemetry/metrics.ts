@@ -1,4 +1,7 @@
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Histograms, Numbers } from './families.ts';
+
+/** The content type of the metrics' text. */
+export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
 
 /** Seconds; an answer may take an hour, a first event five minutes. */
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600];
@@ -11,26 +14,30 @@ const modelLabelsMax = 2000;
 export interface RequestSample {
   /** The public path's pattern ("/v1/chat/completions"). */
   readonly endpoint: string;
-  readonly model?: string;
+  readonly model?: string | undefined;
   /** The HTTP status; 499 where the client went away before there was one. */
   readonly status: number;
   readonly durationMs: number;
   /** Until the model's first event. */
-  readonly firstEventMs?: number;
-  /** By kind ("input", "output", "cache_read", …). */
-  readonly tokens?: Readonly<Record<string, number>>;
-  readonly costUsd?: number;
+  readonly firstEventMs?: number | undefined;
+  readonly tokens?: TokenCounts | undefined;
+  readonly costUsd?: number | undefined;
 }
 
-/** One try at a route of a model. Names come from the configuration. */
+const tokenKinds = ['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output'] as const;
+
+/** Tokens by kind; the kinds do not overlap. */
+export type TokenCounts = Readonly<Partial<Record<(typeof tokenKinds)[number], number>>>;
+
+/** One attempt at a route of a model. Names come from the configuration. */
 export interface AttemptSample {
   readonly provider: string;
   readonly model: string;
   /** `completed`, or what ended it. */
   readonly result: string;
   readonly durationMs: number;
-  /** Until its first event; absent where none came. */
-  readonly firstEventMs?: number;
+  /** Until its first event; absent if none came. */
+  readonly firstEventMs?: number | undefined;
 }
 
 /** A route's circuit breaker. */
@@ -42,125 +49,133 @@ export interface BreakerSample {
 
 const breakerValues: Readonly<Record<BreakerSample['state'], number>> = { closed: 0, half_open: 0.5, open: 1 };
 
-/** The process's metrics, Prometheus text. All label values come from the configuration or from fixed lists. */
+/** The process's metrics. All label values come from the configuration or from fixed lists. */
 export class Metrics {
-  readonly registry = new Registry();
   readonly #models = new Set<string>();
-  readonly #requests = new Counter({
+  readonly #requests = new Numbers('counter', {
     name: 'tollgate_requests_total',
     help: 'Answered requests.',
-    labelNames: ['endpoint', 'model', 'status'],
-    registers: [this.registry],
+    labels: ['endpoint', 'model', 'status'],
   });
-  readonly #duration = new Histogram({
+  readonly #duration = new Histograms(durationBuckets, {
     name: 'tollgate_request_duration_seconds',
     help: 'Time from the request line to the end of the answer.',
-    labelNames: ['endpoint', 'status'],
-    buckets: durationBuckets,
-    registers: [this.registry],
+    labels: ['endpoint', 'status'],
   });
-  readonly #firstEvent = new Histogram({
+  readonly #firstEvent = new Histograms(durationBuckets, {
     name: 'tollgate_first_event_seconds',
     help: 'Time from the request line to the first event of the model.',
-    labelNames: ['endpoint', 'model'],
-    buckets: durationBuckets,
-    registers: [this.registry],
+    labels: ['endpoint', 'model'],
   });
-  readonly #tokens = new Counter({
+  readonly #tokens = new Numbers('counter', {
     name: 'tollgate_tokens_total',
     help: 'Tokens used, in buckets that do not overlap.',
-    labelNames: ['endpoint', 'model', 'kind'],
-    registers: [this.registry],
+    labels: ['endpoint', 'model', 'kind'],
   });
-  readonly #cost = new Counter({
+  readonly #cost = new Numbers('counter', {
     name: 'tollgate_cost_dollars_total',
     help: 'Dollars debited.',
-    labelNames: ['endpoint', 'model'],
-    registers: [this.registry],
+    labels: ['endpoint', 'model'],
   });
-  readonly #openStreams = new Gauge({
+  readonly #openStreams = new Numbers('gauge', {
     name: 'tollgate_open_streams',
     help: 'Streams that are being answered.',
-    labelNames: ['endpoint'],
-    registers: [this.registry],
+    labels: ['endpoint'],
   });
-
-  readonly #attempts = new Counter({
+  readonly #attempts = new Numbers('counter', {
     name: 'tollgate_upstream_attempts_total',
     help: 'Tries at the routes of models, by how they ended.',
-    labelNames: ['provider', 'model', 'result'],
-    registers: [this.registry],
+    labels: ['provider', 'model', 'result'],
   });
-  readonly #attemptDuration = new Histogram({
+  readonly #attemptDuration = new Histograms(durationBuckets, {
     name: 'tollgate_upstream_attempt_duration_seconds',
     help: 'Time of a try, from its start to its end.',
-    labelNames: ['provider'],
-    buckets: durationBuckets,
-    registers: [this.registry],
+    labels: ['provider'],
   });
-  readonly #attemptFirstEvent = new Histogram({
+  readonly #attemptFirstEvent = new Histograms(durationBuckets, {
     name: 'tollgate_upstream_first_event_seconds',
     help: 'Time from the start of a try to its first event.',
-    labelNames: ['provider', 'model'],
-    buckets: durationBuckets,
-    registers: [this.registry],
+    labels: ['provider', 'model'],
   });
-  readonly #ledgerWait = new Histogram({
+  readonly #ledgerWaits = new Histograms(ledgerBuckets, {
     name: 'tollgate_ledger_commit_seconds',
     help: 'Time from the hand-over of a batch of commands to the ledger until it is durable.',
-    buckets: ledgerBuckets,
-    registers: [this.registry],
   });
-  readonly #ledgerQueue = new Gauge({
+  readonly #ledgerQueues = new Numbers('gauge', {
     name: 'tollgate_ledger_queue',
     help: 'Commands that the ledger has not answered yet.',
-    registers: [this.registry],
   });
+  readonly #breakers = new Numbers('gauge', {
+    name: 'tollgate_route_breaker',
+    help: 'State of a route’s circuit breaker: 0 closed, 0.5 half open, 1 open.',
+    labels: ['provider', 'model'],
+  });
+  readonly #ledgerWait = this.#ledgerWaits.of();
+  readonly #ledgerQueue = this.#ledgerQueues.of();
+  #readBreakers: () => readonly BreakerSample[] = () => [];
 
-  /** Counts a try that has ended. */
+  /** Counts an attempt that has ended. */
   attempted({ provider, model, result, durationMs, firstEventMs }: AttemptSample): void {
-    this.#attempts.inc({ provider, model, result });
-    this.#attemptDuration.observe({ provider }, durationMs / 1000);
-    if (firstEventMs !== undefined) this.#attemptFirstEvent.observe({ provider, model }, firstEventMs / 1000);
+    this.#attempts.of(provider, model, result).value += 1;
+    this.#attemptDuration.of(provider).observe(durationMs / 1000);
+    if (firstEventMs !== undefined) this.#attemptFirstEvent.of(provider, model).observe(firstEventMs / 1000);
   }
 
   /** Shows the breakers' states whenever somebody looks: 0 closed, 0.5 half open, 1 open. */
   showBreakers(read: () => readonly BreakerSample[]): void {
-    const gauge: Gauge = new Gauge({
-      name: 'tollgate_route_breaker',
-      help: 'State of a route’s circuit breaker: 0 closed, 0.5 half open, 1 open.',
-      labelNames: ['provider', 'model'],
-      registers: [this.registry],
-      collect: () => {
-        gauge.reset();
-        for (const { provider, model, state } of read()) gauge.set({ provider, model }, breakerValues[state]);
-      },
-    });
+    this.#readBreakers = read;
   }
 
   /** A batch of commands to the ledger became durable; `waiting` commands were unanswered then. */
   committed(durationMs: number, waiting: number): void {
     this.#ledgerWait.observe(durationMs / 1000);
-    this.#ledgerQueue.set(waiting);
+    this.#ledgerQueue.value = waiting;
   }
 
   /** Counts an answered request. */
-  answered(sample: RequestSample): void {
-    const { endpoint, status } = sample;
+  answered({ endpoint, status, durationMs, firstEventMs, tokens, costUsd, ...sample }: RequestSample): void {
     const model = this.#modelLabel(sample.model ?? '');
-    this.#requests.inc({ endpoint, model, status });
-    this.#duration.observe({ endpoint, status }, sample.durationMs / 1000);
-    if (sample.firstEventMs !== undefined) this.#firstEvent.observe({ endpoint, model }, sample.firstEventMs / 1000);
-    for (const [kind, count] of Object.entries(sample.tokens ?? {})) {
-      if (count > 0) this.#tokens.inc({ endpoint, model, kind }, count);
+    this.#requests.of(endpoint, model, status).value += 1;
+    this.#duration.of(endpoint, status).observe(durationMs / 1000);
+    if (firstEventMs !== undefined) this.#firstEvent.of(endpoint, model).observe(firstEventMs / 1000);
+    if (tokens !== undefined) {
+      for (const kind of tokenKinds) {
+        const count = tokens[kind] ?? 0;
+        if (count > 0) this.#tokens.of(endpoint, model, kind).value += count;
+      }
     }
-    if (sample.costUsd !== undefined) this.#cost.inc({ endpoint, model }, sample.costUsd);
+    if (costUsd !== undefined) this.#cost.of(endpoint, model).value += costUsd;
   }
 
   /** A stream began; call the answer when it has ended. */
   streamOpened(endpoint: string): () => void {
-    this.#openStreams.inc({ endpoint });
-    return () => this.#openStreams.dec({ endpoint });
+    const series = this.#openStreams.of(endpoint);
+    series.value += 1;
+    return () => {
+      series.value -= 1;
+    };
+  }
+
+  /** All metrics in Prometheus' text format. */
+  text(): string {
+    this.#breakers.clear();
+    for (const { provider, model, state } of this.#readBreakers())
+      this.#breakers.of(provider, model).value = breakerValues[state];
+    const families = [
+      this.#requests,
+      this.#duration,
+      this.#firstEvent,
+      this.#tokens,
+      this.#cost,
+      this.#openStreams,
+      this.#attempts,
+      this.#attemptDuration,
+      this.#attemptFirstEvent,
+      this.#ledgerWaits,
+      this.#ledgerQueues,
+      this.#breakers,
+    ];
+    return `${families.map(family => family.text()).join('\n\n')}\n`;
   }
 
   #modelLabel(model: string): string {

@@ -58,7 +58,7 @@ test('keys, prompts, outputs and raw bodies reach neither log nor metrics, whate
     await chat(listener, { temperature: canary });
     await ask(listener, '/v1/chat/completions', { body: `{"messages": ${canary}` });
     await ask(listener, '/v1/chat/completions', { body: '{}', headers: { 'x-api-key': `sk-tg-${canary}` } });
-    const written = JSON.stringify(listener.log) + (await listener.metrics.registry.metrics());
+    const written = JSON.stringify(listener.log) + listener.metrics.text();
     expect(listener.log.length).toBe(5);
     expect(written).not.toContain(canary);
     expect(written).not.toContain(apiKey);

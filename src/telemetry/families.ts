@@ -1,0 +1,139 @@
+/** What a metric's text says of it. */
+export interface FamilySpec {
+  readonly name: string;
+  readonly help: string;
+  /** The names of its labels, at most three; absent: none. */
+  readonly labels?: readonly string[];
+}
+
+/** A number that grows (of a counter) or goes up and down (of a gauge). */
+class Plain {
+  value = 0;
+}
+
+/** How many values were at most each of some bounds, and the sum of all. */
+class Histogram {
+  /** Ascending. */
+  readonly bounds: readonly number[];
+  /** Values up to the bound at the same place and above the one before. */
+  readonly counts: number[];
+  /** Values above the last bound included. */
+  count = 0;
+  sum = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds;
+    this.counts = bounds.map(() => 0);
+  }
+
+  observe(value: number): void {
+    this.count += 1;
+    this.sum += value;
+    const { bounds, counts } = this;
+    let at = 0;
+    while (at < bounds.length && value > (bounds[at] ?? 0)) at += 1;
+    if (at < bounds.length) counts[at] = (counts[at] ?? 0) + 1;
+  }
+}
+
+type LabelValue = string | number;
+
+/**
+ * A metric and its series, one for each combination of label values that has occurred. A series is found by its values, one after the other, and counts in plain fields: what labels look like as
+ * text is written once, and the rest when somebody asks for the text.
+ */
+abstract class Family<Series> {
+  protected readonly name: string;
+  readonly #labels: readonly string[];
+  readonly #head: string;
+  #tree = new Map<LabelValue, Map<LabelValue, Map<LabelValue, Series>>>();
+  /** In the order in which they first occurred. */
+  #series: { readonly labels: string; readonly series: Series }[] = [];
+
+  constructor({ name, help, labels = [] }: FamilySpec, type: string) {
+    this.name = name;
+    this.#labels = labels;
+    this.#head = `# HELP ${name} ${help}\n# TYPE ${name} ${type}`;
+  }
+
+  /** The series of these label values, as many as the metric has labels (at most three). */
+  of(first: LabelValue = '', second: LabelValue = '', third: LabelValue = ''): Series {
+    const found = this.#tree.get(first)?.get(second)?.get(third);
+    return found ?? this.#add(first, second, third);
+  }
+
+  /** Forgets all series. */
+  clear(): void {
+    this.#tree = new Map();
+    this.#series = [];
+  }
+
+  /** The metric in Prometheus' text format, without a line end. */
+  text(): string {
+    return [this.#head, ...this.#series.flatMap(({ labels, series }) => this.lines(series, labels))].join('\n');
+  }
+
+  #add(first: LabelValue, second: LabelValue, third: LabelValue): Series {
+    const series = this.make();
+    const values = [first, second, third];
+    const labels = this.#labels.map((label, at) => `${label}="${escaped(String(values[at]))}"`).join(',');
+    this.#series.push({ labels, series });
+    this.#tree
+      .getOrInsertComputed(first, () => new Map())
+      .getOrInsertComputed(second, () => new Map())
+      .set(third, series);
+    return series;
+  }
+
+  protected abstract make(): Series;
+  protected abstract lines(series: Series, labels: string): string[];
+}
+
+/** A metric of plain numbers. */
+export class Numbers extends Family<Plain> {
+  constructor(type: 'counter' | 'gauge', spec: FamilySpec) {
+    super(spec, type);
+  }
+
+  protected override make(): Plain {
+    return new Plain();
+  }
+
+  protected override lines({ value }: Plain, labels: string): string[] {
+    return [labels === '' ? `${this.name} ${value}` : `${this.name}{${labels}} ${value}`];
+  }
+}
+
+/** A metric of histograms. */
+export class Histograms extends Family<Histogram> {
+  readonly #bounds: readonly number[];
+
+  constructor(bounds: readonly number[], spec: FamilySpec) {
+    super(spec, 'histogram');
+    this.#bounds = bounds;
+  }
+
+  protected override make(): Histogram {
+    return new Histogram(this.#bounds);
+  }
+
+  protected override lines({ bounds, counts, count, sum }: Histogram, labels: string): string[] {
+    const rest = labels === '' ? '' : `,${labels}`;
+    const of = labels === '' ? '' : `{${labels}}`;
+    let total = 0;
+    const buckets = bounds.map((bound, at) => {
+      total += counts[at] ?? 0;
+      return `${this.name}_bucket{le="${bound}"${rest}} ${total}`;
+    });
+    return [
+      ...buckets,
+      `${this.name}_bucket{le="+Inf"${rest}} ${count}`,
+      `${this.name}_sum${of} ${sum}`,
+      `${this.name}_count${of} ${count}`,
+    ];
+  }
+}
+
+function escaped(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');
+}
