@@ -2,6 +2,8 @@ import type { FastifyRequest } from 'fastify';
 import type { GatewayError } from '../errors/gateway-error.ts';
 import type { Completed, Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { dollarsNumber } from '../lib/dollars.ts';
+import { describeError } from '../telemetry/logger.ts';
+import type { RequestSample, TokenCounts } from '../telemetry/metrics.ts';
 import type { Edge } from './edge.ts';
 
 /** How a request ended. */
@@ -28,53 +30,58 @@ export interface RecordedRequest extends Pick<FastifyRequest, 'call' | 'method'>
   readonly routeOptions: { readonly url?: string | undefined };
 }
 
-/** The one log line and the metrics of an answered request. */
+/** Writes the one log line and the metrics of an answered request. */
 export function recordRequest(edge: Edge, request: RecordedRequest, outcome: RequestOutcome): void {
-  const { call } = request;
-  const { status, code, error, stream, model, firstEventMs, completed, repeats } = outcome;
-  const durationMs = call.elapsedMs();
-  const endpoint = request.routeOptions.url ?? '';
-  const tokens = completed?.usage === undefined ? undefined : tokensOf(completed.usage);
+  const { status, model, firstEventMs, completed } = outcome;
   const costNanoUsd = completed?.costNanoUsd ?? outcome.costNanoUsd;
-  const costUsd = costNanoUsd === undefined ? undefined : dollarsNumber(costNanoUsd);
-  edge.options.metrics.answered({
-    endpoint,
+  const sample: RequestSample = {
+    endpoint: request.routeOptions.url ?? '',
+    model,
     status,
-    durationMs,
-    ...(model === undefined ? {} : { model }),
-    ...(firstEventMs === undefined ? {} : { firstEventMs }),
-    ...(tokens === undefined ? {} : { tokens }),
-    ...(costUsd === undefined ? {} : { costUsd }),
-  });
-  edge.options.logger[error?.facets.log ?? 'info'](
-    {
-      requestId: call.id,
-      keyId: call.credential === undefined ? undefined : Number(call.credential.keyId),
-      method: request.method,
-      path: endpoint,
-      status,
-      code,
-      // An upstream's own words for a field are not the gateway's to log.
-      param: error?.cause === undefined ? error?.facts.param : undefined,
-      model,
-      stream,
-      latencyMs: rounded(durationMs),
-      firstEventMs: firstEventMs === undefined ? undefined : rounded(firstEventMs),
-      tokens,
-      costUsd,
-      repeats,
-      // A refusal explains itself by its code; only what the gateway or an upstream did wrong needs its cause.
-      error: status >= 500 ? error?.cause : undefined,
-    },
-    'request',
+    durationMs: request.call.elapsedMs(),
+    firstEventMs,
+    tokens: completed?.usage === undefined ? undefined : toTokenCounts(completed.usage),
+    costUsd: costNanoUsd === undefined ? undefined : dollarsNumber(costNanoUsd),
+  };
+  edge.options.metrics.answered(sample);
+  edge.options.logger.line(outcome.error?.facets.log ?? 'info', lineMembers(request, outcome, sample));
+}
+
+/** The line's members as JSON text: to write them one by one costs a fraction of what an object and a general writer do. */
+function lineMembers({ call, method }: RecordedRequest, outcome: RequestOutcome, sample: RequestSample): string {
+  const { status, code, error, stream, repeats } = outcome;
+  const { endpoint, durationMs, model, firstEventMs, tokens, costUsd } = sample;
+  return (
+    member('requestId', call.id) +
+    (call.credential === undefined ? '' : `,"keyId":${Number(call.credential.keyId)}`) +
+    member('method', method) +
+    member('path', endpoint) +
+    `,"status":${status}` +
+    member('code', code) +
+    // An upstream's own words for a field are not the gateway's to log.
+    member('param', error?.cause === undefined ? error?.facts.param : undefined) +
+    member('model', model) +
+    (stream === undefined ? '' : `,"stream":${stream}`) +
+    `,"latencyMs":${rounded(durationMs)}` +
+    (firstEventMs === undefined ? '' : `,"firstEventMs":${rounded(firstEventMs)}`) +
+    member('tokens', tokens) +
+    (costUsd === undefined ? '' : `,"costUsd":${costUsd}`) +
+    member('repeats', repeats) +
+    // A refusal explains itself by its code; only what the gateway or an upstream did wrong needs its cause.
+    member('error', status >= 500 && error?.cause !== undefined ? describeError(error.cause) : undefined) +
+    ',"msg":"request"'
   );
+}
+
+function member(name: string, value: unknown): string {
+  return value === undefined ? '' : `,"${name}":${JSON.stringify(value)}`;
 }
 
 function rounded(ms: number): number {
   return Math.round(ms * 10) / 10;
 }
 
-function tokensOf(usage: Usage): Record<string, number> {
+function toTokenCounts(usage: Usage): TokenCounts {
   return {
     input: usage.inputTokens ?? 0,
     cache_read: usage.cacheReadTokens ?? 0,

@@ -9,13 +9,7 @@ export function routingObserver(metrics: Metrics, logger: Logger): RoutingObserv
     attemptEnded(attempt, outcome) {
       const { provider, modelId: model } = attempt.route;
       const { result, durationMs, firstEventMs } = outcome;
-      metrics.attempted({
-        provider,
-        model,
-        result,
-        durationMs,
-        ...(firstEventMs === undefined ? {} : { firstEventMs }),
-      });
+      metrics.attempted({ provider, model, result, durationMs, firstEventMs });
       logFailure(logger, attempt, outcome);
     },
     breakerChanged({ provider, modelId, model }, state) {

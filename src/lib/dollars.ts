@@ -56,7 +56,9 @@ export function dollarsText(nanoUsd: bigint): string {
 
 /** The amount as a JSON number; exact to the nano-dollar up to four million dollars, as near as a double gets above. */
 export function dollarsNumber(nanoUsd: bigint): number {
-  return Number(dollarsText(nanoUsd));
+  const nano = Number(nanoUsd);
+  // As doubles both are exact, so that the quotient is the nearest double, as the text read as a number would be.
+  return Number.isSafeInteger(nano) ? nano / 1e9 : Number(dollarsText(nanoUsd));
 }
 
 declare global {

@@ -49,6 +49,18 @@ test('lines below the level are not written', () => {
   expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 40, msg: 'yes', error: { name: 'Error', message: 'x' } });
 });
 
+test('a line of members that are JSON already is the line that the object makes, and obeys the level', () => {
+  const lines: string[] = [];
+  const destination = { write: (line: string): void => void lines.push(line) };
+  const logger = createLogger({ level: 'info', destination, clock: { now: () => 1_800_000_000_007 } });
+  logger.warn({ status: 502, path: '/v1/"x"' }, 'request');
+  logger.line('warn', ',"status":502,"path":"/v1/\\"x\\"","msg":"request"');
+  logger.line('debug', ',"msg":"no"');
+  expect(lines).toHaveLength(2);
+  expect(lines[1]).toBe(lines[0]);
+  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 40, time: '2027-01-15T08:00:00.007Z' });
+});
+
 test('a process that ends has written its last line, on standard error, with the time', () => {
   const script = `import { createLogger } from ${JSON.stringify(import.meta.resolve('./logger.ts'))};
     createLogger({ level: 'info' }).info('the last line');`;

@@ -1,17 +1,24 @@
 import { destination, type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
-import { isoTime, systemClock } from '../lib/clock.ts';
+import { type Clock, isoTime, systemClock } from '../lib/clock.ts';
+
+type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** The process's log: JSON lines, one a request. Prompts, outputs, keys and raw bodies never reach it. */
-export type Logger = PinoLogger;
+export interface Logger extends Pick<PinoLogger, LineLevel> {
+  /** Writes a line whose members after level and time are JSON already, each with a comma before it (`,"status":200,"msg":"request"`). */
+  line(level: LineLevel, members: string): void;
+}
 
 /** From which level on lines are written. */
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+export type LogLevel = LineLevel | 'silent';
 
 /** How to log. */
 export interface LoggerOptions {
   readonly level: LogLevel;
   /** Where lines go; absent: standard error, buffered for at most `flushEveryMs`. */
   readonly destination?: DestinationStream;
+  /** What time it is; absent: the machine's. */
+  readonly clock?: Clock;
 }
 
 const bufferBytes = 15_360;
@@ -25,20 +32,32 @@ const foreignMessages = new Set(['GatewayError', 'UpstreamFailure', 'ConnectErro
  * Makes the log. Lines are buffered, because a system call a request would cost more than the line: the buffer is written when it is full,
  * after 100 ms, and when the process ends.
  */
-export function createLogger({ level, destination: given }: LoggerOptions): Logger {
-  return pino(
-    { level, base: null, timestamp: new Timestamps().member, serializers: { error: describeError } },
-    given ?? bufferedStandardError(),
-  );
+export function createLogger({
+  level,
+  destination: stream = bufferedStandardError(),
+  clock = systemClock,
+}: LoggerOptions): Logger {
+  const { member: timestamp } = new Timestamps(clock);
+  const log = pino({ level, base: null, timestamp, serializers: { error: describeError } }, stream);
+  const line = (lineLevel: LineLevel, members: string): void => {
+    const value = pino.levels.values[lineLevel] ?? 0;
+    if (value >= log.levelVal) stream.write(`{"level":${value}${timestamp()}${members}}\n`);
+  };
+  return Object.assign(log, { line });
 }
 
 /** The time of a line as a JSON member. Writing a date costs more than the rest of the line: the second's part is kept for the lines of that second. */
 class Timestamps {
+  readonly #clock: Clock;
   #second = -1;
   #begun = '';
 
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
   readonly member = (): string => {
-    const now = systemClock.now();
+    const now = this.#clock.now();
     const second = Math.floor(now / 1000);
     if (second !== this.#second) {
       this.#second = second;
