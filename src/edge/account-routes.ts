@@ -4,10 +4,11 @@ import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
 import { readKeySettings } from './account-body.ts';
 import { analyticsJson, apiKeyJson, arithmeticJson, balanceJson, recordJson } from './account-json.ts';
 import { readActivityQuery, readAnalyticsQuery, readKeyId } from './account-query.ts';
-import { ClientGone } from './client-gone.ts';
+import { answerJson } from './answer.ts';
+import type { Call } from './call.ts';
+import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
-import { answerJson } from './json-answer.ts';
 import { type JsonBody, readJsonBody } from './json-body.ts';
 import type { Query } from './query.ts';
 
@@ -131,8 +132,8 @@ export function registerAccount(app: FastifyInstance, edge: Edge): void {
   }
 }
 
-function credentialOf(request: AccountRequest): { headers: Headers } {
-  return { headers: request.call.rpcHeaders() };
+function credentialOf(request: AccountRequest): { headers: Call } {
+  return { headers: request.call };
 }
 
 function bodyOf(edge: Edge, request: AccountRequest, reply: FastifyReply): Promise<JsonBody> {

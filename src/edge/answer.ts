@@ -1,5 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AnswerHeaders } from './call.ts';
+import type { Edge } from './edge.ts';
+import { recordRequest } from './request-record.ts';
 
 /** Whole answers on the raw response. Every answer but a stream is written here, so that none forgets what an unread body needs. */
 
@@ -15,21 +18,28 @@ const skippedBodyBytes = 65_536;
 /** How long a client that still sends a refused body is listened to, so that it reads the answer before the connection closes. */
 const lingerMs = 2000;
 
-/** JSON as an answer. */
+/** Returns JSON as an answer. Its content type is added to `headers`. */
 export function jsonAnswer(status: number, headers: AnswerHeaders, value: unknown): Answer {
-  return {
-    status,
-    headers: { ...headers, 'content-type': 'application/json; charset=utf-8' },
-    body: JSON.stringify(value),
-  };
+  const body = JSON.stringify(value);
+  headers['content-type'] = 'application/json; charset=utf-8';
+  return { status, headers, body };
+}
+
+/** Answers a request that generates nothing with JSON and status 200, and records it. */
+export function answerJson(edge: Edge, request: FastifyRequest, reply: FastifyReply, value: object): void {
+  reply.hijack();
+  const { headers } = request.call;
+  if (edge.stopping()) headers['connection'] = 'close';
+  writeAnswer(request.raw, reply.raw, jsonAnswer(200, headers, value));
+  recordRequest(edge, request, { status: 200 });
 }
 
 /**
- * Writes an answer. A body that was not read is never kept: a small one is read over; of a larger one nothing more is taken than what arrives within
+ * Writes an answer; its length is added to its headers. A body that was not read is never kept: a small one is read over; of a larger one nothing more is taken than what arrives within
  * two seconds, and the connection closes. Closing at once would reset it under a client that is still sending, and the answer would be lost.
  */
 export function writeAnswer(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
-  const headers: AnswerHeaders = { ...answer.headers };
+  const { headers } = answer;
   if (answer.status !== 204) headers['content-length'] = Buffer.byteLength(answer.body);
   if (!hasLargeUnreadBody(request)) {
     response.writeHead(answer.status, headers);

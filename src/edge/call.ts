@@ -1,50 +1,104 @@
-import { performance } from 'node:perf_hooks';
+import { createHash } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
 import type { AuthenticateResponse } from '../gen/tollgate/v1/credential_pb.ts';
+import { fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
 import { requestIdHeader } from '../lib/ids.ts';
+import type { HeaderReader } from '../lib/push.ts';
+import type { Runtime } from '../lib/runtime.ts';
 
 /** Headers of an answer, lower case. */
 export type AnswerHeaders = Record<string, string | number>;
 
-/** What the edge knows of one request, from its first byte to its log line. */
-export class Call {
+/** The shape of a request's errors: Anthropic's on its paths; on the account's paths wrong fields have the validation envelope. */
+export type ErrorShape = 'openai' | 'messages' | 'account';
+
+/** What the edge knows of one request, from its first byte to its log line. As headers it is what the core is called with. */
+export class Call implements HeaderReader {
   /** The public request id; `x-request-id` of the answer, whatever it is. */
   readonly id: string;
-  /** Headers that every answer of this request has. */
-  readonly headers: AnswerHeaders;
-  readonly #startedAt = performance.now();
-  /** The key as sent; empty until it was read. It goes to the core and nowhere else. */
-  #key = '';
-  #rpcHeaders: Headers | undefined;
+  readonly errorShape: ErrorShape;
+  readonly #cors: AnswerHeaders | undefined;
+  readonly #runtime: Runtime;
+  readonly #startedAtMs: number;
+  /** With the key as sent; empty until it was read. It goes to the core and nowhere else. */
+  #authorization = '';
+  #idempotencyKey: string | null = null;
+  #fingerprint: string | null = null;
   /** Who calls; absent until the core has said so. */
   credential: AuthenticateResponse | undefined;
   /** The answer tells the key's request windows (generation and images). */
   tellsLimits = false;
 
-  /** The shape of this request's errors: Anthropic's on its paths; on the account's paths wrong fields have the validation envelope. */
-  readonly errorShape: 'openai' | 'messages' | 'account';
-
-  constructor(id: string, headers: AnswerHeaders, errorShape: Call['errorShape'] = 'openai') {
+  /** `cors`: what every answer to the page that calls has; absent: nothing. */
+  constructor(runtime: Runtime, id: string, errorShape: ErrorShape = 'openai', cors?: AnswerHeaders) {
+    this.#runtime = runtime;
+    this.#startedAtMs = runtime.monotonicMs();
     this.id = id;
     this.errorShape = errorShape;
-    this.headers = { 'x-request-id': id, ...(errorShape === 'messages' ? { 'request-id': id } : {}), ...headers };
+    this.#cors = cors;
+  }
+
+  /** The headers that every answer of this request has, as an object that the caller may add to. */
+  get headers(): AnswerHeaders {
+    const headers: AnswerHeaders = { 'x-request-id': this.id };
+    if (this.errorShape === 'messages') headers['request-id'] = this.id;
+    return this.#cors === undefined ? headers : Object.assign(headers, this.#cors);
+  }
+
+  /** Whether the answer may be an earlier request's, because this one names itself. */
+  get isRepeatable(): boolean {
+    return this.#idempotencyKey !== null;
   }
 
   /** Remembers the key that calls to the core are made with. */
   useKey(key: string): void {
-    this.#key = key;
-    this.#rpcHeaders = undefined;
+    this.#authorization = `Bearer ${key}`;
   }
 
-  /** Metadata of calls to the core: the customer's key and the request's id. The same object for all calls; nobody changes it. */
-  rpcHeaders(): Headers {
-    this.#rpcHeaders ??= new Headers({ authorization: `Bearer ${this.#key}`, [requestIdHeader]: this.id });
-    return this.#rpcHeaders;
+  /**
+   * Remembers the request's `Idempotency-Key`, if it has one, and what path and body are compared by. `body` is the bytes that came, or what says the same of a
+   * form. Source: decisions §6.
+   */
+  nameRepeat({ raw, routeOptions }: FastifyRequest, body: Uint8Array): void {
+    const key = raw.headers[idempotencyKeyHeader];
+    if (key === undefined || key === '') return;
+    this.#idempotencyKey = String(key);
+    this.#fingerprint = createHash('sha256')
+      .update(`${routeOptions.url ?? ''}\0`)
+      .update(body)
+      .digest('base64url');
+  }
+
+  get(name: string): string | null {
+    switch (name) {
+      case 'authorization':
+        return this.#authorization;
+      case requestIdHeader:
+        return this.id;
+      case idempotencyKeyHeader:
+        return this.#idempotencyKey;
+      case fingerprintHeader:
+        return this.#fingerprint;
+      default:
+        return null;
+    }
+  }
+
+  has(name: string): boolean {
+    return this.get(name) !== null;
   }
 
   /** Time since the request arrived, on a clock that never steps back. */
   elapsedMs(): number {
-    return performance.now() - this.#startedAt;
+    return this.#runtime.monotonicMs() - this.#startedAtMs;
   }
+}
+
+/** Makes the headers those of the answer that was given to request `repeatedId` before: by that id the account finds what was charged. */
+export function setRepeated(headers: AnswerHeaders, repeatedId: string): void {
+  headers['x-request-id'] = repeatedId;
+  if ('request-id' in headers) headers['request-id'] = repeatedId;
+  headers['idempotent-replayed'] = 'true';
 }
 
 declare module 'fastify' {

@@ -6,7 +6,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { isAccountPath, registerAccount } from './account-routes.ts';
 import { writeAnswer } from './answer.ts';
-import { Call } from './call.ts';
+import { Call, type ErrorShape } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
 import { corsHeaders, preflightHeaders } from './cors.ts';
 import { Edge } from './edge.ts';
@@ -99,13 +99,13 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
 
 const notFound = { thrown: new GatewayError('not_found', 'No such path, or not with this method.') };
 
-function callOf({ options }: Edge, request: FastifyRequest): Call {
-  const { corsOrigins } = options;
-  const cors = corsOrigins.length === 0 ? {} : corsHeaders(corsOrigins, request.raw.headers.origin);
-  return new Call(request.id, cors, errorShapeOf(request.raw.url ?? ''));
+function callOf({ options }: Edge, { id, raw }: FastifyRequest): Call {
+  const { corsOrigins, runtime } = options;
+  const cors = corsOrigins.length === 0 ? undefined : corsHeaders(corsOrigins, raw.headers.origin);
+  return new Call(runtime, id, errorShapeOf(raw.url ?? ''), cors);
 }
 
-function errorShapeOf(target: string): Call['errorShape'] {
+function errorShapeOf(target: string): ErrorShape {
   if (isMessagesPath(target)) return 'messages';
   return isAccountPath(target) ? 'account' : 'openai';
 }
@@ -136,8 +136,6 @@ function readBodiesInRoutes(app: FastifyInstance): void {
   });
   const route = (request: IncomingMessage, response: ServerResponse): void => app.routing(request, response);
   app.server.on('checkContinue', route).on('checkExpectation', route);
-  // Each of the requests that a client sends ahead on one connection watches its socket.
-  app.server.on('connection', socket => socket.setMaxListeners(0));
 }
 
 function closeInTime(app: FastifyInstance, edge: Edge): void {

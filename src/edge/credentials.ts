@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { FastifyRequest } from 'fastify';
+import type { onRequestHookHandler } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind } from '../gen/tollgate/v1/credential_pb.ts';
 import type { Call } from './call.ts';
@@ -45,19 +45,29 @@ function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed):
   throw new GatewayError('permission_denied', `The management key lacks the scope ${allowed.scope}.`);
 }
 
-/** A hook that finds out who calls, before the body is read. Throws what the client is to be told. */
-export function authenticate(edge: Edge, allowed: Allowed): (request: FastifyRequest) => Promise<void> {
-  return async request => identifyCall(edge, request.call, { key: readKey(request.raw.headers), allowed });
+/** A hook that finds out who calls, before the body is read. `tellsLimits`: the answer tells the key's request windows, whatever it is. */
+export function authenticate(edge: Edge, allowed: Allowed, tellsLimits = false): onRequestHookHandler {
+  return ({ call, raw }, _reply, proceed) => {
+    call.tellsLimits = tellsLimits;
+    const identified = identify(edge, call, { key: readKey(raw.headers), allowed });
+    if (identified === undefined) proceed();
+    else identified.then(() => proceed(), proceed);
+  };
 }
 
-/** Finds out who calls with a key. Throws what the client is to be told. */
-export async function identifyCall(
+/** Finds out who calls with a key, at once if the core knows. Throws or rejects with what the client is told. */
+export function identify(
   edge: Edge,
   call: Call,
   { key, allowed }: { readonly key: string; readonly allowed: Allowed },
-): Promise<void> {
+): Promise<void> | undefined {
   call.useKey(key);
-  const credential = await edge.credentials.authenticate({}, { headers: call.rpcHeaders() });
-  checkAllowed(credential, allowed);
-  call.credential = credential;
+  const accept = (credential: AuthenticateResponse): void => {
+    checkAllowed(credential, allowed);
+    call.credential = credential;
+  };
+  const found = edge.authenticate(call, false);
+  if (found instanceof Promise) return found.then(accept);
+  accept(found);
+  return undefined;
 }

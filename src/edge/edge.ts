@@ -1,22 +1,21 @@
-import type { Client } from '@connectrpc/connect';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
-import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import { type AuthenticateResponse, CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
-import { leanClient } from '../rpc/lean-client.ts';
+import { type LeanClient, leanClient } from '../rpc/lean-client.ts';
+import type { Call } from './call.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** What every route works with: the options, the core's clients, and what is being answered right now. */
 export class Edge {
   readonly options: EdgeOptions;
-  readonly credentials: Client<typeof CredentialService>;
-  readonly catalog: Client<typeof CatalogService>;
-  readonly generation: Client<typeof GenerationService>;
-  readonly accounts: Client<typeof AccountService>;
-  readonly responses: Client<typeof ResponseService>;
-  readonly images: Client<typeof ImageService>;
+  readonly catalog: LeanClient<typeof CatalogService>;
+  readonly generation: LeanClient<typeof GenerationService>;
+  readonly accounts: LeanClient<typeof AccountService>;
+  readonly responses: LeanClient<typeof ResponseService>;
+  readonly images: LeanClient<typeof ImageService>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -24,12 +23,17 @@ export class Edge {
 
   constructor(options: EdgeOptions) {
     this.options = options;
-    this.credentials = leanClient(CredentialService, options.transport);
     this.catalog = leanClient(CatalogService, options.transport);
     this.generation = leanClient(GenerationService, options.transport);
     this.accounts = leanClient(AccountService, options.transport);
     this.responses = leanClient(ResponseService, options.transport);
     this.images = leanClient(ImageService, options.transport);
+  }
+
+  /** Asks the core who calls; `limits`: and how the key's request windows stand. Returned at once if the core knows. Throws or rejects with its refusal. */
+  authenticate(call: Call, limits: boolean): AuthenticateResponse | Promise<AuthenticateResponse> {
+    const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits } as const;
+    return this.options.transport.ask(CredentialService.method.authenticate, request, call);
   }
 
   /** Whether an answer is the last one on its connection, because the gateway stops. */

@@ -1,12 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { errorType, messagesErrorType } from '../errors/error-type.ts';
-import { GatewayError, toGatewayError, type WindowState } from '../errors/gateway-error.ts';
-import { fromConnectError, windowOf } from '../rpc/errors.ts';
+import { GatewayError, toGatewayError } from '../errors/gateway-error.ts';
+import { fromConnectError } from '../rpc/errors.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { AnswerHeaders, Call } from './call.ts';
-import { ClientGone } from './client-gone.ts';
+import { ClientGone } from './client-watch.ts';
 import type { Edge } from './edge.ts';
-import { limitHeaders } from './limit-headers.ts';
+import type { GenerationFacts } from './generation-facts.ts';
+import { addLimitHeaders, type LimitWindow } from './limit-headers.ts';
 import type { ErrorTexts } from './options.ts';
 import { recordRequest } from './request-record.ts';
 
@@ -126,9 +127,14 @@ function shouldRetry(error: GatewayError): boolean | undefined {
   return minuteWindows.has(error.facts.denial?.limit ?? '') || error.facts.retry === true;
 }
 
-/** The headers that tell a client whether and when to try again, and how its windows stand. */
-export function errorHeaders(error: GatewayError, windows: readonly WindowState[], nowMs: number): AnswerHeaders {
-  const headers: AnswerHeaders = limitHeaders(windows, nowMs);
+/** Adds the headers that tell a client whether and when to try again, and how its windows stand. */
+export function addErrorHeaders(
+  headers: AnswerHeaders,
+  error: GatewayError,
+  windows: readonly LimitWindow[],
+  nowMs: number,
+): AnswerHeaders {
+  addLimitHeaders(headers, windows, nowMs);
   const retryAfterMs = error.facts.retryAfterMs ?? (error.code === 'overloaded' ? overloadedRetryMs : undefined);
   if (retryAfterMs !== undefined) headers['retry-after'] = Math.max(1, Math.ceil(retryAfterMs / 1000));
   const retry = shouldRetry(error);
@@ -157,18 +163,18 @@ function fromFramework(error: Error & { code: unknown }, status: number): Gatewa
   return toGatewayError(error);
 }
 
-/** The key's windows: those that the error brought, else as the core tells them; none where it can't. */
-async function windowsOf(edge: Edge, call: Call, error: GatewayError): Promise<readonly WindowState[]> {
+/** The key's windows: those that the error brought, else as the core tells them; none if it can't. */
+async function windowsOf(edge: Edge, call: Call, error: GatewayError): Promise<readonly LimitWindow[]> {
   const { limits = [] } = error.facts;
   if (limits.length > 0 || !call.tellsLimits || call.credential === undefined) return limits;
   return readWindows(edge, call);
 }
 
-/** Asks the core how the key's windows stand; nothing is consumed. None where the core can't say. */
-export async function readWindows(edge: Edge, call: Call): Promise<readonly WindowState[]> {
+/** Asks the core how the key's windows stand; nothing is consumed. None if the core can't say. */
+export async function readWindows(edge: Edge, call: Call): Promise<readonly LimitWindow[]> {
   try {
-    const { limits } = await edge.credentials.authenticate({ limits: true }, { headers: call.rpcHeaders() });
-    return limits.map(windowOf);
+    const { limits } = await edge.authenticate(call, true);
+    return limits;
   } catch (thrown) {
     // The answer is about another error: this one only costs it a header.
     edge.options.logger.debug({ requestId: call.id, error: thrown }, 'windows unknown');
@@ -176,10 +182,12 @@ export async function readWindows(edge: Edge, call: Call): Promise<readonly Wind
   }
 }
 
-/** What is answered and known of the answer when a request fails. */
-export interface FailureFacts {
-  readonly stream?: boolean;
-  readonly model?: string;
+/** Why a request failed, and what is known of the answer that it would have had. */
+export interface RequestFailure {
+  readonly thrown: unknown;
+  readonly facts?: GenerationFacts;
+  /** The client asked for a stream; undefined: that is not said of such requests. */
+  readonly isStream?: boolean | undefined;
 }
 
 /** Answers an error, whatever was thrown, and records the request. Never rejects. */
@@ -187,21 +195,21 @@ export async function answerError(
   edge: Edge,
   request: FastifyRequest,
   reply: FastifyReply,
-  failure: { readonly thrown: unknown; readonly facts?: FailureFacts },
+  failure: RequestFailure,
 ): Promise<void> {
   reply.hijack();
   const { call, raw } = request;
-  const { thrown, facts = {} } = failure;
+  const { thrown, facts, isStream } = failure;
   if (thrown instanceof ClientGone || raw.socket.destroyed) {
-    recordRequest(edge, request, { ...facts, status: 499, code: 'client_gone' });
+    recordRequest(edge, request, { ...facts?.outcome(499, isStream), status: 499, code: 'client_gone' });
     return;
   }
   const error = clientError(thrown);
-  const windows = await windowsOf(edge, call, error);
   const { http } = error.facets;
-  const headers = { ...call.headers, ...errorHeaders(error, windows, edge.options.clock.now()) };
+  const windows = await windowsOf(edge, call, error);
+  const headers = addErrorHeaders(call.headers, error, windows, edge.options.runtime.now());
   if (edge.stopping()) headers['connection'] = 'close';
   const envelope = envelopes[call.errorShape];
   writeAnswer(raw, reply.raw, jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts)));
-  recordRequest(edge, request, { ...facts, status: http, code: error.code, error });
+  recordRequest(edge, request, { ...facts?.outcome(http, isStream), status: http, code: error.code, error });
 }

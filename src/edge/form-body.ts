@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { FormPart } from '../codecs/images/decode-request.ts';
-import { ClientGone } from './client-gone.ts';
+import { ClientGone } from './client-watch.ts';
 
 /** What a form may be at most. */
 export interface FormLimits {

@@ -1,77 +1,103 @@
-import type { Completed, GenerationEvent, Started } from '../gen/tollgate/v1/event_pb.ts';
+import type { Completed, GenerationEvent, LimitState, Started } from '../gen/tollgate/v1/event_pb.ts';
+import type { ResponseEnd, ResponseHead } from '../gen/tollgate/v1/response_pb.ts';
+import { requestIdOf } from '../generation/response-ids.ts';
 import { dollarsText } from '../lib/dollars.ts';
-import { windowOf } from '../rpc/errors.ts';
-import type { AnswerHeaders, Call } from './call.ts';
-import { repeatHeaders } from './repeatable.ts';
-import { limitHeaders } from './limit-headers.ts';
+import { type AnswerHeaders, type Call, setRepeated } from './call.ts';
+import { addLimitHeaders } from './limit-headers.ts';
+import type { RequestOutcome } from './request-record.ts';
+
+/** A message of an answer, whichever method of the core it comes from. */
+export interface AnswerMessage {
+  readonly events: GenerationEvent[];
+  /** What the response is, in its first message. */
+  readonly head?: ResponseHead | undefined;
+  /** The request windows of the key, in the first message of a response. */
+  readonly limits?: readonly LimitState[];
+  /** How a background response has ended, in its last message. */
+  readonly end?: ResponseEnd | undefined;
+}
+
+type Outcome = { -readonly [Name in keyof RequestOutcome]: RequestOutcome[Name] };
 
 /** What the headers, the log line and the metrics of a generation need of its events. */
 export class GenerationFacts {
-  started: Started | undefined;
-  completed: Completed | undefined;
-  /** Until the first event came; undefined before it. */
-  firstEventMs: number | undefined;
   readonly #call: Call;
-  readonly #isRepeatable: boolean;
+  #started: Started | undefined;
+  #completed: Completed | undefined;
+  #limits: readonly LimitState[] = [];
+  #firstEventMs: number | undefined;
+  /** The request that the answer was made for, if a response says so. */
   #answered: string | undefined;
 
-  /** `isRepeatable`: the request carries an Idempotency-Key, so that its answer may be an earlier request's. */
-  constructor(call: Call, isRepeatable: boolean) {
+  constructor(call: Call) {
     this.#call = call;
-    this.#isRepeatable = isRepeatable;
   }
 
-  /** The id of the request that was answered first, where this answer repeats it. */
+  /** The answer is whole and charged. */
+  get isCompleted(): boolean {
+    return this.#completed !== undefined;
+  }
+
+  /** The id of the request that was answered first, if this answer repeats it. */
   get repeatedId(): string | undefined {
-    const answered = this.#answered ?? this.started?.requestId;
-    return this.#isRepeatable && answered !== this.#call.id ? answered : undefined;
+    const answered = this.#answered ?? this.#started?.requestId;
+    return this.#call.isRepeatable && answered !== this.#call.id ? answered : undefined;
   }
 
-  /** The request that is answered, where that is known before its model has begun. */
-  answers(requestId: string | undefined): void {
+  /** Takes what is known before any event: the request that the answer was made for, and the key's windows. */
+  answers(requestId: string | undefined, limits: readonly LimitState[]): void {
     this.#answered = requestId;
+    this.#limits = limits;
   }
 
-  /** Looks at a batch as it passes. */
-  observe(events: readonly GenerationEvent[], elapsedMs: () => number): void {
-    this.firstEventMs ??= elapsedMs();
+  /** Looks at a message as it passes. */
+  observe({ events, head, limits = [] }: AnswerMessage): void {
+    if (head !== undefined) this.answers(requestIdOf(head.id), limits);
+    if (events.length === 0) return;
+    this.#firstEventMs ??= this.#call.elapsedMs();
     for (const { event } of events) {
-      if (event.case === 'started') this.started ??= event.value;
-      else if (event.case === 'completed') this.completed = event.value;
+      if (event.case === 'completed') this.#completed = event.value;
+      else if (event.case === 'started' && this.#started === undefined) {
+        this.#started = event.value;
+        if (event.value.limits.length > 0) this.#limits = event.value.limits;
+      }
     }
   }
 
-  /** The headers that a stream can have: request windows, warnings, route. */
-  streamHeaders(nowMs: number): AnswerHeaders {
-    const { started } = this;
-    const headers = started === undefined ? {} : limitHeaders(started.limits.map(windowOf), nowMs);
-    if (started !== undefined && started.warnings.length > 0) {
-      headers['x-tollgate-warnings'] = warningsText(started.warnings);
+  /** Adds what is known before the end: request windows, warnings, route, and whether it is a repeat. */
+  addHeaders(headers: AnswerHeaders, nowMs: number): AnswerHeaders {
+    addLimitHeaders(headers, this.#limits, nowMs);
+    if (this.#started !== undefined) {
+      const { warnings, route } = this.#started;
+      if (warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(warnings);
+      if (route !== '') headers['x-tollgate-route'] = headerText(route);
     }
-    if (started !== undefined && started.route !== '') headers['x-tollgate-route'] = headerText(started.route);
     const repeated = this.repeatedId;
-    if (repeated === undefined) return headers;
-    return { ...headers, ...repeatHeaders(this.#call, repeated) };
+    if (repeated !== undefined) setRepeated(headers, repeated);
+    return headers;
   }
 
-  /** The headers of a whole answer: those of a stream, and the cost. */
-  wholeHeaders(nowMs: number): AnswerHeaders {
-    const headers = this.streamHeaders(nowMs);
-    if (this.completed !== undefined) headers['x-tollgate-cost'] = dollarsText(this.completed.costNanoUsd);
+  /** Adds the headers of a whole answer: those that are known before its end, and the cost. */
+  addWholeHeaders(headers: AnswerHeaders, nowMs: number): AnswerHeaders {
+    this.addHeaders(headers, nowMs);
+    if (this.#completed !== undefined) headers['x-tollgate-cost'] = dollarsText(this.#completed.costNanoUsd);
     return headers;
   }
 
   /** What the request's record is told. */
-  record(): { model?: string; firstEventMs?: number; completed?: Completed; repeats?: string } {
-    const { started, completed, firstEventMs } = this;
+  outcome(status: number, stream: boolean | undefined): Outcome {
+    const outcome: Outcome = { status };
+    if (stream !== undefined) outcome.stream = stream;
+    if (this.#started !== undefined) outcome.model = this.#started.model;
     const repeats = this.repeatedId;
-    // Nothing was generated: its tokens and its cost were counted the first time.
-    if (repeats !== undefined) return { ...(started === undefined ? {} : { model: started.model }), repeats };
-    return {
-      ...(started === undefined ? {} : { model: started.model }),
-      ...(firstEventMs === undefined ? {} : { firstEventMs }),
-      ...(completed === undefined ? {} : { completed }),
-    };
+    if (repeats !== undefined) {
+      // Nothing was generated: its tokens and its cost were counted the first time.
+      outcome.repeats = repeats;
+      return outcome;
+    }
+    if (this.#firstEventMs !== undefined) outcome.firstEventMs = this.#firstEventMs;
+    if (this.#completed !== undefined) outcome.completed = this.#completed;
+    return outcome;
   }
 }
 

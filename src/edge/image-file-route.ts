@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ReadFileResponse } from '../gen/tollgate/v1/image_pb.ts';
 import type { AnswerHeaders } from './call.ts';
-import { ClientGone, Disconnect } from './client-gone.ts';
+import { ClientGone, ClientWatch } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { recordRequest } from './request-record.ts';
@@ -17,28 +17,18 @@ export function registerImageFiles(app: FastifyInstance, edge: Edge): void {
 
 /** Never rejects. */
 async function answerFile(edge: Edge, request: FastifyRequest, reply: FastifyReply, name: string): Promise<void> {
-  const client = new Disconnect(request.raw.socket);
-  const parts = edge.images.readFile({ name }, { signal: client.signal })[Symbol.asyncIterator]();
+  const client = new ClientWatch(request.raw.socket);
+  const parts = edge.images.readFile({ name }, { signal: client.signal });
   try {
     const status = await sendFile({ edge, request, reply, client }, parts);
     recordRequest(edge, request, { status });
   } catch (thrown) {
     // Half a picture must not look like a whole one.
     if (reply.raw.headersSent) reply.raw.destroy();
-    await answerError(edge, request, reply, { thrown: client.gone ? new ClientGone() : thrown });
+    await answerError(edge, request, reply, { thrown: client.isGone ? new ClientGone() : thrown });
   } finally {
     client.release();
-    await abandon(parts, client);
-  }
-}
-
-/** Ends a call that may not have been read to its end: the core closes the file, over every transport. */
-async function abandon(parts: AsyncIterator<ReadFileResponse>, client: Disconnect): Promise<void> {
-  client.stop();
-  try {
-    while ((await parts.next()).done !== true);
-  } catch {
-    // It ends as it was told to.
+    await parts.return?.();
   }
 }
 
@@ -46,7 +36,7 @@ interface FileJob {
   readonly edge: Edge;
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
-  readonly client: Disconnect;
+  readonly client: ClientWatch;
 }
 
 async function sendFile(
@@ -89,7 +79,7 @@ function isKnown(header: string | undefined, etag: string): boolean {
 }
 
 /** The client has read what was written. Throws `ClientGone`. */
-async function drained({ raw }: FastifyReply, client: Disconnect): Promise<void> {
+async function drained({ raw }: FastifyReply, client: ClientWatch): Promise<void> {
   await once(raw, 'drain', { signal: client.signal }).catch(() => undefined);
-  if (client.gone) throw new ClientGone();
+  if (client.isGone) throw new ClientGone();
 }

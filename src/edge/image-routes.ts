@@ -1,5 +1,5 @@
 import multipart from '@fastify/multipart';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import {
   decodeEdit,
   decodeEditForm,
@@ -13,18 +13,17 @@ import type { ImageTask } from '../gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { imageBytesMax } from '../generation/images/check-image-request.ts';
 import { dollarsText } from '../lib/dollars.ts';
-import { fromConnectError, fromErrorDetail, windowOf } from '../rpc/errors.ts';
-import { jsonAnswer, writeAnswer } from './answer.ts';
-import type { AnswerHeaders } from './call.ts';
-import { ClientGone, Disconnect } from './client-gone.ts';
+import { fromConnectError, fromErrorDetail } from '../rpc/errors.ts';
+import { answerJson } from './answer.ts';
+import { type AnswerHeaders, setRepeated } from './call.ts';
+import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
-import { answerError, errorEnvelope } from './error-answer.ts';
+import { errorEnvelope } from './error-answer.ts';
+import { Exchange } from './exchange.ts';
 import { comparedBytes, isForm, readForm } from './form-body.ts';
 import { readJsonBody } from './json-body.ts';
-import { limitHeaders } from './limit-headers.ts';
-import { isRepeatable, repeatableHeaders, repeatHeaders } from './repeatable.ts';
-import { recordRequest } from './request-record.ts';
+import { addLimitHeaders } from './limit-headers.ts';
 
 /** A public path that draws. */
 interface ImageRoute {
@@ -36,15 +35,6 @@ const routes: readonly ImageRoute[] = [
   { path: '/v1/images/generations', endpoint: Endpoint.IMAGE_GENERATIONS },
   { path: '/v1/images/edits', endpoint: Endpoint.IMAGE_EDITS },
 ];
-
-/** One request on such a path. */
-interface Job {
-  readonly edge: Edge;
-  readonly route: ImageRoute;
-  readonly request: FastifyRequest;
-  readonly reply: FastifyReply;
-  readonly client: Disconnect;
-}
 
 /** A decoded request; a form's errors name its fields as the form does. */
 interface Decoded extends DecodedImages {
@@ -70,35 +60,22 @@ export function registerImages(app: FastifyInstance, edge: Edge): void {
 }
 
 function registerDrawing(app: FastifyInstance, edge: Edge, route: ImageRoute): void {
-  const identify = authenticate(edge, 'api_key');
-  app.post(
-    route.path,
-    {
-      onRequest: async request => {
-        request.call.tellsLimits = true;
-        await identify(request);
-      },
-    },
-    (request, reply) => {
-      reply.hijack();
-      void answerDrawing({ edge, route, request, reply, client: new Disconnect(request.raw.socket) });
-    },
-  );
+  app.post(route.path, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
+    reply.hijack();
+    void answerDrawing(new Exchange(edge, request, reply), route);
+  });
 }
 
 /** Never rejects. */
-async function answerDrawing(job: Job): Promise<void> {
-  const { edge, request, reply, client } = job;
-  edge.opened();
+async function answerDrawing(exchange: Exchange, route: ImageRoute): Promise<void> {
   try {
-    const decoded = await decode(job);
-    const answer = (): Promise<void> => (decoded.isAsync ? answerTask(job, decoded) : answerPictures(job, decoded));
+    const decoded = await decode(exchange, route);
+    exchange.request.call.nameRepeat(exchange.request, decoded.raw);
+    const draw = decoded.isAsync ? answerTask : answerPictures;
+    const answer = (): Promise<void> => draw(exchange, route, decoded.request);
     await (decoded.isForm ? withFormNames(() => answer().catch(rethrowAsOwn)) : answer());
   } catch (thrown) {
-    await answerError(edge, request, reply, { thrown: client.gone ? new ClientGone() : thrown });
-  } finally {
-    client.release();
-    edge.closed();
+    exchange.fail(thrown);
   }
 }
 
@@ -106,7 +83,7 @@ function rethrowAsOwn(thrown: unknown): never {
   throw thrown instanceof ClientGone ? thrown : fromConnectError(thrown);
 }
 
-async function decode({ edge, route, request, reply }: Job): Promise<Decoded> {
+async function decode({ edge, request, reply }: Exchange, route: ImageRoute): Promise<Decoded> {
   const { bodyBytesMax } = edge.options;
   const isEdit = route.endpoint === Endpoint.IMAGE_EDITS;
   if (isEdit && isForm(request)) {
@@ -117,72 +94,54 @@ async function decode({ edge, route, request, reply }: Job): Promise<Decoded> {
   return { ...(isEdit ? decodeEdit(value) : decodeGeneration(value)), isForm: false, raw };
 }
 
-async function answerPictures(job: Job, { request: asked, raw }: Decoded): Promise<void> {
-  const { edge, route, request, client } = job;
-  const options = { headers: repeatableHeaders(request, raw), signal: client.signal };
+async function answerPictures(exchange: Exchange, route: ImageRoute, asked: DecodedImages['request']): Promise<void> {
+  const { edge, request } = exchange;
+  const options = { headers: request.call, signal: exchange.signal };
   const isEdit = route.endpoint === Endpoint.IMAGE_EDITS;
   const answers = isEdit
     ? edge.images.edit({ request: asked }, options)
     : edge.images.generate({ request: asked }, options);
   const fold = new ImageAnswerFold();
   for await (const { answer } of answers) if (answer !== undefined) fold.push(answer);
-  if (client.gone) throw new ClientGone();
+  if (exchange.isGone) throw new ClientGone();
   const { started, completed } = fold;
+  const value = fold.render();
   const costNanoUsd = completed?.costNanoUsd ?? 0n;
-  send(job, 200, {
-    headers: {
-      ...limitHeaders((started?.limits ?? []).map(windowOf), edge.options.clock.now()),
-      ...(started === undefined || started.route === '' ? {} : { 'x-tollgate-route': started.route }),
-      'x-tollgate-cost': dollarsText(costNanoUsd),
-    },
-    value: fold.render(),
-    ...(started === undefined ? {} : { model: started.model }),
-    ...(started === undefined ? {} : { requestId: started.requestId }),
-    costNanoUsd,
-  });
+  const headers = addLimitHeaders(request.call.headers, started?.limits ?? [], edge.options.runtime.now());
+  if (started !== undefined && started.route !== '') headers['x-tollgate-route'] = started.route;
+  headers['x-tollgate-cost'] = dollarsText(costNanoUsd);
+  send(exchange, headers, value, { status: 200, model: started?.model, costNanoUsd, requestId: started?.requestId });
 }
 
-async function answerTask(job: Job, { request: asked, raw }: Decoded): Promise<void> {
-  const { edge, route, request } = job;
+async function answerTask(exchange: Exchange, route: ImageRoute, asked: DecodedImages['request']): Promise<void> {
+  const { edge, request } = exchange;
   const { task, limits, requestId } = await edge.images.createTask(
     { endpoint: route.endpoint, request: asked },
-    { headers: repeatableHeaders(request, raw), signal: job.client.signal },
+    { headers: request.call, signal: exchange.signal },
   );
   if (task === undefined) throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('no task') });
-  const headers = limitHeaders(limits.map(windowOf), edge.options.clock.now());
-  send(job, 202, { headers, value: renderTask(task), model: task.model, requestId });
+  const headers = addLimitHeaders(request.call.headers, limits, edge.options.runtime.now());
+  send(exchange, headers, renderTask(task), { status: 202, model: task.model, requestId });
 }
 
-/** What is answered, and what the record is told. */
-interface Sent {
-  readonly headers: AnswerHeaders;
-  readonly value: object;
-  readonly model?: string;
+/** What the record is told of an answer. */
+interface Drawn {
+  readonly status: number;
+  readonly model: string | undefined;
   readonly costNanoUsd?: bigint;
-  /** The request that was answered first: another's where this one repeats it. */
-  readonly requestId?: string;
+  /** The request that was answered first: another's if this one repeats it. */
+  readonly requestId: string | undefined;
 }
 
-function send(
-  { edge, request, reply }: Pick<Job, 'edge' | 'request' | 'reply'>,
-  status: number,
-  { headers, value, model, costNanoUsd, requestId }: Sent,
-): void {
-  const all: AnswerHeaders = { ...request.call.headers, ...headers };
-  const repeats = isRepeatable(request) && requestId !== request.call.id ? requestId : undefined;
-  if (repeats !== undefined) Object.assign(all, repeatHeaders(request.call, repeats));
-  if (edge.stopping()) all['connection'] = 'close';
-  writeAnswer(request.raw, reply.raw, jsonAnswer(status, all, value));
-  recordRequest(edge, request, {
-    status,
-    ...(model === undefined ? {} : { model }),
-    // What a repeat shows was counted when it was charged.
-    ...(repeats === undefined ? costOf(costNanoUsd) : { repeats }),
-  });
-}
-
-function costOf(costNanoUsd: bigint | undefined): { costNanoUsd?: bigint } {
-  return costNanoUsd === undefined ? {} : { costNanoUsd };
+function send(exchange: Exchange, headers: AnswerHeaders, value: object, drawn: Drawn): void {
+  const { call } = exchange.request;
+  const { status, model, costNanoUsd, requestId } = drawn;
+  const repeats = call.isRepeatable && requestId !== call.id ? requestId : undefined;
+  if (repeats !== undefined) setRepeated(headers, repeats);
+  const outcome = { status, ...(model === undefined ? {} : { model }) };
+  // What a repeat shows was counted when it was charged.
+  if (repeats !== undefined) exchange.answer(headers, value, { ...outcome, repeats });
+  else exchange.answer(headers, value, { ...outcome, ...(costNanoUsd === undefined ? {} : { costNanoUsd }) });
 }
 
 function registerTasks(app: FastifyInstance, edge: Edge): void {
@@ -190,16 +149,14 @@ function registerTasks(app: FastifyInstance, edge: Edge): void {
   app.get<{ Params: { id: string } }>('/v1/images/tasks/:id', { onRequest }, async (request, reply) => {
     let task: ImageTask | undefined;
     const fold = new ImageAnswerFold();
-    const options = { headers: request.call.rpcHeaders() };
+    const options = { headers: request.call };
     for await (const { content } of edge.images.getTask({ taskId: request.params.id }, options)) {
       if (content.case === 'task') task = content.value;
       else if (content.case === 'answer') fold.push(content.value);
     }
     if (task === undefined) throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('no task') });
-    reply.hijack();
     const result = fold.completed === undefined ? null : fold.render();
-    const value = renderWholeTask(task, result, taskError(edge, task));
-    send({ edge, request, reply }, 200, { headers: {}, value });
+    answerJson(edge, request, reply, renderWholeTask(task, result, taskError(edge, task)));
   });
 }
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { ClientGone } from './client-gone.ts';
+import { ClientGone } from './client-watch.ts';
 import { findSyntaxProblem, nestsDeeperThan } from './json-syntax.ts';
 
 /** A JSON body. */
@@ -19,37 +19,78 @@ const charsetParameter = /;\s*charset\s*=\s*"?([^\s";]+)"?/i;
 const acceptedCharsets = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
 
 /**
- * Reads a request's JSON body. Throws `invalid_request` (another content type, an encoding, empty, not UTF-8, malformed, nested too deeply),
- * `body_too_large`, and `ClientGone`. What is refused by its headers is not read.
+ * Reads the body of a request that says it is JSON, and calls `receive` with its bytes, or with the reason why there are none: `invalid_request` (another content
+ * type, an encoding, empty), `body_too_large`, `ClientGone`. What is refused by its headers is not read, and `receive` is called at once.
  */
-export async function readJsonBody(
+export function receiveBytes(
   request: IncomingMessage,
   response: ServerResponse,
   bytesMax: number,
-): Promise<JsonBody> {
+  receive: (bytes: Buffer | Error) => void,
+): void {
   const { headers } = request;
-  if (headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0) throw emptyBody();
-  checkType(headers['content-type'] ?? '');
-  const encoding = headers['content-encoding'] ?? 'identity';
-  if (encoding.toLowerCase() !== 'identity') {
-    throw new GatewayError('invalid_request', 'A Content-Encoding is not accepted: send the body as plain JSON.');
-  }
-  if (Number(headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
+  const refusal = findRefusal(headers, bytesMax);
+  if (refusal !== undefined) return receive(refusal);
   // The client waits for this before it sends anything; up to here it could have been spared the trouble.
   if (headers.expect !== undefined) response.writeContinue();
-  return parseJson(await readBytes(request, bytesMax));
+  let chunks: Buffer[] = [];
+  let size = 0;
+  let isOver = false;
+  const finish = (bytes: Buffer | Error): void => {
+    if (isOver) return;
+    isOver = true;
+    chunks = [];
+    receive(bytes);
+  };
+  request.on('data', (chunk: Buffer) => {
+    if (isOver) return;
+    size += chunk.length;
+    chunks.push(chunk);
+    if (size <= bytesMax) return;
+    request.pause();
+    finish(tooLarge(bytesMax));
+  });
+  request.on('end', () => {
+    const [first] = chunks;
+    finish(first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks));
+  });
+  // Without a listener for it, an aborted request has no error but this.
+  request.on('close', () => finish(new ClientGone()));
 }
 
-function checkType(contentType: string): void {
+/** Reads a request's JSON body. Throws what `receiveBytes` and `parseJson` refuse it with. */
+export function readJsonBody(request: IncomingMessage, response: ServerResponse, bytesMax: number): Promise<JsonBody> {
+  return new Promise<Buffer>((resolve, reject) => {
+    receiveBytes(request, response, bytesMax, bytes => {
+      if (bytes instanceof Error) reject(bytes);
+      else resolve(bytes);
+    });
+  }).then(parseJson);
+}
+
+/** Why a body is refused by its headers; undefined if it is not. */
+function findRefusal(headers: IncomingHttpHeaders, bytesMax: number): GatewayError | undefined {
+  const length = Number(headers['content-length'] ?? 0);
+  if (headers['transfer-encoding'] === undefined && length === 0) return emptyBody();
+  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = headers;
+  if (type !== 'application/json') {
+    const problem = findTypeProblem(type);
+    if (problem !== undefined) return new GatewayError('invalid_request', problem);
+  }
+  if (encoding.toLowerCase() !== 'identity') {
+    return new GatewayError('invalid_request', 'A Content-Encoding is not accepted: send the body as plain JSON.');
+  }
+  return length > bytesMax ? tooLarge(bytesMax) : undefined;
+}
+
+function findTypeProblem(contentType: string): string | undefined {
   const type = (contentType.split(';', 1)[0] ?? '').trim();
   if (!jsonType.test(type)) {
     const found = type === '' ? 'no Content-Type was sent' : 'the Content-Type is another';
-    throw new GatewayError('invalid_request', `The body must be application/json: ${found}.`);
+    return `The body must be application/json: ${found}.`;
   }
   const charset = charsetParameter.exec(contentType)?.[1] ?? 'utf-8';
-  if (!acceptedCharsets.has(charset.toLowerCase())) {
-    throw new GatewayError('invalid_request', 'The body’s charset must be UTF-8.');
-  }
+  return acceptedCharsets.has(charset.toLowerCase()) ? undefined : 'The body’s charset must be UTF-8.';
 }
 
 function emptyBody(): GatewayError {
@@ -58,36 +99,6 @@ function emptyBody(): GatewayError {
 
 function tooLarge(bytesMax: number): GatewayError {
   return new GatewayError('body_too_large', `The body is larger than ${bytesMax} bytes.`);
-}
-
-function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    const settle = (): void => {
-      request.off('data', take).off('end', finish).off('error', gone).off('close', gone);
-    };
-    const take = (chunk: Buffer): void => {
-      size += chunk.length;
-      if (size <= bytesMax) {
-        chunks.push(chunk);
-        return;
-      }
-      settle();
-      request.pause();
-      reject(tooLarge(bytesMax));
-    };
-    const finish = (): void => {
-      settle();
-      const [first] = chunks;
-      resolve(first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks));
-    };
-    const gone = (): void => {
-      settle();
-      reject(new ClientGone());
-    };
-    request.on('data', take).on('end', finish).on('error', gone).on('close', gone);
-  });
 }
 
 /** Parses what was received. Throws `invalid_request` where it is no JSON. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { limitHeaders, resetText } from './limit-headers.ts';
+import { addLimitHeaders, resetText } from './limit-headers.ts';
 
 test.each([
   [-5, '0s'],
@@ -22,10 +22,10 @@ test('the window with the least remaining is told, wherever it stands', () => {
     'x-ratelimit-remaining-requests': 7,
     'x-ratelimit-reset-requests': '12s',
   };
-  expect(limitHeaders([day, minute], 1000)).toEqual(expected);
-  expect(limitHeaders([minute, day], 1000)).toEqual(expected);
+  expect(addLimitHeaders({}, [day, minute], 1000)).toEqual(expected);
+  expect(addLimitHeaders({}, [minute, day], 1000)).toEqual(expected);
 });
 
 test('a key without windows is told nothing', () => {
-  expect(limitHeaders([], 0)).toEqual({});
+  expect(addLimitHeaders({}, [], 0)).toEqual({});
 });

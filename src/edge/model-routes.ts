@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { fromConnectError } from '../rpc/errors.ts';
+import { answerJson } from './answer.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
-import { answerJson } from './json-answer.ts';
 import { modelJson } from './model-json.ts';
 import { pageOf, readFilter, readPage } from './model-query.ts';
 import type { Query } from './query.ts';
@@ -14,7 +14,7 @@ export function registerModels(app: FastifyInstance, edge: Edge): void {
   app.get<{ Querystring: Query }>('/v1/models', { onRequest }, async (request, reply) => {
     const filter = readFilter(request.query);
     const page = readPage(request.query);
-    const { models } = await edge.catalog.listModels(filter, { headers: request.call.rpcHeaders() });
+    const { models } = await edge.catalog.listModels(filter, { headers: request.call });
     answerJson(edge, request, reply, { object: 'list', ...pageOf(models.map(modelJson), page) });
   });
   // An id holds slashes and colons, percent-encoded or not.
@@ -26,7 +26,7 @@ export function registerModels(app: FastifyInstance, edge: Edge): void {
 
 async function findModel(edge: Edge, request: FastifyRequest, id: string) {
   try {
-    const { model } = await edge.catalog.getModel({ id }, { headers: request.call.rpcHeaders() });
+    const { model } = await edge.catalog.getModel({ id }, { headers: request.call });
     if (model !== undefined) return model;
   } catch (thrown) {
     const error = fromConnectError(thrown);

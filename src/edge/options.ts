@@ -1,6 +1,6 @@
-import type { Transport } from '@connectrpc/connect';
 import type { ErrorCode } from '../errors/error-table.ts';
-import type { Clock } from '../lib/clock.ts';
+import type { Runtime } from '../lib/runtime.ts';
+import type { PushTransport } from '../rpc/push-transport.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -16,11 +16,11 @@ export interface ErrorTexts {
 
 /** What the public listener is made from. */
 export interface EdgeOptions {
-  /** Where the core's services are called: in process, or over HTTP/2. */
-  readonly transport: Transport;
+  /** Where the core's services are called: in this process, or in another one. */
+  readonly transport: PushTransport;
   /** Makes the public id of a request ("req_…"). */
   readonly nextRequestId: () => string;
-  readonly clock: Clock;
+  readonly runtime: Runtime;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** `GET /metrics` on the public listener too. */

@@ -24,7 +24,8 @@ import { renderUsage } from './usage.ts';
 export class ChatStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = sseComment('keepalive');
   readonly #decoded: DecodedRequest;
-  readonly #choices: ChoiceRenderer[] = [];
+  /** A choice is missing if a later one spoke first and it never did. */
+  readonly #choices: (ChoiceRenderer | undefined)[] = [];
   #frame = new ChunkFrame('', false);
   #state: 'new' | 'started' | 'completed' = 'new';
 
@@ -90,8 +91,7 @@ export class ChatStreamRenderer implements StreamRenderer {
 
   #complete(completed: Completed): void {
     const tier = `,"service_tier":"${renderServiceTier(completed.serviceTier)}"`;
-    // `forEach` skips a choice that is missing because a later one spoke first and this one never did.
-    this.#choices.forEach(choice => choice.finish(tier));
+    for (const choice of this.#choices) choice?.finish(tier);
     if (this.#decoded.includeUsage) this.#frame.writeUsage(JSON.stringify(renderUsage(completed)), tier);
     this.#state = 'completed';
   }

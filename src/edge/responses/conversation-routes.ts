@@ -1,101 +1,77 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { decodeContinuingRequest, renderItem, renderUsage } from '../../codecs/responses/index.ts';
 import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
+import type { CompactConversationResponse } from '../../gen/tollgate/v1/response_pb.ts';
 import { dollarsText } from '../../lib/dollars.ts';
 import { requestIdOf } from '../../generation/response-ids.ts';
-import { windowOf } from '../../rpc/errors.ts';
-import { jsonAnswer, writeAnswer } from '../answer.ts';
-import { ClientGone, Disconnect } from '../client-gone.ts';
+import { answerJson } from '../answer.ts';
+import { ClientGone, whileConnected } from '../client-watch.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
-import { answerError } from '../error-answer.ts';
-import { GenerationFacts } from '../generation-facts.ts';
-import { readJsonBody } from '../json-body.ts';
-import { limitHeaders } from '../limit-headers.ts';
-import { isRepeatable, repeatableHeaders } from '../repeatable.ts';
-import { recordRequest } from '../request-record.ts';
+import { Exchange } from '../exchange.ts';
+import { type JsonBody, readJsonBody } from '../json-body.ts';
 import { createCall, responsesPath } from './create-route.ts';
-import { answer } from './stored-routes.ts';
 
 /** Offers what is done with a whole conversation: its tokens counted, and it made shorter. */
 export function registerConversations(app: FastifyInstance, edge: Edge): void {
-  const identify = authenticate(edge, 'api_key');
-  app.post(`${responsesPath}/input_tokens`, { onRequest: identify }, async (request, reply) => {
-    const client = new Disconnect(request.raw.socket);
-    try {
-      const { call } = await decode(edge, request, reply);
-      const options = { headers: request.call.rpcHeaders(), signal: client.signal };
-      const { inputTokens } = await edge.responses.countInputTokens({ request: call }, options);
-      answer(edge, request, reply, { object: 'response.input_tokens', input_tokens: inputTokens });
-    } catch (thrown) {
-      throw client.gone ? new ClientGone() : thrown;
-    } finally {
-      client.release();
-    }
+  const onRequest = authenticate(edge, 'api_key');
+  app.post(`${responsesPath}/input_tokens`, { onRequest }, async (request, reply) => {
+    const { inputTokens } = await whileConnected(request.raw.socket, async signal => {
+      const call = decode(edge, request, await readBody(edge, request, reply));
+      return edge.responses.countInputTokens({ request: call }, { headers: request.call, signal });
+    });
+    answerJson(edge, request, reply, { object: 'response.input_tokens', input_tokens: inputTokens });
   });
-  const onRequest = async (request: FastifyRequest): Promise<void> => {
-    request.call.tellsLimits = true;
-    await identify(request);
-  };
-  app.post(`${responsesPath}/compact`, { onRequest }, (request, reply) => {
+  app.post(`${responsesPath}/compact`, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
-    void answerCompact(edge, request, reply);
+    void answerCompact(new Exchange(edge, request, reply));
   });
 }
 
-/** A body as a call, and the bytes that it came as. */
-interface DecodedBody {
-  readonly call: ReturnType<typeof createCall>;
-  readonly bytes: Uint8Array;
+function readBody(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): Promise<JsonBody> {
+  return readJsonBody(raw, reply.raw, edge.options.bodyBytesMax);
 }
 
-async function decode(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<DecodedBody> {
-  const { raw } = request;
-  const body = await readJsonBody(raw, reply.raw, edge.options.bodyBytesMax);
-  const decoded = decodeContinuingRequest({ body: body.value, raw: body.raw, headers: raw.headers });
-  const strict = edge.options.strict || raw.headers['x-tollgate-strict'] === 'true';
-  const call = createCall({ ...decoded, background: false }, { delivery: Delivery.WHOLE, strict });
-  return { call, bytes: body.raw };
+/** A body as a call. */
+function decode(edge: Edge, { raw: { headers } }: FastifyRequest, { value, raw }: JsonBody) {
+  const decoded = decodeContinuingRequest({ body: value, raw, headers });
+  const strict = edge.options.strict || headers['x-tollgate-strict'] === 'true';
+  return createCall({ ...decoded, background: false }, { delivery: Delivery.WHOLE, strict });
 }
 
 /** Never rejects. */
-async function answerCompact(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const client = new Disconnect(request.raw.socket);
-  edge.opened();
+async function answerCompact(exchange: Exchange): Promise<void> {
+  const { edge, request, reply } = exchange;
   try {
-    const { call: asked, bytes } = await decode(edge, request, reply);
-    const { previousResponseId } = asked;
-    const call = { request: asked.request, ...(previousResponseId === undefined ? {} : { previousResponseId }) };
-    const options = { headers: repeatableHeaders(request, bytes), signal: client.signal };
-    const compacted = await edge.responses.compactConversation(call, options);
-    if (client.gone) throw new ClientGone();
-    const { id, createdAtMs, items, completed, limits, model } = compacted;
-    if (completed === undefined) throw new Error('a compaction without its usage');
-    const facts = new GenerationFacts(request.call, isRepeatable(request));
-    facts.answers(requestIdOf(id));
-    const nowMs = edge.options.clock.now();
-    const headers = {
-      ...request.call.headers,
-      ...limitHeaders(limits.map(windowOf), nowMs),
-      ...facts.streamHeaders(nowMs),
-      'x-tollgate-cost': dollarsText(completed.costNanoUsd),
-      ...(edge.stopping() ? { connection: 'close' } : {}),
-    };
-    const value = {
-      id,
-      object: 'response.compaction',
-      created_at: Math.floor(Number(createdAtMs) / 1000),
-      output: items.map(renderItem),
-      usage: renderUsage(completed),
-    };
-    writeAnswer(request.raw, reply.raw, jsonAnswer(200, headers, value));
-    const repeats = facts.repeatedId;
-    const outcome = { status: 200, stream: false, model };
-    recordRequest(edge, request, repeats === undefined ? { ...outcome, completed } : { ...outcome, repeats });
+    const body = await readBody(edge, request, reply);
+    const { request: asked, previousResponseId } = decode(edge, request, body);
+    request.call.nameRepeat(request, body.raw);
+    const compacted = await edge.responses.compactConversation(
+      { request: asked, ...(previousResponseId === undefined ? {} : { previousResponseId }) },
+      { headers: request.call, signal: exchange.signal },
+    );
+    if (exchange.isGone) throw new ClientGone();
+    sendCompacted(exchange, compacted);
   } catch (thrown) {
-    await answerError(edge, request, reply, { thrown: client.gone ? new ClientGone() : thrown });
-  } finally {
-    client.release();
-    edge.closed();
+    exchange.fail(thrown);
   }
+}
+
+function sendCompacted(exchange: Exchange, compacted: CompactConversationResponse): void {
+  const { edge, request, facts } = exchange;
+  const { id, createdAtMs, items, completed, limits, model } = compacted;
+  if (completed === undefined) throw new Error('a compaction without its usage');
+  facts.answers(requestIdOf(id), limits);
+  const headers = facts.addHeaders(request.call.headers, edge.options.runtime.now());
+  headers['x-tollgate-cost'] = dollarsText(completed.costNanoUsd);
+  const value = {
+    id,
+    object: 'response.compaction',
+    created_at: Math.floor(Number(createdAtMs) / 1000),
+    output: items.map(renderItem),
+    usage: renderUsage(completed),
+  };
+  const repeats = facts.repeatedId;
+  const outcome = { status: 200, stream: false, model };
+  exchange.answer(headers, value, repeats === undefined ? { ...outcome, completed } : { ...outcome, repeats });
 }

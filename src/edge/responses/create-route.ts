@@ -1,73 +1,49 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { decodeRequest, renderResource, responsesCodec, type ResponsesRequest } from '../../codecs/responses/index.ts';
-import type { GatewayError } from '../../errors/gateway-error.ts';
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import type { CreateResponseRequest, CreateResponseResponse } from '../../gen/tollgate/v1/response_pb.ts';
-import { requestIdOf } from '../../generation/response-ids.ts';
-import { windowOf } from '../../rpc/errors.ts';
-import { jsonAnswer, writeAnswer } from '../answer.ts';
-import { ClientGone, Disconnect } from '../client-gone.ts';
+import { type CreateResponseRequest, type ResponseHead, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
-import { answerError } from '../error-answer.ts';
-import { GenerationFacts } from '../generation-facts.ts';
-import { readJsonBody } from '../json-body.ts';
-import { limitHeaders } from '../limit-headers.ts';
-import { isRepeatable, repeatableHeaders } from '../repeatable.ts';
-import { recordRequest } from '../request-record.ts';
+import { Exchange } from '../exchange.ts';
+import type { JsonBody } from '../json-body.ts';
+import { StreamSink } from '../sinks/stream.ts';
+import { WholeSink } from '../sinks/whole.ts';
 import { factsOf, outcomeOfAnswer } from './facts.ts';
-import { type StepJob, streamSteps } from './step-stream.ts';
+import { stepFrames } from './step-renderer.ts';
 
 /** The path of the Responses interface. */
 export const responsesPath = '/v1/responses';
 
 /** Offers `POST /v1/responses`: authenticate, decode, call the core, render; whole, as a stream or in the background, as the client asks. */
 export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
-  const identify = authenticate(edge, 'api_key');
-  const onRequest = async (request: FastifyRequest): Promise<void> => {
-    request.call.tellsLimits = true;
-    await identify(request);
-  };
-  app.post(responsesPath, { onRequest }, (request, reply) => {
+  app.post(responsesPath, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
-    void answerCreate(edge, request, reply);
+    const exchange = new Exchange(edge, request, reply, false);
+    exchange.receive(body => createResponse(exchange, body));
   });
 }
 
-/** Never rejects. */
-async function answerCreate(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const client = new Disconnect(request.raw.socket);
-  const job: StepJob = {
-    edge,
-    request,
-    reply,
-    client,
-    facts: new GenerationFacts(request.call, isRepeatable(request)),
-  };
-  let stream = false;
-  edge.opened();
-  try {
-    const { raw } = request;
-    const body = await readJsonBody(raw, reply.raw, edge.options.bodyBytesMax);
-    const decoded = decodeRequest({ body: body.value, raw: body.raw, headers: raw.headers });
-    ({ stream } = decoded);
-    const call = createCall(decoded, {
-      delivery: stream ? Delivery.STREAMED : Delivery.WHOLE,
-      strict: edge.options.strict || raw.headers['x-tollgate-strict'] === 'true',
-    });
-    const options = { headers: repeatableHeaders(request, body.raw), signal: client.signal };
-    const steps = edge.responses.createResponse(call, options)[Symbol.asyncIterator]();
-    const failUnbegun = (error: GatewayError): string[] =>
-      responsesCodec.renderStream(decoded).fail(error, request.call.id);
-    if (stream) await streamSteps(job, { steps, startingAfter: -1, failUnbegun });
-    else await answerWhole(job, steps);
-  } catch (thrown) {
-    const reason = client.gone ? new ClientGone() : thrown;
-    await answerError(edge, request, reply, { thrown: reason, facts: { stream, ...job.facts.record() } });
-  } finally {
-    client.release();
-    edge.closed();
-  }
+/** Decodes a body and calls the core. Throws what the client is told. */
+function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
+  const { edge, request } = exchange;
+  const { headers } = request.raw;
+  const decoded = decodeRequest({ body: value, raw, headers });
+  const { stream } = decoded;
+  exchange.isStream = stream;
+  const call = createCall(decoded, {
+    delivery: stream ? Delivery.STREAMED : Delivery.WHOLE,
+    strict: edge.options.strict || headers['x-tollgate-strict'] === 'true',
+  });
+  request.call.nameRepeat(request, raw);
+  const frames = stepFrames(-1, (error, id) => responsesCodec.renderStream(decoded).fail(error, id));
+  const sink = stream ? new StreamSink(exchange, frames, responsesPath) : new WholeSink(exchange, renderCreated);
+  exchange.push(ResponseService.method.createResponse, call, sink);
+}
+
+function renderCreated(events: readonly GenerationEvent[], head: ResponseHead | undefined): object {
+  if (head === undefined) throw new Error('a response without a head');
+  return renderResource(factsOf(head), outcomeOfAnswer(head, events));
 }
 
 /** What the transport, and not the body, says of a create. */
@@ -96,25 +72,4 @@ export function createCall(
     ...(previousResponseId === undefined ? {} : { previousResponseId }),
     ...(session === undefined ? {} : { session }),
   };
-}
-
-async function answerWhole(job: StepJob, steps: AsyncIterator<CreateResponseResponse>): Promise<void> {
-  const { edge, request, reply, client, facts } = job;
-  const events: CreateResponseResponse['events'] = [];
-  let first: CreateResponseResponse | undefined;
-  for (let next = await steps.next(); next.done !== true; next = await steps.next()) {
-    first ??= next.value;
-    if (next.value.events.length > 0) facts.observe(next.value.events, () => request.call.elapsedMs());
-    for (const event of next.value.events) events.push(event);
-  }
-  if (client.gone) throw new ClientGone();
-  if (first?.head === undefined) throw new Error('a response without a head');
-  facts.answers(requestIdOf(first.head.id));
-  const nowMs = edge.options.clock.now();
-  const value = renderResource(factsOf(first.head), outcomeOfAnswer(first.head, events));
-  const limits = limitHeaders(first.limits.map(windowOf), nowMs);
-  const headers = { ...request.call.headers, ...limits, ...facts.wholeHeaders(nowMs) };
-  if (edge.stopping()) headers['connection'] = 'close';
-  writeAnswer(request.raw, reply.raw, jsonAnswer(200, headers, value));
-  recordRequest(edge, request, { ...facts.record(), status: 200, stream: false });
 }

@@ -4,9 +4,9 @@ import type { FastifyInstance } from 'fastify';
 import { WebSocketServer } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { Call } from '../call.ts';
-import { identifyCall, readKey } from '../credentials.ts';
+import { identify, readKey } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
-import { clientError, errorEnvelope, errorHeaders } from '../error-answer.ts';
+import { addErrorHeaders, clientError, errorEnvelope } from '../error-answer.ts';
 import { recordRequest } from '../request-record.ts';
 import { responsesPath } from './create-route.ts';
 import { ResponsesSocket, type SocketParts } from './socket.ts';
@@ -60,7 +60,7 @@ const calls = new WeakMap<IncomingMessage, Call>();
 
 /** The call of an upgrade, the same whenever it is asked for. */
 function callOf(edge: Edge, request: IncomingMessage): Call {
-  const call = calls.get(request) ?? new Call(edge.options.nextRequestId(), {});
+  const call = calls.get(request) ?? new Call(edge.options.runtime, edge.options.nextRequestId());
   calls.set(request, call);
   return call;
 }
@@ -69,7 +69,7 @@ async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketPart
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
   const call = callOf(edge, request);
   const key = readKey(request.headers);
-  await identifyCall(edge, call, { key, allowed: 'api_key' });
+  await identify(edge, call, { key, allowed: 'api_key' });
   const strict = edge.options.strict || request.headers['x-tollgate-strict'] === 'true';
   return { edge, call, key, strict };
 }
@@ -85,8 +85,7 @@ function refuse(
   const status = error.facets.http;
   const body = JSON.stringify(errorEnvelope(error, call.id, edge.options.texts));
   const headers = {
-    ...call.headers,
-    ...errorHeaders(error, [], edge.options.clock.now()),
+    ...addErrorHeaders(call.headers, error, [], edge.options.runtime.now()),
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(body),
     connection: 'close',

@@ -1,9 +1,10 @@
 import type { WebSocket } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { randomBase62 } from '../../lib/ids.ts';
+import type { Timer } from '../../lib/runtime.ts';
 import type { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
-import { answerTurn, errorEvent, type TurnConnection } from './socket-turn.ts';
+import { errorEvent, SocketTurn, type TurnConnection } from '../sinks/socket.ts';
 
 /** How long a connection may live. Source: decisions §4, "WebSocket". */
 const lifetimeMs = 60 * 60_000;
@@ -33,17 +34,21 @@ export class ResponsesSocket implements TurnConnection {
   readonly strict: boolean;
   readonly session: string = randomBase62(43);
   readonly #socket: WebSocket;
-  readonly #abort = new AbortController();
   readonly #openedAtMs: number;
-  readonly #limit: NodeJS.Timeout;
-  readonly #pings: NodeJS.Timeout;
+  readonly #limit: Timer;
+  readonly #pings: Timer;
   readonly #waiting: Buffer[] = [];
   #waitingBytes = 0;
-  #isAnswering = false;
-  /** When the ping was sent that has yet to be answered (`performance.now()`). */
+  #turn: SocketTurn | undefined;
+  /** Messages that have yet to leave, of those that were too many. */
+  #unsent = 0;
+  /** What is done once they have left. */
+  #whenSent: (() => void)[] = [];
+  /** When the ping was sent that has yet to be answered, on the clock that never steps. */
   #pingedAt: number | undefined;
   /** Nothing more is answered. */
   #isOver = false;
+  #isGone = false;
 
   constructor(socket: WebSocket, { edge, call, key, strict }: SocketParts) {
     this.edge = edge;
@@ -51,9 +56,13 @@ export class ResponsesSocket implements TurnConnection {
     this.key = key;
     this.strict = strict;
     this.#socket = socket;
-    this.#openedAtMs = edge.options.clock.now();
-    this.#limit = setTimeout(() => this.#endOfLife(), lifetimeMs);
-    this.#pings = setInterval(() => this.#ping(), edge.options.keepAliveMs);
+    const { runtime, keepAliveMs } = edge.options;
+    this.#openedAtMs = runtime.now();
+    this.#limit = runtime.after(lifetimeMs, () => this.#endOfLife());
+    this.#pings = runtime.after(keepAliveMs, () => {
+      this.#pings.restart(keepAliveMs);
+      this.#ping();
+    });
     socket.on('message', (data, isBinary) =>
       this.#take(Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer), isBinary),
     );
@@ -65,26 +74,31 @@ export class ResponsesSocket implements TurnConnection {
     socket.on('close', () => this.#closed());
   }
 
-  get signal(): AbortSignal {
-    return this.#abort.signal;
+  get isGone(): boolean {
+    return this.#isGone;
   }
 
-  send = (message: string): Promise<void> | undefined => {
-    if (this.#socket.readyState !== this.#socket.OPEN) return undefined;
+  send(message: string): boolean {
+    if (this.#socket.readyState !== this.#socket.OPEN) return true;
     if (this.#socket.bufferedAmount < sentBytesMax) {
       this.#socket.send(message);
-      return undefined;
+      return true;
     }
-    return new Promise(resolve => {
-      // Called when it has left, or when the connection has ended.
-      this.#socket.send(message, () => resolve());
-    });
-  };
+    this.#unsent += 1;
+    // Called when it has left, or when the connection has ended.
+    this.#socket.send(message, () => this.#sent());
+    return false;
+  }
+
+  whenSent(next: () => void): void {
+    if (this.#unsent === 0) next();
+    else this.#whenSent.push(next);
+  }
 
   /** The gateway stops: ends the connection now, or when its turn has ended. */
   end(): void {
     this.#isOver = true;
-    if (!this.#isAnswering) this.#socket.close(closeCodes.goingAway, 'The gateway is stopping.');
+    if (this.#turn === undefined) this.#socket.close(closeCodes.goingAway, 'The gateway is stopping.');
   }
 
   /** Ends the connection without another word. */
@@ -94,58 +108,67 @@ export class ResponsesSocket implements TurnConnection {
 
   #take(message: Buffer, isBinary: boolean): void {
     if (this.#isOver) return;
-    if (this.edge.options.clock.now() - this.#openedAtMs >= lifetimeMs) return this.#endOfLife();
+    if (this.edge.options.runtime.now() - this.#openedAtMs >= lifetimeMs) return this.#endOfLife();
     if (isBinary) return this.#refuse('Send text messages.');
     if (this.#waiting.length >= waitingMax || this.#waitingBytes + message.length > waitingBytesMax) {
       return this.#refuse('Too many turns wait: send the next one when one has ended.');
     }
     this.#waiting.push(message);
     this.#waitingBytes += message.length;
-    if (!this.#isAnswering) void this.#answerAll();
+    if (this.#turn === undefined) this.#answerNext();
   }
 
-  async #answerAll(): Promise<void> {
-    this.#isAnswering = true;
-    for (let next = this.#waiting.shift(); next !== undefined && !this.#isOver; next = this.#waiting.shift()) {
-      this.#waitingBytes -= next.length;
-      await answerTurn(this, next);
-    }
-    this.#isAnswering = false;
-    if (this.#isOver) this.#socket.close(closeCodes.goingAway);
+  #answerNext(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) return;
+    this.#waitingBytes -= next.length;
+    this.#turn = new SocketTurn(this, () => {
+      this.#turn = undefined;
+      if (this.#isOver) this.#socket.close(closeCodes.goingAway);
+      else this.#answerNext();
+    });
+    this.#turn.begin(next);
+  }
+
+  #sent(): void {
+    this.#unsent -= 1;
+    if (this.#unsent === 0) for (const next of this.#whenSent.splice(0)) next();
   }
 
   #refuse(text: string): void {
     // Who breaks the rules and does not even read that is not told for ever.
     if (this.#socket.bufferedAmount >= sentBytesMax) return this.terminate();
-    void this.send(errorEvent(this.edge, new GatewayError('invalid_request', text), this.opened.id));
+    this.send(errorEvent(this.edge, new GatewayError('invalid_request', text), this.opened.id));
   }
 
   /** A turn that runs may end; the next one needs another connection. */
   #endOfLife(): void {
     const text = 'A connection lives for 60 minutes: open another one and go on there.';
-    void this.send(errorEvent(this.edge, new GatewayError('websocket_connection_limit_reached', text), this.opened.id));
+    this.send(errorEvent(this.edge, new GatewayError('websocket_connection_limit_reached', text), this.opened.id));
     this.#isOver = true;
-    if (!this.#isAnswering) this.#socket.close(closeCodes.policy, 'websocket_connection_limit_reached');
+    if (this.#turn === undefined) this.#socket.close(closeCodes.policy, 'websocket_connection_limit_reached');
   }
 
   #ping(): void {
     // A client that has yet to read what was sent can't answer; the deadlines of the turn end it.
     if (this.#socket.bufferedAmount > 0) return;
+    const nowMs = this.edge.options.runtime.monotonicMs();
     if (this.#pingedAt === undefined) {
-      this.#pingedAt = performance.now();
+      this.#pingedAt = nowMs;
       this.#socket.ping();
-    } else if (performance.now() - this.#pingedAt > pongMs) {
+    } else if (nowMs - this.#pingedAt > pongMs) {
       this.#socket.terminate();
     }
   }
 
   #closed(): void {
-    clearTimeout(this.#limit);
-    clearInterval(this.#pings);
+    this.#limit.cancel();
+    this.#pings.cancel();
     this.#isOver = true;
+    this.#isGone = true;
     this.#waiting.length = 0;
-    this.#abort.abort(new Error('the connection has ended'));
-    const ended = this.edge.responses.endSession({ session: this.session }, { headers: this.opened.rpcHeaders() });
+    this.#turn?.cancel();
+    const ended = this.edge.responses.endSession({ session: this.session }, { headers: this.opened });
     // A key that was revoked meanwhile can't say so: the core forgets the session by itself.
     ended.catch(() => undefined);
   }

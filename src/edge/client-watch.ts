@@ -1,0 +1,77 @@
+import type { Socket } from 'node:net';
+
+/** The client left before its answer was complete: no one is left to be answered. */
+export class ClientGone extends Error {
+  override readonly name = 'ClientGone';
+}
+
+const watches = Symbol('watches');
+
+/** A connection with the watches of the requests on it that are not answered yet. */
+interface WatchedSocket extends Socket {
+  [watches]?: ClientWatch[];
+}
+
+/**
+ * Watches a connection while one request is answered. The socket is watched and not the response: of requests that were sent ahead on one
+ * connection (pipelining) only the first has a response that hears of its end. All of them share one listener.
+ */
+export class ClientWatch {
+  readonly #socket: WatchedSocket;
+  #controller: AbortController | undefined;
+  #isGone = false;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    if (socket.destroyed) this.#isGone = true;
+    else watchesOn(socket).push(this);
+  }
+
+  /** The client has left. */
+  get isGone(): boolean {
+    return this.#isGone;
+  }
+
+  /** Aborted once the client has left. Made at the first use: most requests are answered without one. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#isGone) this.#controller.abort(new ClientGone());
+    return this.#controller.signal;
+  }
+
+  /** Called once the connection has closed. */
+  clientLeft(): void {
+    this.#isGone = true;
+    this.#controller?.abort(new ClientGone());
+  }
+
+  /** Stops watching: the answer has ended. */
+  release(): void {
+    const all = this.#socket[watches];
+    const place = all?.indexOf(this) ?? -1;
+    if (place !== -1) all?.splice(place, 1);
+  }
+}
+
+function watchesOn(socket: WatchedSocket): ClientWatch[] {
+  const known = socket[watches];
+  if (known !== undefined) return known;
+  const all: ClientWatch[] = [];
+  socket[watches] = all;
+  socket.once('close', () => {
+    for (const watch of all.splice(0)) watch.clientLeft();
+  });
+  return all;
+}
+
+/** Runs what is pointless once the client has left: `signal` is aborted then, and the failure that follows becomes `ClientGone`. */
+export async function whileConnected<T>(socket: Socket, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const watch = new ClientWatch(socket);
+  try {
+    return await run(watch.signal);
+  } catch (thrown) {
+    throw watch.isGone ? new ClientGone() : thrown;
+  } finally {
+    watch.release();
+  }
+}

@@ -1,0 +1,89 @@
+import type { DescMessage, DescMethodServerStreaming, MessageShape } from '@bufbuild/protobuf';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Sink, StreamControl } from '../lib/push.ts';
+import { jsonAnswer, writeAnswer } from './answer.ts';
+import type { AnswerHeaders } from './call.ts';
+import { ClientGone, ClientWatch } from './client-watch.ts';
+import type { Edge } from './edge.ts';
+import { answerError } from './error-answer.ts';
+import { GenerationFacts } from './generation-facts.ts';
+import { type JsonBody, parseJson, receiveBytes } from './json-body.ts';
+import { recordRequest, type RequestOutcome } from './request-record.ts';
+
+/**
+ * One request that generates, and its answer: the client, the core's call, and the one end, with its log line and its metrics. It counts as open until
+ * then, also for a client that has left: the core still settles.
+ */
+export class Exchange extends ClientWatch {
+  readonly edge: Edge;
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly facts: GenerationFacts;
+  /** The client asked for a stream; undefined: that is not said of such requests, or not known. */
+  isStream: boolean | undefined;
+  /** Controls the core's call; undefined until there is one. */
+  control: StreamControl | undefined;
+
+  constructor(edge: Edge, request: FastifyRequest, reply: FastifyReply, isStream?: boolean) {
+    super(request.raw.socket);
+    this.edge = edge;
+    this.request = request;
+    this.reply = reply;
+    this.isStream = isStream;
+    this.facts = new GenerationFacts(request.call);
+    edge.opened();
+  }
+
+  /** Reads the request's JSON body and runs `next` with it. Whatever fails, also in `next`, is answered. */
+  receive(next: (body: JsonBody) => void): void {
+    const { edge, request, reply } = this;
+    receiveBytes(request.raw, reply.raw, edge.options.bodyBytesMax, bytes => {
+      try {
+        if (bytes instanceof Error) throw bytes;
+        next(parseJson(bytes));
+      } catch (thrown) {
+        this.fail(thrown);
+      }
+    });
+  }
+
+  /** Calls a method of the core that answers through `sink`, which ends the exchange. */
+  push<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodServerStreaming<I, O>,
+    message: MessageShape<I>,
+    sink: Sink<MessageShape<O>>,
+  ): void {
+    this.control = this.edge.options.transport.push(method, message, this.request.call, sink);
+    if (this.isGone) this.control.cancel();
+  }
+
+  override clientLeft(): void {
+    super.clientLeft();
+    this.control?.cancel();
+  }
+
+  /** Answers with JSON and ends. */
+  answer(headers: AnswerHeaders, value: object, outcome: RequestOutcome): void {
+    if (this.edge.stopping()) headers['connection'] = 'close';
+    writeAnswer(this.request.raw, this.reply.raw, jsonAnswer(outcome.status, headers, value));
+    this.end(outcome);
+  }
+
+  /** Ends with an error that the client is told, unless it has left. Nothing was answered before. */
+  fail(thrown: unknown): void {
+    const { edge, request, reply, facts, isStream } = this;
+    const failure = { thrown: this.isGone ? new ClientGone() : thrown, facts, isStream };
+    void answerError(edge, request, reply, failure).then(() => this.#close());
+  }
+
+  /** Ends after an answer was written: the request's record, and nothing is watched any more. */
+  end(outcome: RequestOutcome): void {
+    recordRequest(this.edge, this.request, outcome);
+    this.#close();
+  }
+
+  #close(): void {
+    this.release();
+    this.edge.closed();
+  }
+}

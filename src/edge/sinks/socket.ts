@@ -1,0 +1,188 @@
+import { decodeRequest } from '../../codecs/responses/index.ts';
+import { errorType } from '../../errors/error-type.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
+import { type CreateResponseRequest, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
+import type { Sink, StreamControl } from '../../lib/push.ts';
+import { Call } from '../call.ts';
+import type { Edge } from '../edge.ts';
+import { clientError, errorEnvelope } from '../error-answer.ts';
+import { type AnswerMessage, GenerationFacts } from '../generation-facts.ts';
+import { parseJson } from '../json-body.ts';
+import { recordRequest } from '../request-record.ts';
+import { createCall, responsesPath } from '../responses/create-route.ts';
+import { StepRenderer } from '../responses/step-renderer.ts';
+
+/** The connection of a turn. */
+export interface TurnConnection {
+  readonly edge: Edge;
+  /** The credential that the connection was opened with, and its headers. */
+  readonly opened: Call;
+  readonly key: string;
+  readonly strict: boolean;
+  /** The name of the connection's unstored responses. */
+  readonly session: string;
+  /** The connection has ended. */
+  readonly isGone: boolean;
+  /** Sends one message. Returns false if the client has to catch up first. */
+  send(message: string): boolean;
+  /** Runs `next` once the client has caught up: at once if it has. */
+  whenSent(next: () => void): void;
+}
+
+/** Members that only the HTTP transport has; `stream` is ignored, because a known client sends it. Source: decisions §4, "WebSocket". */
+const refusedMembers = ['stream_options', 'background'] as const;
+
+/**
+ * One turn of a WebSocket: a `response.create`, and the events that answer it at the client's pace. What fails before the response has begun is an `error` event with its
+ * status; what fails later ends the response's own events.
+ */
+export class SocketTurn implements Sink<AnswerMessage> {
+  readonly #connection: TurnConnection;
+  readonly #call: Call;
+  readonly #facts: GenerationFacts;
+  readonly #steps = new StepRenderer();
+  readonly #streamEnded: () => void;
+  readonly #ended: () => void;
+  #control: StreamControl | undefined;
+  #isPaused = false;
+  /** Why the rest is not wanted, although the core goes on. */
+  #failure: unknown;
+
+  /** `ended` is called once the turn has ended and the client has all of it, or has left. */
+  constructor(connection: TurnConnection, ended: () => void) {
+    const { edge, key, opened } = connection;
+    const { runtime, nextRequestId, metrics } = edge.options;
+    this.#connection = connection;
+    this.#call = new Call(runtime, nextRequestId());
+    this.#call.useKey(key);
+    this.#call.credential = opened.credential;
+    this.#facts = new GenerationFacts(this.#call);
+    this.#streamEnded = metrics.streamOpened(responsesPath);
+    this.#ended = ended;
+    edge.opened();
+  }
+
+  /** Decodes the client's message and calls the core. */
+  begin(message: Buffer): void {
+    const { edge } = this.#connection;
+    try {
+      const request = decodeTurn(this.#connection, this.#call, message);
+      this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
+    } catch (thrown) {
+      this.#end(thrown);
+    }
+  }
+
+  /** Nothing more is wanted: the connection has ended. */
+  cancel(): void {
+    this.#control?.cancel();
+  }
+
+  message(message: AnswerMessage): void {
+    const connection = this.#connection;
+    if (connection.isGone || this.#failure !== undefined) return;
+    try {
+      this.#facts.observe(message);
+      for (const { data } of this.#steps.push(message)) if (!connection.send(data)) this.#pause();
+    } catch (thrown) {
+      this.#failure = thrown;
+      this.#control?.cancel();
+    }
+  }
+
+  end(error?: Error): void {
+    let failure: unknown = this.#failure ?? error;
+    try {
+      if (failure === undefined && !this.#connection.isGone) this.#steps.end();
+    } catch (thrown) {
+      failure = thrown;
+    }
+    this.#end(failure);
+  }
+
+  #pause(): void {
+    if (this.#isPaused) return;
+    this.#isPaused = true;
+    this.#control?.pause();
+    this.#connection.whenSent(() => {
+      this.#isPaused = false;
+      this.#control?.resume();
+    });
+  }
+
+  #end(failure: unknown): void {
+    const { edge, isGone } = this.#connection;
+    const request = { call: this.#call, method: 'WEBSOCKET', routeOptions: { url: responsesPath } };
+    if (isGone) {
+      recordRequest(edge, request, { ...this.#facts.outcome(499, undefined), code: 'client_gone' });
+    } else if (failure === undefined) {
+      recordRequest(edge, request, this.#facts.outcome(200, true));
+    } else {
+      const error = clientError(failure);
+      for (const event of this.#renderFailure(error)) this.#connection.send(event);
+      const outcome = this.#facts.outcome(this.#steps.hasBegun ? 200 : error.facets.http, true);
+      recordRequest(edge, request, { ...outcome, code: error.code, error });
+    }
+    this.#connection.whenSent(() => {
+      this.#streamEnded();
+      edge.closed();
+      this.#ended();
+    });
+  }
+
+  #renderFailure(error: GatewayError): string[] {
+    const { id } = this.#call;
+    if (!this.#steps.hasBegun) return [errorEvent(this.#connection.edge, error, id)];
+    const events = this.#steps.fail(error, id);
+    return events.map(({ type, data }) => (type === 'error' ? withStatus(data, error) : data));
+  }
+}
+
+/** Decodes a message as a call of the core. A turn that can't even be read evicts what it refers to, too. */
+function decodeTurn(connection: TurnConnection, call: Call, message: Buffer): CreateResponseRequest {
+  const { edge, session, strict } = connection;
+  if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
+  const event = parseJson(message).value;
+  try {
+    const body = bodyOf(event);
+    const raw = Buffer.from(JSON.stringify(body));
+    return createCall(decodeRequest({ body, raw, headers: {} }), { delivery: Delivery.STREAMED, strict, session });
+  } catch (thrown) {
+    const previous = (event as { previous_response_id?: unknown } | null)?.previous_response_id;
+    if (typeof previous === 'string') {
+      const evicted = edge.responses.endSession({ session, responseId: previous }, { headers: call });
+      // The turn has failed whatever comes of this; a core that can't be reached forgets the session by itself.
+      evicted.catch(() => undefined);
+    }
+    throw thrown;
+  }
+}
+
+/** A `response.create` as the body that it would have over HTTP. */
+function bodyOf(event: unknown): object {
+  if (typeof event !== 'object' || event === null || !('type' in event) || event.type !== 'response.create') {
+    throw new GatewayError('invalid_request', 'Send a JSON object whose type is response.create.', { param: 'type' });
+  }
+  const { type: _, stream: __, ...body } = event as { type: unknown; stream?: unknown } & Record<string, unknown>;
+  for (const member of refusedMembers) {
+    if (body[member] === undefined || body[member] === null) continue;
+    throw new GatewayError('unsupported_parameter', `${member} is not used over a WebSocket.`, { param: member });
+  }
+  return body;
+}
+
+function withStatus(data: string, error: GatewayError): string {
+  const event = JSON.parse(data) as Record<string, unknown>;
+  return JSON.stringify({ ...event, status: error.facets.http });
+}
+
+/** A failure as the WebSocket's own event: the status that HTTP would have, and the envelope's error. */
+export function errorEvent(edge: Edge, error: GatewayError, requestId: string): string {
+  const { error: envelope } = errorEnvelope(error, requestId, edge.options.texts);
+  return JSON.stringify({
+    type: 'error',
+    status: error.facets.http,
+    error: { ...envelope, type: errorType(error.facets.http) },
+  });
+}

@@ -1,0 +1,164 @@
+import type { StreamRenderer } from '../../codecs/codec.ts';
+import type { GatewayError } from '../../errors/gateway-error.ts';
+import type { Sink } from '../../lib/push.ts';
+import type { Timer } from '../../lib/runtime.ts';
+import type { AnswerHeaders } from '../call.ts';
+import { clientError, readWindows } from '../error-answer.ts';
+import type { Exchange } from '../exchange.ts';
+import type { AnswerMessage } from '../generation-facts.ts';
+import { addLimitHeaders } from '../limit-headers.ts';
+
+/** Renders the messages of an answer as the frames of one interface, joined; '' if there are none. */
+export interface FrameRenderer {
+  /** A frame that keeps a quiet stream alive. */
+  readonly keepAlive: string;
+  push(message: AnswerMessage): string;
+  /** Returns the frames that close a stream. Throws if the answer is not whole. */
+  end(): string;
+  /** Returns the frames that tell of a failure; `requestId`: what it is known by. */
+  fail(error: GatewayError, requestId: string): string;
+}
+
+/** Returns the frames of an interface that shows nothing but the events of an answer. */
+export function eventFrames(renderer: StreamRenderer): FrameRenderer {
+  return {
+    keepAlive: renderer.keepAlive,
+    push: ({ events }) => {
+      let frames = '';
+      for (const event of events) frames += renderer.push(event);
+      return frames;
+    },
+    end: () => renderer.end(),
+    fail: (error, requestId) => renderer.fail(error, requestId),
+  };
+}
+
+/**
+ * Renders an answer and writes it at once, at the client's pace: what a message makes leaves in one write, and the last frames with those that close the stream. The
+ * status line goes with the first message, or with a keep-alive if that is long in coming; a failure before it has a status of its own. Source: decisions §4.
+ */
+export class StreamSink implements Sink<AnswerMessage> {
+  readonly #exchange: Exchange;
+  readonly #renderer: FrameRenderer;
+  readonly #keepAliveMs: number;
+  readonly #timer: Timer;
+  readonly #streamEnded: () => void;
+  /** The status line was sent: what fails from here on is told inside the stream. */
+  #hasBegun = false;
+  #hasEnded = false;
+  #isPaused = false;
+  /** Frames that wait: the last ones, or of events that make none. */
+  #frames = '';
+  /** Why the rest is not wanted, although the core goes on. */
+  #failure: unknown;
+
+  constructor(exchange: Exchange, renderer: FrameRenderer, path: string) {
+    const { runtime, keepAliveMs, metrics } = exchange.edge.options;
+    this.#exchange = exchange;
+    this.#renderer = renderer;
+    this.#keepAliveMs = keepAliveMs;
+    this.#timer = runtime.after(keepAliveMs, () => void this.#keepAlive());
+    this.#streamEnded = metrics.streamOpened(path);
+  }
+
+  message(message: AnswerMessage): void {
+    const exchange = this.#exchange;
+    if (exchange.isGone || this.#failure !== undefined) return;
+    const { facts } = exchange;
+    try {
+      facts.observe(message);
+      if (!this.#hasBegun) this.#begin(facts.addHeaders(this.#headers(), exchange.edge.options.runtime.now()));
+      this.#frames += this.#renderer.push(message);
+    } catch (thrown) {
+      this.#failure = thrown;
+      exchange.control?.cancel();
+      return;
+    }
+    // What comes last leaves with the frames that close the stream.
+    if (this.#frames !== '' && !facts.isCompleted && message.end === undefined) this.#write();
+  }
+
+  end(error?: Error): void {
+    this.#hasEnded = true;
+    this.#timer.cancel();
+    this.#streamEnded();
+    const exchange = this.#exchange;
+    let failure: unknown = this.#failure ?? error;
+    if (failure === undefined) {
+      try {
+        this.#frames += this.#renderer.end();
+      } catch (thrown) {
+        failure = thrown;
+      }
+    }
+    if (exchange.isGone || (failure !== undefined && !this.#hasBegun)) return exchange.fail(failure);
+    if (failure !== undefined) return this.#endFailed(failure);
+    this.#close(this.#frames);
+    exchange.end(exchange.facts.outcome(200, true));
+  }
+
+  #headers(): AnswerHeaders {
+    return {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache, no-store, no-transform',
+      'x-accel-buffering': 'no',
+      ...this.#exchange.request.call.headers,
+    };
+  }
+
+  /** Sends the status line; it leaves with the frames that follow at once. */
+  #begin(headers: AnswerHeaders): void {
+    this.#hasBegun = true;
+    const { edge, reply } = this.#exchange;
+    if (edge.stopping()) headers['connection'] = 'close';
+    reply.raw.writeHead(200, headers);
+  }
+
+  #write(): void {
+    const { raw } = this.#exchange.reply;
+    const frames = this.#frames;
+    this.#frames = '';
+    this.#timer.restart(this.#keepAliveMs);
+    if (raw.write(frames) || this.#isPaused) return;
+    this.#isPaused = true;
+    this.#exchange.control?.pause();
+    raw.once('drain', () => {
+      this.#isPaused = false;
+      if (this.#hasEnded) return;
+      this.#timer.restart(this.#keepAliveMs);
+      this.#exchange.control?.resume();
+    });
+  }
+
+  #endFailed(failure: unknown): void {
+    const exchange = this.#exchange;
+    const { facts, request } = exchange;
+    const error = clientError(failure);
+    this.#close(this.#renderer.fail(error, facts.repeatedId ?? request.call.id));
+    exchange.end({ ...facts.outcome(200, true), code: error.code, error });
+  }
+
+  #close(frames: string): void {
+    const { edge, reply } = this.#exchange;
+    const { socket } = reply.raw;
+    // The connection was promised to stay open when the stream began; a gateway that stops can't keep that.
+    if (edge.stopping()) reply.raw.once('finish', () => socket?.end());
+    reply.raw.end(frames);
+  }
+
+  /** Called if the stream was quiet for long. */
+  async #keepAlive(): Promise<void> {
+    const { edge, reply, request } = this.#exchange;
+    if (!this.#hasBegun) {
+      const headers = this.#headers();
+      if (request.call.tellsLimits) {
+        addLimitHeaders(headers, await readWindows(edge, request.call), edge.options.runtime.now());
+      }
+      if (!this.#hasBegun && !this.#hasEnded) this.#begin(headers);
+    }
+    if (this.#hasEnded || this.#exchange.isGone) return;
+    // A client that does not read has enough to read already.
+    if (!reply.raw.writableNeedDrain) reply.raw.write(this.#renderer.keepAlive);
+    this.#timer.restart(this.#keepAliveMs);
+  }
+}
