@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import Database from 'better-sqlite3';
+import type * as readsModule from '../../src/ledger/reader/reads.ts';
 import type { AdmitCommand, ExtendCommand, Plans, SettleCommand } from '../../src/store/ledger.ts';
 import type { AdminCommands } from '../../src/store/sqlite/administration.ts';
 import type * as databaseModule from '../../src/store/sqlite/database.ts';
 import type * as engineModule from '../../src/store/sqlite/engine.ts';
 import type * as invariantsModule from '../../src/store/sqlite/invariants.ts';
 import type * as migrationsModule from '../../src/store/sqlite/migrations.ts';
-import type * as readerModule from '../../src/store/sqlite/reader.ts';
 import type * as wireModule from '../../src/store/sqlite/wire.ts';
 import { hashOf } from './fixture.ts';
 import { Model } from './model.ts';
@@ -21,21 +21,22 @@ export interface EngineModules {
   readonly empty: Buffer;
   readonly engine: typeof engineModule;
   readonly invariants: Pick<typeof invariantsModule, 'checkInvariants'>;
-  readonly reader: Pick<typeof readerModule, 'Reader'>;
+  readonly reads: Pick<typeof readsModule, 'prepareReads'>;
   readonly wire: Pick<typeof wireModule, 'encodeAdmit' | 'encodeSettle' | 'decodeAdmitReply'>;
 }
 
 /** The modules of the engine in `src`, an absolute path. */
 export async function engineModules(src: string): Promise<EngineModules> {
   const load = (name: string): Promise<unknown> => import(`${src}/store/sqlite/${name}.ts`);
-  const [engine, invariants, reader, wire] = await Promise.all(['engine', 'invariants', 'reader', 'wire'].map(load));
+  const names = ['engine', 'invariants', '../../ledger/reader/reads', 'wire'];
+  const [engine, invariants, reads, wire] = await Promise.all(names.map(load));
   const { openForWriting } = (await load('database')) as typeof databaseModule;
   const { migrate, ownMigrations } = (await load('migrations')) as typeof migrationsModule;
   const db = openForWriting(':memory:');
   migrate(db, ownMigrations(), 0);
   const empty = db.serialize();
   db.close();
-  return { empty, engine, invariants, reader, wire } as EngineModules;
+  return { empty, engine, invariants, reads, wire } as EngineModules;
 }
 
 const keyNames = ['one', 'two', 'three', 'four'];
@@ -365,16 +366,16 @@ class Run {
 
   /** What operators and owners are shown is what the model has. */
   #compareState(): void {
-    const reader = new this.#modules.reader.Reader(this.#db, this.#trace.unit, plans);
+    const reads = this.#modules.reads.prepareReads(this.#db, plans);
     for (const [accountId, { balance }] of this.#model.accounts) {
-      const row = reader.account(accountId);
+      const row = reads.account(accountId);
       const held = this.#model.held({ account: accountId });
       assert.deepEqual([row?.balance, row?.held], [balance, held], `account ${accountId}`);
       const subscription = this.#model.subscription(accountId, this.#now);
-      assert.deepEqual(reader.subscription(accountId, this.#now), subscription, `plan of account ${accountId}`);
+      assert.deepEqual(reads.subscription(accountId, this.#now), subscription, `plan of account ${accountId}`);
     }
     for (const key of this.#model.keys) {
-      const row = reader.key(key.id, this.#now, true);
+      const row = reads.storedKey(key.id, this.#now);
       const own = this.#model.requests.filter(request => request.key === key);
       const dayOf = (ms: number): number => Math.floor(ms / 86_400_000);
       const today = own.filter(request => dayOf(request.admittedAtMs) === dayOf(this.#now));

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import type { WindowState } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { Reader } from '../../ledger/reader/reader.ts';
+import type { ReaderData } from '../../ledger/reader/reads.ts';
 import { makeDirectory } from '../../lib/make-directory.ts';
 import type {
   AccountRow,
@@ -26,17 +28,16 @@ import type {
   UsageRow,
   VoidedHoldRow,
 } from '../ledger.ts';
-import { Activity } from './activity.ts';
-import { Analytics } from './analytics.ts';
 import type { AdminCommands, AdminReply } from './administration.ts';
 import type { CheckpointerData } from './checkpointer.ts';
+import { Credentials } from './credentials.ts';
 import { type Connection, openForReading } from './database.ts';
+import { storedLastId } from './engine.ts';
 import type { FaultPlan } from './fault.ts';
 import type { DailyLimitUnit } from './funds.ts';
 import { KnownCredentials } from './known-credentials.ts';
 import { acquireNodeLock } from './node-lock.ts';
-import { Reader } from './reader.ts';
-import { ledgerPath, verifyInWorker } from './verify.ts';
+import { ledgerPath } from './verify.ts';
 import { type AdmitReply, decodeAdmitReply, encodeAdmit, encodeSettle, type WireCommand } from './wire.ts';
 import { type CommitFacts, type Encode, Writer } from './writer.ts';
 
@@ -79,7 +80,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
     const checkpointer = startCheckpointer({ path, commits });
     const db = openForReading(path);
     return new WorkerLedger(
-      { dataDir, clock, dailyLimitUnit, plans, writer, checkpointer, db, lock },
+      { read: { path, plans }, clock, dailyLimitUnit, writer, checkpointer, db, lock },
       voidedHolds,
       violations,
     );
@@ -110,10 +111,9 @@ function startCheckpointer(workerData: CheckpointerData): Checkpointer {
 }
 
 interface Parts {
-  readonly dataDir: string;
+  readonly read: ReaderData;
   readonly clock: Clock;
   readonly dailyLimitUnit: DailyLimitUnit;
-  readonly plans: Plans;
   readonly writer: Writer;
   readonly checkpointer: Checkpointer;
   readonly db: Connection;
@@ -126,21 +126,18 @@ class WorkerLedger implements SqliteLedger {
   readonly #parts: Parts;
   readonly #reader: Reader;
   readonly #credentials: KnownCredentials;
-  readonly #activity: Activity;
-  readonly #analytics: Analytics;
 
   constructor(parts: Parts, voidedHolds: number, violations: readonly string[]) {
     this.voidedHoldsAtStart = voidedHolds;
     this.violationsAtStart = violations;
     this.#parts = parts;
-    this.#reader = new Reader(parts.db, parts.dailyLimitUnit, parts.plans);
-    this.#credentials = new KnownCredentials(hash => this.#reader.credential(hash));
-    this.#activity = new Activity(parts.db);
-    this.#analytics = new Analytics(parts.db);
+    this.#reader = this.#startReader();
+    const credentials = new Credentials(parts.db, parts.dailyLimitUnit);
+    this.#credentials = new KnownCredentials(hash => credentials.find(hash));
   }
 
   get lastId(): number {
-    return this.#reader.lastId();
+    return storedLastId(this.#parts.db);
   }
 
   async admit(command: AdmitCommand): Promise<Admitted | Denied> {
@@ -173,37 +170,34 @@ class WorkerLedger implements SqliteLedger {
   }
 
   async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {
-    return found(this.#reader.account(Number(await this.#admin('createAccount', command))));
+    return found(await this.#reader.read('account', Number(await this.#admin('createAccount', command))));
   }
 
-  async listAccounts(): Promise<AccountRow[]> {
-    await this.#sweep();
-    return this.#reader.accounts();
+  listAccounts(): Promise<AccountRow[]> {
+    return this.#reader.readSwept(this.#now(), 'accounts');
   }
 
-  async findAccount(accountId: number): Promise<AccountRow | undefined> {
-    await this.#sweep();
-    return this.#reader.account(accountId);
+  findAccount(accountId: number): Promise<AccountRow | undefined> {
+    return this.#reader.readSwept(this.#now(), 'account', accountId);
   }
 
   async addCredit(command: AdminCommands['addCredit']): Promise<AccountRow | 'not_found' | 'insufficient'> {
     const reply = await this.#admin('addCredit', command);
-    return typeof reply === 'number' ? found(this.#reader.account(reply)) : refusal(reply);
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : refusal(reply);
   }
 
   async createKey(command: AdminCommands['createKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
     return this.#keyAfter(await this.#admin('createKey', ownHash(command)));
   }
 
-  async listKeys(accountId: number): Promise<KeyRow[]> {
-    await this.#sweep();
-    return this.#reader.keysOf(accountId, this.#now());
+  listKeys(accountId: number): Promise<KeyRow[]> {
+    const nowMs = this.#now();
+    return this.#reader.readSwept(nowMs, 'keys', accountId, nowMs);
   }
 
-  async findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined> {
-    await this.#sweep();
-    const key = this.#reader.key(keyId, this.#now(), false);
-    return accountId === undefined || key?.accountId === accountId ? key : undefined;
+  findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined> {
+    const nowMs = this.#now();
+    return this.#reader.readSwept(nowMs, 'key', keyId, accountId, nowMs);
   }
 
   async updateKey(command: AdminCommands['updateKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
@@ -222,8 +216,8 @@ class WorkerLedger implements SqliteLedger {
     return this.#managementKeyAfter(await this.#admin('createManagementKey', ownHash(command)));
   }
 
-  async listManagementKeys(accountId: number): Promise<ManagementKeyRow[]> {
-    return this.#reader.managementKeysOf(accountId);
+  listManagementKeys(accountId: number): Promise<ManagementKeyRow[]> {
+    return this.#reader.read('managementKeys', accountId);
   }
 
   async setManagementKeyScopes(
@@ -242,18 +236,18 @@ class WorkerLedger implements SqliteLedger {
     command: AdminCommands['startSubscription'],
   ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'> {
     const reply = await this.#admin('startSubscription', command);
-    if (typeof reply === 'number') return found(this.#reader.subscription(reply, this.#now()));
+    if (typeof reply === 'number') return found(await this.#reader.read('subscription', reply, this.#now()));
     return reply === 'conflict' ? reply : refusal(reply);
   }
 
-  async findSubscription(accountId: number): Promise<SubscriptionRow | undefined> {
-    await this.#sweep();
-    return this.#reader.subscription(accountId, this.#now());
+  findSubscription(accountId: number): Promise<SubscriptionRow | undefined> {
+    const nowMs = this.#now();
+    return this.#reader.readSwept(nowMs, 'subscription', accountId, nowMs);
   }
 
   async cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'> {
     const reply = await this.#admin('cancelSubscription', { accountId });
-    return typeof reply === 'number' ? found(this.#reader.subscription(reply, this.#now())) : 'not_found';
+    return typeof reply === 'number' ? found(await this.#reader.read('subscription', reply, this.#now())) : 'not_found';
   }
 
   async bootstrap(command: Bootstrap): Promise<boolean> {
@@ -262,31 +256,36 @@ class WorkerLedger implements SqliteLedger {
     return (await this.#admin('bootstrap', owned)) !== 'nothing_to_do';
   }
 
-  async listActivity(filter: ActivityFilter): Promise<UsageRow[]> {
-    return this.#activity.list(filter);
+  listActivity(filter: ActivityFilter): Promise<UsageRow[]> {
+    return this.#reader.read('activity', filter);
   }
 
-  async findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined> {
-    return this.#activity.find(accountId, requestId);
+  findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined> {
+    return this.#reader.read('record', accountId, requestId);
   }
 
-  async analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'> {
-    return this.#analytics.read(query);
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'> {
+    return this.#reader.read('analytics', query);
   }
 
-  async listVoidedHolds(limit: number): Promise<VoidedHoldRow[]> {
-    await this.#sweep();
-    return this.#reader.voidedHolds(limit);
+  listVoidedHolds(limit: number): Promise<VoidedHoldRow[]> {
+    return this.#reader.readSwept(this.#now(), 'voidedHolds', limit);
   }
 
   async verify(): Promise<string[]> {
-    await this.#sweep();
-    return verifyInWorker(this.#parts.dataDir);
+    // A thread of its own: it reads everything, which takes seconds if there are millions of records.
+    const reader = this.#startReader();
+    try {
+      return await reader.readSwept(this.#now(), 'verify');
+    } finally {
+      await reader.close();
+    }
   }
 
   async close(): Promise<void> {
     const { checkpointer, writer, db, lock } = this.#parts;
     await writer.drain();
+    await this.#reader.close();
     await checkpointer.end();
     db.close();
     await writer.close();
@@ -313,22 +312,20 @@ class WorkerLedger implements SqliteLedger {
     }
   }
 
-  /** What has expired is judged by the clock when it is read. */
-  async #sweep(): Promise<void> {
-    const nowMs = this.#now();
-    if (this.#reader.hasEnded(nowMs)) await this.#send(seq => ['sweep', seq, nowMs]);
+  #startReader(): Reader {
+    return new Reader(this.#parts.read, nowMs => this.#send(seq => ['sweep', seq, nowMs]));
   }
 
-  #keyAfter(reply: AdminReply): KeyRow | 'not_found' | 'insufficient' {
-    return typeof reply === 'number' ? found(this.#reader.key(reply, this.#now(), true)) : refusal(reply);
+  async #keyAfter(reply: AdminReply): Promise<KeyRow | 'not_found' | 'insufficient'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : refusal(reply);
   }
 
-  #knownKeyAfter(reply: AdminReply): KeyRow | 'not_found' {
-    return typeof reply === 'number' ? found(this.#reader.key(reply, this.#now(), true)) : 'not_found';
+  async #knownKeyAfter(reply: AdminReply): Promise<KeyRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : 'not_found';
   }
 
-  #managementKeyAfter(reply: AdminReply): ManagementKeyRow | 'not_found' {
-    return typeof reply === 'number' ? found(this.#reader.managementKey(reply)) : 'not_found';
+  async #managementKeyAfter(reply: AdminReply): Promise<ManagementKeyRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('managementKey', reply)) : 'not_found';
   }
 }
 

@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { LedgerStartError } from '../start-error.ts';
 import { openForReading } from './database.ts';
 import { checkInvariants } from './invariants.ts';
@@ -31,20 +30,4 @@ export function verifyLedgerFile(dataDir: string): string[] {
   } finally {
     db.close();
   }
-}
-
-/** The same on a thread of its own: it reads everything, which takes seconds where there are millions of records. */
-export function verifyInWorker(dataDir: string): Promise<string[]> {
-  return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL(import.meta.url), { workerData: { verify: dataDir } });
-    worker.once('message', resolve);
-    worker.once('error', reject);
-  });
-}
-
-// Only where this file is the thread's own program, not where another worker imports it.
-if (!isMainThread && isOrder(workerData)) parentPort?.postMessage(verifyLedgerFile(workerData.verify));
-
-function isOrder(data: unknown): data is { verify: string } {
-  return typeof data === 'object' && data !== null && 'verify' in data && typeof data.verify === 'string';
 }

@@ -1,6 +1,6 @@
-import type { AnalyticsQuery, AnalyticsRow } from '../ledger.ts';
-import { dayMs, hourMs } from './calendar.ts';
-import type { Connection, Query } from './database.ts';
+import type { AnalyticsQuery, AnalyticsRow } from '../../store/ledger.ts';
+import { dayMs, hourMs } from '../../store/sqlite/calendar.ts';
+import type { Connection, Query } from '../../store/sqlite/database.ts';
 
 interface SumRecord {
   period: bigint;
@@ -15,16 +15,16 @@ interface SumRecord {
   latency_ms: bigint;
 }
 
-/** A range of whole periods: from `from` on and before `to`, both counted from 1970; in ms where it is cut out of an hour. */
+/** Whole periods counted from 1970, from `from` up to but not including `to`; in ms for parts of an hour. */
 interface Range {
   readonly from: number;
   readonly to: number;
 }
 
-/** Which tables say what of a span of time. Ranges may be empty. */
+/** Which source covers which part of a span of time. Ranges may be empty. */
 interface Cut {
   readonly days: Range;
-  /** Hours beside the whole days, before and after them. */
+  /** Hours before and after the whole days. */
   readonly hours: readonly [Range, Range];
   /** The parts of the first and the last hour, in ms. */
   readonly rest: readonly [Range, Range];
@@ -39,8 +39,8 @@ const sums = `sum(requests) AS requests, sum(failed) AS failed, sum(cost) AS cos
 const recordSums = sums.replace('sum(requests)', 'count(*)').replace('sum(failed)', "sum(state = 'upstream_failed')");
 
 /**
- * Sums records from the sums of days and hours; only what is cut out of an hour is read record by record, so that every span is exact. The sums lie in
- * the order in which they are asked for, so that no more of them are read than are answered.
+ * Sums usage records by period and group from the stored sums of days and hours. Only parts of an hour are read record by record, so every span is
+ * exact. The sums are stored in the order in which they are read, so no more rows are read than are returned.
  */
 export class Analytics {
   readonly #db: Connection;
@@ -50,13 +50,13 @@ export class Analytics {
     this.#db = db;
   }
 
-  read(asked: AnalyticsQuery): AnalyticsRow[] | 'too_many' {
-    const { accountId, startMs, endMs = endOfTimeMs, limit } = asked;
-    const { days, hours, rest } = cut(startMs, Math.max(startMs, endMs), asked.granularity);
+  read(query: AnalyticsQuery): AnalyticsRow[] | 'too_many' {
+    const { accountId, startMs, endMs = endOfTimeMs, limit } = query;
+    const { days, hours, rest } = cut(startMs, Math.max(startMs, endMs), query.granularity);
     const found = new Map<string, SumRecord>();
     const read = (from: Source, { from: first, to }: Range): void => {
       if (first >= to) return;
-      for (const row of this.#query(from, asked).all(accountId, first, to, limit + 1)) add(found, row);
+      for (const row of this.#query(from, query).all(accountId, first, to, limit + 1)) add(found, row);
     };
     read('day', days);
     for (const range of hours) read('hour', range);
@@ -64,7 +64,7 @@ export class Analytics {
     return found.size > limit ? 'too_many' : [...found.values()].sort(inOrder).map(analyticsRow);
   }
 
-  /** Sums of a range in one of the sources; as many as are asked for, of which one too many is enough to know. */
+  /** Returns the statement that sums a range of one source. */
   #query(source: Source, { granularity, groupBy }: AnalyticsQuery): Query<number[], SumRecord> {
     const name = `${source} ${granularity} ${groupBy}`;
     const known = this.#queries.get(name);
@@ -79,11 +79,11 @@ export class Analytics {
             `usage_sum WHERE account_id = ? AND period = '${source}' AND grouped = '${kept}'`,
           ];
     const perPeriod = (granularity === 'day' ? dayMs : hourMs) / unitMs;
-    // Where a sum is a period's own, its number is the order that it is read in.
+    // If a stored sum is a whole period, its number is already the order of the result.
     const period = perPeriod === 1 ? at : `${at} / ${perPeriod}`;
     const id = source === 'record' ? `${kept}_id` : 'group_id';
     const group = groupBy === 'none' ? 'NULL' : id;
-    // The model's name is looked up for each sum, not for each row that goes into it.
+    // Look up the model's name once for each sum, not for each row that goes into it.
     const grouped = groupBy === 'model' ? '(SELECT name FROM model WHERE id = by_column)' : 'by_column';
     const query = this.#db.prepare<number[], SumRecord>(
       `SELECT at * ${perPeriod * unitMs} AS period, ${grouped} AS grouped, ${sumNames.join(', ')} FROM (
@@ -95,11 +95,11 @@ export class Analytics {
   }
 }
 
-/** Where sums are read: `usage_sum` by its period, or the records themselves. */
+/** What is summed: `usage_sum` by its period, or the records themselves. */
 type Source = 'day' | 'hour' | 'record';
 const sourceMs = { day: dayMs, hour: hourMs } as const;
 
-/** A period at the edge of the span is summed from several sources. */
+/** Adds a row to the sums: a period at the edge of the span comes from several sources. */
 function add(found: Map<string, SumRecord>, row: SumRecord): void {
   const name = `${row.period} ${row.grouped ?? ''}`;
   const known = found.get(name);
@@ -107,7 +107,7 @@ function add(found: Map<string, SumRecord>, row: SumRecord): void {
   else for (const sum of sumNames) known[sum] += row[sum];
 }
 
-/** By period, then by group. */
+/** Compares by period, then by group. */
 function inOrder(one: SumRecord, other: SumRecord): number {
   if (one.period !== other.period) return one.period < other.period ? -1 : 1;
   if (one.grouped === other.grouped || one.grouped === null || other.grouped === null) return 0;
@@ -116,10 +116,10 @@ function inOrder(one: SumRecord, other: SumRecord): number {
 
 const empty: Range = { from: 0, to: 0 };
 
-/** Cuts a span into whole days (only where days are asked for), whole hours, and what is left of the first and the last hour. */
+/** Cuts a span into whole days (only if sums by the day are requested), whole hours, and the parts of the first and the last hour. */
 function cut(startMs: number, endMs: number, granularity: AnalyticsQuery['granularity']): Cut {
   const [firstHour, lastHour] = [Math.ceil(startMs / hourMs), Math.floor(endMs / hourMs)];
-  // Within one hour.
+  // The span lies within one hour.
   if (firstHour > lastHour) return { days: empty, hours: [empty, empty], rest: [{ from: startMs, to: endMs }, empty] };
   const rest: Cut['rest'] = [
     { from: startMs, to: firstHour * hourMs },

@@ -1,9 +1,9 @@
 import { costLines, type PriceSheet, shareLines } from '../../generation/price.ts';
 import { ledgerIdOf } from '../../lib/ids.ts';
-import type { ActivityFilter, PaidLine, RecordState, UsageRow } from '../ledger.ts';
-import type { Connection, Query } from './database.ts';
-import type { Payer } from './funds.ts';
-import type { Payers } from './grants.ts';
+import type { ActivityFilter, PaidLine, RecordState, UsageRow } from '../../store/ledger.ts';
+import type { Connection, Query } from '../../store/sqlite/database.ts';
+import type { Payer } from '../../store/sqlite/funds.ts';
+import type { Payers } from '../../store/sqlite/grants.ts';
 
 interface UsageRecord {
   request_id: string;
@@ -28,7 +28,7 @@ interface UsageRecord {
   latency_ms: bigint;
 }
 
-/** With the prices of its version; all null where another service named the cost. */
+/** With the prices that applied; all null if another service set the cost. */
 interface PricedRecord extends UsageRecord {
   payers: Payers;
   plan_tokens: bigint;
@@ -48,7 +48,7 @@ const columns = `u.request_id, u.account_id, u.key_id, u.payer, u.created_at_ms,
   u.cache_read, u.cache_write_5m, u.cache_write_1h, u.output, u.reasoning, u.images, u.cost, u.written_off,
   u.multiplier_permille, u.latency_ms`;
 
-/** Reads records: pages newest first, each from an index, and one with its arithmetic. */
+/** Reads usage records: pages, newest first, each from an index, and one record with its arithmetic. */
 export class Activity {
   readonly #db: Connection;
   readonly #pages = new Map<string, Query<[PageValues], UsageRecord>>();
@@ -72,7 +72,7 @@ export class Activity {
     const { accountId, keyId, limit, offset } = filter;
     const model = filter.model === undefined ? undefined : this.#model.get(filter.model)?.id;
     if (filter.model !== undefined && model === undefined) return [];
-    // A key belongs to one account: its own index is enough, once that is seen.
+    // A key belongs to one account, so the key's index suffices once its account is checked.
     if (keyId !== undefined && this.#keyAccount.get(keyId)?.account_id !== BigInt(accountId)) return [];
     return this.#page(keyId === undefined ? 'account_id' : 'key_id', model !== undefined)
       .all({
@@ -86,13 +86,13 @@ export class Activity {
       .map(usageRow);
   }
 
-  /** One record with its arithmetic; no lines where another service named the cost. */
+  /** Returns one record with its arithmetic; no lines if another service set the cost. */
   find(accountId: number, requestId: string): { row: UsageRow; lines: PaidLine[] } | undefined {
     const id = ledgerIdOf(requestId);
     const record = id === undefined ? undefined : this.#one.get(id);
     if (record === undefined || record.request_id !== requestId || record.account_id !== BigInt(accountId))
       return undefined;
-    return { row: usageRow(record), lines: linesOf(record) };
+    return { row: usageRow(record), lines: paidLines(record) };
   }
 
   #page(owner: 'account_id' | 'key_id', byModel: boolean): Query<[PageValues], UsageRecord> {
@@ -136,7 +136,7 @@ function usageRow(record: UsageRecord): UsageRow {
   };
 }
 
-function linesOf(record: PricedRecord): PaidLine[] {
+function paidLines(record: PricedRecord): PaidLine[] {
   if (record.price_id === null) return [];
   const sheet: PriceSheet = {
     input: record.price_input,
@@ -150,15 +150,15 @@ function linesOf(record: PricedRecord): PaidLine[] {
   const lines = costLines(usageRow(record).usage, sheet, Number(record.multiplier_permille));
   if (payers === 'free_request') return lines.map(line => ({ ...line, discountPermille: 1000, paidBy: 'free' }));
   const discountPermille = Number(record.discount_permille);
-  const paidBy = payerOfMoney(record);
+  const paidBy = moneyPayer(record);
   const shared = shareLines(lines, { tokens: Number(record.plan_tokens), first: payers !== 'money_plan' });
   return shared.map(({ byPlan, ...line }) =>
     byPlan ? { ...line, paidBy: 'subscription' } : { ...line, discountPermille, paidBy },
   );
 }
 
-/** Who paid what the plan did not; with the plan alone that was written off. */
-function payerOfMoney({
+/** Returns who paid what the plan did not. If only the plan could pay, the rest was written off. */
+function moneyPayer({
   payers,
   payer,
   cost,

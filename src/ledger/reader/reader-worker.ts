@@ -1,0 +1,24 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { isStorageFailure, openForReading } from '../../store/sqlite/database.ts';
+import { prepareReads, type ReaderData, type ReadReply, type ReadRequest, type Reads } from './reads.ts';
+
+/** Does one read. */
+function answer(reads: Reads, { name, args, sweptBy }: ReadRequest): ReadReply {
+  try {
+    if (sweptBy !== undefined && reads.needsSweep(sweptBy)) return { outcome: 'unswept' };
+    const read = reads[name] as (...values: readonly unknown[]) => unknown;
+    return { outcome: 'done', value: read(...args) };
+  } catch (error) {
+    const message = `${name}: ${error instanceof Error ? error.message : String(error)}`;
+    return { outcome: isStorageFailure(error) ? 'storage' : 'failed', message };
+  }
+}
+
+const { path, plans } = workerData as ReaderData;
+const db = openForReading(path);
+const reads = prepareReads(db, plans);
+parentPort?.on('message', (request: ReadRequest | 'close') => {
+  if (request !== 'close') return parentPort?.postMessage(answer(reads, request));
+  db.close();
+  parentPort?.close();
+});
