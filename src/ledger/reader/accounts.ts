@@ -6,9 +6,9 @@ import type {
   Plans,
   SubscriptionRow,
   VoidedHoldRow,
-} from '../../store/ledger.ts';
-import { dayOf, minuteMs } from '../../store/sqlite/calendar.ts';
-import type { Connection, Query } from '../../store/sqlite/database.ts';
+} from '../ledger.ts';
+import { dayOf, minuteMs } from '../rules/calendar.ts';
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
 
 interface AccountRecord {
   id: bigint;

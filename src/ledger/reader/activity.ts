@@ -1,9 +1,9 @@
 import { costLines, type PriceSheet, shareLines } from '../../generation/price.ts';
 import { ledgerIdOf } from '../../lib/ids.ts';
-import type { ActivityFilter, PaidLine, RecordState, UsageRow } from '../../store/ledger.ts';
-import type { Connection, Query } from '../../store/sqlite/database.ts';
-import type { Payer } from '../../store/sqlite/funds.ts';
-import type { Payers } from '../../store/sqlite/grants.ts';
+import type { ActivityFilter, PaidLine, RecordState, UsageRow } from '../ledger.ts';
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import type { Payer } from '../rules/funds.ts';
+import type { Payers } from '../rules/grants.ts';
 
 interface UsageRecord {
   request_id: string;

@@ -1,6 +1,6 @@
-import type { AnalyticsQuery, AnalyticsRow } from '../../store/ledger.ts';
-import { dayMs, hourMs } from '../../store/sqlite/calendar.ts';
-import type { Connection, Query } from '../../store/sqlite/database.ts';
+import type { AnalyticsQuery, AnalyticsRow } from '../ledger.ts';
+import { dayMs, hourMs } from '../rules/calendar.ts';
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
 
 interface SumRecord {
   period: bigint;
