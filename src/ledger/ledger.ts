@@ -4,9 +4,10 @@ import type { CostLine, PriceSheet } from '../generation/price.ts';
 
 /**
  * The ledger's port: who may do what, who pays, and what was paid. Every method is one transaction, and a promise resolves
- * only when its effect is durable. Expected outcomes are values; a throw means that the ledger itself failed
+ * only when its effect is durable, save that of an `admit` and an `extend` for the gateway's own requests: those survive the end of the process, and a
+ * power cut before their settle may take them, because nobody has been told of them. Expected outcomes are values; a throw means that the ledger itself failed
  * (`overloaded` when its queue is full or its disk is, which the caller answers as 503), and nothing was done.
- * Money is in nano-dollars, times in ms since 1970 UTC. Design: `shared/design/accounting.md`; behaviour: decisions §6.
+ * Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: decisions §6.
  */
 export interface Ledger {
   /** Checks every limit and the funds, then holds, all or nothing. The same id again answers the same. */
@@ -16,12 +17,15 @@ export interface Ledger {
   /** Replaces the hold by the real cost, once; the same settle again answers the same. */
   settle(command: SettleCommand): Promise<Settled>;
   /** Gives a hold back without a record. */
-  void(id: number, reason: 'rejected' | 'gateway_failure' | 'cancelled'): Promise<'voided' | 'not_held'>;
+  void(id: number, reason: Exclude<VoidReason, VoidedHoldRow['reason']>): Promise<'voided' | 'not_held'>;
   /** The highest request id ever stored; ids go on above it. */
   readonly lastId: number;
 
-  /** A key by the SHA-256 of its text; undefined where none has it, or it was revoked or deleted. Always the present state. */
-  findCredential(hash: Uint8Array): Promise<Credential | undefined>;
+  /**
+   * Returns a key by the SHA-256 of its text; undefined if none has it, or it was revoked or deleted. Always the present state. Returned at once, without
+   * a promise, if it is known.
+   */
+  findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
   /** The request windows of a key as they stand, tightest first; free windows included where `free`. Consumes nothing. */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
 
@@ -95,16 +99,27 @@ export interface AdmitCommand {
   readonly id: number;
   /** What the client is told (`publicRequestId` of the id); stored with the record, and found by it. */
   readonly requestId: string;
-  /** Whose request: a key's id, or the SHA-256 of its text. */
-  readonly key: { readonly hash: Uint8Array } | { readonly id: number };
+  /**
+   * Whose request: a key and its account, as its credential names them, or the SHA-256 of the key's text. Without the account (it never changes) an engine
+   * that must know it first looks it up.
+   */
+  readonly key: { readonly hash: Uint8Array } | KeyOwner;
   /** The listed id, compared with the key's allowed models and stored with the record. */
   readonly model: string;
   /** A `:free` model: the account's free windows count it. */
   readonly free: boolean;
   /** What to hold; undefined where the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
-  /** Set for holds of other services: they expire, and survive restarts. */
+  /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
   readonly expiresAtMs?: number;
+  /** The client is told of the request before its answer has ended (a task, a response in the background): the admission is durable first. */
+  readonly durable?: true;
+}
+
+/** A key by its number, and whose it is. */
+export interface KeyOwner {
+  readonly id: number;
+  readonly accountId?: number;
 }
 
 /**
@@ -312,6 +327,9 @@ export interface PlanPeriodTerms {
   readonly tokens: number;
 }
 
+/** How a key's `daily_limit` is read. */
+export type DailyLimitUnit = 'dollars' | 'requests';
+
 /** All plans by name. */
 export type Plans = Readonly<Record<PlanName, PlanTerms>>;
 
@@ -411,6 +429,9 @@ export interface PaidLine extends CostLine {
   readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'account';
 }
 
+/** Why a hold was given back. */
+export type VoidReason = 'rejected' | 'gateway_failure' | 'cancelled' | 'restarted' | 'expired';
+
 export interface VoidedHoldRow {
   readonly id: number;
   readonly accountId: number;
@@ -419,5 +440,5 @@ export interface VoidedHoldRow {
   readonly heldNanoUsd: bigint;
   readonly admittedAtMs: number;
   readonly voidedAtMs: number;
-  readonly reason: 'restarted' | 'expired';
+  readonly reason: Extract<VoidReason, 'restarted' | 'expired'>;
 }

@@ -83,8 +83,8 @@ export interface AccountDay {
 
 /** Admissions of a key, or of an account's requests of free models. */
 export interface Minute {
-  readonly owner: 'key' | 'account';
-  readonly ownerId: number;
+  /** Of the key or the account. */
+  readonly id: number;
   readonly admissions: Admissions;
 }
 
@@ -220,6 +220,16 @@ export interface Applied {
   readonly reply: string;
 }
 
+/** What a record adds to one sum of records. `number`: the hour or day; `groupId`: of the model or the key. */
+export interface SumChange {
+  readonly accountId: number;
+  readonly period: 'hour' | 'day';
+  readonly grouped: 'model' | 'key';
+  readonly number: number;
+  readonly groupId: number;
+  readonly usage: Usage;
+}
+
 /** Rows of one kind by their key, which is one or two of their numbers. */
 export interface Table<R, K extends readonly (number | string)[]> {
   get(...key: K): R | undefined;
@@ -241,7 +251,7 @@ export interface Rows {
   readonly keyMinutes: Table<Minute, [keyId: number]>;
   readonly freeMinutes: Table<Minute, [accountId: number]>;
   readonly holds: Table<Hold, [id: number]> & { remove(id: number): void };
-  /** Records are only added; one raises the sums of the hour and the day of its admission, by model and by key. */
+  /** Records are only added. */
   readonly usage: Table<Usage, [id: number]>;
   /** Only added; `get` finds the last of an id. */
   readonly voided: Table<Voided, [id: number]>;
@@ -251,6 +261,7 @@ export interface Rows {
   readonly applied: Table<Applied, [id: string]>;
   /** Only added. */
   addEntry(entry: Entry): void;
+  raiseSum(change: SumChange): void;
   /** Whether a key or a management key has that hash. */
   hasHash(hash: Uint8Array): boolean;
   /** Holds that expire by then, the earliest first, then by id. */

@@ -20,11 +20,11 @@ export interface Applicant {
 
 /** Admits or throws what the ledger denied: nothing goes upstream without passing here. */
 export async function admit(ledger: Ledger, applicant: Applicant): Promise<Admitted> {
-  const { id, requestId, keyId, request, model, tier, calls } = applicant;
+  const { id, requestId, keyId, accountId, request, model, tier, calls } = applicant;
   const reply = await ledger.admit({
     id,
     requestId,
-    key: { id: keyId },
+    key: { id: keyId, accountId },
     model: model.id,
     free: isFree(model.id),
     funds: estimateFunds(request, model, tier, calls),

@@ -315,7 +315,7 @@ export class Images {
     const reply = await this.#tools.ledger.admit({
       id,
       requestId,
-      key: { id: keyId },
+      key: { id: keyId, accountId },
       model: model.id,
       free: isFree(model.id),
       funds: imageFunds(order),

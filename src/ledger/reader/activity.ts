@@ -2,8 +2,7 @@ import { costLines, type PriceSheet, shareLines } from '../../generation/price.t
 import { ledgerIdOf } from '../../lib/ids.ts';
 import type { ActivityFilter, PaidLine, RecordState, UsageRow } from '../ledger.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { Payer } from '../rules/funds.ts';
-import type { Payers } from '../rules/grants.ts';
+import type { Payer, Payers } from '../rows.ts';
 
 interface UsageRecord {
   request_id: string;

@@ -1,9 +1,16 @@
-import type { Bootstrap, KeySettings, KeyState, NewKey, PlanName, PlanPeriodName } from '../ledger.ts';
-import type { Query, Sql } from '../../lib/sqlite/database.ts';
-import type { KeyFacts, KeyFinder } from './key-facts.ts';
-import type { Moves } from './moves.ts';
-import type { Subscriptions } from './subscriptions.ts';
-import type { Windows } from './windows.ts';
+import assert from 'node:assert/strict';
+import type {
+  Bootstrap,
+  KeySettings,
+  KeyState,
+  NewKey,
+  PlanName,
+  PlanPeriodName,
+} from '../ledger.ts';
+import type { Account, Counter, Key, Rows } from '../rows.ts';
+import { type Context, findOwner } from './context.ts';
+import { changeBalance, moveToKey, sendBack } from './holds.ts';
+import { cancelSubscription, startSubscription } from './subscriptions.ts';
 
 /** The administrative commands by name, with what each takes. */
 export interface AdminCommands {
@@ -27,184 +34,173 @@ export interface AdminCommands {
  */
 export type AdminReply = number | 'not_found' | 'insufficient' | 'conflict' | 'nothing_to_do';
 
-type Writes = Record<keyof AdminCommands, (command: never, nowMs: number) => AdminReply>;
+/** An administrative command; its id names it, so that it is done once, however often it comes. */
+export type AdminOrder = {
+  [K in keyof AdminCommands]: { readonly id: string; readonly name: K; readonly command: AdminCommands[K] };
+}[keyof AdminCommands];
 
-const appliedMax = 1000;
-
-/** What administration stands on. */
-export interface AdministrationParts {
-  readonly keys: KeyFinder;
-  readonly moves: Moves;
-  readonly windows: Windows;
-  readonly subscriptions: Subscriptions;
+/** Does a command once; its repeat is answered as it was the first time. */
+export function administer(context: Context, order: AdminOrder, nowMs: number): AdminReply {
+  const { applied } = context.rows;
+  const known = applied.get(order.id);
+  if (known !== undefined) return JSON.parse(known.reply) as AdminReply;
+  const reply = apply(context, order, nowMs);
+  applied.put({ id: order.id, reply: JSON.stringify(reply) });
+  return reply;
 }
 
-/** Accounts, keys, credits, plans. Each command has an id of its own and is done once, however often it comes. */
-export class Administration {
-  readonly #keys: KeyFinder;
-  readonly #moves: Moves;
-  readonly #windows: Windows;
-  readonly #subscriptions: Subscriptions;
-  readonly #findApplied: Query<[string], { reply: string }>;
-  readonly #addApplied: Query<[string, string], unknown>;
-  readonly #pruneApplied: Query<[number], unknown>;
-  readonly #account: Query<[number], { balance: bigint; held: bigint }>;
-  readonly #anyAccount: Query<[], unknown>;
-  readonly #addAccount: Query<[string, number], unknown>;
-  readonly #addKey: Query<[number, Uint8Array, string, number], unknown>;
-  readonly #settings: Query<[Record<string, string | number | null>], unknown>;
-  readonly #state: Query<[KeyState, number], unknown>;
-  readonly #monthlyLimit: Query<[bigint | null, number], unknown>;
-  readonly #addManagementKey: Query<[number, Uint8Array, string, string, number], unknown>;
-  readonly #scopes: Query<[string, number], unknown>;
-  readonly #managementState: Query<[KeyState, number], unknown>;
-
-  constructor(sql: Sql, { keys, moves, windows, subscriptions }: AdministrationParts) {
-    this.#keys = keys;
-    this.#moves = moves;
-    this.#windows = windows;
-    this.#subscriptions = subscriptions;
-    this.#findApplied = sql.prepare('SELECT reply FROM applied WHERE id = ?');
-    this.#addApplied = sql.prepare('INSERT INTO applied (id, reply) VALUES (?, ?)');
-    this.#pruneApplied = sql.prepare('DELETE FROM applied WHERE number <= ?');
-    this.#account = sql.prepare('SELECT balance, held FROM account WHERE id = ?');
-    this.#anyAccount = sql.prepare('SELECT 1 FROM account LIMIT 1');
-    this.#addAccount = sql.prepare('INSERT INTO account (name, balance, created_at_ms) VALUES (?, 0, ?)');
-    this.#addKey = sql.prepare(
-      `INSERT INTO api_key (account_id, hash, masked, created_at_ms, state, label, daily_limit, minute_limit, use_subs_first,
-         fallback_to_payg) VALUES (?, ?, ?, ?, 'enabled', '', 0, 0, 1, 1)`,
-    );
-    this.#settings = sql.prepare(
-      `UPDATE api_key SET label = coalesce(@label, label), daily_limit = coalesce(@dailyLimit, daily_limit),
-         minute_limit = coalesce(@minuteLimit, minute_limit),
-         allowed_models = CASE WHEN @modelsChange THEN @allowedModels ELSE allowed_models END,
-         use_subs_first = coalesce(@useSubsFirst, use_subs_first),
-         fallback_to_payg = coalesce(@fallbackToPayg, fallback_to_payg)
-       WHERE id = @id`,
-    );
-    this.#state = sql.prepare('UPDATE api_key SET state = ? WHERE id = ?');
-    this.#monthlyLimit = sql.prepare('UPDATE api_key SET monthly_limit = ? WHERE id = ?');
-    this.#addManagementKey = sql.prepare(
-      `INSERT INTO management_key (account_id, hash, masked, scopes, created_at_ms, state) VALUES (?, ?, ?, ?, ?, 'enabled')`,
-    );
-    this.#scopes = sql.prepare(`UPDATE management_key SET scopes = ? WHERE id = ? AND state <> 'revoked'`);
-    this.#managementState = sql.prepare(`UPDATE management_key SET state = ? WHERE id = ? AND state <> 'revoked'`);
+function apply(context: Context, { name, command }: AdminOrder, nowMs: number): AdminReply {
+  const { rows } = context;
+  switch (name) {
+    case 'createAccount':
+      return createAccount(rows, command, nowMs).id;
+    case 'addCredit':
+      return addCredit(rows, command, nowMs);
+    case 'createKey':
+      return createKey(rows, command, nowMs);
+    case 'updateKey': {
+      const key = findLiving(rows, command.keyId, command.accountId);
+      return key === undefined ? 'not_found' : changeSettings(rows, key, command.settings, nowMs);
+    }
+    case 'setKeyState':
+      return setKeyState(rows, command, nowMs);
+    case 'setMonthlyLimit': {
+      const key = findLiving(rows, command.keyId, undefined);
+      if (key !== undefined) rows.keys.put({ ...key, monthlyLimit: command.limit ?? null });
+      return key?.id ?? 'not_found';
+    }
+    case 'createManagementKey':
+      return createManagementKey(rows, command, nowMs);
+    case 'setManagementKeyScopes':
+      return changeManagementKey(rows, command.keyId, { scopes: command.scopes });
+    case 'setManagementKeyState':
+      return changeManagementKey(rows, command.keyId, { state: command.state });
+    case 'startSubscription':
+      return startSubscription(context, command, nowMs);
+    case 'cancelSubscription':
+      return cancelSubscription(context, command.accountId);
+    case 'bootstrap':
+      return bootstrap(rows, command, nowMs);
   }
+}
 
-  /** Does a command once; its repeat is answered as it was the first time. */
-  apply<K extends keyof AdminCommands>(id: string, name: K, command: AdminCommands[K], nowMs: number): AdminReply {
-    const known = this.#findApplied.get(id);
-    if (known !== undefined) return JSON.parse(known.reply) as AdminReply;
-    const write: (command: never, nowMs: number) => AdminReply = this.#writes[name];
-    const reply = write(command as never, nowMs);
-    const { lastInsertRowid } = this.#addApplied.run(id, JSON.stringify(reply));
-    this.#pruneApplied.run(Number(lastInsertRowid) - appliedMax);
-    return reply;
-  }
+function createAccount(rows: Rows, { name, balance }: AdminCommands['createAccount'], nowMs: number): Account {
+  const id = nextNumber(rows, 'account');
+  const account = { id, name, balance: 0n, held: 0n, createdAtMs: nowMs, period: null, plans: 0, entries: 0 };
+  if (balance === 0n) rows.accounts.put(account);
+  else changeBalance(rows, account, balance, { kind: 'credit', amount: balance, note: 'first balance', atMs: nowMs });
+  return account;
+}
 
-  readonly #writes: Writes = {
-    createAccount: (command: AdminCommands['createAccount'], nowMs) => this.#createAccount(command, nowMs),
-    addCredit: (command: AdminCommands['addCredit'], nowMs) => this.#addCredit(command, nowMs),
-    createKey: (command: AdminCommands['createKey'], nowMs) => this.#createKey(command, nowMs),
-    updateKey: (command: AdminCommands['updateKey'], nowMs) => this.#updateKey(command, nowMs),
-    setKeyState: (command: AdminCommands['setKeyState'], nowMs) => this.#setKeyState(command, nowMs),
-    setMonthlyLimit: (command: AdminCommands['setMonthlyLimit']) => {
-      const key = this.#living(command.keyId, undefined);
-      if (key === undefined) return 'not_found';
-      this.#monthlyLimit.run(command.limit ?? null, key.id);
-      return key.id;
-    },
-    createManagementKey: (command: AdminCommands['createManagementKey'], nowMs) => {
-      const { accountId, hash, masked, scopes } = command;
-      if (this.#account.get(accountId) === undefined) return 'not_found';
-      return Number(this.#addManagementKey.run(accountId, hash, masked, JSON.stringify(scopes), nowMs).lastInsertRowid);
-    },
-    setManagementKeyScopes: (command: AdminCommands['setManagementKeyScopes']) =>
-      this.#scopes.run(JSON.stringify(command.scopes), command.keyId).changes === 0 ? 'not_found' : command.keyId,
-    setManagementKeyState: (command: AdminCommands['setManagementKeyState']) =>
-      this.#managementState.run(command.state, command.keyId).changes === 0 ? 'not_found' : command.keyId,
-    startSubscription: (command: AdminCommands['startSubscription'], nowMs) =>
-      this.#subscriptions.start(command, nowMs),
-    cancelSubscription: (command: AdminCommands['cancelSubscription']) => this.#subscriptions.cancel(command.accountId),
-    bootstrap: (command: Bootstrap, nowMs) => this.#bootstrap(command, nowMs),
+function addCredit(rows: Rows, command: AdminCommands['addCredit'], nowMs: number): AdminReply {
+  const { accountId, amount, note } = command;
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  if (account.balance - account.held + amount < 0n && amount < 0n) return 'insufficient';
+  if (amount !== 0n) changeBalance(rows, account, amount, { kind: 'credit', amount, note, atMs: nowMs });
+  return accountId;
+}
+
+function createKey(rows: Rows, command: AdminCommands['createKey'], nowMs: number): AdminReply {
+  const { accountId, settings } = command;
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  const own = settings.balance ?? 0n;
+  if (own < 0n || own > account.balance - account.held) return 'insufficient';
+  return changeSettings(rows, addKey(rows, command, nowMs), settings, nowMs);
+}
+
+/** A key with default settings; it is stored with the settings that it begins with. */
+function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number): Key {
+  assert(!rows.hasHash(hash), 'two keys have one hash');
+  const key: Key = {
+    id: nextNumber(rows, 'api_key'),
+    accountId,
+    hash,
+    masked,
+    createdAtMs: nowMs,
+    state: 'enabled',
+    label: '',
+    dailyLimit: 0,
+    minuteLimit: 0,
+    monthlyLimit: null,
+    allowedModels: null,
+    balance: null,
+    held: 0n,
+    useSubsFirst: true,
+    fallbackToPayg: true,
   };
-
-  #createAccount(command: AdminCommands['createAccount'], nowMs: number): number {
-    const accountId = Number(this.#addAccount.run(command.name, nowMs).lastInsertRowid);
-    this.#moves.credit(accountId, command.balance, 'first balance', nowMs);
-    return accountId;
-  }
-
-  #addCredit(command: AdminCommands['addCredit'], nowMs: number): AdminReply {
-    const { accountId, amount, note } = command;
-    const account = this.#account.get(accountId);
-    if (account === undefined) return 'not_found';
-    if (account.balance - account.held + amount < 0n && amount < 0n) return 'insufficient';
-    this.#moves.credit(accountId, amount, note, nowMs);
-    return accountId;
-  }
-
-  #createKey(command: AdminCommands['createKey'], nowMs: number): AdminReply {
-    const { accountId, hash, masked, settings } = command;
-    const account = this.#account.get(accountId);
-    if (account === undefined) return 'not_found';
-    const own = settings.balance ?? 0n;
-    if (own < 0n || own > account.balance - account.held) return 'insufficient';
-    const keyId = Number(this.#addKey.run(accountId, hash, masked, nowMs).lastInsertRowid);
-    const key = this.#living(keyId, accountId);
-    return key === undefined ? 'not_found' : this.#change(key, settings, nowMs);
-  }
-
-  #updateKey(command: AdminCommands['updateKey'], nowMs: number): AdminReply {
-    const key = this.#living(command.keyId, command.accountId);
-    return key === undefined ? 'not_found' : this.#change(key, command.settings, nowMs);
-  }
-
-  #change(key: KeyFacts, settings: KeySettings, nowMs: number): AdminReply {
-    const { balance, allowedModels } = settings;
-    if (balance !== undefined && this.#moves.setKeyBalance(key, balance, nowMs) === 'insufficient')
-      return 'insufficient';
-    this.#settings.run({
-      id: key.id,
-      label: settings.label ?? null,
-      dailyLimit: settings.dailyLimit ?? null,
-      minuteLimit: settings.minuteLimit ?? null,
-      modelsChange: allowedModels === undefined ? 0 : 1,
-      allowedModels: allowedModels === undefined || allowedModels === null ? null : JSON.stringify(allowedModels),
-      useSubsFirst: flag(settings.useSubsFirst),
-      fallbackToPayg: flag(settings.fallbackToPayg),
-    });
-    this.#windows.forget(key.id);
-    return key.id;
-  }
-
-  #setKeyState(command: AdminCommands['setKeyState'], nowMs: number): AdminReply {
-    const key = this.#living(command.keyId, command.accountId);
-    if (key === undefined) return 'not_found';
-    this.#state.run(command.state, key.id);
-    // What a hold covers stays until that ends.
-    if (command.state === 'revoked' && key.balance !== null) this.#moves.toKey(key, key.held - key.balance, nowMs);
-    return key.id;
-  }
-
-  #bootstrap(command: Bootstrap, nowMs: number): AdminReply {
-    if (this.#anyAccount.get() !== undefined) return 'nothing_to_do';
-    const { accountName: name, balance, apiKey, managementKey } = command;
-    const accountId = this.#createAccount({ name, balance }, nowMs);
-    this.#addKey.run(accountId, apiKey.hash, apiKey.masked, nowMs);
-    const { hash, masked, scopes } = managementKey;
-    this.#addManagementKey.run(accountId, hash, masked, JSON.stringify(scopes), nowMs);
-    return accountId;
-  }
-
-  /** A key that is not revoked, of that account where one is named. */
-  #living(keyId: number, accountId: number | undefined): KeyFacts | undefined {
-    const key = this.#keys.find({ id: keyId });
-    const other = accountId !== undefined && key?.accountId !== accountId;
-    return key === undefined || key.state === 'revoked' || other ? undefined : key;
-  }
+  rows.keys.put(key);
+  return key;
 }
 
-function flag(value: boolean | undefined): number | null {
-  return value === undefined ? null : Number(value);
+function changeSettings(rows: Rows, key: Key, settings: KeySettings, nowMs: number): AdminReply {
+  const { balance, ...others } = settings;
+  const moved = balance === undefined ? key : setBalance(rows, key, balance, nowMs);
+  if (moved === 'insufficient') return moved;
+  const changed = Object.entries(others).filter(([, value]) => value !== undefined);
+  rows.keys.put({ ...moved, ...Object.fromEntries(changed) });
+  return key.id;
+}
+
+/** Gives a key that balance of its own, null: none; `insufficient` where that takes what a hold covers or nobody has. */
+function setBalance(rows: Rows, key: Key, balance: bigint | null, nowMs: number): Key | 'insufficient' {
+  const amount = (balance ?? 0n) - (key.balance ?? 0n);
+  const account = findOwner(rows, key);
+  const covered = amount > 0n ? account.balance - account.held : (key.balance ?? 0n) - key.held;
+  if ((amount > 0n ? amount : -amount) > covered) return 'insufficient';
+  return { ...moveToKey(rows, key, amount, nowMs), balance };
+}
+
+function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['setKeyState'], nowMs: number): AdminReply {
+  const key = findLiving(rows, keyId, accountId);
+  if (key === undefined) return 'not_found';
+  const after = { ...key, state };
+  rows.keys.put(after);
+  // What a hold covers stays until that ends.
+  sendBack(rows, after, nowMs);
+  return key.id;
+}
+
+function createManagementKey(rows: Rows, command: AdminCommands['createManagementKey'], nowMs: number): AdminReply {
+  const { accountId, hash, masked, scopes } = command;
+  if (rows.accounts.get(accountId) === undefined) return 'not_found';
+  assert(!rows.hasHash(hash), 'two keys have one hash');
+  const id = nextNumber(rows, 'management_key');
+  rows.managementKeys.put({ id, accountId, hash, masked, createdAtMs: nowMs, state: 'enabled', scopes });
+  return id;
+}
+
+function changeManagementKey(
+  rows: Rows,
+  keyId: number,
+  change: { readonly scopes: readonly string[] } | { readonly state: KeyState },
+): AdminReply {
+  const key = rows.managementKeys.get(keyId);
+  if (key === undefined || key.state === 'revoked') return 'not_found';
+  rows.managementKeys.put({ ...key, ...change });
+  return keyId;
+}
+
+function bootstrap(rows: Rows, command: Bootstrap, nowMs: number): AdminReply {
+  if ((rows.counters.get('account')?.value ?? 0) > 0) return 'nothing_to_do';
+  const { accountName: name, balance, apiKey, managementKey } = command;
+  const { id: accountId } = createAccount(rows, { name, balance }, nowMs);
+  addKey(rows, { accountId, ...apiKey }, nowMs);
+  createManagementKey(rows, { accountId, ...managementKey }, nowMs);
+  return accountId;
+}
+
+/** A key that is not revoked, of that account where one is named. */
+function findLiving(rows: Rows, keyId: number, accountId: number | undefined): Key | undefined {
+  const key = rows.keys.get(keyId);
+  const other = accountId !== undefined && key?.accountId !== accountId;
+  return key === undefined || key.state === 'revoked' || other ? undefined : key;
+}
+
+/** The next number of a counter, taken. */
+function nextNumber(rows: Rows, name: Counter['name']): number {
+  const value = (rows.counters.get(name)?.value ?? 0) + 1;
+  rows.counters.put({ name, value });
+  return value;
 }

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { costLines, costOf, shareLines, tokensWithin } from '../../generation/price.ts';
 import type { FundsEstimate } from '../ledger.ts';
-import { discounted, type Grant, grantOf, moreOf, type Payers, tokensLeft } from './grants.ts';
+import { discounted, type Grant, grantOf, moreOf, tokensLeft } from './grants.ts';
+import type { Payers } from '../rows.ts';
 
 const payers = fc.constantFrom<Payers[]>('money', 'plan', 'plan_money', 'money_plan');
 const price = fc.constantFrom(0n, 1n, 333n, 1000n, 4_000_000n, 75_000_000n);

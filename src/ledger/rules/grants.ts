@@ -1,15 +1,10 @@
 import type { FundsEstimate } from '../ledger.ts';
+import type { Payers } from '../rows.ts';
 
 /**
  * How much of a request its payers can take on together. Pure. One payer pays the tokens from the beginning of the paying order as far as it can go, the
  * next one the rest, so that what they hold together pays every usage within the estimate.
  */
-
-/**
- * Who pays, in their order. `plan`: the plan alone; `money`: money alone; `free_request`: one of the plan's free daily requests, which
- * costs neither.
- */
-export type Payers = 'money' | 'plan' | 'plan_money' | 'money_plan' | 'free_request';
 
 /** What the payers can still pay; 0 of one that takes no part. */
 export interface Sources {

@@ -10,7 +10,6 @@ export const codes = {
   serviceTier: ['default', 'flex', 'priority'] satisfies SettleCommand['serviceTier'][],
   period: ['hour', 'day'],
   grouped: ['model', 'key'],
-  owner: ['key', 'account'],
 } as const;
 
 /** Returns the text that a stored number means. Throws if there is none. */

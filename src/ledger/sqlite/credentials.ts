@@ -1,7 +1,5 @@
-import type { Credential, KeyState } from '../ledger.ts';
+import type { Credential, DailyLimitUnit, KeyState } from '../ledger.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { DailyLimitUnit } from '../rules/funds.ts';
-import { modelList } from '../rules/key-facts.ts';
 
 interface ApiKeyRecord {
   id: bigint;
@@ -52,4 +50,9 @@ export class Credentials {
   #hasWindow(key: ApiKeyRecord): boolean {
     return key.minute_limit > 0n || (this.#unit === 'requests' && key.daily_limit > 0n);
   }
+}
+
+/** A stored list of model ids; null allows all. */
+function modelList(stored: string | null): string[] | null {
+  return stored === null ? null : (JSON.parse(stored) as string[]);
 }

@@ -3,8 +3,8 @@
  * never gives a plan.
  */
 
-/** Where a step can fail: before a statement, before the commit, after it (the reply is lost), when a message has come. */
-export type FaultPoint = 'statement' | 'commit' | 'reply' | 'message';
+/** Where a step can fail: before a statement, before the commit, before the sync, before the reply (which is lost), when a message has come. */
+export type FaultPoint = 'statement' | 'commit' | 'sync' | 'reply' | 'message';
 
 /** What fails, from the `nth` step at `point` on (from 1), `times` in a row. */
 export interface FaultPlan {

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import type { WindowState } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -14,9 +14,11 @@ import type {
   AnalyticsRow,
   Bootstrap,
   Credential,
+  DailyLimitUnit,
   Denied,
   ExtendCommand,
   Extended,
+  KeyOwner,
   KeyRow,
   Ledger,
   ManagementKeyRow,
@@ -27,19 +29,26 @@ import type {
   SubscriptionRow,
   UsageRow,
   VoidedHoldRow,
+  VoidReason,
 } from '../ledger.ts';
-import type { AdminCommands, AdminReply } from '../rules/administration.ts';
+import type { AdminCommands, AdminOrder, AdminReply } from '../rules/administration.ts';
 import type { CheckpointerData } from './checkpointer.ts';
 import { Credentials } from './credentials.ts';
 import { type Connection, openForReading } from '../../lib/sqlite/database.ts';
-import { storedLastId } from './engine.ts';
 import type { FaultPlan } from './fault.ts';
-import type { DailyLimitUnit } from '../rules/funds.ts';
 import { KnownCredentials } from './known-credentials.ts';
 import { acquireNodeLock } from './node-lock.ts';
 import { ledgerPath } from './verify.ts';
-import { type AdmitReply, decodeAdmitReply, encodeAdmit, encodeSettle, type WireCommand } from './wire.ts';
-import { type CommitFacts, type Encode, Writer } from './writer.ts';
+import {
+  type AdmitReply,
+  decodeAdmitReply,
+  decodeSettleReply,
+  encodeAdmit,
+  encodeSettle,
+  type SettleReply,
+  type WireCommand,
+} from './wire.ts';
+import { type CommitFacts, Writer } from './writer.ts';
 
 /** How to open the ledger. */
 export interface SqliteLedgerOptions {
@@ -126,6 +135,8 @@ class WorkerLedger implements SqliteLedger {
   readonly #parts: Parts;
   readonly #reader: Reader;
   readonly #credentials: KnownCredentials;
+  /** Never used twice, not even by another process. */
+  #nextExtension = randomBytes(6).readUIntBE(0, 6);
 
   constructor(parts: Parts, voidedHolds: number, violations: readonly string[]) {
     this.voidedHoldsAtStart = voidedHolds;
@@ -137,35 +148,33 @@ class WorkerLedger implements SqliteLedger {
   }
 
   get lastId(): number {
-    return storedLastId(this.#parts.db);
+    const row = this.#parts.db.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'last_id'").get();
+    return Number(row?.value ?? 0n);
   }
 
-  async admit(command: AdmitCommand): Promise<Admitted | Denied> {
-    const nowMs = this.#now();
-    return decodeAdmitReply(await this.#send<AdmitReply>(seq => encodeAdmit(command, seq, nowMs)));
+  admit(command: AdmitCommand): Promise<Admitted | Denied> {
+    const owner = 'hash' in command.key ? this.#findOwner(command.key.hash) : command.key;
+    if ('kind' in owner) return Promise.resolve(owner);
+    return this.#parts.writer.send(encodeAdmit(command, owner, this.#now()), value => decodeAdmitReply(value as AdmitReply));
   }
 
   extend(command: ExtendCommand): Promise<Extended> {
-    const nowMs = this.#now();
-    return this.#send(seq => ['extend', seq, nowMs, command]);
+    return this.#send(['extend', this.#now(), command, this.#nextExtension++]);
   }
 
   settle(command: SettleCommand): Promise<Settled> {
-    const nowMs = this.#now();
-    return this.#send(seq => encodeSettle(command, seq, nowMs));
+    return this.#parts.writer.send(encodeSettle(command, this.#now()), value => decodeSettleReply(value as SettleReply));
   }
 
-  void(id: number, reason: 'rejected' | 'gateway_failure' | 'cancelled'): Promise<'voided' | 'not_held'> {
-    const nowMs = this.#now();
-    return this.#send(seq => ['void', seq, nowMs, id, reason]);
+  void(id: number, reason: VoidReason): Promise<'voided' | 'not_held'> {
+    return this.#send(['void', this.#now(), id, reason]);
   }
 
   windows(keyId: number, free: boolean): Promise<WindowState[]> {
-    const nowMs = this.#now();
-    return this.#send(seq => ['windows', seq, nowMs, keyId, free]);
+    return this.#send(['windows', this.#now(), keyId, free]);
   }
 
-  async findCredential(hash: Uint8Array): Promise<Credential | undefined> {
+  findCredential(hash: Uint8Array): Credential | undefined {
     return this.#credentials.find(hash);
   }
 
@@ -174,11 +183,11 @@ class WorkerLedger implements SqliteLedger {
   }
 
   listAccounts(): Promise<AccountRow[]> {
-    return this.#reader.readSwept(this.#now(), 'accounts');
+    return this.#told(this.#reader.readSwept(this.#now(), 'accounts'));
   }
 
   findAccount(accountId: number): Promise<AccountRow | undefined> {
-    return this.#reader.readSwept(this.#now(), 'account', accountId);
+    return this.#told(this.#reader.readSwept(this.#now(), 'account', accountId));
   }
 
   async addCredit(command: AdminCommands['addCredit']): Promise<AccountRow | 'not_found' | 'insufficient'> {
@@ -192,12 +201,12 @@ class WorkerLedger implements SqliteLedger {
 
   listKeys(accountId: number): Promise<KeyRow[]> {
     const nowMs = this.#now();
-    return this.#reader.readSwept(nowMs, 'keys', accountId, nowMs);
+    return this.#told(this.#reader.readSwept(nowMs, 'keys', accountId, nowMs));
   }
 
   findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined> {
     const nowMs = this.#now();
-    return this.#reader.readSwept(nowMs, 'key', keyId, accountId, nowMs);
+    return this.#told(this.#reader.readSwept(nowMs, 'key', keyId, accountId, nowMs));
   }
 
   async updateKey(command: AdminCommands['updateKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
@@ -217,7 +226,7 @@ class WorkerLedger implements SqliteLedger {
   }
 
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]> {
-    return this.#reader.read('managementKeys', accountId);
+    return this.#told(this.#reader.read('managementKeys', accountId));
   }
 
   async setManagementKeyScopes(
@@ -242,7 +251,7 @@ class WorkerLedger implements SqliteLedger {
 
   findSubscription(accountId: number): Promise<SubscriptionRow | undefined> {
     const nowMs = this.#now();
-    return this.#reader.readSwept(nowMs, 'subscription', accountId, nowMs);
+    return this.#told(this.#reader.readSwept(nowMs, 'subscription', accountId, nowMs));
   }
 
   async cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'> {
@@ -257,19 +266,19 @@ class WorkerLedger implements SqliteLedger {
   }
 
   listActivity(filter: ActivityFilter): Promise<UsageRow[]> {
-    return this.#reader.read('activity', filter);
+    return this.#told(this.#reader.read('activity', filter));
   }
 
   findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined> {
-    return this.#reader.read('record', accountId, requestId);
+    return this.#told(this.#reader.read('record', accountId, requestId));
   }
 
   analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'> {
-    return this.#reader.read('analytics', query);
+    return this.#told(this.#reader.read('analytics', query));
   }
 
   listVoidedHolds(limit: number): Promise<VoidedHoldRow[]> {
-    return this.#reader.readSwept(this.#now(), 'voidedHolds', limit);
+    return this.#told(this.#reader.readSwept(this.#now(), 'voidedHolds', limit));
   }
 
   async verify(): Promise<string[]> {
@@ -297,23 +306,36 @@ class WorkerLedger implements SqliteLedger {
   }
 
   /** The engine's answer to a command, which its kind decides. */
-  async #send<R>(encode: Encode): Promise<R> {
-    return (await this.#parts.writer.send(encode)) as R;
+  #send<R>(command: WireCommand): Promise<R> {
+    return this.#parts.writer.send(command, value => value as R);
   }
 
   async #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<AdminReply> {
-    const nowMs = this.#now();
-    const id = randomUUID();
     try {
-      return await this.#send(seq => ['admin', seq, nowMs, id, name, command] as WireCommand);
+      return await this.#send(['admin', this.#now(), { id: randomUUID(), name, command } as AdminOrder]);
     } finally {
       // Before the caller learns that it is done, and also where it may be done although it failed.
       this.#credentials.forget();
     }
   }
 
+  /** Whose request it is, or why it is nobody's. */
+  #findOwner(hash: Uint8Array): KeyOwner | Denied {
+    const credential = this.#credentials.find(hash);
+    if (credential?.kind === 'api_key') return { id: credential.keyId, accountId: credential.accountId };
+    const refused = credential?.disabled === true ? 'key_disabled' : 'permission_denied';
+    return { kind: 'denied', code: credential === undefined ? 'invalid_api_key' : refused, windows: [] };
+  }
+
+  /** What was read, once nothing of it can be lost any more: others may have been committed and not synced yet. */
+  async #told<T>(reading: Promise<T>): Promise<T> {
+    const read = await reading;
+    if (this.#parts.writer.isUnsynced) await this.#send(['sweep', this.#now()]);
+    return read;
+  }
+
   #startReader(): Reader {
-    return new Reader(this.#parts.read, nowMs => this.#send(seq => ['sweep', seq, nowMs]));
+    return new Reader(this.#parts.read, nowMs => this.#send(['sweep', nowMs]));
   }
 
   async #keyAfter(reply: AdminReply): Promise<KeyRow | 'not_found' | 'insufficient'> {

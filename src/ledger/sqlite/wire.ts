@@ -1,35 +1,25 @@
 import type { WindowState } from '../../errors/gateway-error.ts';
+import type { PriceSheet } from '../../generation/price.ts';
 import type {
   AdmitCommand,
   Admitted,
   Denied,
   ExtendCommand,
   FundsEstimate,
+  KeyOwner,
   SettleCommand,
-  UsageBuckets,
+  Settled,
+  VoidReason,
 } from '../ledger.ts';
-import type { PriceSheet } from '../../generation/price.ts';
-import type { AdminCommands, AdminReply } from '../rules/administration.ts';
-import type { VoidReason } from '../rules/holds.ts';
+import type { AdminOrder } from '../rules/administration.ts';
 
 /**
  * Commands on their way to the writer and replies on their way back: plain arrays for what every request does, because copying them
  * between threads costs half of what objects cost.
  */
 
-/** `seq` names a command between the calling thread and the writer; it is never used twice, not even by another process. */
-type Head<K extends string> = [kind: K, seq: number, nowMs: number];
+type Head<K extends string> = [kind: K, nowMs: number];
 
-type AdmitValues = [
-  id: number,
-  requestId: string,
-  /** Latin-1 text of the hash, or the key's id. */
-  key: string | number,
-  model: string,
-  free: boolean,
-  funds: FundsValues | null,
-  expiresAtMs: number | null,
-];
 type FundsValues = [
   inputTokens: number,
   inputNanoUsd: bigint,
@@ -39,13 +29,16 @@ type FundsValues = [
   plan: boolean,
   freeDaily: boolean,
 ];
-type PriceValues = [
-  input: bigint | null,
-  cacheRead: bigint | null,
-  cacheWrite5m: bigint | null,
-  cacheWrite1h: bigint | null,
-  output: bigint | null,
-  image: bigint | null,
+type AdmitValues = [
+  id: number,
+  requestId: string,
+  keyId: number,
+  accountId: number | undefined,
+  model: string,
+  free: boolean,
+  funds: FundsValues | null,
+  expiresAtMs: number | null,
+  durable: boolean,
 ];
 type UsageValues = [
   input: number,
@@ -66,26 +59,33 @@ type SettleValues = [
   firstEventMs: number | undefined,
   provider: string,
   attempts: number,
-  prices: PriceValues,
+  /** See `writePrices`. */
+  prices: string,
   multiplierPermille: number,
   costNanoUsd: bigint | undefined,
 ];
 
-/** A command as posted. */
+/** A command as posted. `extension` names an extend, also between processes. */
 export type WireCommand =
   | [...Head<'admit'>, ...AdmitValues]
   | [...Head<'settle'>, ...SettleValues]
-  | [...Head<'extend'>, command: ExtendCommand]
+  | [...Head<'extend'>, command: ExtendCommand, extension: number]
   | [...Head<'void'>, id: number, reason: VoidReason]
   | [...Head<'windows'>, keyId: number, free: boolean]
-  | [...Head<'admin'>, id: string, name: keyof AdminCommands, command: AdminCommands[keyof AdminCommands]]
+  | [...Head<'admin'>, order: AdminOrder]
   | [...Head<'sweep'>]
   | [...Head<'probe'>];
 
 /** `failed`: this command broke and changed nothing. `storage`: the batch could not be written; nothing of it is done. */
 export type WireReply =
-  | [seq: number, outcome: 'done', value: unknown]
-  | [seq: number, outcome: 'failed' | 'storage', message: string, code: string | undefined];
+  | [outcome: 'done', value: unknown]
+  | [outcome: 'failed' | 'storage', message: string, code: string | undefined];
+
+/**
+ * What the writer posts. `committed`: a batch is done; the replies to those of its commands that wait for no sync. `synced`: what was committed is on the
+ * disk; the replies to the commands that waited longest for that.
+ */
+export type WriterMessage = [kind: 'committed' | 'synced', replies: WireReply[]];
 
 type WindowValues = [limit: WindowState['limit'], max: number, remaining: number, resetAtMs: number];
 type AdmittedValues = [
@@ -101,13 +101,29 @@ type AdmittedValues = [
 ];
 /** The answer to an admit as posted. */
 export type AdmitReply = AdmittedValues | Denied;
+/** The answer to a settle as posted. */
+export type SettleReply = [kind: Settled['kind'], cost: bigint, writtenOff: bigint];
 
-export type { AdminReply };
+/**
+ * Whether a command is answered only after a sync of the disk. An admission or extension of a request of the gateway's own is told to nobody: what a power
+ * cut takes of it is a request that got no answer.
+ */
+export function waitsForSync(command: WireCommand): boolean {
+  switch (command[0]) {
+    case 'admit':
+      return command[10];
+    case 'extend':
+      return 'nanoUsd' in command[2];
+    case 'windows':
+      return false;
+    default:
+      return true;
+  }
+}
 
 /** An admit as posted. */
-export function encodeAdmit(command: AdmitCommand, seq: number, nowMs: number): WireCommand {
-  const { id, requestId, key, model, free, funds, expiresAtMs } = command;
-  const owner = 'hash' in key ? Buffer.from(key.hash).toString('latin1') : key.id;
+export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): WireCommand {
+  const { id, requestId, model, free, funds, expiresAtMs, durable } = command;
   const estimate: FundsValues | null =
     funds === undefined
       ? null
@@ -120,102 +136,75 @@ export function encodeAdmit(command: AdmitCommand, seq: number, nowMs: number): 
           funds.plan,
           funds.freeDaily === true,
         ];
-  return ['admit', seq, nowMs, id, requestId, owner, model, free, estimate, expiresAtMs ?? null];
+  const isDurable = durable === true || expiresAtMs !== undefined;
+  return [
+    ...(['admit', nowMs, id, requestId, owner.id, owner.accountId, model, free, estimate] as const),
+    ...([expiresAtMs ?? null, isDurable] as const),
+  ];
 }
 
 /** What was posted, as the command it was. */
-export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]): AdmitCommand {
-  const [, , , id, requestId, owner, model, free, estimate, expiresAtMs] = wire;
+export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
+  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs] = wire;
   return {
-    id,
-    requestId,
-    key: typeof owner === 'string' ? { hash: Buffer.from(owner, 'latin1') } : { id: owner },
-    model,
-    free,
-    funds: estimate === null ? undefined : estimateOf(estimate),
+    ...{ id, requestId, model, free },
+    owner: accountId === undefined ? { id: keyId } : { id: keyId, accountId },
+    funds: funds === null ? undefined : decodeFunds(funds),
     ...(expiresAtMs === null ? {} : { expiresAtMs }),
   };
 }
 
-function estimateOf(values: FundsValues): FundsEstimate {
+function decodeFunds(values: FundsValues): FundsEstimate {
   const [inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan, freeDaily] = values;
   return { inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan, freeDaily };
 }
 
 /** A settle as posted. */
-export function encodeSettle(command: SettleCommand, seq: number, nowMs: number): WireCommand {
-  const { id, state, usage, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts, prices } = command;
-  const tokens: UsageValues = [
-    usage.input,
-    usage.cacheRead,
-    usage.cacheWrite5m,
-    usage.cacheWrite1h,
-    usage.output,
-    usage.reasoning,
-    usage.images,
-  ];
-  const sheet: PriceValues = [
-    prices.input,
-    prices.cacheRead,
-    prices.cacheWrite5m,
-    prices.cacheWrite1h,
-    prices.output,
-    prices.image,
-  ];
+export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand {
+  const { id, state, usage, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts } = command;
+  const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images } = usage;
+  const tokens: UsageValues = [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images];
   return [
-    ...(['settle', seq, nowMs, id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs] as const),
-    ...([provider, attempts, sheet, command.multiplierPermille, command.costNanoUsd] as const),
+    ...(['settle', nowMs, id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs] as const),
+    ...([provider, attempts, writePrices(command.prices), command.multiplierPermille, command.costNanoUsd] as const),
   ];
 }
 
-/** What was posted, as the command it was. */
-export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]): SettleCommand {
-  const [, , , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, ...rest] = wire;
-  const [provider, attempts, sheet, multiplierPermille, costNanoUsd] = rest;
+/** What was posted, as the command it was; `prices` still as a text. */
+export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
+  const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, ...rest] = wire;
+  const [provider, attempts, prices, multiplierPermille, costNanoUsd] = rest;
+  const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
   return {
-    id,
-    state,
-    usage: usageOf(tokens),
-    usageSource,
-    serviceTier,
-    latencyMs,
-    firstEventMs,
-    provider,
-    attempts,
-    prices: sheetOf(sheet),
-    multiplierPermille,
+    ...{ id, state, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts, prices, multiplierPermille },
+    usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
     ...(costNanoUsd === undefined ? {} : { costNanoUsd }),
   };
 }
 
-function usageOf(tokens: UsageValues): UsageBuckets {
-  const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
-  return { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images };
+/** Prices as one text, because many settles name the same: the writer knows it by the text. */
+function writePrices({ input, cacheRead, cacheWrite5m, cacheWrite1h, output, image }: PriceSheet): string {
+  return `${input ?? ''},${cacheRead ?? ''},${cacheWrite5m ?? ''},${cacheWrite1h ?? ''},${output ?? ''},${image ?? ''}`;
 }
 
-function sheetOf(values: PriceValues): PriceSheet {
-  const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, image] = values;
+/** The prices that a text of `encodeSettle` names. */
+export function readPrices(text: string): PriceSheet {
+  const prices = text.split(',').map(price => (price === '' ? null : BigInt(price)));
+  const [input = null, cacheRead = null, cacheWrite5m = null, cacheWrite1h = null, output = null, image = null] = prices;
   return { input, cacheRead, cacheWrite5m, cacheWrite1h, output, image };
 }
 
 /** The answer to an admit, to be posted; a denial is rare and goes as it is. */
 export function encodeAdmitReply(reply: Admitted | Denied): AdmitReply {
   if (reply.kind === 'denied') return reply;
+  const { id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, expiresAtMs } =
+    reply;
   const windows = reply.windows.map(
     ({ limit, max, remaining, resetAtMs }): WindowValues => [limit, max, remaining, resetAtMs],
   );
-  const { id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, expiresAtMs } =
-    reply;
   return [
-    id,
-    accountId,
-    keyId,
-    heldNanoUsd,
-    outputTokens,
-    outputTokensAvailable,
-    availableNanoUsd,
-    windows,
-    expiresAtMs,
+    ...([id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable] as const),
+    ...([availableNanoUsd, windows, expiresAtMs] as const),
   ];
 }
 
@@ -225,14 +214,18 @@ export function decodeAdmitReply(reply: AdmitReply): Admitted | Denied {
   const [id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, windows, at] = reply;
   return {
     kind: 'admitted',
-    id,
-    accountId,
-    keyId,
-    heldNanoUsd,
-    outputTokens,
-    outputTokensAvailable,
-    availableNanoUsd,
+    ...{ id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd },
     windows: windows.map(([limit, max, remaining, resetAtMs]) => ({ limit, max, remaining, resetAtMs })),
     ...(at === undefined ? {} : { expiresAtMs: at }),
   };
+}
+
+/** The answer to a settle, to be posted. */
+export function encodeSettleReply({ kind, costNanoUsd, writtenOffNanoUsd }: Settled): SettleReply {
+  return [kind, costNanoUsd, writtenOffNanoUsd];
+}
+
+/** What was posted, as the answer it was. */
+export function decodeSettleReply([kind, costNanoUsd, writtenOffNanoUsd]: SettleReply): Settled {
+  return { kind, costNanoUsd, writtenOffNanoUsd };
 }

@@ -1,14 +1,13 @@
-import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { openForWriting, sqliteFailure } from '../../lib/sqlite/database.ts';
+import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
+import type { DailyLimitUnit, Plans } from '../ledger.ts';
 import { Engine } from './engine.ts';
 import { type FaultPlan, Faults } from './fault.ts';
-import type { DailyLimitUnit } from '../rules/funds.ts';
 import { checkInvariants } from './invariants.ts';
-
-import type { Plans } from '../ledger.ts';
 import { migrateLedger } from './schema.ts';
-import type { WireCommand } from './wire.ts';
+import { WalSync } from './wal-sync.ts';
+import { waitsForSync, type WireCommand, type WriterMessage } from './wire.ts';
 
 /** What the writer is started with. */
 export interface WriterData {
@@ -28,46 +27,51 @@ export type WriterReady =
   | { readonly ready: true; readonly voidedHolds: number; readonly violations: string[] }
   | { readonly ready: false; readonly code: LedgerStartError['code'] | undefined; readonly message: string };
 
-const batchMax = 4096;
-
-/** Serves batches until it is told to close: whatever waits, up to the most of a batch, is one transaction. */
+/** Serves batches until it is told to close: each is one transaction, then one sync, which the next batches do not wait for. */
 function serve(port: MessagePort, data: WriterData): void {
-  const db = openForWriting(data.path);
+  const { dailyLimitUnit, plans } = data;
+  const db = openForWriting(data.path, 'NORMAL');
+  // The rules know what they refer to; `verify` checks it all.
+  db.pragma('foreign_keys = OFF');
   migrateLedger(db, data.nowMs);
   // By an engine of its own, so that faults on purpose begin with the first command.
-  const { dailyLimitUnit, plans } = data;
   const voidedHolds = data.first ? new Engine(db, { dailyLimitUnit, plans }).recover(data.nowMs) : 0;
   const faults = data.fault === undefined ? undefined : new Faults(data.fault, sqliteFailure);
   const engine = new Engine(db, { dailyLimitUnit, plans, ...(faults === undefined ? {} : { faults }) });
   const violations = data.first ? checkInvariants(db, 'fast') : [];
   const commits = new Int32Array(data.commits);
+  const sync = new WalSync(data.path);
+  const post = (message: WriterMessage): void => {
+    faults?.step('reply');
+    port.postMessage(message);
+  };
   port.postMessage({ ready: true, voidedHolds, violations } satisfies WriterReady);
 
-  const waiting: WireCommand[] = [];
-  let closing = false;
-  const take = (message: WireCommand[] | 'close'): void => {
+  port.on('message', (batch: WireCommand[] | 'close') => {
     faults?.step('message');
-    if (message === 'close') closing = true;
-    else waiting.push(...message);
-  };
-  port.on('message', (first: WireCommand[] | 'close') => {
-    take(first);
-    while (waiting.length > 0) {
-      while (waiting.length < batchMax) {
-        const more: { message: WireCommand[] | 'close' } | undefined = receiveMessageOnPort(port);
-        if (more === undefined) break;
-        take(more.message);
-      }
-      const replies = engine.run(waiting.splice(0, batchMax));
-      Atomics.add(commits, 0, 1);
-      faults?.step('reply');
-      port.postMessage(replies);
+    if (batch === 'close') {
+      db.pragma('wal_checkpoint(TRUNCATE)');
+      sync.close();
+      db.close();
+      port.close();
+      return;
     }
-    if (!closing) return;
-    db.pragma('wal_checkpoint(TRUNCATE)');
-    db.close();
-    port.close();
+    const replies = engine.run(batch);
+    Atomics.add(commits, 0, 1);
+    const later = replies.filter((_, index) => waits(batch[index]));
+    post(['committed', replies.filter((_, index) => !waits(batch[index]))]);
+    if (later.length === 0) return;
+    sync.run(error => {
+      faults?.step('sync');
+      // What is on the disk is not known: the next writer sends it again.
+      if (error !== null) throw error;
+      post(['synced', later]);
+    });
   });
+}
+
+function waits(command: WireCommand | undefined): boolean {
+  return command !== undefined && waitsForSync(command);
 }
 
 if (parentPort !== null) {

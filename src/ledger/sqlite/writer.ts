@@ -1,30 +1,38 @@
-import { randomBytes } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
-import type { WireCommand, WireReply } from './wire.ts';
+import { waitsForSync, type WireCommand, type WireReply, type WriterMessage } from './wire.ts';
 import type { WriterData, WriterReady } from './worker.ts';
 
 /** Commands that wait; above it, admits are refused. Settles and voids never are: what was begun must end. */
 export const waitingMax = 20_000;
 /** How often a command may be in the writer while it dies before it is taken for the cause. */
 const deathsMax = 3;
+/** The most commands of a transaction. */
+const batchMax = 4096;
 const backoffMs = { min: 50, max: 2000 };
 const retryAfterMs = 1000;
 
-/** A command without its number. */
-export type Encode = (seq: number) => WireCommand;
+/** Makes the caller's answer of a posted one. */
+type Decode<R> = (value: unknown) => R;
 
 interface Pending {
   readonly command: WireCommand;
+  readonly decode: Decode<unknown>;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: GatewayError) => void;
   deaths: number;
-  /** Waits here, to be sent with the next probe; false: in the writer. */
-  parked: boolean;
 }
 
-/** A batch that became durable. */
+/** What nobody waits for. */
+const unheard: Omit<Pending, 'command'> = {
+  decode: value => value,
+  resolve: () => undefined,
+  reject: () => undefined,
+  deaths: 0,
+};
+
+/** A batch that was committed. */
 export interface CommitFacts {
   /** From the hand-over of the batch to its answer. */
   readonly commitMs: number;
@@ -46,9 +54,9 @@ const overloaded = (message: string, cause?: unknown): GatewayError =>
   new GatewayError('overloaded', message, { retryAfterMs, ...(cause === undefined ? {} : { cause }) });
 
 /**
- * The calling thread's end of the writer. A command is answered once, after its commit. When storage fails or the writer dies, what must
- * not be lost (settles, voids) waits and is tried again, what was under way in a writer that died is sent again (its numbers make that
- * harmless), and nothing new is admitted until a probe has been written.
+ * The calling thread's end of the writer. A command is answered once: after its commit, or after the sync that follows it. When storage fails or the
+ * writer dies, what must not be lost (settles, voids) waits and is tried again, what was under way in a writer that died is sent again (every command
+ * recognises that it was done), and nothing new is admitted until a probe has been written.
  */
 export class Writer {
   readonly #data: Unchanging;
@@ -56,13 +64,15 @@ export class Writer {
   readonly #observe: WriterTools['observe'];
   #postedAtMs = 0;
   #worker: Worker | undefined;
-  #seq = randomBytes(6).readUIntBE(0, 6);
-  /** All that is unanswered, in the order in which it came. */
-  readonly #pending = new Map<number, Pending>();
-  /** To be posted at the end of this turn of the event loop, or when the writer has answered the message before. */
-  #outbox: WireCommand[] = [];
-  /** A message is in the writer. */
-  #isBusy = false;
+  // All that is unanswered. Arrays, because V8 keeps promoting what passes through a Map.
+  /** To be posted at the end of this turn of the event loop, or when the batch before is committed. */
+  #outbox: Pending[] = [];
+  /** The batch in the writer. */
+  #committing: Pending[] = [];
+  /** Committed, not synced yet. */
+  #syncing: Pending[] = [];
+  /** Waits until storage works. */
+  #parked: Pending[] = [];
   #failing = false;
   #backoffMs = backoffMs.min;
   #retry: NodeJS.Timeout | undefined;
@@ -93,19 +103,20 @@ export class Writer {
     return { writer, voidedHolds: ready.voidedHolds, violations: ready.violations };
   }
 
+  /** Whether something may be committed that is not on the disk yet. */
+  get isUnsynced(): boolean {
+    return this.#committing.length + this.#syncing.length > 0;
+  }
+
   /** Sends a command; resolves with the engine's answer. Throws `overloaded` where nothing was done, `internal` where it broke. */
-  send(encode: Encode): Promise<unknown> {
-    const seq = ++this.#seq;
-    const command = encode(seq);
+  send<R>(command: WireCommand, decode: Decode<R>): Promise<R> {
     if (this.#drained !== undefined) return Promise.reject(overloaded('The gateway is stopping.'));
     if (command[0] === 'admit') {
       if (this.#failing) return Promise.reject(overloaded('The ledger can’t be written.'));
-      if (this.#pending.size >= waitingMax) return Promise.reject(overloaded('Too many requests are waiting.'));
+      if (this.#countUnanswered() >= waitingMax) return Promise.reject(overloaded('Too many requests are waiting.'));
     }
-    return new Promise((resolve, reject) => {
-      const parked = this.#worker === undefined;
-      this.#pending.set(seq, { command, resolve, reject, deaths: 0, parked });
-      if (!parked) this.#post(command);
+    return new Promise<R>((resolve, reject) => {
+      this.#take({ command, decode, resolve: resolve as Pending['resolve'], reject, deaths: 0 });
     });
   }
 
@@ -113,7 +124,7 @@ export class Writer {
   async drain(): Promise<void> {
     await new Promise<void>(resolve => {
       this.#drained = resolve;
-      if (this.#pending.size === 0) resolve();
+      if (this.#countUnanswered() === 0) resolve();
     });
     clearTimeout(this.#retry);
     await this.#spawning;
@@ -134,19 +145,22 @@ export class Writer {
     });
   }
 
-  /** One message at a time carries all commands that have come since the last: a message costs as much as ten commands in it, and a sync of the disk more. */
-  #post(command: WireCommand): void {
-    if (this.#outbox.length === 0) setImmediate(() => this.#flush());
-    this.#outbox.push(command);
+  #countUnanswered(): number {
+    return this.#outbox.length + this.#committing.length + this.#syncing.length + this.#parked.length;
   }
 
+  #take(pending: Pending): void {
+    if (this.#worker === undefined) this.#parked.push(pending);
+    else if (this.#outbox.push(pending) === 1) setImmediate(() => this.#flush());
+  }
+
+  /** One message at a time carries all commands that have come since the last: a message costs as much as ten commands in it. */
   #flush(): void {
-    const batch = this.#outbox;
-    if (batch.length === 0 || this.#isBusy || this.#worker === undefined) return;
-    this.#outbox = [];
-    this.#isBusy = true;
+    if (this.#outbox.length === 0 || this.#committing.length > 0 || this.#worker === undefined) return;
+    this.#committing = this.#outbox.length > batchMax ? this.#outbox.splice(0, batchMax) : this.#outbox;
+    if (this.#committing === this.#outbox) this.#outbox = [];
     this.#postedAtMs = performance.now();
-    this.#worker.postMessage(batch);
+    this.#worker.postMessage(this.#committing.map(({ command }) => command));
   }
 
   #spawn(data: WriterData): Promise<WriterReady> {
@@ -165,40 +179,43 @@ export class Writer {
         resolve(ready);
         if (!ready.ready) return;
         this.#worker = worker;
-        this.#isBusy = false;
-        worker.on('message', (replies: WireReply[]) => this.#onReplies(replies));
+        worker.on('message', (message: WriterMessage) => this.#onMessage(message));
       });
     });
   }
 
-  #onReplies(replies: readonly WireReply[]): void {
-    this.#isBusy = false;
-    this.#observe?.({ commitMs: performance.now() - this.#postedAtMs, waiting: this.#pending.size });
+  #onMessage([kind, replies]: WriterMessage): void {
+    if (kind === 'synced') return this.#onReplies(this.#syncing.splice(0, replies.length), replies);
+    const batch = this.#committing;
+    this.#committing = [];
+    this.#observe?.({ commitMs: performance.now() - this.#postedAtMs, waiting: this.#countUnanswered() + batch.length });
     // First, so that the writer works while the answers are taken in.
     this.#flush();
+    const answered: Pending[] = [];
+    for (const pending of batch) (waitsForSync(pending.command) ? this.#syncing : answered).push(pending);
+    this.#onReplies(answered, replies);
+  }
+
+  #onReplies(answered: readonly Pending[], replies: readonly WireReply[]): void {
     let failed = false;
-    for (const [seq, outcome, value, code] of replies) {
-      const pending = this.#pending.get(seq);
-      if (pending === undefined) continue;
-      if (outcome === 'done') this.#answer(seq, () => pending.resolve(value));
+    for (const [index, pending] of answered.entries()) {
+      const [outcome, value, code] = replies[index] ?? ['storage', 'no reply', undefined];
+      if (outcome === 'done') pending.resolve(pending.decode(value));
       else if (outcome === 'failed') {
         const cause = new Error(`ledger: ${pending.command[0]}: ${code ?? ''} ${String(value)}`);
-        this.#answer(seq, () => pending.reject(new GatewayError('internal', 'The gateway failed.', { cause })));
+        pending.reject(new GatewayError('internal', 'The gateway failed.', { cause }));
       } else {
         failed = true;
-        if (waits(pending.command)) pending.parked = true;
-        else
-          this.#answer(seq, () => pending.reject(overloaded('The ledger can’t be written.', new Error(String(value)))));
+        if (waitsForStorage(pending.command)) this.#parked.push(pending);
+        else pending.reject(overloaded('The ledger can’t be written.', new Error(String(value))));
       }
     }
     if (failed) this.#fail();
+    this.#checkDrained();
   }
 
-  /** A pending command has its answer. */
-  #answer(seq: number, tell: () => void): void {
-    this.#pending.delete(seq);
-    tell();
-    if (this.#pending.size === 0) this.#drained?.();
+  #checkDrained(): void {
+    if (this.#countUnanswered() === 0) this.#drained?.();
   }
 
   /** Storage has failed: until a probe is written nothing is admitted, and what waits is tried again with it. */
@@ -225,50 +242,43 @@ export class Writer {
   }
 
   #unpark(): void {
-    const parked = [...this.#pending].filter(([, pending]) => pending.parked);
-    for (const [seq, pending] of parked) {
-      const { command } = pending;
-      if (command[0] === 'probe') this.#pending.delete(seq);
-      else this.#post(command);
-      pending.parked = false;
-    }
-    const seq = ++this.#seq;
-    const command: WireCommand = ['probe', seq, this.#now()];
+    const parked = this.#parked;
+    this.#parked = [];
+    for (const pending of parked) if (pending.command[0] !== 'probe') this.#take(pending);
     const resolve = (): void => {
       this.#failing = false;
       this.#backoffMs = backoffMs.min;
     };
-    this.#pending.set(seq, { command, resolve, reject: () => undefined, deaths: 0, parked: false });
-    this.#post(command);
+    this.#take({ ...unheard, command: ['probe', this.#now()], resolve });
   }
 
   /** The writer is gone; what it had may be done or not. */
   #onDeath(error: unknown): void {
     this.#worker = undefined;
-    this.#outbox = [];
-    for (const pending of this.#pending.values()) pending.parked = true;
+    this.#parked.push(...this.#syncing, ...this.#committing, ...this.#outbox);
+    [this.#syncing, this.#committing, this.#outbox] = [[], [], []];
     this.#countDeath(error);
     this.#fail();
   }
 
   /** Gives up what was in the writer each time it died; an admit that may have been stored is given back when that can be. */
   #countDeath(error?: unknown): void {
-    for (const [seq, pending] of this.#pending) {
+    const parked = this.#parked;
+    this.#parked = [];
+    for (const pending of parked) {
       const { command } = pending;
-      if (waits(command) || ++pending.deaths < deathsMax) continue;
-      this.#answer(seq, () => pending.reject(overloaded('The ledger can’t be written.', error)));
-      if (command[0] === 'admit') this.#giveBack(command[3]);
+      if (waitsForStorage(command) || ++pending.deaths < deathsMax) this.#parked.push(pending);
+      else {
+        pending.reject(overloaded('The ledger can’t be written.', error));
+        if (command[0] === 'admit')
+          this.#parked.push({ ...unheard, command: ['void', this.#now(), command[2], 'gateway_failure'] });
+      }
     }
-  }
-
-  #giveBack(id: number): void {
-    const seq = ++this.#seq;
-    const command: WireCommand = ['void', seq, this.#now(), id, 'gateway_failure'];
-    this.#pending.set(seq, { command, resolve: () => undefined, reject: () => undefined, deaths: 0, parked: true });
+    this.#checkDrained();
   }
 }
 
 /** Whether a command waits until storage works again, because what it ends was begun, or because nobody else tries it again. */
-function waits(command: WireCommand): boolean {
+function waitsForStorage(command: WireCommand): boolean {
   return command[0] === 'settle' || command[0] === 'void' || command[0] === 'probe';
 }

@@ -1,7 +1,6 @@
 import Database from 'better-sqlite3';
-import type { Faults } from '../../ledger/sqlite/fault.ts';
 
-/** A connection to the ledger's file. Every integer is read as bigint: money above 2^53 would silently be rounded otherwise. */
+/** A connection to a file of ours. Every integer is read as bigint: money above 2^53 would silently be rounded otherwise. */
 export type Connection = Database.Database;
 
 /** A prepared statement; `get` and `all` of reading ones, `run` of the others. */
@@ -13,12 +12,15 @@ export interface Query<P extends unknown[], R> {
 
 const busyMs = 5000;
 
-/** The writer's connection: WAL, every commit on the disk before it returns, checkpoints left to the checkpointer. */
-export function openForWriting(path: string): Connection {
+/**
+ * The writer's connection: WAL, checkpoints left to the checkpointer. FULL: every commit is on the disk before it returns. NORMAL: it is with the
+ * kernel, and on the disk after the next sync of the log, which is the caller's.
+ */
+export function openForWriting(path: string, synchronous: 'FULL' | 'NORMAL' = 'FULL'): Connection {
   const db = new Database(path, { timeout: busyMs });
   db.defaultSafeIntegers(true);
   db.pragma('journal_mode = WAL');
-  db.pragma('synchronous = FULL');
+  db.pragma(`synchronous = ${synchronous}`);
   // Above this the writer itself checkpoints; the checkpointer keeps the log far below it.
   db.pragma('wal_autocheckpoint = 16000');
   db.pragma('cache_size = -65536');
@@ -53,30 +55,4 @@ export function isStorageFailure(thrown: unknown): boolean {
   const code = sqliteCode(thrown);
   if (code === undefined) return false;
   return !['SQLITE_CONSTRAINT', 'SQLITE_MISMATCH', 'SQLITE_TOOBIG', 'SQLITE_RANGE'].some(mild => code.startsWith(mild));
-}
-
-/** Prepares statements; with faults, each call of one is a step that can fail. */
-export class Sql {
-  readonly db: Connection;
-  readonly #faults: Faults | undefined;
-
-  constructor(db: Connection, faults?: Faults) {
-    this.db = db;
-    this.#faults = faults;
-  }
-
-  prepare<P extends unknown[], R = unknown>(text: string): Query<P, R> {
-    const statement = this.db.prepare<P, R>(text) as Database.Statement<P, R>;
-    const faults = this.#faults;
-    if (faults === undefined) return statement;
-    const step = (): Database.Statement<P, R> => {
-      faults.step('statement');
-      return statement;
-    };
-    return {
-      get: (...values) => step().get(...values),
-      all: (...values) => step().all(...values),
-      run: (...values) => step().run(...values),
-    };
-  }
 }

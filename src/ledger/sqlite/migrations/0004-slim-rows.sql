@@ -1,14 +1,11 @@
 -- Rows as the rules read and write them (src/ledger/rows.ts): no number is made by the database, rolling minutes are rows, and what every request
 -- writes is slim. Applied with the functions of `migrateLedger`: now_ms(), request_part(id, request_id), rolling_minute(at).
 
--- The last number given to accounts, keys, models, providers and prices.
+-- The last number given to accounts and keys.
 INSERT INTO meta (name, value) VALUES
   ('account', (SELECT coalesce(max(id), 0) FROM account)),
   ('api_key', (SELECT coalesce(max(id), 0) FROM api_key)),
-  ('management_key', (SELECT coalesce(max(id), 0) FROM management_key)),
-  ('model', (SELECT coalesce(max(id), 0) FROM model)),
-  ('price', (SELECT coalesce(max(id), 0) FROM price)),
-  ('provider', (SELECT count(DISTINCT provider) FROM usage));
+  ('management_key', (SELECT coalesce(max(id), 0) FROM management_key));
 
 CREATE TABLE provider (
   id INTEGER PRIMARY KEY,
@@ -16,19 +13,21 @@ CREATE TABLE provider (
 ) STRICT;
 INSERT INTO provider (id, name) SELECT row_number() OVER (ORDER BY provider), provider FROM (SELECT DISTINCT provider FROM usage);
 
--- Admissions of the last minute of a key (owner_kind 0) and of an account's free requests (1). admissions: ascending little-endian doubles, each
--- time * 4096 + count - 1; see src/ledger/rules/minutes.ts.
-CREATE TABLE minute (
-  owner_kind INTEGER NOT NULL CHECK (owner_kind IN (0, 1)),
-  owner_id INTEGER NOT NULL,
-  admissions BLOB NOT NULL,
-  PRIMARY KEY (owner_kind, owner_id)
-) STRICT, WITHOUT ROWID;
-INSERT INTO minute SELECT 0, key_id, rolling_minute(at) FROM (
+-- Admissions of the last minute of keys, and of accounts' free requests: ascending little-endian doubles, each time * 4096 + count - 1; see
+-- src/ledger/rules/minutes.ts.
+CREATE TABLE key_minute (
+  key_id INTEGER PRIMARY KEY REFERENCES api_key (id),
+  admissions BLOB NOT NULL
+) STRICT;
+CREATE TABLE free_minute (
+  account_id INTEGER PRIMARY KEY REFERENCES account (id),
+  admissions BLOB NOT NULL
+) STRICT;
+INSERT INTO key_minute SELECT key_id, rolling_minute(at) FROM (
     SELECT key_id, admitted_at_ms AS at FROM hold UNION ALL SELECT key_id, created_at_ms FROM usage
     UNION ALL SELECT key_id, admitted_at_ms FROM voided
   ) WHERE at > now_ms() - 60000 GROUP BY key_id;
-INSERT INTO minute SELECT 1, account_id, rolling_minute(at) FROM (
+INSERT INTO free_minute SELECT account_id, rolling_minute(at) FROM (
     SELECT account_id, admitted_at_ms AS at FROM hold WHERE free = 1
     UNION ALL SELECT account_id, created_at_ms FROM usage WHERE free = 1
     UNION ALL SELECT account_id, admitted_at_ms FROM voided WHERE free = 1
@@ -106,8 +105,7 @@ CREATE TABLE voided_of_id (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO voided_of_id SELECT id, number, account_id, key_id, model_id, free, admitted_at_ms, held, voided_at_ms, reason FROM voided;
 
--- request: the random part of a public id that the gateway made of this id, as a signed integer; else the whole public id. asked: NULL where it is
--- `admitted`. Codes count from 0 in the order of src/ledger/sqlite/codes.ts. expires_at_ms: only of other services' holds.
+-- request: the random part of a public id that the gateway made of this id, as a signed integer; else the whole public id. Codes count from 0 in the order of src/ledger/sqlite/codes.ts. expires_at_ms: only of other services' holds.
 CREATE TABLE slim_hold (
   id INTEGER PRIMARY KEY,
   request ANY NOT NULL,
@@ -118,7 +116,7 @@ CREATE TABLE slim_hold (
   payer INTEGER NOT NULL,
   payers INTEGER NOT NULL,
   admitted_at_ms INTEGER NOT NULL,
-  asked INTEGER,
+  asked INTEGER NOT NULL,
   admitted INTEGER NOT NULL,
   admitted_tokens INTEGER,
   held INTEGER NOT NULL CHECK (held >= 0),
@@ -136,7 +134,7 @@ CREATE TABLE slim_hold (
 ) STRICT;
 INSERT INTO slim_hold SELECT id, request_part(id, request_id), account_id, key_id, model_id, free, payer = 'key_balance',
     CASE payers WHEN 'money' THEN 0 WHEN 'plan' THEN 1 WHEN 'plan_money' THEN 2 WHEN 'money_plan' THEN 3 ELSE 4 END,
-    admitted_at_ms, nullif(asked, admitted), admitted, admitted_tokens, held, tokens, output_pico, expires_at_ms, extension, extended_tokens,
+    admitted_at_ms, asked, admitted, admitted_tokens, held, tokens, output_pico, expires_at_ms, extension, extended_tokens,
     period_id, plan_held, plan_output, first_spent, discount_permille
   FROM hold;
 
@@ -169,7 +167,7 @@ CREATE TABLE slim_usage (
   first_event_ms INTEGER,
   provider_id INTEGER NOT NULL REFERENCES provider (id),
   attempts INTEGER NOT NULL,
-  asked INTEGER,
+  asked INTEGER NOT NULL,
   admitted INTEGER NOT NULL,
   admitted_tokens INTEGER,
   expires_at_ms INTEGER,
@@ -182,7 +180,7 @@ INSERT INTO slim_usage SELECT u.id, request_part(u.id, u.request_id), u.account_
     CASE u.state WHEN 'completed' THEN 0 WHEN 'incomplete' THEN 1 WHEN 'client_aborted' THEN 2 ELSE 3 END, u.usage_source = 'estimated',
     CASE u.service_tier WHEN 'default' THEN 0 WHEN 'flex' THEN 1 ELSE 2 END,
     u.input, u.cache_read, u.cache_write_5m, u.cache_write_1h, u.output, u.reasoning, u.images, u.cost, u.written_off, u.price_id,
-    u.multiplier_permille, u.discount_permille, u.latency_ms, u.first_event_ms, p.id, u.attempts, nullif(u.asked, u.admitted), u.admitted,
+    u.multiplier_permille, u.discount_permille, u.latency_ms, u.first_event_ms, p.id, u.attempts, u.asked, u.admitted,
     u.admitted_tokens, u.expires_at_ms, u.period_id, u.plan_tokens
   FROM usage u JOIN provider p ON p.name = u.provider ORDER BY u.id;
 
