@@ -59,7 +59,9 @@ export class Reader {
   }
 
   #call(request: ReadRequest): Promise<unknown> {
-    return new Promise((resolve, reject) => this.#post({ ...request, resolve, reject, isRepeat: false }));
+    return new Promise((resolve, reject) => {
+      this.#post({ ...request, resolve, reject, isRepeat: false });
+    });
   }
 
   #post(call: Call): void {
