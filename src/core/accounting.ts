@@ -7,7 +7,7 @@ import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
 import type { PriceSheet } from '../generation/price.ts';
 import type { Clock } from '../lib/clock.ts';
 import { publicRequestId } from '../lib/ids.ts';
-import type { Denied, FundsEstimate, Ledger, UsageBuckets } from '../store/ledger.ts';
+import type { Denied, FundsEstimate, Ledger, UsageBuckets } from '../ledger/ledger.ts';
 import { checkText, idOf, invalidField } from './account-fields.ts';
 import { limitOf, requireOperator } from './credential.ts';
 import { deniedError } from './generation/admission.ts';

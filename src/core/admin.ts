@@ -7,7 +7,7 @@ import {
   type ManagementKeySchema,
   type VoidedHoldSchema,
 } from '../gen/tollgate/v1/admin_pb.ts';
-import type { AccountRow, KeyState, Ledger, ManagementKeyRow, VoidedHoldRow } from '../store/ledger.ts';
+import type { AccountRow, KeyState, Ledger, ManagementKeyRow, VoidedHoldRow } from '../ledger/ledger.ts';
 import {
   apiKeyOf,
   checkText,

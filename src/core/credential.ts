@@ -2,7 +2,7 @@ import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
-import type { Credential, Ledger } from '../store/ledger.ts';
+import type { Credential, Ledger } from '../ledger/ledger.ts';
 import { hashKey, isKeyText, readCredential, secretsEqual } from './keys.ts';
 
 /** Who is calling: every service of the core asks here. Source: decisions §2. */

@@ -9,7 +9,7 @@ import type { IdSource } from '../lib/ids.ts';
 import { openDiskFiles } from '../store/disk/disk-files.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
-import type { Ledger } from '../store/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LiveConfig } from './live-config.ts';
 

@@ -2,7 +2,7 @@ import { type ErrorFacts, GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, type GenerateRequest, type ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../../lib/clock.ts';
-import type { Admitted, Denied, Ledger } from '../../store/ledger.ts';
+import type { Admitted, Denied, Ledger } from '../../ledger/ledger.ts';
 import { estimateFunds } from './funds.ts';
 
 /** A request that is about to be admitted. */

@@ -15,7 +15,7 @@ import { loadTokenizer } from '../../generation/tokens.ts';
 import { idempotencyKeyHeader } from '../../lib/call-headers.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
-import type { Credential } from '../../store/ledger.ts';
+import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import { authenticate, limitOf } from '../credential.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';

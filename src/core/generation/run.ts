@@ -7,7 +7,7 @@ import { completed } from '../../generation/events.ts';
 import { Hold } from '../../generation/hold.ts';
 import { loadTokenizer } from '../../generation/tokens.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
-import type { Admitted, Ledger, Settled } from '../../store/ledger.ts';
+import type { Admitted, Ledger, Settled } from '../../ledger/ledger.ts';
 import { limitOf } from '../credential.ts';
 import type { RoutedStep, Router } from '../routing/router.ts';
 import type { Applicant } from './admission.ts';

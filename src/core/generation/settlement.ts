@@ -3,7 +3,7 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { priceSheet } from '../../generation/price.ts';
-import type { RecordState, SettleCommand, UsageBuckets } from '../../store/ledger.ts';
+import type { RecordState, SettleCommand, UsageBuckets } from '../../ledger/ledger.ts';
 import { multiplierOf } from './funds.ts';
 import type { CountedUsage } from './tally.ts';
 

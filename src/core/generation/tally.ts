@@ -3,7 +3,7 @@ import { type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgat
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
-import type { UsageBuckets } from '../../store/ledger.ts';
+import type { UsageBuckets } from '../../ledger/ledger.ts';
 import { countInputInPieces, countTextInPieces } from './count-input.ts';
 
 /** Usage as it is charged, and who counted it. */

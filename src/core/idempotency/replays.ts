@@ -5,7 +5,7 @@ import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { fingerprintHeader, idempotencyKeyHeader } from '../../lib/call-headers.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Credential, Ledger, UsageRow } from '../../store/ledger.ts';
+import type { Credential, Ledger, UsageRow } from '../../ledger/ledger.ts';
 import { type AnswerHead, type Binding, headBytes, headOf, MessageLog, messagesOf } from './kept-answer.ts';
 
 /**

@@ -19,7 +19,7 @@ import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { invalidImageField } from '../../generation/images/check-image-request.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Credential } from '../../store/ledger.ts';
+import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { deniedError, hasOwnBalance, isFree } from '../generation/admission.ts';

@@ -2,7 +2,7 @@ import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CreateResponseRequest, CreateResponseResponse, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Credential } from '../../store/ledger.ts';
+import type { Credential } from '../../ledger/ledger.ts';
 import type { Generations } from '../generation/generations.ts';
 import type { Keeper } from '../idempotency/replays.ts';
 import { type AskedResponse, headOf, inCallersWords, ownInput } from './asked.ts';

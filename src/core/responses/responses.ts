@@ -16,7 +16,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { type IdSource, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Credential, Ledger, UsageRow } from '../../store/ledger.ts';
+import type { Credential, Ledger, UsageRow } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
 import { isFree } from '../generation/admission.ts';
 import { type Generations, restored } from '../generation/generations.ts';

@@ -18,7 +18,7 @@ import { requestIdOf } from '../../generation/response-ids.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { DocumentFacts, Documents, StoredDocument } from '../../store/documents.ts';
-import type { Ledger } from '../../store/ledger.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
 import type { BackgroundJob } from './background-job.ts';
 import type { Conversations } from './conversations.ts';

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { isStorageFailure, openForReading } from '../../store/sqlite/database.ts';
+import { isStorageFailure, openForReading } from '../../lib/sqlite/database.ts';
 import { prepareReads, type ReaderData, type ReadReply, type ReadRequest, type Reads } from './reads.ts';
 
 /** Does one read. */

@@ -1,6 +1,6 @@
-import type { Plans } from '../../store/ledger.ts';
-import type { Connection } from '../../store/sqlite/database.ts';
-import { checkInvariants } from '../../store/sqlite/invariants.ts';
+import type { Plans } from '../ledger.ts';
+import type { Connection } from '../../lib/sqlite/database.ts';
+import { checkInvariants } from '../sqlite/invariants.ts';
 import { Accounts } from './accounts.ts';
 import { Activity } from './activity.ts';
 import { Analytics } from './analytics.ts';

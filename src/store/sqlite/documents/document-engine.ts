@@ -1,5 +1,5 @@
 import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
-import { type Connection, isStorageFailure, type Query } from '../database.ts';
+import { type Connection, isStorageFailure, type Query } from '../../../lib/sqlite/database.ts';
 import { Eviction } from './eviction.ts';
 import { DocumentRows, sizeOf } from './rows.ts';
 

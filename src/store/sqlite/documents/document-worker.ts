@@ -1,7 +1,7 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { LedgerStartError } from '../../start-error.ts';
-import { openForWriting } from '../database.ts';
-import { migrate, ownMigrations } from '../migrations.ts';
+import { LedgerStartError } from '../../../lib/sqlite/start-error.ts';
+import { openForWriting } from '../../../lib/sqlite/database.ts';
+import { migrate, readMigrations } from '../../../lib/sqlite/migrations.ts';
 import { DocumentEngine, type NumberedCommand } from './document-engine.ts';
 
 /** What the writer of documents is started with. */
@@ -32,7 +32,7 @@ function serve(port: MessagePort, data: DocumentWriterData): void {
   db.pragma('wal_autocheckpoint = 1000');
   // What was deleted does not stay readable in the file.
   db.pragma('secure_delete = ON');
-  migrate(db, ownMigrations(migrations), data.nowMs, 'content file');
+  migrate(db, readMigrations(migrations), data.nowMs, 'content file');
   const engine = new DocumentEngine(db, data.bytesMax);
   port.postMessage({ ready: true } satisfies DocumentWriterReady);
 

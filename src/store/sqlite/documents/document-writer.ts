@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../../../errors/gateway-error.ts';
-import { LedgerStartError } from '../../start-error.ts';
+import { LedgerStartError } from '../../../lib/sqlite/start-error.ts';
 import type { DocumentCommand, DocumentReply, NumberedCommand } from './document-engine.ts';
 import type { DocumentWriterData, DocumentWriterReady } from './document-worker.ts';
 

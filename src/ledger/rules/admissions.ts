@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
 import type { AdmitCommand, Admitted, Denied, FundsEstimate } from '../ledger.ts';
-import type { Query, Sql } from './database.ts';
-import type { Dictionary } from './dictionary.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
+import type { Dictionary } from '../sqlite/dictionary.ts';
 import { type Fund, leftOf, type Payer, payerOf } from './funds.ts';
 import {
   costOfTokens,

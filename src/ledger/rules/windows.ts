@@ -1,6 +1,6 @@
 import type { WindowState } from '../../errors/gateway-error.ts';
 import { dayOf, endOfDayMs, minuteMs } from './calendar.ts';
-import type { Query, Sql } from './database.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
 import type { DailyLimitUnit } from './funds.ts';
 import type { KeyFacts } from './key-facts.ts';
 import { Rings, type RollingMinute } from './rings.ts';

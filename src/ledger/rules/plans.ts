@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { DenialFacts } from '../../errors/gateway-error.ts';
 import type { PlanName, Plans as PlanList, PlanTerms } from '../ledger.ts';
 import { dayOf } from './calendar.ts';
-import type { Query, Sql } from './database.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
 import type { KeyFacts } from './key-facts.ts';
 
 /** A paid period of a plan. */

@@ -1,4 +1,4 @@
-import type { Query, Sql } from './database.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
 import type { KeyFacts } from './key-facts.ts';
 
 /** Money that moves without a request: each move is an entry, and takes only what no hold covers. */

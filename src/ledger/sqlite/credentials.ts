@@ -1,7 +1,7 @@
 import type { Credential, KeyState } from '../ledger.ts';
-import type { Connection, Query } from './database.ts';
-import type { DailyLimitUnit } from './funds.ts';
-import { modelList } from './key-facts.ts';
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import type { DailyLimitUnit } from '../rules/funds.ts';
+import { modelList } from '../rules/key-facts.ts';
 
 interface ApiKeyRecord {
   id: bigint;

@@ -1,5 +1,5 @@
 import type { Bootstrap, KeySettings, KeyState, NewKey, PlanName, PlanPeriodName } from '../ledger.ts';
-import type { Query, Sql } from './database.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
 import type { KeyFacts, KeyFinder } from './key-facts.ts';
 import type { Moves } from './moves.ts';
 import type { Subscriptions } from './subscriptions.ts';

@@ -1,13 +1,13 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { LedgerStartError } from '../start-error.ts';
-import { openForWriting, sqliteFailure } from './database.ts';
+import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
+import { openForWriting, sqliteFailure } from '../../lib/sqlite/database.ts';
 import { Engine } from './engine.ts';
 import { type FaultPlan, Faults } from './fault.ts';
-import type { DailyLimitUnit } from './funds.ts';
+import type { DailyLimitUnit } from '../rules/funds.ts';
 import { checkInvariants } from './invariants.ts';
 
 import type { Plans } from '../ledger.ts';
-import { migrate, ownMigrations } from './migrations.ts';
+import { migrateLedger } from './schema.ts';
 import type { WireCommand } from './wire.ts';
 
 /** What the writer is started with. */
@@ -33,7 +33,7 @@ const batchMax = 4096;
 /** Serves batches until it is told to close: whatever waits, up to the most of a batch, is one transaction. */
 function serve(port: MessagePort, data: WriterData): void {
   const db = openForWriting(data.path);
-  migrate(db, ownMigrations(), data.nowMs);
+  migrateLedger(db, data.nowMs);
   // By an engine of its own, so that faults on purpose begin with the first command.
   const { dailyLimitUnit, plans } = data;
   const voidedHolds = data.first ? new Engine(db, { dailyLimitUnit, plans }).recover(data.nowMs) : 0;

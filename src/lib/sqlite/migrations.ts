@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { LedgerStartError } from '../start-error.ts';
+import { LedgerStartError } from './start-error.ts';
 import type { Connection } from './database.ts';
 
 /** One step of the schema. Forward only; a released one never changes. */
@@ -10,10 +10,8 @@ export interface Migration {
   readonly sql: string;
 }
 
-const ledgerFolder = new URL('migrations/', import.meta.url);
-
-/** The program's migrations in their order: the files `NNNN-name.sql` of a folder, the ledger's where none is named. */
-export function ownMigrations(folder: URL = ledgerFolder): Migration[] {
+/** Returns the migrations of a folder, the files `NNNN-name.sql`, in their order. */
+export function readMigrations(folder: URL): Migration[] {
   const files = readdirSync(folder).filter(file => file.endsWith('.sql'));
   return files.sort().map(name => ({
     number: Number.parseInt(name, 10),
@@ -41,7 +39,7 @@ function applied(db: Connection): { number: bigint; name: string; checksum: stri
  * Says why a file can't be used by a program with these migrations, by throwing `LedgerStartError`: `newer` where it has
  * migrations that the program lacks, `changed` where one differs. Answers how many of them it has. `file` is what messages call it.
  */
-export function checkMigrations(db: Connection, migrations: readonly Migration[], file = 'ledger'): number {
+export function checkMigrations(db: Connection, migrations: readonly Migration[], file: string): number {
   const done = applied(db);
   for (const [index, row] of done.entries()) {
     const own = migrations[index];
@@ -59,7 +57,7 @@ export function checkMigrations(db: Connection, migrations: readonly Migration[]
 }
 
 /** Brings a file up to date, each migration in a transaction of its own. Throws as `checkMigrations`, or what SQLite throws. */
-export function migrate(db: Connection, migrations: readonly Migration[], nowMs: number, file = 'ledger'): void {
+export function migrate(db: Connection, migrations: readonly Migration[], nowMs: number, file: string): void {
   for (const migration of migrations.slice(checkMigrations(db, migrations, file))) {
     db.transaction(() => {
       db.exec(

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import type { Faults } from './fault.ts';
+import type { Faults } from '../../ledger/sqlite/fault.ts';
 
 /** A connection to the ledger's file. Every integer is read as bigint: money above 2^53 would silently be rounded otherwise. */
 export type Connection = Database.Database;

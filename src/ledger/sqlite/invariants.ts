@@ -1,5 +1,5 @@
-import { dayMs, hourMs } from './calendar.ts';
-import type { Connection } from './database.ts';
+import { dayMs, hourMs } from '../rules/calendar.ts';
+import type { Connection } from '../../lib/sqlite/database.ts';
 import { arithmetic, type Invariant, planInvariants } from './plan-invariants.ts';
 
 const buckets = [

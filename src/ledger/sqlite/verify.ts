@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { LedgerStartError } from '../start-error.ts';
-import { openForReading } from './database.ts';
+import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
+import { openForReading } from '../../lib/sqlite/database.ts';
 import { checkInvariants } from './invariants.ts';
-import { checkMigrations, ownMigrations } from './migrations.ts';
+import { checkMigrations } from '../../lib/sqlite/migrations.ts';
+import { ledgerMigrations } from './schema.ts';
 
 /** The ledger's file in a data directory. */
 export function ledgerPath(dataDir: string): string {
@@ -19,8 +20,8 @@ export function verifyLedgerFile(dataDir: string): string[] {
   if (!existsSync(path)) throw new LedgerStartError('unreadable', `There is no ledger in ${dataDir}.`);
   const db = openForReading(path);
   try {
-    const migrations = ownMigrations();
-    if (checkMigrations(db, migrations) < migrations.length) {
+    const migrations = ledgerMigrations();
+    if (checkMigrations(db, migrations, 'ledger') < migrations.length) {
       throw new LedgerStartError(
         'unreadable',
         'The ledger was written by an older Tollgate: start this one on it first.',

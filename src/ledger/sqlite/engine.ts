@@ -1,20 +1,20 @@
-import { Administration } from './administration.ts';
-import { Admissions } from './admissions.ts';
-import { type Connection, isStorageFailure, type Query, Sql, sqliteCode } from './database.ts';
+import { Administration } from '../rules/administration.ts';
+import { Admissions } from '../rules/admissions.ts';
+import { type Connection, isStorageFailure, type Query, Sql, sqliteCode } from '../../lib/sqlite/database.ts';
 import { Dictionary } from './dictionary.ts';
-import { Extensions } from './extensions.ts';
+import { Extensions } from '../rules/extensions.ts';
 import { type Faults, WriterDeath } from './fault.ts';
-import { type DailyLimitUnit, Funds } from './funds.ts';
-import { Holds } from './holds.ts';
-import { KeyFinder } from './key-facts.ts';
+import { type DailyLimitUnit, Funds } from '../rules/funds.ts';
+import { Holds } from '../rules/holds.ts';
+import { KeyFinder } from '../rules/key-facts.ts';
 import type { Plans as PlanList } from '../ledger.ts';
-import { Moves } from './moves.ts';
-import { Payments } from './payments.ts';
-import { Plans } from './plans.ts';
-import { Settlements } from './settlements.ts';
-import { Subscriptions } from './subscriptions.ts';
+import { Moves } from '../rules/moves.ts';
+import { Payments } from '../rules/payments.ts';
+import { Plans } from '../rules/plans.ts';
+import { Settlements } from '../rules/settlements.ts';
+import { Subscriptions } from '../rules/subscriptions.ts';
 import { decodeAdmit, decodeSettle, encodeAdmitReply, type WireCommand, type WireReply } from './wire.ts';
-import { tightestFirst, Windows } from './windows.ts';
+import { tightestFirst, Windows } from '../rules/windows.ts';
 
 /** How the engine reads limits, the plans that accounts can have, and its faults on purpose. */
 export interface EngineOptions {

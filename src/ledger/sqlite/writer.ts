@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { LedgerStartError } from '../start-error.ts';
+import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
 import type { WireCommand, WireReply } from './wire.ts';
 import type { WriterData, WriterReady } from './worker.ts';
 

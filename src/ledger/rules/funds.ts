@@ -1,6 +1,6 @@
 import type { DenialFacts } from '../../errors/gateway-error.ts';
 import { dayOf, endOfDayMs, monthOf } from './calendar.ts';
-import type { Query, Sql } from './database.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
 import type { KeyFacts } from './key-facts.ts';
 
 /** Money that a request can draw on: the caps and the balance, together. What the account's plan pays is in `plans.ts`. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { VoidedHoldRow } from '../ledger.ts';
 import { dayOf } from './calendar.ts';
-import type { Query, Sql } from './database.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
 import type { Payer } from './funds.ts';
 import type { Payers } from './grants.ts';
 import type { KeyFacts, KeyFinder } from './key-facts.ts';

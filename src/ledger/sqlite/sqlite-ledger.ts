@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import type { WindowState } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { Reader } from '../../ledger/reader/reader.ts';
-import type { ReaderData } from '../../ledger/reader/reads.ts';
+import { Reader } from '../reader/reader.ts';
+import type { ReaderData } from '../reader/reads.ts';
 import { makeDirectory } from '../../lib/make-directory.ts';
 import type {
   AccountRow,
@@ -28,13 +28,13 @@ import type {
   UsageRow,
   VoidedHoldRow,
 } from '../ledger.ts';
-import type { AdminCommands, AdminReply } from './administration.ts';
+import type { AdminCommands, AdminReply } from '../rules/administration.ts';
 import type { CheckpointerData } from './checkpointer.ts';
 import { Credentials } from './credentials.ts';
-import { type Connection, openForReading } from './database.ts';
+import { type Connection, openForReading } from '../../lib/sqlite/database.ts';
 import { storedLastId } from './engine.ts';
 import type { FaultPlan } from './fault.ts';
-import type { DailyLimitUnit } from './funds.ts';
+import type { DailyLimitUnit } from '../rules/funds.ts';
 import { KnownCredentials } from './known-credentials.ts';
 import { acquireNodeLock } from './node-lock.ts';
 import { ledgerPath } from './verify.ts';

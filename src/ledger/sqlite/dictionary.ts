@@ -1,5 +1,5 @@
 import type { PriceSheet } from '../../generation/price.ts';
-import type { Query, Sql } from './database.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
 
 const cachedMax = 10_000;
 

@@ -9,8 +9,8 @@ import type {
   UsageBuckets,
 } from '../ledger.ts';
 import type { PriceSheet } from '../../generation/price.ts';
-import type { AdminCommands, AdminReply } from './administration.ts';
-import type { VoidReason } from './holds.ts';
+import type { AdminCommands, AdminReply } from '../rules/administration.ts';
+import type { VoidReason } from '../rules/holds.ts';
 
 /**
  * Commands on their way to the writer and replies on their way back: plain arrays for what every request does, because copying them

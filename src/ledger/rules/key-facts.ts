@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { KeyState } from '../ledger.ts';
-import type { Query, Sql } from './database.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
 
 /** What the writer decides on about a key: always read anew, so that every change holds from the next command on. */
 export interface KeyFacts {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { LedgerStartError } from '../start-error.ts';
-import { sqliteCode } from './database.ts';
+import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
+import { sqliteCode } from '../../lib/sqlite/database.ts';
 
 // At module level: a connection that nobody refers to is collected within a moment, and its lock with it.
 const locks = new Map<string, Database.Database>();

@@ -1,6 +1,6 @@
 import type { PlanName, PlanPeriodName, Plans } from '../ledger.ts';
 import { type PlanTime, planTimeOf } from './calendar.ts';
-import type { Query, Sql } from './database.ts';
+import type { Query, Sql } from '../../lib/sqlite/database.ts';
 import type { Moves } from './moves.ts';
 
 /** A subscription whose period is over. */
