@@ -10,6 +10,7 @@ import type {
 } from '../ledger.ts';
 import { dayOf } from '../rules/calendar.ts';
 import { countAdmissions } from '../rules/minutes.ts';
+import { decodeAdmissions } from '../sqlite/schema.ts';
 import { type Stored, toRow } from './to-row.ts';
 
 /** Fields that are computed from others or stored in another form. */
@@ -147,8 +148,7 @@ function keyRow(record: Stored<KeyRecord>, nowMs: number): KeyRow {
   return {
     ...row,
     allowedModels: row.allowedModels === null ? null : (JSON.parse(row.allowedModels) as string[]),
-    // A copy, because doubles must be aligned.
-    usageMinute: minute === null ? 0 : countAdmissions(new Float64Array(Uint8Array.from(minute).buffer), nowMs),
+    usageMinute: minute === null ? 0 : countAdmissions(decodeAdmissions(minute), nowMs),
     lastUsedAtMs: row.lastUsedAtMs ?? undefined,
     useSubsFirst: row.useSubsFirst === 1,
     fallbackToPayg: row.fallbackToPayg === 1,
