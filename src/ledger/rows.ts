@@ -1,4 +1,12 @@
-import type { KeyState, PlanName, PlanPeriodName, RecordState, SettleCommand, UsageBuckets, VoidReason } from './ledger.ts';
+import type {
+  KeyState,
+  PlanName,
+  PlanPeriodName,
+  RecordState,
+  SettleCommand,
+  UsageBuckets,
+  VoidReason,
+} from './ledger.ts';
 import type { Admissions } from './rules/minutes.ts';
 
 /**

@@ -5,7 +5,7 @@ import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { Reader } from '../../src/ledger/reader/reader.ts';
-import { admitOf, amount, type Bench, dollar, openBench, plans, settleAmount } from './fixture.ts';
+import { admitOf, amount, type Bench, dollar, openBench, plans, settleAmount, settleOf } from './fixture.ts';
 
 let bench: Bench;
 /** The threads that were started since the ledger was opened. */
@@ -99,6 +99,8 @@ test('reads whose thread dies twice are refused, and the ledger reads on', async
 
 test('a read that breaks fails alone', async () => {
   const { ledger } = bench;
+  await ledger.admit(admitOf(1));
+  await ledger.settle(settleOf(1, 7));
   const broken = codeOf(ledger.listActivity({ accountId: 1, limit: 1.5, offset: 0 }));
   expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
   expect(await broken).toBe('internal');

@@ -1,68 +1,73 @@
 import { costLines, type PriceSheet, shareLines } from '../../generation/price.ts';
-import { ledgerIdOf } from '../../lib/ids.ts';
-import type { ActivityFilter, PaidLine, RecordState, UsageRow } from '../ledger.ts';
+import { ledgerIdOf, requestIdOf } from '../../lib/ids.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { Payer, Payers } from '../rows.ts';
+import type { ActivityFilter, PaidLine, UsageBuckets, UsageRow } from '../ledger.ts';
+import { codes, decode } from '../sqlite/codes.ts';
+import { type Stored, toRow } from './to-row.ts';
 
-interface UsageRecord {
-  request_id: string;
-  account_id: bigint;
-  key_id: bigint;
-  model: string;
-  payer: Payer;
-  created_at_ms: bigint;
-  state: RecordState;
-  usage_source: UsageRow['usageSource'];
-  service_tier: UsageRow['serviceTier'];
-  input: bigint;
-  cache_read: bigint;
-  cache_write_5m: bigint;
-  cache_write_1h: bigint;
-  output: bigint;
-  reasoning: bigint;
-  images: bigint;
-  cost: bigint;
-  written_off: bigint;
-  multiplier_permille: bigint;
-  latency_ms: bigint;
-}
+type UsageRecord = UsageBuckets & {
+  readonly id: number;
+  readonly request: bigint | string;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly model: string;
+  readonly createdAtMs: number;
+  readonly state: number;
+  readonly usageSource: number;
+  readonly serviceTier: number;
+  readonly cost: bigint;
+  readonly writtenOff: bigint;
+  readonly latencyMs: number;
+};
 
 /** With the prices that applied; all null if another service set the cost. */
-interface PricedRecord extends UsageRecord {
-  payers: Payers;
-  plan_tokens: bigint;
-  discount_permille: bigint;
-  price_id: bigint | null;
-  price_input: bigint | null;
-  price_cache_read: bigint | null;
-  price_cache_write_5m: bigint | null;
-  price_cache_write_1h: bigint | null;
-  price_output: bigint | null;
-  price_image: bigint | null;
-}
+type PricedRecord = UsageRecord & {
+  readonly payer: number;
+  readonly payers: number;
+  readonly planTokens: number;
+  readonly discountPermille: number;
+  readonly multiplierPermille: number;
+  readonly priceId: number | null;
+  readonly priceInput: bigint | null;
+  readonly priceCacheRead: bigint | null;
+  readonly priceCacheWrite5m: bigint | null;
+  readonly priceCacheWrite1h: bigint | null;
+  readonly priceOutput: bigint | null;
+  readonly priceImage: bigint | null;
+};
 
 type PageValues = { owner: number; model: number; start: number; end: number; limit: number; offset: number };
 
-const columns = `u.request_id, u.account_id, u.key_id, u.payer, u.created_at_ms, u.state, u.usage_source, u.service_tier, u.input,
-  u.cache_read, u.cache_write_5m, u.cache_write_1h, u.output, u.reasoning, u.images, u.cost, u.written_off,
-  u.multiplier_permille, u.latency_ms`;
+const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, m.name AS model, u.created_at_ms AS createdAtMs, u.state,
+  u.usage_source AS usageSource, u.service_tier AS serviceTier, u.input, u.cache_read AS cacheRead, u.cache_write_5m AS cacheWrite5m,
+  u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.latency_ms AS latencyMs`;
+const priceColumns = `u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
+  u.multiplier_permille AS multiplierPermille, u.price_id AS priceId, p.input AS priceInput, p.cache_read AS priceCacheRead,
+  p.cache_write_5m AS priceCacheWrite5m, p.cache_write_1h AS priceCacheWrite1h, p.output AS priceOutput, p.image AS priceImage`;
+const amounts = ['request', 'cost', 'writtenOff'] as const;
+const prices = [
+  'priceInput',
+  'priceCacheRead',
+  'priceCacheWrite5m',
+  'priceCacheWrite1h',
+  'priceOutput',
+  'priceImage',
+] as const;
 
 /** Reads usage records: pages, newest first, each from an index, and one record with its arithmetic. */
 export class Activity {
   readonly #db: Connection;
-  readonly #pages = new Map<string, Query<[PageValues], UsageRecord>>();
+  readonly #pages = new Map<string, Query<[PageValues], Stored<UsageRecord>>>();
   readonly #model: Query<[string], { id: bigint }>;
   readonly #keyAccount: Query<[number], { account_id: bigint }>;
-  readonly #one: Query<[number], PricedRecord>;
+  readonly #one: Query<[number], Stored<PricedRecord>>;
 
   constructor(db: Connection) {
     this.#db = db;
     this.#model = db.prepare('SELECT id FROM model WHERE name = ?');
     this.#keyAccount = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
     this.#one = db.prepare(
-      `SELECT ${columns}, u.payers, u.plan_tokens, u.discount_permille, m.name AS model, u.price_id, p.input AS price_input, p.cache_read AS price_cache_read,
-         p.cache_write_5m AS price_cache_write_5m, p.cache_write_1h AS price_cache_write_1h, p.output AS price_output,
-         p.image AS price_image
+      `SELECT ${columns}, ${priceColumns}
        FROM usage u JOIN model m ON m.id = u.model_id LEFT JOIN price p ON p.id = u.price_id WHERE u.id = ?`,
     );
   }
@@ -82,24 +87,26 @@ export class Activity {
         limit,
         offset,
       })
-      .map(usageRow);
+      .map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
   }
 
   /** Returns one record with its arithmetic; no lines if another service set the cost. */
   find(accountId: number, requestId: string): { row: UsageRow; lines: PaidLine[] } | undefined {
     const id = ledgerIdOf(requestId);
-    const record = id === undefined ? undefined : this.#one.get(id);
-    if (record === undefined || record.request_id !== requestId || record.account_id !== BigInt(accountId))
-      return undefined;
-    return { row: usageRow(record), lines: paidLines(record) };
+    const stored = id === undefined ? undefined : this.#one.get(id);
+    if (stored === undefined) return undefined;
+    const record = toRow<PricedRecord>(stored, [...amounts, ...prices]);
+    const row = usageRow(record);
+    if (row.requestId !== requestId || record.accountId !== accountId) return undefined;
+    return { row, lines: paidLines(record, row) };
   }
 
-  #page(owner: 'account_id' | 'key_id', byModel: boolean): Query<[PageValues], UsageRecord> {
+  #page(owner: 'account_id' | 'key_id', byModel: boolean): Query<[PageValues], Stored<UsageRecord>> {
     const name = `${owner} ${byModel}`;
     const known = this.#pages.get(name);
     if (known !== undefined) return known;
-    const page = this.#db.prepare<[PageValues], UsageRecord>(
-      `SELECT ${columns}, m.name AS model FROM (
+    const page = this.#db.prepare<[PageValues], Stored<UsageRecord>>(
+      `SELECT ${columns} FROM (
          SELECT id FROM usage WHERE ${owner} = @owner ${byModel ? 'AND model_id = @model' : ''}
            AND created_at_ms >= @start AND created_at_ms < @end
            ORDER BY created_at_ms DESC, id DESC LIMIT @limit OFFSET @offset
@@ -112,58 +119,44 @@ export class Activity {
 }
 
 function usageRow(record: UsageRecord): UsageRow {
+  const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images } = record;
   return {
-    requestId: record.request_id,
+    requestId: requestIdOf(record.id, record.request),
     model: record.model,
-    keyId: Number(record.key_id),
-    createdAtMs: Number(record.created_at_ms),
+    keyId: record.keyId,
+    createdAtMs: record.createdAtMs,
     costNanoUsd: record.cost,
-    writtenOffNanoUsd: record.written_off,
-    state: record.state,
-    usageSource: record.usage_source,
-    serviceTier: record.service_tier,
-    latencyMs: Number(record.latency_ms),
-    usage: {
-      input: Number(record.input),
-      cacheRead: Number(record.cache_read),
-      cacheWrite5m: Number(record.cache_write_5m),
-      cacheWrite1h: Number(record.cache_write_1h),
-      output: Number(record.output),
-      reasoning: Number(record.reasoning),
-      images: Number(record.images),
-    },
+    writtenOffNanoUsd: record.writtenOff,
+    state: decode(codes.state, record.state),
+    usageSource: decode(codes.usageSource, record.usageSource),
+    serviceTier: decode(codes.serviceTier, record.serviceTier),
+    latencyMs: record.latencyMs,
+    usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
   };
 }
 
-function paidLines(record: PricedRecord): PaidLine[] {
-  if (record.price_id === null) return [];
+function paidLines(record: PricedRecord, { usage }: UsageRow): PaidLine[] {
+  if (record.priceId === null) return [];
   const sheet: PriceSheet = {
-    input: record.price_input,
-    cacheRead: record.price_cache_read,
-    cacheWrite5m: record.price_cache_write_5m,
-    cacheWrite1h: record.price_cache_write_1h,
-    output: record.price_output,
-    image: record.price_image,
+    input: record.priceInput,
+    cacheRead: record.priceCacheRead,
+    cacheWrite5m: record.priceCacheWrite5m,
+    cacheWrite1h: record.priceCacheWrite1h,
+    output: record.priceOutput,
+    image: record.priceImage,
   };
-  const { payers } = record;
-  const lines = costLines(usageRow(record).usage, sheet, Number(record.multiplier_permille));
+  const { discountPermille, planTokens } = record;
+  const payers = decode(codes.payers, record.payers);
+  const lines = costLines(usage, sheet, record.multiplierPermille);
   if (payers === 'free_request') return lines.map(line => ({ ...line, discountPermille: 1000, paidBy: 'free' }));
-  const discountPermille = Number(record.discount_permille);
-  const paidBy = moneyPayer(record);
-  const shared = shareLines(lines, { tokens: Number(record.plan_tokens), first: payers !== 'money_plan' });
+  const paidBy = payers === 'plan' ? 'subscription' : moneyPayer(record);
+  const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
   return shared.map(({ byPlan, ...line }) =>
     byPlan ? { ...line, paidBy: 'subscription' } : { ...line, discountPermille, paidBy },
   );
 }
 
-/** Returns who paid what the plan did not. If only the plan could pay, the rest was written off. */
-function moneyPayer({
-  payers,
-  payer,
-  cost,
-  written_off: writtenOff,
-  plan_tokens: planTokens,
-}: PricedRecord): PaidLine['paidBy'] {
-  if (payers === 'plan') return 'subscription';
-  return cost + writtenOff === 0n && planTokens === 0n ? 'free' : payer;
+/** Returns whose money paid what the plan did not. */
+function moneyPayer({ payer, cost, writtenOff, planTokens }: PricedRecord): PaidLine['paidBy'] {
+  return cost + writtenOff === 0n && planTokens === 0 ? 'free' : decode(codes.payer, payer);
 }

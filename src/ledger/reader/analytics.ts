@@ -1,19 +1,10 @@
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
 import type { AnalyticsQuery, AnalyticsRow } from '../ledger.ts';
 import { dayMs, hourMs } from '../rules/calendar.ts';
-import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import { codes } from '../sqlite/codes.ts';
+import { type Stored, toRow } from './to-row.ts';
 
-interface SumRecord {
-  period: bigint;
-  grouped: string | bigint | null;
-  requests: bigint;
-  failed: bigint;
-  cost: bigint;
-  input: bigint;
-  cache_read: bigint;
-  cache_write: bigint;
-  output: bigint;
-  latency_ms: bigint;
-}
+type SumRecord = { -readonly [Column in keyof AnalyticsRow]: Stored<AnalyticsRow>[Column] };
 
 /** Whole periods counted from 1970, from `from` up to but not including `to`; in ms for parts of an hour. */
 interface Range {
@@ -33,10 +24,21 @@ interface Cut {
 /** Later than any record: ten thousand years after 1970. */
 const endOfTimeMs = 10_000 * 366 * dayMs;
 
-const sumNames = ['requests', 'failed', 'cost', 'input', 'cache_read', 'cache_write', 'output', 'latency_ms'] as const;
-const sums = `sum(requests) AS requests, sum(failed) AS failed, sum(cost) AS cost, sum(input) AS input, sum(cache_read) AS cache_read,
-  sum(cache_write_5m + cache_write_1h) AS cache_write, sum(output) AS output, sum(latency_ms) AS latency_ms`;
-const recordSums = sums.replace('sum(requests)', 'count(*)').replace('sum(failed)', "sum(state = 'upstream_failed')");
+const sumNames = [
+  'requests',
+  'failed',
+  'costNanoUsd',
+  'input',
+  'cacheRead',
+  'cacheWrite',
+  'output',
+  'latencyMs',
+] as const satisfies (keyof AnalyticsRow)[];
+const sums = `sum(requests) AS requests, sum(failed) AS failed, sum(cost) AS costNanoUsd, sum(input) AS input, sum(cache_read) AS cacheRead,
+  sum(cache_write_5m + cache_write_1h) AS cacheWrite, sum(output) AS output, sum(latency_ms) AS latencyMs`;
+const recordSums = sums
+  .replace('sum(requests)', 'count(*)')
+  .replace('sum(failed)', `sum(state = ${codes.state.indexOf('upstream_failed')})`);
 
 /**
  * Sums usage records by period and group from the stored sums of days and hours. Only parts of an hour are read record by record, so every span is
@@ -76,7 +78,7 @@ export class Analytics {
         : [
             sourceMs[source],
             'number',
-            `usage_sum WHERE account_id = ? AND period = '${source}' AND grouped = '${kept}'`,
+            `usage_sum WHERE account_id = ? AND period = ${codes.period.indexOf(source)} AND grouped = ${codes.grouped.indexOf(kept)}`,
           ];
     const perPeriod = (granularity === 'day' ? dayMs : hourMs) / unitMs;
     // If a stored sum is a whole period, its number is already the order of the result.
@@ -86,7 +88,7 @@ export class Analytics {
     // Look up the model's name once for each sum, not for each row that goes into it.
     const grouped = groupBy === 'model' ? '(SELECT name FROM model WHERE id = by_column)' : 'by_column';
     const query = this.#db.prepare<number[], SumRecord>(
-      `SELECT at * ${perPeriod * unitMs} AS period, ${grouped} AS grouped, ${sumNames.join(', ')} FROM (
+      `SELECT at * ${perPeriod * unitMs} AS periodMs, ${grouped} AS "group", ${sumNames.join(', ')} FROM (
          SELECT ${period} AS at, ${group} AS by_column, ${source === 'record' ? recordSums : sums} FROM ${from} AND ${at} >= ? AND ${at} < ?
          GROUP BY ${period}${groupBy === 'none' ? '' : `, ${id}`} LIMIT ?)`,
     );
@@ -101,7 +103,7 @@ const sourceMs = { day: dayMs, hour: hourMs } as const;
 
 /** Adds a row to the sums: a period at the edge of the span comes from several sources. */
 function add(found: Map<string, SumRecord>, row: SumRecord): void {
-  const name = `${row.period} ${row.grouped ?? ''}`;
+  const name = `${row.periodMs} ${row.group ?? ''}`;
   const known = found.get(name);
   if (known === undefined) found.set(name, row);
   else for (const sum of sumNames) known[sum] += row[sum];
@@ -109,9 +111,9 @@ function add(found: Map<string, SumRecord>, row: SumRecord): void {
 
 /** Compares by period, then by group. */
 function inOrder(one: SumRecord, other: SumRecord): number {
-  if (one.period !== other.period) return one.period < other.period ? -1 : 1;
-  if (one.grouped === other.grouped || one.grouped === null || other.grouped === null) return 0;
-  return one.grouped < other.grouped ? -1 : 1;
+  if (one.periodMs !== other.periodMs) return one.periodMs < other.periodMs ? -1 : 1;
+  if (one.group === other.group || one.group === null || other.group === null) return 0;
+  return one.group < other.group ? -1 : 1;
 }
 
 const empty: Range = { from: 0, to: 0 };
@@ -135,17 +137,5 @@ function cut(startMs: number, endMs: number, granularity: AnalyticsQuery['granul
 }
 
 function analyticsRow(record: SumRecord): AnalyticsRow {
-  const { period, grouped } = record;
-  return {
-    periodMs: Number(period),
-    group: typeof grouped === 'bigint' ? Number(grouped) : grouped,
-    requests: Number(record.requests),
-    failed: Number(record.failed),
-    costNanoUsd: record.cost,
-    input: Number(record.input),
-    cacheRead: Number(record.cache_read),
-    cacheWrite: Number(record.cache_write),
-    output: Number(record.output),
-    latencyMs: Number(record.latency_ms),
-  };
+  return toRow<AnalyticsRow>(record, ['costNanoUsd']);
 }

@@ -1,5 +1,6 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
 import { isStorageFailure, openForReading } from '../../lib/sqlite/database.ts';
+import { serveCalls } from '../../lib/threads/serve-calls.ts';
 import { prepareReads, type ReaderData, type ReadReply, type ReadRequest, type Reads } from './reads.ts';
 
 /** Does one read. */
@@ -17,8 +18,12 @@ function answer(reads: Reads, { name, args, sweptBy }: ReadRequest): ReadReply {
 const { path, plans } = workerData as ReaderData;
 const db = openForReading(path);
 const reads = prepareReads(db, plans);
-parentPort?.on('message', (request: ReadRequest | 'close') => {
-  if (request !== 'close') return parentPort?.postMessage(answer(reads, request));
-  db.close();
-  parentPort?.close();
-});
+serveCalls<ReadRequest, ReadReply>(
+  {
+    // One by one, so that no reply waits for a slower read that came after it.
+    batchMax: 1,
+    run: batch => batch.map(request => answer(reads, request)),
+    end: () => void db.close(),
+  },
+  undefined,
+);
