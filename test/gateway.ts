@@ -13,7 +13,7 @@ import { createConnectTransport } from '@connectrpc/connect-node';
 import { afterAll, expect } from 'vitest';
 import { AccountService, type ActivityRecord } from '../src/gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../src/gen/tollgate/v1/admin_pb.ts';
-import { verifyLedgerFile } from '../src/store/sqlite/verify.ts';
+import { verifyLedgerFile } from '../src/ledger/sqlite/verify.ts';
 
 /** The root of the checkout. */
 export const root = resolve(import.meta.dirname, '..');

@@ -8,7 +8,7 @@ import {
   type GetAnalyticsResponseSchema,
   type UsageSumsSchema,
 } from '../gen/tollgate/v1/account_pb.ts';
-import type { AnalyticsQuery, AnalyticsRow, Ledger } from '../store/ledger.ts';
+import type { AnalyticsQuery, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
 
 /** Sums of an account's settled requests. Source: decisions §6. */

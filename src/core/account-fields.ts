@@ -9,7 +9,7 @@ import type {
 import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
-import type { KeyRow, KeySettings, PaidLine, RecordState, UsageRow } from '../store/ledger.ts';
+import type { KeyRow, KeySettings, PaidLine, RecordState, UsageRow } from '../ledger/ledger.ts';
 
 /** Keys, settings and records between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
 

@@ -1,7 +1,7 @@
 import type { AccountService, ListActivityRequest } from '../gen/tollgate/v1/account_pb.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { ActivityFilter, KeyRow, Ledger } from '../store/ledger.ts';
+import type { ActivityFilter, KeyRow, Ledger } from '../ledger/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
 import {
   apiKeyOf,

@@ -7,7 +7,7 @@ import type { PriceSheet } from '../generation/price.ts';
 import type { Clock } from '../lib/clock.ts';
 import { publicRequestId } from '../lib/ids.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { Denied, FundsEstimate, Ledger, UsageBuckets } from '../store/ledger.ts';
+import type { Denied, FundsEstimate, Ledger, UsageBuckets } from '../ledger/ledger.ts';
 import { checkText, idOf, invalidField } from './account-fields.ts';
 import { requireOperator } from './credential.ts';
 import { deniedError } from './generation/admission.ts';

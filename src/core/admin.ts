@@ -7,7 +7,7 @@ import {
   type VoidedHoldSchema,
 } from '../gen/tollgate/v1/admin_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { AccountRow, KeyState, Ledger, ManagementKeyRow, VoidedHoldRow } from '../store/ledger.ts';
+import type { AccountRow, KeyState, Ledger, ManagementKeyRow, VoidedHoldRow } from '../ledger/ledger.ts';
 import {
   apiKeyOf,
   checkText,

@@ -1,7 +1,7 @@
 import { GatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import type { CallContext, PushedService } from '../lib/pushed-service.ts';
-import type { Credential, Ledger } from '../store/ledger.ts';
+import type { Credential, Ledger } from '../ledger/ledger.ts';
 import { hashKey, isKeyText, readCredential, secretsEqual } from './keys.ts';
 import { limitState } from './limit-state.ts';
 

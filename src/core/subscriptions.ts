@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type AdminService, Plan, PlanPeriod, type SubscriptionSchema } from '../gen/tollgate/v1/admin_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { Ledger, PlanName, PlanPeriodName, SubscriptionRow } from '../store/ledger.ts';
+import type { Ledger, PlanName, PlanPeriodName, SubscriptionRow } from '../ledger/ledger.ts';
 import { idOf, insufficientBalance, invalidField, notFound } from './account-fields.ts';
 import type { Caller } from './credential.ts';
 

@@ -1,7 +1,7 @@
 import type { Environment } from '../config/env.ts';
 import { allScopes } from '../core/credential.ts';
 import { keyMaterial, makeKey } from '../core/keys.ts';
-import type { Ledger } from '../store/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 
 /** The keys that the first start made; each absent where the environment had set it. */
 export interface FirstKeys {

@@ -17,7 +17,7 @@ export async function runCommandLine(): Promise<number> {
     },
     loadConfig: path => readConfig(readEnvironment(), path),
     verifyLedger: async dataDir => {
-      const { verifyLedgerFile } = await import('../store/sqlite/verify.ts');
+      const { verifyLedgerFile } = await import('../ledger/sqlite/verify.ts');
       return verifyLedgerFile(dataDir);
     },
   });

@@ -10,7 +10,7 @@ import { systemRuntime } from '../lib/runtime.ts';
 import { openDiskFiles } from '../store/disk/disk-files.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
-import type { Ledger } from '../store/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LiveConfig } from './live-config.ts';
 

@@ -2,7 +2,7 @@ import process from 'node:process';
 import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { simulatorModels } from '../simulator/models.ts';
-import { LedgerStartError } from '../store/start-error.ts';
+import { LedgerStartError } from '../lib/sqlite/start-error.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { banner } from './banner.ts';

@@ -5,7 +5,7 @@ import type { Images } from '../core/images/images.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
-import type { Ledger } from '../store/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 
 /** How long a cut answer may take to settle and to tell its client. */
 const cutMs = 5_000;

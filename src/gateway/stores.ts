@@ -2,9 +2,9 @@ import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Documents } from '../store/documents.ts';
-import type { Ledger } from '../store/ledger.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { openSqliteDocuments } from '../store/sqlite/documents/sqlite-documents.ts';
-import { openSqliteLedger } from '../store/sqlite/sqlite-ledger.ts';
+import { openSqliteLedger } from '../ledger/sqlite/sqlite-ledger.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 

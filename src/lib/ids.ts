@@ -90,6 +90,28 @@ export function requestIdStart(id: number): string {
   return `req_${base62(id, 10)}`;
 }
 
+/**
+ * Returns what a public request id has beside its ledger id, as `publicRequestId` makes it: its random bits as a signed 64-bit integer, which is all that
+ * has to be stored. Returns the whole public id if it was made otherwise.
+ */
+export function requestPart(id: number, requestId: string): bigint | string {
+  if (ledgerIdOf(requestId) !== id) return requestId;
+  const bits = base62Value(requestId.slice(14, 17)) * digits8 + base62Value(requestId.slice(17));
+  return bits >> 64n === 0n ? BigInt.asIntN(64, bits) : requestId;
+}
+
+/** Returns the public request id of a ledger id and its `requestPart`. */
+export function requestIdOf(id: number, part: bigint | string): string {
+  return typeof part === 'string' ? part : `${requestIdStart(id)}${base62(BigInt.asUintN(64, part), 11)}`;
+}
+
+/** The value of at most eight digits. */
+function base62Value(digits: string): bigint {
+  let value = 0;
+  for (const digit of digits) value = value * 62 + alphabet.indexOf(digit);
+  return BigInt(value);
+}
+
 /** The ledger id inside a public request id; undefined where the gateway could not have made the id. */
 export function ledgerIdOf(requestId: string): number | undefined {
   const digits = idPattern.exec(requestId)?.[1];

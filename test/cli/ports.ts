@@ -2,7 +2,7 @@
 import type { CommandLinePorts } from '../../src/cli/ports.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { readEnvironment, type Variables } from '../../src/config/env.ts';
-import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
+import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 
 /** Ports over the given environment; `serve` ends at once with 3, so that its code can be told from the others. */
 export function portsOf(variables: Variables): Omit<CommandLinePorts, 'streams'> {

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Worker } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { DocumentKind } from '../../src/store/documents.ts';
@@ -252,6 +253,28 @@ test('what was deleted can’t be read from the files', async () => {
 test('a command after the end is refused', async () => {
   await bench.documents.close();
   await expect(bench.documents.put(bench.make('a'))).rejects.toMatchObject({ code: 'overloaded' });
+});
+
+test('a writer that dies refuses what is under way; the next command starts another one', async () => {
+  let thread: Worker | undefined;
+  const remember = (worker: Worker): void => {
+    thread = worker;
+  };
+  process.once('worker', remember);
+  await bench.reopen();
+  expect(await bench.documents.put(bench.make('a'))).toEqual({ kind: 'stored' });
+  const lost = bench.documents.put(bench.make('b'));
+  await Promise.all([expect(lost).rejects.toMatchObject({ code: 'overloaded' }), thread?.terminate()]);
+  expect(await bench.documents.put(bench.make('c'))).toEqual({ kind: 'stored' });
+  expect(rows()).toEqual(expect.arrayContaining(['a', 'c']));
+});
+
+test('a file of a newer program is not opened', async () => {
+  await bench.documents.close();
+  const db = new Database(join(bench.dataDir, 'content.db'));
+  db.exec("INSERT INTO migration VALUES (2, 'later', '', 0)");
+  db.close();
+  await expect(bench.reopen()).rejects.toMatchObject({ name: 'LedgerStartError', code: 'newer' });
 });
 
 test('1,000 documents of a chain are read within 50 ms, and the event loop turns meanwhile', async () => {

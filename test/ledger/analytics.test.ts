@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { AnalyticsQuery, AnalyticsRow } from '../../src/store/ledger.ts';
+import type { AnalyticsQuery, AnalyticsRow } from '../../src/ledger/ledger.ts';
 import { admitOf, type Bench, hashOf, openBench, settleOf } from './fixture.ts';
 
 /** What is known of a record beside the ledger. */

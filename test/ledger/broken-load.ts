@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
-import type { FaultPlan } from '../../src/store/sqlite/fault.ts';
-import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+import type { FaultPlan } from '../../src/ledger/sqlite/fault.ts';
+import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { admitOf, amount, openBench, plans, settleAmount } from './fixture.ts';
 
 const callers = 4;

@@ -5,7 +5,7 @@
 import { openSync, writeSync } from 'node:fs';
 import { systemClock } from '../../src/lib/clock.ts';
 import { IdSource } from '../../src/lib/ids.ts';
-import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { admitOf, amount, estimate, plans, settleAmount, settleOf } from './fixture.ts';
 
 const callers = 16;

@@ -1,13 +1,13 @@
 import Database from 'better-sqlite3';
 import { afterEach, expect, test } from 'vitest';
-import type { AdmitCommand } from '../../src/store/ledger.ts';
-import type { AdminCommands } from '../../src/store/sqlite/administration.ts';
-import { type Connection, openForWriting, sqliteFailure } from '../../src/store/sqlite/database.ts';
-import { Engine } from '../../src/store/sqlite/engine.ts';
-import { type FaultPlan, Faults } from '../../src/store/sqlite/fault.ts';
-import { checkInvariants } from '../../src/store/sqlite/invariants.ts';
-import { migrate, ownMigrations } from '../../src/store/sqlite/migrations.ts';
-import { encodeAdmit, encodeSettle, type WireCommand, type WireReply } from '../../src/store/sqlite/wire.ts';
+import type { AdmitCommand } from '../../src/ledger/ledger.ts';
+import type { AdminCommands } from '../../src/ledger/rules/administration.ts';
+import { type Connection, openForWriting, sqliteFailure } from '../../src/lib/sqlite/database.ts';
+import { Engine } from '../../src/ledger/sqlite/engine.ts';
+import { type FaultPlan, Faults } from '../../src/ledger/sqlite/fault.ts';
+import { checkInvariants } from '../../src/ledger/sqlite/invariants.ts';
+import { migrateLedger } from '../../src/ledger/sqlite/schema.ts';
+import { encodeAdmit, encodeSettle, type WireCommand, type WireReply } from '../../src/ledger/sqlite/wire.ts';
 import { admitOf, amount, estimate, hashOf, noUsage, plans, settleAmount, settleOf } from './fixture.ts';
 
 const now = Date.parse('2026-05-10T12:00:00Z');
@@ -22,7 +22,7 @@ afterEach(() => db?.close());
 /** A file with its tables alone: made once, because that takes longer than all that is done with it. */
 const empty = ((): Buffer => {
   const opened = openForWriting(':memory:');
-  migrate(opened, ownMigrations(), now);
+  migrateLedger(opened, now);
   const file = opened.serialize();
   opened.close();
   return file;

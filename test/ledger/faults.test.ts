@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
-import { openSqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { brokenLoad } from './broken-load.ts';
 import { admitOf, amount, type Bench, dollar, openBench, plans, settleAmount } from './fixture.ts';
 

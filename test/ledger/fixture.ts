@@ -4,9 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { PriceSheet } from '../../src/generation/price.ts';
 import type { Clock } from '../../src/lib/clock.ts';
-import type { AdmitCommand, FundsEstimate, Plans, SettleCommand, UsageBuckets } from '../../src/store/ledger.ts';
-import { openSqliteLedger, type SqliteLedger, type SqliteLedgerOptions } from '../../src/store/sqlite/sqlite-ledger.ts';
-import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
+import type { AdmitCommand, FundsEstimate, Plans, SettleCommand, UsageBuckets } from '../../src/ledger/ledger.ts';
+import {
+  openSqliteLedger,
+  type SqliteLedger,
+  type SqliteLedgerOptions,
+} from '../../src/ledger/sqlite/sqlite-ledger.ts';
+import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 
 /** What the ledger's tests share: a clock that they set, commands with few words, a directory that goes away. */
 

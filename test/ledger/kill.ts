@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { systemClock } from '../../src/lib/clock.ts';
-import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
+import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 import { hashOf, openBench } from './fixture.ts';
 
 const child = join(import.meta.dirname, 'crash-child.ts');

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Admitted, Denied } from '../../src/store/ledger.ts';
+import type { Admitted, Denied } from '../../src/ledger/ledger.ts';
 import { admitOf, amount, type Bench, dollar, estimate, hashOf, openBench, settleAmount } from './fixture.ts';
 
 let bench: Bench;

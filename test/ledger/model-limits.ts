@@ -1,5 +1,5 @@
 import type { DenialFacts, WindowState } from '../../src/errors/gateway-error.ts';
-import type { Denied } from '../../src/store/ledger.ts';
+import type { Denied } from '../../src/ledger/ledger.ts';
 
 /** Windows and caps of the plain model: every question is answered by looking at all times there are. */
 

@@ -1,4 +1,4 @@
-import type { FundsEstimate, PlanPeriodName, SettleCommand } from '../../src/store/ledger.ts';
+import type { FundsEstimate, PlanPeriodName, SettleCommand } from '../../src/ledger/ledger.ts';
 
 /** How payers share a request, found by trying and by counting token by token. */
 

@@ -1,4 +1,4 @@
-import type { PlanName, PlanPeriodName, SettleCommand } from '../../src/store/ledger.ts';
+import type { PlanName, PlanPeriodName, SettleCommand } from '../../src/ledger/ledger.ts';
 import type { Order } from './model-payers.ts';
 
 /** What the plain model remembers. */

@@ -14,7 +14,7 @@ import type {
   SettleCommand,
   Settled,
   SubscriptionRow,
-} from '../../src/store/ledger.ts';
+} from '../../src/ledger/ledger.ts';
 import {
   day,
   minuteWindow,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { FundsEstimate, KeySettings } from '../../src/store/ledger.ts';
+import type { FundsEstimate, KeySettings } from '../../src/ledger/ledger.ts';
 import {
   admitOf,
   amount,

@@ -1,42 +1,13 @@
 import assert from 'node:assert/strict';
-import Database from 'better-sqlite3';
-import type { AdmitCommand, ExtendCommand, Plans, SettleCommand } from '../../src/store/ledger.ts';
-import type { AdminCommands } from '../../src/store/sqlite/administration.ts';
-import type * as databaseModule from '../../src/store/sqlite/database.ts';
-import type * as engineModule from '../../src/store/sqlite/engine.ts';
-import type * as invariantsModule from '../../src/store/sqlite/invariants.ts';
-import type * as migrationsModule from '../../src/store/sqlite/migrations.ts';
-import type * as readerModule from '../../src/store/sqlite/reader.ts';
-import type * as wireModule from '../../src/store/sqlite/wire.ts';
+import type { ExtendCommand, Plans, SettleCommand } from '../../src/ledger/ledger.ts';
+import type { AdminCommands, AdminOrder } from '../../src/ledger/rules/administration.ts';
 import { hashOf } from './fixture.ts';
 import { Model } from './model.ts';
 import type { ModelKey } from './model-types.ts';
+import type { Command, OpenSubject, Subject, TimedCommand } from './subjects.ts';
 import type { Action, Move, Trace } from './trace.ts';
 
-/** Runs a trace through the engine in batches and through the model step by step, and compares all that is said and stored. */
-
-/** The engine under test: the checkout's own, or a mutant's. */
-export interface EngineModules {
-  /** A file without anything in it but its tables: made once, because that takes longer than most traces. */
-  readonly empty: Buffer;
-  readonly engine: typeof engineModule;
-  readonly invariants: Pick<typeof invariantsModule, 'checkInvariants'>;
-  readonly reader: Pick<typeof readerModule, 'Reader'>;
-  readonly wire: Pick<typeof wireModule, 'encodeAdmit' | 'encodeSettle' | 'decodeAdmitReply'>;
-}
-
-/** The modules of the engine in `src`, an absolute path. */
-export async function engineModules(src: string): Promise<EngineModules> {
-  const load = (name: string): Promise<unknown> => import(`${src}/store/sqlite/${name}.ts`);
-  const [engine, invariants, reader, wire] = await Promise.all(['engine', 'invariants', 'reader', 'wire'].map(load));
-  const { openForWriting } = (await load('database')) as typeof databaseModule;
-  const { migrate, ownMigrations } = (await load('migrations')) as typeof migrationsModule;
-  const db = openForWriting(':memory:');
-  migrate(db, ownMigrations(), 0);
-  const empty = db.serialize();
-  db.close();
-  return { empty, engine, invariants, reader, wire } as EngineModules;
-}
+/** Runs a trace through a ledger in batches and through the model step by step, and compares all that is said and stored. */
 
 const keyNames = ['one', 'two', 'three', 'four'];
 const startBalance = 3_000_000_000n;
@@ -67,31 +38,23 @@ const plans: Plans = {
   },
 };
 
-type WireCommand = wireModule.WireCommand;
-
 class Run {
-  readonly #modules: EngineModules;
   readonly #trace: Trace;
-  readonly #db: databaseModule.Connection;
+  readonly #subject: Subject;
   readonly #model: Model;
-  #engine: engineModule.Engine;
   #now: number;
   #seq = 0;
   #nextId = 1;
-  #batch: { command: WireCommand; expected: unknown }[] = [];
-  readonly #admits = new Map<number, { command: AdmitCommand; key: ModelKey }>();
+  #batch: { command: TimedCommand; expected: unknown }[] = [];
+  readonly #admits = new Map<number, { command: Admission; key: ModelKey }>();
   readonly #settles = new Map<number, SettleCommand>();
   steps = 0;
 
-  constructor(modules: EngineModules, trace: Trace) {
-    this.#modules = modules;
+  constructor(open: OpenSubject, trace: Trace) {
     this.#trace = trace;
     this.#now = Date.parse(trace.start);
     this.#model = new Model(trace.unit, plans);
-    this.#db = new Database(modules.empty);
-    this.#db.defaultSafeIntegers(true);
-    this.#db.pragma('foreign_keys = ON');
-    this.#engine = this.#newEngine();
+    this.#subject = open(plans, trace.unit);
   }
 
   run(): void {
@@ -104,14 +67,10 @@ class Run {
       }
       this.#flush();
       this.#compareState();
-      assert.deepEqual(this.#modules.invariants.checkInvariants(this.#db, 'full'), []);
+      assert.deepEqual(this.#subject.violations(), []);
     } finally {
-      this.#db.close();
+      this.#subject.close();
     }
-  }
-
-  #newEngine(): engineModule.Engine {
-    return new this.#modules.engine.Engine(this.#db, { dailyLimitUnit: this.#trace.unit, plans });
   }
 
   /** Two accounts with two keys each; the fourth has money of its own. */
@@ -205,7 +164,7 @@ class Run {
       case 'void': {
         const id = this.#id(action.request);
         return this.#expect(
-          ['void', ++this.#seq, this.#now, id, action.reason],
+          { kind: 'void', id, reason: action.reason },
           this.#model.void(id, action.reason, this.#now),
         );
       }
@@ -213,7 +172,7 @@ class Run {
         const key = this.#key(action.key);
         this.#model.sweep(this.#now);
         return this.#expect(
-          ['windows', ++this.#seq, this.#now, key.id, action.free],
+          { kind: 'windows', keyId: key.id, free: action.free },
           this.#model.windows(key, action.free, this.#now),
         );
       }
@@ -272,10 +231,10 @@ class Run {
 
   #admit(key: ModelKey, action: Extract<Action, { kind: 'admit' }>): void {
     const free = action.model === 'free';
-    const command: AdmitCommand = {
+    const command: Admission = {
       id: action.id === 'new' ? this.#nextId++ : this.#id(action.id),
       requestId: 'req',
-      key: action.key % 2 === 0 ? { id: key.id } : { hash: hashOf(key.name) },
+      key: action.key % 2 === 0 ? { id: key.id } : { id: key.id, accountId: key.accountId },
       model: action.model,
       free,
       funds: action.funds,
@@ -284,10 +243,10 @@ class Run {
     this.#sendAdmit(command, key);
   }
 
-  #sendAdmit(command: AdmitCommand, key: ModelKey): void {
+  #sendAdmit(command: Admission, key: ModelKey): void {
     this.#admits.set(command.id, { command, key });
     const expected = this.#model.admit(command, key, this.#now);
-    this.#expect(this.#modules.wire.encodeAdmit(command, ++this.#seq, this.#now), expected);
+    this.#expect({ kind: 'admit', command }, expected);
   }
 
   /** The same admit again, or one that differs in the model alone. */
@@ -308,7 +267,7 @@ class Run {
   }
 
   #extend(command: ExtendCommand): void {
-    this.#expect(['extend', ++this.#seq, this.#now, command], this.#model.extend(command, this.#now));
+    this.#expect({ kind: 'extend', command }, this.#model.extend(command, this.#now));
   }
 
   #settle(request: number, change: Partial<SettleCommand>): void {
@@ -332,49 +291,45 @@ class Run {
   #sendSettle(command: SettleCommand): void {
     this.#settles.set(command.id, command);
     const expected = this.#model.settle(command, this.#now);
-    this.#expect(this.#modules.wire.encodeSettle(command, ++this.#seq, this.#now), expected);
+    this.#expect({ kind: 'settle', command }, expected);
   }
 
   #restart(): void {
     this.#flush();
-    this.#engine = this.#newEngine();
-    assert.equal(this.#engine.recover(this.#now), this.#model.restart(this.#now));
+    assert.equal(this.#subject.restart(this.#now), this.#model.restart(this.#now));
     this.#compareState();
   }
 
   #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K], expected: unknown): void {
-    const seq = ++this.#seq;
-    this.#expect(['admin', seq, this.#now, `admin ${seq}`, name, command], expected);
+    const order = { id: `admin ${this.#seq}`, name, command } as AdminOrder;
+    this.#expect({ kind: 'admin', order }, expected);
   }
 
-  #expect(command: WireCommand, expected: unknown): void {
-    this.#batch.push({ command, expected });
+  #expect(command: Command, expected: unknown): void {
+    this.#batch.push({ command: { ...command, nowMs: this.#now, seq: this.#seq++ }, expected });
   }
 
   #flush(): void {
     const batch = this.#batch;
     this.#batch = [];
-    const replies = this.#engine.run(batch.map(({ command }) => command));
+    const replies = this.#subject.run(batch.map(({ command }) => command));
     for (const [index, { command, expected }] of batch.entries()) {
-      const [seq, outcome, value] = replies[index] ?? [];
-      assert.equal(seq, command[1]);
-      const said = outcome === 'done' ? decoded(this.#modules, command, value) : outcome;
-      assert.deepEqual(said, expected, `${command[0]} of ${JSON.stringify(command, printable)}`);
+      assert.deepEqual(replies[index], expected, `${command.kind} of ${JSON.stringify(command, printable)}`);
     }
   }
 
   /** What operators and owners are shown is what the model has. */
   #compareState(): void {
-    const reader = new this.#modules.reader.Reader(this.#db, this.#trace.unit, plans);
+    const reads = this.#subject;
     for (const [accountId, { balance }] of this.#model.accounts) {
-      const row = reader.account(accountId);
+      const row = reads.account(accountId);
       const held = this.#model.held({ account: accountId });
       assert.deepEqual([row?.balance, row?.held], [balance, held], `account ${accountId}`);
       const subscription = this.#model.subscription(accountId, this.#now);
-      assert.deepEqual(reader.subscription(accountId, this.#now), subscription, `plan of account ${accountId}`);
+      assert.deepEqual(reads.subscription(accountId, this.#now), subscription, `plan of account ${accountId}`);
     }
     for (const key of this.#model.keys) {
-      const row = reader.key(key.id, this.#now, true);
+      const row = reads.key(key.id, this.#now);
       const own = this.#model.requests.filter(request => request.key === key);
       const dayOf = (ms: number): number => Math.floor(ms / 86_400_000);
       const today = own.filter(request => dayOf(request.admittedAtMs) === dayOf(this.#now));
@@ -402,19 +357,18 @@ class Run {
   }
 }
 
-const failed = 'failed';
+/** An admit that names its key by its number. */
+type Admission = Extract<Command, { kind: 'admit' }>['command'];
 
-function decoded(modules: EngineModules, command: WireCommand, value: unknown): unknown {
-  return command[0] === 'admit' ? modules.wire.decodeAdmitReply(value as wireModule.AdmitReply) : value;
-}
+const failed = 'failed';
 
 function printable(_: string, value: unknown): unknown {
   return typeof value === 'bigint' ? `${value}n` : value;
 }
 
-/** Throws where engine and model differ or an invariant is broken; answers how many steps there were. */
-export function runTrace(modules: EngineModules, trace: Trace): number {
-  const run = new Run(modules, trace);
+/** Throws where ledger and model differ or an invariant is broken; answers how many steps there were. */
+export function runTrace(open: OpenSubject, trace: Trace): number {
+  const run = new Run(open, trace);
   run.run();
   return run.steps;
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Slices } from '../../src/core/generation/slices.ts';
-import type { Admitted } from '../../src/store/ledger.ts';
+import type { Admitted } from '../../src/ledger/ledger.ts';
 import { admitOf, type Bench, dollar, openBench, settleOf } from './fixture.ts';
 
 // The commits before a test's own: bootstrap and its admit. The next is the first extension.

@@ -4,9 +4,9 @@ import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { LedgerStartError } from '../../src/store/start-error.ts';
-import { openSqliteLedger, type SqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
-import { verifyLedgerFile } from '../../src/store/sqlite/verify.ts';
+import { LedgerStartError } from '../../src/lib/sqlite/start-error.ts';
+import { openSqliteLedger, type SqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
+import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 import {
   admitOf,
   amount,
@@ -146,7 +146,7 @@ test('a second ledger on the same directory is refused, in this process and in a
   const options = { dataDir: bench.dataDir, clock: bench.clock, dailyLimitUnit: 'dollars', plans } as const;
   await expect(openSqliteLedger(options)).rejects.toMatchObject({ name: 'LedgerStartError', code: 'locked' });
   const script = `
-    import { openSqliteLedger } from ${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/sqlite-ledger.ts'))};
+    import { openSqliteLedger } from ${JSON.stringify(join(import.meta.dirname, '../../src/ledger/sqlite/sqlite-ledger.ts'))};
     import { plans } from ${JSON.stringify(join(import.meta.dirname, 'fixture.ts'))};
     const clock = { now: () => Date.now() };
     await openSqliteLedger({ dataDir: ${JSON.stringify(bench.dataDir)}, clock, dailyLimitUnit: 'dollars', plans })
@@ -263,7 +263,7 @@ test('sums of a file that kept them by key and model are kept by each of the two
   const before = await read();
   await bench.ledger.close();
 
-  const schema = readFileSync(new URL('../../src/store/sqlite/migrations/0001-initial.sql', import.meta.url), 'utf8');
+  const schema = readFileSync(new URL('../../src/ledger/sqlite/migrations/0001-initial.sql', import.meta.url), 'utf8');
   const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
   db.exec('DROP TABLE usage_sum; DROP INDEX usage_key_model; DELETE FROM migration WHERE number > 2');
   for (const [period, ms] of Object.entries({ hour: 3_600_000, day: 86_400_000 })) {

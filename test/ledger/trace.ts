@@ -6,7 +6,7 @@ import type {
   PlanPeriodName,
   RecordState,
   UsageBuckets,
-} from '../../src/store/ledger.ts';
+} from '../../src/ledger/ledger.ts';
 
 /** Traces for the model: what callers might do, at which moments, in which batches. Values lie near the edges where engines err. */
 

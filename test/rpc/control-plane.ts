@@ -23,7 +23,7 @@ import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createRpcListener } from '../../src/rpc/listener.ts';
-import { openSqliteLedger, type SqliteLedger } from '../../src/store/sqlite/sqlite-ledger.ts';
+import { openSqliteLedger, type SqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { plans } from '../ledger/fixture.ts';
 
 /** A clock that tests move; it starts at noon of a day in the middle of a month. */

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
-import type { Denied } from '../../store/ledger.ts';
+import type { Denied } from '../../ledger/ledger.ts';
 import { deniedError } from './admission.ts';
 
 const applicant = {

@@ -2,7 +2,7 @@ import { type ErrorFacts, GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, type GenerateRequest, type ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../../lib/clock.ts';
-import type { Admitted, Denied, Ledger } from '../../store/ledger.ts';
+import type { Admitted, Denied, Ledger } from '../../ledger/ledger.ts';
 import { estimateFunds, type MeasuredInput } from './funds.ts';
 
 /** A request that is about to be admitted. */
@@ -21,14 +21,15 @@ export interface Applicant {
 
 /** Admits or throws what the ledger denied: nothing goes upstream without passing here. */
 export async function admit(ledger: Ledger, applicant: Applicant): Promise<Admitted> {
-  const { id, requestId, keyId, request, model, tier, measured } = applicant;
+  const { id, requestId, keyId, accountId, request, model, tier, measured, durable } = applicant;
   const reply = await ledger.admit({
     id,
     requestId,
-    key: { id: keyId },
+    key: { id: keyId, accountId },
     model: model.id,
     free: isFree(model.id),
     funds: estimateFunds(request, model, tier, measured),
+    ...(durable === true ? { durable } : {}),
   });
   if (reply.kind === 'denied')
     throw deniedError(reply, { ...applicant, hasOwnBalance: await hasOwnBalance(ledger, reply, keyId) });

@@ -1,7 +1,7 @@
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { estimateInput } from '../../generation/tokens.ts';
-import type { FundsEstimate } from '../../store/ledger.ts';
+import type { FundsEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
 
 /** Output tokens that a hold is taken and extended for at a time. Source: decisions §6. */

@@ -10,7 +10,7 @@ import { Hold } from '../../generation/hold.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
-import type { Ledger, Settled } from '../../store/ledger.ts';
+import type { Ledger, Settled } from '../../ledger/ledger.ts';
 import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';

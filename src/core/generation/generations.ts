@@ -9,7 +9,7 @@ import { type InputBounds, loadTokenizer, measureInput } from '../../generation/
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
-import type { Credential } from '../../store/ledger.ts';
+import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';

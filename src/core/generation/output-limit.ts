@@ -1,5 +1,5 @@
 import { callRules } from '../../generation/guard/call-filter.ts';
-import type { Admitted } from '../../store/ledger.ts';
+import type { Admitted } from '../../ledger/ledger.ts';
 import type { Applicant } from './admission.ts';
 import { clientLimit, outputTokensMost } from './funds.ts';
 

@@ -2,7 +2,7 @@ import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import type { RecordState, SettleCommand, UsageBuckets } from '../../store/ledger.ts';
+import type { RecordState, SettleCommand, UsageBuckets } from '../../ledger/ledger.ts';
 import { multiplierOf } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
 import type { CountedUsage } from '../../generation/guard/tally.ts';

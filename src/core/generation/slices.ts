@@ -1,4 +1,4 @@
-import type { Admitted, Ledger } from '../../store/ledger.ts';
+import type { Admitted, Ledger } from '../../ledger/ledger.ts';
 import { sliceTokens } from './funds.ts';
 
 /**

@@ -8,7 +8,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { pull, pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext } from '../../lib/pushed-service.ts';
 import type { DocumentName, Documents } from '../../store/documents.ts';
-import type { Credential, Ledger, UsageRow } from '../../store/ledger.ts';
+import type { Credential, Ledger, UsageRow } from '../../ledger/ledger.ts';
 import { isFree } from '../generation/admission.ts';
 import { limitState } from '../limit-state.ts';
 import { startCall } from '../start-call.ts';

@@ -5,7 +5,7 @@ import { Hold } from '../../generation/hold.ts';
 import type { DrawnImage } from '../../generation/images/image-upstream.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Files } from '../../store/files.ts';
-import type { Admitted, Ledger, RecordState } from '../../store/ledger.ts';
+import type { Admitted, Ledger, RecordState } from '../../ledger/ledger.ts';
 import { chargeOf, noUsage, type Outcome } from '../generation/settlement.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { RoutedPictures, Router } from '../routing/router.ts';

@@ -18,7 +18,7 @@ import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../
 import { pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Credential } from '../../store/ledger.ts';
+import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { deniedError, hasOwnBalance, isFree } from '../generation/admission.ts';
@@ -287,7 +287,7 @@ export class Images {
     const reply = await this.#tools.ledger.admit({
       id,
       requestId,
-      key: { id: keyId },
+      key: { id: keyId, accountId },
       model: model.id,
       free: isFree(model.id),
       funds: imageFunds(order),

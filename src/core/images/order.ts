@@ -13,7 +13,7 @@ import {
 } from '../../generation/images/image-size.ts';
 import { pngSize } from '../../generation/images/png.ts';
 import { imageSheet, type PriceSheet } from '../../generation/price.ts';
-import type { FundsEstimate } from '../../store/ledger.ts';
+import type { FundsEstimate } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { inspectFiles } from './inspect.ts';

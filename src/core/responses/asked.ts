@@ -3,7 +3,7 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CreateResponseRequest, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
 import { responseIdOf } from '../../generation/response-ids.ts';
-import type { Credential } from '../../store/ledger.ts';
+import type { Credential } from '../../ledger/ledger.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Conversation } from './conversations.ts';
 import type { Sealing } from './sealing.ts';

@@ -14,7 +14,7 @@ import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-
 import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Credential, Ledger } from '../../store/ledger.ts';
+import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';

@@ -18,7 +18,7 @@ import { pump } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { DocumentFacts, Documents, StoredDocument } from '../../store/documents.ts';
-import type { Ledger } from '../../store/ledger.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
 import type { BackgroundJob } from './background-job.ts';
 import type { Conversations } from './conversations.ts';

@@ -1,5 +1,5 @@
 import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
-import { type Connection, isStorageFailure, type Query } from '../database.ts';
+import { type Connection, isStorageFailure, type Query } from '../../../lib/sqlite/database.ts';
 import { Eviction } from './eviction.ts';
 import { DocumentRows, sizeOf } from './rows.ts';
 
@@ -9,17 +9,16 @@ export type DocumentCommand =
   | { readonly kind: 'update'; readonly change: DocumentChange }
   | { readonly kind: 'delete'; readonly name: DocumentName };
 
-/** A command with its number and the clock's time. */
-export interface NumberedCommand {
-  readonly seq: number;
+/** A command with the clock's time. */
+export interface TimedCommand {
   readonly nowMs: number;
   readonly command: DocumentCommand;
 }
 
 /** What became of a command. `failed`: it broke and changed nothing. `storage`: the batch could not be written. `full`: there is no room. */
 export type DocumentReply =
-  | { readonly seq: number; readonly outcome: 'done'; readonly value: unknown }
-  | { readonly seq: number; readonly outcome: 'failed' | 'storage' | 'full'; readonly message: string };
+  | { readonly outcome: 'done'; readonly value: unknown }
+  | { readonly outcome: 'failed' | 'storage' | 'full'; readonly message: string };
 
 /** There is no room for a document, even without all that may be evicted. */
 class StoreFull extends Error {
@@ -42,7 +41,7 @@ export class DocumentEngine {
   }
 
   /** Does a batch. The replies are true only once this has returned: the batch is then on the disk. */
-  run(batch: readonly NumberedCommand[]): DocumentReply[] {
+  run(batch: readonly TimedCommand[]): DocumentReply[] {
     try {
       this.#db.exec('BEGIN IMMEDIATE');
       const replies = batch.map(command => this.#executeApart(command));
@@ -53,7 +52,7 @@ export class DocumentEngine {
       // A full disk makes SQLite itself roll back.
       if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
       this.#eviction.forget();
-      return batch.map(({ seq }) => ({ seq, outcome: 'storage', message: messageOf(error) }));
+      return batch.map(() => ({ outcome: 'storage', message: messageOf(error) }));
     }
   }
 
@@ -62,18 +61,18 @@ export class DocumentEngine {
     return this.#eviction.tidy(nowMs);
   }
 
-  #executeApart({ seq, nowMs, command }: NumberedCommand): DocumentReply {
+  #executeApart({ nowMs, command }: TimedCommand): DocumentReply {
     this.#db.exec('SAVEPOINT one');
     try {
       const value = this.#execute(command, nowMs);
       this.#db.exec('RELEASE one');
-      return { seq, outcome: 'done', value };
+      return { outcome: 'done', value };
     } catch (error) {
       if (isStorageFailure(error)) throw error;
       this.#db.exec('ROLLBACK TO one');
       this.#db.exec('RELEASE one');
       this.#eviction.forget();
-      return { seq, outcome: error instanceof StoreFull ? 'full' : 'failed', message: messageOf(error) };
+      return { outcome: error instanceof StoreFull ? 'full' : 'failed', message: messageOf(error) };
     }
   }
 

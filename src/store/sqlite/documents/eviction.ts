@@ -1,4 +1,4 @@
-import type { Connection, Query } from '../database.ts';
+import type { Connection, Query } from '../../../lib/sqlite/database.ts';
 import type { DocumentRows, HeadRow } from './rows.ts';
 
 /** How many documents one batch removes at most because they have ended: callers wait for the batch. */

@@ -6,7 +6,7 @@ import type {
   NewDocument,
   StoredDocument,
 } from '../../documents.ts';
-import type { Connection, Query } from '../database.ts';
+import type { Connection, Query } from '../../../lib/sqlite/database.ts';
 
 /** What a document takes beside its bytes: its rows and their places in the indexes. */
 const overheadBytes = 512;

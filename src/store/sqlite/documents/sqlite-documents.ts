@@ -12,7 +12,7 @@ import type {
   PutOutcome,
   StoredDocument,
 } from '../../documents.ts';
-import { type Connection, openForReading, type Query } from '../database.ts';
+import { type Connection, openForReading, type Query } from '../../../lib/sqlite/database.ts';
 import { DocumentWriter } from './document-writer.ts';
 import { DocumentRows, factsOf, type HeadRow } from './rows.ts';
 

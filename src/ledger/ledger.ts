@@ -1,0 +1,436 @@
+import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
+import type { ErrorCode } from '../errors/error-table.ts';
+import type { CostLine, PriceSheet } from '../generation/price.ts';
+import type { UsageBuckets } from '../generation/usage-buckets.ts';
+
+export type { UsageBuckets };
+
+/**
+ * The ledger's port: who may do what, who pays, and what was paid. Every method is one transaction, and a promise resolves
+ * only when its effect is durable, save that of an `admit` and an `extend` for the gateway's own requests: those survive the end of the process, and a
+ * power cut before their settle may take them, because nobody has been told of them. Expected outcomes are values; a throw means that the ledger itself failed
+ * (`overloaded` when its queue is full or its disk is, which the caller answers as 503), and nothing was done.
+ * Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: decisions §6.
+ */
+export interface Ledger {
+  /** Checks every limit and the funds, then holds, all or nothing. The same id again answers the same. */
+  admit(command: AdmitCommand): Promise<Admitted | Denied>;
+  /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
+  extend(command: ExtendCommand): Promise<Extended>;
+  /** Replaces the hold by the real cost, once; the same settle again answers the same. */
+  settle(command: SettleCommand): Promise<Settled>;
+  /** Gives a hold back without a record. */
+  void(id: number, reason: Exclude<VoidReason, VoidedHoldRow['reason']>): Promise<'voided' | 'not_held'>;
+  /** The highest request id ever stored; ids go on above it. */
+  readonly lastId: number;
+
+  /**
+   * Returns a key by the SHA-256 of its text; undefined if none has it, or it was revoked or deleted. Always the present state. Returned at once, without
+   * a promise, if it is known.
+   */
+  findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
+  /** The request windows of a key as they stand, tightest first; free windows included where `free`. Consumes nothing. */
+  windows(keyId: number, free: boolean): Promise<WindowState[]>;
+
+  createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
+  listAccounts(): Promise<AccountRow[]>;
+  findAccount(accountId: number): Promise<AccountRow | undefined>;
+  /** `insufficient`: a negative credit takes more than what no hold covers. */
+  addCredit(command: {
+    accountId: number;
+    amount: bigint;
+    note: string;
+  }): Promise<AccountRow | 'not_found' | 'insufficient'>;
+
+  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | 'not_found' | 'insufficient'>;
+  /** Without those that were revoked or deleted, oldest first. */
+  listKeys(accountId: number): Promise<KeyRow[]>;
+  /** `accountId` undefined: whatever its account (the operator). */
+  findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined>;
+  /** Only the fields that are there change. `insufficient`: the balance moves more than what no hold covers. */
+  updateKey(command: {
+    keyId: number;
+    accountId: number;
+    settings: KeySettings;
+  }): Promise<KeyRow | 'not_found' | 'insufficient'>;
+  setKeyState(command: {
+    keyId: number;
+    accountId: number | undefined;
+    state: KeyState;
+  }): Promise<KeyRow | 'not_found'>;
+  /** undefined lifts the limit. */
+  setMonthlyLimit(command: { keyId: number; limit: bigint | undefined }): Promise<KeyRow | 'not_found'>;
+
+  createManagementKey(command: NewKey & { scopes: readonly string[] }): Promise<ManagementKeyRow | 'not_found'>;
+  listManagementKeys(accountId: number): Promise<ManagementKeyRow[]>;
+  setManagementKeyScopes(command: {
+    keyId: number;
+    scopes: readonly string[];
+  }): Promise<ManagementKeyRow | 'not_found'>;
+  setManagementKeyState(command: { keyId: number; state: KeyState }): Promise<ManagementKeyRow | 'not_found'>;
+
+  /** Debits the first period's price. `conflict`: the account has a plan already; `insufficient`: it can't pay this one. */
+  startSubscription(command: {
+    accountId: number;
+    plan: PlanName;
+    period: PlanPeriodName;
+  }): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'>;
+  /** The account's plan as it stands; undefined where it has none. */
+  findSubscription(accountId: number): Promise<SubscriptionRow | undefined>;
+  /** The plan ends with its period. A repeat changes nothing. `not_found`: the account has no plan. */
+  cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'>;
+
+  /** Makes account 1 with its keys where the ledger has no account yet; answers whether it did. */
+  bootstrap(command: Bootstrap): Promise<boolean>;
+
+  listActivity(filter: ActivityFilter): Promise<UsageRow[]>;
+  /** One record with its arithmetic. */
+  findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined>;
+  /** Sums of records by period and group, oldest first. `too_many`: more than `limit` of them. */
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'>;
+  listVoidedHolds(limit: number): Promise<VoidedHoldRow[]>;
+
+  /** Runs every invariant; the violations, in words for the operator. Empty: all hold. */
+  verify(): Promise<string[]>;
+  /** Ends after everything that was queued is durable. */
+  close(): Promise<void>;
+}
+
+/** What an admission decides on. */
+export interface AdmitCommand {
+  /** Made by the caller before anything else; names hold, settle and record. */
+  readonly id: number;
+  /** What the client is told (`publicRequestId` of the id); stored with the record, and found by it. */
+  readonly requestId: string;
+  /**
+   * Whose request: a key and its account, as its credential names them, or the SHA-256 of the key's text. Without the account (it never changes) an engine
+   * that must know it first looks it up.
+   */
+  readonly key: { readonly hash: Uint8Array } | KeyOwner;
+  /** The listed id, compared with the key's allowed models and stored with the record. */
+  readonly model: string;
+  /** A `:free` model: the account's free windows count it. */
+  readonly free: boolean;
+  /** What to hold; undefined where the request costs nothing. */
+  readonly funds: FundsEstimate | undefined;
+  /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
+  readonly expiresAtMs?: number;
+  /** The client is told of the request before its answer has ended (a task, a response in the background): the admission is durable first. */
+  readonly durable?: true;
+}
+
+/** A key by its number, and whose it is. */
+export interface KeyOwner {
+  readonly id: number;
+  readonly accountId?: number;
+}
+
+/**
+ * What a request is thought to cost. The hold is `inputNanoUsd` plus as many output tokens, between the least and the
+ * wanted, as the funds pay. Prices are the dearest that can apply (tier, `above`, margin), before any plan's discount.
+ */
+export interface FundsEstimate {
+  /** Estimated input tokens with the margin; what a plan is held for. */
+  readonly inputTokens: number;
+  readonly inputNanoUsd: bigint;
+  /** Price of an output token in pico-dollars. */
+  readonly outputPicoUsd: bigint;
+  /** Below this many the request is refused. */
+  readonly outputTokensMin: number;
+  /** The first slice. */
+  readonly outputTokensWanted: number;
+  /** Text requests may be paid by a plan; images and other services' work never. */
+  readonly plan: boolean;
+  /** A text request at the standard tier: one of the plan's free daily requests may pay it. Absence: none does. */
+  readonly freeDaily?: boolean;
+}
+
+/** A hold was placed. */
+export interface Admitted {
+  readonly kind: 'admitted';
+  readonly id: number;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly heldNanoUsd: bigint;
+  /** Output tokens that the hold pays. */
+  readonly outputTokens: number;
+  /** Output tokens that the funds could still pay beside the hold; Infinity where the request costs nothing. */
+  readonly outputTokensAvailable: number;
+  /** What the funds could still pay beside the hold. */
+  readonly availableNanoUsd: bigint;
+  /** The key's request windows after this request, tightest first. */
+  readonly windows: readonly WindowState[];
+  /** When the hold expires; only of other services' holds. */
+  readonly expiresAtMs?: number;
+}
+
+/** Nothing was held or counted. */
+export interface Denied {
+  readonly kind: 'denied';
+  readonly code: Extract<
+    ErrorCode,
+    | 'invalid_api_key'
+    | 'key_disabled'
+    | 'permission_denied'
+    | 'model_not_allowed'
+    | 'rate_limit'
+    | 'spending_limit'
+    | 'insufficient_balance'
+    | 'subscription_exhausted'
+    | 'conflict'
+  >;
+  readonly denial?: DenialFacts;
+  /** Where waiting helps. */
+  readonly retryAfterMs?: number;
+  readonly windows: readonly WindowState[];
+}
+
+/** More to hold: output tokens (granted in part where funds end), or an amount (all or nothing). */
+export type ExtendCommand =
+  | { readonly id: number; readonly outputTokens: number }
+  | { readonly id: number; readonly nanoUsd: bigint; readonly expiresAtMs?: number };
+
+/** What was granted. */
+export interface Extended {
+  /** `not_held`: unknown, settled, voided or expired. */
+  readonly kind: 'extended' | 'denied' | 'not_held';
+  /** Granted output tokens. */
+  readonly outputTokens: number;
+  /** All that is held now. */
+  readonly heldNanoUsd: bigint;
+  /** Output tokens that the funds could still pay beside it. */
+  readonly outputTokensAvailable: number;
+  /** When the hold expires; only of other services' holds. */
+  readonly expiresAtMs?: number;
+}
+
+/** How a request ended. */
+export type RecordState = 'completed' | 'incomplete' | 'client_aborted' | 'upstream_failed';
+
+/** The end of a request. */
+export interface SettleCommand {
+  readonly id: number;
+  readonly state: RecordState;
+  readonly usage: UsageBuckets;
+  readonly usageSource: 'reported' | 'estimated';
+  readonly serviceTier: 'default' | 'flex' | 'priority';
+  readonly latencyMs: number;
+  /** Time to first event; undefined where none came. */
+  readonly firstEventMs: number | undefined;
+  /** Provider and tries, for the operator; '' and 0 where nothing went upstream. */
+  readonly provider: string;
+  readonly attempts: number;
+  /** The prices that apply (one version of the listed prices) and the tier's factor: `priceOf` makes the cost of them. */
+  readonly prices: PriceSheet;
+  readonly multiplierPermille: number;
+  /** Cost that is known otherwise (AccountingService): then the prices are not used. */
+  readonly costNanoUsd?: bigint;
+}
+
+/** The charge. `cost` is what was debited; `writtenOff` what no funds covered. */
+export interface Settled {
+  readonly kind: 'settled' | 'not_held' | 'conflict';
+  readonly costNanoUsd: bigint;
+  readonly writtenOffNanoUsd: bigint;
+}
+
+/** What `findCredential` knows. */
+export interface Credential {
+  readonly kind: 'api_key' | 'management_key';
+  readonly keyId: number;
+  readonly accountId: number;
+  readonly disabled: boolean;
+  /** Of a management key; empty otherwise. */
+  readonly scopes: readonly string[];
+  /** Of an API key; null allows all. */
+  readonly allowedModels: readonly string[] | null;
+  /** Whether the key has a `minute_limit`, or a `daily_limit` in requests. */
+  readonly hasWindow: boolean;
+}
+
+export type KeyState = 'enabled' | 'disabled' | 'revoked';
+
+/** A key that the caller made: only hash and mask are stored. */
+export interface NewKey {
+  readonly accountId: number;
+  readonly hash: Uint8Array;
+  readonly masked: string;
+}
+
+/** Settings of a key; an absent field does not change, or has its default on a new key. */
+export interface KeySettings {
+  readonly label?: string;
+  /** Dollars or requests, as configured; 0: none. */
+  readonly dailyLimit?: number;
+  readonly minuteLimit?: number;
+  /** Listed ids; null allows all. */
+  readonly allowedModels?: readonly string[] | null;
+  /** Moved out of the account; null moves it back. */
+  readonly balance?: bigint | null;
+  readonly useSubsFirst?: boolean;
+  readonly fallbackToPayg?: boolean;
+}
+
+export interface AccountRow {
+  readonly accountId: number;
+  readonly name: string;
+  readonly balance: bigint;
+  readonly held: bigint;
+  readonly createdAtMs: number;
+}
+
+export interface KeyRow {
+  readonly keyId: number;
+  readonly accountId: number;
+  readonly masked: string;
+  readonly createdAtMs: number;
+  readonly label: string;
+  readonly dailyLimit: number;
+  readonly minuteLimit: number;
+  readonly allowedModels: readonly string[] | null;
+  /** null: spends from the account. */
+  readonly balance: bigint | null;
+  readonly usageToday: bigint;
+  readonly usageMinute: number;
+  readonly lastUsedAtMs: number | undefined;
+  readonly useSubsFirst: boolean;
+  readonly fallbackToPayg: boolean;
+  readonly disabled: boolean;
+  readonly monthlyLimit: bigint | undefined;
+}
+
+/** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */
+export type PlanName = 'core' | 'core_pro';
+export type PlanPeriodName = 'biweekly' | 'monthly';
+
+/** What a plan costs and gives. A period keeps the price and the tokens that it was paid for; the rest holds from the next request on. */
+export interface PlanTerms {
+  readonly biweekly: PlanPeriodTerms;
+  readonly monthly: PlanPeriodTerms;
+  readonly freeDailyRequests: number;
+  /** Taken off what money pays of text requests, in thousandths. */
+  readonly discountPermille: number;
+  /** Listed ids that the plan pays; null: every text model. */
+  readonly models: readonly string[] | null;
+}
+
+export interface PlanPeriodTerms {
+  readonly priceNanoUsd: bigint;
+  readonly tokens: number;
+}
+
+/** How a key's `daily_limit` is read. */
+export type DailyLimitUnit = 'dollars' | 'requests';
+
+/** All plans by name. */
+export type Plans = Readonly<Record<PlanName, PlanTerms>>;
+
+/** A plan of an account in its present period. */
+export interface SubscriptionRow {
+  readonly accountId: number;
+  readonly plan: PlanName;
+  readonly period: PlanPeriodName;
+  readonly startedAtMs: number;
+  /** The present period: from the one, before the other. */
+  readonly periodStartMs: number;
+  readonly periodEndMs: number;
+  /** It is not renewed when its period ends. */
+  readonly cancelled: boolean;
+  /** The period's budget. */
+  readonly tokens: number;
+  /** Paid by it for settled requests. */
+  readonly tokensUsed: number;
+  /** Held by running ones. */
+  readonly tokensHeld: number;
+  readonly freeLeftToday: number;
+}
+
+export interface ManagementKeyRow {
+  readonly keyId: number;
+  readonly accountId: number;
+  readonly masked: string;
+  readonly scopes: readonly string[];
+  readonly disabled: boolean;
+  readonly createdAtMs: number;
+}
+
+export interface Bootstrap {
+  readonly accountName: string;
+  readonly balance: bigint;
+  readonly apiKey: { readonly hash: Uint8Array; readonly masked: string };
+  readonly managementKey: { readonly hash: Uint8Array; readonly masked: string; readonly scopes: readonly string[] };
+}
+
+/** Newest first; absent filters mean any. */
+export interface ActivityFilter {
+  readonly accountId: number;
+  readonly limit: number;
+  readonly offset: number;
+  readonly model?: string;
+  readonly keyId?: number;
+  readonly startMs?: number;
+  readonly endMs?: number;
+}
+
+/** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
+export interface AnalyticsQuery {
+  readonly accountId: number;
+  readonly startMs: number;
+  readonly endMs: number | undefined;
+  readonly granularity: 'hour' | 'day';
+  readonly groupBy: 'none' | 'model' | 'api_key';
+  /** The most rows. */
+  readonly limit: number;
+}
+
+/** The sums of one period, or of one group in it. */
+export interface AnalyticsRow {
+  /** When the period begins. */
+  readonly periodMs: number;
+  /** The listed model, the key's id, or null where nothing divides. */
+  readonly group: string | number | null;
+  readonly requests: number;
+  /** Those whose state is `upstream_failed`. */
+  readonly failed: number;
+  readonly costNanoUsd: bigint;
+  readonly input: number;
+  readonly cacheRead: number;
+  /** With every lifetime. */
+  readonly cacheWrite: number;
+  readonly output: number;
+  /** The sum of all latencies. */
+  readonly latencyMs: number;
+}
+
+export interface UsageRow {
+  readonly requestId: string;
+  readonly model: string;
+  readonly keyId: number;
+  readonly createdAtMs: number;
+  readonly costNanoUsd: bigint;
+  readonly writtenOffNanoUsd: bigint;
+  readonly state: RecordState;
+  readonly usageSource: 'reported' | 'estimated';
+  readonly serviceTier: 'default' | 'flex' | 'priority';
+  readonly latencyMs: number;
+  readonly usage: UsageBuckets;
+}
+
+/** A line of the arithmetic and who paid it. */
+export interface PaidLine extends CostLine {
+  readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'account';
+}
+
+/** Why a hold was given back. */
+export type VoidReason = 'rejected' | 'gateway_failure' | 'cancelled' | 'restarted' | 'expired';
+
+export interface VoidedHoldRow {
+  readonly id: number;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly model: string;
+  readonly heldNanoUsd: bigint;
+  readonly admittedAtMs: number;
+  readonly voidedAtMs: number;
+  readonly reason: Extract<VoidReason, 'restarted' | 'expired'>;
+}

@@ -1,0 +1,163 @@
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import type {
+  AccountRow,
+  KeyRow,
+  KeyState,
+  ManagementKeyRow,
+  Plans,
+  SubscriptionRow,
+  VoidedHoldRow,
+} from '../ledger.ts';
+import { dayOf } from '../rules/calendar.ts';
+import { countAdmissions } from '../rules/minutes.ts';
+import { decodeAdmissions } from '../sqlite/schema.ts';
+import { type Stored, toRow } from './to-row.ts';
+
+/** Fields that are computed from others or stored in another form. */
+type KeyRecord = Omit<KeyRow, 'allowedModels' | 'disabled' | 'usageMinute' | 'useSubsFirst' | 'fallbackToPayg'> & {
+  readonly state: KeyState;
+  readonly allowedModels: string | null;
+  readonly useSubsFirst: number;
+  readonly fallbackToPayg: number;
+  readonly minute: Uint8Array | null;
+};
+type ManagementKeyRecord = Omit<ManagementKeyRow, 'scopes' | 'disabled'> & {
+  readonly scopes: string;
+  readonly state: KeyState;
+};
+type SubscriptionRecord = Omit<SubscriptionRow, 'cancelled' | 'freeLeftToday'> & {
+  readonly cancelled: number;
+  readonly freeTaken: number;
+};
+
+const accountSelect = 'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs FROM account';
+const managementKeySelect =
+  'SELECT id AS keyId, account_id AS accountId, masked, scopes, state, created_at_ms AS createdAtMs FROM management_key';
+const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label,
+    daily_limit AS dailyLimit, minute_limit AS minuteLimit, monthly_limit AS monthlyLimit, allowed_models AS allowedModels, balance,
+    use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg,
+    coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = ?), 0) AS usageToday,
+    (SELECT admissions FROM minute WHERE owner_kind = 0 AND owner_id = k.id) AS minute,
+    (SELECT last_used_at_ms FROM key_day WHERE key_id = k.id ORDER BY day DESC LIMIT 1) AS lastUsedAtMs
+  FROM api_key k`;
+
+/** Reads accounts with their keys and plans, and the voided holds. */
+export class Accounts {
+  readonly #plans: Plans;
+  readonly #list: Query<[], Stored<AccountRow>>;
+  readonly #one: Query<[number], Stored<AccountRow>>;
+  readonly #keys: Query<[number, number], Stored<KeyRecord>>;
+  readonly #key: Query<[number, number], Stored<KeyRecord>>;
+  readonly #managementKeys: Query<[number], Stored<ManagementKeyRecord>>;
+  readonly #managementKey: Query<[number], Stored<ManagementKeyRecord>>;
+  readonly #subscription: Query<[number, number], Stored<SubscriptionRecord>>;
+  readonly #voided: Query<[number], Stored<VoidedHoldRow>>;
+  readonly #ended: Query<[number, number], unknown>;
+
+  constructor(db: Connection, plans: Plans) {
+    this.#plans = plans;
+    this.#list = db.prepare(`${accountSelect} ORDER BY id`);
+    this.#one = db.prepare(`${accountSelect} WHERE id = ?`);
+    this.#keys = db.prepare(`${keySelect} WHERE account_id = ? AND state <> 'revoked' ORDER BY id`);
+    this.#key = db.prepare(`${keySelect} WHERE id = ?`);
+    this.#managementKeys = db.prepare(`${managementKeySelect} WHERE account_id = ? AND state <> 'revoked' ORDER BY id`);
+    this.#managementKey = db.prepare(`${managementKeySelect} WHERE id = ?`);
+    this.#subscription = db.prepare(
+      `SELECT p.account_id AS accountId, s.plan, s.period, s.started_at_ms AS startedAtMs, p.start_ms AS periodStartMs,
+         p.end_ms AS periodEndMs, s.state = 'cancelled' AS cancelled, p.tokens, p.used AS tokensUsed, p.held AS tokensHeld,
+         coalesce((SELECT requests FROM plan_day WHERE account_id = p.account_id AND day = ?), 0) AS freeTaken
+       FROM plan_period p JOIN subscription s ON s.account_id = p.account_id AND s.number = p.subscription
+       WHERE p.account_id = ? AND p.live = 1`,
+    );
+    this.#voided = db.prepare(
+      `SELECT v.id, v.account_id AS accountId, v.key_id AS keyId, m.name AS model, v.held AS heldNanoUsd,
+         v.admitted_at_ms AS admittedAtMs, v.voided_at_ms AS voidedAtMs, v.reason
+       FROM voided v JOIN model m ON m.id = v.model_id WHERE v.reason IN ('restarted', 'expired')
+       ORDER BY v.voided_at_ms DESC, v.id DESC, v.number DESC LIMIT ?`,
+    );
+    this.#ended = db.prepare(
+      `SELECT 1 FROM hold WHERE expires_at_ms <= ? UNION ALL SELECT 1 FROM plan_period WHERE live = 1 AND end_ms <= ? LIMIT 1`,
+    );
+  }
+
+  list(): AccountRow[] {
+    return this.#list.all().map(accountRow);
+  }
+
+  find(accountId: number): AccountRow | undefined {
+    const record = this.#one.get(accountId);
+    return record === undefined ? undefined : accountRow(record);
+  }
+
+  /** Returns an account's keys without the revoked ones, oldest first. */
+  keys(accountId: number, nowMs: number): KeyRow[] {
+    return this.#keys.all(dayOf(nowMs), accountId).map(record => keyRow(record, nowMs));
+  }
+
+  /** Returns a key, also if it was revoked. */
+  storedKey(keyId: number, nowMs: number): KeyRow | undefined {
+    const record = this.#key.get(dayOf(nowMs), keyId);
+    return record === undefined ? undefined : keyRow(record, nowMs);
+  }
+
+  /** Returns a key of the account (undefined: of any), unless it was revoked. */
+  key(keyId: number, accountId: number | undefined, nowMs: number): KeyRow | undefined {
+    const record = this.#key.get(dayOf(nowMs), keyId);
+    if (record === undefined || record.state === 'revoked') return undefined;
+    const row = keyRow(record, nowMs);
+    return accountId === undefined || row.accountId === accountId ? row : undefined;
+  }
+
+  /** Returns an account's management keys without the revoked ones, oldest first. */
+  managementKeys(accountId: number): ManagementKeyRow[] {
+    return this.#managementKeys.all(accountId).map(managementKeyRow);
+  }
+
+  /** Returns a management key, also if it was revoked. */
+  managementKey(keyId: number): ManagementKeyRow | undefined {
+    const record = this.#managementKey.get(keyId);
+    return record === undefined ? undefined : managementKeyRow(record);
+  }
+
+  /** Returns the account's plan; undefined if it has none. */
+  subscription(accountId: number, nowMs: number): SubscriptionRow | undefined {
+    const record = this.#subscription.get(dayOf(nowMs), accountId);
+    if (record === undefined) return undefined;
+    const { cancelled, freeTaken, ...row } = toRow<SubscriptionRecord>(record, []);
+    const freeLeftToday = Math.max(0, this.#plans[row.plan].freeDailyRequests - freeTaken);
+    return { ...row, cancelled: cancelled === 1, freeLeftToday };
+  }
+
+  /** Returns the latest holds that were given back after a crash or expired, newest first. */
+  voidedHolds(limit: number): VoidedHoldRow[] {
+    return this.#voided.all(limit).map(record => toRow<VoidedHoldRow>(record, ['heldNanoUsd']));
+  }
+
+  /** Returns whether a hold or a plan's period has ended by its time and no command has ended it yet. */
+  needsSweep(nowMs: number): boolean {
+    return this.#ended.get(nowMs, nowMs) !== undefined;
+  }
+}
+
+function accountRow(record: Stored<AccountRow>): AccountRow {
+  return toRow<AccountRow>(record, ['balance', 'held']);
+}
+
+function keyRow(record: Stored<KeyRecord>, nowMs: number): KeyRow {
+  const { state, minute, ...row } = toRow<KeyRecord>(record, ['balance', 'usageToday', 'monthlyLimit']);
+  return {
+    ...row,
+    allowedModels: row.allowedModels === null ? null : (JSON.parse(row.allowedModels) as string[]),
+    usageMinute: minute === null ? 0 : countAdmissions(decodeAdmissions(minute), nowMs),
+    lastUsedAtMs: row.lastUsedAtMs ?? undefined,
+    useSubsFirst: row.useSubsFirst === 1,
+    fallbackToPayg: row.fallbackToPayg === 1,
+    disabled: state !== 'enabled',
+    monthlyLimit: row.monthlyLimit ?? undefined,
+  };
+}
+
+function managementKeyRow(record: Stored<ManagementKeyRecord>): ManagementKeyRow {
+  const { state, scopes, ...row } = toRow<ManagementKeyRecord>(record, []);
+  return { ...row, scopes: JSON.parse(scopes) as string[], disabled: state !== 'enabled' };
+}

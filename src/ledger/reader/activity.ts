@@ -1,0 +1,162 @@
+import { costLines, type PriceSheet, shareLines } from '../../generation/price.ts';
+import { ledgerIdOf, requestIdOf } from '../../lib/ids.ts';
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import type { ActivityFilter, PaidLine, UsageBuckets, UsageRow } from '../ledger.ts';
+import { codes, decode } from '../sqlite/codes.ts';
+import { type Stored, toRow } from './to-row.ts';
+
+type UsageRecord = UsageBuckets & {
+  readonly id: number;
+  readonly request: bigint | string;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly model: string;
+  readonly createdAtMs: number;
+  readonly state: number;
+  readonly usageSource: number;
+  readonly serviceTier: number;
+  readonly cost: bigint;
+  readonly writtenOff: bigint;
+  readonly latencyMs: number;
+};
+
+/** With the prices that applied; all null if another service set the cost. */
+type PricedRecord = UsageRecord & {
+  readonly payer: number;
+  readonly payers: number;
+  readonly planTokens: number;
+  readonly discountPermille: number;
+  readonly multiplierPermille: number;
+  readonly priceId: number | null;
+  readonly priceInput: bigint | null;
+  readonly priceCacheRead: bigint | null;
+  readonly priceCacheWrite5m: bigint | null;
+  readonly priceCacheWrite1h: bigint | null;
+  readonly priceOutput: bigint | null;
+  readonly priceImage: bigint | null;
+};
+
+type PageValues = { owner: number; model: number; start: number; end: number; limit: number; offset: number };
+
+const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, m.name AS model, u.created_at_ms AS createdAtMs, u.state,
+  u.usage_source AS usageSource, u.service_tier AS serviceTier, u.input, u.cache_read AS cacheRead, u.cache_write_5m AS cacheWrite5m,
+  u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.latency_ms AS latencyMs`;
+const priceColumns = `u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
+  u.multiplier_permille AS multiplierPermille, u.price_id AS priceId, p.input AS priceInput, p.cache_read AS priceCacheRead,
+  p.cache_write_5m AS priceCacheWrite5m, p.cache_write_1h AS priceCacheWrite1h, p.output AS priceOutput, p.image AS priceImage`;
+const amounts = ['request', 'cost', 'writtenOff'] as const;
+const prices = [
+  'priceInput',
+  'priceCacheRead',
+  'priceCacheWrite5m',
+  'priceCacheWrite1h',
+  'priceOutput',
+  'priceImage',
+] as const;
+
+/** Reads usage records: pages, newest first, each from an index, and one record with its arithmetic. */
+export class Activity {
+  readonly #db: Connection;
+  readonly #pages = new Map<string, Query<[PageValues], Stored<UsageRecord>>>();
+  readonly #model: Query<[string], { id: bigint }>;
+  readonly #keyAccount: Query<[number], { account_id: bigint }>;
+  readonly #one: Query<[number], Stored<PricedRecord>>;
+
+  constructor(db: Connection) {
+    this.#db = db;
+    this.#model = db.prepare('SELECT id FROM model WHERE name = ?');
+    this.#keyAccount = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
+    this.#one = db.prepare(
+      `SELECT ${columns}, ${priceColumns}
+       FROM usage u JOIN model m ON m.id = u.model_id LEFT JOIN price p ON p.id = u.price_id WHERE u.id = ?`,
+    );
+  }
+
+  list(filter: ActivityFilter): UsageRow[] {
+    const { accountId, keyId, limit, offset } = filter;
+    const model = filter.model === undefined ? undefined : this.#model.get(filter.model)?.id;
+    if (filter.model !== undefined && model === undefined) return [];
+    // A key belongs to one account, so the key's index suffices once its account is checked.
+    if (keyId !== undefined && this.#keyAccount.get(keyId)?.account_id !== BigInt(accountId)) return [];
+    return this.#page(keyId === undefined ? 'account_id' : 'key_id', model !== undefined)
+      .all({
+        owner: keyId ?? accountId,
+        model: Number(model ?? 0n),
+        start: filter.startMs ?? 0,
+        end: filter.endMs ?? Number.MAX_SAFE_INTEGER,
+        limit,
+        offset,
+      })
+      .map(stored => usageRow(toRow<UsageRecord>(stored, amounts)));
+  }
+
+  /** Returns one record with its arithmetic; no lines if another service set the cost. */
+  find(accountId: number, requestId: string): { row: UsageRow; lines: PaidLine[] } | undefined {
+    const id = ledgerIdOf(requestId);
+    const stored = id === undefined ? undefined : this.#one.get(id);
+    if (stored === undefined) return undefined;
+    const record = toRow<PricedRecord>(stored, [...amounts, ...prices]);
+    const row = usageRow(record);
+    if (row.requestId !== requestId || record.accountId !== accountId) return undefined;
+    return { row, lines: paidLines(record, row) };
+  }
+
+  #page(owner: 'account_id' | 'key_id', byModel: boolean): Query<[PageValues], Stored<UsageRecord>> {
+    const name = `${owner} ${byModel}`;
+    const known = this.#pages.get(name);
+    if (known !== undefined) return known;
+    const page = this.#db.prepare<[PageValues], Stored<UsageRecord>>(
+      `SELECT ${columns} FROM (
+         SELECT id FROM usage WHERE ${owner} = @owner ${byModel ? 'AND model_id = @model' : ''}
+           AND created_at_ms >= @start AND created_at_ms < @end
+           ORDER BY created_at_ms DESC, id DESC LIMIT @limit OFFSET @offset
+       ) page JOIN usage u ON u.id = page.id JOIN model m ON m.id = u.model_id
+       ORDER BY u.created_at_ms DESC, u.id DESC`,
+    );
+    this.#pages.set(name, page);
+    return page;
+  }
+}
+
+function usageRow(record: UsageRecord): UsageRow {
+  const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images } = record;
+  return {
+    requestId: requestIdOf(record.id, record.request),
+    model: record.model,
+    keyId: record.keyId,
+    createdAtMs: record.createdAtMs,
+    costNanoUsd: record.cost,
+    writtenOffNanoUsd: record.writtenOff,
+    state: decode(codes.state, record.state),
+    usageSource: decode(codes.usageSource, record.usageSource),
+    serviceTier: decode(codes.serviceTier, record.serviceTier),
+    latencyMs: record.latencyMs,
+    usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
+  };
+}
+
+function paidLines(record: PricedRecord, { usage }: UsageRow): PaidLine[] {
+  if (record.priceId === null) return [];
+  const sheet: PriceSheet = {
+    input: record.priceInput,
+    cacheRead: record.priceCacheRead,
+    cacheWrite5m: record.priceCacheWrite5m,
+    cacheWrite1h: record.priceCacheWrite1h,
+    output: record.priceOutput,
+    image: record.priceImage,
+  };
+  const { discountPermille, planTokens } = record;
+  const payers = decode(codes.payers, record.payers);
+  const lines = costLines(usage, sheet, record.multiplierPermille);
+  if (payers === 'free_request') return lines.map(line => ({ ...line, discountPermille: 1000, paidBy: 'free' }));
+  const paidBy = payers === 'plan' ? 'subscription' : moneyPayer(record);
+  const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
+  return shared.map(({ byPlan, ...line }) =>
+    byPlan ? { ...line, paidBy: 'subscription' } : { ...line, discountPermille, paidBy },
+  );
+}
+
+/** Returns whose money paid what the plan did not. */
+function moneyPayer({ payer, cost, writtenOff, planTokens }: PricedRecord): PaidLine['paidBy'] {
+  return cost + writtenOff === 0n && planTokens === 0 ? 'free' : decode(codes.payer, payer);
+}

@@ -1,0 +1,29 @@
+import { workerData } from 'node:worker_threads';
+import { isStorageFailure, openForReading } from '../../lib/sqlite/database.ts';
+import { serveCalls } from '../../lib/threads/serve-calls.ts';
+import { prepareReads, type ReaderData, type ReadReply, type ReadRequest, type Reads } from './reads.ts';
+
+/** Does one read. */
+function answer(reads: Reads, { name, args, sweptBy }: ReadRequest): ReadReply {
+  try {
+    if (sweptBy !== undefined && reads.needsSweep(sweptBy)) return { outcome: 'unswept' };
+    const read = reads[name] as (...values: readonly unknown[]) => unknown;
+    return { outcome: 'done', value: read(...args) };
+  } catch (error) {
+    const message = `${name}: ${error instanceof Error ? error.message : String(error)}`;
+    return { outcome: isStorageFailure(error) ? 'storage' : 'failed', message };
+  }
+}
+
+const { path, plans } = workerData as ReaderData;
+const db = openForReading(path);
+const reads = prepareReads(db, plans);
+serveCalls<ReadRequest, ReadReply>(
+  {
+    // One by one, so that no reply waits for a slower read that came after it.
+    batchMax: 1,
+    run: batch => batch.map(request => answer(reads, request)),
+    end: () => void db.close(),
+  },
+  undefined,
+);

@@ -1,0 +1,85 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { overloaded } from '../../errors/overloaded.ts';
+import { type Call, CallThread } from '../../lib/threads/call-thread.ts';
+import type { ReaderData, ReadReply, ReadRequest, Reads } from './reads.ts';
+
+/** Reads that wait; above it, further ones are refused. */
+const waitingMax = 2000;
+
+interface ReadCall extends Call<ReadRequest> {
+  /** The thread died with it once. */
+  readonly isRepeat: boolean;
+}
+
+/** Reads the ledger's file on a thread of its own, which starts with the first read. If the thread dies, the next one repeats its reads, once. */
+export class Reader {
+  readonly #data: ReaderData;
+  readonly #sweep: (nowMs: number) => Promise<unknown>;
+  readonly #thread = new CallThread<ReadCall, ReadReply>(new URL('./reader-worker.ts', import.meta.url), {
+    onReply: (call, reply) => this.#onReply(call, reply),
+    onEnd: (lost, cause) => this.#onEnd(lost, cause),
+  });
+  #isClosed = false;
+
+  /** `sweep` ends the holds and the plans' periods whose time is over. */
+  constructor(data: ReaderData, sweep: (nowMs: number) => Promise<unknown>) {
+    this.#data = data;
+    this.#sweep = sweep;
+  }
+
+  /** Reads what is committed. Throws `overloaded` if the file can't be read now or too many reads wait. */
+  read<N extends keyof Reads>(name: N, ...args: Parameters<Reads[N]>): Promise<ReturnType<Reads[N]>> {
+    return this.#call({ name, args, sweptBy: undefined }) as Promise<ReturnType<Reads[N]>>;
+  }
+
+  /** As `read`, after everything whose time is over by `nowMs` has been swept. */
+  readSwept<N extends keyof Reads>(
+    nowMs: number,
+    name: N,
+    ...args: Parameters<Reads[N]>
+  ): Promise<ReturnType<Reads[N]>> {
+    return this.#call({ name, args, sweptBy: nowMs }) as Promise<ReturnType<Reads[N]>>;
+  }
+
+  /** Takes no more reads; resolves when all are answered and the thread has ended. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#thread.end();
+  }
+
+  #call(request: ReadRequest): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#post({ request, resolve, reject, isRepeat: false });
+    });
+  }
+
+  #post(call: ReadCall): void {
+    if (this.#isClosed) return call.reject(overloaded('The gateway is stopping.'));
+    if (this.#thread.waiting >= waitingMax) return call.reject(overloaded('Too many reads are waiting.'));
+    // If the start fails, `#onEnd` answers the calls.
+    if (!this.#thread.isRunning) this.#thread.start(this.#data).catch(() => undefined);
+    this.#thread.post(call);
+  }
+
+  #onReply(call: ReadCall, reply: ReadReply): void {
+    if (reply.outcome === 'done') return call.resolve(reply.value);
+    if (reply.outcome === 'unswept') return this.#sweepFirst(call);
+    const cause = new Error(`ledger: ${reply.message}`);
+    if (reply.outcome === 'storage') call.reject(overloaded('The ledger can’t be read.', cause));
+    else call.reject(new GatewayError('internal', 'The gateway failed.', { cause }));
+  }
+
+  #sweepFirst(call: ReadCall): void {
+    const { sweptBy } = call.request;
+    if (sweptBy === undefined) return;
+    const again = (): void => this.#post({ ...call, request: { ...call.request, sweptBy: undefined } });
+    this.#sweep(sweptBy).then(again, call.reject);
+  }
+
+  #onEnd(lost: readonly ReadCall[], cause: unknown): void {
+    for (const call of lost) {
+      if (call.isRepeat) call.reject(overloaded('The ledger can’t be read.', cause));
+      else this.#post({ ...call, isRepeat: true });
+    }
+  }
+}

@@ -1,0 +1,281 @@
+import type {
+  KeyState,
+  PlanName,
+  PlanPeriodName,
+  RecordState,
+  SettleCommand,
+  UsageBuckets,
+  VoidReason,
+} from './ledger.ts';
+import type { Admissions } from './rules/minutes.ts';
+
+/**
+ * What rules read and write. Rows are never changed, only replaced. Numbers of accounts, keys, entries and so on are made by the rules from counters in
+ * rows, never by a database. Money is in nano-dollars, times in ms since 1970 UTC, days and hours are counted from 1970 UTC.
+ */
+
+/** Whose money: the key's own balance where it has one, 0 included, else the account's. */
+export type Payer = 'account' | 'key_balance';
+
+/**
+ * Who pays, in their order. `plan`: the plan alone; `money`: money alone; `free_request`: one of the plan's free daily requests, which
+ * costs neither.
+ */
+export type Payers = 'money' | 'plan' | 'plan_money' | 'money_plan' | 'free_request';
+
+export interface Account {
+  readonly id: number;
+  readonly name: string;
+  readonly balance: bigint;
+  /** Of the balance, by live holds that the account pays. */
+  readonly held: bigint;
+  readonly createdAtMs: number;
+  /** The number of the plan's live period; null: no plan. */
+  readonly period: number | null;
+  /** The last number given to one of its subscriptions and periods. */
+  readonly plans: number;
+  /** The last number given to one of its entries. */
+  readonly entries: number;
+}
+
+export interface Key {
+  readonly id: number;
+  readonly accountId: number;
+  readonly hash: Uint8Array;
+  readonly masked: string;
+  readonly createdAtMs: number;
+  readonly state: KeyState;
+  readonly label: string;
+  /** Dollars or requests, as configured; 0: none. */
+  readonly dailyLimit: number;
+  readonly minuteLimit: number;
+  readonly monthlyLimit: bigint | null;
+  /** null allows all. */
+  readonly allowedModels: readonly string[] | null;
+  /** null: spends from the account. */
+  readonly balance: bigint | null;
+  readonly held: bigint;
+  /** The plan pays before money. */
+  readonly useSubsFirst: boolean;
+  /** Money pays at all. */
+  readonly fallbackToPayg: boolean;
+}
+
+export interface ManagementKey {
+  readonly id: number;
+  readonly accountId: number;
+  readonly hash: Uint8Array;
+  readonly masked: string;
+  readonly createdAtMs: number;
+  readonly state: KeyState;
+  readonly scopes: readonly string[];
+}
+
+/** A key's requests that were admitted on a UTC day. `spentOwn`: by the key's own balance, a part of `spent`. */
+export interface KeyDay {
+  readonly keyId: number;
+  readonly day: number;
+  readonly requests: number;
+  readonly spent: bigint;
+  readonly spentOwn: bigint;
+  readonly held: bigint;
+  readonly lastUsedAtMs: number;
+}
+
+/** Requests of an account on a UTC day: those of free models, or a plan's free requests that were taken and not given back. */
+export interface AccountDay {
+  readonly accountId: number;
+  readonly day: number;
+  readonly requests: number;
+}
+
+/** Admissions of a key, or of an account's requests of free models. */
+export interface Minute {
+  /** Of the key or the account. */
+  readonly id: number;
+  readonly admissions: Admissions;
+}
+
+/** What a hold and the record that it becomes have in common. */
+export interface Request {
+  readonly id: number;
+  /** The public id beside `id`: see `requestPart`. */
+  readonly request: bigint | string;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly modelId: number;
+  readonly free: boolean;
+  /** Whose money, where money pays. */
+  readonly payer: Payer;
+  readonly payers: Payers;
+  /** Whose tokens; null where no plan pays. */
+  readonly period: number | null;
+  readonly discountPermille: number;
+  readonly admittedAtMs: number;
+  /** What was asked for, as one number that a repeat must match. */
+  readonly asked: bigint;
+  readonly admitted: bigint;
+  /** null: costs nothing. */
+  readonly admittedTokens: number | null;
+  /** null: the gateway's own. */
+  readonly expiresAtMs: number | null;
+}
+
+/**
+ * A request that was admitted and has not ended. It touches its payer's balance and its key's day of admission by `held`, its period by `planHeld`, and
+ * as a free request the account's day of admission; nothing else.
+ */
+export interface Hold extends Request {
+  readonly held: bigint;
+  /** Output tokens held for, whoever pays; null: costs nothing. */
+  readonly tokens: number | null;
+  readonly outputPicoUsd: bigint;
+  /** Tokens held of the plan, and the output tokens among them. */
+  readonly planHeld: number;
+  readonly planOutput: number;
+  /** The first payer could not pay the whole input: from then on the second pays alone. */
+  readonly firstSpent: boolean;
+  /** The command that extended it last, and the tokens that it granted. */
+  readonly extension: number | null;
+  readonly extendedTokens: number | null;
+}
+
+/** A settled request. `costNanoUsd` was debited; with `writtenOff` it is the arithmetic's sum, without what the plan's tokens paid. */
+export interface Usage extends Request, UsageBuckets {
+  readonly state: RecordState;
+  readonly usageSource: SettleCommand['usageSource'];
+  readonly serviceTier: SettleCommand['serviceTier'];
+  readonly cost: bigint;
+  readonly writtenOff: bigint;
+  /** null: another service named the cost. */
+  readonly priceId: number | null;
+  readonly multiplierPermille: number;
+  readonly planTokens: number;
+  readonly latencyMs: number;
+  readonly firstEventMs: number | null;
+  readonly providerId: number;
+  readonly attempts: number;
+}
+
+/** A hold that was given back. `number`: of the id's voids, because it may be admitted again after each. */
+export interface Voided {
+  readonly id: number;
+  readonly number: number;
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly modelId: number;
+  readonly free: boolean;
+  readonly admittedAtMs: number;
+  readonly held: bigint;
+  readonly voidedAtMs: number;
+  readonly reason: VoidReason;
+}
+
+/**
+ * Money that moved without a request, and what could not be debited. credit: added to the account (negative: taken). move: from the account to the key
+ * (negative: back). plan_price: debited from the account for a period. write_off: debited from nobody.
+ */
+export interface Entry {
+  readonly accountId: number;
+  readonly number: number;
+  readonly kind: 'credit' | 'move' | 'plan_price' | 'write_off';
+  readonly keyId: number | null;
+  readonly amount: bigint;
+  readonly usageId: number | null;
+  readonly period: number | null;
+  readonly note: string;
+  readonly atMs: number;
+}
+
+/** An account's plan. cancelled: ends with its period. One at a time lives. */
+export interface Subscription {
+  readonly accountId: number;
+  readonly number: number;
+  readonly plan: PlanName;
+  readonly period: PlanPeriodName;
+  readonly startedAtMs: number;
+  readonly state: 'active' | 'cancelled' | 'ended';
+}
+
+/** A paid period of a plan, and its tokens: used by settled requests, held by running ones. */
+export interface PlanPeriod {
+  readonly accountId: number;
+  readonly number: number;
+  /** Its number. */
+  readonly subscription: number;
+  readonly plan: PlanName;
+  /** Periods since the start, from 0; those that nobody paid are left out. */
+  readonly nth: number;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly price: bigint;
+  readonly tokens: number;
+  readonly used: number;
+  readonly held: number;
+  /** The present one of a subscription that lives. */
+  readonly live: boolean;
+}
+
+/** The last number given to something, or the highest id of a request that the gateway itself made. */
+export interface Counter {
+  readonly name: 'account' | 'api_key' | 'management_key' | 'last_id';
+  readonly value: number;
+}
+
+/** What an administrative command answered, so that its repeat does nothing. */
+export interface Applied {
+  readonly id: string;
+  readonly reply: string;
+}
+
+/** What a record adds to one sum of records. `number`: the hour or day; `groupId`: of the model or the key. */
+export interface SumChange {
+  readonly accountId: number;
+  readonly period: 'hour' | 'day';
+  readonly grouped: 'model' | 'key';
+  readonly number: number;
+  readonly groupId: number;
+  readonly usage: Usage;
+}
+
+/** Rows of one kind by their key, which is one or two of their numbers. */
+export interface Table<R, K extends readonly (number | string)[]> {
+  get(...key: K): R | undefined;
+  /** Adds a row or replaces the one with its key. */
+  put(row: R): void;
+}
+
+/**
+ * The rows of a ledger as the commands before have left them. A rule reads and writes nothing else. Where a rule throws, nothing that it has put stays. An
+ * engine that reads rows from afar may throw a `MissingRow` from any read: it then fetches that row and runs the rule again.
+ */
+export interface Rows {
+  readonly accounts: Table<Account, [id: number]>;
+  readonly keys: Table<Key, [id: number]>;
+  readonly managementKeys: Table<ManagementKey, [id: number]>;
+  readonly keyDays: Table<KeyDay, [keyId: number, day: number]>;
+  readonly freeDays: Table<AccountDay, [accountId: number, day: number]>;
+  readonly planDays: Table<AccountDay, [accountId: number, day: number]>;
+  readonly keyMinutes: Table<Minute, [keyId: number]>;
+  readonly freeMinutes: Table<Minute, [accountId: number]>;
+  readonly holds: Table<Hold, [id: number]> & { remove(id: number): void };
+  /** Records are only added. */
+  readonly usage: Table<Usage, [id: number]>;
+  /** Only added; `get` finds the last of an id. */
+  readonly voided: Table<Voided, [id: number]>;
+  readonly subscriptions: Table<Subscription, [accountId: number, number: number]>;
+  readonly periods: Table<PlanPeriod, [accountId: number, number: number]>;
+  readonly counters: Table<Counter, [name: Counter['name']]>;
+  readonly applied: Table<Applied, [id: string]>;
+  /** Only added. */
+  addEntry(entry: Entry): void;
+  raiseSum(change: SumChange): void;
+  /** Whether a key or a management key has that hash. */
+  hasHash(hash: Uint8Array): boolean;
+  /** Holds that expire by then, the earliest first, then by id. */
+  expiredHolds(nowMs: number): readonly Hold[];
+  /** Holds of the gateway's own, by id. */
+  ownHolds(): readonly Hold[];
+  /** Live periods that end by then, the earliest first, then by account. */
+  endedPeriods(nowMs: number): readonly PlanPeriod[];
+}

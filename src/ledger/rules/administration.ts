@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict';
+import type {
+  Bootstrap,
+  KeySettings,
+  KeyState,
+  NewKey,
+  PlanName,
+  PlanPeriodName,
+} from '../ledger.ts';
+import type { Account, Counter, Key, Rows } from '../rows.ts';
+import { type Context, findOwner } from './context.ts';
+import { changeBalance, moveToKey, sendBack } from './holds.ts';
+import { cancelSubscription, startSubscription } from './subscriptions.ts';
+
+/** The administrative commands by name, with what each takes. */
+export interface AdminCommands {
+  createAccount: { name: string; balance: bigint };
+  addCredit: { accountId: number; amount: bigint; note: string };
+  createKey: NewKey & { settings: KeySettings };
+  updateKey: { keyId: number; accountId: number; settings: KeySettings };
+  setKeyState: { keyId: number; accountId: number | undefined; state: KeyState };
+  setMonthlyLimit: { keyId: number; limit: bigint | undefined };
+  createManagementKey: NewKey & { scopes: readonly string[] };
+  setManagementKeyScopes: { keyId: number; scopes: readonly string[] };
+  setManagementKeyState: { keyId: number; state: KeyState };
+  startSubscription: { accountId: number; plan: PlanName; period: PlanPeriodName };
+  cancelSubscription: { accountId: number };
+  bootstrap: Bootstrap;
+}
+
+/**
+ * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already; `nothing_to_do`: the
+ * ledger has an account already.
+ */
+export type AdminReply = number | 'not_found' | 'insufficient' | 'conflict' | 'nothing_to_do';
+
+/** An administrative command; its id names it, so that it is done once, however often it comes. */
+export type AdminOrder = {
+  [K in keyof AdminCommands]: { readonly id: string; readonly name: K; readonly command: AdminCommands[K] };
+}[keyof AdminCommands];
+
+/** Does a command once; its repeat is answered as it was the first time. */
+export function administer(context: Context, order: AdminOrder, nowMs: number): AdminReply {
+  const { applied } = context.rows;
+  const known = applied.get(order.id);
+  if (known !== undefined) return JSON.parse(known.reply) as AdminReply;
+  const reply = apply(context, order, nowMs);
+  applied.put({ id: order.id, reply: JSON.stringify(reply) });
+  return reply;
+}
+
+function apply(context: Context, { name, command }: AdminOrder, nowMs: number): AdminReply {
+  const { rows } = context;
+  switch (name) {
+    case 'createAccount':
+      return createAccount(rows, command, nowMs).id;
+    case 'addCredit':
+      return addCredit(rows, command, nowMs);
+    case 'createKey':
+      return createKey(rows, command, nowMs);
+    case 'updateKey': {
+      const key = findLiving(rows, command.keyId, command.accountId);
+      return key === undefined ? 'not_found' : changeSettings(rows, key, command.settings, nowMs);
+    }
+    case 'setKeyState':
+      return setKeyState(rows, command, nowMs);
+    case 'setMonthlyLimit': {
+      const key = findLiving(rows, command.keyId, undefined);
+      if (key !== undefined) rows.keys.put({ ...key, monthlyLimit: command.limit ?? null });
+      return key?.id ?? 'not_found';
+    }
+    case 'createManagementKey':
+      return createManagementKey(rows, command, nowMs);
+    case 'setManagementKeyScopes':
+      return changeManagementKey(rows, command.keyId, { scopes: command.scopes });
+    case 'setManagementKeyState':
+      return changeManagementKey(rows, command.keyId, { state: command.state });
+    case 'startSubscription':
+      return startSubscription(context, command, nowMs);
+    case 'cancelSubscription':
+      return cancelSubscription(context, command.accountId);
+    case 'bootstrap':
+      return bootstrap(rows, command, nowMs);
+  }
+}
+
+function createAccount(rows: Rows, { name, balance }: AdminCommands['createAccount'], nowMs: number): Account {
+  const id = nextNumber(rows, 'account');
+  const account = { id, name, balance: 0n, held: 0n, createdAtMs: nowMs, period: null, plans: 0, entries: 0 };
+  if (balance === 0n) rows.accounts.put(account);
+  else changeBalance(rows, account, balance, { kind: 'credit', amount: balance, note: 'first balance', atMs: nowMs });
+  return account;
+}
+
+function addCredit(rows: Rows, command: AdminCommands['addCredit'], nowMs: number): AdminReply {
+  const { accountId, amount, note } = command;
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  if (account.balance - account.held + amount < 0n && amount < 0n) return 'insufficient';
+  if (amount !== 0n) changeBalance(rows, account, amount, { kind: 'credit', amount, note, atMs: nowMs });
+  return accountId;
+}
+
+function createKey(rows: Rows, command: AdminCommands['createKey'], nowMs: number): AdminReply {
+  const { accountId, settings } = command;
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  const own = settings.balance ?? 0n;
+  if (own < 0n || own > account.balance - account.held) return 'insufficient';
+  return changeSettings(rows, addKey(rows, command, nowMs), settings, nowMs);
+}
+
+/** A key with default settings; it is stored with the settings that it begins with. */
+function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number): Key {
+  assert(!rows.hasHash(hash), 'two keys have one hash');
+  const key: Key = {
+    id: nextNumber(rows, 'api_key'),
+    accountId,
+    hash,
+    masked,
+    createdAtMs: nowMs,
+    state: 'enabled',
+    label: '',
+    dailyLimit: 0,
+    minuteLimit: 0,
+    monthlyLimit: null,
+    allowedModels: null,
+    balance: null,
+    held: 0n,
+    useSubsFirst: true,
+    fallbackToPayg: true,
+  };
+  rows.keys.put(key);
+  return key;
+}
+
+function changeSettings(rows: Rows, key: Key, settings: KeySettings, nowMs: number): AdminReply {
+  const { balance, ...others } = settings;
+  const moved = balance === undefined ? key : setBalance(rows, key, balance, nowMs);
+  if (moved === 'insufficient') return moved;
+  const changed = Object.entries(others).filter(([, value]) => value !== undefined);
+  rows.keys.put({ ...moved, ...Object.fromEntries(changed) });
+  return key.id;
+}
+
+/** Gives a key that balance of its own, null: none; `insufficient` where that takes what a hold covers or nobody has. */
+function setBalance(rows: Rows, key: Key, balance: bigint | null, nowMs: number): Key | 'insufficient' {
+  const amount = (balance ?? 0n) - (key.balance ?? 0n);
+  const account = findOwner(rows, key);
+  const covered = amount > 0n ? account.balance - account.held : (key.balance ?? 0n) - key.held;
+  if ((amount > 0n ? amount : -amount) > covered) return 'insufficient';
+  return { ...moveToKey(rows, key, amount, nowMs), balance };
+}
+
+function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['setKeyState'], nowMs: number): AdminReply {
+  const key = findLiving(rows, keyId, accountId);
+  if (key === undefined) return 'not_found';
+  const after = { ...key, state };
+  rows.keys.put(after);
+  // What a hold covers stays until that ends.
+  sendBack(rows, after, nowMs);
+  return key.id;
+}
+
+function createManagementKey(rows: Rows, command: AdminCommands['createManagementKey'], nowMs: number): AdminReply {
+  const { accountId, hash, masked, scopes } = command;
+  if (rows.accounts.get(accountId) === undefined) return 'not_found';
+  assert(!rows.hasHash(hash), 'two keys have one hash');
+  const id = nextNumber(rows, 'management_key');
+  rows.managementKeys.put({ id, accountId, hash, masked, createdAtMs: nowMs, state: 'enabled', scopes });
+  return id;
+}
+
+function changeManagementKey(
+  rows: Rows,
+  keyId: number,
+  change: { readonly scopes: readonly string[] } | { readonly state: KeyState },
+): AdminReply {
+  const key = rows.managementKeys.get(keyId);
+  if (key === undefined || key.state === 'revoked') return 'not_found';
+  rows.managementKeys.put({ ...key, ...change });
+  return keyId;
+}
+
+function bootstrap(rows: Rows, command: Bootstrap, nowMs: number): AdminReply {
+  if ((rows.counters.get('account')?.value ?? 0) > 0) return 'nothing_to_do';
+  const { accountName: name, balance, apiKey, managementKey } = command;
+  const { id: accountId } = createAccount(rows, { name, balance }, nowMs);
+  addKey(rows, { accountId, ...apiKey }, nowMs);
+  createManagementKey(rows, { accountId, ...managementKey }, nowMs);
+  return accountId;
+}
+
+/** A key that is not revoked, of that account where one is named. */
+function findLiving(rows: Rows, keyId: number, accountId: number | undefined): Key | undefined {
+  const key = rows.keys.get(keyId);
+  const other = accountId !== undefined && key?.accountId !== accountId;
+  return key === undefined || key.state === 'revoked' || other ? undefined : key;
+}
+
+/** The next number of a counter, taken. */
+function nextNumber(rows: Rows, name: Counter['name']): number {
+  const value = (rows.counters.get(name)?.value ?? 0) + 1;
+  rows.counters.put({ name, value });
+  return value;
+}

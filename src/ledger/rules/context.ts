@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict';
+import type { DailyLimitUnit, Plans } from '../ledger.ts';
+import type { Account, Key, Rows } from '../rows.ts';
+
+/** What a rule decides by: the rows, the plans that accounts can have, and how `daily_limit` is read. */
+export interface Context {
+  readonly rows: Rows;
+  readonly plans: Plans;
+  readonly dailyLimitUnit: DailyLimitUnit;
+}
+
+/** Returns a row that must be there, because rows like it are never deleted. Throws if it is not. */
+export function present<R>(row: R | undefined): R {
+  assert(row !== undefined, 'a row is missing');
+  return row;
+}
+
+/** Returns the account of a key. */
+export function findOwner(rows: Rows, key: Pick<Key, 'accountId'>): Account {
+  return present(rows.accounts.get(key.accountId));
+}

@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { type CostLine, costLines, costOf, shareLines, tokensOf, tokensWithin } from '../../generation/price.ts';
+import type { SettleCommand, Settled, UsageBuckets, VoidReason } from '../ledger.ts';
+import type { Hold, Rows, Usage } from '../rows.ts';
+import { type Context, findOwner, present } from './context.ts';
+import { drawsOnMoney, type Sources } from './grants.ts';
+import { changeBalance, releaseHold, voidHold } from './holds.ts';
+import { countSources, keepPayment } from './payments.ts';
+import { listSums } from './sums.ts';
+
+/** A settle whose prices and provider are known by their numbers. */
+export interface SettleOrder extends SettleCommand {
+  readonly priceId: number;
+  readonly providerId: number;
+}
+
+/** Ends a request by a charge, once: the same settle again is answered as it was, another one is a conflict. */
+export function settle(context: Context, order: SettleOrder, nowMs: number): Settled {
+  const { rows } = context;
+  const lines = order.costNanoUsd === undefined ? costLines(order.usage, order.prices, order.multiplierPermille) : [];
+  const hold = rows.holds.get(order.id);
+  if (hold === undefined) return settleAgain(rows, order, lines);
+  const key = present(rows.keys.get(hold.keyId));
+  const { total, planTokens, cost } = makeBill(order, lines, hold, countSources(keepPayment(context, key, hold)));
+  assert(cost >= 0n, 'a cost is not negative');
+  const usage = makeUsage(order, hold, { cost, writtenOff: total - cost, planTokens });
+  rows.usage.put(usage);
+  for (const sum of listSums(usage)) rows.raiseSum(sum);
+  // A free request that the upstream failed is given back.
+  releaseHold(rows, hold, { debit: cost, planTokens, freeTaken: order.state !== 'upstream_failed' }, nowMs);
+  if (total > cost) {
+    const writeOff = { kind: 'write_off', amount: total - cost, atMs: nowMs } as const;
+    changeBalance(rows, findOwner(rows, hold), 0n, { ...writeOff, keyId: hold.keyId, usageId: hold.id });
+  }
+  return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: total - cost };
+}
+
+/** Gives a request's hold back without a record. */
+export function voidRequest({ rows }: Context, id: number, reason: VoidReason, nowMs: number): 'voided' | 'not_held' {
+  const hold = rows.holds.get(id);
+  if (hold !== undefined) voidHold(rows, hold, reason, nowMs);
+  else if (rows.voided.get(id)?.reason !== reason || rows.usage.get(id) !== undefined) return 'not_held';
+  return 'voided';
+}
+
+/** The answer to a repeat: what was charged then; `conflict` where it was another charge. */
+function settleAgain(rows: Rows, order: SettleOrder, lines: readonly CostLine[]): Settled {
+  const done = rows.usage.get(order.id);
+  if (done === undefined) return { kind: 'not_held', costNanoUsd: 0n, writtenOffNanoUsd: 0n };
+  const { cost, writtenOff } = done;
+  const same =
+    done.state === order.state &&
+    haveSameTokens(done, order.usage) &&
+    cost + writtenOff === costOfMoney(order, lines, done);
+  return { kind: same ? 'settled' : 'conflict', costNanoUsd: cost, writtenOffNanoUsd: writtenOff };
+}
+
+type Shares = Pick<Usage, 'payers' | 'planTokens' | 'discountPermille'>;
+
+/** What is left for money to pay. */
+function costOfMoney(order: SettleOrder, lines: readonly CostLine[], shares: Shares): bigint {
+  const { payers, planTokens, discountPermille } = shares;
+  if (payers === 'free_request') return 0n;
+  const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });
+  return order.costNanoUsd ?? costOf(shared.filter(line => !line.byPlan).map(line => ({ ...line, discountPermille })));
+}
+
+/**
+ * Who pays what: each payer all that its hold covers, and of the rest as much as no other hold covers and no cap forbids. `total` is money's part, `cost`
+ * what is debited of it.
+ */
+function makeBill(
+  order: SettleOrder,
+  lines: readonly CostLine[],
+  hold: Hold,
+  left: Sources,
+): { total: bigint; planTokens: number; cost: bigint } {
+  const { payers, discountPermille } = hold;
+  const covered = drawsOnMoney(payers) ? hold.held + left.nanoUsd : 0n;
+  const planTokens = countPlanTokens(lines, hold, hold.planHeld + left.planTokens, covered);
+  const total = costOfMoney(order, lines, { payers, planTokens, discountPermille });
+  return { total, planTokens, cost: total < covered ? total : covered };
+}
+
+/** The tokens that the plan pays: the first that it can, or those that money has left. */
+function countPlanTokens(lines: readonly CostLine[], hold: Hold, planTokens: number, covered: bigint): number {
+  const { payers, discountPermille } = hold;
+  if (payers === 'money' || payers === 'free_request') return 0;
+  const tokens = tokensOf(lines);
+  if (payers !== 'money_plan') return Math.min(tokens, planTokens);
+  const discountedLines = lines.map(line => ({ ...line, discountPermille }));
+  return Math.min(tokens - tokensWithin(discountedLines, covered), planTokens);
+}
+
+function haveSameTokens(one: UsageBuckets, other: UsageBuckets): boolean {
+  return (
+    one.input === other.input &&
+    one.cacheRead === other.cacheRead &&
+    one.cacheWrite5m === other.cacheWrite5m &&
+    one.cacheWrite1h === other.cacheWrite1h &&
+    one.output === other.output &&
+    one.reasoning === other.reasoning &&
+    one.images === other.images
+  );
+}
+
+function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'writtenOff' | 'planTokens'>): Usage {
+  const { usage } = order;
+  return {
+    id: hold.id,
+    request: hold.request,
+    accountId: hold.accountId,
+    keyId: hold.keyId,
+    modelId: hold.modelId,
+    free: hold.free,
+    payer: hold.payer,
+    payers: hold.payers,
+    period: hold.period,
+    discountPermille: hold.discountPermille,
+    admittedAtMs: hold.admittedAtMs,
+    asked: hold.asked,
+    admitted: hold.admitted,
+    admittedTokens: hold.admittedTokens,
+    expiresAtMs: hold.expiresAtMs,
+    input: usage.input,
+    cacheRead: usage.cacheRead,
+    cacheWrite5m: usage.cacheWrite5m,
+    cacheWrite1h: usage.cacheWrite1h,
+    output: usage.output,
+    reasoning: usage.reasoning,
+    images: usage.images,
+    state: order.state,
+    usageSource: order.usageSource,
+    serviceTier: order.serviceTier,
+    cost: paid.cost,
+    writtenOff: paid.writtenOff,
+    priceId: order.costNanoUsd === undefined ? order.priceId : null,
+    multiplierPermille: order.multiplierPermille,
+    planTokens: paid.planTokens,
+    latencyMs: Math.round(order.latencyMs),
+    firstEventMs: order.firstEventMs === undefined ? null : Math.round(order.firstEventMs),
+    providerId: order.providerId,
+    attempts: order.attempts,
+  };
+}

@@ -1,0 +1,68 @@
+import type { PlanName, PlanPeriodName } from '../ledger.ts';
+import type { Account, PlanPeriod, Subscription } from '../rows.ts';
+import { planTimeOf } from './calendar.ts';
+import { type Context, findOwner, present } from './context.ts';
+import { changeBalance } from './holds.ts';
+
+/**
+ * Starts, renews and ends plans. Nothing runs at the end of a period: the next command, whenever it comes, finds it over and renews it first, so that
+ * none sees an old one. Periods that nobody paid in between are left out.
+ */
+
+/** Starts a plan and pays its first period; `conflict`: the account has one, `insufficient`: it can't pay. */
+export function startSubscription(
+  context: Context,
+  { accountId, plan, period }: { accountId: number; plan: PlanName; period: PlanPeriodName },
+  nowMs: number,
+): number | 'not_found' | 'insufficient' | 'conflict' {
+  const account = context.rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  if (account.period !== null) return 'conflict';
+  if (!canPay(account, context.plans[plan][period].priceNanoUsd)) return 'insufficient';
+  const number = account.plans + 1;
+  const subscription: Subscription = { accountId, number, plan, period, startedAtMs: nowMs, state: 'active' };
+  context.rows.subscriptions.put(subscription);
+  buyPeriod(context, { ...account, plans: number }, subscription, nowMs);
+  return accountId;
+}
+
+/** Lets a plan end with its period. */
+export function cancelSubscription({ rows }: Context, accountId: number): number | 'not_found' {
+  const number = rows.accounts.get(accountId)?.period ?? null;
+  if (number === null) return 'not_found';
+  const { subscription } = present(rows.periods.get(accountId, number));
+  rows.subscriptions.put({ ...present(rows.subscriptions.get(accountId, subscription)), state: 'cancelled' });
+  return accountId;
+}
+
+/** Renews a plan whose period is over, or ends it: a cancelled one, or one whose account can't pay. */
+export function renewSubscription(context: Context, over: PlanPeriod, nowMs: number): void {
+  const { rows, plans } = context;
+  const subscription = present(rows.subscriptions.get(over.accountId, over.subscription));
+  const account = findOwner(rows, over);
+  rows.periods.put({ ...over, live: false });
+  const { priceNanoUsd } = plans[subscription.plan][subscription.period];
+  if (subscription.state === 'active' && canPay(account, priceNanoUsd)) {
+    buyPeriod(context, account, subscription, nowMs);
+    return;
+  }
+  rows.subscriptions.put({ ...subscription, state: 'ended' });
+  rows.accounts.put({ ...account, period: null });
+}
+
+/** Prices take only what no hold covers. */
+function canPay({ balance, held }: Account, price: bigint): boolean {
+  return balance - held >= price;
+}
+
+function buyPeriod({ rows, plans }: Context, account: Account, subscription: Subscription, nowMs: number): void {
+  const { plan, period, startedAtMs, number: of } = subscription;
+  const { priceNanoUsd: price, tokens } = plans[plan][period];
+  const { number: nth, startMs, endMs } = planTimeOf(startedAtMs, period, nowMs);
+  const number = account.plans + 1;
+  const bought = { number, subscription: of, plan, nth, startMs, endMs, price, tokens, used: 0, held: 0, live: true };
+  rows.periods.put({ accountId: account.id, ...bought });
+  const owner: Account = { ...account, period: number, plans: number };
+  if (price === 0n) rows.accounts.put(owner);
+  else changeBalance(rows, owner, -price, { kind: 'plan_price', amount: price, period: number, atMs: nowMs });
+}

@@ -1,0 +1,71 @@
+import type { Query } from '../../lib/sqlite/database.ts';
+import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts';
+import type { Storage } from './cached-table.ts';
+import type { Change, Journal } from './journal.ts';
+
+/** Rows of one table that are only added. A batch's are kept until `write`; others are read each time, because that is rare. */
+export class AddedTable<R> implements Change {
+  readonly #journal: Journal;
+  readonly #codec: RowCodec<R>;
+  readonly #key: keyof R & string;
+  readonly #added: R[] = [];
+  /** No row with a higher key is stored. */
+  #highest: number;
+  readonly #find: Query<(number | string)[], Stored[]>;
+  readonly #insert: Query<Stored[], unknown>;
+
+  /** `highest`: of the keys that are stored. */
+  constructor({ sql, journal }: Storage, spec: TableSpec<R>, highest = Number.POSITIVE_INFINITY) {
+    this.#journal = journal;
+    this.#codec = new RowCodec(spec);
+    const [first = 'id' as keyof R & string, second = first] = spec.key;
+    this.#key = first;
+    this.#highest = highest;
+    const column = (property: keyof R & string): string => spec.columns[property][0];
+    this.#find = sql.prepareRaw(
+      `SELECT ${this.#codec.names.join(', ')} FROM ${spec.table} WHERE ${column(first)} = ? ORDER BY ${column(second)} DESC LIMIT 1`,
+    );
+    this.#insert = sql.prepare(insertText(spec.table, this.#codec.names));
+  }
+
+  /** How many rows the batch has added. */
+  get added(): number {
+    return this.#added.length;
+  }
+
+  /** Returns the row with this first key that was added last. */
+  get(first: number | string): R | undefined {
+    if (typeof first === 'number' && first > this.#highest) return undefined;
+    const added = this.#added.findLast(row => row[this.#key] === first);
+    if (added !== undefined) return added;
+    const stored = this.#find.get(first);
+    return stored === undefined ? undefined : this.#codec.read(stored);
+  }
+
+  put(row: R): void {
+    this.#journal.record(this);
+    this.#added.push(row);
+    const first = row[this.#key];
+    if (typeof first === 'number' && first > this.#highest) this.#highest = first;
+  }
+
+  /** Takes back the last that was added. */
+  undo(): void {
+    this.#added.pop();
+  }
+
+  /** Writes what the batch has added. */
+  write(): void {
+    for (const row of this.#added) this.#insert.run(...this.#codec.write(row));
+  }
+
+  /** The batch is stored. */
+  settle(): void {
+    this.clear();
+  }
+
+  /** Forgets what the batch has added. */
+  clear(): void {
+    this.#added.length = 0;
+  }
+}

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { SlotMap } from '../../lib/slot-map.ts';
+import type { Query } from '../../lib/sqlite/database.ts';
+import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts';
+import type { Journal } from './journal.ts';
+import type { Sql } from './sql.ts';
+
+/** A row in memory; undefined: there is none. */
+interface Entry<R> {
+  readonly name: number | string;
+  readonly key: readonly (number | string)[];
+  row: R | undefined;
+  /** The file has a row with this key. */
+  isStored: boolean;
+  /** It changed in this batch. */
+  isChanged: boolean;
+}
+
+/** What tables stand on. */
+export interface Storage {
+  readonly sql: Sql;
+  readonly journal: Journal;
+}
+
+type Entries<R> = Pick<Map<number | string, Entry<R>>, 'get' | 'set' | 'delete' | 'clear' | 'size'>;
+
+const secondMax = 2 ** 21;
+/** Rows that stay in memory between batches. */
+const keptMax = 50_000;
+
+/** Rows of one table: read when first asked for, kept in memory, and each that a batch changes written once, by `write`. */
+export class CachedTable<R> {
+  readonly #journal: Journal;
+  readonly #codec: RowCodec<R>;
+  readonly #key: readonly (keyof R & string)[];
+  readonly #entries: Entries<R>;
+  readonly #changed: Entry<R>[] = [];
+  /** Those of passing rows that this batch asked for in vain. */
+  readonly #absent: Entry<R>[] = [];
+  readonly #find: Query<(number | string)[], Stored[]>;
+  readonly #insert: Query<Stored[], unknown>;
+  readonly #update: Query<Stored[], unknown>;
+  readonly #delete: Query<(number | string)[], unknown>;
+  readonly #changing: readonly number[];
+  readonly #isPassing: boolean;
+  /** No passing row with a higher key was ever there. */
+  #highest: number;
+
+  /** `passing`: rows come and go in large numbers, by growing keys of which none above `highest` is stored. */
+  constructor({ sql, journal }: Storage, spec: TableSpec<R>, passing?: { readonly highest: number }) {
+    this.#journal = journal;
+    this.#codec = new RowCodec(spec);
+    this.#key = spec.key;
+    this.#entries = passing === undefined ? new Map() : (new SlotMap<Entry<R>>() as unknown as Entries<R>);
+    this.#isPassing = passing !== undefined;
+    this.#highest = passing?.highest ?? 0;
+    const { names } = this.#codec;
+    const properties = Object.keys(spec.columns) as (keyof R & string)[];
+    const isFixed = (property: keyof R & string): boolean =>
+      spec.key.includes(property) || spec.fixed?.includes(property) === true;
+    this.#changing = properties.flatMap((property, index) => (isFixed(property) ? [] : [index]));
+    const where = spec.key.map(property => `${spec.columns[property][0]} = ?`).join(' AND ');
+    const set = this.#changing.map(index => `${names[index]} = ?`).join(', ');
+    this.#find = sql.prepareRaw(`SELECT ${names.join(', ')} FROM ${spec.table} WHERE ${where}`);
+    this.#insert = sql.prepare(insertText(spec.table, names));
+    this.#update = sql.prepare(`UPDATE ${spec.table} SET ${set} WHERE ${where}`);
+    this.#delete = sql.prepare(`DELETE FROM ${spec.table} WHERE ${where}`);
+  }
+
+  get(first: number | string, second?: number): R | undefined {
+    return this.#entry(first, second).row;
+  }
+
+  put(row: R): void {
+    const [first, second] = this.#key.map(property => row[property] as number);
+    this.#replace(this.#entry(first ?? 0, second), row);
+  }
+
+  remove(first: number | string): void {
+    this.#replace(this.#entry(first, undefined), undefined);
+  }
+
+  /** Returns the rows that this batch has changed. */
+  changed(): R[] {
+    return this.#changed.flatMap(({ row }) => (row === undefined ? [] : [row]));
+  }
+
+  /** Writes what the batch has changed. */
+  write(): void {
+    for (const entry of this.#changed) {
+      const { row, isStored } = entry;
+      if (row === undefined) {
+        if (isStored) this.#delete.run(...entry.key);
+      } else if (isStored) {
+        const values = this.#codec.write(row);
+        this.#update.run(...this.#changing.map(index => values[index] ?? null), ...entry.key);
+      } else this.#insert.run(...this.#codec.write(row));
+    }
+  }
+
+  /** The batch is stored. */
+  settle(): void {
+    for (const entry of this.#changed) {
+      entry.isStored = entry.row !== undefined;
+      entry.isChanged = false;
+      if (entry.row === undefined) this.#entries.delete(entry.name);
+    }
+    for (const entry of this.#absent) if (entry.row === undefined) this.#entries.delete(entry.name);
+    this.#changed.length = 0;
+    this.#absent.length = 0;
+    if (this.#entries.size > keptMax) this.#entries.clear();
+  }
+
+  /** Forgets all rows, because a batch was not stored. */
+  clear(): void {
+    this.#entries.clear();
+    this.#changed.length = 0;
+    this.#absent.length = 0;
+  }
+
+  #replace(entry: Entry<R>, row: R | undefined): void {
+    const before = entry.row;
+    this.#journal.record({ undo: () => (entry.row = before) });
+    entry.row = row;
+    if (entry.isChanged) return;
+    entry.isChanged = true;
+    this.#changed.push(entry);
+  }
+
+  #entry(first: number | string, second: number | undefined): Entry<R> {
+    const name = second === undefined ? first : (first as number) * secondMax + second;
+    return this.#entries.get(name) ?? this.#load(name, second === undefined ? [first] : [first, second]);
+  }
+
+  #load(name: number | string, key: readonly (number | string)[]): Entry<R> {
+    assert(Number(key[1] ?? 0) < secondMax, 'a number of an owner is out of range');
+    const isNew = this.#isPassing && typeof name === 'number' && name > this.#highest;
+    if (isNew) this.#highest = name;
+    const stored = isNew ? undefined : this.#find.get(...key);
+    const row = stored === undefined ? undefined : this.#codec.read(stored);
+    const entry: Entry<R> = { name, key, row, isStored: row !== undefined, isChanged: false };
+    this.#entries.set(name, entry);
+    if (this.#isPassing && row === undefined) this.#absent.push(entry);
+    return entry;
+  }
+}

@@ -1,0 +1,20 @@
+import type { RecordState, SettleCommand } from '../ledger.ts';
+import type { Payer, Payers } from '../rows.ts';
+
+/** Texts that the file stores as their place in these lists. Lists only grow at their end. */
+export const codes = {
+  payer: ['account', 'key_balance'] satisfies Payer[],
+  payers: ['money', 'plan', 'plan_money', 'money_plan', 'free_request'] satisfies Payers[],
+  state: ['completed', 'incomplete', 'client_aborted', 'upstream_failed'] satisfies RecordState[],
+  usageSource: ['reported', 'estimated'] satisfies SettleCommand['usageSource'][],
+  serviceTier: ['default', 'flex', 'priority'] satisfies SettleCommand['serviceTier'][],
+  period: ['hour', 'day'],
+  grouped: ['model', 'key'],
+} as const;
+
+/** Returns the text that a stored number means. Throws if there is none. */
+export function decode<T extends string>(texts: readonly T[], code: bigint | number): T {
+  const text = texts[Number(code)];
+  if (text === undefined) throw new Error(`the ledger has an unknown code ${code}`);
+  return text;
+}

@@ -1,0 +1,90 @@
+import { decode } from './codes.ts';
+
+/** What SQLite stores; integers are read as bigint. */
+export type Stored = bigint | number | string | Uint8Array | null;
+
+/** How a property of a row is stored. */
+export interface Codec<T> {
+  read(stored: Stored): T;
+  write(value: T): Stored;
+}
+
+/** The properties of a row with their columns and codecs. */
+export type Columns<R> = { readonly [P in keyof R]-?: readonly [column: string, codec: Codec<R[P]>] };
+
+/** A table of the file. */
+export interface TableSpec<R> {
+  readonly table: string;
+  /** One property or two. The second is below 2^21. */
+  readonly key: readonly (keyof R & string)[];
+  /** Never changed after the row is added, beside the key. */
+  readonly fixed?: readonly (keyof R & string)[];
+  readonly columns: Columns<R>;
+}
+
+const identity = <T>(value: T): T => value;
+
+/** Counts, ids and times. */
+export const int: Codec<number> = { read: Number, write: identity };
+/** Money, and other integers above 2^53. */
+export const money = { read: identity, write: identity } as Codec<bigint>;
+export const text = { read: identity, write: identity } as Codec<string>;
+export const bytes = { read: identity, write: identity } as Codec<Uint8Array>;
+/** A request's public id beside its ledger id. */
+export const part = { read: identity, write: identity } as Codec<bigint | string>;
+export const flag: Codec<boolean> = { read: stored => stored === 1n, write: Number };
+
+/** NULL for null. */
+export function orNull<T>({ read, write }: Codec<T>): Codec<T | null> {
+  return {
+    read: stored => (stored === null ? null : read(stored)),
+    write: value => (value === null ? null : write(value)),
+  };
+}
+
+/** A text of a list, stored as its place in it. */
+export function code<T extends string>(texts: readonly T[]): Codec<T> {
+  return { read: stored => decode(texts, stored as bigint), write: value => texts.indexOf(value) };
+}
+
+/** A list of texts, stored as JSON. */
+export const list: Codec<readonly string[]> = {
+  read: stored => JSON.parse(stored as string) as string[],
+  write: value => JSON.stringify(value),
+};
+
+/** Returns the statement that adds a row with values for these columns. */
+export function insertText(table: string, columns: readonly string[]): string {
+  return `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`;
+}
+
+/** Reads rows of a table and makes their values, both in the order of its columns. */
+export class RowCodec<R> {
+  /** The columns, in their order. */
+  readonly names: readonly string[];
+  readonly #properties: readonly (keyof R & string)[];
+  readonly #codecs: readonly Codec<unknown>[];
+
+  constructor({ columns }: Pick<TableSpec<R>, 'columns'>) {
+    this.#properties = Object.keys(columns) as (keyof R & string)[];
+    this.names = this.#properties.map(property => columns[property][0]);
+    this.#codecs = this.#properties.map(property => columns[property][1] as Codec<unknown>);
+  }
+
+  read(stored: readonly Stored[]): R {
+    const row: Record<string, unknown> = {};
+    for (const [index, property] of this.#properties.entries()) {
+      row[property] = this.#codecs[index]?.read(stored[index] ?? null);
+    }
+    return row as R;
+  }
+
+  write(row: R): Stored[] {
+    const values: Stored[] = [];
+    for (let index = 0; index < this.#properties.length; index++) {
+      const property = this.#properties[index] as keyof R;
+      values.push((this.#codecs[index] as Codec<unknown>).write(row[property]));
+    }
+    return values;
+  }
+}

@@ -1,0 +1,58 @@
+import type { Credential, DailyLimitUnit, KeyState } from '../ledger.ts';
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+
+interface ApiKeyRecord {
+  id: bigint;
+  account_id: bigint;
+  state: KeyState;
+  allowed_models: string | null;
+  minute_limit: bigint;
+  daily_limit: bigint;
+}
+
+interface ManagementKeyRecord {
+  id: bigint;
+  account_id: bigint;
+  state: KeyState;
+  scopes: string;
+}
+
+/** Reads credentials by their hash on the calling thread: a point read of a few microseconds, once for each credential (`KnownCredentials`). */
+export class Credentials {
+  readonly #unit: DailyLimitUnit;
+  readonly #apiKey: Query<[Uint8Array], ApiKeyRecord>;
+  readonly #managementKey: Query<[Uint8Array], ManagementKeyRecord>;
+
+  constructor(db: Connection, unit: DailyLimitUnit) {
+    this.#unit = unit;
+    this.#apiKey = db.prepare(
+      'SELECT id, account_id, state, allowed_models, minute_limit, daily_limit FROM api_key WHERE hash = ?',
+    );
+    this.#managementKey = db.prepare('SELECT id, account_id, state, scopes FROM management_key WHERE hash = ?');
+  }
+
+  /** Returns the credential as committed; undefined if no key has this hash or it was revoked. */
+  find(hash: Uint8Array): Credential | undefined {
+    const apiKey = this.#apiKey.get(hash);
+    const record = apiKey ?? this.#managementKey.get(hash);
+    if (record === undefined || record.state === 'revoked') return undefined;
+    return {
+      kind: apiKey === undefined ? 'management_key' : 'api_key',
+      keyId: Number(record.id),
+      accountId: Number(record.account_id),
+      disabled: record.state === 'disabled',
+      scopes: 'scopes' in record ? (JSON.parse(record.scopes) as string[]) : [],
+      allowedModels: apiKey === undefined ? null : modelList(apiKey.allowed_models),
+      hasWindow: apiKey !== undefined && this.#hasWindow(apiKey),
+    };
+  }
+
+  #hasWindow(key: ApiKeyRecord): boolean {
+    return key.minute_limit > 0n || (this.#unit === 'requests' && key.daily_limit > 0n);
+  }
+}
+
+/** A stored list of model ids; null allows all. */
+function modelList(stored: string | null): string[] | null {
+  return stored === null ? null : (JSON.parse(stored) as string[]);
+}

@@ -1,0 +1,165 @@
+import { dayMs, hourMs } from '../rules/calendar.ts';
+import type { Connection } from '../../lib/sqlite/database.ts';
+import { arithmetic, type Invariant, planInvariants } from './plan-invariants.ts';
+
+const buckets = [
+  'input',
+  'cache_read',
+  'cache_write_5m',
+  'cache_write_1h',
+  'output',
+  'reasoning',
+  'images',
+  'cost',
+  'written_off',
+  'latency_ms',
+];
+
+/** The sums of a period and a group are the sums of its usage rows, row by row. */
+function sumsOf(period: 'hour' | 'day', grouped: 'model' | 'key'): Invariant {
+  const sums = buckets.map(bucket => `sum(${bucket})`).join(', ');
+  const both = `SELECT account_id, number, group_id, requests, failed, ${buckets.join(', ')} FROM usage_sum
+    WHERE period = '${period}' AND grouped = '${grouped}'`;
+  const ms = period === 'hour' ? hourMs : dayMs;
+  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${grouped}_id AS group_id, count(*), sum(state = 'upstream_failed'), ${sums}
+    FROM usage GROUP BY 1, 2, 3`;
+  return {
+    name: `the sums by ${period} and ${grouped} are those of the records`,
+    level: 'full',
+    sql: `SELECT 'account ' || account_id || ', ${period} ' || number || ', ${grouped} ' || group_id AS what
+      FROM (SELECT * FROM (${both} EXCEPT ${raw}) UNION SELECT * FROM (${raw} EXCEPT ${both}))`,
+  };
+}
+
+/** Every invariant. */
+export const invariants: readonly Invariant[] = [
+  {
+    name: 'an account has what was credited, less what was moved to keys, what plans cost and what its requests cost',
+    level: 'fast',
+    sql: `SELECT 'account ' || a.id || ' has ' || a.balance || ', its entries and costs make ' || due AS what FROM (
+        SELECT id, balance,
+          coalesce((SELECT sum(iif(kind = 'credit', amount, -amount)) FROM entry e
+            WHERE e.account_id = account.id AND kind <> 'write_off'), 0)
+          - coalesce((SELECT sum(d.spent - d.spent_own) FROM key_day d JOIN api_key k ON k.id = d.key_id
+            WHERE k.account_id = account.id), 0) AS due
+        FROM account) a WHERE a.balance <> due`,
+  },
+  {
+    name: 'a key has what was moved to it, less what its own balance paid',
+    level: 'fast',
+    sql: `SELECT 'key ' || k.id || ' has ' || coalesce(k.balance, 'none') || ', its entries and costs make ' || due AS what FROM (
+        SELECT id, balance,
+          coalesce((SELECT sum(e.amount) FROM entry e WHERE e.account_id = api_key.account_id
+            AND e.key_id = api_key.id AND e.kind = 'move'), 0)
+          - coalesce((SELECT sum(spent_own) FROM key_day d WHERE d.key_id = api_key.id), 0) AS due
+        FROM api_key) k WHERE coalesce(k.balance, 0) <> due`,
+  },
+  {
+    name: 'a balance covers what is held of it, and what is held is what its live holds are',
+    level: 'fast',
+    sql: `SELECT 'account ' || id || ' holds ' || held || ' of ' || balance || ', its holds make ' || due AS what FROM (
+        SELECT id, held, balance,
+          coalesce((SELECT sum(h.held) FROM hold h WHERE h.account_id = account.id AND h.payer = 'account'), 0) AS due
+        FROM account) WHERE held <> due OR held > balance
+      UNION ALL SELECT 'key ' || id || ' holds ' || held || ' of ' || coalesce(balance, 0) || ', its holds make ' || due FROM (
+        SELECT id, held, balance,
+          coalesce((SELECT sum(h.held) FROM hold h WHERE h.key_id = api_key.id AND h.payer = 'key_balance'), 0) AS due
+        FROM api_key) WHERE held <> due OR held > coalesce(balance, 0)`,
+  },
+  {
+    name: 'what a key holds of a day is what the live holds admitted that day are',
+    level: 'fast',
+    sql: `SELECT 'key ' || key_id || ', day ' || day || ' holds ' || sum(held) || ' more than its holds' AS what FROM (
+        SELECT key_id, day, held FROM key_day WHERE held > 0
+        UNION ALL SELECT key_id, admitted_at_ms / 86400000, -held FROM hold
+      ) GROUP BY key_id, day HAVING sum(held) <> 0`,
+  },
+  {
+    name: 'a request is live or settled, never both',
+    level: 'fast',
+    sql: `SELECT 'request ' || id AS what FROM hold WHERE id IN (SELECT id FROM usage)`,
+  },
+  {
+    name: 'a revoked key has only what a hold covers',
+    level: 'fast',
+    sql: `SELECT 'key ' || id AS what FROM api_key WHERE state = 'revoked' AND coalesce(balance, 0) <> held`,
+  },
+  {
+    name: 'a hold and its key are of one account',
+    level: 'fast',
+    sql: `SELECT 'hold ' || h.id AS what FROM hold h JOIN api_key k ON k.id = h.key_id WHERE k.account_id <> h.account_id`,
+  },
+  {
+    name: 'ids go on above the gateway’s own',
+    level: 'full',
+    sql: `SELECT 'request ' || id AS what FROM (
+        SELECT id FROM hold WHERE expires_at_ms IS NULL UNION ALL SELECT id FROM usage WHERE external = 0
+      ) WHERE id > (SELECT value FROM meta WHERE name = 'last_id')`,
+  },
+  {
+    name: 'a key has spent on a day what its records of that day cost',
+    level: 'full',
+    sql: `SELECT 'key ' || key_id || ', day ' || day || ': ' || sum(spent) || ', own ' || sum(own) AS what FROM (
+        SELECT key_id, day, spent, spent_own AS own FROM key_day
+        UNION ALL SELECT key_id, created_at_ms / 86400000, -cost, iif(payer = 'key_balance', -cost, 0) FROM usage
+      ) GROUP BY key_id, day HAVING sum(spent) <> 0 OR sum(own) <> 0`,
+  },
+  {
+    name: 'a key’s requests of a day are those held, settled and given back',
+    level: 'full',
+    sql: `SELECT 'key ' || key_id || ', day ' || day || ': ' || sum(n) || ' too many' AS what FROM (
+        SELECT key_id, day, requests AS n FROM key_day
+        UNION ALL SELECT key_id, admitted_at_ms / 86400000, -1 FROM hold
+        UNION ALL SELECT key_id, created_at_ms / 86400000, -1 FROM usage
+        UNION ALL SELECT key_id, admitted_at_ms / 86400000, -1 FROM voided
+      ) GROUP BY key_id, day HAVING sum(n) <> 0`,
+  },
+  {
+    name: 'an account’s free requests of a day are those held, settled and given back',
+    level: 'full',
+    sql: `SELECT 'account ' || account_id || ', day ' || day || ': ' || sum(n) || ' too many' AS what FROM (
+        SELECT account_id, day, requests AS n FROM free_day
+        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM hold WHERE free = 1
+        UNION ALL SELECT account_id, created_at_ms / 86400000, -1 FROM usage WHERE free = 1
+        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM voided WHERE free = 1
+      ) GROUP BY account_id, day HAVING sum(n) <> 0`,
+  },
+  {
+    name: 'what was written off is an entry of its own',
+    level: 'full',
+    sql: `SELECT 'request ' || id || ': ' || sum(amount) AS what FROM (
+        SELECT usage_id AS id, amount FROM entry WHERE kind = 'write_off'
+        UNION ALL SELECT id, -written_off FROM usage WHERE written_off > 0
+      ) GROUP BY id HAVING sum(amount) <> 0`,
+  },
+  ...planInvariants,
+  arithmetic,
+  sumsOf('hour', 'model'),
+  sumsOf('hour', 'key'),
+  sumsOf('day', 'model'),
+  sumsOf('day', 'key'),
+];
+
+/** What breaks the invariants, in words for the operator; empty: all hold. One snapshot, whoever writes meanwhile. */
+export function checkInvariants(db: Connection, level: 'fast' | 'full'): string[] {
+  return db.transaction(() => {
+    const found = invariants.flatMap(each => (level === 'full' || each.level === 'fast' ? violations(db, each) : []));
+    if (level === 'full') found.push(...damage(db));
+    return found;
+  })();
+}
+
+function violations(db: Connection, invariant: Invariant): string[] {
+  const rows = db.prepare<[], { what: string }>(`${invariant.sql} LIMIT 20`).all();
+  return rows.map(row => `${invariant.name}: broken by ${row.what}`);
+}
+
+/** What SQLite itself finds wrong with the file. */
+function damage(db: Connection): string[] {
+  const checked = db.prepare<[], { quick_check: string }>('PRAGMA quick_check').all();
+  const orphans = db.prepare<[], { table: string }>('PRAGMA foreign_key_check').all();
+  return [
+    ...checked.map(row => row.quick_check).filter(text => text !== 'ok'),
+    ...orphans.map(row => `a row of ${row.table} refers to nothing`),
+  ];
+}

@@ -1,0 +1,367 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { Worker } from 'node:worker_threads';
+import type { WindowState } from '../../errors/gateway-error.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { Reader } from '../reader/reader.ts';
+import type { ReaderData } from '../reader/reads.ts';
+import { makeDirectory } from '../../lib/make-directory.ts';
+import type {
+  AccountRow,
+  ActivityFilter,
+  AdmitCommand,
+  Admitted,
+  AnalyticsQuery,
+  AnalyticsRow,
+  Bootstrap,
+  Credential,
+  DailyLimitUnit,
+  Denied,
+  ExtendCommand,
+  Extended,
+  KeyOwner,
+  KeyRow,
+  Ledger,
+  ManagementKeyRow,
+  PaidLine,
+  Plans,
+  SettleCommand,
+  Settled,
+  SubscriptionRow,
+  UsageRow,
+  VoidedHoldRow,
+  VoidReason,
+} from '../ledger.ts';
+import type { AdminCommands, AdminOrder, AdminReply } from '../rules/administration.ts';
+import type { CheckpointerData } from './checkpointer.ts';
+import { Credentials } from './credentials.ts';
+import { type Connection, openForReading } from '../../lib/sqlite/database.ts';
+import type { FaultPlan } from './fault.ts';
+import { KnownCredentials } from './known-credentials.ts';
+import { acquireNodeLock } from './node-lock.ts';
+import { ledgerPath } from './verify.ts';
+import {
+  type AdmitReply,
+  decodeAdmitReply,
+  decodeSettleReply,
+  encodeAdmit,
+  encodeSettle,
+  type SettleReply,
+  type WireCommand,
+} from './wire.ts';
+import { type CommitFacts, Writer } from './writer.ts';
+
+/** How to open the ledger. */
+export interface SqliteLedgerOptions {
+  /** Made where it is missing. */
+  readonly dataDir: string;
+  readonly clock: Clock;
+  /** How keys' `daily_limit` is read. */
+  readonly dailyLimitUnit: DailyLimitUnit;
+  /** What plans cost and give, from this opening on. */
+  readonly plans: Plans;
+  /** Told of every batch of commands that became durable. */
+  readonly observe?: (commit: CommitFacts) => void;
+  /** Tests only: what fails in the first writer. */
+  readonly fault?: FaultPlan;
+}
+
+/** The ledger on a SQLite file, and what was found when it was opened. */
+export interface SqliteLedger extends Ledger {
+  /** Holds of the gateway's own that a crash had left: given back, and listed for the operator. */
+  readonly voidedHoldsAtStart: number;
+  /** Invariants that do not hold, in words; normally none. */
+  readonly violationsAtStart: readonly string[];
+}
+
+/**
+ * Opens the ledger of a data directory, alone. Throws `LedgerStartError` where another process has it, it was written by a newer program, or it can't
+ * be used.
+ */
+export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
+  const { dataDir, clock, dailyLimitUnit, plans, observe, fault } = options;
+  makeDirectory(dataDir);
+  const lock = acquireNodeLock(dataDir);
+  try {
+    const path = ledgerPath(dataDir);
+    const commits = new SharedArrayBuffer(4);
+    const data = { path, dailyLimitUnit, plans, commits, fault };
+    const { writer, voidedHolds, violations } = await Writer.start(data, { now: () => clock.now(), observe });
+    const checkpointer = startCheckpointer({ path, commits });
+    const db = openForReading(path);
+    return new WorkerLedger(
+      { read: { path, plans }, clock, dailyLimitUnit, writer, checkpointer, db, lock },
+      voidedHolds,
+      violations,
+    );
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+interface Checkpointer {
+  /** Resolves when it has ended, however it came to that. */
+  end(): Promise<void>;
+}
+
+/** The gateway works without it, should it die: the writer then checkpoints by itself, in larger pieces. */
+function startCheckpointer(workerData: CheckpointerData): Checkpointer {
+  const worker = new Worker(new URL('./checkpointer.ts', import.meta.url), { workerData });
+  worker.on('error', () => undefined);
+  const ended = new Promise<void>(resolve => {
+    worker.once('exit', () => resolve());
+  });
+  return {
+    end() {
+      worker.postMessage('close');
+      return ended;
+    },
+  };
+}
+
+interface Parts {
+  readonly read: ReaderData;
+  readonly clock: Clock;
+  readonly dailyLimitUnit: DailyLimitUnit;
+  readonly writer: Writer;
+  readonly checkpointer: Checkpointer;
+  readonly db: Connection;
+  readonly lock: { release(): void };
+}
+
+class WorkerLedger implements SqliteLedger {
+  readonly voidedHoldsAtStart: number;
+  readonly violationsAtStart: readonly string[];
+  readonly #parts: Parts;
+  readonly #reader: Reader;
+  readonly #credentials: KnownCredentials;
+  /** Never used twice, not even by another process. */
+  #nextExtension = randomBytes(6).readUIntBE(0, 6);
+
+  constructor(parts: Parts, voidedHolds: number, violations: readonly string[]) {
+    this.voidedHoldsAtStart = voidedHolds;
+    this.violationsAtStart = violations;
+    this.#parts = parts;
+    this.#reader = this.#startReader();
+    const credentials = new Credentials(parts.db, parts.dailyLimitUnit);
+    this.#credentials = new KnownCredentials(hash => credentials.find(hash));
+  }
+
+  get lastId(): number {
+    const row = this.#parts.db.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'last_id'").get();
+    return Number(row?.value ?? 0n);
+  }
+
+  admit(command: AdmitCommand): Promise<Admitted | Denied> {
+    const owner = 'hash' in command.key ? this.#findOwner(command.key.hash) : command.key;
+    if ('kind' in owner) return Promise.resolve(owner);
+    return this.#parts.writer.send(encodeAdmit(command, owner, this.#now()), value => decodeAdmitReply(value as AdmitReply));
+  }
+
+  extend(command: ExtendCommand): Promise<Extended> {
+    return this.#send(['extend', this.#now(), command, this.#nextExtension++]);
+  }
+
+  settle(command: SettleCommand): Promise<Settled> {
+    return this.#parts.writer.send(encodeSettle(command, this.#now()), value => decodeSettleReply(value as SettleReply));
+  }
+
+  void(id: number, reason: VoidReason): Promise<'voided' | 'not_held'> {
+    return this.#send(['void', this.#now(), id, reason]);
+  }
+
+  windows(keyId: number, free: boolean): Promise<WindowState[]> {
+    return this.#send(['windows', this.#now(), keyId, free]);
+  }
+
+  findCredential(hash: Uint8Array): Credential | undefined {
+    return this.#credentials.find(hash);
+  }
+
+  async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {
+    return found(await this.#reader.read('account', Number(await this.#admin('createAccount', command))));
+  }
+
+  listAccounts(): Promise<AccountRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'accounts'));
+  }
+
+  findAccount(accountId: number): Promise<AccountRow | undefined> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'account', accountId));
+  }
+
+  async addCredit(command: AdminCommands['addCredit']): Promise<AccountRow | 'not_found' | 'insufficient'> {
+    const reply = await this.#admin('addCredit', command);
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : refusal(reply);
+  }
+
+  async createKey(command: AdminCommands['createKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
+    return this.#keyAfter(await this.#admin('createKey', ownHash(command)));
+  }
+
+  listKeys(accountId: number): Promise<KeyRow[]> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'keys', accountId, nowMs));
+  }
+
+  findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'key', keyId, accountId, nowMs));
+  }
+
+  async updateKey(command: AdminCommands['updateKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
+    return this.#keyAfter(await this.#admin('updateKey', command));
+  }
+
+  async setKeyState(command: AdminCommands['setKeyState']): Promise<KeyRow | 'not_found'> {
+    return this.#knownKeyAfter(await this.#admin('setKeyState', command));
+  }
+
+  async setMonthlyLimit(command: AdminCommands['setMonthlyLimit']): Promise<KeyRow | 'not_found'> {
+    return this.#knownKeyAfter(await this.#admin('setMonthlyLimit', command));
+  }
+
+  async createManagementKey(command: AdminCommands['createManagementKey']): Promise<ManagementKeyRow | 'not_found'> {
+    return this.#managementKeyAfter(await this.#admin('createManagementKey', ownHash(command)));
+  }
+
+  listManagementKeys(accountId: number): Promise<ManagementKeyRow[]> {
+    return this.#told(this.#reader.read('managementKeys', accountId));
+  }
+
+  async setManagementKeyScopes(
+    command: AdminCommands['setManagementKeyScopes'],
+  ): Promise<ManagementKeyRow | 'not_found'> {
+    return this.#managementKeyAfter(await this.#admin('setManagementKeyScopes', command));
+  }
+
+  async setManagementKeyState(
+    command: AdminCommands['setManagementKeyState'],
+  ): Promise<ManagementKeyRow | 'not_found'> {
+    return this.#managementKeyAfter(await this.#admin('setManagementKeyState', command));
+  }
+
+  async startSubscription(
+    command: AdminCommands['startSubscription'],
+  ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'> {
+    const reply = await this.#admin('startSubscription', command);
+    if (typeof reply === 'number') return found(await this.#reader.read('subscription', reply, this.#now()));
+    return reply === 'conflict' ? reply : refusal(reply);
+  }
+
+  findSubscription(accountId: number): Promise<SubscriptionRow | undefined> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'subscription', accountId, nowMs));
+  }
+
+  async cancelSubscription(accountId: number): Promise<SubscriptionRow | 'not_found'> {
+    const reply = await this.#admin('cancelSubscription', { accountId });
+    return typeof reply === 'number' ? found(await this.#reader.read('subscription', reply, this.#now())) : 'not_found';
+  }
+
+  async bootstrap(command: Bootstrap): Promise<boolean> {
+    const { apiKey, managementKey } = command;
+    const owned = { ...command, apiKey: ownHash(apiKey), managementKey: ownHash(managementKey) };
+    return (await this.#admin('bootstrap', owned)) !== 'nothing_to_do';
+  }
+
+  listActivity(filter: ActivityFilter): Promise<UsageRow[]> {
+    return this.#told(this.#reader.read('activity', filter));
+  }
+
+  findActivity(accountId: number, requestId: string): Promise<{ row: UsageRow; lines: PaidLine[] } | undefined> {
+    return this.#told(this.#reader.read('record', accountId, requestId));
+  }
+
+  analytics(query: AnalyticsQuery): Promise<AnalyticsRow[] | 'too_many'> {
+    return this.#told(this.#reader.read('analytics', query));
+  }
+
+  listVoidedHolds(limit: number): Promise<VoidedHoldRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'voidedHolds', limit));
+  }
+
+  async verify(): Promise<string[]> {
+    // A thread of its own: it reads everything, which takes seconds if there are millions of records.
+    const reader = this.#startReader();
+    try {
+      return await reader.readSwept(this.#now(), 'verify');
+    } finally {
+      await reader.close();
+    }
+  }
+
+  async close(): Promise<void> {
+    const { checkpointer, writer, db, lock } = this.#parts;
+    await writer.drain();
+    await this.#reader.close();
+    await checkpointer.end();
+    db.close();
+    await writer.close();
+    lock.release();
+  }
+
+  #now(): number {
+    return this.#parts.clock.now();
+  }
+
+  /** The engine's answer to a command, which its kind decides. */
+  #send<R>(command: WireCommand): Promise<R> {
+    return this.#parts.writer.send(command, value => value as R);
+  }
+
+  async #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<AdminReply> {
+    try {
+      return await this.#send(['admin', this.#now(), { id: randomUUID(), name, command } as AdminOrder]);
+    } finally {
+      // Before the caller learns that it is done, and also where it may be done although it failed.
+      this.#credentials.forget();
+    }
+  }
+
+  /** Whose request it is, or why it is nobody's. */
+  #findOwner(hash: Uint8Array): KeyOwner | Denied {
+    const credential = this.#credentials.find(hash);
+    if (credential?.kind === 'api_key') return { id: credential.keyId, accountId: credential.accountId };
+    const refused = credential?.disabled === true ? 'key_disabled' : 'permission_denied';
+    return { kind: 'denied', code: credential === undefined ? 'invalid_api_key' : refused, windows: [] };
+  }
+
+  /** What was read, once nothing of it can be lost any more: others may have been committed and not synced yet. */
+  async #told<T>(reading: Promise<T>): Promise<T> {
+    const read = await reading;
+    if (this.#parts.writer.isUnsynced) await this.#send(['sweep', this.#now()]);
+    return read;
+  }
+
+  #startReader(): Reader {
+    return new Reader(this.#parts.read, nowMs => this.#send(['sweep', nowMs]));
+  }
+
+  async #keyAfter(reply: AdminReply): Promise<KeyRow | 'not_found' | 'insufficient'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : refusal(reply);
+  }
+
+  async #knownKeyAfter(reply: AdminReply): Promise<KeyRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : 'not_found';
+  }
+
+  async #managementKeyAfter(reply: AdminReply): Promise<ManagementKeyRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('managementKey', reply)) : 'not_found';
+  }
+}
+
+function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {
+  return reply === 'insufficient' ? 'insufficient' : 'not_found';
+}
+
+/** A hash that is a view of a larger buffer would be sent with all of it. */
+function ownHash<T extends { readonly hash: Uint8Array }>(command: T): T {
+  return { ...command, hash: Uint8Array.from(command.hash) };
+}
+
+/** A row that the writer has just answered about: rows are never deleted. */
+function found<T>(row: T | undefined): T {
+  if (row === undefined) throw new Error('the ledger lost a row');
+  return row;
+}

@@ -1,0 +1,223 @@
+import type { PriceSheet } from '../../generation/price.ts';
+import type { Query } from '../../lib/sqlite/database.ts';
+import type { Hold, Key, ManagementKey, PlanPeriod, Rows, SumChange, Entry, Table } from '../rows.ts';
+import { AddedTable } from './added-table.ts';
+import { CachedTable } from './cached-table.ts';
+import type { Journal } from './journal.ts';
+import { Names } from './names.ts';
+import type { Sql } from './sql.ts';
+import { SumTable } from './sum-table.ts';
+import {
+  accountDayTable,
+  accountTable,
+  appliedTable,
+  counterTable,
+  entryTable,
+  freeMinuteTable,
+  holdTable,
+  keyDayTable,
+  keyMinuteTable,
+  keyTable,
+  managementKeyTable,
+  periodTable,
+  subscriptionTable,
+  usageTable,
+  voidedTable,
+} from './tables.ts';
+
+const appliedMax = 1000;
+const priceColumns = ['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output', 'image'];
+const none: readonly never[] = [];
+
+/** The rows of a ledger's file, each read once, and written once in a batch by `write`. */
+export class StoredRows implements Rows {
+  readonly accounts;
+  readonly keys;
+  readonly managementKeys;
+  readonly keyDays;
+  readonly freeDays;
+  readonly planDays;
+  readonly keyMinutes;
+  readonly freeMinutes;
+  readonly usage;
+  readonly voided;
+  readonly subscriptions;
+  readonly counters;
+  readonly applied;
+  readonly holds: Rows['holds'];
+  readonly periods: Rows['periods'];
+  readonly #holds: CachedTable<Hold>;
+  readonly #periods: CachedTable<PlanPeriod>;
+  readonly #entries: AddedTable<Entry>;
+  readonly #sums: SumTable;
+  readonly #models: Names;
+  readonly #providers: Names;
+  readonly #prices: Names;
+  readonly #tables: readonly { write(): void; settle(): void; clear(): void }[];
+  readonly #findHash: Query<[Uint8Array, Uint8Array], unknown>;
+  readonly #pruneApplied: Query<[number], unknown>;
+  readonly #nextExpiry: Query<[], { at: bigint | null }>;
+  readonly #expired: Query<[number], { id: bigint }>;
+  readonly #own: Query<[], { id: bigint }>;
+  readonly #nextEnd: Query<[], { at: bigint | null }>;
+  readonly #ended: Query<[number], { account_id: bigint; number: bigint }>;
+  /** No hold expires and no period ends before; undefined: not known. */
+  #nextExpiryMs: number | undefined;
+  #nextEndMs: number | undefined;
+
+  constructor(sql: Sql, journal: Journal) {
+    const storage = { sql, journal };
+    const highest = (table: string): number =>
+      Number(sql.db.prepare<[], { id: bigint | null }>(`SELECT max(id) AS id FROM ${table}`).get()?.id ?? 0n);
+    this.accounts = new CachedTable(storage, accountTable);
+    this.keys = new CachedTable(storage, keyTable);
+    this.managementKeys = new CachedTable(storage, managementKeyTable);
+    this.keyDays = new CachedTable(storage, keyDayTable);
+    this.freeDays = new CachedTable(storage, accountDayTable('free_day'));
+    this.planDays = new CachedTable(storage, accountDayTable('plan_day'));
+    this.keyMinutes = new CachedTable(storage, keyMinuteTable);
+    this.freeMinutes = new CachedTable(storage, freeMinuteTable);
+    this.subscriptions = new CachedTable(storage, subscriptionTable);
+    this.counters = new CachedTable(storage, counterTable);
+    this.applied = new AddedTable(storage, appliedTable);
+    this.usage = new AddedTable(storage, usageTable, highest('usage'));
+    this.voided = new AddedTable(storage, voidedTable);
+    this.#entries = new AddedTable(storage, entryTable);
+    this.#holds = new CachedTable(storage, holdTable, { highest: highest('hold') });
+    this.#periods = new CachedTable(storage, periodTable);
+    this.#sums = new SumTable(storage);
+    this.#models = new Names(sql, 'model', ['name']);
+    this.#providers = new Names(sql, 'provider', ['name']);
+    this.#prices = new Names(sql, 'price', priceColumns);
+    this.holds = watched(this.#holds, hold => {
+      this.#nextExpiryMs = this.#nextExpiryMs && Math.min(this.#nextExpiryMs, expiryMs(hold));
+    });
+    this.periods = watched(this.#periods, period => {
+      this.#nextEndMs = this.#nextEndMs && Math.min(this.#nextEndMs, endMs(period));
+    });
+    // In an order in which each row finds the rows that it names.
+    this.#tables = [
+      ...[this.#models, this.#providers, this.#prices, this.accounts, this.subscriptions, this.#periods],
+      ...[this.keys, this.managementKeys, this.keyDays, this.freeDays, this.planDays, this.keyMinutes],
+      ...[this.freeMinutes, this.#holds, this.usage, this.voided, this.#entries, this.#sums, this.counters],
+      this.applied,
+    ];
+    this.#findHash = sql.prepare(
+      'SELECT 1 FROM api_key WHERE hash = ? UNION ALL SELECT 1 FROM management_key WHERE hash = ?',
+    );
+    this.#pruneApplied = sql.prepare('DELETE FROM applied WHERE number <= (SELECT max(number) FROM applied) - ?');
+    this.#nextExpiry = sql.prepare('SELECT min(expires_at_ms) AS at FROM hold WHERE expires_at_ms IS NOT NULL');
+    this.#expired = sql.prepare('SELECT id FROM hold WHERE expires_at_ms <= ?');
+    this.#own = sql.prepare('SELECT id FROM hold WHERE expires_at_ms IS NULL ORDER BY id');
+    this.#nextEnd = sql.prepare('SELECT min(end_ms) AS at FROM plan_period WHERE live = 1');
+    this.#ended = sql.prepare('SELECT account_id, number FROM plan_period WHERE live = 1 AND end_ms <= ?');
+  }
+
+  addEntry(entry: Entry): void {
+    this.#entries.put(entry);
+  }
+
+  raiseSum(change: SumChange): void {
+    this.#sums.add(change);
+  }
+
+  hasHash(hash: Uint8Array): boolean {
+    const isSame = (key: Key | ManagementKey): boolean => Buffer.compare(key.hash, hash) === 0;
+    if (this.keys.changed().some(isSame) || this.managementKeys.changed().some(isSame)) return true;
+    return this.#findHash.get(hash, hash) !== undefined;
+  }
+
+  expiredHolds(nowMs: number): readonly Hold[] {
+    this.#nextExpiryMs ??= Math.min(
+      Number(this.#nextExpiry.get()?.at ?? Number.POSITIVE_INFINITY),
+      ...this.#holds.changed().map(expiryMs),
+    );
+    if (nowMs < this.#nextExpiryMs) return none;
+    this.#nextExpiryMs = undefined;
+    const stored = this.#expired.all(nowMs).map(({ id }) => this.#holds.get(Number(id)));
+    const all = new Set([...existing(stored), ...this.#holds.changed()]);
+    const expired = [...all].filter(hold => expiryMs(hold) <= nowMs);
+    return expired.sort((a, b) => expiryMs(a) - expiryMs(b) || a.id - b.id);
+  }
+
+  ownHolds(): readonly Hold[] {
+    return existing(this.#own.all().map(({ id }) => this.#holds.get(Number(id))));
+  }
+
+  endedPeriods(nowMs: number): readonly PlanPeriod[] {
+    this.#nextEndMs ??= Math.min(
+      Number(this.#nextEnd.get()?.at ?? Number.POSITIVE_INFINITY),
+      ...this.#periods.changed().map(endMs),
+    );
+    if (nowMs < this.#nextEndMs) return none;
+    this.#nextEndMs = undefined;
+    const stored = this.#ended.all(nowMs).map(row => this.#periods.get(Number(row.account_id), Number(row.number)));
+    const all = new Set([...existing(stored), ...this.#periods.changed()]);
+    const ended = [...all].filter(period => endMs(period) <= nowMs);
+    return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
+  }
+
+  /** Returns the number of a model. */
+  modelNumber(name: string): number {
+    return this.#models.number(name, () => [name]);
+  }
+
+  /** Returns the number of a provider. */
+  providerNumber(name: string): number {
+    return this.#providers.number(name, () => [name]);
+  }
+
+  /** Returns the number of a version of prices, which is called `name` here. */
+  priceNumber(name: string, sheet: PriceSheet): number {
+    return this.#prices.number(name, () => [
+      sheet.input,
+      sheet.cacheRead,
+      sheet.cacheWrite5m,
+      sheet.cacheWrite1h,
+      sheet.output,
+      sheet.image,
+    ]);
+  }
+
+  /** Writes what the batch has changed, each row once. Throws what SQLite throws: then `clear` must follow. */
+  write(): void {
+    for (const table of this.#tables) table.write();
+    if (this.applied.added > 0) this.#pruneApplied.run(appliedMax);
+  }
+
+  /** The batch is stored. */
+  settle(): void {
+    for (const table of this.#tables) table.settle();
+  }
+
+  /** Forgets what is in memory, because a batch was not stored. */
+  clear(): void {
+    for (const table of this.#tables) table.clear();
+    this.#nextExpiryMs = undefined;
+    this.#nextEndMs = undefined;
+  }
+}
+
+const never = Number.POSITIVE_INFINITY;
+const expiryMs = ({ expiresAtMs }: Hold): number => expiresAtMs ?? never;
+/** When a live period ends. */
+const endMs = (period: PlanPeriod): number => (period.live ? period.endMs : never);
+
+function existing<R>(rows: readonly (R | undefined)[]): R[] {
+  return rows.filter(row => row !== undefined);
+}
+
+/** The table, which says of each row that is put when it ends. */
+function watched<R, K extends readonly number[]>(
+  table: CachedTable<R>,
+  onPut: (row: R) => void,
+): Table<R, K> & { remove(id: number): void } {
+  return {
+    get: (...key: K) => table.get(key[0] ?? 0, key[1]),
+    put(row) {
+      onPut(row);
+      table.put(row);
+    },
+    remove: id => table.remove(id),
+  };
+}

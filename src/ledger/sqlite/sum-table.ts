@@ -1,0 +1,91 @@
+import type { SumChange } from '../rows.ts';
+import type { Query } from '../../lib/sqlite/database.ts';
+import { codes } from './codes.ts';
+import type { Storage } from './cached-table.ts';
+import type { Change, Journal } from './journal.ts';
+
+const counts = `requests, failed, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, latency_ms`;
+const numberMax = 2 ** 21;
+
+/** What a batch adds to one sum. */
+interface Raise {
+  readonly sum: SumChange;
+  readonly counts: number[];
+  cost: bigint;
+  writtenOff: bigint;
+}
+
+/** The sums of records: a batch raises each of them once. */
+export class SumTable implements Change {
+  readonly #journal: Journal;
+  readonly #changes: SumChange[] = [];
+  readonly #raise: Query<(number | bigint)[], unknown>;
+
+  constructor({ sql, journal }: Storage) {
+    this.#journal = journal;
+    const raised = counts.split(', ').map(count => `${count} = ${count} + excluded.${count}`);
+    this.#raise = sql.prepare(
+      `INSERT INTO usage_sum (account_id, period, grouped, number, group_id, ${counts})
+       VALUES (${Array.from({ length: 17 }, () => '?').join(', ')}) ON CONFLICT DO UPDATE SET ${raised.join(', ')}`,
+    );
+  }
+
+  add(change: SumChange): void {
+    this.#journal.record(this);
+    this.#changes.push(change);
+  }
+
+  /** Takes back the last that was added. */
+  undo(): void {
+    this.#changes.pop();
+  }
+
+  /** Writes what the batch has added. */
+  write(): void {
+    for (const { sum, counts: values, cost, writtenOff } of this.#raises()) {
+      const [requests = 0, failed = 0, input = 0, cacheRead = 0, cacheWrite5m = 0, cacheWrite1h = 0, ...rest] = values;
+      const [output = 0, reasoning = 0, images = 0, latencyMs = 0] = rest;
+      const place = [codes.period.indexOf(sum.period), codes.grouped.indexOf(sum.grouped), sum.number, sum.groupId];
+      const tokens = [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images];
+      this.#raise.run(sum.accountId, ...place, requests, failed, ...tokens, cost, writtenOff, latencyMs);
+    }
+  }
+
+  /** The batch is stored. */
+  settle(): void {
+    this.clear();
+  }
+
+  /** Forgets what the batch has added. */
+  clear(): void {
+    this.#changes.length = 0;
+  }
+
+  #raises(): Raise[] {
+    const raises: Raise[] = [];
+    const known = new Map<number, Map<number, Raise>>();
+    for (const sum of this.#changes) {
+      const kind = codes.period.indexOf(sum.period) * 2 + codes.grouped.indexOf(sum.grouped);
+      const place = (sum.accountId * 4 + kind) * numberMax + sum.number;
+      let groups = known.get(place);
+      if (groups === undefined) known.set(place, (groups = new Map()));
+      let raise = groups.get(sum.groupId);
+      if (raise === undefined) {
+        raise = { sum, counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], cost: 0n, writtenOff: 0n };
+        groups.set(sum.groupId, raise);
+        raises.push(raise);
+      }
+      addTo(raise, sum);
+    }
+    return raises;
+  }
+}
+
+function addTo(raise: Raise, { usage }: SumChange): void {
+  const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs } = usage;
+  const failed = usage.state === 'upstream_failed' ? 1 : 0;
+  const added = [1, failed, input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs];
+  for (let index = 0; index < added.length; index++) raise.counts[index] = (raise.counts[index] ?? 0) + (added[index] ?? 0);
+  raise.cost += usage.cost;
+  raise.writtenOff += usage.writtenOff;
+}

@@ -1,0 +1,34 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
+import { openForReading } from '../../lib/sqlite/database.ts';
+import { checkInvariants } from './invariants.ts';
+import { checkMigrations } from '../../lib/sqlite/migrations.ts';
+import { ledgerMigrations } from './schema.ts';
+
+/** The ledger's file in a data directory. */
+export function ledgerPath(dataDir: string): string {
+  return join(dataDir, 'ledger.sqlite');
+}
+
+/**
+ * Runs every invariant over a data directory's ledger, whether or not a gateway runs on it: one snapshot, read only. Answers the violations in
+ * words, empty where all hold. Throws `LedgerStartError` where there is no ledger or this program can't read it.
+ */
+export function verifyLedgerFile(dataDir: string): string[] {
+  const path = ledgerPath(dataDir);
+  if (!existsSync(path)) throw new LedgerStartError('unreadable', `There is no ledger in ${dataDir}.`);
+  const db = openForReading(path);
+  try {
+    const migrations = ledgerMigrations();
+    if (checkMigrations(db, migrations, 'ledger') < migrations.length) {
+      throw new LedgerStartError(
+        'unreadable',
+        'The ledger was written by an older Tollgate: start this one on it first.',
+      );
+    }
+    return checkInvariants(db, 'full');
+  } finally {
+    db.close();
+  }
+}

@@ -1,0 +1,231 @@
+import type { WindowState } from '../../errors/gateway-error.ts';
+import type { PriceSheet } from '../../generation/price.ts';
+import type {
+  AdmitCommand,
+  Admitted,
+  Denied,
+  ExtendCommand,
+  FundsEstimate,
+  KeyOwner,
+  SettleCommand,
+  Settled,
+  VoidReason,
+} from '../ledger.ts';
+import type { AdminOrder } from '../rules/administration.ts';
+
+/**
+ * Commands on their way to the writer and replies on their way back: plain arrays for what every request does, because copying them
+ * between threads costs half of what objects cost.
+ */
+
+type Head<K extends string> = [kind: K, nowMs: number];
+
+type FundsValues = [
+  inputTokens: number,
+  inputNanoUsd: bigint,
+  outputPicoUsd: bigint,
+  min: number,
+  wanted: number,
+  plan: boolean,
+  freeDaily: boolean,
+];
+type AdmitValues = [
+  id: number,
+  requestId: string,
+  keyId: number,
+  accountId: number | undefined,
+  model: string,
+  free: boolean,
+  funds: FundsValues | null,
+  expiresAtMs: number | null,
+  durable: boolean,
+];
+type UsageValues = [
+  input: number,
+  cacheRead: number,
+  cacheWrite5m: number,
+  cacheWrite1h: number,
+  output: number,
+  reasoning: number,
+  images: number,
+];
+type SettleValues = [
+  id: number,
+  state: SettleCommand['state'],
+  usage: UsageValues,
+  usageSource: SettleCommand['usageSource'],
+  serviceTier: SettleCommand['serviceTier'],
+  latencyMs: number,
+  firstEventMs: number | undefined,
+  provider: string,
+  attempts: number,
+  /** See `writePrices`. */
+  prices: string,
+  multiplierPermille: number,
+  costNanoUsd: bigint | undefined,
+];
+
+/** A command as posted. `extension` names an extend, also between processes. */
+export type WireCommand =
+  | [...Head<'admit'>, ...AdmitValues]
+  | [...Head<'settle'>, ...SettleValues]
+  | [...Head<'extend'>, command: ExtendCommand, extension: number]
+  | [...Head<'void'>, id: number, reason: VoidReason]
+  | [...Head<'windows'>, keyId: number, free: boolean]
+  | [...Head<'admin'>, order: AdminOrder]
+  | [...Head<'sweep'>]
+  | [...Head<'probe'>];
+
+/** `failed`: this command broke and changed nothing. `storage`: the batch could not be written; nothing of it is done. */
+export type WireReply =
+  | [outcome: 'done', value: unknown]
+  | [outcome: 'failed' | 'storage', message: string, code: string | undefined];
+
+/**
+ * What the writer posts. `committed`: a batch is done; the replies to those of its commands that wait for no sync. `synced`: what was committed is on the
+ * disk; the replies to the commands that waited longest for that.
+ */
+export type WriterMessage = [kind: 'committed' | 'synced', replies: WireReply[]];
+
+type WindowValues = [limit: WindowState['limit'], max: number, remaining: number, resetAtMs: number];
+type AdmittedValues = [
+  id: number,
+  accountId: number,
+  keyId: number,
+  held: bigint,
+  tokens: number,
+  tokensAvailable: number,
+  available: bigint,
+  windows: WindowValues[],
+  expiresAtMs: number | undefined,
+];
+/** The answer to an admit as posted. */
+export type AdmitReply = AdmittedValues | Denied;
+/** The answer to a settle as posted. */
+export type SettleReply = [kind: Settled['kind'], cost: bigint, writtenOff: bigint];
+
+/**
+ * Whether a command is answered only after a sync of the disk. An admission or extension of a request of the gateway's own is told to nobody: what a power
+ * cut takes of it is a request that got no answer.
+ */
+export function waitsForSync(command: WireCommand): boolean {
+  switch (command[0]) {
+    case 'admit':
+      return command[10];
+    case 'extend':
+      return 'nanoUsd' in command[2];
+    case 'windows':
+      return false;
+    default:
+      return true;
+  }
+}
+
+/** An admit as posted. */
+export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): WireCommand {
+  const { id, requestId, model, free, funds, expiresAtMs, durable } = command;
+  const estimate: FundsValues | null =
+    funds === undefined
+      ? null
+      : [
+          funds.inputTokens,
+          funds.inputNanoUsd,
+          funds.outputPicoUsd,
+          funds.outputTokensMin,
+          funds.outputTokensWanted,
+          funds.plan,
+          funds.freeDaily === true,
+        ];
+  const isDurable = durable === true || expiresAtMs !== undefined;
+  return [
+    ...(['admit', nowMs, id, requestId, owner.id, owner.accountId, model, free, estimate] as const),
+    ...([expiresAtMs ?? null, isDurable] as const),
+  ];
+}
+
+/** What was posted, as the command it was. */
+export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
+  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs] = wire;
+  return {
+    ...{ id, requestId, model, free },
+    owner: accountId === undefined ? { id: keyId } : { id: keyId, accountId },
+    funds: funds === null ? undefined : decodeFunds(funds),
+    ...(expiresAtMs === null ? {} : { expiresAtMs }),
+  };
+}
+
+function decodeFunds(values: FundsValues): FundsEstimate {
+  const [inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan, freeDaily] = values;
+  return { inputTokens, inputNanoUsd, outputPicoUsd, outputTokensMin, outputTokensWanted, plan, freeDaily };
+}
+
+/** A settle as posted. */
+export function encodeSettle(command: SettleCommand, nowMs: number): WireCommand {
+  const { id, state, usage, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts } = command;
+  const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images } = usage;
+  const tokens: UsageValues = [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images];
+  return [
+    ...(['settle', nowMs, id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs] as const),
+    ...([provider, attempts, writePrices(command.prices), command.multiplierPermille, command.costNanoUsd] as const),
+  ];
+}
+
+/** What was posted, as the command it was; `prices` still as a text. */
+export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
+  const [, , id, state, tokens, usageSource, serviceTier, latencyMs, firstEventMs, ...rest] = wire;
+  const [provider, attempts, prices, multiplierPermille, costNanoUsd] = rest;
+  const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
+  return {
+    ...{ id, state, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts, prices, multiplierPermille },
+    usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
+    ...(costNanoUsd === undefined ? {} : { costNanoUsd }),
+  };
+}
+
+/** Prices as one text, because many settles name the same: the writer knows it by the text. */
+function writePrices({ input, cacheRead, cacheWrite5m, cacheWrite1h, output, image }: PriceSheet): string {
+  return `${input ?? ''},${cacheRead ?? ''},${cacheWrite5m ?? ''},${cacheWrite1h ?? ''},${output ?? ''},${image ?? ''}`;
+}
+
+/** The prices that a text of `encodeSettle` names. */
+export function readPrices(text: string): PriceSheet {
+  const prices = text.split(',').map(price => (price === '' ? null : BigInt(price)));
+  const [input = null, cacheRead = null, cacheWrite5m = null, cacheWrite1h = null, output = null, image = null] = prices;
+  return { input, cacheRead, cacheWrite5m, cacheWrite1h, output, image };
+}
+
+/** The answer to an admit, to be posted; a denial is rare and goes as it is. */
+export function encodeAdmitReply(reply: Admitted | Denied): AdmitReply {
+  if (reply.kind === 'denied') return reply;
+  const { id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, expiresAtMs } =
+    reply;
+  const windows = reply.windows.map(
+    ({ limit, max, remaining, resetAtMs }): WindowValues => [limit, max, remaining, resetAtMs],
+  );
+  return [
+    ...([id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable] as const),
+    ...([availableNanoUsd, windows, expiresAtMs] as const),
+  ];
+}
+
+/** What was posted, as the answer it was. */
+export function decodeAdmitReply(reply: AdmitReply): Admitted | Denied {
+  if (!Array.isArray(reply)) return reply;
+  const [id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, windows, at] = reply;
+  return {
+    kind: 'admitted',
+    ...{ id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd },
+    windows: windows.map(([limit, max, remaining, resetAtMs]) => ({ limit, max, remaining, resetAtMs })),
+    ...(at === undefined ? {} : { expiresAtMs: at }),
+  };
+}
+
+/** The answer to a settle, to be posted. */
+export function encodeSettleReply({ kind, costNanoUsd, writtenOffNanoUsd }: Settled): SettleReply {
+  return [kind, costNanoUsd, writtenOffNanoUsd];
+}
+
+/** What was posted, as the answer it was. */
+export function decodeSettleReply([kind, costNanoUsd, writtenOffNanoUsd]: SettleReply): Settled {
+  return { kind, costNanoUsd, writtenOffNanoUsd };
+}

@@ -1,0 +1,85 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Entry, Request, Usage } from '../../src/ledger/rows.ts';
+import type { MemoryRows } from './memory-rows.ts';
+
+/** What is always true of the rows that rules have written, as `src/ledger/sqlite/invariants.ts` says it of a file. */
+
+const dayOf = (ms: number): number => Math.floor(ms / 86_400_000);
+const hourOf = (ms: number): number => Math.floor(ms / 3_600_000);
+
+function total<T>(rows: readonly T[], value: (row: T) => bigint): bigint {
+  return rows.reduce((sum, row) => sum + value(row), 0n);
+}
+
+/** Returns what breaks them; empty: all hold. */
+export function checkRows(rows: MemoryRows): string[] {
+  const [holds, usage, voids] = [rows.holds.all(), rows.usage.all(), rows.voids];
+  const found: string[] = [];
+  const same = (what: string, is: unknown, due: unknown): void => {
+    if (!isDeepStrictEqual(is, due)) found.push(`${what}: ${String(is)} instead of ${String(due)}`);
+  };
+  const entriesOf = (kind: Entry['kind'], of: (entry: Entry) => boolean): bigint =>
+    total(rows.entries.filter(entry => entry.kind === kind && of(entry)), entry => entry.amount);
+
+  for (const { id, balance, held, entries } of rows.accounts.all()) {
+    const own = (entry: Entry): boolean => entry.accountId === id;
+    const paid = usage.filter(({ accountId, payer }) => accountId === id && payer === 'account');
+    const moved = entriesOf('credit', own) - entriesOf('move', own) - entriesOf('plan_price', own);
+    same(`balance of account ${id}`, balance, moved - total(paid, record => record.cost));
+    const live = holds.filter(({ accountId, payer }) => accountId === id && payer === 'account');
+    same(`held of account ${id}`, held, total(live, hold => hold.held));
+    same(`numbers of account ${id}`, rows.entries.filter(own).map(({ number }) => number), countTo(entries));
+  }
+  for (const { id, balance, held } of rows.keys.all()) {
+    const own = ({ keyId, payer }: Request): boolean => keyId === id && payer === 'key_balance';
+    const moved = entriesOf('move', entry => entry.keyId === id);
+    same(`balance of key ${id}`, balance ?? 0n, moved - total(usage.filter(own), record => record.cost));
+    same(`held of key ${id}`, held, total(holds.filter(own), hold => hold.held));
+  }
+  for (const { keyId, day, ...sums } of rows.keyDays.all()) {
+    const on = (row: { readonly keyId: number; readonly admittedAtMs: number }): boolean =>
+      row.keyId === keyId && dayOf(row.admittedAtMs) === day;
+    const records = usage.filter(on);
+    const own = records.filter(({ payer }) => payer === 'key_balance');
+    const due = [
+      holds.filter(on).length + records.length + voids.filter(on).length,
+      total(records, record => record.cost),
+      total(own, record => record.cost),
+      total(holds.filter(on), hold => hold.held),
+    ];
+    same(`day ${day} of key ${keyId}`, [sums.requests, sums.spent, sums.spentOwn, sums.held], due);
+  }
+  for (const { accountId, number, held, used } of rows.periods.all()) {
+    const of = (request: Request): boolean => request.accountId === accountId && request.period === number;
+    const tokens = (counts: number[]): number => counts.reduce((sum, count) => sum + count, 0);
+    const due = [
+      tokens(holds.filter(of).map(hold => hold.planHeld)),
+      tokens(usage.filter(of).map(record => record.planTokens)),
+    ];
+    same(`period ${number} of account ${accountId}`, [held, used], due);
+  }
+  const writtenOff = usage.filter(record => record.writtenOff > 0n).map(({ id, writtenOff: off }) => [id, off]);
+  const entries = rows.entries.filter(({ kind }) => kind === 'write_off');
+  same('write-offs', entries.map(({ usageId, amount }) => [usageId, amount]).sort(), writtenOff.sort());
+  same('sums', rows.sums.map(sum => [placeOf(sum), sum.usage.id].join()).sort(), usage.flatMap(sumsDue).sort());
+  return found;
+}
+
+function countTo(last: number): number[] {
+  return Array.from({ length: last }, (_, index) => index + 1);
+}
+
+function placeOf(sum: MemoryRows['sums'][number]): string {
+  return [sum.accountId, sum.period, sum.grouped, sum.number, sum.groupId].join();
+}
+
+function sumsDue({ id, accountId, admittedAtMs, modelId, keyId }: Usage): string[] {
+  const periods = [
+    ['hour', hourOf(admittedAtMs)],
+    ['day', dayOf(admittedAtMs)],
+  ] as const;
+  return periods.flatMap(([period, number]) => [
+    [accountId, period, 'model', number, modelId, id].join(),
+    [accountId, period, 'key', number, keyId, id].join(),
+  ]);
+}

@@ -1,0 +1,107 @@
+import type { Hold, PlanPeriod, Rows, SumChange, Entry, Table, Usage } from '../../src/ledger/rows.ts';
+
+/** Rows in memory, as plainly as can be: what the rules are tested on without an engine. */
+
+class MemoryTable<R, K extends readonly (number | string)[]> implements Table<R, K> {
+  rows = new Map<string, R>();
+  readonly #key: (row: R) => (number | string)[];
+
+  constructor(key: (row: R) => (number | string)[]) {
+    this.#key = key;
+  }
+
+  get(...key: K): R | undefined {
+    return this.rows.get(key.join());
+  }
+
+  put(row: R): void {
+    this.rows.set(this.#key(row).join(), row);
+  }
+
+  remove(...key: K): void {
+    this.rows.delete(key.join());
+  }
+
+  all(): R[] {
+    return [...this.rows.values()];
+  }
+}
+
+const byId = (row: { readonly id: number }): number[] => [row.id];
+const byDay = (row: { readonly accountId: number; readonly day: number }): number[] => [row.accountId, row.day];
+const byNumber = (row: { readonly accountId: number; readonly number: number }): number[] => [row.accountId, row.number];
+
+type Row<N extends keyof Rows> = Rows[N] extends Pick<Table<infer R, never[]>, 'put'> ? R : never;
+
+export class MemoryRows implements Rows {
+  readonly accounts = new MemoryTable<Row<'accounts'>, [number]>(byId);
+  readonly keys = new MemoryTable<Row<'keys'>, [number]>(byId);
+  readonly managementKeys = new MemoryTable<Row<'managementKeys'>, [number]>(byId);
+  readonly keyDays = new MemoryTable<Row<'keyDays'>, [number, number]>(row => [row.keyId, row.day]);
+  readonly freeDays = new MemoryTable<Row<'freeDays'>, [number, number]>(byDay);
+  readonly planDays = new MemoryTable<Row<'planDays'>, [number, number]>(byDay);
+  readonly keyMinutes = new MemoryTable<Row<'keyMinutes'>, [number]>(byId);
+  readonly freeMinutes = new MemoryTable<Row<'freeMinutes'>, [number]>(byId);
+  readonly holds = new MemoryTable<Hold, [number]>(byId);
+  readonly usage = new MemoryTable<Usage, [number]>(byId);
+  readonly voided = new MemoryTable<Row<'voided'>, [number]>(byId);
+  readonly subscriptions = new MemoryTable<Row<'subscriptions'>, [number, number]>(byNumber);
+  readonly periods = new MemoryTable<PlanPeriod, [number, number]>(byNumber);
+  readonly counters = new MemoryTable<Row<'counters'>, [Row<'counters'>['name']]>(row => [row.name]);
+  readonly applied = new MemoryTable<Row<'applied'>, [string]>(row => [row.id]);
+  entries: readonly Entry[] = [];
+  sums: readonly SumChange[] = [];
+  /** All admissions that were given back, because `voided` has the last of each id alone. */
+  voids: readonly Row<'voided'>[] = [];
+
+  constructor() {
+    const { voided } = this;
+    const put = voided.put.bind(voided);
+    voided.put = row => {
+      this.voids = [...this.voids, row];
+      put(row);
+    };
+  }
+
+  addEntry(entry: Entry): void {
+    this.entries = [...this.entries, entry];
+  }
+
+  raiseSum(change: SumChange): void {
+    this.sums = [...this.sums, change];
+  }
+
+  hasHash(hash: Uint8Array): boolean {
+    const keys = [...this.keys.all(), ...this.managementKeys.all()];
+    return keys.some(key => Buffer.from(key.hash).equals(hash));
+  }
+
+  expiredHolds(nowMs: number): Hold[] {
+    const at = ({ expiresAtMs }: Hold): number => expiresAtMs ?? Infinity;
+    const expired = this.holds.all().filter(hold => at(hold) <= nowMs);
+    return expired.sort((a, b) => at(a) - at(b) || a.id - b.id);
+  }
+
+  ownHolds(): Hold[] {
+    return this.holds.all().filter(hold => hold.expiresAtMs === null);
+  }
+
+  endedPeriods(nowMs: number): PlanPeriod[] {
+    const ended = this.periods.all().filter(({ live, endMs }) => live && endMs <= nowMs);
+    return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
+  }
+
+  /** Does what may throw; then nothing that it has put stays. */
+  attempt<T>(work: () => T): T {
+    const tables = Object.values(this).filter(value => value instanceof MemoryTable);
+    const before = tables.map(table => new Map(table.rows));
+    const { entries, sums, voids } = this;
+    try {
+      return work();
+    } catch (error) {
+      for (const [index, table] of tables.entries()) table.rows = before[index] ?? new Map();
+      Object.assign(this, { entries, sums, voids });
+      throw error;
+    }
+  }
+}

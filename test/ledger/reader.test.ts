@@ -1,0 +1,122 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Worker } from 'node:worker_threads';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import { Reader } from '../../src/ledger/reader/reader.ts';
+import { admitOf, amount, type Bench, dollar, openBench, plans, settleAmount, settleOf } from './fixture.ts';
+
+let bench: Bench;
+/** The threads that were started since the ledger was opened. */
+let started: Worker[];
+const remember = (worker: Worker): void => void started.push(worker);
+
+beforeEach(async () => {
+  bench = await openBench();
+  started = [];
+  process.on('worker', remember);
+});
+afterEach(async () => {
+  process.off('worker', remember);
+  await bench.end();
+});
+
+/** Ends the nth thread of the reader as soon as it starts, as a crash would. */
+async function kill(nth: number): Promise<void> {
+  while (started.length < nth) await nextTurn();
+  await started[nth - 1]?.terminate();
+}
+
+async function codeOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => 'done',
+    (error: unknown) => (error instanceof GatewayError ? error.code : error),
+  );
+}
+
+test('the thread starts with the first read and serves all later ones', async () => {
+  const { ledger } = bench;
+  await ledger.admit(admitOf(1, { funds: amount(5n) }));
+  await ledger.settle(settleAmount(1, 5n));
+  expect(started).toHaveLength(0);
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n });
+  expect(await ledger.listActivity({ accountId: 1, limit: 10, offset: 0 })).toMatchObject([{ costNanoUsd: 5n }]);
+  expect(started).toHaveLength(1);
+});
+
+test('a read that follows a change sees it, and each change answers what it made', async () => {
+  const { ledger } = bench;
+  for (let round = 1; round <= 200; round++) {
+    const label = `round ${round}`;
+    expect(await ledger.updateKey({ keyId: 1, accountId: 1, settings: { label } })).toMatchObject({ label });
+    expect(await ledger.findKey(1, 1)).toMatchObject({ label });
+    expect(await ledger.addCredit({ accountId: 1, amount: 1n, note: '' })).toMatchObject({
+      balance: 10n * dollar + BigInt(round),
+    });
+    expect(await ledger.listAccounts()).toMatchObject([{ balance: 10n * dollar + BigInt(round) }]);
+  }
+});
+
+test('reads are answered in order while the ledger closes; later ones are refused', async () => {
+  const { ledger } = bench;
+  const reads = Array.from({ length: 50 }, () => ledger.findAccount(1));
+  const closed = ledger.close();
+  expect(await Promise.all(reads)).toEqual(Array.from({ length: 50 }, () => expect.objectContaining({ accountId: 1 })));
+  await closed;
+  expect(await codeOf(ledger.findAccount(1))).toBe('overloaded');
+  await bench.open();
+});
+
+test('with 2,000 reads waiting further ones are refused, and the waiting ones are answered', async () => {
+  const { ledger } = bench;
+  const waiting = Array.from({ length: 2000 }, () => codeOf(ledger.findAccount(1)));
+  expect(await codeOf(ledger.findAccount(1))).toBe('overloaded');
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set(['done']));
+  expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
+});
+
+test('reads whose thread dies are answered by the next one', async () => {
+  const { ledger } = bench;
+  const reads = Array.from({ length: 20 }, () => codeOf(ledger.findAccount(1)));
+  await kill(1);
+  expect(new Set(await Promise.all(reads))).toEqual(new Set(['done']));
+  expect(started).toHaveLength(2);
+  // Idle when it dies: the next read starts another one.
+  await kill(2);
+  expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
+  expect(started).toHaveLength(3);
+});
+
+test('reads whose thread dies twice are refused, and the ledger reads on', async () => {
+  const { ledger } = bench;
+  const read = codeOf(ledger.findAccount(1));
+  await kill(1);
+  await kill(2);
+  expect(await read).toBe('overloaded');
+  expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
+});
+
+test('a read that breaks fails alone', async () => {
+  const { ledger } = bench;
+  await ledger.admit(admitOf(1));
+  await ledger.settle(settleOf(1, 7));
+  const broken = codeOf(ledger.listActivity({ accountId: 1, limit: 1.5, offset: 0 }));
+  expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
+  expect(await broken).toBe('internal');
+});
+
+test('reads of a file that is no database are refused', async () => {
+  const path = join(bench.dataDir, 'no-database');
+  writeFileSync(path, 'not a database, although it is as long as the header of one: '.repeat(10));
+  const reader = new Reader({ path, plans }, () => Promise.resolve());
+  expect(await codeOf(reader.read('accounts'))).toBe('overloaded');
+  await reader.close();
+});
+
+test('verify has a thread of its own, which ends with it', async () => {
+  const { ledger } = bench;
+  await ledger.findAccount(1);
+  expect(await ledger.verify()).toEqual([]);
+  expect(started.map(({ threadId }) => threadId > 0)).toEqual([true, false]);
+});

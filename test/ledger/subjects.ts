@@ -1,0 +1,195 @@
+import Database from 'better-sqlite3';
+import type * as readsModule from '../../src/ledger/reader/reads.ts';
+import type { AdmitCommand, ExtendCommand, KeyOwner, Plans, SettleCommand, VoidReason } from '../../src/ledger/ledger.ts';
+import type * as administrationModule from '../../src/ledger/rules/administration.ts';
+import type * as admitModule from '../../src/ledger/rules/admit.ts';
+import type * as extendModule from '../../src/ledger/rules/extend.ts';
+import type * as minutesModule from '../../src/ledger/rules/minutes.ts';
+import type * as settleModule from '../../src/ledger/rules/settle.ts';
+import type * as sweepModule from '../../src/ledger/rules/sweep.ts';
+import type * as windowsModule from '../../src/ledger/rules/windows.ts';
+import type * as engineModule from '../../src/ledger/sqlite/engine.ts';
+import type * as invariantsModule from '../../src/ledger/sqlite/invariants.ts';
+import type * as schemaModule from '../../src/ledger/sqlite/schema.ts';
+import type * as wireModule from '../../src/ledger/sqlite/wire.ts';
+import type * as databaseModule from '../../src/lib/sqlite/database.ts';
+import { checkRows } from './memory-invariants.ts';
+import { MemoryRows } from './memory-rows.ts';
+
+/** What a trace is run through: the rules alone, over rows in memory, or the engine, over a file. */
+
+/** A command with its time. */
+export type Command =
+  | { readonly kind: 'admit'; readonly command: Omit<AdmitCommand, 'key'> & { readonly key: KeyOwner } }
+  | { readonly kind: 'settle'; readonly command: SettleCommand }
+  | { readonly kind: 'extend'; readonly command: ExtendCommand }
+  | { readonly kind: 'void'; readonly id: number; readonly reason: VoidReason }
+  | { readonly kind: 'windows'; readonly keyId: number; readonly free: boolean }
+  | { readonly kind: 'admin'; readonly order: administrationModule.AdminOrder };
+
+export type TimedCommand = Command & { readonly nowMs: number; readonly seq: number };
+
+/** A ledger that does batches, and shows what it has stored. */
+export interface Subject {
+  /** Returns each command's answer, or 'failed'. */
+  run(batch: readonly TimedCommand[]): unknown[];
+  /** As a new process would begin. Returns how many holds were given back. */
+  restart(nowMs: number): number;
+  account(accountId: number): { readonly balance: bigint; readonly held: bigint } | undefined;
+  subscription(accountId: number, nowMs: number): unknown;
+  key(
+    keyId: number,
+    nowMs: number,
+  ): { readonly balance: bigint | null; readonly usageToday: bigint; readonly usageMinute: number } | undefined;
+  violations(): string[];
+  close(): void;
+}
+
+export type OpenSubject = (plans: Plans, unit: 'dollars' | 'requests') => Subject;
+
+/** The two subjects, of the modules in `src`, an absolute path: the checkout's own, or a mutant's. */
+export const subjects = {
+  rules: openRules,
+  engine: openEngine,
+} satisfies Record<string, (src: string) => Promise<OpenSubject>>;
+
+const failed = 'failed';
+
+async function openRules(src: string): Promise<OpenSubject> {
+  const load = (name: string): Promise<unknown> => import(`${src}/ledger/rules/${name}.ts`);
+  const names = ['administration', 'admit', 'extend', 'minutes', 'settle', 'sweep', 'windows'];
+  const modules = Object.assign({}, ...(await Promise.all(names.map(load)))) as typeof administrationModule &
+    typeof admitModule &
+    typeof extendModule &
+    typeof minutesModule &
+    typeof settleModule &
+    typeof sweepModule &
+    typeof windowsModule;
+  return (plans, dailyLimitUnit) => {
+    const rows = new MemoryRows();
+    const context = { rows, plans, dailyLimitUnit };
+    const models: string[] = [];
+    const execute = (timed: TimedCommand): unknown => {
+      const { nowMs } = timed;
+      switch (timed.kind) {
+        case 'admit': {
+          const { key: owner, ...command } = timed.command;
+          if (!models.includes(command.model)) models.push(command.model);
+          return modules.admit(context, { ...command, owner, modelId: models.indexOf(command.model) + 1 }, nowMs);
+        }
+        case 'settle':
+          return modules.settle(context, { ...timed.command, priceId: 1, providerId: 1 }, nowMs);
+        case 'extend':
+          return modules.extend(context, timed.command, timed.seq);
+        case 'void':
+          return modules.voidRequest(context, timed.id, timed.reason, nowMs);
+        case 'windows': {
+          const key = rows.keys.get(timed.keyId);
+          return key === undefined ? [] : modules.tightestFirst(modules.listWindows(context, key, timed.free, nowMs));
+        }
+        case 'admin':
+          return modules.administer(context, timed.order, nowMs);
+      }
+    };
+    const dayOf = (ms: number): number => Math.floor(ms / 86_400_000);
+    return {
+      run: batch =>
+        batch.map(command => {
+          modules.sweep(context, command.nowMs);
+          try {
+            return rows.attempt(() => execute(command));
+          } catch {
+            return failed;
+          }
+        }),
+      restart: nowMs => modules.recover(context, nowMs),
+      account: accountId => rows.accounts.get(accountId),
+      subscription(accountId, nowMs) {
+        const period = rows.periods.get(accountId, rows.accounts.get(accountId)?.period ?? 0);
+        const subscription = rows.subscriptions.get(accountId, period?.subscription ?? 0);
+        if (period === undefined || subscription === undefined) return undefined;
+        const taken = rows.planDays.get(accountId, dayOf(nowMs))?.requests ?? 0;
+        return {
+          accountId,
+          plan: subscription.plan,
+          period: subscription.period,
+          startedAtMs: subscription.startedAtMs,
+          cancelled: subscription.state === 'cancelled',
+          periodStartMs: period.startMs,
+          periodEndMs: period.endMs,
+          tokens: period.tokens,
+          tokensUsed: period.used,
+          tokensHeld: period.held,
+          freeLeftToday: Math.max(0, plans[subscription.plan].freeDailyRequests - taken),
+        };
+      },
+      key(keyId, nowMs) {
+        const balance = rows.keys.get(keyId)?.balance ?? null;
+        const usageToday = rows.keyDays.get(keyId, dayOf(nowMs))?.spent ?? 0n;
+        const usageMinute = modules.countAdmissions(rows.keyMinutes.get(keyId)?.admissions, nowMs);
+        return { balance, usageToday, usageMinute };
+      },
+      violations: () => checkRows(rows),
+      close: () => undefined,
+    };
+  };
+}
+
+async function openEngine(src: string): Promise<OpenSubject> {
+  const { Engine } = (await import(`${src}/ledger/sqlite/engine.ts`)) as typeof engineModule;
+  const { checkInvariants } = (await import(`${src}/ledger/sqlite/invariants.ts`)) as typeof invariantsModule;
+  const { migrateLedger } = (await import(`${src}/ledger/sqlite/schema.ts`)) as typeof schemaModule;
+  const { openForWriting } = (await import(`${src}/lib/sqlite/database.ts`)) as typeof databaseModule;
+  const { prepareReads } = (await import(`${src}/ledger/reader/reads.ts`)) as typeof readsModule;
+  const wire = (await import(`${src}/ledger/sqlite/wire.ts`)) as typeof wireModule;
+  // Its tables alone: made once, because that takes longer than most traces.
+  const db = openForWriting(':memory:');
+  migrateLedger(db, 0);
+  const empty = db.serialize();
+  db.close();
+  return (plans, dailyLimitUnit) => {
+    const file = new Database(empty);
+    file.defaultSafeIntegers(true);
+    file.pragma('foreign_keys = ON');
+    let engine = new Engine(file, { dailyLimitUnit, plans });
+    return {
+      run(batch) {
+        const replies = engine.run(batch.map(command => encode(wire, command)));
+        return replies.map(([outcome, value], index) => {
+          if (outcome !== 'done') return outcome;
+          const kind = batch[index]?.kind;
+          if (kind === 'admit') return wire.decodeAdmitReply(value as wireModule.AdmitReply);
+          return kind === 'settle' ? wire.decodeSettleReply(value as wireModule.SettleReply) : value;
+        });
+      },
+      restart(nowMs) {
+        engine = new Engine(file, { dailyLimitUnit, plans });
+        return engine.recover(nowMs);
+      },
+      account: accountId => prepareReads(file, plans).account(accountId),
+      subscription: (accountId, nowMs) => prepareReads(file, plans).subscription(accountId, nowMs),
+      key: (keyId, nowMs) => prepareReads(file, plans).storedKey(keyId, nowMs),
+      violations: () => checkInvariants(file, 'full'),
+      close: () => file.close(),
+    };
+  };
+}
+
+/** The command as it is posted to the engine. */
+function encode(wire: typeof wireModule, timed: TimedCommand): wireModule.WireCommand {
+  const { nowMs, seq } = timed;
+  switch (timed.kind) {
+    case 'admit':
+      return wire.encodeAdmit(timed.command, timed.command.key, nowMs);
+    case 'settle':
+      return wire.encodeSettle(timed.command, nowMs);
+    case 'extend':
+      return ['extend', nowMs, timed.command, seq];
+    case 'void':
+      return ['void', nowMs, timed.id, timed.reason];
+    case 'windows':
+      return ['windows', nowMs, timed.keyId, timed.free];
+    case 'admin':
+      return ['admin', nowMs, timed.order];
+  }
+}
