@@ -31,8 +31,6 @@ export type WriterReady =
 function serve(port: MessagePort, data: WriterData): void {
   const { dailyLimitUnit, plans } = data;
   const db = openForWriting(data.path, 'NORMAL');
-  // The rules know what they refer to; `verify` checks it all.
-  db.pragma('foreign_keys = OFF');
   migrateLedger(db, data.nowMs);
   // By an engine of its own, so that faults on purpose begin with the first command.
   const voidedHolds = data.first ? new Engine(db, { dailyLimitUnit, plans }).recover(data.nowMs) : 0;
