@@ -265,7 +265,7 @@ function openEdge(parts: EdgeParts): FastifyInstance {
   return createEdge({
     transport: services,
     nextRequestId,
-    clock: systemClock,
+    runtime: systemRuntime,
     logger,
     metrics,
     publicMetrics: shownTo === 'public',

@@ -6,6 +6,7 @@ import type { UpstreamCodec } from '../codecs/codec.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { AnswerReader } from './answer-reader.ts';
+import type { ReadBatch } from './http-attempt.ts';
 
 const golden = readFileSync(`${import.meta.dirname}/../../test/upstreams/fixtures/chat_completed.sse`);
 const completion = Buffer.from(
@@ -20,7 +21,9 @@ const completion = Buffer.from(
 );
 
 function readerOf(contentType: string, candidates = 1, codec: UpstreamCodec = chatCodec): AnswerReader {
-  return new AnswerReader({ codec, provider: 'local', eventBytesMax: 10_000 }, contentType, candidates);
+  const reader = new AnswerReader({ codec, provider: 'local', eventBytesMax: 10_000 }, candidates);
+  reader.begin(contentType);
+  return reader;
 }
 
 /** All events of some chunks, and the kind of the failure that ended them. */
@@ -30,13 +33,15 @@ function read(
 ): { events: GenerationEvent[]; failure?: string } {
   const reader = readerOf(contentType);
   const events: GenerationEvent[] = [];
-  const kindOf = (failure: Error | undefined): string | undefined =>
-    failure instanceof UpstreamFailure ? failure.kind : failure?.message;
+  const take = (batch: ReadBatch<GenerationEvent>): string | undefined => {
+    events.push(...batch.events);
+    return batch.failure instanceof UpstreamFailure ? batch.failure.kind : batch.failure?.message;
+  };
   for (const chunk of chunks) {
-    const failure = kindOf(reader.push(chunk, events));
+    const failure = take(reader.push(chunk));
     if (failure !== undefined) return { events, failure };
   }
-  const failure = reader.completed ? undefined : kindOf(reader.end(events));
+  const failure = reader.completed ? undefined : take(reader.end());
   return failure === undefined ? { events } : { events, failure };
 }
 
@@ -84,9 +89,8 @@ test('a stream that ends at any byte is truncated unless its finish has come', (
 
 test('what came before a failure in the same chunk is there', () => {
   const reader = readerOf('text/event-stream');
-  const events: GenerationEvent[] = [];
   const chunk = Buffer.concat([golden.subarray(0, 900), Buffer.from('\n\ndata: {nonsense\n\n')]);
-  const failure = reader.push(chunk, events);
+  const { events, failure } = reader.push(chunk);
   expect(events[0]?.event.case).toBe('started');
   expect(failure).toBeInstanceOf(UpstreamFailure);
 });
@@ -94,10 +98,10 @@ test('what came before a failure in the same chunk is there', () => {
 test('an answer is finished when every asked choice has ended, and complete at its formal end', () => {
   const upToFinish = golden.subarray(0, golden.indexOf('\n\n', golden.indexOf('"finish_reason":"tool_calls"')) + 2);
   const [one, two] = [readerOf('text/event-stream'), readerOf('text/event-stream', 2)];
-  one.push(upToFinish, []);
-  two.push(upToFinish, []);
+  one.push(upToFinish);
+  two.push(upToFinish);
   expect([one.finished, one.completed, two.finished]).toEqual([true, false, false]);
-  one.push(golden.subarray(upToFinish.length), []);
+  one.push(golden.subarray(upToFinish.length));
   expect(one.completed).toBe(true);
 });
 
@@ -111,6 +115,6 @@ test('an event or a whole answer that is too large is malformed', () => {
 test('an end that a codec takes without a word is truncated', () => {
   const silent = { ...chatCodec, parseStream: () => ({ push: () => [], end: () => [] }) };
   const reader = readerOf('text/event-stream', 1, silent);
-  reader.push(golden, []);
-  expect(reader.end([])).toMatchObject({ kind: 'truncated' });
+  reader.push(golden);
+  expect(reader.end().failure).toMatchObject({ kind: 'truncated' });
 });

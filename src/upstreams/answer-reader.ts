@@ -5,6 +5,7 @@ import { SseEventTooLarge, SseReader, type SseMessage } from '../lib/sse.ts';
 import type { Stepper } from '../lib/stepper.ts';
 import { type AnswerFormat, answerFormat } from './answer-format.ts';
 import { asError } from './as-error.ts';
+import type { BodyReader, ReadBatch } from './http-attempt.ts';
 
 /** What all answers of a provider are read with. */
 export interface AnswerReading {
@@ -15,27 +16,38 @@ export interface AnswerReading {
   readonly eventBytesMax: number;
 }
 
-/** Reads the bytes of an answer, streamed or whole, into events. Pure: no I/O, no time. */
-export class AnswerReader {
+interface AnswerStream {
+  readonly sse: SseReader;
+  readonly parser: Stepper<SseMessage, GenerationEvent>;
+}
+
+/** Undoes in the answer what was changed in the request for a protocol. */
+export interface EventRestorer {
+  restored(events: GenerationEvent[]): GenerationEvent[];
+}
+
+/** Reads the bytes of an answer, streamed or whole, into batches of events. */
+export class AnswerReader implements BodyReader<GenerationEvent> {
   readonly #reading: AnswerReading;
-  readonly #contentType: string;
   readonly #candidates: number;
+  readonly #restorers: readonly EventRestorer[];
   /** Choices that have ended. */
   readonly #finished: number[] = [];
+  #contentType = '';
   #format: AnswerFormat | undefined;
-  #stream: { readonly sse: SseReader; readonly parser: Stepper<SseMessage, GenerationEvent> } | undefined;
+  #stream: AnswerStream | undefined;
   #held: Uint8Array[] = [];
   #heldBytes = 0;
   #completed = false;
 
-  /** `candidates`: how many choices were asked for. */
-  constructor(reading: AnswerReading, contentType: string, candidates: number) {
+  /** `candidates`: how many choices were asked for. `restorers` run in their order. */
+  constructor(reading: AnswerReading, candidates: number, restorers: readonly EventRestorer[] = []) {
     this.#reading = reading;
-    this.#contentType = contentType;
     this.#candidates = candidates;
+    this.#restorers = restorers;
   }
 
-  /** `completed` has come: nothing more is wanted. */
+  /** `completed` has come. */
   get completed(): boolean {
     return this.#completed;
   }
@@ -45,34 +57,62 @@ export class AnswerReader {
     return this.#finished.length >= this.#candidates;
   }
 
-  /** Adds the events that are ready because of `chunk`. Returns the failure that followed them; the events before it count. */
-  push(chunk: Uint8Array, events: GenerationEvent[]): Error | undefined {
+  begin(contentType: string): void {
+    this.#contentType = contentType;
+  }
+
+  /** Returns the events that are ready because of `chunk`. A failure comes beside the events before it, because those were delivered. */
+  push(chunk: Uint8Array): ReadBatch<GenerationEvent> {
+    return this.#read(events => this.#chunk(chunk, events));
+  }
+
+  /** Returns what was held back. Its failure is `truncated` if the end came too early. */
+  end(): ReadBatch<GenerationEvent> {
+    return this.#read(events => this.#end(events));
+  }
+
+  broke(failure: Error): ReadBatch<GenerationEvent> {
+    return this.#read(() => {
+      throw failure;
+    });
+  }
+
+  #read(read: (events: GenerationEvent[]) => void): ReadBatch<GenerationEvent> {
+    let events: GenerationEvent[] = [];
+    let failure: Error | undefined;
     try {
-      this.#chunk(chunk, events);
+      read(events);
+    } catch (thrown) {
+      const isTooLarge = thrown instanceof SseEventTooLarge;
+      failure = isTooLarge ? new UpstreamFailure('malformed', { cause: thrown }) : asError(thrown);
+      if (this.#isForgivable(failure)) failure = this.#forgive(events);
+    }
+    for (const restorer of this.#restorers) events = restorer.restored(events);
+    return failure === undefined ? { events } : { events, failure };
+  }
+
+  /**
+   * After the last choice has ended, usage at most is missing, which the gateway can estimate: a connection that breaks or babbles then takes nothing from the answer. An error that
+   * the upstream reports still does.
+   */
+  #isForgivable(failure: Error): boolean {
+    if (!this.finished || !(failure instanceof UpstreamFailure)) return false;
+    return failure.kind === 'truncated' || failure.kind === 'malformed';
+  }
+
+  /** Adds the end of the answer, with what was held back if that can be read. Returns why there is none. */
+  #forgive(events: GenerationEvent[]): Error | undefined {
+    try {
+      this.#end(events);
       return undefined;
-    } catch (thrown) {
-      return readFailure(thrown);
+    } catch {
+      // What was held back is given up.
     }
-  }
-
-  /** The bytes have ended: adds what was held back. Returns a failure as `push`, `truncated` if the end came too early. */
-  end(events: GenerationEvent[]): Error | undefined {
-    try {
-      if (this.#format === 'json') this.#take(this.#whole(), events);
-      else this.#endStream(events);
-      return this.#completed ? undefined : new UpstreamFailure('truncated');
-    } catch (thrown) {
-      return readFailure(thrown);
-    }
-  }
-
-  /** Every choice has ended, and what follows can't be read: adds the end without it. Returns a failure as `push`. */
-  finish(events: GenerationEvent[]): Error | undefined {
     try {
       this.#take(this.#stream?.parser.end() ?? [], events);
       return undefined;
     } catch (thrown) {
-      return readFailure(thrown);
+      return asError(thrown);
     }
   }
 
@@ -109,9 +149,13 @@ export class AnswerReader {
     return first !== undefined && rest.length === 0 ? first : Buffer.concat(this.#held);
   }
 
-  #endStream(events: GenerationEvent[]): void {
-    if (this.#completed || this.#stream === undefined) return;
-    const { sse, parser } = this.#stream;
+  #end(events: GenerationEvent[]): void {
+    if (this.#format === 'json') this.#take(this.#whole(), events);
+    else if (!this.#completed && this.#stream !== undefined) this.#endStream(this.#stream, events);
+    if (!this.#completed) throw new UpstreamFailure('truncated');
+  }
+
+  #endStream({ sse, parser }: AnswerStream, events: GenerationEvent[]): void {
     try {
       this.#messages(sse.end(), events);
       if (!this.#completed) this.#take(parser.end(), events);
@@ -154,8 +198,4 @@ export class AnswerReader {
       events.push(event);
     }
   }
-}
-
-function readFailure(thrown: unknown): Error {
-  return thrown instanceof SseEventTooLarge ? new UpstreamFailure('malformed', { cause: thrown }) : asError(thrown);
 }

@@ -1,8 +1,14 @@
 import type { UpstreamCodec } from '../codecs/codec.ts';
-import { UpstreamFailure, type UpstreamFailureFacts } from '../generation/upstream.ts';
+import { UpstreamFailure } from '../generation/upstream.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { ResponseHead } from './http-exchange.ts';
 import { type CleanMessage, cleanParam } from './message-cleaner.ts';
+
+/** The beginning of an answer. */
+export interface ResponseHead {
+  readonly status: number;
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+}
 
 /** A wait nobody means; a longer `retry-after` is taken as this. */
 const retryAfterMaxMs = 86_400_000;
@@ -24,46 +30,27 @@ export function retryAfterMs(headers: ResponseHead['headers'], clock: Clock): nu
   return Math.min(Math.max(wait, 0), retryAfterMaxMs);
 }
 
-/** The same failure with its message fit for a client. */
-export function cleanFailure(failure: UpstreamFailure, clean: CleanMessage): UpstreamFailure {
-  const { message, param, detailCode, ...rest } = failure.facts;
-  return new UpstreamFailure(failure.kind, { ...rest, ...cleanTexts({ message, param, detailCode }, clean) });
-}
-
-/** What an answer with an error status is. */
+/** Maps an answer with an error status to a failure, whose texts are the upstream's own. */
 export function statusFailure(
-  head: ResponseHead,
+  { status, headers }: ResponseHead,
   body: string,
-  tools: { readonly codec: Pick<UpstreamCodec, 'parseError'>; readonly clean: CleanMessage; readonly clock: Clock },
+  { codec, clock }: { readonly codec: Pick<UpstreamCodec, 'parseError'>; readonly clock: Clock },
 ): UpstreamFailure {
-  const { message, param, detailCode, contextLengthExceeded, status, ...said } = tools.codec.parseError(
-    head.status,
-    body,
-  );
-  const wait = retryAfterMs(head.headers, tools.clock) ?? said.retryAfterMs;
-  return new UpstreamFailure('status', {
-    status: status ?? head.status,
-    ...cleanTexts({ message, param, detailCode }, tools.clean),
-    ...(contextLengthExceeded === true ? { contextLengthExceeded } : {}),
-    ...(wait === undefined ? {} : { retryAfterMs: wait }),
-  });
+  const said = codec.parseError(status, body);
+  const wait = retryAfterMs(headers, clock);
+  return new UpstreamFailure('status', { status, ...said, ...(wait === undefined ? {} : { retryAfterMs: wait }) });
 }
 
-/** What an upstream says of a failure in texts. */
-interface SaidTexts {
-  readonly message?: string | undefined;
-  readonly param?: string | undefined;
-  readonly detailCode?: string | undefined;
-}
-
-function cleanTexts(texts: SaidTexts, clean: CleanMessage): Pick<UpstreamFailureFacts, keyof SaidTexts> {
-  const message = texts.message === undefined ? undefined : clean(texts.message);
-  const param = texts.param === undefined ? undefined : cleanParam(texts.param);
-  const { detailCode = '' } = texts;
-  return {
+/** Returns the same failure with its texts fit for a client. */
+export function cleanFailure({ kind, facts }: UpstreamFailure, clean: CleanMessage): UpstreamFailure {
+  const { message: said, param: named, detailCode = '', ...rest } = facts;
+  const message = said === undefined ? undefined : clean(said);
+  const param = named === undefined ? undefined : cleanParam(named);
+  return new UpstreamFailure(kind, {
+    ...rest,
     ...(message === undefined ? {} : { message }),
     ...(param === undefined ? {} : { param }),
     // A code that has to be cleaned is none.
     ...(detailCode !== '' && clean(detailCode) === detailCode ? { detailCode } : {}),
-  };
+  });
 }

@@ -1,190 +1,288 @@
-import type { Dispatcher } from 'undici';
-import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
-import {
-  type RunningAttempt,
-  type UpstreamCall,
-  UpstreamFailure,
-  type UpstreamReceiver,
-} from '../generation/upstream.ts';
-import { type AnswerReading, AnswerReader } from './answer-reader.ts';
+import { type Dispatcher, errors } from 'undici';
+import type { UpstreamCodec } from '../codecs/codec.ts';
+import { type RunningAttempt, UpstreamFailure } from '../generation/upstream.ts';
 import { asError } from './as-error.ts';
-import { GraceOver } from './deadlines.ts';
-import { HttpExchange, type ResponseHead } from './http-exchange.ts';
+import { Deadlines, type Phase } from './deadlines.ts';
+import { type ResponseHead, statusFailure } from './error-answer.ts';
 import type { HttpTarget } from './http-target.ts';
 
-/** Undoes in the answer what was changed in the request for a protocol. */
-export interface EventRestorer {
-  restored(events: GenerationEvent[]): GenerationEvent[];
-}
-
-/** A call as its provider is sent it. */
-export interface EncodedCall {
+/** What is sent, with one key after the other while they are refused. */
+export interface OutgoingRequest {
+  /** Who asks: what one asker has learnt of the keys holds for all its requests. */
+  readonly asker: object;
+  /** The model that a key must be allowed to use. */
+  readonly model: string;
   /** Path and query. */
   readonly path: string;
-  /** By the index of the key that it is sent with. */
+  /** Names and values in turn, by the index of the key. */
   readonly headers: readonly string[][];
-  readonly body: Buffer;
-  /** In the order in which they run. */
-  readonly restorers: readonly EventRestorer[];
-  /** What the client is told of fields that were dropped. */
-  readonly warnings: readonly string[];
+  /** Null: a GET, otherwise a POST. */
+  readonly body: Buffer | null;
+  /** Nothing of the answer is to come before its end: with its head it has begun. */
+  readonly whole: boolean;
+  readonly codec: Pick<UpstreamCodec, 'parseError'>;
 }
 
-/** What all attempts at a provider share. */
-export interface AttemptTools {
-  readonly target: HttpTarget;
-  readonly reading: AnswerReading;
+/** What some bytes gave, and the failure that followed it. */
+export interface ReadBatch<Output> {
+  readonly events: Output[];
+  readonly failure?: Error;
+}
+
+/** Reads the bytes of an answer with a 2xx status. Pure: no I/O, no time. */
+export interface BodyReader<Output> {
+  /** Nothing more is wanted. */
+  readonly completed: boolean;
+  /** What may be missing is no loss. */
+  readonly finished: boolean;
+  begin(contentType: string): void;
+  push(chunk: Buffer): ReadBatch<Output>;
+  /** The bytes have ended. */
+  end(): ReadBatch<Output>;
+  /** They have broken off with `failure`. */
+  broke(failure: Error): ReadBatch<Output>;
+}
+
+/** Receives what an attempt gives: nothing before its constructor has returned, and nothing once it is cancelled. */
+export interface BodyReceiver<Output> {
+  /** Takes what came at once, never empty. */
+  events(events: Output[]): void;
+  /** Ends the attempt, once and last. */
+  end(failure?: Error): void;
+}
+
+/** The most that is read of an error's body. */
+const errorBytesMax = 65_536;
+/** Bytes that may come after the end of what is wanted before the connection is closed instead of kept. */
+const drainBytesMax = 65_536;
+/** What the parser says of an answer that ends too early: bytes are missing, none is wrong. */
+const endedEarly = /EOF/;
+
+/** The connection broke, or what came over it is not HTTP. Keeps only texts: the parser's errors carry the bytes they stumbled over, which no log may have. */
+class BrokenExchange extends Error {
+  override readonly name = 'BrokenExchange';
 }
 
 /**
- * One attempt at an HTTP provider, from the key to the last event: each chunk of the socket runs through the reader and the restorers to the receiver in one call. Goes through
- * the keys while they are refused. No failure names a credential or an address.
+ * One attempt at an HTTP upstream, from the key to the last event. A chunk of the socket runs through the reader to the receiver in one call. It works on undici's own handlers
+ * instead of `request()`, because a stream object per answer costs more than parsing the answer. No failure names a credential or an address.
  */
-export class HttpAttempt extends HttpExchange implements RunningAttempt {
-  readonly #tools: AttemptTools;
-  readonly #call: UpstreamCall;
-  readonly #receiver: UpstreamReceiver;
+export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningAttempt {
+  readonly #target: HttpTarget;
+  readonly #request: OutgoingRequest;
+  readonly #reader: BodyReader<Output>;
+  readonly #receiver: BodyReceiver<Output>;
+  readonly #deadlines: Deadlines;
   readonly #connections: Dispatcher;
-  /** Undefined once the answer has begun. */
-  #encoded: EncodedCall | undefined;
-  readonly #restorers: readonly EventRestorer[];
-  readonly #warnings: readonly string[];
+  #phase: Phase | 'over' = 'connecting';
+  #controller: Dispatcher.DispatchController | undefined;
   #keyIndex = 0;
-  #reader: AnswerReader | undefined;
-  #state: 'waiting' | 'answering' | 'finishing' | 'over' = 'waiting';
+  /** The head of an answer with a 2xx status has come. */
+  #hasBegun = false;
+  /** The answer has ended as HTTP says: its connection is free. */
+  #hasEnded = false;
+  #isPaused = false;
   #isCancelled = false;
+  #refusal: { readonly head: ResponseHead; readonly parts: Buffer[] } | undefined;
+  /** Bytes of a refusal, or after the end. */
+  #bytes = 0;
 
-  /** Sends the call. */
-  constructor(tools: AttemptTools, call: UpstreamCall, encoded: EncodedCall, receiver: UpstreamReceiver) {
-    super(tools.target.timeouts, tools.target.runtime);
-    this.#tools = tools;
-    this.#call = call;
+  /** Sends the request. */
+  constructor(
+    target: HttpTarget,
+    request: OutgoingRequest,
+    reader: BodyReader<Output>,
+    receiver: BodyReceiver<Output>,
+  ) {
+    this.#target = target;
+    this.#request = request;
+    this.#reader = reader;
     this.#receiver = receiver;
-    this.#encoded = encoded;
-    this.#restorers = encoded.restorers;
-    this.#warnings = encoded.warnings;
-    this.#connections = tools.target.acquire();
+    this.#deadlines = new Deadlines(target.timeouts, target.runtime, failure => this.#expire(failure));
+    this.#connections = target.acquire();
     this.#send();
   }
 
   cancel(): void {
     this.#isCancelled = true;
-    this.#leave();
+    if (this.#phase !== 'draining') this.#leave();
   }
 
-  protected override answered({ headers }: ResponseHead): void {
+  pause(): void {
+    if (this.#phase === 'draining' || this.#phase === 'over') return;
+    this.#isPaused = true;
+    this.#deadlines.pause();
+    if (this.#hasBegun && !this.#hasEnded) this.#controller?.pause();
+  }
+
+  resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#deadlines.resume();
+    // Later: it reads at once what waits, and undici's parser must not be entered from a call that came out of it.
+    queueMicrotask(() => {
+      if (!this.#isPaused && !this.#hasEnded) this.#controller?.resume();
+    });
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#phase === 'over') this.#abort();
+    else this.#enter('sent');
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHead['headers']): void {
+    // Below 200 it is not the answer yet.
+    if (status < 200 || this.#phase === 'over') return;
+    if (status >= 300) {
+      this.#refusal = { head: { status, headers }, parts: [] };
+      this.#enter('refused');
+      return;
+    }
+    this.#hasBegun = true;
+    if (this.#isPaused) controller.pause();
     const type = headers['content-type'];
-    this.#encoded = undefined;
-    this.#reader = new AnswerReader(
-      this.#tools.reading,
-      typeof type === 'string' ? type : '',
-      this.#call.request.candidates ?? 1,
-    );
-    if (this.#call.whole) this.#answering();
+    this.#reader.begin(typeof type === 'string' ? type : '');
+    if (this.#request.whole) this.#enter('answering');
   }
 
-  protected override data(chunk: Buffer): void {
-    const events: GenerationEvent[] = [];
-    const failure = this.#reader?.push(chunk, events);
-    if (this.#state === 'answering' || events.length > 0) this.#answering();
-    this.#deliver(events, failure);
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#phase === 'refused' || this.#phase === 'draining') {
+      this.#bytes += chunk.length;
+      this.#refusal?.parts.push(chunk);
+      if (this.#phase === 'draining' ? this.#bytes > drainBytesMax : this.#bytes >= errorBytesMax) this.#enough();
+    } else if (this.#phase !== 'over') {
+      const batch = this.#reader.push(chunk);
+      const isGoing = this.#phase === 'answering' || batch.events.length > 0;
+      if (isGoing && this.#phase !== 'finishing' && !this.#reader.completed) {
+        this.#enter(this.#reader.finished ? 'finishing' : 'answering');
+      }
+      this.#deliver(batch);
+    }
   }
 
-  protected override ended(): void {
-    const events: GenerationEvent[] = [];
-    this.#deliver(events, this.#reader?.end(events));
+  onResponseEnd(): void {
+    this.#hasEnded = true;
+    if (this.#phase === 'refused' || this.#phase === 'draining') this.#enough();
+    else if (this.#phase !== 'over') this.#deliver(this.#reader.end());
   }
 
-  protected override broke(failure: Error): void {
-    const events: GenerationEvent[] = [];
-    this.#deliver(events, failure instanceof GraceOver ? this.#reader?.end(events) : failure);
-  }
-
-  protected override refused(head: ResponseHead, body: Buffer): void {
-    if (this.#state === 'over') return;
-    const { target, reading } = this.#tools;
-    const { hold, model } = this.#call;
-    const failure = target.refusal({ head, body }, reading.codec);
-    if (target.keys.learn(hold, model, { index: this.#keyIndex, failure })) this.#send();
-    else this.#fail(failure);
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    // The status has said that it failed; a body that breaks off changes nothing.
+    if (this.#phase === 'refused' || this.#phase === 'draining') this.#enough();
+    else if (this.#phase !== 'over') this.#deliver(this.#reader.broke(this.#brokenFailure(error)));
   }
 
   #send(): void {
-    const { keys, origin } = this.#tools.target;
-    const { hold, model } = this.#call;
-    const picked = keys.pick(hold, model);
-    if (picked === undefined || this.#encoded === undefined) {
-      this.#fail(keys.lastRefusal(hold) ?? new UpstreamFailure('status', { status: 401 }));
+    const { asker, model, path, headers, body } = this.#request;
+    const { keys, origin } = this.#target;
+    const index = keys.pick(asker, model);
+    if (index === undefined) {
+      this.#fail(keys.lastRefusal(asker) ?? new UpstreamFailure('status', { status: 401 }));
       return;
     }
-    this.#keyIndex = picked.index;
-    const { path, headers, body } = this.#encoded;
-    this.send(this.#connections, { origin, path, headers: headers[picked.index] ?? [], body });
+    this.#keyIndex = index;
+    this.#controller = undefined;
+    this.#hasEnded = false;
+    this.#bytes = 0;
+    this.#enter('connecting');
+    const method = body === null ? 'GET' : 'POST';
+    this.#connections.dispatch({ origin, path, method, headers: headers[index] ?? [], body }, this);
   }
 
-  /** Bytes of an answer that has begun have come. */
-  #answering(): void {
-    if (this.#state === 'finishing' || this.#reader?.completed === true) return;
-    this.#state = this.#reader?.finished === true ? 'finishing' : 'answering';
-    this.deadlines.enter(this.#state);
+  #enter(phase: Phase): void {
+    this.#phase = phase;
+    this.#deadlines.enter(phase);
   }
 
-  #deliver(events: GenerationEvent[], failure: Error | undefined): void {
-    const left = this.#forgiven(failure, events);
+  #expire(failure: UpstreamFailure): void {
+    if (this.#phase === 'refused' || this.#phase === 'draining') this.#enough();
+    else if (this.#phase !== 'over') {
+      this.#abort();
+      this.#deliver(this.#reader.broke(failure));
+    }
+  }
+
+  /** A refusal, or what follows a whole answer, has ended or is no longer waited for. */
+  #enough(): void {
+    this.#abort();
+    const refusal = this.#refusal;
+    if (refusal === undefined) {
+      this.#phase = 'over';
+      this.#deadlines.stop();
+      return;
+    }
+    this.#refusal = undefined;
+    // Later: undici is done with this request then, and its connection can serve the next one.
+    queueMicrotask(() => {
+      if (this.#phase !== 'over') this.#refused(refusal.head, refusal.parts);
+    });
+  }
+
+  #refused(head: ResponseHead, parts: readonly Buffer[]): void {
+    const { asker, model, codec } = this.#request;
+    const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
+    const failure = statusFailure(head, body, { codec, clock: this.#target.runtime });
+    if (this.#target.keys.learn(asker, model, this.#keyIndex, failure)) this.#send();
+    else this.#fail(failure);
+  }
+
+  #deliver({ events, failure }: ReadBatch<Output>): void {
     try {
-      let shown = events;
-      for (const restorer of this.#restorers) shown = restorer.restored(shown);
-      if (shown.length > 0) {
-        if (this.#warnings.length > 0) addWarnings(shown, this.#warnings);
-        this.#receiver.events(shown);
-      }
+      if (events.length > 0) this.#receiver.events(events);
     } catch (thrown) {
       this.#fail(asError(thrown));
-      return;
     }
     // The receiver may have cancelled.
-    if (this.#state === 'over') return;
-    if (left !== undefined) this.#fail(left);
-    else if (this.#reader?.completed === true) this.#complete();
+    if (this.#phase === 'over') return;
+    if (failure !== undefined) this.#fail(failure);
+    else if (this.#reader.completed) this.#complete();
   }
 
-  /**
-   * After the last choice has ended, usage at most is missing, which the gateway can estimate: a connection that breaks or babbles then takes nothing from the answer, and its end
-   * is added. An error that the upstream reports still fails it.
-   */
-  #forgiven(failure: Error | undefined, events: GenerationEvent[]): Error | undefined {
-    if (!(failure instanceof UpstreamFailure) || this.#reader?.finished !== true) return failure;
-    if (failure.kind !== 'truncated' && failure.kind !== 'malformed') return failure;
-    return this.#reader.end(events) === undefined ? undefined : this.#reader.finish(events);
-  }
-
+  /** Lets what follows go by, so that the connection can serve again, but not for long. */
   #complete(): void {
-    this.#state = 'over';
-    this.drain();
-    this.#tools.target.release();
+    if (this.#hasEnded) this.#enough();
+    else {
+      this.#enter('draining');
+      this.resume();
+    }
+    this.#target.release();
     this.#receiver.end();
   }
 
   #fail(failure: Error): void {
     this.#leave();
-    const { target } = this.#tools;
-    const told = failure instanceof UpstreamFailure ? target.clean(failure) : failure;
-    // Later: it may have failed before it could be returned, and the next attempt must not begin inside undici.
+    const cleaned = failure instanceof UpstreamFailure ? this.#target.clean(failure) : failure;
+    // Later: the constructor may not have returned, and what begins next must not begin inside undici.
     queueMicrotask(() => {
-      if (!this.#isCancelled) this.#receiver.end(told);
+      if (!this.#isCancelled) this.#receiver.end(cleaned);
     });
   }
 
   #leave(): void {
-    if (this.#state === 'over') return;
-    this.#state = 'over';
-    this.close();
-    this.#tools.target.release();
+    if (this.#phase === 'over') return;
+    this.#phase = 'over';
+    this.#deadlines.stop();
+    this.#target.release();
+    this.#abort();
   }
-}
 
-function addWarnings(events: readonly GenerationEvent[], warnings: readonly string[]): void {
-  for (const { event } of events) {
-    if (event.case === 'started') event.value.warnings.push(...warnings);
+  /** Closes the connection, unless it is free. */
+  #abort(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = this.#controller !== undefined;
+    this.#controller?.abort(new Error('the answer is no longer wanted'));
+  }
+
+  #brokenFailure(error: Error): UpstreamFailure {
+    const phase = this.#hasBegun ? 'answering' : this.#phase;
+    const cause = new BrokenExchange(`${error.name} while ${phase}: ${error.message}`);
+    const isMalformed =
+      error instanceof errors.HeadersOverflowError ||
+      (error instanceof errors.HTTPParserError && !endedEarly.test(error.message));
+    if (isMalformed) return new UpstreamFailure('malformed', { cause });
+    return new UpstreamFailure(this.#hasBegun ? 'truncated' : 'connect', { cause });
   }
 }

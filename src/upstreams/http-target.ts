@@ -1,14 +1,18 @@
+import type { LookupFunction } from 'node:net';
 import type { Dispatcher } from 'undici';
-import type { UpstreamCodec } from '../codecs/codec.ts';
 import type { UpstreamFailure } from '../generation/upstream.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import { type Authentication, authentications } from './authentication.ts';
-import { openConnections, type ProxySettings } from './connections.ts';
+import { type ConnectionSettings, openConnections, type ProxySettings } from './connections.ts';
 import type { UpstreamTimeouts } from './deadlines.ts';
-import { cleanFailure, statusFailure } from './error-answer.ts';
-import { KeyRing, type RevealableKey } from './key-ring.ts';
+import { cleanFailure } from './error-answer.ts';
+import { KeyRing } from './key-ring.ts';
 import { type CleanMessage, messageCleaner } from './message-cleaner.ts';
-import type { WholeAnswer } from './whole-body.ts';
+
+/** A credential that shows itself only when asked by name. */
+export interface RevealableKey {
+  reveal(): string;
+}
 
 /** A provider of the configuration, as far as HTTP goes. */
 export interface HttpTargetOptions {
@@ -21,16 +25,11 @@ export interface HttpTargetOptions {
   readonly timeouts: UpstreamTimeouts;
   readonly proxy: ProxySettings;
   readonly runtime: Runtime;
+  /** Finds the addresses of the host; absent: the system's way. */
+  readonly lookup?: LookupFunction;
 }
 
-/** The headers of a call beside the configured ones and the key; lower-case names. */
-export interface CallHeaders {
-  /** Configured headers win over these. */
-  readonly defaults: Readonly<Record<string, string>>;
-  readonly contentType: string;
-  /** A header whose default and configured values are both sent, joined. */
-  readonly joined?: string | undefined;
-}
+type Headers = Readonly<Record<string, string>>;
 
 /** Where the requests to one provider go, and what is the same for all of them. */
 export class HttpTarget {
@@ -39,10 +38,10 @@ export class HttpTarget {
   readonly timeouts: UpstreamTimeouts;
   readonly runtime: Runtime;
   readonly #base: URL;
-  readonly #proxy: ProxySettings;
+  readonly #settings: ConnectionSettings;
   readonly #configured: Readonly<Record<string, string>>;
-  /** The header of each key; one without a header if there are no keys. */
-  readonly #credentials: readonly (readonly string[])[];
+  /** Of each key; one without a header if there are no keys. */
+  readonly #credentials: readonly Headers[];
   readonly #clean: CleanMessage;
   /** Undefined before the first call, and while a closed target has no call. */
   #connections: Dispatcher | undefined;
@@ -51,16 +50,23 @@ export class HttpTarget {
 
   constructor(options: HttpTargetOptions, authentication: Authentication) {
     const keys = options.keys.map(key => key.reveal());
+    const credentialOf = authentications[authentication];
     this.#base = new URL(options.baseUrl);
     this.origin = this.#base.origin;
-    this.keys = new KeyRing(options.keys);
     this.timeouts = options.timeouts;
     this.runtime = options.runtime;
-    this.#proxy = options.proxy;
+    const { proxy, lookup, timeouts } = options;
+    this.#settings = {
+      origin: this.origin,
+      connectMs: timeouts.connectMs,
+      proxy,
+      ...(lookup === undefined ? {} : { lookup }),
+    };
     this.#configured = Object.fromEntries(
       Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const),
     );
-    this.#credentials = keys.length === 0 ? [[]] : keys.map(authentications[authentication]);
+    this.#credentials = keys.length === 0 ? [{}] : keys.map(key => Object.fromEntries([credentialOf(key)]));
+    this.keys = new KeyRing(this.#credentials.length);
     const secrets = [...keys, ...Object.values(this.#configured)];
     this.#clean = messageCleaner({ secrets, baseUrl: options.baseUrl });
   }
@@ -72,22 +78,20 @@ export class HttpTarget {
     return joined + (joined.includes('?') ? `&${this.#base.search.slice(1)}` : this.#base.search);
   }
 
-  /** Returns the headers to send with each key, by the key's index: names and values in turn. */
-  headers({ defaults, contentType, joined = '' }: CallHeaders): string[][] {
-    const headers: Record<string, string> = { ...defaults, ...this.#configured, 'content-type': contentType };
+  /**
+   * Returns the headers to send with each key, by the key's index: names and values in turn. Configured ones win over `defaults`, `fixed` ones over both; of the header `joined`
+   * the default and the configured value are both sent. Lower-case names.
+   */
+  headers(defaults: Headers, fixed: Headers = {}, joined = ''): string[][] {
+    const headers: Record<string, string> = { ...defaults, ...this.#configured, ...fixed };
     const [first, second] = [defaults[joined], this.#configured[joined]];
     if (first !== undefined && second !== undefined) headers[joined] = `${first},${second}`;
-    return this.#credentials.map(credential => {
-      const [name = ''] = credential;
-      const sent = Object.entries(headers).filter(([each]) => each !== name);
-      return [...sent.flat(), ...credential];
-    });
+    return this.#credentials.map(credential => Object.entries({ ...headers, ...credential }).flat());
   }
 
   /** Returns connections for a call, which must call `release` when it has ended. */
   acquire(): Dispatcher {
-    const { connectMs } = this.timeouts;
-    this.#connections ??= openConnections({ origin: this.origin, connectMs, proxy: this.#proxy });
+    this.#connections ??= openConnections(this.#settings);
     this.#running += 1;
     return this.#connections;
   }
@@ -104,9 +108,9 @@ export class HttpTarget {
     await this.#disconnect();
   }
 
-  /** Maps an answer with an error status to a failure, its texts cleaned. */
-  refusal({ head, body }: WholeAnswer, codec: Pick<UpstreamCodec, 'parseError'>): UpstreamFailure {
-    return statusFailure(head, body.toString('utf8'), { codec, clean: this.#clean, clock: this.runtime });
+  /** Closes the connections at once, whatever runs on them. */
+  async destroy(): Promise<void> {
+    await this.#connections?.destroy();
   }
 
   /** Returns the same failure with its texts cleaned of addresses and credentials. */

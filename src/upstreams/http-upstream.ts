@@ -1,15 +1,16 @@
-import type { UpstreamQuirk } from '../codecs/codec.ts';
+import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import type { RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
+import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
 import { CustomCalls } from './custom-calls.ts';
 import { FanOut } from './fan-out.ts';
-import { type AttemptTools, type EncodedCall, type EventRestorer, HttpAttempt } from './http-attempt.ts';
+import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { ToolNames } from './tool-names.ts';
-import type { UpstreamProtocol } from './upstream-protocol.ts';
+import type { UpstreamProtocol } from './protocols.ts';
 
 /** An upstream of the configuration. */
 export interface HttpUpstreamOptions extends HttpTargetOptions {
@@ -34,8 +35,9 @@ export class HttpProvider implements Upstream {
   readonly mayPause: boolean;
   readonly #protocol: UpstreamProtocol;
   readonly #quirks: readonly UpstreamQuirk[];
-  readonly #tools: AttemptTools;
-  /** Made at first use: streamed and whole answers, by the upstream's name of the model. */
+  readonly #target: HttpTarget;
+  readonly #reading: AnswerReading;
+  /** Made at first use: for streamed and for whole answers, by the upstream's name of the model. */
   readonly #plans = { streamed: new Map<string, ModelPlan>(), whole: new Map<string, ModelPlan>() };
 
   constructor(options: HttpUpstreamOptions) {
@@ -43,10 +45,8 @@ export class HttpProvider implements Upstream {
     this.mayPause = protocol.mayPause === true;
     this.#protocol = protocol;
     this.#quirks = quirks;
-    this.#tools = {
-      target: new HttpTarget(options, protocol.authentication),
-      reading: { codec: protocol.codec, provider: name, eventBytesMax },
-    };
+    this.#target = new HttpTarget(options, protocol.authentication);
+    this.#reading = { codec: protocol.codec, provider: name, eventBytesMax };
   }
 
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
@@ -61,56 +61,56 @@ export class HttpProvider implements Upstream {
 
   /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
   async close(): Promise<void> {
-    await this.#tools.target.close();
+    await this.#target.close();
   }
 
   #attempt(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
-    let encoded: EncodedCall;
+    const { request, hold, model, whole } = call;
+    const { codec } = this.#reading;
+    const isOwn = request.source?.protocol === codec.protocol;
+    const names = isOwn ? undefined : new ToolNames(request, this.#protocol.toolName);
+    let outgoing: OutgoingRequest;
+    let dropped: readonly string[];
     try {
-      encoded = this.#encode(call);
+      const encoded = this.#encode(call, names?.request ?? request);
+      ({ dropped } = encoded);
+      const own = isOwn ? (request.source?.headers ?? {}) : {};
+      const plan = this.#plan(model, whole);
+      const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
+      const body = Buffer.from(JSON.stringify(encoded.body));
+      outgoing = { asker: hold, model, path: plan.path, headers, body, whole, codec };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
-    return new HttpAttempt(this.#tools, call, encoded, receiver);
+    const restorers = this.#restorers(request, names, dropped);
+    const reader = new AnswerReader(this.#reading, request.candidates ?? 1, restorers);
+    return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
 
-  #encode(call: UpstreamCall): EncodedCall {
-    const { model, maxOutputTokens, modelOutputTokens } = call;
-    const { codec, provider } = this.#tools.reading;
-    const isOwn = call.request.source?.protocol === codec.protocol;
-    const names = isOwn ? undefined : new ToolNames(call.request, this.#protocol.toolName);
-    const request = names?.request ?? call.request;
-    const { body, dropped } = codec.encodeRequest({
+  #encode(
+    { model, maxOutputTokens, modelOutputTokens, whole }: UpstreamCall,
+    request: GenerateRequest,
+  ): EncodedRequest {
+    const encoded = this.#reading.codec.encodeRequest({
       request,
       model,
       maxOutputTokens,
       ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
-      stream: !call.whole,
-      provider,
+      stream: !whole,
+      provider: this.#reading.provider,
       quirks: this.#quirks,
     });
-    const [param] = dropped;
-    if (param !== undefined && request.strict) {
-      throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${dropped.join(', ')}.`, {
-        param,
-      });
-    }
-    const { path, headers } = this.#plan(model, call.whole);
-    const own = isOwn ? (call.request.source?.headers ?? {}) : {};
-    return {
-      path,
-      headers: Object.keys(own).length === 0 ? headers : this.#headers(call.whole, own),
-      body: Buffer.from(JSON.stringify(body)),
-      restorers: this.#restorers(call.request, names),
-      warnings: param === undefined ? [] : [`dropped=${dropped.join(',')}`],
-    };
+    const [param] = encoded.dropped;
+    if (param === undefined || !request.strict) return encoded;
+    const fields = encoded.dropped.join(', ');
+    throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${fields}.`, { param });
   }
 
   #plan(model: string, whole: boolean): ModelPlan {
     const plans = whole ? this.#plans.whole : this.#plans.streamed;
     let plan = plans.get(model);
     if (plan === undefined) {
-      plan = { path: this.#tools.target.path(this.#protocol.path(model, whole)), headers: this.#headers(whole, {}) };
+      plan = { path: this.#target.path(this.#protocol.path(model, whole)), headers: this.#headers(whole, {}) };
       plans.set(model, plan);
     }
     return plan;
@@ -118,20 +118,14 @@ export class HttpProvider implements Upstream {
 
   /** `own`: the headers of the protocol that the client sent. */
   #headers(whole: boolean, own: Readonly<Record<string, string>>): string[][] {
-    return this.#tools.target.headers({
-      defaults: {
-        accept: whole ? 'application/json' : 'text/event-stream, application/json',
-        'user-agent': 'tollgate',
-        ...this.#protocol.headers,
-        ...own,
-      },
-      contentType: 'application/json',
-      joined: this.#protocol.joinedHeader,
-    });
+    const accept = whole ? 'application/json' : 'text/event-stream, application/json';
+    const { headers, joinedHeader } = this.#protocol;
+    const defaults = { accept, 'user-agent': 'tollgate', ...headers, ...own };
+    return this.#target.headers(defaults, { 'content-type': 'application/json' }, joinedHeader);
   }
 
-  /** Returns what undoes the words in which the codec said a request that the protocol has no words for. */
-  #restorers(request: GenerateRequest, names: ToolNames | undefined): EventRestorer[] {
+  /** Returns what undoes the words in which the codec said a request that the protocol has no words for, and tells what was dropped. */
+  #restorers(request: GenerateRequest, names: ToolNames | undefined, dropped: readonly string[]): EventRestorer[] {
     const { lacksCustomTools, answerTool } = this.#protocol;
     const restorers: EventRestorer[] = [];
     if (names !== undefined && names.request !== request) restorers.push(names);
@@ -141,8 +135,19 @@ export class HttpProvider implements Upstream {
     if (answerTool !== undefined && request.outputFormat?.type === OutputFormatType.JSON_SCHEMA) {
       restorers.push(new AnswerTool(answerTool));
     }
+    if (dropped.length > 0) restorers.push(warning(`dropped=${dropped.join(',')}`));
     return restorers;
   }
+}
+
+/** Returns what adds a warning to the start of an answer. */
+function warning(text: string): EventRestorer {
+  return {
+    restored: events => {
+      for (const { event } of events) if (event.case === 'started') event.value.warnings.push(text);
+      return events;
+    },
+  };
 }
 
 /** Returns the attempt of a call that can't be sent. */

@@ -4,9 +4,9 @@ import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/pars
 import { imageTypeOf } from '../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../generation/images/image-upstream.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
+import { fetchBody } from './fetch-body.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { PictureFetcher } from './picture-fetcher.ts';
-import { fetchWhole } from './whole-body.ts';
 
 /** An images upstream of the configuration; the base URL ends in the version, as the official client takes it. */
 export interface ImagesProviderOptions extends HttpTargetOptions {
@@ -23,6 +23,7 @@ interface Encoded {
   readonly body: Buffer;
 }
 
+const codec = { parseError };
 const defaultHeaders = { accept: 'application/json', 'user-agent': 'tollgate' };
 
 /** The client of one provider of OpenAI's Images interface. Credentials travel in headers only, and no failure names one, nor an address. */
@@ -41,8 +42,11 @@ export class ImagesProvider implements ImageUpstream {
   async draw(call: ImageCall): Promise<Drawing> {
     call.signal.throwIfAborted();
     try {
-      const encoded = this.#encode(call);
-      const { images, extraJson } = parseAnswer(await this.#ask(call, encoded));
+      const { path, contentType, body } = this.#encode(call);
+      const headers = this.#target.headers(defaultHeaders, { 'content-type': contentType });
+      const request = { asker: call.hold, model: call.model, path: this.#target.path(path), headers, body, codec };
+      const answer = await fetchBody(this.#target, request, this.#bytesMax, call.signal);
+      const { images, extraJson } = parseAnswer(answer.toString('utf8'));
       const drawn: DrawnImage[] = [];
       // One after the other: only one of them is in the hands of the network at a time.
       for (const image of images) drawn.push(await this.#drawn(image, call.signal));
@@ -69,31 +73,6 @@ export class ImagesProvider implements ImageUpstream {
     const boundary = `tollgate-${hash.digest('hex').slice(0, 40)}`;
     const contentType = `multipart/form-data; boundary=${boundary}`;
     return { path: '/images/edits', contentType, body: encodeForm(parts, boundary) };
-  }
-
-  /** Returns the text of the answer. Goes through the keys while they are refused. */
-  async #ask({ hold, model, signal }: ImageCall, { path, contentType, body }: Encoded): Promise<string> {
-    const target = this.#target;
-    const { keys, origin, timeouts, runtime } = target;
-    const headers = target.headers({ defaults: defaultHeaders, contentType });
-    const connections = target.acquire();
-    try {
-      for (;;) {
-        const picked = keys.pick(hold, model);
-        if (picked === undefined) throw keys.lastRefusal(hold) ?? new UpstreamFailure('status', { status: 401 });
-        const { index } = picked;
-        const answer = await fetchWhole(
-          { origin, path: target.path(path), headers: headers[index] ?? [], body },
-          { connections, timeouts, runtime, bytesMax: this.#bytesMax },
-          signal,
-        );
-        if (answer.head.status < 300) return answer.body.toString('utf8');
-        const failure = target.refusal(answer, { parseError });
-        if (!keys.learn(hold, model, { index, failure })) throw failure;
-      }
-    } finally {
-      target.release();
-    }
   }
 
   async #drawn({ source, revisedPrompt, extraJson }: ParsedImage, signal: AbortSignal): Promise<DrawnImage> {

@@ -1,24 +1,6 @@
 import type { UpstreamFailure } from '../generation/upstream.ts';
-import type { Hold } from '../generation/hold.ts';
 
-/** A credential that shows itself only when asked by name. */
-export interface RevealableKey {
-  reveal(): string;
-}
-
-/** A key that is to be used; `key` is absent where the provider needs none. */
-export interface PickedKey {
-  readonly index: number;
-  readonly key: RevealableKey | undefined;
-}
-
-/** What a key was answered with. */
-export interface KeyAnswer {
-  readonly index: number;
-  readonly failure: UpstreamFailure;
-}
-
-/** What one request has learnt about a provider's keys. */
+/** What one asker has learnt about a provider's keys. */
 interface Experience {
   /** Keys that were refused outright, and "index model" of those that may not use a model. */
   readonly refused: Set<string>;
@@ -28,65 +10,56 @@ interface Experience {
 }
 
 /**
- * A provider's keys in rotation. A key that was refused is not used again by the same request, whichever of the provider's
- * routes it takes (decisions §3).
+ * A provider's keys in rotation, by their index. A key that was refused is not used again by the same asker (the hold of a request), whichever of the provider's routes it takes. Nothing
+ * is kept of askers that no key has refused.
  */
 export class KeyRing {
-  readonly #keys: readonly PickedKey[];
-  /** A request is known by its hold, and forgotten with it. */
-  readonly #experience = new WeakMap<Hold, Experience>();
+  readonly #count: number;
+  readonly #experience = new WeakMap<object, Experience>();
   #next = 0;
 
-  constructor(keys: readonly RevealableKey[]) {
-    this.#keys = (keys.length === 0 ? [undefined] : keys).map((key, index) => ({ index, key }));
+  /** `count`: of keys; a provider that needs none has one that is empty. */
+  constructor(count: number) {
+    this.#count = count;
   }
 
-  /** The next key in turn that this request may still use for `model`; undefined where there is none. */
-  pick(hold: Hold, model: string): PickedKey | undefined {
-    const { refused, limited } = this.#experience.get(hold) ?? {};
-    let last: number | undefined;
-    for (let step = 0; step < this.#keys.length; step += 1) {
-      const index = (this.#next + step) % this.#keys.length;
+  /** Returns the next key in turn that this asker may still use for `model`; undefined if there is none. */
+  pick(asker: object, model: string): number | undefined {
+    const { refused, limited } = this.#experience.get(asker) ?? {};
+    let picked: number | undefined;
+    for (let step = 0; step < this.#count; step += 1) {
+      const index = (this.#next + step) % this.#count;
       if (refused?.has(`${index}`) === true || refused?.has(`${index} ${model}`) === true) continue;
-      if (limited?.has(index) !== true) return this.#take(index);
-      last ??= index;
+      picked ??= index;
+      if (limited?.has(index) === true) continue;
+      picked = index;
+      break;
     }
-    return last === undefined ? undefined : this.#take(last);
+    if (picked !== undefined) this.#next = (picked + 1) % this.#count;
+    return picked;
   }
 
-  /** Why the last key was refused in this request; undefined where none was. */
-  lastRefusal(hold: Hold): UpstreamFailure | undefined {
-    return this.#experience.get(hold)?.lastRefusal;
+  /** Returns why the last key was refused to this asker; undefined if none was. */
+  lastRefusal(asker: object): UpstreamFailure | undefined {
+    return this.#experience.get(asker)?.lastRefusal;
   }
 
-  /**
-   * Takes in what a key was answered with. Whether it was refused: then another may do. 404 is how some upstreams say that a key
-   * may not use a model.
-   */
-  learn(hold: Hold, model: string, { index, failure }: KeyAnswer): boolean {
-    const { status } = failure.facts;
+  /** Takes in what a key was answered with. Returns whether it was refused: then another may do. 404 is how some upstreams say that a key may not use a model. */
+  learn(asker: object, model: string, index: number, failure: UpstreamFailure): boolean {
+    const { status = 0 } = failure.facts;
+    if (![401, 403, 404, 429].includes(status)) return false;
+    const experience = this.#experience.get(asker) ?? {
+      refused: new Set(),
+      limited: new Set(),
+      lastRefusal: undefined,
+    };
+    this.#experience.set(asker, experience);
     if (status === 429) {
-      this.#of(hold).limited.add(index);
+      experience.limited.add(index);
       return false;
     }
-    if (status !== 401 && status !== 403 && status !== 404) return false;
-    const experience = this.#of(hold);
     experience.refused.add(status === 404 ? `${index} ${model}` : `${index}`);
     experience.lastRefusal = failure;
     return true;
-  }
-
-  #take(index: number): PickedKey | undefined {
-    this.#next = (index + 1) % this.#keys.length;
-    return this.#keys[index];
-  }
-
-  #of(hold: Hold): Experience {
-    let experience = this.#experience.get(hold);
-    if (experience === undefined) {
-      experience = { refused: new Set(), limited: new Set(), lastRefusal: undefined };
-      this.#experience.set(hold, experience);
-    }
-    return experience;
   }
 }

@@ -1,10 +1,9 @@
 import type { Json, JsonObject } from '../codecs/codec.ts';
 import { objectIn, objectsIn } from '../codecs/json.ts';
-import { systemRuntime } from '../lib/runtime.ts';
-import { authentications } from './authentication.ts';
-import { openConnections, type ProxySettings } from './connections.ts';
-import type { RevealableKey } from './key-ring.ts';
-import { fetchWhole } from './whole-body.ts';
+import { systemRuntime as runtime } from '../lib/runtime.ts';
+import type { ProxySettings } from './connections.ts';
+import { fetchBody } from './fetch-body.ts';
+import { HttpTarget, type RevealableKey } from './http-target.ts';
 
 /** A server that is asked which models it has. */
 export interface ListingServer {
@@ -19,22 +18,20 @@ export interface ListingServer {
 
 /** More is no list of models. */
 const bytesMax = 8 * 1024 ** 2;
+/** Its errors are for the log, which has the status. */
+const codec = { parseError: () => ({}) };
 
-/** Returns the entries of `GET /models`. Throws `UpstreamFailure` and `Error` if it is not there, or answers something else; redirects are not followed. */
+/** Returns the entries of `GET /models`. Throws `UpstreamFailure` if it is not there, `SyntaxError` if it is no JSON; redirects are not followed. */
 export async function listModels({ baseUrl, key, proxy, timeoutMs: ms }: ListingServer): Promise<JsonObject[]> {
-  const { origin, pathname, search } = new URL(`${baseUrl}/models`);
-  const credential = key === undefined ? [] : authentications.bearer(key.reveal());
-  const connections = openConnections({ origin, connectMs: ms, proxy });
   const timeouts = { connectMs: ms, firstEventMs: ms, idleMs: ms, totalMs: ms };
+  const keys = key === undefined ? [] : [key];
+  const target = new HttpTarget({ baseUrl, keys, headers: {}, timeouts, proxy, runtime }, 'bearer');
+  const headers = target.headers({ accept: 'application/json', 'user-agent': 'tollgate' });
   try {
-    const headers = ['accept', 'application/json', 'user-agent', 'tollgate', ...credential];
-    const { head, body } = await fetchWhole(
-      { origin, path: pathname + search, headers, body: null },
-      { connections, timeouts, runtime: systemRuntime, bytesMax },
-    );
-    if (head.status !== 200) throw new Error(`status ${head.status}`);
+    const request = { asker: target, model: '', path: target.path('/models'), headers, body: null, codec };
+    const body = await fetchBody(target, request, bytesMax);
     return objectsIn(objectIn(JSON.parse(body.toString('utf8')) as Json)?.['data']);
   } finally {
-    await connections.destroy();
+    await target.destroy();
   }
 }

@@ -2,9 +2,9 @@ import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import type { Runtime } from '../lib/runtime.ts';
-import { openConnections } from './connections.ts';
+import { fetchBody } from './fetch-body.ts';
+import { HttpTarget } from './http-target.ts';
 import { isPublicAddress } from './public-address.ts';
-import { fetchWhole } from './whole-body.ts';
 
 /** How pictures are fetched. */
 export interface PictureFetcherOptions {
@@ -17,6 +17,8 @@ export interface PictureFetcherOptions {
   readonly isAllowed?: (address: string) => boolean;
 }
 
+/** Its errors have no words for anybody. */
+const codec = { parseError: () => ({}) };
 /** A picture that does not come in that time is none. */
 const timeouts = { connectMs: 10_000, firstEventMs: 30_000, idleMs: 20_000, totalMs: 60_000 };
 
@@ -37,26 +39,22 @@ export class PictureFetcher {
   /** The bytes. Throws `UpstreamFailure` `malformed` where the address is not to be asked or has no picture, and the signal's reason. */
   async fetch(address: string, signal: AbortSignal): Promise<Buffer> {
     const url = this.#checked(address);
-    const connections = openConnections({
-      origin: url.origin,
-      connectMs: timeouts.connectMs,
-      proxy: {},
-      lookup: this.#guardedLookup,
-    });
-    const path = url.pathname + url.search;
-    const headers = ['accept', 'image/*', 'user-agent', 'tollgate'];
     const { bytesMax, runtime } = this.#options;
+    const lookup = this.#guardedLookup;
+    const target = new HttpTarget(
+      { baseUrl: url.origin, keys: [], headers: {}, timeouts, proxy: {}, runtime, lookup },
+      'bearer',
+    );
+    const headers = target.headers({ accept: 'image/*', 'user-agent': 'tollgate' });
+    const path = url.pathname + url.search;
     try {
-      const { head, body } = await fetchWhole(
-        { origin: url.origin, path, headers, body: null },
-        { connections, timeouts, runtime, bytesMax },
-        signal,
-      );
-      if (head.status !== 200) throw refused(`the picture’s address answers ${head.status}`);
-      return body;
+      return await fetchBody(target, { asker: url, model: '', path, headers, body: null, codec }, bytesMax, signal);
+    } catch (thrown) {
+      const status = thrown instanceof UpstreamFailure ? thrown.facts.status : undefined;
+      throw status === undefined ? thrown : refused(`the picture’s address answers ${status}`);
     } finally {
       // Whoever left does not wait for a connection that is still being made.
-      await connections.destroy();
+      await target.destroy();
     }
   }
 

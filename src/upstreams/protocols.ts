@@ -1,8 +1,79 @@
-import { chatProtocol } from './chat.ts';
-import { geminiProtocol } from './gemini.ts';
-import { messagesProtocol } from './messages.ts';
-import type { UpstreamProtocol } from './upstream-protocol.ts';
-import { responsesProtocol } from './responses.ts';
+import { chatCodec } from '../codecs/chat/index.ts';
+import type { UpstreamCodec } from '../codecs/codec.ts';
+import { geminiCodec, lacksCandidates } from '../codecs/gemini/index.ts';
+import { answerToolName, messagesCodec } from '../codecs/messages/index.ts';
+import { responsesCodec } from '../codecs/responses/index.ts';
+import type { Authentication } from './authentication.ts';
+
+/** What is the same for all upstreams of a wire protocol. */
+export interface UpstreamProtocol {
+  readonly codec: UpstreamCodec;
+  readonly authentication: Authentication;
+  /** What follows the base URL for a model, query included. `whole`: the answer is not to be streamed. */
+  path(model: string, whole: boolean): string;
+  /** The names of tools that it takes; others are replaced on the way there and back. */
+  readonly toolName: RegExp;
+  /** Free-form tools are sent as functions with one string, `input`; their calls are restored. */
+  readonly lacksCustomTools?: true;
+  /** The tool whose call is the answer, where the codec sends a schema as one. Absent: it never does. */
+  readonly answerTool?: string;
+  /** Answers may end with a pause, after which the upstream wants to be asked to go on. */
+  readonly mayPause?: true;
+  /** Whether a model gives one answer to a request only: several are asked for by as many calls. Absent: every model gives several. */
+  givesOne?(model: string): boolean;
+  /** Sent with every call, lower-case names; what the client sent and what is configured wins. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A header whose values of the client and of the configuration are both sent, joined. */
+  readonly joinedHeader?: string;
+}
+
+/** Chat Completions; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
+export const chatProtocol: UpstreamProtocol = {
+  codec: chatCodec,
+  toolName: /^[a-zA-Z0-9_-]{1,64}$/,
+  authentication: 'bearer',
+  path: () => '/chat/completions',
+};
+
+/** Messages; the base URL has no version ("https://api.anthropic.com"), as the official client takes it. */
+export const messagesProtocol: UpstreamProtocol = {
+  codec: messagesCodec,
+  toolName: /^[a-zA-Z0-9_-]{1,128}$/,
+  authentication: 'xApiKey',
+  path: () => '/v1/messages',
+  // The version in which every model still takes all that a request may have.
+  headers: { 'anthropic-version': '2023-06-01' },
+  joinedHeader: 'anthropic-beta',
+  lacksCustomTools: true,
+  mayPause: true,
+  givesOne: () => true,
+  answerTool: answerToolName,
+};
+
+/** Responses; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
+export const responsesProtocol: UpstreamProtocol = {
+  codec: responsesCodec,
+  toolName: /^[a-zA-Z0-9_-]{1,64}$/,
+  authentication: 'bearer',
+  path: () => '/responses',
+  givesOne: () => true,
+};
+
+/** Gemini; the base URL has no version ("https://generativelanguage.googleapis.com"), as the official client takes it. */
+export const geminiProtocol: UpstreamProtocol = {
+  codec: geminiCodec,
+  toolName: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/,
+  authentication: 'xGoogApiKey',
+  path: (model, whole) =>
+    `/v1beta/models/${pathOfModel(model)}:${whole ? 'generateContent' : 'streamGenerateContent?alt=sse'}`,
+  lacksCustomTools: true,
+  givesOne: lacksCandidates,
+};
+
+/** The name as a piece of a path; "models/…" is how the provider itself lists them. */
+function pathOfModel(model: string): string {
+  return encodeURIComponent(model.replace(/^models\//, ''));
+}
 
 /** How upstreams are spoken to, by the protocol's name in the configuration; absent: no upstream client speaks it. */
 export const protocols: Readonly<Partial<Record<string, UpstreamProtocol>>> = {

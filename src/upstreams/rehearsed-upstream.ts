@@ -29,7 +29,7 @@ export function rehearsedImages(images: ImageUpstream, { timeouts, runtime }: Re
   return {
     async draw(call) {
       const late = new AbortController();
-      const deadlines = new Deadlines(timeouts, runtime, reason => late.abort(ordered(reason)));
+      const deadlines = new Deadlines(timeouts, runtime, failure => late.abort(ordered(failure)));
       deadlines.enter('sent');
       try {
         return await images.draw({ ...call, signal: AbortSignal.any([call.signal, late.signal]) });
@@ -47,7 +47,7 @@ class Rehearsal implements RunningAttempt, UpstreamReceiver {
 
   constructor(upstream: Upstream, call: UpstreamCall, receiver: UpstreamReceiver, limits: RehearsalLimits) {
     this.#receiver = receiver;
-    this.#deadlines = new Deadlines(limits.timeouts, limits.runtime, reason => this.#expire(reason));
+    this.#deadlines = new Deadlines(limits.timeouts, limits.runtime, failure => this.#expire(failure));
     this.#deadlines.enter('sent');
     this.#attempt = upstream.generate(call, this);
   }
@@ -77,14 +77,12 @@ class Rehearsal implements RunningAttempt, UpstreamReceiver {
     this.#attempt.resume();
   }
 
-  #expire(reason: Error): void {
+  #expire(failure: UpstreamFailure): void {
     this.cancel();
-    this.#receiver.end(ordered(reason));
+    this.#receiver.end(ordered(failure));
   }
 }
 
-function ordered(reason: Error): Error {
-  return reason instanceof UpstreamFailure
-    ? new UpstreamFailure(reason.kind, { ...reason.facts, ordered: true })
-    : reason;
+function ordered({ kind, facts }: UpstreamFailure): UpstreamFailure {
+  return new UpstreamFailure(kind, { ...facts, ordered: true });
 }

@@ -39,37 +39,30 @@ export class ToolNames {
 
   #renamed(request: GenerateRequest): GenerateRequest {
     const { toolChoice } = request;
-    return {
+    const renamed = {
       ...request,
       tools: request.tools.map(tool => this.#tool(tool)),
       items: request.items.map(item => this.#item(item)),
-      ...(toolChoice === undefined
-        ? {}
-        : {
-            toolChoice: {
-              ...toolChoice,
-              tools: toolChoice.tools.map(tool => ({ ...tool, name: this.#nameFor(tool.name) })),
-            },
-          }),
     };
+    if (toolChoice === undefined) return renamed;
+    return { ...renamed, toolChoice: { ...toolChoice, tools: toolChoice.tools.map(tool => this.#named(tool)) } };
   }
 
   #tool(tool: Tool): Tool {
-    const { tool: content } = tool;
-    if (content.case === 'function') {
-      return { ...tool, tool: { ...content, value: { ...content.value, name: this.#nameFor(content.value.name) } } };
-    }
-    if (content.case !== 'custom') return tool;
-    return { ...tool, tool: { ...content, value: { ...content.value, name: this.#nameFor(content.value.name) } } };
+    const { case: kind, value } = tool.tool;
+    if (kind === 'function') return { ...tool, tool: { case: kind, value: this.#named(value) } };
+    return kind === 'custom' ? { ...tool, tool: { case: kind, value: this.#named(value) } } : tool;
   }
 
   #item(item: Item): Item {
-    const { content } = item;
-    if (content.case === 'toolCall') {
-      return { ...item, content: { ...content, value: { ...content.value, name: this.#nameFor(content.value.name) } } };
-    }
-    if (content.case !== 'toolResult' || content.value.name === '') return item;
-    return { ...item, content: { ...content, value: { ...content.value, name: this.#nameFor(content.value.name) } } };
+    const { case: kind, value } = item.content;
+    if (kind === 'toolCall') return { ...item, content: { case: kind, value: this.#named(value) } };
+    if (kind !== 'toolResult' || value.name === '') return item;
+    return { ...item, content: { case: kind, value: this.#named(value) } };
+  }
+
+  #named<Value extends { name: string }>(value: Value): Value {
+    return { ...value, name: this.#nameFor(value.name) };
   }
 
   #nameFor(name: string): string {

@@ -4,7 +4,6 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
 import type { FastifyInstance } from 'fastify';
 import { onTestFinished } from 'vitest';
 import { createEdge } from '../../src/edge/create-edge.ts';
@@ -21,7 +20,7 @@ import {
   type Started,
   UsageSchema,
 } from '../../src/gen/tollgate/v1/event_pb.ts';
-import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import { type GenerateResponse, GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Endpoint, type GenerateRequest, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import {
   completed,
@@ -35,6 +34,8 @@ import {
 } from '../../src/generation/events.ts';
 import { IdSource, publicRequestId, requestIdHeader } from '../../src/lib/ids.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import { pump, type Sink, type StreamControl } from '../../src/lib/push.ts';
+import { systemRuntime } from '../../src/lib/runtime.ts';
 import { limitStateOf } from '../../src/rpc/errors.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -60,12 +61,17 @@ export const minuteWindow: WindowState = {
   resetAtMs: Date.now() + 3_600_000,
 };
 
-/** How the core generates. */
-export type Generate = (request: GenerateRequest, context: HandlerContext) => AsyncIterable<GenerationEvent[]>;
+/** How the core generates. `signal`: the call was cancelled. */
+export type Generate = (
+  request: GenerateRequest,
+  context: { readonly signal: AbortSignal },
+) => AsyncIterable<GenerationEvent[]>;
 
 /** What is different from the usual listener. */
 export interface ListenerOptions extends Partial<Omit<EdgeOptions, 'transport'>> {
   readonly generate?: Generate;
+  /** The core's own method, instead of `generate`. */
+  readonly push?: (sink: Sink<GenerateResponse>) => StreamControl;
   readonly models?: readonly Model[];
   /** Fails every authentication with it. */
   readonly authenticationFailure?: Error;
@@ -136,7 +142,7 @@ export function refusing(error: Error): Generate {
 
 /** Starts a listener on a free port; it is closed when the test has ended. */
 export async function startListener(options: ListenerOptions = {}): Promise<Listener> {
-  const { generate = answering(), models = defaultModels, authenticationFailure, ...others } = options;
+  const { generate = answering(), push, models = defaultModels, authenticationFailure, ...others } = options;
   const ids = new IdSource(systemClock);
   const log: Record<string, unknown>[] = [];
   const requests: GenerateRequest[] = [];
@@ -168,10 +174,11 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
       },
     })
     .service(GenerationService, {
-      async *generate(request, context) {
+      generate: (request, context, sink) => {
         requests.push(request);
         requestIds.push(context.requestHeader.get(requestIdHeader) ?? '');
-        for await (const events of generate(request, context)) yield { events };
+        if (push !== undefined) return push(sink);
+        return pump(signal => messages(generate(request, { signal })), sink);
       },
       countTokens: () => ({ inputTokens: 12 }),
     });
@@ -179,7 +186,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
   const app = createEdge({
     transport,
     nextRequestId: () => publicRequestId(ids.next()),
-    clock: systemClock,
+    runtime: systemRuntime,
     logger: createLogger({ level: 'debug', destination }),
     metrics,
     publicMetrics: false,
@@ -200,6 +207,10 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
   onTestFinished(() => app.close());
   const { port } = app.server.address() as AddressInfo;
   return { app, port, url: `http://127.0.0.1:${port}`, metrics, log, requests, requestIds };
+}
+
+async function* messages(batches: AsyncIterable<GenerationEvent[]>): AsyncGenerator<GenerateResponse> {
+  for await (const events of batches) yield { $typeName: 'tollgate.v1.GenerateResponse', events };
 }
 
 function credentialOf(authorization: string, limits: boolean) {

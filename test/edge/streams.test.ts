@@ -151,11 +151,12 @@ test('the frames of a batch are written together, and the last ones with what cl
 
 test('a quiet stream gets its status line and a comment after the keep-alive time, and one more each time after', async () => {
   const listener = await startListener({
-    keepAliveMs: 40,
+    // Timers are coarse: some ticks each.
+    keepAliveMs: 200,
     generate: async function* generate() {
-      await sleep(110);
+      await sleep(550);
       yield [...opening(), ...deltas(['a'])];
-      await sleep(60);
+      await sleep(300);
       yield [...deltas(['b']), ...ending()];
     },
   });

@@ -4,7 +4,7 @@ import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { Protocol } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { Hold } from '../../src/generation/hold.ts';
 import { UpstreamFailure } from '../../src/generation/upstream.ts';
-import { chatProtocol } from '../../src/upstreams/chat.ts';
+import { chatProtocol } from '../../src/upstreams/protocols.ts';
 import { answerOf, ask, callOf, chatUpstream, golden, isWhole, keysOf, sleep, textOf } from './asking.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, type SeenRequest, streamHead, whole } from './raw-upstream.ts';
 

@@ -11,7 +11,7 @@ import {
   UpstreamFailure,
 } from '../../src/generation/upstream.ts';
 import { systemRuntime } from '../../src/lib/runtime.ts';
-import { chatProtocol } from '../../src/upstreams/chat.ts';
+import { chatProtocol } from '../../src/upstreams/protocols.ts';
 import { HttpProvider, type HttpUpstreamOptions } from '../../src/upstreams/http-upstream.ts';
 
 /** Times that no test reaches unless it means to. */

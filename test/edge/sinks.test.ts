@@ -1,0 +1,140 @@
+/** Streams whose core is the test itself: what it pushes, and what the edge asks of it. */
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { GatewayError } from '../../src/errors/gateway-error.ts';
+import type { GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import type { GenerateResponse } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import type { Sink } from '../../src/lib/push.ts';
+import { Connection, deltas, ending, eventually, type Listener, opening, rawChat, startListener } from './listener.ts';
+
+/** One call of the core. */
+interface Pushed {
+  readonly listener: Listener;
+  readonly connection: Connection;
+  /** The server's side of the connection, and the answer on it. */
+  readonly socket: Socket;
+  readonly response: ServerResponse;
+  /** What the edge asked for, in order. */
+  readonly asked: ('cancel' | 'pause' | 'resume')[];
+  readonly push: (events: GenerationEvent[]) => void;
+  readonly end: (error?: Error) => void;
+}
+
+/** Asks for a stream and waits until the core is called. */
+async function open(keepAliveMs: number): Promise<Pushed> {
+  const asked: Pushed['asked'] = [];
+  const { promise, resolve } = Promise.withResolvers<Sink<GenerateResponse>>();
+  const listener = await startListener({
+    keepAliveMs,
+    push: sink => {
+      resolve(sink);
+      return {
+        cancel: () => asked.push('cancel'),
+        pause: () => asked.push('pause'),
+        resume: () => asked.push('resume'),
+      };
+    },
+  });
+  const answered = once(listener.app.server, 'request') as Promise<[IncomingMessage, ServerResponse]>;
+  const connection = new Connection(listener.port);
+  connection.send(rawChat({ stream: true }));
+  const sink = await promise;
+  const [{ socket }, response] = await answered;
+  const push = (events: GenerationEvent[]): void => sink.message({ $typeName: 'tollgate.v1.GenerateResponse', events });
+  return { listener, connection, socket, response, asked, push, end: error => sink.end(error) };
+}
+
+const large = 'x'.repeat(3_000_000);
+
+/** Pushes until the client, which does not read, has to catch up: the kernel's buffers take some megabytes first. */
+async function pushUntilPaused({ asked, push }: Pushed): Promise<void> {
+  do {
+    asked.length = 0;
+    push(deltas([large]));
+    await sleep(50);
+  } while (asked.length !== 1);
+}
+
+test('what the core pushes is written in the same call', async () => {
+  const { connection, response, push, end } = await open(60_000);
+  expect(response.writableLength).toBe(0);
+  push([...opening(), ...deltas(['a'])]);
+  const written = response.writableLength;
+  expect(written).toBeGreaterThan(0);
+  push(deltas(['b']));
+  expect(response.writableLength).toBeGreaterThan(written);
+  push(ending());
+  end();
+  await connection.until(/"content":"a"[^]*"content":"b"[^]*\[DONE\]/);
+});
+
+test('a write that the client takes at once asks nothing of the core; one that it does not take pauses it until it does', async () => {
+  const pushed = await open(60_000);
+  const { connection, asked, push, end } = pushed;
+  connection.socket.pause();
+  push([...opening(), ...deltas(['a'])]);
+  expect(asked).toEqual([]);
+  await pushUntilPaused(pushed);
+  // What was on its way already may still come, and asks for nothing more.
+  push(deltas(['on its way']));
+  await sleep(50);
+  expect(asked).toEqual(['pause']);
+  connection.socket.resume();
+  await eventually(() => asked.length === 2);
+  expect(asked).toEqual(['pause', 'resume']);
+  push(ending());
+  end();
+  await connection.until(/"content":"on its way"[^]*\[DONE\]/);
+});
+
+test('while the client does not read, no keep-alive is added', async () => {
+  const pushed = await open(10);
+  const { connection, socket, push } = pushed;
+  connection.socket.pause();
+  push(opening());
+  await pushUntilPaused(pushed);
+  const kept = socket.bytesWritten + socket.writableLength;
+  await sleep(60);
+  expect(socket.bytesWritten + socket.writableLength).toBe(kept);
+});
+
+test('a client that goes away while it is waited for cancels the call, nothing is written after, and the request is over when the core says so', async () => {
+  const pushed = await open(60_000);
+  const { listener, connection, socket, asked, push, end } = pushed;
+  connection.socket.pause();
+  push(opening());
+  await pushUntilPaused(pushed);
+  connection.socket.destroy();
+  await eventually(() => asked.includes('cancel'));
+  const written = socket.bytesWritten + socket.writableLength;
+  push(deltas(['more']));
+  await sleep(20);
+  expect(asked).toEqual(['pause', 'cancel']);
+  expect(socket.bytesWritten + socket.writableLength).toBe(written);
+  expect([listener.app.openAnswers(), listener.log.length]).toEqual([1, 0]);
+  end(new Error('cancelled'));
+  await eventually(() => listener.app.openAnswers() === 0);
+  expect(listener.log).toEqual([expect.objectContaining({ status: 499, code: 'client_gone' })]);
+});
+
+test('nothing follows the end: no keep-alive, no second status line', async () => {
+  const { connection, push, end } = await open(20);
+  push([...opening(), ...ending()]);
+  end();
+  const text = await connection.until(/\[DONE\]\n\n\r\n0\r\n\r\n$/);
+  await sleep(80);
+  expect(connection.text).toBe(text);
+  expect(text.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(1);
+  expect(text).not.toContain(': keepalive');
+});
+
+test('a stream that fails before it began has the error’s status, and never one of a stream', async () => {
+  const { connection, end } = await open(40);
+  end(new GatewayError('rate_limit', 'Slow down.'));
+  const text = await connection.until(/^HTTP\/1\.1 429 [^]*\}$/);
+  await sleep(80);
+  expect(connection.text).toBe(text);
+});

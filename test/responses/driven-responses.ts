@@ -1,0 +1,263 @@
+/** The core's responses over real stores, with an upstream that the test drives and a store that it can stop. */
+import { createHash } from 'node:crypto';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { Catalog } from '../../src/core/catalog/catalog.ts';
+import { Generations } from '../../src/core/generation/generations.ts';
+import { UnseenOutput } from '../../src/core/generation/unseen-output.ts';
+import { Replays } from '../../src/core/idempotency/replays.ts';
+import { Responses } from '../../src/core/responses/responses.ts';
+import { eventsIn } from '../../src/core/responses/stored-response.ts';
+import { textMessage } from '../../src/core/responses/text-message.ts';
+import { Router } from '../../src/core/routing/router.ts';
+import { ModelSchema } from '../../src/gen/tollgate/v1/catalog_pb.ts';
+import { ItemSchema, PartSchema, Role } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { DeltaKind, FinishReason, type GenerationEvent } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { Delivery, Endpoint, GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
+import {
+  CreateResponseRequestSchema,
+  type CreateResponseResponse,
+  type Response,
+  ResponseService,
+} from '../../src/gen/tollgate/v1/response_pb.ts';
+import {
+  completed,
+  delta,
+  finished,
+  itemClosed,
+  itemOpened,
+  partClosed,
+  partOpened,
+  started,
+} from '../../src/generation/events.ts';
+import type { RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../../src/generation/upstream.ts';
+import { idempotencyKeyHeader } from '../../src/lib/call-headers.ts';
+import { IdSource } from '../../src/lib/ids.ts';
+import type { Sink, StreamControl } from '../../src/lib/push.ts';
+import { type Runtime, systemRuntime } from '../../src/lib/runtime.ts';
+import { SealedBox } from '../../src/lib/sealed-box.ts';
+import { InProcessTransport } from '../../src/rpc/in-process.ts';
+import type { DocumentChange, Documents } from '../../src/store/documents.ts';
+import type { UsageRow } from '../../src/store/ledger.ts';
+import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
+import { openBench } from '../ledger/fixture.ts';
+
+const model = 'acme/large';
+const key = `sk-tg-${'a'.repeat(43)}`;
+
+/** An attempt that goes as the test says. */
+export class DrivenAttempt implements RunningAttempt {
+  readonly #receiver: UpstreamReceiver;
+  isPaused = false;
+  isCancelled = false;
+
+  constructor(receiver: UpstreamReceiver) {
+    this.#receiver = receiver;
+  }
+
+  cancel(): void {
+    this.isCancelled = true;
+  }
+
+  pause(): void {
+    this.isPaused = true;
+  }
+
+  resume(): void {
+    this.isPaused = false;
+  }
+
+  /** The answer begins with that text. */
+  begin(text: string): void {
+    const message = create(ItemSchema, { content: { case: 'message', value: { role: Role.ASSISTANT } } });
+    const part = create(PartSchema, { content: { case: 'text', value: {} } });
+    this.#events(started({}), itemOpened(0, 0, message), partOpened(0, [0, 0], part), toDelta(text));
+  }
+
+  /** More text. */
+  say(text: string): void {
+    this.#events(toDelta(text));
+  }
+
+  /** The answer is whole. */
+  finish(): void {
+    this.#events(partClosed(0, [0, 0]), itemClosed(0, 0), finished(0, FinishReason.STOP), completed({}));
+    this.#receiver.end();
+  }
+
+  #events(...events: GenerationEvent[]): void {
+    this.#receiver.events(events);
+  }
+}
+
+function toDelta(text: string): GenerationEvent {
+  return delta(0, [0, 0], { kind: DeltaKind.TEXT, text });
+}
+
+/** What a caller gets. */
+export class Caller implements Sink<CreateResponseResponse> {
+  readonly messages: CreateResponseResponse[] = [];
+  readonly #ended = Promise.withResolvers<Error | undefined>();
+  control: StreamControl | undefined;
+
+  message(message: CreateResponseResponse): void {
+    this.messages.push(message);
+  }
+
+  end(error?: Error): void {
+    this.#ended.resolve(error);
+  }
+
+  /** Resolves with what it is told at the end. */
+  get ended(): Promise<Error | undefined> {
+    return this.#ended.promise;
+  }
+
+  /** The response's id, as far as it is known. */
+  get id(): string {
+    return this.messages[0]?.head?.id ?? '';
+  }
+
+  /** All text that has come. */
+  get text(): string {
+    return this.messages.map(({ events }) => textOf(events)).join('');
+  }
+}
+
+/** The text of events. */
+export function textOf(events: readonly GenerationEvent[]): string {
+  return events.map(({ event }) => (event.case === 'delta' ? event.value.text : '')).join('');
+}
+
+/** The documents of a gateway; changes of responses wait while the test holds them. */
+class HeldDocuments {
+  readonly port: Documents;
+  #held: PromiseWithResolvers<void> | undefined;
+  /** Changes that were asked for. */
+  changes = 0;
+
+  constructor(documents: Documents) {
+    const update = async (change: DocumentChange): ReturnType<Documents['update']> => {
+      this.changes += 1;
+      await this.#held?.promise;
+      return documents.update(change);
+    };
+    this.port = new Proxy(documents, {
+      get: (target, name) => {
+        if (name === 'update') return update;
+        const member: unknown = Reflect.get(target, name, target);
+        return typeof member === 'function' ? member.bind(target) : member;
+      },
+    });
+  }
+
+  hold(): void {
+    this.#held = Promise.withResolvers();
+  }
+
+  /** What waits goes on. */
+  release(): void {
+    this.#held?.resolve();
+    this.#held = undefined;
+  }
+
+  /** What waits fails; what comes later is held. */
+  fail(error: Error): void {
+    const failing = this.#held;
+    this.hold();
+    failing?.reject(error);
+  }
+}
+
+/** Opens responses; `end` checks the ledger and removes everything. */
+export async function openResponses() {
+  const bench = await openBench();
+  const hash = createHash('sha256').update(key).digest();
+  await bench.ledger.createKey({ accountId: 1, hash, masked: 'sk-tg-aaaa…aaaa', settings: {} });
+  const { clock, dataDir, ledger } = bench;
+  const stored = await openSqliteDocuments({ dataDir, clock, bytesMax: 100_000_000 });
+  const documents = new HeldDocuments(stored);
+  const runtime: Runtime = { ...systemRuntime, now: () => clock.now() };
+  const attempts: DrivenAttempt[] = [];
+  let called = Promise.withResolvers<void>();
+  let taken = 0;
+  const upstream: Upstream = {
+    mayPause: false,
+    generate(_: UpstreamCall, receiver) {
+      const attempt = new DrivenAttempt(receiver);
+      attempts.push(attempt);
+      called.resolve();
+      called = Promise.withResolvers();
+      return attempt;
+    },
+  };
+  const routes = new Map([[model, [{ provider: 'acme', model: 'large', priority: 1, weight: 1 }]]]);
+  const router = new Router({ config: { providers: [{ name: 'acme', upstream }], routes }, clock, runtime });
+  const pricing = { inputPicoUsd: 1_000_000n, outputPicoUsd: 4_000_000n };
+  const listed = create(ModelSchema, { id: model, available: true, endpoints: [Endpoint.RESPONSES], pricing });
+  const ids = new IdSource(clock, ledger.lastId);
+  const replays = new Replays(documents.port, ledger, clock);
+  const generations = new Generations({
+    ledger,
+    router,
+    runtime,
+    ids,
+    replays,
+    catalog: new Catalog({ models: [listed], aliases: new Map() }, () => true),
+    exposeRoute: () => false,
+    toleranceOf: () => 1,
+    unseenOutput: new UnseenOutput(),
+  });
+  const box = new SealedBox(['a secret of the tests, long enough']);
+  const tools = { documents: documents.port, ledger, generations, replays, runtime, ids, box, lifetimeMs: 3_600_000 };
+  const responses = new Responses(tools);
+  const transport = new InProcessTransport().service(ResponseService, responses.service);
+  const headers = (more: Record<string, string> = {}) => new Headers({ authorization: `Bearer ${key}`, ...more });
+  return {
+    documents,
+    attempts,
+    responses,
+    /** The next attempt, once it is made. */
+    async attempt(): Promise<DrivenAttempt> {
+      while (attempts.length <= taken) await called.promise;
+      taken += 1;
+      return attempts[taken - 1] ?? Promise.reject(new Error('no attempt'));
+    },
+    /** Creates a response, streamed. */
+    create(asked: MessageInitShape<typeof CreateResponseRequestSchema> = {}, repeatKey?: string): Caller {
+      const caller = new Caller();
+      const request = create(CreateResponseRequestSchema, {
+        request: create(GenerateRequestSchema, {
+          model,
+          endpoint: Endpoint.RESPONSES,
+          delivery: Delivery.STREAMED,
+          items: [textMessage(Role.USER, 'Hello.')],
+        }),
+        ...asked,
+      });
+      const sent = headers(repeatKey === undefined ? {} : { [idempotencyKeyHeader]: repeatKey });
+      caller.control = transport.push(ResponseService.method.createResponse, request, sent, caller);
+      return caller;
+    },
+    /** A response as it is told now. */
+    async find(id: string): Promise<Response | undefined> {
+      const request = { $typeName: 'tollgate.v1.GetResponseRequest' as const, id, include: [] };
+      return (await transport.ask(ResponseService.method.getResponse, request, headers())).response;
+    },
+    /** The text of a response's stored log. */
+    async storedText(id: string): Promise<string> {
+      const chunks = await stored.chunks({ kind: 'response', id }, -1, 100);
+      return textOf(chunks.flatMap(({ content }) => eventsIn(content)));
+    },
+    /** What a request has become in the ledger. */
+    async record(responseId: string): Promise<UsageRow | undefined> {
+      return (await ledger.findActivity(1, responseId.replace('resp_', 'req_')))?.row;
+    },
+    async held(): Promise<bigint> {
+      return (await ledger.findAccount(1))?.held ?? -1n;
+    },
+    async end(): Promise<void> {
+      await stored.close();
+      await bench.end();
+    },
+  };
+}
