@@ -35,10 +35,10 @@ export function plant(mutant: Mutant, index: number): { src: string; remove(): v
 export async function kill(mutant: Mutant, index: number): Promise<number | undefined> {
   const planted = plant(mutant, index);
   try {
-    const modules = await engineModules(planted.src);
+    const open = await subjects[mutant.on ?? 'rules'](planted.src);
     const result = fc.check(
       fc.property(traces(60), trace => {
-        runTrace(modules, trace);
+        runTrace(open, trace);
       }),
       // Found is enough: nobody reads the shortest trace.
       { numRuns: tracesMax, endOnFailure: true, seed: 1 },
