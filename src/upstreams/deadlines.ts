@@ -42,6 +42,7 @@ export class Deadlines {
   #phase: Phase = 'sent';
   /** When the phase's time is over; Infinity: it does not run. */
   #phaseAtMs = Infinity;
+  /** When the timer fires; Infinity: it has; -Infinity: it is stopped. */
   #timerAtMs: number;
   #isPaused = false;
 
@@ -76,8 +77,9 @@ export class Deadlines {
     if (this.#phase === 'answering') this.enter('answering');
   }
 
-  /** Ends all limits. */
+  /** Ends all limits; phases that are entered later have none. */
   stop(): void {
+    this.#timerAtMs = -Infinity;
     this.#timer.cancel();
   }
 
