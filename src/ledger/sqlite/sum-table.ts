@@ -76,7 +76,8 @@ function addTo(raise: Raise, { usage }: SumChange): void {
   const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs } = usage;
   const failed = usage.state === 'upstream_failed' ? 1 : 0;
   const added = [1, failed, input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs];
-  for (let index = 0; index < added.length; index++) raise.counts[index] = (raise.counts[index] ?? 0) + (added[index] ?? 0);
+  for (let index = 0; index < added.length; index++)
+    raise.counts[index] = (raise.counts[index] ?? 0) + (added[index] ?? 0);
   raise.cost += usage.cost;
   raise.writtenOff += usage.writtenOff;
 }

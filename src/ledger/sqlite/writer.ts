@@ -188,7 +188,10 @@ export class Writer {
     if (kind === 'synced') return this.#onReplies(this.#syncing.splice(0, replies.length), replies);
     const batch = this.#committing;
     this.#committing = [];
-    this.#observe?.({ commitMs: performance.now() - this.#postedAtMs, waiting: this.#countUnanswered() + batch.length });
+    this.#observe?.({
+      commitMs: performance.now() - this.#postedAtMs,
+      waiting: this.#countUnanswered() + batch.length,
+    });
     // First, so that the writer works while the answers are taken in.
     this.#flush();
     const answered: Pending[] = [];
