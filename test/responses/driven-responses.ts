@@ -37,7 +37,7 @@ import { type Runtime, systemRuntime } from '../../src/lib/runtime.ts';
 import { SealedBox } from '../../src/lib/sealed-box.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import type { DocumentChange, Documents } from '../../src/store/documents.ts';
-import type { UsageRow } from '../../src/store/ledger.ts';
+import type { UsageRow } from '../../src/ledger/ledger.ts';
 import { openSqliteDocuments } from '../../src/store/sqlite/documents/sqlite-documents.ts';
 import { openBench } from '../ledger/fixture.ts';
 
