@@ -53,9 +53,10 @@ function summarize(runs: readonly Run[]): Run {
   };
 }
 
-/** Sends short answers until V8 has settled, for a minute and a half at most. */
+/** Asks for whole answers until V8 has settled, and for a tenth as many streams; for two minutes at most. */
 export async function warmUp(target: Target, { warmUpAnswers }: Settings): Promise<void> {
   await closedLoop(target.aim('short'), { connections: 128, seconds: 90, answers: warmUpAnswers });
+  await closedLoop(target.aim('burst'), { connections: 128, seconds: 30, answers: warmUpAnswers / 10 });
 }
 
 /** Loads two targets by turns, so that what else the machine does falls on both alike. */

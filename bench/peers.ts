@@ -7,7 +7,15 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { chatRequest } from './load/connection.ts';
 import { type Start, Started } from './process.ts';
-import { type BenchModel, dollarsPerMillion, readOrigin, type Target, toBody, toHeaders } from './targets.ts';
+import {
+  type BenchModel,
+  benchModels,
+  dollarsPerMillion,
+  readOrigin,
+  type Target,
+  toBody,
+  toHeaders,
+} from './targets.ts';
 
 const folder = resolve(import.meta.dirname, 'peers');
 const startMs = 120_000;
@@ -107,7 +115,7 @@ const litellmVersion = '1.106.2';
 
 function writeLitellmConfig(upstream: Target, budgetUsd: number | undefined): string {
   const [input, output] = [dollarsPerMillion.input / 1e6, dollarsPerMillion.output / 1e6];
-  const models = ['short', 'capped', 'stream'].map(
+  const models = benchModels.map(
     name => `  - model_name: bench/${name}
     litellm_params: { model: openai/bench-${name}, api_base: "${readOrigin(upstream)}/v1", api_key: sk-bench, input_cost_per_token: ${input}, output_cost_per_token: ${output} }`,
   );

@@ -31,6 +31,8 @@ const isStreamed = {
   idle: true,
   flood: true,
 };
+/** All of them. */
+export const benchModels = Object.keys(isStreamed);
 /** As many customers as a small team has. */
 const keyCount = 16;
 
@@ -87,7 +89,7 @@ export function readOrigin(upstream: Target): string {
 }
 
 function writeConfig(upstream: Target): string {
-  const models = Object.keys(isStreamed).map(
+  const models = benchModels.map(
     name => `  - id: bench/${name}
     context_length: 131072
     pricing: { input: ${dollarsPerMillion.input}, output: ${dollarsPerMillion.output}, caching: { read: 0.1 } }

@@ -9,8 +9,9 @@ const targets: Readonly<Record<string, number>> = { Portkey: 5, Bifrost: 1.2 };
 
 function shownPair(runs: readonly [Run, Run], unit: string): string {
   const [ours, theirs] = runs;
-  const cpu = Number.isNaN(theirs.cpuUs) ? '' : `; CPU ${shown(ours.cpuUs)} : ${shown(theirs.cpuUs)} µs`;
-  return `${shown(ours.perSecond / theirs.perSecond)} (${shownRates(runs, unit)}${cpu})`;
+  const rates = shownRates(runs, unit);
+  if (theirs.perSecond === 0) return rates;
+  return `${shown(ours.perSecond / theirs.perSecond)} (${rates}; CPU ${shown(ours.cpuUs)} : ${shown(theirs.cpuUs)} µs)`;
 }
 
 async function against(peer: Peer, [gateway, theirs]: readonly [Target, Target], settings: Settings): Promise<Row[]> {

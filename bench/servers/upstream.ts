@@ -1,6 +1,6 @@
 /**
  * The upstream of the benches, a process of its own: Chat Completions on a bare socket, as cheap as it can be, so that it is never what is measured.
- * The model's name says what it answers; whatever else stands in a request is ignored. Prints its port.
+ * The model's name and `stream` say what it answers; whatever else stands in a request is ignored. Prints its port.
  */
 import { createServer, type Socket } from 'node:net';
 
@@ -102,6 +102,11 @@ function flood(socket: Socket): void {
 }
 
 function answer(socket: Socket, body: string): void {
+  // Some gateways look for a list of models first.
+  if (body === '') {
+    socket.write('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n');
+    return;
+  }
   const { model, stream: isStreamed = false } = JSON.parse(body) as { model: string; stream?: boolean };
   const name = model.replace(/^.*bench[-/]/, '');
   const wanted = isStreamed ? 'streamed' : 'whole';
