@@ -163,7 +163,7 @@ const bifrost: Peer = {
   start: async upstream => {
     if (spawnSync('bifrost-http', ['-help']).error !== undefined) {
       throw new Error(
-        'there is no `bifrost-http` on the PATH; build it with `go install github.com/maximhq/bifrost/transports/bifrost-http@latest` where the Go module proxy has it',
+        'there is no `bifrost-http` on the PATH; where the Go module proxy serves it, build it with `go install github.com/maximhq/bifrost/transports/bifrost-http@latest`',
       );
     }
     const home = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
@@ -199,7 +199,9 @@ const newApi: Peer = {
   hasBudget: true,
   start: () =>
     Promise.reject(
-      new Error('the Go module proxy refuses `github.com/QuantumNous/new-api`, and no other registry has its program'),
+      new Error(
+        'the Go module proxy does not serve `github.com/QuantumNous/new-api` (403), npm and PyPI do not have it',
+      ),
     ),
 };
 

@@ -28,6 +28,7 @@ const isStreamed = {
   burst: true,
   first: true,
   stream: true,
+  torrent: true,
   idle: true,
   flood: true,
 };

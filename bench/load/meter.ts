@@ -42,12 +42,12 @@ export class Meter {
 
   /** Profiles the main thread during some work. */
   async profile(work: () => Promise<void>): Promise<Profiler.Profile> {
-    await this.#ask('start profile');
+    await this.#ask('profile');
     await work();
-    return this.#ask<Profiler.Profile>('stop profile');
+    return this.#ask<Profiler.Profile>('profile');
   }
 
-  async #ask<T>(question: string): Promise<T> {
+  async #ask<T>(question: 'count' | 'profile'): Promise<T> {
     const socket = connect(this.#path);
     socket.write(question);
     return JSON.parse(await text(socket)) as T;

@@ -23,9 +23,9 @@ function add(sums: Map<string, number>, name: string, us: number): void {
   sums.set(name, (sums.get(name) ?? 0) + us);
 }
 
-/** Returns whose code a frame is: a folder of `src`, a package, Node.js; undefined if the process was idle. */
+/** Returns whose code a frame is: a folder of `src`, a package, Node.js; undefined if the process was idle or the meter ran. */
 function findOwner({ functionName, url }: Profiler.ProfileNode['callFrame']): string | undefined {
-  if (functionName === '(idle)') return undefined;
+  if (functionName === '(idle)' || url.endsWith('/bench/servers/meter.ts')) return undefined;
   if (functionName === '(garbage collector)') return 'garbage collector';
   if (functionName === '(program)') return 'native code outside of functions';
   const source = /\/src\/(?!.*\/node_modules\/)(.+)\/[^/]+$/.exec(url)?.[1];
@@ -37,7 +37,7 @@ function findOwner({ functionName, url }: Profiler.ProfileNode['callFrame']): st
 function findPart({ functionName, url }: Profiler.ProfileNode['callFrame'], owner: string): string {
   if (owner !== 'Node.js') return owner;
   const module = /^node:(?:internal\/)?(\w+)/.exec(url)?.[1];
-  return module === undefined ? `native ${functionName}` : `Node.js ${module}`;
+  return module === undefined ? `native ${functionName === '' ? 'function' : functionName}` : `Node.js ${module}`;
 }
 
 /** Merges the call tree by owner; returns its root. */

@@ -5,6 +5,11 @@ import { startGateway, startProxy, startUpstream } from '../targets.ts';
 /** Chunks of a long stream: as many deltas as `servers/upstream.ts` sends, its first event and its last. */
 const streamChunks = 502;
 
+function shownChunks(runs: readonly [Run, Run]): string {
+  const [ours, theirs] = [runs[0].cpuUs / streamChunks, runs[1].cpuUs / streamChunks];
+  return `${shown(theirs / ours)} (${shown(ours)} : ${shown(theirs)} µs; ${shownRates(runs, 'streams')})`;
+}
+
 /** CPU of whole answers and of the chunks of streams, as ratios to the bare proxy. */
 export async function throughput(settings: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
@@ -15,9 +20,9 @@ export async function throughput(settings: Settings): Promise<Row[]> {
     const pair = [gateway, proxy] as const;
     const short = await compare(pair, { model: 'short', connections: 128 }, settings);
     const words = await compare(pair, { model: 'words', connections: 128 }, settings);
+    const torrent = await compare(pair, { model: 'torrent', connections: 64 }, settings);
     const stream = await compare(pair, { model: 'stream', connections: 64 }, settings);
     const ratio = ([ours, theirs]: readonly [Run, Run]): number => theirs.cpuUs / ours.cpuUs;
-    const [ours, theirs] = stream.map(run => run.cpuUs / streamChunks);
     return [
       {
         what: 'CPU of a whole chat answer, bare proxy : gateway',
@@ -27,13 +32,17 @@ export async function throughput(settings: Settings): Promise<Row[]> {
       },
       { what: '… by thread, µs', found: shownThreads(short[0]) },
       { what: '… rate, gateway : bare proxy', found: shownRates(short, 'answers') },
-      { what: 'the same, the upstream’s answer of 40 words', found: shownOnProxyScale(words) },
       {
-        what: 'CPU of a chunk, 64 streams of 200 chunks a second, bare proxy (not parsing) : gateway',
-        found: `${shown(ratio(stream))} (${shown(ours ?? 0)} : ${shown(theirs ?? 0)} µs; ${shownRates(stream, 'streams')})`,
-        target: 'at least 1.0',
-        reached: ratio(stream) >= 1,
+        what: 'the same, the upstream’s answer of 40 words',
+        found: `${shownOnProxyScale(words)}; ${shownRates(words, 'answers')}`,
       },
+      {
+        what: 'CPU of a chunk, 64 streams as fast as they come, bare proxy (not parsing) : gateway',
+        found: shownChunks(torrent),
+        target: 'at least 1.0',
+        reached: ratio(torrent) >= 1,
+      },
+      { what: 'the same, each stream with a chunk every 5 ms', found: shownChunks(stream) },
     ];
   } finally {
     for (const target of [gateway, proxy, upstream]) await target.stop();

@@ -66,10 +66,11 @@ const answers = {
   words: { streamed: atOnce(wordDeltas), whole: wholeAnswer(wordDeltas) },
 };
 
-/** Every running stream and how many deltas are left. */
-const running = new Map<Socket, number>();
+/** Running streams and how many deltas are left of each: those with a pace, and those as fast as they can be. */
+const paced = new Map<Socket, number>();
+const unpaced = new Map<Socket, number>();
 
-function sendDeltas(): void {
+function sendDeltas(running: Map<Socket, number>): void {
   for (const [socket, left] of running) {
     if (left > 0) {
       socket.write(deltaChunk);
@@ -81,8 +82,14 @@ function sendDeltas(): void {
   }
 }
 
-function stream(socket: Socket): void {
+function sendUnpaced(): void {
+  sendDeltas(unpaced);
+  if (unpaced.size > 0) setImmediate(sendUnpaced);
+}
+
+function stream(socket: Socket, running: Map<Socket, number>): void {
   socket.write(begun);
+  if (running === unpaced && unpaced.size === 0) setImmediate(sendUnpaced);
   running.set(socket, streamDeltas);
 }
 
@@ -116,17 +123,21 @@ function answer(socket: Socket, body: string): void {
   else if (name === 'first') {
     socket.write(begun);
     setTimeout(() => socket.write(ended), firstLeadMs);
-  } else if (name === 'stream') stream(socket);
+  } else if (name === 'stream') stream(socket, paced);
+  else if (name === 'torrent') stream(socket, unpaced);
   else if (name === 'flood') flood(socket);
   else socket.write(begun);
 }
 
-setInterval(sendDeltas, deltaMs);
+setInterval(() => sendDeltas(paced), deltaMs);
 const server = createServer({ noDelay: true }, socket => {
   let text = '';
   socket.setEncoding('latin1');
   socket.on('error', () => socket.destroy());
-  socket.on('close', () => running.delete(socket));
+  socket.on('close', () => {
+    paced.delete(socket);
+    unpaced.delete(socket);
+  });
   socket.on('data', (piece: string) => {
     text += piece;
     const bodyAt = text.indexOf('\r\n\r\n') + 4;
