@@ -56,7 +56,7 @@ export async function closedLoop(
 ): Promise<LoadResult> {
   const tally = new Tally();
   const stop: (() => void)[] = [];
-  let left = answers;
+  let sent = 0;
   let isOver = false;
   const open = await openAll(aim, connections, ({ message }, index) => {
     if (!isOver) tally.failed(message);
@@ -69,11 +69,11 @@ export async function closedLoop(
       new Promise<void>(resolve => {
         stop[index] = resolve;
         const next = (): void => {
-          if (performance.now() >= until || left <= 0) {
+          if (performance.now() >= until || sent >= answers) {
             resolve();
             return;
           }
-          left -= 1;
+          sent += 1;
           connection.send(requestFor(aim, index), ({ status }) => {
             tally.answered(status);
             next();
@@ -84,6 +84,7 @@ export async function closedLoop(
   );
   await Promise.race([Promise.all(ends), sleep(seconds * 1000 + 10_000, undefined, { ref: false })]);
   isOver = true;
+  if (tally.ended < sent) tally.failed('no answer in time', sent - tally.ended);
   const elapsed = (performance.now() - began) / 1000;
   for (const connection of open) connection.close();
   return { answers: tally.answers, failures: tally.failures, seconds: elapsed, firstMs: [], endMs: [] };
