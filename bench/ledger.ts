@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { cpus, tmpdir } from 'node:os';
+import { cpus, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
@@ -15,6 +15,7 @@ import type { Ledger, SettleCommand } from '../src/ledger/ledger.ts';
 import { openSqliteLedger } from '../src/ledger/sqlite/sqlite-ledger.ts';
 import { ledgerPath, verifyLedgerFile } from '../src/ledger/sqlite/verify.ts';
 import { plans } from '../test/ledger/fixture.ts';
+import { readCpu, subtractCpu } from './process.ts';
 import { type Row, shown, table } from './row.ts';
 import { median, percentile } from './statistics.ts';
 
@@ -64,6 +65,10 @@ interface Load {
   readonly rate: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  /** CPU time of an admit and a settle, in µs: of the ledger's threads and its port, the callers' part included. */
+  readonly pairUs: number;
+  /** The main thread's part of it: callers and port. */
+  readonly mainUs: number;
 }
 
 /** Makes accounts with money and keys, ids from 1. */
@@ -117,14 +122,22 @@ async function load(ledger: Ledger, seconds: number): Promise<Load> {
   const all = Promise.all(Array.from({ length: callers }, caller));
   await sleep(1000);
   counting = true;
-  const began = performance.now();
+  const [began, cpuBefore] = [performance.now(), readCpu(process.pid)];
   await sleep(seconds * 1000);
   counting = false;
+  const { totalMs, threadsMs } = subtractCpu(readCpu(process.pid), cpuBefore);
   const tookSeconds = (performance.now() - began) / 1000;
+  const eachPairUs = (ms: number): number => (ms * 1000) / (times.length / 2);
   running = false;
   await all;
   times.sort((a, b) => a - b);
-  return { rate: times.length / tookSeconds, p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) };
+  return {
+    rate: times.length / tookSeconds,
+    p50Ms: percentile(times, 0.5),
+    p99Ms: percentile(times, 0.99),
+    pairUs: eachPairUs(totalMs),
+    mainUs: eachPairUs(threadsMs.get('node-MainThread') ?? 0),
+  };
 }
 
 /** Writes a million records of the last 90 days, with their sums, past the engine; every invariant holds after it. */
@@ -215,6 +228,12 @@ async function measure(seconds: number): Promise<Row[]> {
         reached: full.rate >= 0.6 * empty.rate,
       },
       {
+        what: 'CPU of admit and settle, 64 callers: without the callers’ thread; with it',
+        found: `${shown(empty.pairUs - empty.mainUs)}; ${shown(empty.pairUs)} µs empty, ${shown(full.pairUs - full.mainUs)}; ${shown(full.pairUs)} µs full`,
+        target: 'at most 33 µs, with it, empty',
+        reached: empty.pairUs <= 33,
+      },
+      {
         what: 'activity page of a million records: newest, and up to the 10,000th of a filter',
         found: `${shown(page.first)} ms, ${shown(page.deep)} ms`,
         target: 'under 5 ms',
@@ -239,5 +258,7 @@ export function benchLedger(seconds: number): Row[] {
 if (import.meta.main) {
   const json = process.argv[2] === '--json';
   const result = await measure(Number((json ? process.argv[3] : process.argv[2]) ?? 5));
-  process.stdout.write(json ? JSON.stringify(result) : `${table(result)}\n`);
+  process.stdout.write(
+    json ? JSON.stringify(result) : `${table(result.map(row => ({ ...row, load: loadavg()[0] ?? 0 })))}\n`,
+  );
 }

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
-/** The core of what is measured, and the core of load and upstream; undefined where there is only one or no `taskset`. */
+/** Where a process runs: 0 is the core of what is measured, 1 that of load and upstream. Ignored if there is only one or no `taskset`. */
 export type Core = 0 | 1;
 
 const canPin = availableParallelism() > 1 && spawnSync('taskset', ['--version']).status === 0;
@@ -14,12 +14,21 @@ process.on('exit', () => {
 
 /** How to start a process. */
 export interface Start {
+  /** Default: this Node.js. */
+  readonly program?: string;
   readonly args: readonly string[];
-  /** Absent: wherever the system puts it. */
-  readonly core?: Core;
+  /** Absent: all cores. */
+  readonly core?: Core | undefined;
   readonly env?: Readonly<Record<string, string>>;
   /** A file descriptor for what it logs; absent: nowhere. */
   readonly log?: number;
+}
+
+/** CPU time, user and system, in ms (steps of 10). */
+export interface Cpu {
+  readonly totalMs: number;
+  /** Threads that still run, by name; threads of the same name are summed. */
+  readonly threadsMs: ReadonlyMap<string, number>;
 }
 
 /** A process that was started, and what it cost so far. */
@@ -29,11 +38,11 @@ export class Started {
   #ended = false;
   #onPrinted: () => void = () => undefined;
 
-  /** Starts Node.js. */
-  constructor({ args, core, env = {}, log }: Start) {
-    const node = [process.execPath, ...args];
-    const [program = '', ...rest] = core === undefined || !canPin ? node : ['taskset', '-c', String(core), ...node];
-    this.#child = spawn(program, rest, {
+  /** Starts it. */
+  constructor({ program = process.execPath, args, core, env = {}, log }: Start) {
+    const cores = core === undefined ? `0-${availableParallelism() - 1}` : String(core);
+    const [command = '', ...rest] = [...(canPin ? ['taskset', '-c', cores] : []), program, ...args];
+    this.#child = spawn(command, rest, {
       stdio: ['ignore', 'pipe', log ?? 'ignore'],
       env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', ...env },
     });
@@ -53,7 +62,12 @@ export class Started {
     return this.#child.pid ?? 0;
   }
 
-  /** Waits for a line on its standard output; answers the pattern's first group. Throws when it ends before. */
+  /** Whether it runs no more. */
+  get hasEnded(): boolean {
+    return this.#ended;
+  }
+
+  /** Waits for a line on its standard output; returns the pattern's first group. Throws if it ends before. */
   async printed(pattern: RegExp): Promise<string> {
     for (;;) {
       const found = pattern.exec(this.#printed)?.[1];
@@ -66,20 +80,17 @@ export class Started {
     }
   }
 
-  /** Time on the processor so far, all threads, user and system, in ms (steps of 10). */
-  cpuMs(): number {
-    const stat = readFileSync(`/proc/${this.pid}/stat`, 'utf8');
-    const [user = '0', system = '0'] = stat
-      .slice(stat.lastIndexOf(')') + 2)
-      .split(' ')
-      .slice(11, 13);
-    return (Number(user) + Number(system)) * 10;
+  /** Returns the CPU time so far of the process and of its child processes. */
+  cpu(): Cpu {
+    return readCpu(this.pid);
   }
 
-  /** Memory in use now, in MB. */
+  /** Returns the memory in use now by the process and its child processes, in MB. */
   residentMb(): number {
-    const kilobytes = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${this.pid}/status`, 'utf8'))?.[1];
-    return Number(kilobytes ?? 0) / 1000;
+    const kilobytes = listFamily(this.pid).map(pid =>
+      Number(/^VmRSS:\s+(\d+)/m.exec(readProc(`${pid}/status`))?.[1] ?? 0),
+    );
+    return kilobytes.reduce((sum, each) => sum + each, 0) / 1000;
   }
 
   /** Ends it and waits for its end. */
@@ -89,6 +100,68 @@ export class Started {
     this.#child.kill(signal);
     await ended;
   }
+}
+
+/** Reads a file of /proc; '' if its process has ended. */
+function readProc(path: string): string {
+  try {
+    return readFileSync(`/proc/${path}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** The members of a `stat` file that are used here; times in ms. */
+interface Stat {
+  readonly name: string;
+  readonly parent: number;
+  readonly ownMs: number;
+  /** Time of children that have ended and were waited for. */
+  readonly childrenMs: number;
+}
+
+function readStat(path: string): Stat {
+  const text = readProc(`${path}/stat`);
+  const nameEnd = text.lastIndexOf(')');
+  const fields = text.slice(nameEnd + 2).split(' ');
+  const ms = (field: number): number => Number(fields[field] ?? 0) * 10;
+  return {
+    name: text.slice(text.indexOf('(') + 1, nameEnd),
+    parent: Number(fields[1] ?? 0),
+    ownMs: ms(11) + ms(12),
+    childrenMs: ms(13) + ms(14),
+  };
+}
+
+/** Returns a process and all its descendants that run. */
+function listFamily(root: number): number[] {
+  const parents = readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .map(name => [Number(name), readStat(name).parent] as const);
+  const family = [root];
+  for (const member of family) family.push(...parents.filter(([, parent]) => parent === member).map(([pid]) => pid));
+  return family;
+}
+
+/** Returns the CPU time so far of a process and of its descendants. */
+export function readCpu(root: number): Cpu {
+  const threadsMs = new Map<string, number>();
+  let totalMs = 0;
+  for (const pid of listFamily(root)) {
+    const { ownMs, childrenMs } = readStat(String(pid));
+    totalMs += ownMs + childrenMs;
+    for (const thread of readdirSync(`/proc/${pid}/task`)) {
+      const stat = readStat(`${pid}/task/${thread}`);
+      threadsMs.set(stat.name, (threadsMs.get(stat.name) ?? 0) + stat.ownMs);
+    }
+  }
+  return { totalMs, threadsMs };
+}
+
+/** Returns what was spent between two readings. */
+export function subtractCpu(later: Cpu, earlier: Cpu): Cpu {
+  const threads = [...later.threadsMs].map(([name, ms]) => [name, ms - (earlier.threadsMs.get(name) ?? 0)] as const);
+  return { totalMs: later.totalMs - earlier.totalMs, threadsMs: new Map(threads) };
 }
 
 /** Puts this process on a core. */

@@ -3,34 +3,43 @@ export interface Row {
   readonly what: string;
   /** What was measured, with units. */
   readonly found: string;
-  /** What is to be reached, as `design/architecture.md` says it; absent: for information. */
+  /** What is to be reached; absent: for information. */
   readonly target?: string;
   /** Whether it was reached; absent: for information. */
   readonly reached?: boolean;
 }
 
-/** What every bench is told. */
+/** A line with the machine's load average (of a minute) when its bench ended: above 2, something else was running. */
+export type LoadedRow = Row & { readonly load: number };
+
+/** The options of a run, for every bench. */
 export interface Settings {
   /** Length of one run. */
   readonly seconds: number;
   /** How often each of two that are compared is run, by turns. */
   readonly rounds: number;
-  /** Load before what counts: the gateway's code is compiled for 30,000 requests. */
-  readonly warmUpSeconds: number;
-  readonly peers: boolean;
+  /** Answers before what counts: V8 has settled after about 100,000. */
+  readonly warmUpAnswers: number;
+  /** Length of a run that is to fill the memory. */
+  readonly saturationSeconds: number;
 }
 
 /** Prints rows as Markdown. */
-export function table(rows: readonly Row[]): string {
-  const lines = rows.map(({ what, found, target = '', reached }) => {
+export function table(rows: readonly LoadedRow[]): string {
+  const lines = rows.map(({ what, found, target = '', reached, load }) => {
     const verdict = reached === undefined ? '' : reached ? 'yes' : 'no';
-    return `| ${what} | ${found} | ${target} | ${verdict} |`;
+    return `| ${what} | ${found} | ${target} | ${verdict} | ${shown(load)} |`;
   });
-  return ['| what | found | to reach | reached |', '| --- | --- | --- | --- |', ...lines].join('\n');
+  return ['| what | found | to reach | reached | load |', '| --- | --- | --- | --- | --- |', ...lines].join('\n');
 }
 
-/** A number with as many decimals as say something. */
+/** Formats a number with as many decimals as say something. */
 export function shown(value: number): string {
   const magnitude = Math.abs(value);
   return value.toFixed(magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : 2);
+}
+
+/** Formats counts by reason (`; 12 × status 500`); '' if there are none. */
+export function shownFailures(failures: ReadonlyMap<string, number>): string {
+  return [...failures].map(([reason, count]) => `; ${count} × ${reason}`).join('');
 }

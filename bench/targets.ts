@@ -1,9 +1,7 @@
-import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
 import { AdminService } from '../src/gen/tollgate/v1/admin_pb.ts';
@@ -23,21 +21,57 @@ export interface Target {
 /** What the bench's upstream answers (`servers/upstream.ts`). */
 export type BenchModel = keyof typeof isStreamed;
 
-const isStreamed = { short: false, words: false, stream: true, idle: true, flood: true };
+const isStreamed = {
+  short: false,
+  capped: false,
+  words: false,
+  burst: true,
+  first: true,
+  stream: true,
+  torrent: true,
+  idle: true,
+  flood: true,
+};
+/** All of them. */
+export const benchModels = Object.keys(isStreamed);
 /** As many customers as a small team has. */
 const keyCount = 16;
 
+/** Usage that `servers/upstream.ts` reports for a `capped` answer, which fills its limit. */
+export const usage = { input: 12, output: 40 };
+/** Prices of all models. */
+export const dollarsPerMillion = { input: 0.5, output: 1.5 };
+
 const root = resolve(import.meta.dirname, '..');
 
-function aimAt(port: number, model: BenchModel, keys: readonly (string | undefined)[]): Aim {
-  const stream = isStreamed[model];
-  return { port, requests: keys.map(key => chatRequest({ model, stream, ...(key === undefined ? {} : { key }) })) };
+/** Returns the body of a Chat request. `name`: the model's where it is not `bench/MODEL`. */
+export function toBody(model: BenchModel, name = `bench/${model}`): object {
+  return {
+    model: name,
+    messages: [
+      { role: 'system', content: 'You are a helpful assistant.' },
+      { role: 'user', content: 'Say something short about benches in parks, in one sentence.' },
+    ],
+    temperature: 0.7,
+    ...(model === 'capped' ? { max_tokens: usage.output } : {}),
+    ...(isStreamed[model] ? { stream: true, stream_options: { include_usage: true } } : {}),
+  };
+}
+
+/** Returns the header lines of a request with a credential. */
+export function toHeaders(key: string): string {
+  return `authorization: Bearer ${key}\r\n`;
 }
 
 async function server(name: string, args: readonly string[], core: 0 | 1): Promise<Target> {
   const started = new Started({ args: [join(root, 'bench/servers', args[0] ?? ''), ...args.slice(1)], core });
   const port = Number(await started.printed(/^(\d+)\n/));
-  return { name, process: started, aim: model => aimAt(port, model, [undefined]), stop: () => started.stop() };
+  return {
+    name,
+    process: started,
+    aim: model => ({ port, requests: [chatRequest(toBody(model))] }),
+    stop: () => started.stop(),
+  };
 }
 
 /** The upstream itself: what a request costs without anything between. */
@@ -47,22 +81,23 @@ export function startUpstream(): Promise<Target> {
 
 /** The bare proxy. */
 export function startProxy(upstream: Target): Promise<Target> {
-  return server('proxy', ['proxy.ts', originOf(upstream)], 0);
+  return server('proxy', ['proxy.ts', readOrigin(upstream)], 0);
 }
 
-function originOf(upstream: Target): string {
+/** Returns the origin of the upstream. */
+export function readOrigin(upstream: Target): string {
   return `http://127.0.0.1:${upstream.aim('short').port}`;
 }
 
-function configOf(upstream: Target): string {
-  const models = Object.keys(isStreamed).map(
+function writeConfig(upstream: Target): string {
+  const models = benchModels.map(
     name => `  - id: bench/${name}
     context_length: 131072
-    pricing: { input: 0.5, output: 1.5, caching: { read: 0.1 } }
+    pricing: { input: ${dollarsPerMillion.input}, output: ${dollarsPerMillion.output}, caching: { read: 0.1 } }
     routes: [{ provider: bench, model: bench-${name} }]`,
   );
   return `providers:
-  bench: { protocol: chat, base_url: "${originOf(upstream)}/v1", api_key: sk-bench }
+  bench: { protocol: chat, base_url: "${readOrigin(upstream)}/v1", api_key: sk-bench }
 models:
 ${models.join('\n')}
 `;
@@ -74,35 +109,44 @@ export interface GatewayTarget extends Target {
   readonly url: string;
   /** One of its keys. */
   readonly apiKey: string;
-  readonly rpcUrl: string;
+  /** Made at the first start on a folder. */
   readonly managementKey: string;
-  readonly dataDir: string;
 }
 
-/**
- * The gateway with everything on: paid models, keys with a request limit, holds, the durable ledger, its log in a file. It starts on an empty
- * data directory, removed by `stop`. `nodeOptions`: options of Node.js, to profile it or to try another heap.
- */
+/** How to start the gateway; the defaults are those of the bare proxy. */
+export interface GatewayStart {
+  /** Whether its threads have all cores. */
+  readonly isSpread?: boolean;
+  /** Dollars of its account. */
+  readonly balance?: string;
+  /** Further environment variables. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** A folder with the data of an earlier one; absent: an empty one, removed by `stop`. */
+  readonly folder?: string;
+}
+
+/** Starts the gateway with everything on: paid models, keys with a request limit, holds, the durable ledger, its log in a file. */
 export async function startGateway(
   upstream: Target,
-  { nodeOptions = [] }: { nodeOptions?: readonly string[] } = {},
+  { isSpread = false, balance = '1000000', env = {}, folder: given }: GatewayStart = {},
 ): Promise<GatewayTarget> {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
+  const folder = given ?? mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   const config = join(folder, 'gateway.yaml');
-  writeFileSync(config, configOf(upstream));
+  writeFileSync(config, writeConfig(upstream));
   const secret = (): string => randomBytes(22).toString('hex').slice(0, 43);
   const managementKey = `mk-tg-${secret()}`;
   const dataDir = join(folder, 'data');
   const started = new Started({
-    args: [...nodeOptions, join(root, 'src/main.ts'), 'serve', '--config', config],
-    core: 0,
-    log: openSync(join(folder, 'gateway.log'), 'w'),
+    args: [join(root, 'src/main.ts'), 'serve', '--config', config],
+    core: isSpread ? undefined : 0,
+    log: openSync(join(folder, 'gateway.log'), 'a'),
     env: {
       TOLLGATE_DATA_DIR: dataDir,
       TOLLGATE_PORT: '0',
       TOLLGATE_RPC_PORT: '0',
-      TOLLGATE_BOOTSTRAP_BALANCE: '1000000',
+      TOLLGATE_BOOTSTRAP_BALANCE: balance,
       TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY: managementKey,
+      ...env,
     },
   });
   const url = await started.printed(/^\s*public\s+(http:\S+)/m);
@@ -113,13 +157,14 @@ export async function startGateway(
     process: started,
     url,
     apiKey: keys[0] ?? '',
-    rpcUrl,
     managementKey,
-    dataDir,
-    aim: model => aimAt(Number(new URL(url).port), model, keys),
+    aim: model => ({
+      port: Number(new URL(url).port),
+      requests: keys.map(key => chatRequest(toBody(model), toHeaders(key))),
+    }),
     stop: async () => {
       await started.stop();
-      rmSync(folder, { recursive: true, force: true });
+      if (given === undefined) rmSync(folder, { recursive: true, force: true });
     },
   };
 }
@@ -134,39 +179,4 @@ async function makeKeys(rpcUrl: string, dataDir: string): Promise<string[]> {
     return key?.key ?? '';
   });
   return Promise.all(made);
-}
-
-/** Portkey's gateway, installed into `bench/peers` by `npm ci` first. */
-export async function startPortkey(upstream: Target): Promise<Target> {
-  const folder = join(root, 'bench/peers');
-  const npm = process.env['npm_execpath'];
-  const [program, own] = npm === undefined ? ['npm', []] : [process.execPath, [npm]];
-  const { status } = spawnSync(program, [...own, 'ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: folder });
-  if (status !== 0) throw new Error('npm ci in bench/peers failed');
-  const port = 20_000 + Math.floor(Math.random() * 10_000);
-  const started = new Started({
-    args: [join(folder, 'node_modules/@portkey-ai/gateway/build/start-server.js'), `--port=${port}`, '--headless'],
-    core: 0,
-  });
-  await answering(port);
-  const headers = `x-portkey-provider: openai\r\nx-portkey-custom-host: ${originOf(upstream)}/v1\r\nauthorization: Bearer sk-bench\r\n`;
-  return {
-    name: 'portkey',
-    process: started,
-    aim: model => {
-      const plain = chatRequest({ model, stream: isStreamed[model] }).toString('latin1');
-      return { port, requests: [Buffer.from(plain.replace('\r\n', `\r\n${headers}`), 'latin1')] };
-    },
-    stop: () => started.stop('SIGKILL'),
-  };
-}
-
-async function answering(port: number): Promise<void> {
-  for (const deadline = performance.now() + 20_000; performance.now() < deadline;) {
-    const answered = await fetch(`http://127.0.0.1:${port}/`).catch(() => undefined);
-    await answered?.arrayBuffer();
-    if (answered !== undefined) return;
-    await sleep(50);
-  }
-  throw new Error(`nothing answers at port ${port}`);
 }

@@ -101,19 +101,10 @@ export class Connection {
   }
 }
 
-/** A Chat request as the bytes of HTTP. */
-export function chatRequest({ model, stream, key }: { model: string; stream: boolean; key?: string }): Buffer {
-  const body = JSON.stringify({
-    model: `bench/${model}`,
-    messages: [
-      { role: 'system', content: 'You are a helpful assistant.' },
-      { role: 'user', content: 'Say something short about benches in parks, in one sentence.' },
-    ],
-    temperature: 0.7,
-    ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
-  });
-  const authorization = key === undefined ? '' : `authorization: Bearer ${key}\r\n`;
+/** Returns a Chat request as the bytes of HTTP. `headers`: further lines, each ended by CRLF. */
+export function chatRequest(body: object, headers = ''): Buffer {
+  const text = JSON.stringify(body);
   return Buffer.from(
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\n${authorization}content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\n${headers}content-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
   );
 }

@@ -9,9 +9,11 @@ export interface Aim {
 
 /** What a load found. Times in ms. */
 export interface LoadResult {
+  /** Answers with status 200. */
   readonly answers: number;
-  /** Answers whose status was not 200, and connections that broke. */
-  readonly failures: number;
+  /** Other answers and broken connections, counted by reason. */
+  readonly failures: ReadonlyMap<string, number>;
+  /** From the first request to the end of the last answer. */
   readonly seconds: number;
   /** To the first byte of the answer, ascending. */
   readonly firstMs: readonly number[];
@@ -19,46 +21,73 @@ export interface LoadResult {
   readonly endMs: readonly number[];
 }
 
-function requestOf({ requests }: Aim, number: number): Buffer {
+/** Counts what a load has seen. */
+class Tally {
+  answers = 0;
+  readonly failures = new Map<string, number>();
+
+  /** Every answer, failed ones included. */
+  ended = 0;
+
+  answered(status: number): void {
+    this.ended += 1;
+    if (status === 200) this.answers += 1;
+    else this.failed(`status ${status}`);
+  }
+
+  failed(reason: string, count = 1): void {
+    this.failures.set(reason, (this.failures.get(reason) ?? 0) + count);
+  }
+}
+
+function requestFor({ requests }: Aim, number: number): Buffer {
   const request = requests[number % requests.length];
   if (request === undefined) throw new Error('no requests');
   return request;
 }
 
-/** Every connection sends its next request as soon as its last was answered. Measures how much can be done. */
+/**
+ * Every connection sends its next request as soon as its last was answered, until `seconds` have passed or `answers` have been asked for. Requests
+ * under way at the end are waited for and counted like all others, so that CPU time read afterwards belongs to the answers of the result.
+ */
 export async function closedLoop(
   aim: Aim,
-  { connections, seconds }: { connections: number; seconds: number },
+  { connections, seconds, answers = Infinity }: { connections: number; seconds: number; answers?: number },
 ): Promise<LoadResult> {
-  const state = { answers: 0, failures: 0, running: true };
-  const open = await openAll(aim, connections, () => {
-    if (state.running) state.failures += 1;
+  const tally = new Tally();
+  const stop: (() => void)[] = [];
+  let sent = 0;
+  let isOver = false;
+  const open = await openAll(aim, connections, ({ message }, index) => {
+    if (!isOver) tally.failed(message);
+    stop[index]?.();
   });
   const began = performance.now();
+  const until = began + seconds * 1000;
   const ends = open.map(
     (connection, index) =>
       new Promise<void>(resolve => {
+        stop[index] = resolve;
         const next = (): void => {
-          if (!state.running) {
+          if (performance.now() >= until || sent >= answers) {
             resolve();
             return;
           }
-          connection.send(requestOf(aim, index), ({ status }) => {
-            state.answers += 1;
-            if (status !== 200) state.failures += 1;
+          sent += 1;
+          connection.send(requestFor(aim, index), ({ status }) => {
+            tally.answered(status);
             next();
           });
         };
         next();
       }),
   );
-  await sleep(seconds * 1000);
-  state.running = false;
+  await Promise.race([Promise.all(ends), sleep(seconds * 1000 + 10_000, undefined, { ref: false })]);
+  isOver = true;
+  if (tally.ended < sent) tally.failed('no answer in time', sent - tally.ended);
   const elapsed = (performance.now() - began) / 1000;
-  const { answers } = state;
-  await Promise.race([Promise.all(ends), sleep(10_000, undefined, { ref: false })]);
   for (const connection of open) connection.close();
-  return { answers, failures: state.failures, seconds: elapsed, firstMs: [], endMs: [] };
+  return { answers: tally.answers, failures: tally.failures, seconds: elapsed, firstMs: [], endMs: [] };
 }
 
 /**
@@ -69,8 +98,9 @@ export async function openLoop(
   aim: Aim,
   { rate, seconds, connectionsMax = 2000 }: { rate: number; seconds: number; connectionsMax?: number },
 ): Promise<LoadResult> {
-  const state = { answers: 0, failures: 0, sent: 0, opened: 64 };
-  const broken = (): void => void (state.failures += 1);
+  const tally = new Tally();
+  const state = { sent: 0, opened: 64 };
+  const broken = ({ message }: Error): void => tally.failed(message);
   const all = await openAll(aim, state.opened, broken);
   const free = [...all];
   const waiting: number[] = [];
@@ -83,9 +113,8 @@ export async function openLoop(
       free.push(connection);
       return;
     }
-    connection.send(requestOf(aim, state.sent++), ({ status, firstAt, endAt }) => {
-      state.answers += 1;
-      if (status !== 200) state.failures += 1;
+    connection.send(requestFor(aim, state.sent++), ({ status, firstAt, endAt }) => {
+      tally.answered(status);
       firstMs.push(firstAt - due);
       endMs.push(endAt - due);
       serve(connection);
@@ -109,18 +138,24 @@ export async function openLoop(
     await sleep(1);
   }
   const elapsed = (performance.now() - began) / 1000;
-  for (let waited = 0; state.answers < total && waited < 10_000; waited += 10) await sleep(10);
+  for (let waited = 0; tally.ended < total && waited < 10_000; waited += 10) await sleep(10);
   for (const connection of all) connection.close();
-  const failures = state.failures + (total - state.answers);
-  return { answers: state.answers, failures, seconds: elapsed, firstMs: ascending(firstMs), endMs: ascending(endMs) };
+  if (tally.ended < total) tally.failed('no answer', total - tally.ended);
+  const { answers, failures } = tally;
+  return { answers, failures, seconds: elapsed, firstMs: ascending(firstMs), endMs: ascending(endMs) };
 }
 
-/** Opens many connections, some at a time. */
-export async function openAll(aim: Aim, count: number, onBroken: () => void): Promise<Connection[]> {
+/** Opens many connections, some at a time. `onBroken` is told which one broke. */
+export async function openAll(
+  aim: Aim,
+  count: number,
+  onBroken: (reason: Error, index: number) => void,
+): Promise<Connection[]> {
   const open: Connection[] = [];
   while (open.length < count) {
-    const step = Math.min(100, count - open.length);
-    open.push(...(await Promise.all(Array.from({ length: step }, () => Connection.open(aim.port, onBroken)))));
+    const indexes = Array.from({ length: Math.min(100, count - open.length) }, (_, step) => open.length + step);
+    const added = indexes.map(index => Connection.open(aim.port, reason => onBroken(reason, index)));
+    open.push(...(await Promise.all(added)));
   }
   return open;
 }

@@ -165,9 +165,9 @@ export async function accounts({ rounds }: Settings): Promise<Row[]> {
     // By turns: what else the machine does for a minute is in one round of each.
     for (let round = 0; round < rounds; round += 1) {
       for (const each of all) {
-        const cpuBefore = gateway.cpuMs();
+        const cpuBefore = gateway.cpu().totalMs;
         each.runs.push(await timesOf(client, each));
-        each.cpuMs += (gateway.cpuMs() - cpuBefore) / (rounds * requestsEach);
+        each.cpuMs += (gateway.cpu().totalMs - cpuBefore) / (rounds * requestsEach);
       }
     }
     client.close();

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from '../load/connection.ts';
-import { openAll } from '../load/load.ts';
-import { type Row, shown } from '../row.ts';
-import { type BenchModel, startGateway, startUpstream, type Target } from '../targets.ts';
+import { closedLoop, openAll } from '../load/load.ts';
+import { type Row, type Settings, shown, shownFailures } from '../row.ts';
+import { type BenchModel, type GatewayTarget, startGateway, startUpstream, type Target } from '../targets.ts';
 
 /** Time for buffers to fill and the collector to have come by. */
 const settleMs = 4000;
@@ -23,56 +23,84 @@ async function openStreams(target: Target, model: BenchModel, count: number): Pr
   return open;
 }
 
-/** What one more of such clients costs, of a gateway that has some already. */
-async function stuckMb(upstream: Target): Promise<number> {
+/** Starts a gateway for one measurement, because memory once taken is seldom given back. */
+async function withGateway<T>(upstream: Target, measure: (gateway: GatewayTarget) => Promise<T>): Promise<T> {
   const gateway = await startGateway(upstream);
   try {
-    const first = await openStreams(gateway, 'flood', stuckClients.first);
-    const before = gateway.process.residentMb();
-    const more = await openStreams(gateway, 'flood', stuckClients.more);
-    const each = (gateway.process.residentMb() - before) / stuckClients.more;
-    for (const connection of [...first, ...more]) connection.close();
-    return each;
+    return await measure(gateway);
   } finally {
     await gateway.stop();
   }
 }
 
-/** Resident memory with open streams, and with clients that never read. */
-export async function memory(): Promise<Row[]> {
+/** Returns what one more client that never reads costs, in MB, of a gateway that has some already. */
+async function measureStuck(gateway: GatewayTarget): Promise<number> {
+  const first = await openStreams(gateway, 'flood', stuckClients.first);
+  const before = gateway.process.residentMb();
+  const more = await openStreams(gateway, 'flood', stuckClients.more);
+  const each = (gateway.process.residentMb() - before) / stuckClients.more;
+  for (const connection of [...first, ...more]) connection.close();
+  return each;
+}
+
+async function measureStreams(gateway: GatewayTarget): Promise<Row[]> {
+  const thousand = await openStreams(gateway, 'idle', 1000);
+  const withThousand = gateway.process.residentMb();
+  const more = await openStreams(gateway, 'idle', 4000);
+  const eachKb = ((gateway.process.residentMb() - withThousand) / more.length) * 1000;
+  for (const connection of [...thousand, ...more]) connection.close();
+  return [
+    {
+      what: 'memory with 1,000 open idle streams',
+      found: `${shown(withThousand)} MB`,
+      target: 'under 250 MB',
+      reached: withThousand < 250,
+    },
+    {
+      what: 'memory of each further one, up to 5,000',
+      found: `${shown(eachKb)} kB`,
+      target: 'under 60 kB',
+      reached: eachKb < 60,
+    },
+  ];
+}
+
+/** Memory with nothing to do, and at the end of a minute of each kind of saturation. */
+async function measureSaturated(gateway: GatewayTarget, seconds: number): Promise<Row[]> {
+  await sleep(settleMs);
+  const idleMb = gateway.process.residentMb();
+  const saturate = async (model: BenchModel): Promise<{ mb: number; failures: string }> => {
+    const { failures } = await closedLoop(gateway.aim(model), { connections: 128, seconds });
+    return { mb: gateway.process.residentMb(), failures: shownFailures(failures) };
+  };
+  const whole = await saturate('short');
+  const streamed = await saturate('burst');
+  return [
+    { what: 'memory idle', found: `${shown(idleMb)} MB`, target: 'under 150 MB', reached: idleMb < 150 },
+    {
+      what: `memory after ${seconds} s of saturation with whole answers, then as long with streams of 40 deltas`,
+      found: `${shown(whole.mb)}, ${shown(streamed.mb)} MB${whole.failures}${streamed.failures}`,
+      target: 'under 300 MB',
+      reached: Math.max(whole.mb, streamed.mb) < 300,
+    },
+  ];
+}
+
+/** Resident memory: idle, saturated, with open streams, and with clients that never read. */
+export async function memory({ saturationSeconds }: Settings): Promise<Row[]> {
   const upstream = await startUpstream();
-  const gateway = await startGateway(upstream);
   try {
-    const one = await openStreams(gateway, 'idle', 1);
-    const withOne = gateway.process.residentMb();
-    const thousand = await openStreams(gateway, 'idle', 999);
-    const withThousand = gateway.process.residentMb();
-    const more = await openStreams(gateway, 'idle', 4000);
-    const withFiveThousand = gateway.process.residentMb();
-    for (const connection of [...one, ...thousand, ...more]) connection.close();
-    const each = await stuckMb(upstream);
-    return [
-      { what: 'memory with 1 open stream', found: `${shown(withOne)} MB` },
-      {
-        what: 'memory with 1,000 open idle streams',
-        found: `${shown(withThousand)} MB`,
-        target: 'under 250 MB',
-        reached: withThousand < 250,
-      },
-      {
-        what: 'memory with 5,000 open idle streams',
-        found: `${shown(withFiveThousand)} MB`,
-        target: 'under 600 MB',
-        reached: withFiveThousand < 600,
-      },
-      {
-        what: 'each client that never reads 200 MB',
-        found: `${shown(each)} MB`,
-        target: 'under 1 MB',
-        reached: each < 1,
-      },
-    ];
+    const saturated = await withGateway(upstream, gateway => measureSaturated(gateway, saturationSeconds));
+    const streams = await withGateway(upstream, measureStreams);
+    const stuckMb = await withGateway(upstream, measureStuck);
+    const stuck: Row = {
+      what: 'each client that never reads 200 MB',
+      found: `${shown(stuckMb)} MB`,
+      target: 'under 1 MB',
+      reached: stuckMb < 1,
+    };
+    return [...saturated, ...streams, stuck];
   } finally {
-    for (const target of [gateway, upstream]) await target.stop();
+    await upstream.stop();
   }
 }

@@ -1,7 +1,8 @@
 /**
  * What the gateway is compared with, a process of its own: the least that a proxy of these packages can do. It checks nothing, counts nothing and
- * stores nothing. Whole answers pass as text; of a stream each chunk is parsed and written again. Argument: the upstream's origin. Prints its port.
+ * stores nothing. Whole answers pass as text, streams as bytes. Argument: the upstream's origin. Prints its port.
  */
+import { pipeline } from 'node:stream/promises';
 import fastify from 'fastify';
 import { Pool } from 'undici';
 
@@ -25,20 +26,7 @@ app.post<{ Body: { stream?: boolean } }>('/v1/chat/completions', async (request,
   }
   reply.hijack();
   reply.raw.writeHead(statusCode, { 'content-type': 'text/event-stream' });
-  let text = '';
-  for await (const piece of body.setEncoding('utf8')) {
-    text += String(piece);
-    let frames = '';
-    let from = 0;
-    for (let to = text.indexOf('\n\n'); to !== -1; to = text.indexOf('\n\n', from)) {
-      const data = text.slice(from + 'data: '.length, to);
-      frames += data === '[DONE]' ? 'data: [DONE]\n\n' : `data: ${JSON.stringify(JSON.parse(data))}\n\n`;
-      from = to + 2;
-    }
-    text = text.slice(from);
-    reply.raw.write(frames);
-  }
-  reply.raw.end();
+  await pipeline(body, reply.raw);
   return undefined;
 });
 

@@ -1,18 +1,26 @@
 /**
  * The upstream of the benches, a process of its own: Chat Completions on a bare socket, as cheap as it can be, so that it is never what is measured.
- * The model's name says what it answers; whatever else stands in a request is ignored. Prints its port.
+ * The model's name and `stream` say what it answers; whatever else stands in a request is ignored. Prints its port.
  */
 import { createServer, type Socket } from 'node:net';
 
-/** Deltas of a streamed answer. */
-const streamDeltas = 200;
-/** Deltas of a short answer that is asked for whole. */
+/** Deltas of a long stream; `rows/throughput.ts` has it too. */
+const streamDeltas = 500;
+/** Between two deltas of a long stream, in ms: slow enough that neither load nor gateway lags, or deltas would pile up in the sockets and be read together. */
+const deltaMs = 5;
+/** From the first event of a `first` stream to its end, in ms. */
+const firstLeadMs = 20;
+/** Deltas of an answer that is sent at once. */
 const wordDeltas = 40;
 /** What a client that never reads is sent. */
 const floodBytes = 200_000_000;
 
 const head = { id: 'chatcmpl-bench', created: 1_760_000_000, model: 'bench', system_fingerprint: 'fp_bench' };
-const usage = { prompt_tokens: 12, completion_tokens: 200, total_tokens: 212 };
+
+/** A token for each delta, as a tokenizer counts them, and 12 for the request (`targets.ts` has them too). */
+function countUsage(deltas: number): object {
+  return { prompt_tokens: 12, completion_tokens: deltas, total_tokens: 12 + deltas };
+}
 
 function frame(delta: object, finish: string | null = null): string {
   const choices = [{ index: 0, delta, logprobs: null, finish_reason: finish }];
@@ -26,7 +34,10 @@ function chunk(text: string): Buffer {
 
 const first = frame({ role: 'assistant', content: '' });
 const delta = frame({ content: ' bench' });
-const last = `${frame({}, 'stop')}data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices: [], usage })}\n\ndata: [DONE]\n\n`;
+function endFrames(deltas: number): string {
+  const counted = { ...head, object: 'chat.completion.chunk', choices: [], usage: countUsage(deltas) };
+  return `${frame({}, 'stop')}data: ${JSON.stringify(counted)}\n\ndata: [DONE]\n\n`;
+}
 const end = '0\r\n\r\n';
 const streamHead = Buffer.from(
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n',
@@ -34,17 +45,17 @@ const streamHead = Buffer.from(
 
 const begun = Buffer.concat([streamHead, chunk(first)]);
 const deltaChunk = chunk(delta);
-const ended = Buffer.concat([chunk(last), Buffer.from(end)]);
+const ended = Buffer.concat([chunk(endFrames(streamDeltas)), Buffer.from(end)]);
 const floodChunk = chunk(delta.repeat(200));
 
 function atOnce(deltas: number): Buffer {
-  return Buffer.concat([streamHead, chunk(first + delta.repeat(deltas) + last), Buffer.from(end)]);
+  return Buffer.concat([streamHead, chunk(first + delta.repeat(deltas) + endFrames(deltas)), Buffer.from(end)]);
 }
 
 function wholeAnswer(deltas: number): Buffer {
   const message = { role: 'assistant', content: ' bench'.repeat(deltas), refusal: null };
   const choices = [{ index: 0, message, logprobs: null, finish_reason: 'stop' }];
-  const body = JSON.stringify({ ...head, object: 'chat.completion', choices, usage });
+  const body = JSON.stringify({ ...head, object: 'chat.completion', choices, usage: countUsage(deltas) });
   return Buffer.from(
     `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
@@ -55,11 +66,11 @@ const answers = {
   words: { streamed: atOnce(wordDeltas), whole: wholeAnswer(wordDeltas) },
 };
 
-/** One delta a turn of the loop to every running stream, as many models at once would. */
-const running = new Map<Socket, number>();
-let turning = false;
+/** Running streams and how many deltas are left of each: those with a pace, and those as fast as they can be. */
+const paced = new Map<Socket, number>();
+const unpaced = new Map<Socket, number>();
 
-function turn(): void {
+function sendDeltas(running: Map<Socket, number>): void {
   for (const [socket, left] of running) {
     if (left > 0) {
       socket.write(deltaChunk);
@@ -69,16 +80,17 @@ function turn(): void {
       socket.write(ended);
     }
   }
-  turning = running.size > 0;
-  if (turning) setImmediate(turn);
 }
 
-function stream(socket: Socket): void {
+function sendUnpaced(): void {
+  sendDeltas(unpaced);
+  if (unpaced.size > 0) setImmediate(sendUnpaced);
+}
+
+function stream(socket: Socket, running: Map<Socket, number>): void {
   socket.write(begun);
+  if (running === unpaced && unpaced.size === 0) setImmediate(sendUnpaced);
   running.set(socket, streamDeltas);
-  if (turning) return;
-  turning = true;
-  setImmediate(turn);
 }
 
 function flood(socket: Socket): void {
@@ -97,19 +109,35 @@ function flood(socket: Socket): void {
 }
 
 function answer(socket: Socket, body: string): void {
-  const model = /"model":"bench[-/](\w+)"/.exec(body)?.[1];
-  const wanted = body.includes('"stream":true') ? 'streamed' : 'whole';
-  if (model === 'short' || model === 'words') socket.write(answers[model][wanted]);
-  else if (model === 'stream') stream(socket);
-  else if (model === 'flood') flood(socket);
+  // Some gateways look for a list of models first.
+  if (body === '') {
+    socket.write('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n');
+    return;
+  }
+  const { model, stream: isStreamed = false } = JSON.parse(body) as { model: string; stream?: boolean };
+  const name = model.replace(/^.*bench[-/]/, '');
+  const wanted = isStreamed ? 'streamed' : 'whole';
+  if (name === 'short' || name === 'words') socket.write(answers[name][wanted]);
+  else if (name === 'capped') socket.write(answers.words[wanted]);
+  else if (name === 'burst') socket.write(answers.words.streamed);
+  else if (name === 'first') {
+    socket.write(begun);
+    setTimeout(() => socket.write(ended), firstLeadMs);
+  } else if (name === 'stream') stream(socket, paced);
+  else if (name === 'torrent') stream(socket, unpaced);
+  else if (name === 'flood') flood(socket);
   else socket.write(begun);
 }
 
+setInterval(() => sendDeltas(paced), deltaMs);
 const server = createServer({ noDelay: true }, socket => {
   let text = '';
   socket.setEncoding('latin1');
   socket.on('error', () => socket.destroy());
-  socket.on('close', () => running.delete(socket));
+  socket.on('close', () => {
+    paced.delete(socket);
+    unpaced.delete(socket);
+  });
   socket.on('data', (piece: string) => {
     text += piece;
     const bodyAt = text.indexOf('\r\n\r\n') + 4;

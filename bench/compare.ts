@@ -1,0 +1,99 @@
+import { closedLoop } from './load/load.ts';
+import { type Cpu, subtractCpu } from './process.ts';
+import { type Settings, shown, shownFailures } from './row.ts';
+import { median } from './statistics.ts';
+import type { BenchModel, Target } from './targets.ts';
+
+/** CPU of one answer of the bare proxy, in µs, on the scale in which budgets are written. */
+const proxyScaleUs = 59;
+/** Threads that take less of an answer, in µs, are not printed. */
+const threadUsMin = 1;
+
+/** What is sent to each target. */
+export interface Comparison {
+  readonly model: BenchModel;
+  readonly connections: number;
+}
+
+/** The runs against one target: medians, and the sum of the failures. */
+export interface Run {
+  readonly name: string;
+  readonly perSecond: number;
+  /** CPU time for an answer, all threads and child processes, in µs; NaN if nothing was answered. */
+  readonly cpuUs: number;
+  /** The same by thread. */
+  readonly threadsUs: ReadonlyMap<string, number>;
+  readonly failures: ReadonlyMap<string, number>;
+}
+
+async function runOnce(target: Target, { model, connections }: Comparison, seconds: number): Promise<Run> {
+  const before = target.process.cpu();
+  const { answers, failures, seconds: took } = await closedLoop(target.aim(model), { connections, seconds });
+  const cpu = subtractCpu(target.process.cpu(), before);
+  return { name: target.name, perSecond: answers / took, ...eachAnswer(cpu, answers), failures };
+}
+
+function eachAnswer({ totalMs, threadsMs }: Cpu, answers: number): Pick<Run, 'cpuUs' | 'threadsUs'> {
+  const us = (ms: number): number => (answers === 0 ? Number.NaN : (ms * 1000) / answers);
+  return { cpuUs: us(totalMs), threadsUs: new Map([...threadsMs].map(([name, ms]) => [name, us(ms)])) };
+}
+
+function summarize(runs: readonly Run[]): Run {
+  const failures = new Map<string, number>();
+  for (const [reason, count] of runs.flatMap(run => [...run.failures]))
+    failures.set(reason, (failures.get(reason) ?? 0) + count);
+  const names = new Set(runs.flatMap(run => [...run.threadsUs.keys()]));
+  const threads = [...names].map(name => [name, median(runs.map(run => run.threadsUs.get(name) ?? 0))] as const);
+  return {
+    name: runs[0]?.name ?? '',
+    perSecond: median(runs.map(run => run.perSecond)),
+    cpuUs: median(runs.map(run => run.cpuUs)),
+    threadsUs: new Map(threads),
+    failures,
+  };
+}
+
+/** Asks for whole answers until V8 has settled, and for a tenth as many streams; for two minutes at most. */
+export async function warmUp(target: Target, { warmUpAnswers }: Settings): Promise<void> {
+  await closedLoop(target.aim('short'), { connections: 128, seconds: 90, answers: warmUpAnswers });
+  await closedLoop(target.aim('burst'), { connections: 128, seconds: 30, answers: warmUpAnswers / 10 });
+}
+
+/** Loads two targets by turns, so that what else the machine does falls on both alike. */
+export async function compare(
+  [ours, theirs]: readonly [Target, Target],
+  comparison: Comparison,
+  { seconds, rounds }: Settings,
+): Promise<[Run, Run]> {
+  const runs: [Run[], Run[]] = [[], []];
+  for (const target of [ours, theirs]) await runOnce(target, comparison, seconds);
+  for (let round = 0; round < rounds; round += 1) {
+    runs[0].push(await runOnce(ours, comparison, seconds));
+    runs[1].push(await runOnce(theirs, comparison, seconds));
+  }
+  return [summarize(runs[0]), summarize(runs[1])];
+}
+
+/** Formats the answers a second of two runs, and their failures. */
+export function shownRates([ours, theirs]: readonly [Run, Run], unit: string): string {
+  return `${shown(ours.perSecond)} : ${shown(theirs.perSecond)} ${unit} a second${[ours, theirs].map(shownRunFailures).join('')}`;
+}
+
+/** Formats the CPU of two runs: the bare proxy's is the second. */
+export function shownOnProxyScale([ours, proxy]: readonly [Run, Run]): string {
+  const scaled = (ours.cpuUs / proxy.cpuUs) * proxyScaleUs;
+  return `${shown(proxy.cpuUs / ours.cpuUs)} (${shown(ours.cpuUs)} : ${shown(proxy.cpuUs)} µs; ${shown(scaled)} if the proxy’s were ${proxyScaleUs})`;
+}
+
+/** Formats the CPU time of an answer by thread. */
+export function shownThreads({ threadsUs }: Run): string {
+  return [...threadsUs]
+    .filter(([, us]) => us >= threadUsMin)
+    .toSorted(([, a], [, b]) => b - a)
+    .map(([name, us]) => `${name} ${shown(us)}`)
+    .join(', ');
+}
+
+function shownRunFailures({ name, failures }: Run): string {
+  return failures.size === 0 ? '' : `; ${name}${shownFailures(failures).slice(1)}`;
+}

@@ -1,0 +1,28 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Meter } from '../load/meter.ts';
+import { type Row, type Settings, shown } from '../row.ts';
+import { startGateway, startUpstream } from '../targets.ts';
+
+/** Promises and bytes of a whole answer, in a run of its own: counting takes time. */
+export async function cost({ warmUpAnswers }: Settings): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
+  const meter = new Meter(folder);
+  const upstream = await startUpstream();
+  const gateway = await startGateway(upstream, { env: meter.environment });
+  try {
+    const { promises, bytes } = await meter.measure(gateway.aim('short'), { warmUp: warmUpAnswers, counted: 10_000 });
+    return [
+      {
+        what: 'promises; bytes allocated on the main thread, for a whole answer',
+        found: `${shown(promises)}; ${shown(bytes / 1000)} kB`,
+        target: 'at most 12; 65 kB',
+        reached: promises <= 12 && bytes <= 65_000,
+      },
+    ];
+  } finally {
+    for (const target of [gateway, upstream]) await target.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

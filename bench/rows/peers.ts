@@ -1,0 +1,61 @@
+import { compare, type Run, shownRates, warmUp } from '../compare.ts';
+import { allPeers, type Peer } from '../peers.ts';
+import { type Row, type Settings, shown } from '../row.ts';
+import { startGateway, startUpstream, type Target } from '../targets.ts';
+import { moneyOfPeer } from './money.ts';
+
+/** How many answers a second of the peer each is to be reached; others are for information. */
+const targets: Readonly<Record<string, number>> = { Portkey: 5, Bifrost: 1.2 };
+
+function shownPair(runs: readonly [Run, Run], unit: string): string {
+  const [ours, theirs] = runs;
+  const rates = shownRates(runs, unit);
+  if (theirs.perSecond === 0) return rates;
+  return `${shown(ours.perSecond / theirs.perSecond)} (${rates}; CPU ${shown(ours.cpuUs)} : ${shown(theirs.cpuUs)} µs)`;
+}
+
+async function against(peer: Peer, [gateway, theirs]: readonly [Target, Target], settings: Settings): Promise<Row[]> {
+  await warmUp(theirs, settings);
+  const pair = [gateway, theirs] as const;
+  const short = await compare(pair, { model: 'short', connections: 128 }, settings);
+  const stream = await compare(pair, { model: 'stream', connections: 64 }, settings);
+  const target = targets[peer.name];
+  const ratio = short[0].perSecond / short[1].perSecond;
+  return [
+    {
+      what: `chat whole, against ${peer.name} (accounting: ${peer.accounting})`,
+      found: shownPair(short, 'answers'),
+      ...(target === undefined ? {} : { target: `at least ${target} ×`, reached: ratio >= target }),
+    },
+    { what: `64 streams of 200 chunks a second, against ${peer.name}`, found: shownPair(stream, 'streams') },
+  ];
+}
+
+/** Other gateways by turns with ours; a peer that can't be had is skipped with the reason. */
+export async function peers(settings: Settings): Promise<Row[]> {
+  const upstream = await startUpstream();
+  const gateway = await startGateway(upstream);
+  const rows: Row[] = [];
+  try {
+    await warmUp(gateway, settings);
+    for (const peer of allPeers) {
+      try {
+        const theirs = await peer.start(upstream);
+        try {
+          rows.push(...(await against(peer, [gateway, theirs], settings)));
+        } finally {
+          await theirs.stop();
+        }
+        rows.push(...(await moneyOfPeer(peer, upstream)));
+      } catch (error) {
+        rows.push({
+          what: `against ${peer.name}`,
+          found: `skipped: ${error instanceof Error ? error.message : 'unknown'}`,
+        });
+      }
+    }
+    return rows;
+  } finally {
+    for (const target of [gateway, upstream]) await target.stop();
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * What a whole answer costs in promises and bytes, which hardly depends on the machine or on what else runs there: a change that makes every answer dearer
+ * fails here. The upstream is a second process, so that nothing of it is counted.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Meter } from '../bench/load/meter.ts';
+import { Started } from '../bench/process.ts';
+import { chatRequest } from '../bench/load/connection.ts';
+import { endGateway, type Gateway, root, startGateway } from './gateway.ts';
+
+/** What an answer costs today, on the main thread. Lower these with every improvement. */
+const promisesExpected = 140;
+const bytesExpected = 147_000;
+/** Costs may be this much higher or lower: a gain that is not written down here can be lost unseen. */
+const tolerance = 0.1;
+/** Answers before what is counted: most functions are compiled then. */
+const warmUp = 6000;
+const counted = 2000;
+
+function isNear(found: number, expected: number): boolean {
+  return Math.abs(found / expected - 1) <= tolerance;
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-cost-'));
+const meter = new Meter(folder);
+const upstream = new Started({ args: [join(root, 'bench/servers/upstream.ts')] });
+let gateway: Gateway;
+
+beforeAll(async () => {
+  const port = await upstream.printed(/^(\d+)\n/);
+  gateway = await startGateway({
+    config: `providers:
+  bench: { protocol: chat, base_url: "http://127.0.0.1:${port}/v1", api_key: sk-bench }
+models:
+  - id: bench/short
+    context_length: 131072
+    pricing: { input: 0.5, output: 1.5 }
+    routes: [{ provider: bench, model: bench-short }]
+`,
+    balance: '1000',
+    environment: meter.environment,
+  });
+});
+
+afterAll(async () => {
+  await endGateway(gateway);
+  await upstream.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('a whole answer makes no more and no fewer promises and bytes than written here', async () => {
+  const request = chatRequest(
+    { model: 'bench/short', messages: [{ role: 'user', content: 'Say something short about benches in parks.' }] },
+    `authorization: Bearer ${gateway.apiKey}\r\n`,
+  );
+  const aim = { port: Number(new URL(gateway.url).port), requests: [request] };
+  const { promises, bytes } = await meter.measure(aim, { warmUp, counted });
+  expect({ promises, bytes }).toSatisfy(
+    () => isNear(promises, promisesExpected) && isNear(bytes, bytesExpected),
+    `about ${promisesExpected} promises and ${bytesExpected} bytes`,
+  );
+}, 150_000);
