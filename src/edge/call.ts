@@ -59,12 +59,12 @@ export class Call implements HeaderReader {
    * Remembers the request's `Idempotency-Key`, if it has one, and what path and body are compared by. `body` is the bytes that came, or what says the same of a
    * form. Source: decisions §6.
    */
-  nameRepeat({ raw, routeOptions }: FastifyRequest, body: Uint8Array): void {
-    const key = raw.headers[idempotencyKeyHeader];
+  nameRepeat(request: FastifyRequest, body: Uint8Array): void {
+    const key = request.raw.headers[idempotencyKeyHeader];
     if (key === undefined || key === '') return;
     this.#idempotencyKey = String(key);
     this.#fingerprint = createHash('sha256')
-      .update(`${routeOptions.url ?? ''}\0`)
+      .update(`${request.routeOptions.url ?? ''}\0`)
       .update(body)
       .digest('base64url');
   }

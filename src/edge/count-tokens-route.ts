@@ -11,8 +11,7 @@ export const messagesPath = '/v1/messages';
 
 /** Whether the target of a request is a path of the Anthropic interface. */
 export function isMessagesPath(target: string): boolean {
-  const [path = ''] = target.split('?', 1);
-  return path === messagesPath || path.startsWith(`${messagesPath}/`);
+  return target.startsWith(messagesPath) && ['', '/', '?'].includes(target.charAt(messagesPath.length));
 }
 
 /** Offers the count of a request's input tokens: free, without a limit or a record of the account. Source: decisions §4. */

@@ -131,7 +131,7 @@ function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): bool
 /** The framework reads no body: each route reads its own, after it knows who calls, and says `100 Continue` only then. */
 function readBodiesInRoutes(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', (_request, _payload, done) => {
+  app.addContentTypeParser(['application/json', '*'], (_request, _payload, done) => {
     done(null);
   });
   const route = (request: IncomingMessage, response: ServerResponse): void => app.routing(request, response);

@@ -2,35 +2,41 @@ import type { DescMessage, DescMethodServerStreaming, MessageShape } from '@bufb
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sink, StreamControl } from '../lib/push.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
-import type { AnswerHeaders } from './call.ts';
+import type { AnswerHeaders, Call } from './call.ts';
 import { ClientGone, ClientWatch } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { GenerationFacts } from './generation-facts.ts';
 import { type JsonBody, parseJson, receiveBytes } from './json-body.ts';
-import { recordRequest, type RequestOutcome } from './request-record.ts';
+import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
 
 /**
  * One request that generates, and its answer: the client, the core's call, and the one end, with its log line and its metrics. It counts as open until
  * then, also for a client that has left: the core still settles.
  */
-export class Exchange extends ClientWatch {
+export class Exchange extends ClientWatch implements RecordedRequest {
   readonly edge: Edge;
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
+  readonly call: Call;
+  readonly method: string;
+  readonly routeOptions: { readonly url: string };
   readonly facts: GenerationFacts;
   /** The client asked for a stream; undefined: that is not said of such requests, or not known. */
   isStream: boolean | undefined;
   /** Controls the core's call; undefined until there is one. */
   control: StreamControl | undefined;
 
-  constructor(edge: Edge, request: FastifyRequest, reply: FastifyReply, isStream?: boolean) {
+  /** `route` has the pattern of the request's path: one object for all its requests, because the framework makes one at every look. */
+  constructor(edge: Edge, request: FastifyRequest, reply: FastifyReply, route: { readonly url: string }) {
     super(request.raw.socket);
     this.edge = edge;
     this.request = request;
     this.reply = reply;
-    this.isStream = isStream;
-    this.facts = new GenerationFacts(request.call);
+    this.call = request.call;
+    this.method = request.method;
+    this.routeOptions = route;
+    this.facts = new GenerationFacts(this.call);
     edge.opened();
   }
 
@@ -53,7 +59,7 @@ export class Exchange extends ClientWatch {
     message: MessageShape<I>,
     sink: Sink<MessageShape<O>>,
   ): void {
-    this.control = this.edge.options.transport.push(method, message, this.request.call, sink);
+    this.control = this.edge.options.transport.push(method, message, this.call, sink);
     if (this.isGone) this.control.cancel();
   }
 
@@ -78,7 +84,7 @@ export class Exchange extends ClientWatch {
 
   /** Ends after an answer was written: the request's record, and nothing is watched any more. */
   end(outcome: RequestOutcome): void {
-    recordRequest(this.edge, this.request, outcome);
+    recordRequest(this.edge, this, outcome);
     this.#close();
   }
 

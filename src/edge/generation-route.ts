@@ -18,15 +18,17 @@ export interface GenerationRoute {
 
 /** Offers a path that generates: authenticate, decode, call the core, render; whole or as a stream, as the client asks. */
 export function registerGeneration(app: FastifyInstance, edge: Edge, route: GenerationRoute): void {
+  const url = { url: route.path };
   app.post(route.path, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
-    const exchange = new Exchange(edge, request, reply, false);
+    const exchange = new Exchange(edge, request, reply, url);
+    exchange.isStream = false;
     exchange.receive(body => generate(exchange, route, body));
   });
 }
 
 /** Decodes a body and calls the core. Throws what the client is told. */
-function generate(exchange: Exchange, { path, codec, endpoint }: GenerationRoute, { value, raw }: JsonBody): void {
+function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, { value, raw }: JsonBody): void {
   const { edge, request } = exchange;
   const { headers } = request.raw;
   const decoded = codec.decodeRequest({ body: value, raw, headers });
@@ -37,7 +39,7 @@ function generate(exchange: Exchange, { path, codec, endpoint }: GenerationRoute
   asked.strict = edge.options.strict || headers['x-tollgate-strict'] === 'true';
   request.call.nameRepeat(request, raw);
   const sink = stream
-    ? new StreamSink(exchange, eventFrames(codec.renderStream(decoded)), path)
+    ? new StreamSink(exchange, eventFrames(codec.renderStream(decoded)))
     : new WholeSink(exchange, events => codec.renderWhole(events, decoded));
   exchange.push(GenerationService.method.generate, asked, sink);
 }

@@ -62,7 +62,7 @@ export function registerImages(app: FastifyInstance, edge: Edge): void {
 function registerDrawing(app: FastifyInstance, edge: Edge, route: ImageRoute): void {
   app.post(route.path, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
-    void answerDrawing(new Exchange(edge, request, reply), route);
+    void answerDrawing(new Exchange(edge, request, reply, { url: route.path }), route);
   });
 }
 

@@ -37,7 +37,6 @@ export function receiveBytes(
   let size = 0;
   let isOver = false;
   const finish = (bytes: Buffer | Error): void => {
-    if (isOver) return;
     isOver = true;
     chunks = [];
     receive(bytes);
@@ -51,11 +50,14 @@ export function receiveBytes(
     finish(tooLarge(bytesMax));
   });
   request.on('end', () => {
+    if (isOver) return;
     const [first] = chunks;
     finish(first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks));
   });
   // Without a listener for it, an aborted request has no error but this.
-  request.on('close', () => finish(new ClientGone()));
+  request.on('close', () => {
+    if (!isOver) finish(new ClientGone());
+  });
 }
 
 /** Reads a request's JSON body. Throws what `receiveBytes` and `parseJson` refuse it with. */

@@ -14,6 +14,9 @@ import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
 
 /** The gateway's errors as RPC errors and back: the detail carries everything, so that REST and RPC callers are told the same. */
 
+/** What the client of a gateway that does not answer is told to wait. */
+const unreachableRetryMs = 1_000;
+
 /** The RPC error that says what `thrown` says, with an `ErrorDetail`. Message text goes into the detail, because gRPC clients show it percent-encoded. */
 export function toConnectError(thrown: unknown, requestId: string): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
@@ -47,12 +50,26 @@ export function toConnectError(thrown: unknown, requestId: string): ConnectError
   );
 }
 
-/** The gateway error inside an RPC error; a foreign or aborted call becomes `internal` with it as the cause. */
+/** The gateway error inside an RPC error. Without one: what the connection to the gateway failed with, else `internal`; the RPC error is its cause. */
 export function fromConnectError(thrown: unknown): GatewayError {
   if (!(thrown instanceof ConnectError)) return toGatewayError(thrown);
   if (thrown.cause instanceof GatewayError) return thrown.cause;
   const [detail] = thrown.findDetails(ErrorDetailSchema);
-  return detail === undefined ? unknownError(thrown) : fromErrorDetail(detail);
+  return detail === undefined ? foreignError(thrown) : fromErrorDetail(detail);
+}
+
+function foreignError(cause: ConnectError): GatewayError {
+  switch (cause.code) {
+    case Code.Unavailable:
+      return new GatewayError('overloaded', 'The gateway can’t be reached.', {
+        cause,
+        retryAfterMs: unreachableRetryMs,
+      });
+    case Code.ResourceExhausted:
+      return new GatewayError('body_too_large', 'The request is larger than the gateway takes.', { cause });
+    default:
+      return unknownError(cause);
+  }
 }
 
 /** The gateway error that a detail tells of; one of a newer gateway, whose code nobody here knows, becomes `internal`. */

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { DescService } from '@bufbuild/protobuf';
-import { type ConnectRouter, createConnectRouter, type HandlerContext } from '@connectrpc/connect';
+import { createConnectRouter, type HandlerContext } from '@connectrpc/connect';
+import type { UniversalHandler } from '@connectrpc/connect/protocol';
 import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
@@ -41,7 +42,7 @@ export interface RpcListenerOptions {
   readonly observe?: CallObserver;
   /** What calls are timed by; absent: the machine's clock. */
   readonly runtime?: Runtime;
-  /** The largest message, in bytes; default 64 MiB. */
+  /** The largest message, in bytes; default 64 MiB. An edge's may be twice as large. */
   readonly messageBytesMax?: number;
   /** What differs from `defaultConnectionLimits`. */
   readonly connections?: Partial<ConnectionLimits>;
@@ -68,6 +69,9 @@ export const defaultConnectionLimits: ConnectionLimits = {
 };
 
 const messageBytesMax = 64 << 20;
+/** What an edge's message may have beside the body of its client, which it has twice: as it came, and decoded. */
+const edgeExtraBytes = 1 << 20;
+const ownServices: readonly DescService[] = [Health, ServerReflection];
 const drainRetryMs = 1_000;
 
 /**
@@ -75,13 +79,15 @@ const drainRetryMs = 1_000;
  * `/readyz` and `/metrics`. Errors are thrown as `GatewayError` by services and carry an `ErrorDetail`. Source: decisions §1.
  */
 export function createRpcListener(options: RpcListenerOptions): RpcListener {
-  const { router, health } = createRouter(options);
-  const handlers = new Map(router.handlers.map(handler => [handler.requestPath, handler]));
+  const health = new HealthState([...options.services.services, ...ownServices].map(({ typeName }) => typeName));
+  const bytesMax = options.messageBytesMax ?? messageBytesMax;
+  const handlers = createHandlers(options, health, bytesMax);
+  const edgeHandlers = createHandlers(options, health, 2 * bytesMax + edgeExtraBytes);
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const requestId = admitHeaders(request.headers, options);
     response.setHeader('x-request-id', requestId);
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
-    const handler = handlers.get(path);
+    const handler = (edgeHeader in request.headers ? edgeHandlers : handlers).get(path);
     if (handler === undefined) {
       await answerPlainHttp({ path, request, response }, health, options.metrics);
       return;
@@ -126,11 +132,15 @@ function admitHeaders(headers: IncomingHttpHeaders, options: RpcListenerOptions)
   return requestId;
 }
 
-function createRouter(options: RpcListenerOptions): { router: ConnectRouter; health: HealthState } {
+/** Returns the handlers of all methods by their paths. */
+function createHandlers(
+  options: RpcListenerOptions,
+  health: HealthState,
+  readMaxBytes: number,
+): ReadonlyMap<string, UniversalHandler> {
   const watch = { observe: options.observe ?? (() => undefined), runtime: options.runtime ?? systemRuntime };
-  const own: readonly DescService[] = [Health, ServerReflection];
   const check = async (context: HandlerContext): Promise<void> => {
-    if (own.includes(context.service)) return;
+    if (ownServices.includes(context.service)) return;
     if (health.draining.aborted) {
       throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: drainRetryMs });
     }
@@ -141,14 +151,13 @@ function createRouter(options: RpcListenerOptions): { router: ConnectRouter; hea
     acceptCompression: [compressionGzip, compressionBrotli],
     interceptors: [callBoundary(watch)],
     requestGate: createGate(check, watch),
-    readMaxBytes: options.messageBytesMax ?? messageBytesMax,
+    readMaxBytes,
   });
-  for (const service of options.services.services) router.service(service, networkService(service, options.services));
-  const services = [...options.services.services, ...own];
-  const health = new HealthState(services.map(({ typeName }) => typeName));
+  const { services } = options.services;
+  for (const service of services) router.service(service, networkService(service, options.services));
   router.service(Health, healthService(health));
-  router.service(ServerReflection, reflectionService(services, health.draining));
-  return { router, health };
+  router.service(ServerReflection, reflectionService([...services, ...ownServices], health.draining));
+  return new Map(router.handlers.map(handler => [handler.requestPath, handler]));
 }
 
 async function answerPlainHttp(

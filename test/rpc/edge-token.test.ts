@@ -10,6 +10,7 @@ import { ResponseService } from '../../src/gen/tollgate/v1/response_pb.ts';
 import { publicRequestId } from '../../src/lib/ids.ts';
 import { pump } from '../../src/lib/push.ts';
 import type { PushedService } from '../../src/lib/pushed-service.ts';
+import { fromConnectError } from '../../src/rpc/errors.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { start, transports } from './probe-listener.ts';
 
@@ -72,6 +73,21 @@ test('an edge that names no request, or names it wrongly, gets an id', async () 
   await client.countTokens({}, { headers: { 'x-tollgate-edge': 'x' } });
   await client.countTokens({}, { headers: { 'x-tollgate-edge': 'x', 'x-tollgate-request-id': 'req_forged' } });
   expect(probe.seen.map(({ requestHeader }) => requestHeader.get('x-tollgate-request-id'))).toEqual(['req_1', 'req_2']);
+});
+
+test('an edge’s message may hold the largest body twice, another caller’s once', async () => {
+  const { baseUrl, probe } = await start({ messageBytesMax: 100_000, isEdgeToken: token => token === 'right' });
+  const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
+  const request = { model: 'x'.repeat(99_000), source: { ...source, body: Buffer.alloc(99_000) } };
+  const headers = { 'x-tollgate-edge': 'right' };
+  await client.countTokens({ request }, { headers });
+  expect(probe.requests).toHaveLength(1);
+  const tooLarge = { request: { ...request, model: 'x'.repeat(1_200_000) } };
+  for (const refused of [client.countTokens({ request }), client.countTokens(tooLarge, { headers })]) {
+    const failure = await refused.catch((thrown: unknown) => thrown);
+    expect(fromConnectError(failure).code).toBe('body_too_large');
+  }
+  expect(probe.requests).toHaveLength(1);
 });
 
 test('a raw body is taken out of every request that holds one, however deep', async () => {

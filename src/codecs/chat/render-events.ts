@@ -23,14 +23,16 @@ import { renderUsage } from './usage.ts';
  */
 export class ChatStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = sseComment('keepalive');
-  readonly #decoded: DecodedRequest;
+  readonly #includeUsage: boolean;
+  readonly #legacyFunctions: boolean;
   /** A choice is missing if a later one spoke first and it never did. */
   readonly #choices: (ChoiceRenderer | undefined)[] = [];
   #frame = new ChunkFrame('', false);
   #state: 'new' | 'started' | 'completed' = 'new';
 
   constructor(decoded: DecodedRequest) {
-    this.#decoded = decoded;
+    this.#includeUsage = decoded.includeUsage;
+    this.#legacyFunctions = decoded.legacyFunctions === true;
   }
 
   push({ choice, event }: GenerationEvent): string {
@@ -64,7 +66,7 @@ export class ChatStreamRenderer implements StreamRenderer {
   #start(started: Started): void {
     const { id, created, model, fingerprint } = identityOf(started);
     const members = { id, object: 'chat.completion.chunk', created, model, system_fingerprint: fingerprint };
-    this.#frame = new ChunkFrame(JSON.stringify(members).slice(0, -1), this.#decoded.includeUsage);
+    this.#frame = new ChunkFrame(JSON.stringify(members).slice(0, -1), this.#includeUsage);
     this.#state = 'started';
     this.#choice(0).begin();
   }
@@ -73,7 +75,7 @@ export class ChatStreamRenderer implements StreamRenderer {
     assert(this.#state === 'started', 'an event outside started and completed');
     let choice = this.#choices[index];
     if (choice === undefined) {
-      choice = new ChoiceRenderer(index, this.#frame, this.#decoded.legacyFunctions === true);
+      choice = new ChoiceRenderer(index, this.#frame, this.#legacyFunctions);
       this.#choices[index] = choice;
     }
     return choice;
@@ -92,7 +94,7 @@ export class ChatStreamRenderer implements StreamRenderer {
   #complete(completed: Completed): void {
     const tier = `,"service_tier":"${renderServiceTier(completed.serviceTier)}"`;
     for (const choice of this.#choices) choice?.finish(tier);
-    if (this.#decoded.includeUsage) this.#frame.writeUsage(JSON.stringify(renderUsage(completed)), tier);
+    if (this.#includeUsage) this.#frame.writeUsage(JSON.stringify(renderUsage(completed)), tier);
     this.#state = 'completed';
   }
 }

@@ -9,6 +9,7 @@ import {
   type GenerationEvent,
   type Started,
 } from '../../gen/tollgate/v1/event_pb.ts';
+import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { sseEvent } from '../../lib/sse.ts';
 import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
 import { BlockRenderer } from './block-renderer.ts';
@@ -29,7 +30,7 @@ function frame(type: string, members: JsonObject): string {
  */
 export class MessagesStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = frame('ping', {});
-  readonly #decoded: DecodedRequest;
+  readonly #tier: ServiceTier;
   readonly #blocks = new BlockRenderer();
   #state: 'new' | 'started' | 'completed' = 'new';
   #finished: Finished | undefined;
@@ -37,7 +38,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
   #members: JsonObject = {};
 
   constructor(decoded: DecodedRequest) {
-    this.#decoded = decoded;
+    this.#tier = decoded.request.serviceTier;
   }
 
   push({ event }: GenerationEvent): string {
@@ -76,7 +77,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
       content: [],
       stop_reason: null,
       stop_sequence: null,
-      usage: renderCounts(started.usage, this.#decoded.request.serviceTier),
+      usage: renderCounts(started.usage, this.#tier),
     };
     return frame('message_start', { message });
   }

@@ -22,9 +22,10 @@ export function registerConversations(app: FastifyInstance, edge: Edge): void {
     });
     answerJson(edge, request, reply, { object: 'response.input_tokens', input_tokens: inputTokens });
   });
-  app.post(`${responsesPath}/compact`, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
+  const compact = { url: `${responsesPath}/compact` };
+  app.post(compact.url, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
-    void answerCompact(new Exchange(edge, request, reply));
+    void answerCompact(new Exchange(edge, request, reply, compact));
   });
 }
 

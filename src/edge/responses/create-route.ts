@@ -15,11 +15,14 @@ import { stepFrames } from './step-renderer.ts';
 /** The path of the Responses interface. */
 export const responsesPath = '/v1/responses';
 
+const createUrl = { url: responsesPath };
+
 /** Offers `POST /v1/responses`: authenticate, decode, call the core, render; whole, as a stream or in the background, as the client asks. */
 export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
   app.post(responsesPath, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
-    const exchange = new Exchange(edge, request, reply, false);
+    const exchange = new Exchange(edge, request, reply, createUrl);
+    exchange.isStream = false;
     exchange.receive(body => createResponse(exchange, body));
   });
 }
@@ -37,7 +40,7 @@ function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
   });
   request.call.nameRepeat(request, raw);
   const frames = stepFrames(-1, (error, id) => responsesCodec.renderStream(decoded).fail(error, id));
-  const sink = stream ? new StreamSink(exchange, frames, responsesPath) : new WholeSink(exchange, renderCreated);
+  const sink = stream ? new StreamSink(exchange, frames) : new WholeSink(exchange, renderCreated);
   exchange.push(ResponseService.method.createResponse, call, sink);
 }
 

@@ -60,7 +60,10 @@ export function stepFrames(startingAfter: number, failUnbegun: FrameRenderer['fa
   return {
     keepAlive,
     push: message => sseFrames(steps.push(message), startingAfter),
-    end: () => doneFrame,
+    end: () => {
+      if (!steps.hasBegun) throw new Error('a response without a head');
+      return doneFrame;
+    },
     fail: (error, requestId) =>
       steps.hasBegun
         ? sseFrames(steps.fail(error, requestId), startingAfter) + doneFrame

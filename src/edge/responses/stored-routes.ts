@@ -28,9 +28,10 @@ export function registerStoredResponses(app: FastifyInstance, edge: Edge): void 
     const follow = readFollow(request.query);
     if (follow !== undefined) {
       reply.hijack();
-      const exchange = new Exchange(edge, request, reply, true);
+      const exchange = new Exchange(edge, request, reply, { url: onePath });
+      exchange.isStream = true;
       const call = create(FollowResponseRequestSchema, { id: request.params.id, include });
-      const sink = new StreamSink(exchange, stepFrames(follow.startingAfter, unnamed), onePath);
+      const sink = new StreamSink(exchange, stepFrames(follow.startingAfter, unnamed));
       exchange.push(ResponseService.method.followResponse, call, sink);
       return;
     }

@@ -52,13 +52,13 @@ export class StreamSink implements Sink<AnswerMessage> {
   /** Why the rest is not wanted, although the core goes on. */
   #failure: unknown;
 
-  constructor(exchange: Exchange, renderer: FrameRenderer, path: string) {
+  constructor(exchange: Exchange, renderer: FrameRenderer) {
     const { runtime, keepAliveMs, metrics } = exchange.edge.options;
     this.#exchange = exchange;
     this.#renderer = renderer;
     this.#keepAliveMs = keepAliveMs;
     this.#timer = runtime.after(keepAliveMs, () => void this.#keepAlive());
-    this.#streamEnded = metrics.streamOpened(path);
+    this.#streamEnded = metrics.streamOpened(exchange.routeOptions.url);
   }
 
   message(message: AnswerMessage): void {
@@ -102,7 +102,7 @@ export class StreamSink implements Sink<AnswerMessage> {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-store, no-transform',
       'x-accel-buffering': 'no',
-      ...this.#exchange.request.call.headers,
+      ...this.#exchange.call.headers,
     };
   }
 
@@ -132,9 +132,9 @@ export class StreamSink implements Sink<AnswerMessage> {
 
   #endFailed(failure: unknown): void {
     const exchange = this.#exchange;
-    const { facts, request } = exchange;
+    const { call, facts } = exchange;
     const error = clientError(failure);
-    this.#close(this.#renderer.fail(error, facts.repeatedId ?? request.call.id));
+    this.#close(this.#renderer.fail(error, facts.repeatedId ?? call.id));
     exchange.end({ ...facts.outcome(200, true), code: error.code, error });
   }
 
@@ -148,11 +148,11 @@ export class StreamSink implements Sink<AnswerMessage> {
 
   /** Called if the stream was quiet for long. */
   async #keepAlive(): Promise<void> {
-    const { edge, reply, request } = this.#exchange;
+    const { call, edge, reply } = this.#exchange;
     if (!this.#hasBegun) {
       const headers = this.#headers();
-      if (request.call.tellsLimits) {
-        addLimitHeaders(headers, await readWindows(edge, request.call), edge.options.runtime.now());
+      if (call.tellsLimits) {
+        addLimitHeaders(headers, await readWindows(edge, call), edge.options.runtime.now());
       }
       if (!this.#hasBegun && !this.#hasEnded) this.#begin(headers);
     }

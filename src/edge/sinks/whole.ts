@@ -32,8 +32,8 @@ export class WholeSink implements Sink<AnswerMessage> {
     try {
       const [first = [], ...others] = this.#batches;
       const value = this.#render(others.length === 0 ? first : this.#batches.flat(), this.#head);
-      const { edge, request, facts } = exchange;
-      const headers = facts.addWholeHeaders(request.call.headers, edge.options.runtime.now());
+      const { call, edge, facts } = exchange;
+      const headers = facts.addWholeHeaders(call.headers, edge.options.runtime.now());
       exchange.answer(headers, value, facts.outcome(200, false));
     } catch (thrown) {
       exchange.fail(thrown);
