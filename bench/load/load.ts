@@ -59,7 +59,9 @@ export async function closedLoop(
   let sent = 0;
   let isOver = false;
   const open = await openAll(aim, connections, ({ message }, index) => {
-    if (!isOver) tally.failed(message);
+    if (isOver) return;
+    tally.ended += 1;
+    tally.failed(message);
     stop[index]?.();
   });
   const began = performance.now();
