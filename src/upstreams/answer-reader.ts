@@ -66,14 +66,11 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     return this.#read(events => this.#chunk(chunk, events));
   }
 
-  /** Returns what was held back. Its failure is `truncated` if the end came too early. */
-  end(): ReadBatch<GenerationEvent> {
-    return this.#read(events => this.#end(events));
-  }
-
-  broke(failure: Error): ReadBatch<GenerationEvent> {
-    return this.#read(() => {
-      throw failure;
+  /** Returns what was held back. Its failure is `truncated` if the end came too early, and none if nothing is missing. */
+  end(failure?: Error): ReadBatch<GenerationEvent> {
+    return this.#read(events => {
+      if (failure !== undefined) throw failure;
+      this.#end(events);
     });
   }
 
@@ -85,31 +82,27 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     } catch (thrown) {
       const isTooLarge = thrown instanceof SseEventTooLarge;
       failure = isTooLarge ? new UpstreamFailure('malformed', { cause: thrown }) : asError(thrown);
-      if (this.#isForgivable(failure)) failure = this.#forgive(events);
+      if (this.finished) failure = this.#forgive(failure, events);
     }
     for (const restorer of this.#restorers) events = restorer.restored(events);
     return failure === undefined ? { events } : { events, failure };
   }
 
   /**
-   * After the last choice has ended, usage at most is missing, which the gateway can estimate: a connection that breaks or babbles then takes nothing from the answer. An error that
-   * the upstream reports still does.
+   * After the last choice has ended, usage at most is missing, which the gateway can estimate: a connection that breaks or babbles then takes nothing from the answer, whose end is
+   * added. An error that the upstream reports still does. Returns the failure that is left.
    */
-  #isForgivable(failure: Error): boolean {
-    if (!this.finished || !(failure instanceof UpstreamFailure)) return false;
-    return failure.kind === 'truncated' || failure.kind === 'malformed';
-  }
-
-  /** Adds the end of the answer, with what was held back if that can be read. Returns why there is none. */
-  #forgive(events: GenerationEvent[]): Error | undefined {
+  #forgive(failure: Error, events: GenerationEvent[]): Error | undefined {
+    const isForgivable = failure instanceof UpstreamFailure && ['truncated', 'malformed'].includes(failure.kind);
+    if (!isForgivable || this.#stream === undefined) return failure;
     try {
       this.#end(events);
       return undefined;
     } catch {
-      // What was held back is given up.
+      // What was held back can't be read either.
     }
     try {
-      this.#take(this.#stream?.parser.end() ?? [], events);
+      this.#take(this.#stream.parser.end(), events);
       return undefined;
     } catch (thrown) {
       return asError(thrown);
@@ -130,7 +123,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   }
 
   #decide(events: GenerationEvent[]): void {
-    const start = this.#heldWhole();
+    const start = Buffer.concat(this.#held);
     const format = answerFormat(start, this.#contentType);
     if (format === 'undecided') return;
     if (format === 'foreign') {
@@ -142,11 +135,6 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     this.#stream = { sse: new SseReader(eventBytesMax), parser: codec.parseStream(provider) };
     this.#held = [];
     this.#messages(this.#stream.sse.push(start), events);
-  }
-
-  #heldWhole(): Uint8Array {
-    const [first, ...rest] = this.#held;
-    return first !== undefined && rest.length === 0 ? first : Buffer.concat(this.#held);
   }
 
   #end(events: GenerationEvent[]): void {
@@ -167,11 +155,10 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   }
 
   #whole(): GenerationEvent[] {
-    const { buffer, byteOffset, byteLength } = this.#heldWhole();
-    this.#held = [];
-    const text = Buffer.from(buffer, byteOffset, byteLength)
+    const text = Buffer.concat(this.#held)
       .toString('utf8')
       .replace(/^\uFEFF/, '');
+    this.#held = [];
     let body: Json;
     try {
       // Foreign data: the codec checks what it reads.

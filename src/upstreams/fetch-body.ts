@@ -1,6 +1,6 @@
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { type BodyReader, HttpAttempt, type OutgoingRequest, type ReadBatch } from './http-attempt.ts';
-import type { HttpTarget } from './http-target.ts';
+import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 
 /** Gathers an answer. */
 class BytesReader implements BodyReader<Buffer> {
@@ -20,16 +20,13 @@ class BytesReader implements BodyReader<Buffer> {
     this.#parts.push(chunk);
     this.#bytes += chunk.length;
     if (this.#bytes <= this.#bytesMax) return { events: [] };
-    return this.broke(new UpstreamFailure('malformed', { cause: new Error('the answer is too large') }));
+    return this.end(new UpstreamFailure('malformed', { cause: new Error('the answer is too large') }));
   }
 
-  end(): ReadBatch<Buffer> {
+  end(failure?: Error): ReadBatch<Buffer> {
+    if (failure !== undefined) return { events: [], failure };
     this.completed = true;
     return { events: [Buffer.concat(this.#parts)] };
-  }
-
-  broke(failure: Error): ReadBatch<Buffer> {
-    return { events: [], failure };
   }
 }
 
@@ -59,5 +56,23 @@ export async function fetchBody(
     return await body.promise;
   } finally {
     signal?.removeEventListener('abort', abort);
+  }
+}
+
+/** Fetches from a server that is asked once, without words for its errors. Throws as `fetchBody`. */
+export async function fetchOnce(
+  options: Omit<HttpTargetOptions, 'headers'>,
+  { path, accept, bytesMax }: { readonly path: string; readonly accept: string; readonly bytesMax: number },
+  signal?: AbortSignal,
+): Promise<Buffer> {
+  const target = new HttpTarget({ ...options, headers: {} }, 'bearer');
+  const headers = target.headers({ accept, 'user-agent': 'tollgate' });
+  const codec = { parseError: () => ({}) };
+  try {
+    const request = { asker: target, model: '', path: target.path(path), headers, body: null, codec };
+    return await fetchBody(target, request, bytesMax, signal);
+  } finally {
+    // Whoever left does not wait for a connection that is still being made.
+    await target.destroy();
   }
 }

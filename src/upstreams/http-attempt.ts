@@ -37,10 +37,8 @@ export interface BodyReader<Output> {
   readonly finished: boolean;
   begin(contentType: string): void;
   push(chunk: Buffer): ReadBatch<Output>;
-  /** The bytes have ended. */
-  end(): ReadBatch<Output>;
-  /** They have broken off with `failure`. */
-  broke(failure: Error): ReadBatch<Output>;
+  /** The bytes have ended, or broken off with `failure`. */
+  end(failure?: Error): ReadBatch<Output>;
 }
 
 /** Receives what an attempt gives: nothing before its constructor has returned, and nothing once it is cancelled. */
@@ -163,16 +161,13 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   onResponseEnd(): void {
     this.#hasEnded = true;
-    if (this.#phase === 'refused' || this.#phase === 'draining') this.#enough();
-    else if (this.#phase !== 'over') this.#deliver(this.#reader.end());
+    this.#end();
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    // The status has said that it failed; a body that breaks off changes nothing.
-    if (this.#phase === 'refused' || this.#phase === 'draining') this.#enough();
-    else if (this.#phase !== 'over') this.#deliver(this.#reader.broke(this.#brokenFailure(error)));
+    this.#end(this.#brokenFailure(error));
   }
 
   #send(): void {
@@ -198,23 +193,26 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   }
 
   #expire(failure: UpstreamFailure): void {
+    this.#abort();
+    this.#end(failure);
+  }
+
+  /** No more bytes come. The body of a refusal may break off: the status has said that it failed. */
+  #end(failure?: Error): void {
     if (this.#phase === 'refused' || this.#phase === 'draining') this.#enough();
-    else if (this.#phase !== 'over') {
-      this.#abort();
-      this.#deliver(this.#reader.broke(failure));
-    }
+    else if (this.#phase !== 'over') this.#deliver(this.#reader.end(failure));
   }
 
   /** A refusal, or what follows a whole answer, has ended or is no longer waited for. */
   #enough(): void {
     this.#abort();
     const refusal = this.#refusal;
+    this.#refusal = undefined;
     if (refusal === undefined) {
       this.#phase = 'over';
       this.#deadlines.stop();
       return;
     }
-    this.#refusal = undefined;
     // Later: undici is done with this request then, and its connection can serve the next one.
     queueMicrotask(() => {
       if (this.#phase !== 'over') this.#refused(refusal.head, refusal.parts);
@@ -248,7 +246,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
       this.#enter('draining');
       this.resume();
     }
-    this.#target.release();
+    this.#target.release(this.#connections);
     this.#receiver.end();
   }
 
@@ -265,7 +263,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     if (this.#phase === 'over') return;
     this.#phase = 'over';
     this.#deadlines.stop();
-    this.#target.release();
+    this.#target.release(this.#connections);
     this.#abort();
   }
 

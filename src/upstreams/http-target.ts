@@ -43,9 +43,8 @@ export class HttpTarget {
   /** Of each key; one without a header if there are no keys. */
   readonly #credentials: readonly Headers[];
   readonly #clean: CleanMessage;
-  /** Undefined before the first call, and while a closed target has no call. */
+  /** Undefined before the first call. */
   #connections: Dispatcher | undefined;
-  #running = 0;
   #closed = false;
 
   constructor(options: HttpTargetOptions, authentication: Authentication) {
@@ -89,23 +88,22 @@ export class HttpTarget {
     return this.#credentials.map(credential => Object.entries({ ...headers, ...credential }).flat());
   }
 
-  /** Returns connections for a call, which must call `release` when it has ended. */
+  /** Returns connections for a call, which must `release` them when it has ended. One that follows the close has connections of its own. */
   acquire(): Dispatcher {
+    if (this.#closed) return openConnections(this.#settings);
     this.#connections ??= openConnections(this.#settings);
-    this.#running += 1;
     return this.#connections;
   }
 
-  /** Ends a call's use of the connections. */
-  release(): void {
-    this.#running -= 1;
-    if (this.#closed && this.#running === 0) void this.#disconnect();
+  /** Ends a call's use of connections. */
+  release(connections: Dispatcher): void {
+    if (connections !== this.#connections) void connections.close();
   }
 
-  /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
+  /** Closes the connections when the calls that run on them have ended. */
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#disconnect();
+    await this.#connections?.close();
   }
 
   /** Closes the connections at once, whatever runs on them. */
@@ -116,11 +114,5 @@ export class HttpTarget {
   /** Returns the same failure with its texts cleaned of addresses and credentials. */
   clean(failure: UpstreamFailure): UpstreamFailure {
     return cleanFailure(failure, this.#clean);
-  }
-
-  async #disconnect(): Promise<void> {
-    const connections = this.#connections;
-    this.#connections = undefined;
-    await connections?.close();
   }
 }

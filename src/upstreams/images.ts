@@ -5,6 +5,7 @@ import { imageTypeOf } from '../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../generation/images/image-upstream.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
+import type { OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { PictureFetcher } from './picture-fetcher.ts';
 
@@ -15,16 +16,6 @@ export interface ImagesProviderOptions extends HttpTargetOptions {
   /** Fetches results that come by address; absent: with the guards of `PictureFetcher`. */
   readonly fetcher?: Pick<PictureFetcher, 'fetch'>;
 }
-
-/** A request as it is sent, whichever key it is sent with. */
-interface Encoded {
-  readonly path: string;
-  readonly contentType: string;
-  readonly body: Buffer;
-}
-
-const codec = { parseError };
-const defaultHeaders = { accept: 'application/json', 'user-agent': 'tollgate' };
 
 /** The client of one provider of OpenAI's Images interface. Credentials travel in headers only, and no failure names one, nor an address. */
 export class ImagesProvider implements ImageUpstream {
@@ -42,10 +33,7 @@ export class ImagesProvider implements ImageUpstream {
   async draw(call: ImageCall): Promise<Drawing> {
     call.signal.throwIfAborted();
     try {
-      const { path, contentType, body } = this.#encode(call);
-      const headers = this.#target.headers(defaultHeaders, { 'content-type': contentType });
-      const request = { asker: call.hold, model: call.model, path: this.#target.path(path), headers, body, codec };
-      const answer = await fetchBody(this.#target, request, this.#bytesMax, call.signal);
+      const answer = await fetchBody(this.#target, this.#encode(call), this.#bytesMax, call.signal);
       const { images, extraJson } = parseAnswer(answer.toString('utf8'));
       const drawn: DrawnImage[] = [];
       // One after the other: only one of them is in the hands of the network at a time.
@@ -61,18 +49,28 @@ export class ImagesProvider implements ImageUpstream {
     await this.#target.close();
   }
 
-  #encode({ request, model }: ImageCall): Encoded {
-    if (request.images.length === 0) {
-      const body = Buffer.from(JSON.stringify(encodeGeneration({ request, model })));
-      return { path: '/images/generations', contentType: 'application/json', body };
+  #encode(call: ImageCall): Omit<OutgoingRequest, 'whole'> {
+    if (call.request.images.length === 0) {
+      const body = Buffer.from(JSON.stringify(encodeGeneration(call)));
+      return this.#outgoing(call, '/images/generations', 'application/json', body);
     }
-    const parts = encodeEdit({ request, model });
+    const parts = encodeEdit(call);
     // The same request makes the same bytes; a boundary that a file could hold by chance would need its own hash in it.
     const hash = createHash('sha256');
     for (const { value } of parts) hash.update(value);
     const boundary = `tollgate-${hash.digest('hex').slice(0, 40)}`;
-    const contentType = `multipart/form-data; boundary=${boundary}`;
-    return { path: '/images/edits', contentType, body: encodeForm(parts, boundary) };
+    return this.#outgoing(
+      call,
+      '/images/edits',
+      `multipart/form-data; boundary=${boundary}`,
+      encodeForm(parts, boundary),
+    );
+  }
+
+  #outgoing({ hold, model }: ImageCall, below: string, type: string, body: Buffer): Omit<OutgoingRequest, 'whole'> {
+    const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
+    const headers = this.#target.headers(defaults, { 'content-type': type });
+    return { asker: hold, model, path: this.#target.path(below), headers, body, codec: { parseError } };
   }
 
   async #drawn({ source, revisedPrompt, extraJson }: ParsedImage, signal: AbortSignal): Promise<DrawnImage> {

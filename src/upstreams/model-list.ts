@@ -2,8 +2,8 @@ import type { Json, JsonObject } from '../codecs/codec.ts';
 import { objectIn, objectsIn } from '../codecs/json.ts';
 import { systemRuntime as runtime } from '../lib/runtime.ts';
 import type { ProxySettings } from './connections.ts';
-import { fetchBody } from './fetch-body.ts';
-import { HttpTarget, type RevealableKey } from './http-target.ts';
+import { fetchOnce } from './fetch-body.ts';
+import type { RevealableKey } from './http-target.ts';
 
 /** A server that is asked which models it has. */
 export interface ListingServer {
@@ -18,20 +18,12 @@ export interface ListingServer {
 
 /** More is no list of models. */
 const bytesMax = 8 * 1024 ** 2;
-/** Its errors are for the log, which has the status. */
-const codec = { parseError: () => ({}) };
 
 /** Returns the entries of `GET /models`. Throws `UpstreamFailure` if it is not there, `SyntaxError` if it is no JSON; redirects are not followed. */
 export async function listModels({ baseUrl, key, proxy, timeoutMs: ms }: ListingServer): Promise<JsonObject[]> {
   const timeouts = { connectMs: ms, firstEventMs: ms, idleMs: ms, totalMs: ms };
   const keys = key === undefined ? [] : [key];
-  const target = new HttpTarget({ baseUrl, keys, headers: {}, timeouts, proxy, runtime }, 'bearer');
-  const headers = target.headers({ accept: 'application/json', 'user-agent': 'tollgate' });
-  try {
-    const request = { asker: target, model: '', path: target.path('/models'), headers, body: null, codec };
-    const body = await fetchBody(target, request, bytesMax);
-    return objectsIn(objectIn(JSON.parse(body.toString('utf8')) as Json)?.['data']);
-  } finally {
-    await target.destroy();
-  }
+  const what = { path: '/models', accept: 'application/json', bytesMax };
+  const body = await fetchOnce({ baseUrl, keys, timeouts, proxy, runtime }, what);
+  return objectsIn(objectIn(JSON.parse(body.toString('utf8')) as Json)?.['data']);
 }

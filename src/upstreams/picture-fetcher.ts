@@ -2,8 +2,7 @@ import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import type { Runtime } from '../lib/runtime.ts';
-import { fetchBody } from './fetch-body.ts';
-import { HttpTarget } from './http-target.ts';
+import { fetchOnce } from './fetch-body.ts';
 import { isPublicAddress } from './public-address.ts';
 
 /** How pictures are fetched. */
@@ -17,8 +16,6 @@ export interface PictureFetcherOptions {
   readonly isAllowed?: (address: string) => boolean;
 }
 
-/** Its errors have no words for anybody. */
-const codec = { parseError: () => ({}) };
 /** A picture that does not come in that time is none. */
 const timeouts = { connectMs: 10_000, firstEventMs: 30_000, idleMs: 20_000, totalMs: 60_000 };
 
@@ -40,21 +37,12 @@ export class PictureFetcher {
   async fetch(address: string, signal: AbortSignal): Promise<Buffer> {
     const url = this.#checked(address);
     const { bytesMax, runtime } = this.#options;
-    const lookup = this.#guardedLookup;
-    const target = new HttpTarget(
-      { baseUrl: url.origin, keys: [], headers: {}, timeouts, proxy: {}, runtime, lookup },
-      'bearer',
-    );
-    const headers = target.headers({ accept: 'image/*', 'user-agent': 'tollgate' });
-    const path = url.pathname + url.search;
+    const server = { baseUrl: url.origin, keys: [], timeouts, proxy: {}, runtime, lookup: this.#guardedLookup };
     try {
-      return await fetchBody(target, { asker: url, model: '', path, headers, body: null, codec }, bytesMax, signal);
+      return await fetchOnce(server, { path: url.pathname + url.search, accept: 'image/*', bytesMax }, signal);
     } catch (thrown) {
       const status = thrown instanceof UpstreamFailure ? thrown.facts.status : undefined;
       throw status === undefined ? thrown : refused(`the picture’s address answers ${status}`);
-    } finally {
-      // Whoever left does not wait for a connection that is still being made.
-      await target.destroy();
     }
   }
 

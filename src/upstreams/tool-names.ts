@@ -17,17 +17,19 @@ export class ToolNames {
   readonly request: GenerateRequest;
   readonly #legal: RegExp;
   /** The client's names by those that the upstream got. */
-  readonly #own = new Map<string, string>();
+  readonly #own: Map<string, string> | undefined;
 
   /** `legal`: what a name must match. */
   constructor(request: GenerateRequest, legal: RegExp) {
     this.#legal = legal;
-    this.request = this.#fits(request) ? request : this.#renamed(request);
+    const fits = this.#fits(request);
+    this.#own = fits ? undefined : new Map();
+    this.request = fits ? request : this.#renamed(request);
   }
 
   /** The same events, calls under the client's names. */
   restored(events: GenerationEvent[]): GenerationEvent[] {
-    return this.#own.size === 0 ? events : events.map(event => this.#restore(event));
+    return this.#own === undefined ? events : events.map(event => this.#restore(event));
   }
 
   #fits({ tools, items }: GenerateRequest): boolean {
@@ -71,7 +73,7 @@ export class ToolNames {
     const hash = createHash('sha256').update(name).digest('hex').slice(0, hashLength);
     const start = /^[a-zA-Z_]/.test(letters) ? letters : `_${letters}`;
     const fit = `${start.slice(0, nameMax - hashLength - 1)}_${hash}`;
-    this.#own.set(fit, name);
+    this.#own?.set(fit, name);
     return fit;
   }
 
@@ -80,7 +82,7 @@ export class ToolNames {
     if (event.case !== 'itemOpened') return whole;
     const { item, content: opened } = event.value;
     if (opened?.content.case !== 'toolCall') return whole;
-    const name = this.#own.get(opened.content.value.name);
+    const name = this.#own?.get(opened.content.value.name);
     if (name === undefined) return whole;
     return itemOpened(choice, item, {
       ...opened,
