@@ -2,7 +2,7 @@ import { type ErrorFacts, GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, type GenerateRequest, type ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../../lib/clock.ts';
-import type { Admitted, Denied, Ledger } from '../../ledger/ledger.ts';
+import type { AdmitCommand, Denied, Ledger } from '../../ledger/ledger.ts';
 import { estimateFunds, type MeasuredInput } from './funds.ts';
 
 /** A request that is about to be admitted. */
@@ -19,10 +19,10 @@ export interface Applicant {
   readonly durable?: boolean | undefined;
 }
 
-/** Admits or throws what the ledger denied: nothing goes upstream without passing here. */
-export async function admit(ledger: Ledger, applicant: Applicant): Promise<Admitted> {
+/** Returns the command that admits a request: nothing goes upstream without it. */
+export function toAdmitCommand(applicant: Applicant): AdmitCommand {
   const { id, requestId, keyId, accountId, request, model, tier, measured, durable } = applicant;
-  const reply = await ledger.admit({
+  return {
     id,
     requestId,
     key: { id: keyId, accountId },
@@ -30,10 +30,7 @@ export async function admit(ledger: Ledger, applicant: Applicant): Promise<Admit
     free: isFree(model.id),
     funds: estimateFunds(request, model, tier, measured),
     ...(durable === true ? { durable } : {}),
-  });
-  if (reply.kind === 'denied')
-    throw deniedError(reply, { ...applicant, hasOwnBalance: await hasOwnBalance(ledger, reply, keyId) });
-  return reply;
+  };
 }
 
 /** Whether it was the key's own balance that could not pay. */

@@ -10,7 +10,7 @@ import { Hold } from '../../generation/hold.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
-import type { Ledger, Settled } from '../../ledger/ledger.ts';
+import type { Ledger, SettleCommand, Settled } from '../../ledger/ledger.ts';
 import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
@@ -21,7 +21,7 @@ import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { PauseJoin } from './pause-join.ts';
-import { billedTier, chargeOf, noUsage, type Outcome, type Progress, settleCommand } from './settlement.ts';
+import { billedTier, chargeOf, noUsage, type Outcome, type Progress, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
 import type { UnseenOutput } from './unseen-output.ts';
 
@@ -308,7 +308,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       const counted = this.#count();
       const usage = counted instanceof Promise ? await counted : counted;
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
-      const settled = await this.#settle(outcome, usage);
+      if (this.#slices.isExtending) await this.#slices.idle();
+      const settled = await this.#tools.ledger.settle(this.#settleCommand(outcome, usage));
+      checkSettled(settled, this.#asked.id);
       if (this.#isWhole) this.#tools.unseenOutput.learn(this.#sentTo, usage.buckets.output, this.#sentMs());
       last = this.#kept.read();
       last.push(this.#completed(usage, settled.costNanoUsd));
@@ -347,7 +349,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     }
     await this.#sink?.beforeBrokenSettle?.(error);
     const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
-    await this.#settle(outcome, counted);
+    checkSettled(await this.#tools.ledger.settle(this.#settleCommand(outcome, counted)), this.#asked.id);
   }
 
   get #progress(): Progress {
@@ -386,11 +388,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     });
   }
 
-  async #settle(outcome: Outcome, counted: CountedUsage): Promise<Settled> {
-    if (this.#slices.isExtending) await this.#slices.idle();
+  #settleCommand(outcome: Outcome, counted: CountedUsage): SettleCommand {
     const charge = chargeOf(outcome, this.#progress);
     if (charge.kind === 'void') throw new Error('a voided generation is not settled');
-    const command = settleCommand({
+    return toSettleCommand({
       id: this.#asked.id,
       model: this.#asked.model,
       askedTier: this.#asked.tier,
@@ -403,10 +404,11 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       provider: this.#route.provider,
       attempts: this.#attempts,
     });
-    const settled = await this.#tools.ledger.settle(command);
-    if (settled.kind !== 'settled') throw new Error(`settle of ${this.#asked.id}: ${settled.kind}`);
-    return settled;
   }
+}
+
+function checkSettled({ kind }: Settled, id: number): void {
+  if (kind !== 'settled') throw new Error(`settle of ${id}: ${kind}`);
 }
 
 const nowhere: RouteName = { modelId: '', provider: '', model: '' };

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateResponse, GenerateResponseSchema, type GenerationService } from '../../gen/tollgate/v1/generation_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
@@ -7,7 +7,7 @@ import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
 import { type InputBounds, loadTokenizer, measureInput } from '../../generation/tokens.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
-import type { Sink } from '../../lib/push.ts';
+import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
@@ -17,11 +17,11 @@ import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { Running } from '../running.ts';
 import { startCall } from '../start-call.ts';
-import { admit } from './admission.ts';
+import { deniedError, hasOwnBalance, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
-import type { StartingCall } from './starting-call.ts';
+import { StartingCall } from './starting-call.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
 
 /** What generations are made with. */
@@ -80,7 +80,11 @@ export class Generations {
   /** GenerationService on these generations. */
   get service(): PushedService<typeof GenerationService> {
     return {
-      generate: (request, context, sink) => startCall(sink, call => this.#start(call, { request, context }, sink)),
+      generate: (request, context, sink) => {
+        const call = new StartingCall();
+        void this.#start(call, { request, context }, sink);
+        return call;
+      },
       countTokens: async ({ request }, context) => {
         if (request === undefined) {
           throw new GatewayError('validation_error', 'request is missing.', { param: 'request' });
@@ -112,24 +116,44 @@ export class Generations {
     const measured = { inputTokens: bounds.high, calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable };
     const admittedAtMs = runtime.now();
-    const admitted = await admit(ledger, applicant);
+    const admitted = await ledger.admit(toAdmitCommand(applicant));
+    if (admitted.kind === 'denied') {
+      throw deniedError(admitted, { ...applicant, hasOwnBalance: await hasOwnBalance(ledger, admitted, keyId) });
+    }
     const generation = new Generation(this.#tools, { ...applicant, admitted, admittedAtMs, freeWhenCut }, this.#ended);
     this.#running.add(generation);
     return generation;
   }
 
+  /** Never rejects. It awaits as little as it can: each `await` of a request makes a promise. */
   async #start(
     call: StartingCall,
     { request, context }: { readonly request: GenerateRequest; readonly context: CallContext },
     sink: Sink<GenerateResponse>,
   ): Promise<void> {
-    const found = authenticate(context, this.#tools.ledger, 'api_key');
-    const credential = found instanceof Promise ? await found : found;
-    const key = idempotencyKey(context);
-    const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader) };
-    if (key === undefined) return this.#run(call, ask, new ResponseSink(sink));
+    try {
+      const found = authenticate(context, this.#tools.ledger, 'api_key');
+      const credential = found instanceof Promise ? await found : found;
+      const key = idempotencyKey(context);
+      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader) };
+      if (key !== undefined) return call.attach(this.#startOnce({ ...ask, context, key }, sink));
+      const generation = await this.begin(ask);
+      call.attach(generation);
+      generation.start(new ResponseSink(sink));
+    } catch (thrown) {
+      // Later: the call may not have been returned yet.
+      queueMicrotask(() => sink.end(toGatewayError(thrown)));
+    }
+  }
+
+  /** The same for a request that may be repeated. */
+  #startOnce(
+    { context, key, ...ask }: GenerationAsk & { readonly context: CallContext; readonly key: string },
+    sink: Sink<GenerateResponse>,
+  ): StreamControl {
+    const { request, credential } = ask;
     const requestId = ask.requestId ?? publicRequestId(this.#tools.ids.next());
-    const answer = this.#tools.replays.answer(
+    return this.#tools.replays.answer(
       {
         context,
         credential,
@@ -137,20 +161,15 @@ export class Generations {
         request,
         answer: GenerateResponseSchema,
         run: (keeper, kept) =>
-          startCall(kept, keptCall =>
-            this.#run(keptCall, { ...ask, requestId }, new ResponseSink(kept, { keeper, requestId })),
-          ),
+          startCall(kept, async call => {
+            const generation = await this.begin({ ...ask, requestId });
+            call.attach(generation);
+            generation.start(new ResponseSink(kept, { keeper, requestId }));
+          }),
         restore: ({ events }, facts) => toResponse(events.map(event => restoredEvent(event, facts))),
       },
       sink,
     );
-    call.attach(answer);
-  }
-
-  async #run(call: StartingCall, ask: GenerationAsk, sink: GenerationSink): Promise<void> {
-    const generation = await this.begin(ask);
-    call.attach(generation);
-    generation.start(sink);
   }
 
   /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */

@@ -12,7 +12,7 @@ import {
   noUsage,
   type Outcome,
   type Progress,
-  settleCommand,
+  toSettleCommand,
 } from './settlement.ts';
 
 const failed = (code: ErrorCode): Outcome => ({ kind: 'failed', error: new GatewayError(code, 'x') });
@@ -95,7 +95,7 @@ test('the prices are those of all input tokens of a call together, cached ones i
     },
   });
   const priceOf = (input: number, cacheRead: number, calls = 1): bigint | null =>
-    settleCommand({
+    toSettleCommand({
       id: 1,
       model,
       askedTier: ServiceTier.DEFAULT,

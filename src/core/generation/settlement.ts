@@ -108,7 +108,7 @@ function tierName(tier: ServiceTier): SettleCommand['serviceTier'] {
 }
 
 /** The settle command of a generation. */
-export function settleCommand(facts: SettleFacts): SettleCommand {
+export function toSettleCommand(facts: SettleFacts): SettleCommand {
   const { model, counted } = facts;
   if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
   const { buckets } = counted;
