@@ -21,7 +21,7 @@ export interface LoggerOptions {
   readonly clock?: Clock;
 }
 
-const bufferBytes = 15_360;
+const bufferCharacters = 15_360;
 const flushEveryMs = 100;
 const causesMax = 5;
 
@@ -34,7 +34,7 @@ const foreignMessages = new Set(['GatewayError', 'UpstreamFailure', 'ConnectErro
  */
 export function createLogger({
   level,
-  destination: stream = bufferedStandardError(),
+  destination: stream = new LineBuffer(),
   clock = systemClock,
 }: LoggerOptions): Logger {
   const { member: timestamp } = new Timestamps(clock);
@@ -67,10 +67,35 @@ class Timestamps {
   };
 }
 
-function bufferedStandardError(): DestinationStream {
-  const stream = destination({ dest: 2, sync: false, minLength: bufferBytes });
-  setInterval(() => stream.flush(), flushEveryMs).unref();
-  return stream;
+/**
+ * Buffers lines on their way to standard error. Each `write` of pino's own stream measures all that waits there, which costs more than the rest of a line: it gets many
+ * lines at once.
+ */
+class LineBuffer implements DestinationStream {
+  readonly #stream = destination({ dest: 2, sync: false });
+  #lines: string[] = [];
+  #characters = 0;
+
+  constructor() {
+    setInterval(() => this.#flush(), flushEveryMs).unref();
+    process.on('exit', () => {
+      this.#flush();
+      this.#stream.flushSync();
+    });
+  }
+
+  write(line: string): void {
+    this.#lines.push(line);
+    this.#characters += line.length;
+    if (this.#characters >= bufferCharacters) this.#flush();
+  }
+
+  #flush(): void {
+    if (this.#lines.length === 0) return;
+    this.#stream.write(this.#lines.join(''));
+    this.#lines = [];
+    this.#characters = 0;
+  }
 }
 
 /** What the log may say of an error and its causes: kind, code, where it was thrown, and the message only where it is this program's own. */
