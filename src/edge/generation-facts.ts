@@ -17,8 +17,6 @@ export interface AnswerMessage {
   readonly end?: ResponseEnd | undefined;
 }
 
-type Outcome = { -readonly [Name in keyof RequestOutcome]: RequestOutcome[Name] };
-
 /** What the headers, the log line and the metrics of a generation need of its events. */
 export class GenerationFacts {
   readonly #call: Call;
@@ -84,20 +82,12 @@ export class GenerationFacts {
     return headers;
   }
 
-  /** What the request's record is told. */
-  outcome(status: number, stream: boolean | undefined): Outcome {
-    const outcome: Outcome = { status };
-    if (stream !== undefined) outcome.stream = stream;
-    if (this.#started !== undefined) outcome.model = this.#started.model;
+  /** What the request's record is told. Of a repeat nothing was generated: its tokens and its cost were counted the first time. */
+  outcome(status: number, stream: boolean | undefined): RequestOutcome {
+    const model = this.#started?.model;
     const repeats = this.repeatedId;
-    if (repeats !== undefined) {
-      // Nothing was generated: its tokens and its cost were counted the first time.
-      outcome.repeats = repeats;
-      return outcome;
-    }
-    if (this.#firstEventMs !== undefined) outcome.firstEventMs = this.#firstEventMs;
-    if (this.#completed !== undefined) outcome.completed = this.#completed;
-    return outcome;
+    if (repeats !== undefined) return { status, stream, model, repeats };
+    return { status, stream, model, firstEventMs: this.#firstEventMs, completed: this.#completed };
   }
 }
 

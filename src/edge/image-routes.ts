@@ -15,7 +15,6 @@ import { imageBytesMax } from '../generation/images/check-image-request.ts';
 import { dollarsText } from '../lib/dollars.ts';
 import { fromConnectError, fromErrorDetail } from '../rpc/errors.ts';
 import { answerJson } from './answer.ts';
-import { type AnswerHeaders, setRepeated } from './call.ts';
 import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
@@ -23,7 +22,6 @@ import { errorEnvelope } from './error-answer.ts';
 import { Exchange } from './exchange.ts';
 import { comparedBytes, isForm, readForm } from './form-body.ts';
 import { readJsonBody } from './json-body.ts';
-import { addLimitHeaders } from './limit-headers.ts';
 
 /** A public path that draws. */
 interface ImageRoute {
@@ -70,7 +68,7 @@ function registerDrawing(app: FastifyInstance, edge: Edge, route: ImageRoute): v
 async function answerDrawing(exchange: Exchange, route: ImageRoute): Promise<void> {
   try {
     const decoded = await decode(exchange, route);
-    exchange.request.call.nameRepeat(exchange.request, decoded.raw);
+    exchange.call.nameRepeat(exchange.request, decoded.raw);
     const draw = decoded.isAsync ? answerTask : answerPictures;
     const answer = (): Promise<void> => draw(exchange, route, decoded.request);
     await (decoded.isForm ? withFormNames(() => answer().catch(rethrowAsOwn)) : answer());
@@ -95,8 +93,8 @@ async function decode({ edge, request, reply }: Exchange, route: ImageRoute): Pr
 }
 
 async function answerPictures(exchange: Exchange, route: ImageRoute, asked: DecodedImages['request']): Promise<void> {
-  const { edge, request } = exchange;
-  const options = { headers: request.call, signal: exchange.signal };
+  const { call, edge, facts } = exchange;
+  const options = { headers: call, signal: exchange.signal };
   const isEdit = route.endpoint === Endpoint.IMAGE_EDITS;
   const answers = isEdit
     ? edge.images.edit({ request: asked }, options)
@@ -106,42 +104,27 @@ async function answerPictures(exchange: Exchange, route: ImageRoute, asked: Deco
   if (exchange.isGone) throw new ClientGone();
   const { started, completed } = fold;
   const value = fold.render();
-  const costNanoUsd = completed?.costNanoUsd ?? 0n;
-  const headers = addLimitHeaders(request.call.headers, started?.limits ?? [], edge.options.runtime.now());
+  facts.answers(started?.requestId, started?.limits ?? []);
+  const headers = facts.addHeaders(call.headers, edge.options.runtime.now());
   if (started !== undefined && started.route !== '') headers['x-tollgate-route'] = started.route;
-  headers['x-tollgate-cost'] = dollarsText(costNanoUsd);
-  send(exchange, headers, value, { status: 200, model: started?.model, costNanoUsd, requestId: started?.requestId });
+  const charged = completed?.costNanoUsd ?? 0n;
+  headers['x-tollgate-cost'] = dollarsText(charged);
+  const repeats = facts.repeatedId;
+  // What a repeat shows was counted when it was charged.
+  const costNanoUsd = repeats === undefined ? charged : undefined;
+  exchange.answer(headers, value, { status: 200, model: started?.model, repeats, costNanoUsd });
 }
 
 async function answerTask(exchange: Exchange, route: ImageRoute, asked: DecodedImages['request']): Promise<void> {
-  const { edge, request } = exchange;
+  const { call, edge, facts } = exchange;
   const { task, limits, requestId } = await edge.images.createTask(
     { endpoint: route.endpoint, request: asked },
-    { headers: request.call, signal: exchange.signal },
+    { headers: call, signal: exchange.signal },
   );
   if (task === undefined) throw new GatewayError('internal', 'The gateway failed.', { cause: new Error('no task') });
-  const headers = addLimitHeaders(request.call.headers, limits, edge.options.runtime.now());
-  send(exchange, headers, renderTask(task), { status: 202, model: task.model, requestId });
-}
-
-/** What the record is told of an answer. */
-interface Drawn {
-  readonly status: number;
-  readonly model: string | undefined;
-  readonly costNanoUsd?: bigint;
-  /** The request that was answered first: another's if this one repeats it. */
-  readonly requestId: string | undefined;
-}
-
-function send(exchange: Exchange, headers: AnswerHeaders, value: object, drawn: Drawn): void {
-  const { call } = exchange.request;
-  const { status, model, costNanoUsd, requestId } = drawn;
-  const repeats = call.isRepeatable && requestId !== call.id ? requestId : undefined;
-  if (repeats !== undefined) setRepeated(headers, repeats);
-  const outcome = { status, ...(model === undefined ? {} : { model }) };
-  // What a repeat shows was counted when it was charged.
-  if (repeats !== undefined) exchange.answer(headers, value, { ...outcome, repeats });
-  else exchange.answer(headers, value, { ...outcome, ...(costNanoUsd === undefined ? {} : { costNanoUsd }) });
+  facts.answers(requestId, limits);
+  const headers = facts.addHeaders(call.headers, edge.options.runtime.now());
+  exchange.answer(headers, renderTask(task), { status: 202, model: task.model, repeats: facts.repeatedId });
 }
 
 function registerTasks(app: FastifyInstance, edge: Edge): void {

@@ -11,18 +11,18 @@ export interface RequestOutcome {
   /** The HTTP status that was sent; 499 where the client went away before it. */
   readonly status: number;
   /** The error's code, where it failed. */
-  readonly code?: string;
-  readonly error?: GatewayError;
-  readonly stream?: boolean;
+  readonly code?: string | undefined;
+  readonly error?: GatewayError | undefined;
+  readonly stream?: boolean | undefined;
   /** The listed id, once the core has told it. */
-  readonly model?: string;
-  readonly firstEventMs?: number;
+  readonly model?: string | undefined;
+  readonly firstEventMs?: number | undefined;
   /** What the core said at the end; absent where it never came. */
-  readonly completed?: Completed;
+  readonly completed?: Completed | undefined;
   /** The request that was answered first, where this answer is its repeat. */
-  readonly repeats?: string;
+  readonly repeats?: string | undefined;
   /** What was charged for pictures, in nano-dollars. */
-  readonly costNanoUsd?: bigint;
+  readonly costNanoUsd?: bigint | undefined;
 }
 
 /** What is known of a request itself; `url` is the route's pattern. */

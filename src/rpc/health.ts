@@ -47,15 +47,16 @@ export function healthService(health: HealthState): ServiceImpl<typeof Health> {
       const status = health.status(service);
       yield { status };
       if (health.draining.aborted) return;
-      await aborted(AbortSignal.any([health.draining, context.signal]));
+      await untilAborted(AbortSignal.any([health.draining, context.signal]));
       if (!context.signal.aborted && status === Status.SERVING) yield { status: health.status(service) };
     },
   };
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
+/** Resolves when a signal is aborted. */
+export function untilAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise(resolve => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener('abort', () => resolve(undefined), { once: true });
   });
 }

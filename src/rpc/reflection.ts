@@ -6,6 +6,7 @@ import {
   type ServerReflectionRequest,
   type ServerReflectionResponseSchema,
 } from '../gen/grpc/reflection/v1/reflection_pb.ts';
+import { untilAborted } from './health.ts';
 
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>['messageResponse']>;
 
@@ -21,7 +22,7 @@ export function reflectionService(
   return {
     async *serverReflectionInfo(requests, context) {
       const source = requests[Symbol.asyncIterator]();
-      const over = endOf(AbortSignal.any([stopping, context.signal]));
+      const over = untilAborted(AbortSignal.any([stopping, context.signal]));
       for (;;) {
         const next = await Promise.race([source.next(), over]);
         if (next === undefined || next.done === true) return;
@@ -33,13 +34,6 @@ export function reflectionService(
       }
     },
   };
-}
-
-function endOf(signal: AbortSignal): Promise<undefined> {
-  return new Promise(resolve => {
-    if (signal.aborted) resolve(undefined);
-    else signal.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
 }
 
 interface FileIndex {

@@ -103,7 +103,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   cancel(): void {
     this.#isCancelled = true;
-    if (this.#phase !== 'draining') this.#leave();
+    if (this.#reader.completed) this.#drain();
+    else this.#leave();
   }
 
   pause(): void {
@@ -234,20 +235,23 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
       this.#fail(asError(thrown));
     }
     // The receiver may have cancelled.
-    if (this.#phase === 'over') return;
+    if (this.#isCancelled || this.#phase === 'over') return;
     if (failure !== undefined) this.#fail(failure);
-    else if (this.#reader.completed) this.#complete();
+    else if (this.#reader.completed) {
+      this.#drain();
+      this.#receiver.end();
+    }
   }
 
-  /** Lets what follows go by, so that the connection can serve again, but not for long. */
-  #complete(): void {
+  /** The answer is whole: lets what follows go by, so that the connection can serve again, but not for long. */
+  #drain(): void {
+    if (this.#phase === 'draining' || this.#phase === 'over') return;
+    this.#target.release(this.#connections);
     if (this.#hasEnded) this.#enough();
     else {
       this.#enter('draining');
       this.resume();
     }
-    this.#target.release(this.#connections);
-    this.#receiver.end();
   }
 
   #fail(failure: Error): void {

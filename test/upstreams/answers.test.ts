@@ -195,6 +195,29 @@ describe('an answer', () => {
   });
 });
 
+test('several answers over connections of their own come whole to a receiver that pauses at every batch', async () => {
+  const frames = golden.toString().split(/(?<=\n\n)/);
+  const upstream = await upstreamThat(async socket => {
+    socket.write(streamHead);
+    for (const frame of frames) {
+      socket.write(chunk(frame));
+      await sleep(2);
+    }
+    socket.write(lastChunk);
+  });
+  const client = chatUpstream(upstream.baseUrl, { quirks: ['one_answer'] });
+  const { answered } = ask(client, callOf({ candidates: 3 }), ({ attempt }) => {
+    attempt.pause();
+    // At once, or from another turn: also while another of the connections is read.
+    if (Math.random() < 0.5) attempt.resume();
+    else setImmediate(() => attempt.resume());
+  });
+  const { events, failure } = await answered;
+  const text = textOf((await answerOf(client)).events);
+  expect([failure, isWhole(events), textOf(events).length]).toEqual([undefined, true, 3 * text.length]);
+  expect(new Set(events.map(({ choice }) => choice))).toEqual(new Set([0, 1, 2]));
+});
+
 describe('somebody who no longer wants the answer', () => {
   const stages: Record<string, Behaviour> = {
     'before the head': () => undefined,
@@ -224,13 +247,17 @@ describe('somebody who no longer wants the answer', () => {
     expect([upstream.requests.length, asked.batches, asked.hasEnded]).toEqual([0, [], false]);
   });
 
-  test('hears nothing any more, also where the rest of the answer has come in the same write', async () => {
+  test('hears nothing any more, and a whole answer leaves its connection for others all the same', async () => {
     const upstream = await upstreamThat(answers);
-    const asked = ask(chatUpstream(upstream.baseUrl), undefined, ({ attempt }) => attempt.cancel());
-    await upstream.requests[0]?.closedAtMs;
-    await sleep(50);
-    expect([asked.batches.length, asked.hasEnded]).toEqual([1, false]);
-    const refused = ask(chatUpstream(upstream.baseUrl), callOf({ source: strange, strict: true }));
+    const client = chatUpstream(upstream.baseUrl);
+    for (let request = 0; request < 5; request += 1) {
+      const asked = ask(client, undefined, ({ attempt }) => attempt.cancel());
+      await expect.poll(() => asked.batches.length).toBe(1);
+      await sleep(20);
+      expect([asked.batches.length, asked.hasEnded]).toEqual([1, false]);
+    }
+    expect(Math.max(...upstream.requests.map(({ connection }) => connection))).toBeLessThanOrEqual(2);
+    const refused = ask(client, callOf({ source: strange, strict: true }));
     refused.attempt.cancel();
     await sleep(20);
     expect(refused.hasEnded).toBe(false);

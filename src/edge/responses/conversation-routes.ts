@@ -73,6 +73,6 @@ function sendCompacted(exchange: Exchange, compacted: CompactConversationRespons
     usage: renderUsage(completed),
   };
   const repeats = facts.repeatedId;
-  const outcome = { status: 200, stream: false, model };
-  exchange.answer(headers, value, repeats === undefined ? { ...outcome, completed } : { ...outcome, repeats });
+  const counted = repeats === undefined ? completed : undefined;
+  exchange.answer(headers, value, { status: 200, stream: false, model, completed: counted, repeats });
 }

@@ -4,7 +4,7 @@ import { randomBase62 } from '../../lib/ids.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import type { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
-import { errorEvent, SocketTurn, type TurnConnection } from '../sinks/socket.ts';
+import { errorEvent, SocketTurn } from '../sinks/socket.ts';
 
 /** How long a connection may live. Source: decisions §4, "WebSocket". */
 const lifetimeMs = 60 * 60_000;
@@ -27,11 +27,13 @@ export interface SocketParts {
 }
 
 /** One WebSocket of the Responses interface: turns, one after the other, and the responses that live as long as it. */
-export class ResponsesSocket implements TurnConnection {
+export class ResponsesSocket {
   readonly edge: Edge;
+  /** The credential that the connection was opened with, and its headers. */
   readonly opened: Call;
   readonly key: string;
   readonly strict: boolean;
+  /** The name of the connection's unstored responses. */
   readonly session: string = randomBase62(43);
   readonly #socket: WebSocket;
   readonly #openedAtMs: number;
@@ -74,10 +76,12 @@ export class ResponsesSocket implements TurnConnection {
     socket.on('close', () => this.#closed());
   }
 
+  /** The connection has ended. */
   get isGone(): boolean {
     return this.#isGone;
   }
 
+  /** Sends one message. Returns false if the client has to catch up first. */
   send(message: string): boolean {
     if (this.#socket.readyState !== this.#socket.OPEN) return true;
     if (this.#socket.bufferedAmount < sentBytesMax) {
@@ -90,6 +94,7 @@ export class ResponsesSocket implements TurnConnection {
     return false;
   }
 
+  /** Runs `next` once the client has caught up: at once if it has. */
   whenSent(next: () => void): void {
     if (this.#unsent === 0) next();
     else this.#whenSent.push(next);

@@ -18,20 +18,17 @@ export class StepRenderer {
 
   push({ head, events, end }: AnswerMessage): ResponseEvent[] {
     const rendered: ResponseEvent[] = [];
-    const add = (more: readonly ResponseEvent[]): void => {
-      for (const event of more) rendered.push(event);
-    };
     if (head !== undefined) {
       this.#renderer = new ResponseRenderer(factsOf(head));
       this.#madeBy = requestIdOf(head.id);
-      if (head.background) add(this.#renderer.begin());
+      if (head.background) rendered.push(...this.#renderer.begin());
     }
-    for (const event of events) add(this.#open().push(event));
+    for (const event of events) rendered.push(...this.#open().push(event));
     if (end?.status === ResponseStatus.FAILED) {
       // It failed for all who follow it, whenever they ask: the id is that of the request that made it.
-      add(this.#open().fail(failureError(end.failure), this.#madeBy ?? ''));
+      rendered.push(...this.#open().fail(failureError(end.failure), this.#madeBy ?? ''));
     }
-    if (end?.status === ResponseStatus.CANCELLED) add(this.#open().cancel());
+    if (end?.status === ResponseStatus.CANCELLED) rendered.push(...this.#open().cancel());
     return rendered;
   }
 

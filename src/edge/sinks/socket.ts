@@ -11,24 +11,8 @@ import { type AnswerMessage, GenerationFacts } from '../generation-facts.ts';
 import { parseJson } from '../json-body.ts';
 import { recordRequest } from '../request-record.ts';
 import { createCall, responsesPath } from '../responses/create-route.ts';
+import type { ResponsesSocket } from '../responses/socket.ts';
 import { StepRenderer } from '../responses/step-renderer.ts';
-
-/** The connection of a turn. */
-export interface TurnConnection {
-  readonly edge: Edge;
-  /** The credential that the connection was opened with, and its headers. */
-  readonly opened: Call;
-  readonly key: string;
-  readonly strict: boolean;
-  /** The name of the connection's unstored responses. */
-  readonly session: string;
-  /** The connection has ended. */
-  readonly isGone: boolean;
-  /** Sends one message. Returns false if the client has to catch up first. */
-  send(message: string): boolean;
-  /** Runs `next` once the client has caught up: at once if it has. */
-  whenSent(next: () => void): void;
-}
 
 /** Members that only the HTTP transport has; `stream` is ignored, because a known client sends it. Source: decisions §4, "WebSocket". */
 const refusedMembers = ['stream_options', 'background'] as const;
@@ -38,7 +22,7 @@ const refusedMembers = ['stream_options', 'background'] as const;
  * status; what fails later ends the response's own events.
  */
 export class SocketTurn implements Sink<AnswerMessage> {
-  readonly #connection: TurnConnection;
+  readonly #connection: ResponsesSocket;
   readonly #call: Call;
   readonly #facts: GenerationFacts;
   readonly #steps = new StepRenderer();
@@ -50,7 +34,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
   #failure: unknown;
 
   /** `ended` is called once the turn has ended and the client has all of it, or has left. */
-  constructor(connection: TurnConnection, ended: () => void) {
+  constructor(connection: ResponsesSocket, ended: () => void) {
     const { edge, key, opened } = connection;
     const { runtime, nextRequestId, metrics } = edge.options;
     this.#connection = connection;
@@ -140,7 +124,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
 }
 
 /** Decodes a message as a call of the core. A turn that can't even be read evicts what it refers to, too. */
-function decodeTurn(connection: TurnConnection, call: Call, message: Buffer): CreateResponseRequest {
+function decodeTurn(connection: ResponsesSocket, call: Call, message: Buffer): CreateResponseRequest {
   const { edge, session, strict } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
   const event = parseJson(message).value;
