@@ -37,7 +37,7 @@ const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, c
     daily_limit AS dailyLimit, minute_limit AS minuteLimit, monthly_limit AS monthlyLimit, allowed_models AS allowedModels, balance,
     use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg,
     coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = ?), 0) AS usageToday,
-    (SELECT admissions FROM minute WHERE owner_kind = 0 AND owner_id = k.id) AS minute,
+    (SELECT admissions FROM key_minute WHERE key_id = k.id) AS minute,
     (SELECT last_used_at_ms FROM key_day WHERE key_id = k.id ORDER BY day DESC LIMIT 1) AS lastUsedAtMs
   FROM api_key k`;
 
