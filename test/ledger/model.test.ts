@@ -1,15 +1,16 @@
 import { resolve } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { engineModules, runTrace } from './run.ts';
+import { runTrace } from './run.ts';
+import { subjects } from './subjects.ts';
 import { traces } from './trace.ts';
 
-test('the engine answers and stores what the plain model does, whatever is asked, when, and in which batches', async () => {
-  const modules = await engineModules(resolve(import.meta.dirname, '../../src'));
+test.each(Object.entries(subjects))('the %s: it answers and stores what the plain model does, whatever is asked, when, and in which batches', async (_, openSubject) => {
+  const open = await openSubject(resolve(import.meta.dirname, '../../src'));
   let steps = 0;
   fc.assert(
     fc.property(traces(60), trace => {
-      steps += runTrace(modules, trace);
+      steps += runTrace(open, trace);
     }),
     { numRuns: 250 },
   );

@@ -7,7 +7,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import fc from 'fast-check';
 import { type Mutant, mutants } from './mutants-table.ts';
-import { engineModules, runTrace } from './run.ts';
+import { runTrace } from './run.ts';
+import { subjects } from './subjects.ts';
 import { traces } from './trace.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -17,12 +18,12 @@ const tracesMax = 20_000;
 export function plant(mutant: Mutant, index: number): { src: string; remove(): void } {
   const folder = mkdtempSync(join(tmpdir(), `tollgate-mutant-${index}-`));
   const src = join(folder, 'src');
-  for (const part of ['lib', 'errors', 'gen', 'generation', 'store']) {
+  for (const part of ['lib', 'errors', 'gen', 'generation', 'ledger']) {
     cpSync(join(root, 'src', part), join(src, part), { recursive: true });
   }
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
-  const path = join(src, 'store/sqlite', mutant.file);
+  const path = join(src, 'ledger', mutant.file);
   const parts = readFileSync(path, 'utf8').split(mutant.from);
   if (parts.length !== 2)
     throw new Error(`${mutant.mistake}: its code stands ${parts.length - 1} times in ${mutant.file}`);

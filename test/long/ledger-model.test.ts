@@ -1,16 +1,17 @@
 import { resolve } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { engineModules, runTrace } from '../ledger/run.ts';
+import { runTrace } from '../ledger/run.ts';
+import { subjects } from '../ledger/subjects.ts';
 import { traces } from '../ledger/trace.ts';
 
-test('200,000 steps: the engine answers and stores what the plain model does', async () => {
-  const modules = await engineModules(resolve(import.meta.dirname, '../../src'));
+test.each(Object.entries(subjects))('200,000 steps of the %s: it answers and stores what the plain model does', async (_, openSubject) => {
+  const open = await openSubject(resolve(import.meta.dirname, '../../src'));
   let steps = 0;
   while (steps < 200_000) {
     fc.assert(
       fc.property(traces(120), trace => {
-        steps += runTrace(modules, trace);
+        steps += runTrace(open, trace);
       }),
       { numRuns: 500 },
     );

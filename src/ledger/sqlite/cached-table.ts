@@ -14,6 +14,8 @@ interface Entry<R> {
   isStored: boolean;
   /** It changed in this batch. */
   isChanged: boolean;
+  /** It was removed in this batch; another row may have taken its place. */
+  isRemoved: boolean;
 }
 
 /** What tables stand on. */
@@ -77,7 +79,9 @@ export class CachedTable<R> {
   }
 
   remove(first: number | string): void {
-    this.#replace(this.#entry(first, undefined), undefined);
+    const entry = this.#entry(first, undefined);
+    entry.isRemoved = true;
+    this.#replace(entry, undefined);
   }
 
   /** Returns the rows that this batch has changed. */
@@ -88,13 +92,12 @@ export class CachedTable<R> {
   /** Writes what the batch has changed. */
   write(): void {
     for (const entry of this.#changed) {
-      const { row, isStored } = entry;
-      if (row === undefined) {
-        if (isStored) this.#delete.run(...entry.key);
-      } else if (isStored) {
-        const values = this.#codec.write(row);
-        this.#update.run(...this.#changing.map(index => values[index] ?? null), ...entry.key);
-      } else this.#insert.run(...this.#codec.write(row));
+      const { row, isStored, isRemoved } = entry;
+      if (isStored && isRemoved) this.#delete.run(...entry.key);
+      if (row === undefined) continue;
+      const values = this.#codec.write(row);
+      if (!isStored || isRemoved) this.#insert.run(...values);
+      else this.#update.run(...this.#changing.map(index => values[index] ?? null), ...entry.key);
     }
   }
 
@@ -103,6 +106,7 @@ export class CachedTable<R> {
     for (const entry of this.#changed) {
       entry.isStored = entry.row !== undefined;
       entry.isChanged = false;
+      entry.isRemoved = false;
       if (entry.row === undefined) this.#entries.delete(entry.name);
     }
     for (const entry of this.#absent) if (entry.row === undefined) this.#entries.delete(entry.name);
@@ -138,7 +142,7 @@ export class CachedTable<R> {
     if (isNew) this.#highest = name;
     const stored = isNew ? undefined : this.#find.get(...key);
     const row = stored === undefined ? undefined : this.#codec.read(stored);
-    const entry: Entry<R> = { name, key, row, isStored: row !== undefined, isChanged: false };
+    const entry: Entry<R> = { name, key, row, isStored: row !== undefined, isChanged: false, isRemoved: false };
     this.#entries.set(name, entry);
     if (this.#isPassing && row === undefined) this.#absent.push(entry);
     return entry;

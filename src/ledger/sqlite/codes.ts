@@ -12,6 +12,11 @@ export const codes = {
   grouped: ['model', 'key'],
 } as const;
 
+/** Returns the number that a text is stored as. */
+export function encode<T extends string>(texts: readonly T[], text: T): number {
+  return texts.indexOf(text);
+}
+
 /** Returns the text that a stored number means. Throws if there is none. */
 export function decode<T extends string>(texts: readonly T[], code: bigint | number): T {
   const text = texts[Number(code)];

@@ -1,4 +1,4 @@
-import { decode } from './codes.ts';
+import { decode, encode } from './codes.ts';
 
 /** What SQLite stores; integers are read as bigint. */
 export type Stored = bigint | number | string | Uint8Array | null;
@@ -44,7 +44,7 @@ export function orNull<T>({ read, write }: Codec<T>): Codec<T | null> {
 
 /** A text of a list, stored as its place in it. */
 export function code<T extends string>(texts: readonly T[]): Codec<T> {
-  return { read: stored => decode(texts, stored as bigint), write: value => texts.indexOf(value) };
+  return { read: stored => decode(texts, stored as bigint), write: value => encode(texts, value) };
 }
 
 /** A list of texts, stored as JSON. */

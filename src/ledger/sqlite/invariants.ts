@@ -1,5 +1,6 @@
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
+import { codes, encode } from './codes.ts';
 import { arithmetic, type Invariant, planInvariants } from './plan-invariants.ts';
 
 const buckets = [
@@ -15,13 +16,16 @@ const buckets = [
   'latency_ms',
 ];
 
+const account = encode(codes.payer, 'account');
+const keyBalance = encode(codes.payer, 'key_balance');
+
 /** The sums of a period and a group are the sums of its usage rows, row by row. */
 function sumsOf(period: 'hour' | 'day', grouped: 'model' | 'key'): Invariant {
   const sums = buckets.map(bucket => `sum(${bucket})`).join(', ');
   const both = `SELECT account_id, number, group_id, requests, failed, ${buckets.join(', ')} FROM usage_sum
-    WHERE period = '${period}' AND grouped = '${grouped}'`;
+    WHERE period = ${encode(codes.period, period)} AND grouped = ${encode(codes.grouped, grouped)}`;
   const ms = period === 'hour' ? hourMs : dayMs;
-  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${grouped}_id AS group_id, count(*), sum(state = 'upstream_failed'), ${sums}
+  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${grouped}_id AS group_id, count(*), sum(state = ${encode(codes.state, 'upstream_failed')}), ${sums}
     FROM usage GROUP BY 1, 2, 3`;
   return {
     name: `the sums by ${period} and ${grouped} are those of the records`,
@@ -59,11 +63,11 @@ export const invariants: readonly Invariant[] = [
     level: 'fast',
     sql: `SELECT 'account ' || id || ' holds ' || held || ' of ' || balance || ', its holds make ' || due AS what FROM (
         SELECT id, held, balance,
-          coalesce((SELECT sum(h.held) FROM hold h WHERE h.account_id = account.id AND h.payer = 'account'), 0) AS due
+          coalesce((SELECT sum(h.held) FROM hold h WHERE h.account_id = account.id AND h.payer = ${account}), 0) AS due
         FROM account) WHERE held <> due OR held > balance
       UNION ALL SELECT 'key ' || id || ' holds ' || held || ' of ' || coalesce(balance, 0) || ', its holds make ' || due FROM (
         SELECT id, held, balance,
-          coalesce((SELECT sum(h.held) FROM hold h WHERE h.key_id = api_key.id AND h.payer = 'key_balance'), 0) AS due
+          coalesce((SELECT sum(h.held) FROM hold h WHERE h.key_id = api_key.id AND h.payer = ${keyBalance}), 0) AS due
         FROM api_key) WHERE held <> due OR held > coalesce(balance, 0)`,
   },
   {
@@ -90,10 +94,20 @@ export const invariants: readonly Invariant[] = [
     sql: `SELECT 'hold ' || h.id AS what FROM hold h JOIN api_key k ON k.id = h.key_id WHERE k.account_id <> h.account_id`,
   },
   {
+    name: 'numbers go on above those that were given',
+    level: 'fast',
+    sql: `SELECT 'account ' || a.id AS what FROM account a
+        WHERE a.entries < (SELECT coalesce(max(number), 0) FROM entry WHERE account_id = a.id)
+          OR a.plans < (SELECT coalesce(max(number), 0) FROM plan_period WHERE account_id = a.id)
+          OR a.plans < (SELECT coalesce(max(number), 0) FROM subscription WHERE account_id = a.id)
+      UNION ALL SELECT m.name FROM meta m WHERE m.value < CASE m.name WHEN 'account' THEN (SELECT max(id) FROM account)
+        WHEN 'api_key' THEN (SELECT max(id) FROM api_key) WHEN 'management_key' THEN (SELECT max(id) FROM management_key) END`,
+  },
+  {
     name: 'ids go on above the gateway’s own',
     level: 'full',
     sql: `SELECT 'request ' || id AS what FROM (
-        SELECT id FROM hold WHERE expires_at_ms IS NULL UNION ALL SELECT id FROM usage WHERE external = 0
+        SELECT id FROM hold WHERE expires_at_ms IS NULL UNION ALL SELECT id FROM usage WHERE expires_at_ms IS NULL
       ) WHERE id > (SELECT value FROM meta WHERE name = 'last_id')`,
   },
   {
@@ -101,7 +115,7 @@ export const invariants: readonly Invariant[] = [
     level: 'full',
     sql: `SELECT 'key ' || key_id || ', day ' || day || ': ' || sum(spent) || ', own ' || sum(own) AS what FROM (
         SELECT key_id, day, spent, spent_own AS own FROM key_day
-        UNION ALL SELECT key_id, created_at_ms / 86400000, -cost, iif(payer = 'key_balance', -cost, 0) FROM usage
+        UNION ALL SELECT key_id, created_at_ms / 86400000, -cost, iif(payer = ${keyBalance}, -cost, 0) FROM usage
       ) GROUP BY key_id, day HAVING sum(spent) <> 0 OR sum(own) <> 0`,
   },
   {

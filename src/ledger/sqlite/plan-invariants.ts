@@ -1,3 +1,5 @@
+import { codes, encode } from './codes.ts';
+
 /**
  * What is always true of a ledger's file, each as one query that answers what breaks it. `fast` ones read accounts, keys, days, plans and
  * holds; `full` ones also read every record.
@@ -9,6 +11,10 @@ export interface Invariant {
   readonly sql: string;
 }
 
+const money = encode(codes.payers, 'money');
+const plan = encode(codes.payers, 'plan');
+const free = encode(codes.payers, 'free_request');
+
 /** Those of plans: their periods, prices, tokens and free requests. */
 export const planInvariants: readonly Invariant[] = [
   {
@@ -17,59 +23,63 @@ export const planInvariants: readonly Invariant[] = [
     sql: `SELECT 'account ' || a.id AS what FROM account a
         LEFT JOIN subscription s ON s.account_id = a.id AND s.state <> 'ended'
         LEFT JOIN plan_period p ON p.account_id = a.id AND p.live = 1
-      WHERE p.id IS NOT a.period_id OR (p.id IS NULL) <> (s.id IS NULL) OR p.subscription_id IS NOT s.id`,
+      WHERE p.number IS NOT a.period OR (p.number IS NULL) <> (s.number IS NULL) OR p.subscription IS NOT s.number`,
   },
   {
     name: 'a plan’s periods follow one another, and only its last one lives',
     level: 'fast',
-    sql: `SELECT 'period ' || a.id AS what FROM plan_period a JOIN plan_period b
-        ON b.subscription_id = a.subscription_id AND b.number > a.number WHERE b.start_ms < a.end_ms OR a.live = 1
-      UNION ALL SELECT 'period ' || p.id FROM plan_period p JOIN subscription s ON s.id = p.subscription_id
-        WHERE s.account_id <> p.account_id OR s.plan <> p.plan OR p.start_ms < s.started_at_ms`,
+    sql: `SELECT 'account ' || a.account_id || ', period ' || a.number AS what FROM plan_period a JOIN plan_period b
+        ON b.account_id = a.account_id AND b.subscription = a.subscription AND b.nth > a.nth WHERE b.start_ms < a.end_ms OR a.live = 1
+      UNION ALL SELECT 'account ' || p.account_id || ', period ' || p.number FROM plan_period p
+        JOIN subscription s ON s.account_id = p.account_id AND s.number = p.subscription
+        WHERE s.plan <> p.plan OR p.start_ms < s.started_at_ms`,
   },
   {
     name: 'a period was paid once, by an entry of its price',
     level: 'fast',
-    sql: `SELECT 'period ' || id || ': ' || sum(price) AS what FROM (
-        SELECT id, price FROM plan_period UNION ALL SELECT period_id, -amount FROM entry WHERE kind = 'plan_price'
-      ) GROUP BY id HAVING sum(price) <> 0`,
+    sql: `SELECT 'account ' || account_id || ', period ' || number || ': ' || sum(price) AS what FROM (
+        SELECT account_id, number, price FROM plan_period
+        UNION ALL SELECT account_id, period, -amount FROM entry WHERE kind = 'plan_price'
+      ) GROUP BY account_id, number HAVING sum(price) <> 0`,
   },
   {
     name: 'what is held of a period is what its live holds are',
     level: 'fast',
-    sql: `SELECT 'period ' || id || ' holds ' || sum(held) || ' more than its holds' AS what FROM (
-        SELECT id, held FROM plan_period UNION ALL SELECT period_id, -plan_held FROM hold WHERE plan_held > 0
-      ) GROUP BY id HAVING sum(held) <> 0`,
+    sql: `SELECT 'account ' || account_id || ', period ' || number || ' holds ' || sum(held) || ' more than its holds' AS what FROM (
+        SELECT account_id, number, held FROM plan_period
+        UNION ALL SELECT account_id, period, -plan_held FROM hold WHERE plan_held > 0
+      ) GROUP BY account_id, number HAVING sum(held) <> 0`,
   },
   {
-    name: 'a hold draws on a period of its account, for output it holds',
+    name: 'a hold draws on what its payers have, for output it holds',
     level: 'fast',
-    sql: `SELECT 'hold ' || h.id AS what FROM hold h LEFT JOIN plan_period p ON p.id = h.period_id
-      WHERE p.account_id <> h.account_id OR h.plan_output > coalesce(h.tokens, 0)
-        OR (h.payers IN ('plan', 'free_request') AND h.held <> 0) OR (h.payers IN ('money', 'free_request') AND h.plan_held <> 0)`,
+    sql: `SELECT 'hold ' || id AS what FROM hold WHERE plan_output > coalesce(tokens, 0) OR plan_output > plan_held
+        OR (period IS NULL) <> (payers = ${money})
+        OR (payers IN (${plan}, ${free}) AND held <> 0) OR (payers IN (${money}, ${free}) AND plan_held <> 0)`,
   },
   {
     name: 'what is used of a period is what it paid of its requests',
     level: 'full',
-    sql: `SELECT 'period ' || id || ' used ' || sum(used) || ' more than it paid' AS what FROM (
-        SELECT id, used FROM plan_period UNION ALL SELECT period_id, -plan_tokens FROM usage WHERE plan_tokens > 0
-      ) GROUP BY id HAVING sum(used) <> 0`,
+    sql: `SELECT 'account ' || account_id || ', period ' || number || ' used ' || sum(used) || ' more than it paid' AS what FROM (
+        SELECT account_id, number, used FROM plan_period
+        UNION ALL SELECT account_id, period, -plan_tokens FROM usage WHERE plan_tokens > 0
+      ) GROUP BY account_id, number HAVING sum(used) <> 0`,
   },
   {
-    name: 'a request is paid by those who pay it, on its own account',
+    name: 'a request is paid by those who pay it',
     level: 'full',
-    sql: `SELECT 'request ' || u.id AS what FROM usage u LEFT JOIN plan_period p ON p.id = u.period_id
-      WHERE p.account_id <> u.account_id OR (u.payers IN ('plan', 'free_request') AND u.cost <> 0)
-        OR (u.payers = 'free_request' AND u.written_off <> 0) OR (u.payers IN ('money', 'free_request') AND u.plan_tokens <> 0)`,
+    sql: `SELECT 'request ' || id AS what FROM usage WHERE (period IS NULL) <> (payers = ${money})
+        OR (payers IN (${plan}, ${free}) AND cost <> 0) OR (payers = ${free} AND written_off <> 0)
+        OR (payers IN (${money}, ${free}) AND plan_tokens <> 0)`,
   },
   {
     name: 'a plan’s free requests of a day are those that run or were answered',
     level: 'full',
     sql: `SELECT 'account ' || account_id || ', day ' || day || ': ' || sum(n) || ' too many' AS what FROM (
         SELECT account_id, day, requests AS n FROM plan_day
-        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM hold WHERE payers = 'free_request'
+        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM hold WHERE payers = ${free}
         UNION ALL SELECT account_id, created_at_ms / 86400000, -1 FROM usage
-          WHERE payers = 'free_request' AND state <> 'upstream_failed'
+          WHERE payers = ${free} AND state <> ${encode(codes.state, 'upstream_failed')}
       ) GROUP BY account_id, day HAVING sum(n) <> 0`,
   },
 ];
@@ -88,7 +98,7 @@ function byMoney(index: number): string {
   const bucket = `u.${paid[index]?.[0] ?? ''}`;
   const sum = (from: number, to: number): string =>
     ['0', ...paid.slice(from, to).map(([name]) => `u.${name}`)].join(' + ');
-  const before = `iif(u.payers = 'money_plan', ${sum(index + 1, paid.length)}, ${sum(0, index)})`;
+  const before = `iif(u.payers = ${encode(codes.payers, 'money_plan')}, ${sum(index + 1, paid.length)}, ${sum(0, index)})`;
   return `(${bucket} - min(${bucket}, max(0, u.plan_tokens - (${before}))))`;
 }
 
@@ -106,7 +116,7 @@ export const arithmetic: Invariant = {
   level: 'full',
   sql: `SELECT 'request ' || id || ': ' || total AS what FROM (
       SELECT u.id, u.cost + u.written_off AS total, 1000 - u.discount_permille AS factor, (${listed.join(' + ')}) * u.multiplier_permille AS micro
-      FROM usage u JOIN price p ON p.id = u.price_id WHERE u.payers <> 'free_request'
+      FROM usage u JOIN price p ON p.id = u.price_id WHERE u.payers <> ${free}
     ) WHERE total <> micro / 1000000 * factor / 1000
       + (micro / 1000000 * factor % 1000 * 1000000 + micro % 1000000 * factor + 500000000) / 1000000000`,
 };

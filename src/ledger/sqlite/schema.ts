@@ -8,8 +8,12 @@ export function ledgerMigrations(): Migration[] {
   return readMigrations(new URL('migrations/', import.meta.url));
 }
 
-/** Brings a ledger's file up to date. Throws `LedgerStartError`, or what SQLite throws. */
+/**
+ * Brings a ledger's file up to date. References are not enforced from then on: the rules know what they refer to, each check costs as much as a row, and
+ * `verify` checks them all. Throws `LedgerStartError`, or what SQLite throws.
+ */
 export function migrateLedger(db: Connection, nowMs: number): void {
+  db.pragma('foreign_keys = OFF');
   db.function('now_ms', () => BigInt(nowMs));
   db.function('request_part', (id: unknown, requestId: unknown) => requestPart(Number(id), String(requestId)));
   db.aggregate<number[]>('rolling_minute', {

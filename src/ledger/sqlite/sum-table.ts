@@ -1,6 +1,6 @@
 import type { SumChange } from '../rows.ts';
 import type { Query } from '../../lib/sqlite/database.ts';
-import { codes } from './codes.ts';
+import { codes, encode } from './codes.ts';
 import type { Storage } from './cached-table.ts';
 import type { Change, Journal } from './journal.ts';
 
@@ -45,7 +45,7 @@ export class SumTable implements Change {
     for (const { sum, counts: values, cost, writtenOff } of this.#raises()) {
       const [requests = 0, failed = 0, input = 0, cacheRead = 0, cacheWrite5m = 0, cacheWrite1h = 0, ...rest] = values;
       const [output = 0, reasoning = 0, images = 0, latencyMs = 0] = rest;
-      const place = [codes.period.indexOf(sum.period), codes.grouped.indexOf(sum.grouped), sum.number, sum.groupId];
+      const place = [encode(codes.period, sum.period), encode(codes.grouped, sum.grouped), sum.number, sum.groupId];
       const tokens = [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images];
       this.#raise.run(sum.accountId, ...place, requests, failed, ...tokens, cost, writtenOff, latencyMs);
     }
@@ -65,7 +65,7 @@ export class SumTable implements Change {
     const raises: Raise[] = [];
     const known = new Map<number, Map<number, Raise>>();
     for (const sum of this.#changes) {
-      const kind = codes.period.indexOf(sum.period) * 2 + codes.grouped.indexOf(sum.grouped);
+      const kind = encode(codes.period, sum.period) * 2 + encode(codes.grouped, sum.grouped);
       const place = (sum.accountId * 4 + kind) * numberMax + sum.number;
       let groups = known.get(place);
       if (groups === undefined) known.set(place, (groups = new Map()));

@@ -31,8 +31,6 @@ export interface WriterReady {
 
 const { path, dailyLimitUnit, plans, nowMs, first, commits, fault } = workerData as WriterData;
 const db = openForWriting(path, 'NORMAL');
-// The rules know what they refer to; `verify` checks it all.
-db.pragma('foreign_keys = OFF');
 migrateLedger(db, nowMs);
 // By an engine of its own, so that faults on purpose begin with the first command.
 const voidedHolds = first ? new Engine(db, { dailyLimitUnit, plans }).recover(nowMs) : 0;
