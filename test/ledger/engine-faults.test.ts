@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { afterEach, expect, test } from 'vitest';
 import type { AdmitCommand } from '../../src/ledger/ledger.ts';
-import type { AdminCommands } from '../../src/ledger/rules/administration.ts';
+import type { AdminCommands, AdminOrder } from '../../src/ledger/rules/administration.ts';
 import { type Connection, openForWriting, sqliteFailure } from '../../src/lib/sqlite/database.ts';
 import { Engine } from '../../src/ledger/sqlite/engine.ts';
 import { type FaultPlan, Faults } from '../../src/ledger/sqlite/fault.ts';
@@ -16,6 +16,8 @@ const smallPlans = {
   ...plans,
   core: { ...plans.core, biweekly: { priceNanoUsd: 1_000_000n, tokens: 500 }, freeDailyRequests: 1 },
 };
+/** The key of the first account. */
+const first = { id: 1, accountId: 1 };
 let db: Connection | undefined;
 afterEach(() => db?.close());
 
@@ -40,12 +42,13 @@ function newDatabase(): Connection {
 /** Batches that touch every table, each command as it would be sent. */
 function workload(): WireCommand[][] {
   let seq = 0;
-  const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): WireCommand => {
-    seq++;
-    return ['admin', seq, now, `admin ${seq}`, name, command];
-  };
-  const admit = (id: number, change: Partial<AdmitCommand> = {}, key = 'key'): WireCommand =>
-    encodeAdmit(admitOf(id, change, key), ++seq, now);
+  const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): WireCommand => [
+    'admin',
+    now,
+    { id: `admin ${++seq}`, name, command } as AdminOrder,
+  ];
+  const admit = (id: number, change: Partial<AdmitCommand> = {}, key = 1): WireCommand =>
+    encodeAdmit(admitOf(id, change), { id: key, accountId: 1 }, now);
   const key = { masked: '', settings: {} };
   return [
     [
@@ -65,19 +68,19 @@ function workload(): WireCommand[][] {
     [
       admit(1),
       admit(2, { funds: undefined, free: true }),
-      admit(3, { funds: amount(4000n) }, 'own'),
+      admit(3, { funds: amount(4000n) }, 2),
       admit(4, { expiresAtMs: now + 5 }),
     ],
     [
-      ['extend', ++seq, now, { id: 1, outputTokens: 100 }],
-      ['void', ++seq, now, 2, 'rejected'],
-      ['probe', ++seq, now],
+      ['extend', now, { id: 1, outputTokens: 100 }, 1],
+      ['void', now, 2, 'rejected'],
+      ['probe', now],
     ],
     [
-      encodeSettle(settleOf(1, 2000), ++seq, now),
+      encodeSettle(settleOf(1, 2000), now),
       admin('setKeyState', { keyId: 2, accountId: 1, state: 'revoked' }),
-      encodeSettle(settleAmount(3, 9000n), ++seq, now),
-      ['windows', ++seq, now + 5, 1, true],
+      encodeSettle(settleAmount(3, 9000n), now),
+      ['windows', now + 5, 1, true],
       admin('addCredit', { accountId: 1, amount: -5n, note: '' }),
     ],
     ...planned(() => ++seq),
@@ -87,12 +90,13 @@ function workload(): WireCommand[][] {
 /** A plan that is started, shared with money, renewed and cancelled. */
 function planned(next: () => number): WireCommand[][] {
   const later = now + periodMs + 1;
-  const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K], at = now): WireCommand => {
-    const seq = next();
-    return ['admin', seq, at, `admin ${seq}`, name, command];
-  };
+  const admin = <K extends keyof AdminCommands>(name: K, command: AdminCommands[K], at = now): WireCommand => [
+    'admin',
+    at,
+    { id: `admin ${next()}`, name, command } as AdminOrder,
+  ];
   const admit = (id: number, freeDaily: boolean, at = now): WireCommand =>
-    encodeAdmit(admitOf(id, { funds: estimate({ freeDaily }) }, 'planned'), next(), at);
+    encodeAdmit(admitOf(id, { funds: estimate({ freeDaily }) }), { id: 3, accountId: 2 }, at);
   const failed = { usage: noUsage, state: 'upstream_failed' } as const;
   return [
     [
@@ -101,27 +105,29 @@ function planned(next: () => number): WireCommand[][] {
       admin('startSubscription', { accountId: 2, plan: 'core', period: 'biweekly' }),
       admin('startSubscription', { accountId: 2, plan: 'core', period: 'monthly' }),
     ],
-    [admit(11, true), admit(12, false), encodeSettle(settleOf(11, 0, failed), next(), now), admit(13, true)],
-    [['extend', next(), now, { id: 12, outputTokens: 100 }], encodeSettle(settleOf(13, 9000), next(), now)],
-    [encodeSettle(settleOf(12, 700), next(), later), admit(14, false, later)],
+    [admit(11, true), admit(12, false), encodeSettle(settleOf(11, 0, failed), now), admit(13, true)],
+    [['extend', now, { id: 12, outputTokens: 100 }, 2], encodeSettle(settleOf(13, 9000), now)],
+    [encodeSettle(settleOf(12, 700), later), admit(14, false, later)],
     [
       admin('cancelSubscription', { accountId: 2 }, later),
-      ['void', next(), later, 14, 'cancelled'],
-      ['sweep', next(), later + periodMs],
+      ['void', later, 14, 'cancelled'],
+      ['sweep', later + periodMs],
     ],
   ];
 }
 
 /** Runs it, sending again what was not done, as the calling thread would. Answers the last reply to each command. */
-function runAll(engine: Engine): { replies: Map<number, unknown>; undone: number } {
-  const replies = new Map<number, unknown>();
+function runAll(engine: Engine): { replies: Map<string, unknown>; undone: number } {
+  const replies = new Map<string, unknown>();
   let undone = 0;
-  for (const batch of workload()) {
-    let rest = batch;
+  for (const [number, batch] of workload().entries()) {
+    let rest = batch.map((command, index) => ({ command, name: `${number} ${index}` }));
     for (let tries = 0; rest.length > 0 && tries < 9; tries++) {
-      const said: WireReply[] = engine.run(rest);
-      for (const [seq, outcome, value] of said) if (outcome === 'done') replies.set(seq, value);
-      rest = rest.filter((_, index) => said[index]?.[1] !== 'done');
+      const said: WireReply[] = engine.run(rest.map(({ command }) => command));
+      for (const [index, { name }] of rest.entries()) {
+        if (said[index]?.[0] === 'done') replies.set(name, said[index][1]);
+      }
+      rest = rest.filter((_, index) => said[index]?.[0] !== 'done');
       undone += rest.length;
     }
   }
@@ -141,6 +147,9 @@ function dump(connection: Connection): unknown {
     'hold',
     'usage',
     'usage_sum',
+    'key_minute',
+    'free_minute',
+    'provider',
     'meta',
     'price',
     'model',
@@ -149,7 +158,7 @@ function dump(connection: Connection): unknown {
     ...tables.map(table => connection.prepare(`SELECT * FROM ${table} ORDER BY 1, 2`).all()),
     connection.prepare('SELECT id, held, reason FROM voided ORDER BY id').all(),
     connection
-      .prepare('SELECT kind, account_id, key_id, amount, usage_id, period_id FROM entry ORDER BY 1, 3, 4')
+      .prepare('SELECT kind, account_id, number, key_id, amount, usage_id, period FROM entry ORDER BY 1, 3, 4')
       .all(),
   ];
 }
@@ -194,14 +203,14 @@ test('a command that breaks fails alone: the others of its batch are done', () =
   const engine = engineWith(connection);
   runAll(engine);
   const batch: WireCommand[] = [
-    encodeAdmit(admitOf(100, { funds: amount(1n) }), 900, now + 70_000),
-    encodeAdmit(admitOf(101, { funds: amount(-1n) }), 901, now + 70_000),
-    encodeAdmit(admitOf(102, { funds: amount(1n) }), 902, now + 70_000),
+    encodeAdmit(admitOf(100, { funds: amount(1n) }), first, now + 70_000),
+    encodeAdmit(admitOf(101, { funds: amount(-1n) }), first, now + 70_000),
+    encodeAdmit(admitOf(102, { funds: amount(1n) }), first, now + 70_000),
   ];
-  expect(engine.run(batch).map(([, outcome]) => outcome)).toEqual(['done', 'failed', 'done']);
+  expect(engine.run(batch).map(([outcome]) => outcome)).toEqual(['done', 'failed', 'done']);
   expect(connection.prepare('SELECT id FROM hold ORDER BY id').pluck().all()).toEqual([100n, 102n]);
-  expect(engine.run([['windows', 903, now + 70_000, 1, false]])).toMatchObject([
-    [903, 'done', [{ limit: 'minute_limit', remaining: 3 }]],
+  expect(engine.run([['windows', now + 70_000, 1, false]])).toMatchObject([
+    ['done', [{ limit: 'minute_limit', remaining: 3 }]],
   ]);
 });
 
@@ -215,15 +224,15 @@ test('a disk that is full refuses the batch, keeps what was done, and goes on wh
   let full: WireReply | undefined;
   const later = now + 86_400_000;
   for (let id = 1000; full === undefined; id++) {
-    const [admitted] = engine.run([encodeAdmit(admitOf(id, { funds: amount(1n) }), id, later + id * 60_000)]);
-    if (admitted?.[1] === 'done') done++;
+    const [admitted] = engine.run([encodeAdmit(admitOf(id, { funds: amount(1n) }), first, later + id * 60_000)]);
+    if (admitted?.[0] === 'done') done++;
     else full = admitted;
   }
-  expect(full).toMatchObject([1000 + done, 'storage', 'database or disk is full', 'SQLITE_FULL']);
+  expect(full).toMatchObject(['storage', 'database or disk is full', 'SQLITE_FULL']);
   expect(connection.prepare('SELECT count(*) FROM hold').pluck().get()).toBe(BigInt(done));
   expect(checkInvariants(connection, 'full')).toEqual([]);
   connection.pragma('max_page_count = 100000');
-  const [again] = engine.run([encodeAdmit(admitOf(5000, { funds: amount(1n) }), 5000, later * 2)]);
-  expect(again?.[1]).toBe('done');
+  const [again] = engine.run([encodeAdmit(admitOf(5000, { funds: amount(1n) }), first, later * 2)]);
+  expect(again?.[0]).toBe('done');
   expect(connection.prepare('SELECT count(*) FROM hold').pluck().get()).toBe(BigInt(done + 1));
 });

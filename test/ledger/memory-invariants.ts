@@ -19,7 +19,10 @@ export function checkRows(rows: MemoryRows): string[] {
     if (!isDeepStrictEqual(is, due)) found.push(`${what}: ${String(is)} instead of ${String(due)}`);
   };
   const entriesOf = (kind: Entry['kind'], of: (entry: Entry) => boolean): bigint =>
-    total(rows.entries.filter(entry => entry.kind === kind && of(entry)), entry => entry.amount);
+    total(
+      rows.entries.filter(entry => entry.kind === kind && of(entry)),
+      entry => entry.amount,
+    );
 
   for (const { id, balance, held, entries } of rows.accounts.all()) {
     const own = (entry: Entry): boolean => entry.accountId === id;
@@ -27,14 +30,26 @@ export function checkRows(rows: MemoryRows): string[] {
     const moved = entriesOf('credit', own) - entriesOf('move', own) - entriesOf('plan_price', own);
     same(`balance of account ${id}`, balance, moved - total(paid, record => record.cost));
     const live = holds.filter(({ accountId, payer }) => accountId === id && payer === 'account');
-    same(`held of account ${id}`, held, total(live, hold => hold.held));
-    same(`numbers of account ${id}`, rows.entries.filter(own).map(({ number }) => number), countTo(entries));
+    same(
+      `held of account ${id}`,
+      held,
+      total(live, hold => hold.held),
+    );
+    same(
+      `numbers of account ${id}`,
+      rows.entries.filter(own).map(({ number }) => number),
+      countTo(entries),
+    );
   }
   for (const { id, balance, held } of rows.keys.all()) {
     const own = ({ keyId, payer }: Request): boolean => keyId === id && payer === 'key_balance';
     const moved = entriesOf('move', entry => entry.keyId === id);
     same(`balance of key ${id}`, balance ?? 0n, moved - total(usage.filter(own), record => record.cost));
-    same(`held of key ${id}`, held, total(holds.filter(own), hold => hold.held));
+    same(
+      `held of key ${id}`,
+      held,
+      total(holds.filter(own), hold => hold.held),
+    );
   }
   for (const { keyId, day, ...sums } of rows.keyDays.all()) {
     const on = (row: { readonly keyId: number; readonly admittedAtMs: number }): boolean =>

@@ -29,7 +29,10 @@ class MemoryTable<R, K extends readonly (number | string)[]> implements Table<R,
 
 const byId = (row: { readonly id: number }): number[] => [row.id];
 const byDay = (row: { readonly accountId: number; readonly day: number }): number[] => [row.accountId, row.day];
-const byNumber = (row: { readonly accountId: number; readonly number: number }): number[] => [row.accountId, row.number];
+const byNumber = (row: { readonly accountId: number; readonly number: number }): number[] => [
+  row.accountId,
+  row.number,
+];
 
 type Row<N extends keyof Rows> = Rows[N] extends Pick<Table<infer R, never[]>, 'put'> ? R : never;
 

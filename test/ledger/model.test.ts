@@ -5,14 +5,17 @@ import { runTrace } from './run.ts';
 import { subjects } from './subjects.ts';
 import { traces } from './trace.ts';
 
-test.each(Object.entries(subjects))('the %s: it answers and stores what the plain model does, whatever is asked, when, and in which batches', async (_, openSubject) => {
-  const open = await openSubject(resolve(import.meta.dirname, '../../src'));
-  let steps = 0;
-  fc.assert(
-    fc.property(traces(60), trace => {
-      steps += runTrace(open, trace);
-    }),
-    { numRuns: 250 },
-  );
-  expect(steps).toBeGreaterThan(3000);
-});
+test.each(Object.entries(subjects))(
+  'the %s: it answers and stores what the plain model does, whatever is asked, when, and in which batches',
+  async (_, openSubject) => {
+    const open = await openSubject(resolve(import.meta.dirname, '../../src'));
+    let steps = 0;
+    fc.assert(
+      fc.property(traces(60), trace => {
+        steps += runTrace(open, trace);
+      }),
+      { numRuns: 250 },
+    );
+    expect(steps).toBeGreaterThan(3000);
+  },
+);

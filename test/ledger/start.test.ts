@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -243,38 +243,4 @@ test('a ledger with 2,000 holds of a crash opens with less than a second of work
   });
   expect(bench.ledger.voidedHoldsAtStart).toBe(2000);
   expect(bench.openingCpuMs).toBeLessThan(1000);
-});
-
-test('sums of a file that kept them by key and model are kept by each of the two', async () => {
-  const { clock } = bench;
-  await bench.ledger.createKey({ accountId: 1, hash: hashOf('second'), masked: '', settings: {} });
-  for (let n = 1; n <= 12; n++) {
-    await bench.ledger.admit(admitOf(n, { model: `m${n % 3}`, funds: amount(9n) }, n % 2 === 0 ? 'key' : 'second'));
-    await bench.ledger.settle(settleAmount(n, BigInt(n)));
-    clock.step(7 * 3_600_000);
-  }
-  const read = async () => {
-    const asked = { accountId: 1, startMs: 0, endMs: undefined, limit: 1000 };
-    const each = (['none', 'model', 'api_key'] as const).flatMap(groupBy =>
-      (['hour', 'day'] as const).map(granularity => bench.ledger.analytics({ ...asked, groupBy, granularity })),
-    );
-    return Promise.all(each);
-  };
-  const before = await read();
-  await bench.ledger.close();
-
-  const schema = readFileSync(new URL('../../src/ledger/sqlite/migrations/0001-initial.sql', import.meta.url), 'utf8');
-  const db = new Database(join(bench.dataDir, 'ledger.sqlite'));
-  db.exec('DROP TABLE usage_sum; DROP INDEX usage_key_model; DELETE FROM migration WHERE number > 2');
-  for (const [period, ms] of Object.entries({ hour: 3_600_000, day: 86_400_000 })) {
-    db.exec(new RegExp(`CREATE TABLE usage_${period} [^;]+;`).exec(schema)?.[0] ?? '');
-    db.exec(`INSERT INTO usage_${period} SELECT account_id, created_at_ms / ${ms}, key_id, model_id, count(*), 0, sum(input), 0, 0, 0,
-      sum(output), 0, 0, sum(cost), 0, sum(latency_ms) FROM usage GROUP BY 1, 2, 3, 4`);
-  }
-  db.close();
-
-  await bench.open();
-  expect(await bench.ledger.verify()).toEqual([]);
-  expect(await read()).toEqual(before);
-  expect(before[2]).toHaveLength(12);
 });

@@ -1,12 +1,5 @@
 import assert from 'node:assert/strict';
-import type {
-  Bootstrap,
-  KeySettings,
-  KeyState,
-  NewKey,
-  PlanName,
-  PlanPeriodName,
-} from '../ledger.ts';
+import type { Bootstrap, KeySettings, KeyState, NewKey, PlanName, PlanPeriodName } from '../ledger.ts';
 import type { Account, Counter, Key, Rows } from '../rows.ts';
 import { type Context, findOwner } from './context.ts';
 import { changeBalance, moveToKey, sendBack } from './holds.ts';

@@ -40,7 +40,8 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   const key = owner.accountId === undefined || found?.accountId === owner.accountId ? found : undefined;
   const hold = rows.holds.get(order.id);
   const known = hold ?? rows.usage.get(order.id);
-  if (known !== undefined) return admitAgain(context, order, { key, known, firstSpent: hold?.firstSpent === true }, nowMs);
+  if (known !== undefined)
+    return admitAgain(context, order, { key, known, firstSpent: hold?.firstSpent === true }, nowMs);
   if (key === undefined || key.state === 'revoked') return { kind: 'denied', code: 'invalid_api_key', windows: [] };
 
   const windows = listWindows(context, key, order.free, nowMs);

@@ -1,11 +1,9 @@
 import type { Query } from '../../lib/sqlite/database.ts';
 import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts';
-import type { Storage } from './cached-table.ts';
-import type { Change, Journal } from './journal.ts';
+import type { Sql } from './sql.ts';
 
 /** Rows of one table that are only added. A batch's are kept until `write`; others are read each time, because that is rare. */
-export class AddedTable<R> implements Change {
-  readonly #journal: Journal;
+export class AddedTable<R> {
   readonly #codec: RowCodec<R>;
   readonly #key: keyof R & string;
   readonly #added: R[] = [];
@@ -15,8 +13,7 @@ export class AddedTable<R> implements Change {
   readonly #insert: Query<Stored[], unknown>;
 
   /** `highest`: of the keys that are stored. */
-  constructor({ sql, journal }: Storage, spec: TableSpec<R>, highest = Number.POSITIVE_INFINITY) {
-    this.#journal = journal;
+  constructor(sql: Sql, spec: TableSpec<R>, highest = Number.POSITIVE_INFINITY) {
     this.#codec = new RowCodec(spec);
     const [first = 'id' as keyof R & string, second = first] = spec.key;
     this.#key = first;
@@ -43,15 +40,9 @@ export class AddedTable<R> implements Change {
   }
 
   put(row: R): void {
-    this.#journal.record(this);
     this.#added.push(row);
     const first = row[this.#key];
     if (typeof first === 'number' && first > this.#highest) this.#highest = first;
-  }
-
-  /** Takes back the last that was added. */
-  undo(): void {
-    this.#added.pop();
   }
 
   /** Writes what the batch has added. */

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { SlotMap } from '../../lib/slot-map.ts';
 import type { Query } from '../../lib/sqlite/database.ts';
 import { insertText, RowCodec, type Stored, type TableSpec } from './columns.ts';
-import type { Journal } from './journal.ts';
 import type { Sql } from './sql.ts';
 
 /** A row in memory; undefined: there is none. */
@@ -18,12 +17,6 @@ interface Entry<R> {
   isRemoved: boolean;
 }
 
-/** What tables stand on. */
-export interface Storage {
-  readonly sql: Sql;
-  readonly journal: Journal;
-}
-
 type Entries<R> = Pick<Map<number | string, Entry<R>>, 'get' | 'set' | 'delete' | 'clear' | 'size'>;
 
 const secondMax = 2 ** 21;
@@ -32,7 +25,6 @@ const keptMax = 50_000;
 
 /** Rows of one table: read when first asked for, kept in memory, and each that a batch changes written once, by `write`. */
 export class CachedTable<R> {
-  readonly #journal: Journal;
   readonly #codec: RowCodec<R>;
   readonly #key: readonly (keyof R & string)[];
   readonly #entries: Entries<R>;
@@ -49,8 +41,7 @@ export class CachedTable<R> {
   #highest: number;
 
   /** `passing`: rows come and go in large numbers, by growing keys of which none above `highest` is stored. */
-  constructor({ sql, journal }: Storage, spec: TableSpec<R>, passing?: { readonly highest: number }) {
-    this.#journal = journal;
+  constructor(sql: Sql, spec: TableSpec<R>, passing?: { readonly highest: number }) {
     this.#codec = new RowCodec(spec);
     this.#key = spec.key;
     this.#entries = passing === undefined ? new Map() : (new SlotMap<Entry<R>>() as unknown as Entries<R>);
@@ -123,8 +114,6 @@ export class CachedTable<R> {
   }
 
   #replace(entry: Entry<R>, row: R | undefined): void {
-    const before = entry.row;
-    this.#journal.record({ undo: () => (entry.row = before) });
     entry.row = row;
     if (entry.isChanged) return;
     entry.isChanged = true;

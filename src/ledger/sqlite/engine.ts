@@ -9,7 +9,6 @@ import { settle, voidRequest } from '../rules/settle.ts';
 import { recover, sweep } from '../rules/sweep.ts';
 import { listWindows, tightestFirst } from '../rules/windows.ts';
 import { type Faults, WriterDeath } from './fault.ts';
-import { Journal } from './journal.ts';
 import { Sql } from './sql.ts';
 import { StoredRows } from './stored-rows.ts';
 import {
@@ -35,7 +34,6 @@ const sheetsMax = 10_000;
 export class Engine {
   readonly #db: Connection;
   readonly #faults: Faults | undefined;
-  readonly #journal = new Journal();
   readonly #rows: StoredRows;
   readonly #context: Context;
   readonly #probe: Query<[], unknown>;
@@ -46,7 +44,7 @@ export class Engine {
     this.#db = db;
     this.#faults = faults;
     const sql = new Sql(db, faults);
-    this.#rows = new StoredRows(sql, this.#journal);
+    this.#rows = new StoredRows(sql);
     this.#context = { rows: this.#rows, plans, dailyLimitUnit };
     this.#probe = sql.prepare("UPDATE meta SET value = value + 1 WHERE name = 'probe'");
   }
@@ -54,24 +52,46 @@ export class Engine {
   /** Does a batch. The replies are true only once this has returned: the batch is then committed. Never throws but to die. */
   run(batch: readonly WireCommand[]): WireReply[] {
     try {
-      const replies = batch.map(command => this.#answer(command));
-      this.#commit(batch.some(command => command[0] === 'probe'));
-      return replies;
+      return this.#transact(batch);
     } catch (error) {
       this.#rollBack(error);
       if (isStorageFailure(error)) return batch.map(() => describe('storage', error));
-      if (batch.length === 1) return [describe('failed', error)];
     }
-    // What was written broke a rule of the file: each command again for itself, so that only the culprit fails.
-    return batch.flatMap(command => this.run([command]));
+    // A command broke: each again for itself, so that only the culprit fails. Where storage fails, what comes after waits, too, because it may need it.
+    let failure: WireReply | undefined;
+    return batch.map(command => {
+      const reply = failure ?? this.#runApart(command);
+      if (reply[0] === 'storage') failure = reply;
+      return reply;
+    });
   }
 
   /** Gives back what a process that is gone has left, and what has expired. Returns how many holds of the gateway's own that were. */
   recover(nowMs: number): number {
     const voided = recover(this.#context, nowMs);
-    this.#journal.keep();
     this.#commit(false);
     return voided;
+  }
+
+  #runApart(command: WireCommand): WireReply {
+    let outcome: 'storage' | 'failed' = 'storage';
+    try {
+      sweep(this.#context, command[1]);
+      outcome = 'failed';
+      return this.#transact([command])[0] ?? describe(outcome, undefined);
+    } catch (error) {
+      this.#rollBack(error);
+      return describe(isStorageFailure(error) ? 'storage' : outcome, error);
+    }
+  }
+
+  #transact(batch: readonly WireCommand[]): WireReply[] {
+    const replies = batch.map((command): WireReply => {
+      sweep(this.#context, command[1]);
+      return ['done', this.#execute(command)];
+    });
+    this.#commit(batch.some(command => command[0] === 'probe'));
+    return replies;
   }
 
   #commit(isProbe: boolean): void {
@@ -88,22 +108,6 @@ export class Engine {
     // A full disk makes SQLite itself roll back.
     if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
     this.#rows.clear();
-    this.#journal.keep();
-  }
-
-  /** Runs a command's rule in memory. A failure of storage is the batch's; any other is the command's own, and changes nothing. */
-  #answer(command: WireCommand): WireReply {
-    try {
-      sweep(this.#context, command[1]);
-      this.#journal.keep();
-      const value = this.#execute(command);
-      this.#journal.keep();
-      return ['done', value];
-    } catch (error) {
-      if (error instanceof WriterDeath || isStorageFailure(error)) throw error;
-      this.#journal.undo();
-      return describe('failed', error);
-    }
   }
 
   #execute(command: WireCommand): unknown {

@@ -155,7 +155,9 @@ class WorkerLedger implements SqliteLedger {
   admit(command: AdmitCommand): Promise<Admitted | Denied> {
     const owner = 'hash' in command.key ? this.#findOwner(command.key.hash) : command.key;
     if ('kind' in owner) return Promise.resolve(owner);
-    return this.#parts.writer.send(encodeAdmit(command, owner, this.#now()), value => decodeAdmitReply(value as AdmitReply));
+    return this.#parts.writer.send(encodeAdmit(command, owner, this.#now()), value =>
+      decodeAdmitReply(value as AdmitReply),
+    );
   }
 
   extend(command: ExtendCommand): Promise<Extended> {
@@ -163,7 +165,9 @@ class WorkerLedger implements SqliteLedger {
   }
 
   settle(command: SettleCommand): Promise<Settled> {
-    return this.#parts.writer.send(encodeSettle(command, this.#now()), value => decodeSettleReply(value as SettleReply));
+    return this.#parts.writer.send(encodeSettle(command, this.#now()), value =>
+      decodeSettleReply(value as SettleReply),
+    );
   }
 
   void(id: number, reason: VoidReason): Promise<'voided' | 'not_held'> {

@@ -3,7 +3,6 @@ import type { Query } from '../../lib/sqlite/database.ts';
 import type { Hold, Key, ManagementKey, PlanPeriod, Rows, SumChange, Entry, Table } from '../rows.ts';
 import { AddedTable } from './added-table.ts';
 import { CachedTable } from './cached-table.ts';
-import type { Journal } from './journal.ts';
 import { Names } from './names.ts';
 import type { Sql } from './sql.ts';
 import { SumTable } from './sum-table.ts';
@@ -65,27 +64,26 @@ export class StoredRows implements Rows {
   #nextExpiryMs: number | undefined;
   #nextEndMs: number | undefined;
 
-  constructor(sql: Sql, journal: Journal) {
-    const storage = { sql, journal };
+  constructor(sql: Sql) {
     const highest = (table: string): number =>
       Number(sql.db.prepare<[], { id: bigint | null }>(`SELECT max(id) AS id FROM ${table}`).get()?.id ?? 0n);
-    this.accounts = new CachedTable(storage, accountTable);
-    this.keys = new CachedTable(storage, keyTable);
-    this.managementKeys = new CachedTable(storage, managementKeyTable);
-    this.keyDays = new CachedTable(storage, keyDayTable);
-    this.freeDays = new CachedTable(storage, accountDayTable('free_day'));
-    this.planDays = new CachedTable(storage, accountDayTable('plan_day'));
-    this.keyMinutes = new CachedTable(storage, keyMinuteTable);
-    this.freeMinutes = new CachedTable(storage, freeMinuteTable);
-    this.subscriptions = new CachedTable(storage, subscriptionTable);
-    this.counters = new CachedTable(storage, counterTable);
-    this.applied = new AddedTable(storage, appliedTable);
-    this.usage = new AddedTable(storage, usageTable, highest('usage'));
-    this.voided = new AddedTable(storage, voidedTable);
-    this.#entries = new AddedTable(storage, entryTable);
-    this.#holds = new CachedTable(storage, holdTable, { highest: highest('hold') });
-    this.#periods = new CachedTable(storage, periodTable);
-    this.#sums = new SumTable(storage);
+    this.accounts = new CachedTable(sql, accountTable);
+    this.keys = new CachedTable(sql, keyTable);
+    this.managementKeys = new CachedTable(sql, managementKeyTable);
+    this.keyDays = new CachedTable(sql, keyDayTable);
+    this.freeDays = new CachedTable(sql, accountDayTable('free_day'));
+    this.planDays = new CachedTable(sql, accountDayTable('plan_day'));
+    this.keyMinutes = new CachedTable(sql, keyMinuteTable);
+    this.freeMinutes = new CachedTable(sql, freeMinuteTable);
+    this.subscriptions = new CachedTable(sql, subscriptionTable);
+    this.counters = new CachedTable(sql, counterTable);
+    this.applied = new AddedTable(sql, appliedTable);
+    this.usage = new AddedTable(sql, usageTable, highest('usage'));
+    this.voided = new AddedTable(sql, voidedTable);
+    this.#entries = new AddedTable(sql, entryTable);
+    this.#holds = new CachedTable(sql, holdTable, { highest: highest('hold') });
+    this.#periods = new CachedTable(sql, periodTable);
+    this.#sums = new SumTable(sql);
     this.#models = new Names(sql, 'model', ['name']);
     this.#providers = new Names(sql, 'provider', ['name']);
     this.#prices = new Names(sql, 'price', priceColumns);
@@ -193,8 +191,6 @@ export class StoredRows implements Rows {
   /** Forgets what is in memory, because a batch was not stored. */
   clear(): void {
     for (const table of this.#tables) table.clear();
-    this.#nextExpiryMs = undefined;
-    this.#nextEndMs = undefined;
   }
 }
 

@@ -1,8 +1,7 @@
 import type { SumChange } from '../rows.ts';
 import type { Query } from '../../lib/sqlite/database.ts';
 import { codes, encode } from './codes.ts';
-import type { Storage } from './cached-table.ts';
-import type { Change, Journal } from './journal.ts';
+import type { Sql } from './sql.ts';
 
 const counts = `requests, failed, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, latency_ms`;
 const numberMax = 2 ** 21;
@@ -16,13 +15,11 @@ interface Raise {
 }
 
 /** The sums of records: a batch raises each of them once. */
-export class SumTable implements Change {
-  readonly #journal: Journal;
+export class SumTable {
   readonly #changes: SumChange[] = [];
   readonly #raise: Query<(number | bigint)[], unknown>;
 
-  constructor({ sql, journal }: Storage) {
-    this.#journal = journal;
+  constructor(sql: Sql) {
     const raised = counts.split(', ').map(count => `${count} = ${count} + excluded.${count}`);
     this.#raise = sql.prepare(
       `INSERT INTO usage_sum (account_id, period, grouped, number, group_id, ${counts})
@@ -31,13 +28,7 @@ export class SumTable implements Change {
   }
 
   add(change: SumChange): void {
-    this.#journal.record(this);
     this.#changes.push(change);
-  }
-
-  /** Takes back the last that was added. */
-  undo(): void {
-    this.#changes.pop();
   }
 
   /** Writes what the batch has added. */
@@ -85,7 +76,8 @@ function addTo(raise: Raise, { usage }: SumChange): void {
   const { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs } = usage;
   const failed = usage.state === 'upstream_failed' ? 1 : 0;
   const added = [1, failed, input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images, latencyMs];
-  for (let index = 0; index < added.length; index++) raise.counts[index] = (raise.counts[index] ?? 0) + (added[index] ?? 0);
+  for (let index = 0; index < added.length; index++)
+    raise.counts[index] = (raise.counts[index] ?? 0) + (added[index] ?? 0);
   raise.cost += usage.cost;
   raise.writtenOff += usage.writtenOff;
 }

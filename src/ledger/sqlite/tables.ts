@@ -17,7 +17,20 @@ import type {
 } from '../rows.ts';
 import type { Admissions } from '../rules/minutes.ts';
 import { codes } from './codes.ts';
-import { bytes, code, type Codec, type Columns, flag, int, list, money, orNull, part, type TableSpec, text } from './columns.ts';
+import {
+  bytes,
+  code,
+  type Codec,
+  type Columns,
+  flag,
+  int,
+  list,
+  money,
+  orNull,
+  part,
+  type TableSpec,
+  text,
+} from './columns.ts';
 import { decodeAdmissions, encodeAdmissions } from './schema.ts';
 
 /** The tables of the file, as rows of `src/ledger/rows.ts`. Texts of a few words are checked by the file where they are stored as such. */

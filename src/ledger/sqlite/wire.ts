@@ -184,7 +184,8 @@ function writePrices({ input, cacheRead, cacheWrite5m, cacheWrite1h, output, ima
 /** The prices that a text of `encodeSettle` names. */
 export function readPrices(text: string): PriceSheet {
   const prices = text.split(',').map(price => (price === '' ? null : BigInt(price)));
-  const [input = null, cacheRead = null, cacheWrite5m = null, cacheWrite1h = null, output = null, image = null] = prices;
+  const [input = null, cacheRead = null, cacheWrite5m = null, cacheWrite1h = null, output = null, image = null] =
+    prices;
   return { input, cacheRead, cacheWrite5m, cacheWrite1h, output, image };
 }
 

@@ -1,0 +1,125 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { AnalyticsQuery } from '../../src/ledger/ledger.ts';
+import { ledgerMigrations } from '../../src/ledger/sqlite/schema.ts';
+import { openSqliteLedger, type SqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
+import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
+import { openForWriting } from '../../src/lib/sqlite/database.ts';
+import { migrate } from '../../src/lib/sqlite/migrations.ts';
+import { admitOf, dollar, estimate, plans, settleAmount, temporaryDirectory, TestClock } from './fixture.ts';
+
+/**
+ * A data directory as commit 0c78f51 wrote it (16 days of requests by four keys of two accounts, plans, voids, write-offs, a revoked key that holds, live
+ * holds of the gateway's and of another service), and what that commit said of it. Both were written by a program that ran on that commit.
+ */
+const folder = join(import.meta.dirname, 'fixtures');
+const rows = readFileSync(join(folder, '0c78f51.sql'), 'utf8');
+const said = JSON.parse(readFileSync(join(folder, '0c78f51.json'), 'utf8'), (_, value: unknown) =>
+  typeof value === 'string' && /^\d+n$/.test(value) ? BigInt(value.slice(0, -1)) : value,
+) as Record<string, never> & { nowMs: number; keys: unknown[][]; lastId: number };
+const oldPlans = {
+  ...plans,
+  core: { ...plans.core, biweekly: { priceNanoUsd: 2n * dollar, tokens: 10_000 }, freeDailyRequests: 2 },
+};
+
+let directory: ReturnType<typeof temporaryDirectory>;
+let ledger: SqliteLedger | undefined;
+beforeEach(() => {
+  directory = temporaryDirectory();
+});
+afterEach(async () => {
+  await ledger?.close();
+  expect(verifyLedgerFile(directory.path)).toEqual([]);
+  directory.remove();
+});
+
+/** Writes the old file, after `change`. */
+function writeOldFile(change = ''): void {
+  const db = openForWriting(join(directory.path, 'ledger.sqlite'));
+  db.pragma('foreign_keys = OFF');
+  migrate(db, ledgerMigrations().slice(0, 3), 1, 'ledger');
+  db.exec(rows);
+  db.exec(change);
+  db.close();
+}
+
+async function open(): Promise<SqliteLedger> {
+  const clock = new TestClock(said.nowMs);
+  ledger = await openSqliteLedger({ dataDir: directory.path, clock, dailyLimitUnit: 'dollars', plans: oldPlans });
+  return ledger;
+}
+
+async function readAnalytics(of: SqliteLedger): Promise<unknown[]> {
+  const asked = { startMs: 0, endMs: undefined, limit: 1000 } satisfies Partial<AnalyticsQuery>;
+  const found: unknown[] = [];
+  for (const accountId of [1, 2]) {
+    for (const groupBy of ['none', 'model', 'api_key'] as const) {
+      for (const granularity of ['hour', 'day'] as const) {
+        found.push(await of.analytics({ ...asked, accountId, groupBy, granularity }));
+      }
+    }
+  }
+  return plain(found);
+}
+
+/** Without what JSON leaves out. */
+function plain<T>(value: T): T {
+  const text = JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? `${each}n` : each));
+  return JSON.parse(text, (_, each: unknown) =>
+    typeof each === 'string' && /^\d+n$/.test(each) ? BigInt(each.slice(0, -1)) : each,
+  ) as T;
+}
+
+test('records, sums, balances, plans and minutes of a file of before are as they were', async () => {
+  writeOldFile();
+  const opened = await open();
+  expect(opened.violationsAtStart).toEqual([]);
+  // The gateway's own holds are given back, as after any end of a process.
+  expect(opened.voidedHoldsAtStart).toBe(6);
+  expect(plain([await opened.listKeys(1), await opened.listKeys(2)])).toEqual(said.keys);
+  expect(plain(await opened.listManagementKeys(1))).toEqual(said['managementKeys']);
+  expect(plain(await opened.findSubscription(2))).toEqual(said['subscription']);
+  expect(plain(await Promise.all([1, 2, 3].map(key => opened.windows(key, true))))).toEqual(said['windows']);
+  const page = { limit: 1000, offset: 0 };
+  const activity = [1, 2].map(accountId => opened.listActivity({ accountId, ...page }));
+  expect(plain(await Promise.all(activity))).toEqual(said['activity']);
+  expect(await readAnalytics(opened)).toEqual(said['analytics']);
+  expect(opened.lastId).toBe(said.lastId);
+  expect(await opened.verify()).toEqual([]);
+});
+
+test('accounts have what they had, with the holds of other services alone', async () => {
+  writeOldFile();
+  const opened = await open();
+  const [first, second] = said['accounts'] as unknown as { balance: bigint }[];
+  expect(await opened.findAccount(1)).toMatchObject({ balance: first?.balance, held: dollar + 7n });
+  // The revoked key's held part moved back when its hold was given back.
+  expect(await opened.findAccount(2)).toMatchObject({ balance: (second?.balance ?? 0n) + dollar / 2n, held: 0n });
+  expect(await opened.settle(settleAmount(202, 5n))).toMatchObject({ kind: 'settled', costNanoUsd: 5n });
+});
+
+test('repeats of what was done before are recognised, and numbers go on', async () => {
+  writeOldFile();
+  const opened = await open();
+  expect(await opened.admit(admitOf(219, { funds: estimate() }))).toMatchObject({ kind: 'admitted', id: 219 });
+  expect(await opened.admit(admitOf(219, { funds: undefined }))).toMatchObject({ code: 'conflict' });
+  expect(await opened.void(211, 'cancelled')).toBe('voided');
+  expect(await opened.createAccount({ name: 'third', balance: 0n })).toMatchObject({ accountId: 3 });
+  expect(await opened.addCredit({ accountId: 2, amount: 1n, note: '' })).toMatchObject({ accountId: 2 });
+});
+
+test('sums of a file that kept them by key and model are kept by each of the two', async () => {
+  const columns = `sum(state = 'upstream_failed'), sum(input), sum(cache_read), sum(cache_write_5m), sum(cache_write_1h), sum(output),
+    sum(reasoning), sum(images), sum(cost), sum(written_off), sum(latency_ms)`;
+  const schema = ledgerMigrations()[0]?.sql ?? '';
+  const tables = Object.entries({ hour: 3_600_000, day: 86_400_000 }).map(([period, ms]) => {
+    const create = new RegExp(`CREATE TABLE usage_${period} [^;]+;`).exec(schema)?.[0] ?? '';
+    return `${create} INSERT INTO usage_${period}
+      SELECT account_id, created_at_ms / ${ms}, key_id, model_id, count(*), ${columns} FROM usage GROUP BY 1, 2, 3, 4;`;
+  });
+  writeOldFile(
+    `DROP TABLE usage_sum; DROP INDEX usage_key_model; DELETE FROM migration WHERE number > 2; ${tables.join('')}`,
+  );
+  expect(await readAnalytics(await open())).toEqual(said['analytics']);
+});
