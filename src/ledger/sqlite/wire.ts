@@ -81,12 +81,6 @@ export type WireReply =
   | [outcome: 'done', value: unknown]
   | [outcome: 'failed' | 'storage', message: string, code: string | undefined];
 
-/**
- * What the writer posts. `committed`: a batch is done; the replies to those of its commands that wait for no sync. `synced`: what was committed is on the
- * disk; the replies to the commands that waited longest for that.
- */
-export type WriterMessage = [kind: 'committed' | 'synced', replies: WireReply[]];
-
 type WindowValues = [limit: WindowState['limit'], max: number, remaining: number, resetAtMs: number];
 type AdmittedValues = [
   id: number,
