@@ -18,7 +18,7 @@ import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../
 import { pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Credential } from '../../ledger/ledger.ts';
+import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { deniedError, hasOwnBalance, isFree } from '../generation/admission.ts';
@@ -190,7 +190,7 @@ export class Images {
   async #queued(ask: ImageAsk, signal: AbortSignal, keeper?: Keeper<CreateTaskResponse>): Promise<CreateTaskResponse> {
     const leave = this.#tasks.reserve();
     try {
-      const admitted = await this.#admitted(ask, signal);
+      const admitted = await this.#admitted(ask, signal, { durable: true });
       const { requestId, order } = admitted;
       const id = taskIdOf(requestId);
       const createdAtMs = this.#tools.runtime.now();
@@ -271,16 +271,20 @@ export class Images {
   }
 
   /** That it can be drawn and is paid for. */
-  async #admitted({ request, endpoint, credential, named }: ImageAsk, signal: AbortSignal): Promise<AdmittedOrder> {
+  async #admitted(
+    { request, endpoint, credential, named }: ImageAsk,
+    signal: AbortSignal,
+    told: Pick<AdmitCommand, 'durable'> = {},
+  ): Promise<AdmittedOrder> {
     const { catalog, ids } = this.#tools;
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
-    return this.#admit(order, { id, requestId: named ?? publicRequestId(id) }, credential);
+    return this.#admit(order, { id, requestId: named ?? publicRequestId(id), ...told }, credential);
   }
 
   async #admit(
     order: ImageOrder,
-    { id, requestId }: { readonly id: number; readonly requestId: string },
+    { id, requestId, ...told }: Pick<AdmitCommand, 'id' | 'requestId' | 'durable'>,
     { keyId, accountId }: Pick<Credential, 'keyId' | 'accountId'>,
   ): Promise<AdmittedOrder> {
     const { model } = order;
@@ -291,6 +295,7 @@ export class Images {
       model: model.id,
       free: isFree(model.id),
       funds: imageFunds(order),
+      ...told,
     });
     if (reply.kind === 'denied') {
       const own = await hasOwnBalance(this.#tools.ledger, reply, keyId);

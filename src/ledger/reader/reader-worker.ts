@@ -18,12 +18,10 @@ function answer(reads: Reads, { name, args, sweptBy }: ReadRequest): ReadReply {
 const { path, plans } = workerData as ReaderData;
 const db = openForReading(path);
 const reads = prepareReads(db, plans);
-serveCalls<ReadRequest, ReadReply>(
-  {
+serveCalls<ReadRequest, ReadReply>({
+  run(batch, post) {
     // One by one, so that no reply waits for a slower read that came after it.
-    batchMax: 1,
-    run: batch => batch.map(request => answer(reads, request)),
-    end: () => void db.close(),
+    for (const request of batch) post('now', [answer(reads, request)]);
   },
-  undefined,
-);
+  end: () => void db.close(),
+});

@@ -95,9 +95,25 @@ export class StoredRows implements Rows {
     });
     // In an order in which each row finds the rows that it names.
     this.#tables = [
-      ...[this.#models, this.#providers, this.#prices, this.accounts, this.subscriptions, this.#periods],
-      ...[this.keys, this.managementKeys, this.keyDays, this.freeDays, this.planDays, this.keyMinutes],
-      ...[this.freeMinutes, this.#holds, this.usage, this.voided, this.#entries, this.#sums, this.counters],
+      this.#models,
+      this.#providers,
+      this.#prices,
+      this.accounts,
+      this.subscriptions,
+      this.#periods,
+      this.keys,
+      this.managementKeys,
+      this.keyDays,
+      this.freeDays,
+      this.planDays,
+      this.keyMinutes,
+      this.freeMinutes,
+      this.#holds,
+      this.usage,
+      this.voided,
+      this.#entries,
+      this.#sums,
+      this.counters,
       this.applied,
     ];
     this.#findHash = sql.prepare(
@@ -191,6 +207,8 @@ export class StoredRows implements Rows {
   /** Forgets what is in memory, because a batch was not stored. */
   clear(): void {
     for (const table of this.#tables) table.clear();
+    this.#nextExpiryMs = undefined;
+    this.#nextEndMs = undefined;
   }
 }
 

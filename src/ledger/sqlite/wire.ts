@@ -81,12 +81,6 @@ export type WireReply =
   | [outcome: 'done', value: unknown]
   | [outcome: 'failed' | 'storage', message: string, code: string | undefined];
 
-/**
- * What the writer posts. `committed`: a batch is done; the replies to those of its commands that wait for no sync. `synced`: what was committed is on the
- * disk; the replies to the commands that waited longest for that.
- */
-export type WriterMessage = [kind: 'committed' | 'synced', replies: WireReply[]];
-
 type WindowValues = [limit: WindowState['limit'], max: number, remaining: number, resetAtMs: number];
 type AdmittedValues = [
   id: number,
@@ -147,7 +141,10 @@ export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: numbe
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
   const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs] = wire;
   return {
-    ...{ id, requestId, model, free },
+    id,
+    requestId,
+    model,
+    free,
     owner: accountId === undefined ? { id: keyId } : { id: keyId, accountId },
     funds: funds === null ? undefined : decodeFunds(funds),
     ...(expiresAtMs === null ? {} : { expiresAtMs }),
@@ -176,7 +173,16 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
   const [provider, attempts, prices, multiplierPermille, costNanoUsd] = rest;
   const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
   return {
-    ...{ id, state, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts, prices, multiplierPermille },
+    id,
+    state,
+    usageSource,
+    serviceTier,
+    latencyMs,
+    firstEventMs,
+    provider,
+    attempts,
+    prices,
+    multiplierPermille,
     usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
     ...(costNanoUsd === undefined ? {} : { costNanoUsd }),
   };
@@ -215,7 +221,13 @@ export function decodeAdmitReply(reply: AdmitReply): Admitted | Denied {
   const [id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, windows, at] = reply;
   return {
     kind: 'admitted',
-    ...{ id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd },
+    id,
+    accountId,
+    keyId,
+    heldNanoUsd,
+    outputTokens,
+    outputTokensAvailable,
+    availableNanoUsd,
     windows: windows.map(([limit, max, remaining, resetAtMs]) => ({ limit, max, remaining, resetAtMs })),
     ...(at === undefined ? {} : { expiresAtMs: at }),
   };

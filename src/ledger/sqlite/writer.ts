@@ -1,31 +1,26 @@
-import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { LedgerStartError } from '../../lib/sqlite/start-error.ts';
-import { waitsForSync, type WireCommand, type WireReply, type WriterMessage } from './wire.ts';
+import { overloaded } from '../../errors/overloaded.ts';
+import { LedgerStartError, startErrorCode } from '../../lib/sqlite/start-error.ts';
+import { type Call, CallThread } from '../../lib/threads/call-thread.ts';
+import type { WireCommand, WireReply } from './wire.ts';
 import type { WriterData, WriterReady } from './worker.ts';
 
 /** Commands that wait; above it, admits are refused. Settles and voids never are: what was begun must end. */
 export const waitingMax = 20_000;
 /** How often a command may be in the writer while it dies before it is taken for the cause. */
 const deathsMax = 3;
-/** The most commands of a transaction. */
-const batchMax = 4096;
 const backoffMs = { min: 50, max: 2000 };
-const retryAfterMs = 1000;
 
 /** Makes the caller's answer of a posted one. */
 type Decode<R> = (value: unknown) => R;
 
-interface Pending {
-  readonly command: WireCommand;
+interface Pending extends Call<WireCommand> {
   readonly decode: Decode<unknown>;
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: GatewayError) => void;
   deaths: number;
 }
 
-/** What nobody waits for. */
-const unheard: Omit<Pending, 'command'> = {
+/** A command of the writer's own, whose answer nobody waits for. */
+const unheard: Omit<Pending, 'request'> = {
   decode: value => value,
   resolve: () => undefined,
   reject: () => undefined,
@@ -50,8 +45,7 @@ export interface WriterTools {
 /** What every writer of a ledger is started with. */
 type Unchanging = Omit<WriterData, 'first' | 'nowMs' | 'fault'>;
 
-const overloaded = (message: string, cause?: unknown): GatewayError =>
-  new GatewayError('overloaded', message, { retryAfterMs, ...(cause === undefined ? {} : { cause }) });
+const unwritable = (cause?: unknown): GatewayError => overloaded('The ledger can’t be written.', cause);
 
 /**
  * The calling thread's end of the writer. A command is answered once: after its commit, or after the sync that follows it. When storage fails or the
@@ -60,63 +54,64 @@ const overloaded = (message: string, cause?: unknown): GatewayError =>
  */
 export class Writer {
   readonly #data: Unchanging;
-  readonly #now: () => number;
-  readonly #observe: WriterTools['observe'];
-  #postedAtMs = 0;
-  #worker: Worker | undefined;
-  // All that is unanswered. Arrays, because V8 keeps promoting what passes through a Map.
-  /** To be posted at the end of this turn of the event loop, or when the batch before is committed. */
-  #outbox: Pending[] = [];
-  /** The batch in the writer. */
-  #committing: Pending[] = [];
-  /** Committed, not synced yet. */
-  #syncing: Pending[] = [];
+  readonly #tools: WriterTools;
+  readonly #thread = new CallThread<Pending, WireReply>(new URL('./worker.ts', import.meta.url), {
+    onReply: (call, reply) => this.#onReply(call, reply),
+    onBatch: ({ kind, tookMs, waiting }) => {
+      if (kind === 'now') this.#tools.observe?.({ commitMs: tookMs, waiting: waiting + this.#parked.length });
+      this.#checkDrained();
+    },
+    onEnd: (lost, cause) => this.#onEnd(lost, cause),
+  });
   /** Waits until storage works. */
   #parked: Pending[] = [];
   #failing = false;
   #backoffMs = backoffMs.min;
   #retry: NodeJS.Timeout | undefined;
   #spawning: Promise<unknown> | undefined;
-  /** Set by `close`; called once nothing is unanswered. */
+  /** Set by `drain`; called once nothing is unanswered. */
   #drained: (() => void) | undefined;
 
-  private constructor(data: Unchanging, { now, observe }: WriterTools) {
+  private constructor(data: Unchanging, tools: WriterTools) {
     this.#data = data;
-    this.#now = now;
-    this.#observe = observe;
+    this.#tools = tools;
   }
 
   /** Starts the writer; throws `LedgerStartError` where the file can't be used. */
   static async start(
     data: Omit<WriterData, 'first' | 'nowMs'>,
     tools: WriterTools,
-  ): Promise<{ writer: Writer; voidedHolds: number; violations: string[] }> {
+  ): Promise<{ writer: Writer } & WriterReady> {
     const { fault, ...rest } = data;
     const writer = new Writer(rest, tools);
-    const ready = await writer.#spawn({ ...rest, fault, first: true, nowMs: tools.now() });
-    if (!ready.ready) {
-      const message = `The ledger ${rest.path} can’t be opened: ${ready.message}.`;
-      throw ready.code === undefined
-        ? new LedgerStartError('unreadable', message)
-        : new LedgerStartError(ready.code, ready.message);
+    try {
+      const ready = await writer.#thread.start({ ...rest, fault, first: true, nowMs: tools.now() });
+      return { writer, ...(ready as WriterReady) };
+    } catch (error) {
+      clearTimeout(writer.#retry);
+      const reason = error instanceof Error ? error.message : String(error);
+      const code = startErrorCode(error);
+      throw new LedgerStartError(
+        code,
+        code === 'unreadable' ? `The ledger ${rest.path} can’t be opened: ${reason}.` : reason,
+      );
     }
-    return { writer, voidedHolds: ready.voidedHolds, violations: ready.violations };
   }
 
   /** Whether something may be committed that is not on the disk yet. */
   get isUnsynced(): boolean {
-    return this.#committing.length + this.#syncing.length > 0;
+    return this.#thread.underway > 0;
   }
 
   /** Sends a command; resolves with the engine's answer. Throws `overloaded` where nothing was done, `internal` where it broke. */
-  send<R>(command: WireCommand, decode: Decode<R>): Promise<R> {
+  send<R>(request: WireCommand, decode: Decode<R>): Promise<R> {
     if (this.#drained !== undefined) return Promise.reject(overloaded('The gateway is stopping.'));
-    if (command[0] === 'admit') {
-      if (this.#failing) return Promise.reject(overloaded('The ledger can’t be written.'));
+    if (request[0] === 'admit') {
+      if (this.#failing) return Promise.reject(unwritable());
       if (this.#countUnanswered() >= waitingMax) return Promise.reject(overloaded('Too many requests are waiting.'));
     }
     return new Promise<R>((resolve, reject) => {
-      this.#take({ command, decode, resolve: resolve as Pending['resolve'], reject, deaths: 0 });
+      this.#take({ request, decode, resolve: resolve as Pending['resolve'], reject, deaths: 0 });
     });
   }
 
@@ -124,7 +119,7 @@ export class Writer {
   async drain(): Promise<void> {
     await new Promise<void>(resolve => {
       this.#drained = resolve;
-      if (this.#countUnanswered() === 0) resolve();
+      this.#checkDrained();
     });
     clearTimeout(this.#retry);
     await this.#spawning;
@@ -135,86 +130,28 @@ export class Writer {
   }
 
   /** Ends the writer, which was drained. */
-  async close(): Promise<void> {
-    const worker = this.#worker;
-    if (worker === undefined) return;
-    this.#worker = undefined;
-    await new Promise<void>(resolve => {
-      worker.once('exit', () => resolve());
-      worker.postMessage('close');
-    });
+  close(): Promise<void> {
+    return this.#thread.end();
   }
 
   #countUnanswered(): number {
-    return this.#outbox.length + this.#committing.length + this.#syncing.length + this.#parked.length;
+    return this.#thread.waiting + this.#parked.length;
   }
 
-  #take(pending: Pending): void {
-    if (this.#worker === undefined) this.#parked.push(pending);
-    else if (this.#outbox.push(pending) === 1) setImmediate(() => this.#flush());
+  #take(call: Pending): void {
+    if (this.#thread.isRunning) this.#thread.post(call);
+    else this.#parked.push(call);
   }
 
-  /** One message at a time carries all commands that have come since the last: a message costs as much as ten commands in it. */
-  #flush(): void {
-    if (this.#outbox.length === 0 || this.#committing.length > 0 || this.#worker === undefined) return;
-    this.#committing = this.#outbox.length > batchMax ? this.#outbox.splice(0, batchMax) : this.#outbox;
-    if (this.#committing === this.#outbox) this.#outbox = [];
-    this.#postedAtMs = performance.now();
-    this.#worker.postMessage(this.#committing.map(({ command }) => command));
-  }
-
-  #spawn(data: WriterData): Promise<WriterReady> {
-    const worker = new Worker(new URL('./worker.ts', import.meta.url), { workerData: data });
-    return new Promise(resolve => {
-      let died: unknown;
-      worker.on('error', error => {
-        died = error;
-      });
-      worker.once('exit', () => {
-        if (this.#worker === worker) this.#onDeath(died);
-        const message = died instanceof Error ? died.message : 'The writer ended before it was ready.';
-        resolve({ ready: false, code: undefined, message });
-      });
-      worker.once('message', (ready: WriterReady) => {
-        resolve(ready);
-        if (!ready.ready) return;
-        this.#worker = worker;
-        worker.on('message', (message: WriterMessage) => this.#onMessage(message));
-      });
-    });
-  }
-
-  #onMessage([kind, replies]: WriterMessage): void {
-    if (kind === 'synced') return this.#onReplies(this.#syncing.splice(0, replies.length), replies);
-    const batch = this.#committing;
-    this.#committing = [];
-    this.#observe?.({
-      commitMs: performance.now() - this.#postedAtMs,
-      waiting: this.#countUnanswered() + batch.length,
-    });
-    // First, so that the writer works while the answers are taken in.
-    this.#flush();
-    const answered: Pending[] = [];
-    for (const pending of batch) (waitsForSync(pending.command) ? this.#syncing : answered).push(pending);
-    this.#onReplies(answered, replies);
-  }
-
-  #onReplies(answered: readonly Pending[], replies: readonly WireReply[]): void {
-    let failed = false;
-    for (const [index, pending] of answered.entries()) {
-      const [outcome, value, code] = replies[index] ?? ['storage', 'no reply', undefined];
-      if (outcome === 'done') pending.resolve(pending.decode(value));
-      else if (outcome === 'failed') {
-        const cause = new Error(`ledger: ${pending.command[0]}: ${code ?? ''} ${String(value)}`);
-        pending.reject(new GatewayError('internal', 'The gateway failed.', { cause }));
-      } else {
-        failed = true;
-        if (waitsForStorage(pending.command)) this.#parked.push(pending);
-        else pending.reject(overloaded('The ledger can’t be written.', new Error(String(value))));
-      }
+  #onReply(call: Pending, [outcome, value, code]: WireReply): void {
+    if (outcome === 'done') return call.resolve(call.decode(value));
+    if (outcome === 'failed') {
+      const cause = new Error(`ledger: ${call.request[0]}: ${code ?? ''} ${String(value)}`);
+      return call.reject(new GatewayError('internal', 'The gateway failed.', { cause }));
     }
-    if (failed) this.#fail();
-    this.#checkDrained();
+    if (waitsForStorage(call.request)) this.#parked.push(call);
+    else call.reject(unwritable(new Error(String(value))));
+    this.#fail();
   }
 
   #checkDrained(): void {
@@ -234,54 +171,41 @@ export class Writer {
 
   /** Sends what is parked, a probe last; a writer that has died is started again first. */
   #tryAgain(): void {
-    if (this.#worker !== undefined) return this.#unpark();
-    const data = { ...this.#data, fault: undefined, first: false, nowMs: this.#now() };
-    this.#spawning = this.#spawn(data).then(ready => {
-      this.#spawning = undefined;
-      if (ready.ready) return this.#unpark();
-      this.#countDeath(new Error(ready.message));
-      return this.#fail();
-    });
+    if (this.#thread.isRunning) return this.#unpark();
+    const data = { ...this.#data, fault: undefined, first: false, nowMs: this.#tools.now() } satisfies WriterData;
+    // If it fails, `#onEnd` tries again.
+    this.#spawning = this.#thread.start(data).catch(() => undefined);
+    this.#unpark();
   }
 
   #unpark(): void {
-    const parked = this.#parked;
-    this.#parked = [];
-    for (const pending of parked) if (pending.command[0] !== 'probe') this.#take(pending);
+    for (const call of this.#parked.splice(0)) this.#thread.post(call);
     const resolve = (): void => {
       this.#failing = false;
       this.#backoffMs = backoffMs.min;
     };
-    this.#take({ ...unheard, command: ['probe', this.#now()], resolve });
+    this.#thread.post({ ...unheard, request: ['probe', this.#tools.now()], resolve });
   }
 
-  /** The writer is gone; what it had may be done or not. */
-  #onDeath(error: unknown): void {
-    this.#worker = undefined;
-    this.#parked.push(...this.#syncing, ...this.#committing, ...this.#outbox);
-    [this.#syncing, this.#committing, this.#outbox] = [[], [], []];
-    this.#countDeath(error);
-    this.#fail();
-  }
-
-  /** Gives up what was in the writer each time it died; an admit that may have been stored is given back when that can be. */
-  #countDeath(error?: unknown): void {
-    const parked = this.#parked;
-    this.#parked = [];
-    for (const pending of parked) {
-      const { command } = pending;
-      if (waitsForStorage(command) || ++pending.deaths < deathsMax) this.#parked.push(pending);
+  /** The writer is gone; what it had may be done or not. Gives up what was in the writer each time it died. */
+  #onEnd(lost: readonly Pending[], cause: Error): void {
+    for (const call of lost) {
+      const { request } = call;
+      if (request[0] === 'probe') continue;
+      if (waitsForStorage(request) || ++call.deaths < deathsMax) this.#parked.push(call);
       else {
-        pending.reject(overloaded('The ledger can’t be written.', error));
-        if (command[0] === 'admit')
-          this.#parked.push({ ...unheard, command: ['void', this.#now(), command[2], 'gateway_failure'] });
+        call.reject(unwritable(cause));
+        // It may have been stored: it is given back when that can be.
+        if (request[0] === 'admit')
+          this.#parked.push({ ...unheard, request: ['void', this.#tools.now(), request[2], 'gateway_failure'] });
       }
     }
-    this.#checkDrained();
+    if (this.#drained === undefined || this.#countUnanswered() > 0) this.#fail();
+    else this.#drained();
   }
 }
 
-/** Whether a command waits until storage works again, because what it ends was begun, or because nobody else tries it again. */
+/** Whether a command waits until storage works again, because what it ends was begun. */
 function waitsForStorage(command: WireCommand): boolean {
-  return command[0] === 'settle' || command[0] === 'void' || command[0] === 'probe';
+  return command[0] === 'settle' || command[0] === 'void';
 }

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import type { Replies } from './serve-calls.ts';
 
 /** A request that waits for its reply. */
 export interface Call<Request> {
@@ -7,25 +8,41 @@ export interface Call<Request> {
   readonly reject: (error: unknown) => void;
 }
 
+/** Replies that came together. */
+export interface BatchFacts {
+  readonly kind: Replies<unknown>[0];
+  /** From the hand-over of the last message. */
+  readonly tookMs: number;
+  /** Calls that were unanswered before them. */
+  readonly waiting: number;
+}
+
 /** What the owner of a thread does with what comes back. */
 export interface CallPolicy<C, Reply> {
   onReply(call: C, reply: Reply): void;
+  /** Called after all calls of a batch were given to `onReply`. */
+  onBatch?(batch: BatchFacts): void;
   /** The thread ended; `lost` are the calls that it has not answered, in their order. */
   onEnd(lost: readonly C[], cause: Error): void;
 }
 
+/** The most requests of a message. */
+const batchMax = 4096;
+
 /**
- * The calling side of a thread that runs `serveCalls`: replies come in the order of the calls. One message at a time carries all that were posted since
- * the last, because a message costs as much as ten requests in it.
+ * The calling side of a thread that runs `serveCalls`. One message at a time carries all that were posted since the last, because a message costs as much
+ * as ten requests in it. Calls are kept in arrays: V8 keeps promoting what passes through a Map.
  */
 export class CallThread<C extends Call<unknown>, Reply> {
   readonly #program: URL;
   readonly #policy: CallPolicy<C, Reply>;
   #worker: Worker | undefined;
-  #calls: C[] = [];
-  /** Requests of the last calls, to be sent at the end of this turn of the event loop or after the next reply. */
-  #outbox: unknown[] = [];
-  #isBusy = false;
+  /** To be sent at the end of this turn of the event loop or when the batch before has its replies. */
+  #outbox: C[] = [];
+  #sent: C[] = [];
+  /** Those that the thread answers later than their batch. */
+  #later: C[] = [];
+  #sentAtMs = 0;
 
   constructor(program: URL, policy: CallPolicy<C, Reply>) {
     this.#program = program;
@@ -39,7 +56,12 @@ export class CallThread<C extends Call<unknown>, Reply> {
 
   /** Calls that are unanswered. */
   get waiting(): number {
-    return this.#calls.length;
+    return this.#outbox.length + this.underway;
+  }
+
+  /** Unanswered calls that were sent to the thread. */
+  get underway(): number {
+    return this.#sent.length + this.#later.length;
   }
 
   /** Starts the thread; resolves with what it says when it is ready. Rejects with what the thread threw. */
@@ -53,13 +75,13 @@ export class CallThread<C extends Call<unknown>, Reply> {
       });
       worker.once('exit', () => {
         this.#worker = undefined;
-        this.#outbox = [];
-        this.#isBusy = false;
-        this.#policy.onEnd(this.#calls.splice(0), cause);
+        const lost = [...this.#later, ...this.#sent, ...this.#outbox];
+        [this.#later, this.#sent, this.#outbox] = [[], [], []];
+        this.#policy.onEnd(lost, cause);
         reject(cause);
       });
       worker.once('message', (ready: unknown) => {
-        worker.on('message', (replies: Reply[]) => this.#onReplies(replies));
+        worker.on('message', (replies: Replies<Reply>) => this.#onReplies(replies));
         resolve(ready);
       });
     });
@@ -67,17 +89,14 @@ export class CallThread<C extends Call<unknown>, Reply> {
 
   /** Sends a call to the running thread. */
   post(call: C): void {
-    this.#calls.push(call);
-    if (this.#outbox.length === 0) setImmediate(() => this.#flush());
-    this.#outbox.push(call.request);
+    if (this.#outbox.push(call) === 1) setImmediate(() => this.#flush());
   }
 
-  /** Lets the thread answer what was posted and ends it. */
+  /** Lets the thread reply to what was posted and ends it. */
   async end(): Promise<void> {
     const worker = this.#worker;
     if (worker === undefined) return;
-    this.#isBusy = false;
-    this.#flush();
+    while (this.#outbox.length > 0) this.#send(worker);
     await new Promise(resolve => {
       worker.once('exit', resolve);
       worker.postMessage('end');
@@ -85,20 +104,26 @@ export class CallThread<C extends Call<unknown>, Reply> {
   }
 
   #flush(): void {
-    if (this.#outbox.length === 0 || this.#isBusy) return;
-    this.#worker?.postMessage(this.#outbox);
-    this.#outbox = [];
-    this.#isBusy = true;
+    if (this.#worker !== undefined && this.#outbox.length > 0 && this.#sent.length === 0) this.#send(this.#worker);
   }
 
-  #onReplies(replies: readonly Reply[]): void {
-    this.#isBusy = false;
+  #send(worker: Worker): void {
+    const batch = this.#outbox.splice(0, batchMax);
+    this.#sent.push(...batch);
+    this.#sentAtMs = performance.now();
+    worker.postMessage(batch.map(({ request }) => request));
+  }
+
+  #onReplies([kind, replies]: Replies<Reply>): void {
+    const batch = { kind, tookMs: performance.now() - this.#sentAtMs, waiting: this.waiting };
+    const calls = (kind === 'now' ? this.#sent : this.#later).splice(0, replies.length);
     // First, so that the thread works while the replies are taken in.
     this.#flush();
-    const answered = this.#calls.splice(0, replies.length);
-    for (const [index, reply] of replies.entries()) {
-      const call = answered[index];
-      if (call !== undefined) this.#policy.onReply(call, reply);
+    for (const [index, call] of calls.entries()) {
+      const reply = replies[index];
+      if (reply === undefined) this.#later.push(call);
+      else this.#policy.onReply(call, reply);
     }
+    this.#policy.onBatch?.(batch);
   }
 }

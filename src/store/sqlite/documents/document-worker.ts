@@ -35,19 +35,15 @@ const quiet = setTimeout(() => {
     // A failing disk shows itself to the next command, which answers for it.
   }
 }, quietMs);
-serveCalls<TimedCommand, DocumentReply>(
-  {
-    batchMax: 1024,
-    run(batch) {
-      lastMs = batch.at(-1)?.nowMs ?? lastMs;
-      return engine.run(batch);
-    },
-    rest: () => void quiet.refresh(),
-    end() {
-      clearTimeout(quiet);
-      db.pragma('wal_checkpoint(TRUNCATE)');
-      db.close();
-    },
+serveCalls<TimedCommand, DocumentReply>({
+  run(batch, post) {
+    lastMs = batch.at(-1)?.nowMs ?? lastMs;
+    post('now', engine.run(batch));
+    quiet.refresh();
   },
-  undefined,
-);
+  end() {
+    clearTimeout(quiet);
+    db.pragma('wal_checkpoint(TRUNCATE)');
+    db.close();
+  },
+});
