@@ -43,6 +43,7 @@ export class Running {
 
   /** Ends all that runs. */
   cutAll(): void {
-    for (const run of [...this.#running]) run.cut();
+    // Backwards: what is cut may take itself out.
+    for (let place = this.#running.length - 1; place >= 0; place -= 1) this.#running[place]?.cut();
   }
 }

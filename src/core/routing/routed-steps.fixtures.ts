@@ -1,5 +1,12 @@
+import { once } from 'node:events';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import type { RunningAttempt, UpstreamReceiver } from '../../generation/upstream.ts';
+import {
+  type RunningAttempt,
+  type Upstream,
+  type UpstreamCall,
+  UpstreamFailure,
+  type UpstreamReceiver,
+} from '../../generation/upstream.ts';
 import { pull, pump } from '../../lib/push.ts';
 import type { BegunAnswer, RoutedRequest } from './routed-call.ts';
 import type { Router } from './router.ts';
@@ -8,7 +15,7 @@ import type { Router } from './router.ts';
 
 /** What the reader gets. */
 export type RoutedStep =
-  | ({ readonly kind: 'begun' } & Omit<BegunAnswer, 'mayPause'>)
+  | ({ readonly kind: 'begun' } & BegunAnswer)
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
 
 /** How a test reads. */
@@ -19,10 +26,7 @@ export interface Reading extends Omit<RoutedRequest, 'whole'> {
 }
 
 /** Reads a routed answer. A reader that stops has had enough; one whose signal is aborted has left. */
-export function routedSteps(
-  router: Router,
-  { signal, judge, ...routed }: Reading,
-): AsyncIterableIterator<RoutedStep> {
+export function routedSteps(router: Router, { signal, judge, ...routed }: Reading): AsyncIterableIterator<RoutedStep> {
   return pull<RoutedStep>(sink => {
     if (signal.aborted) {
       queueMicrotask(() => sink.end());
@@ -33,7 +37,7 @@ export function routedSteps(
       {
         attemptStarted: nothing,
         attemptFailed: nothing,
-        begun: ({ mayPause: _, ...answer }) => sink.message({ kind: 'begun', ...answer }),
+        begun: answer => sink.message({ kind: 'begun', ...answer }),
         events: events => {
           sink.message({ kind: 'events', events });
           return judge?.(events);
@@ -54,24 +58,55 @@ export function routedSteps(
   }, signal);
 }
 
-/** A scripted upstream's answer as an attempt. `act` throws what it fails with; its signal is aborted if it is cancelled. */
-export function scriptedAttempt(
-  act: (signal: AbortSignal) => AsyncIterable<GenerationEvent[]>,
-  receiver: UpstreamReceiver,
-): RunningAttempt {
-  let isOver = false;
-  const control = pump(act, {
-    message: events => (isOver ? undefined : receiver.events(events)),
-    end: failure => (isOver ? undefined : receiver.end(failure)),
-  });
-  return {
-    cancel: () => {
-      isOver = true;
-      control.cancel();
-    },
-    pause: () => control.pause(),
-    resume: () => control.resume(),
-  };
+/** What a scripted upstream does with a call: events and failures in order; `hang` waits until the call is cancelled. */
+export type Act = GenerationEvent[] | Error | 'hang';
+
+/** An upstream that answers each call by a script. */
+export class Scripted implements Upstream {
+  readonly calls: UpstreamCall[] = [];
+  readonly script: (call: UpstreamCall) => readonly Act[];
+  /** How many attempts were cancelled. */
+  stopped = 0;
+
+  constructor(script: (call: UpstreamCall) => readonly Act[]) {
+    this.script = script;
+  }
+
+  generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
+    this.calls.push(call);
+    const script = this.script(call);
+    let isOver = false;
+    const control = pump<GenerationEvent[]>(signal => perform(script, signal), {
+      message: events => (isOver ? undefined : receiver.events(events)),
+      end: failure => (isOver ? undefined : receiver.end(failure)),
+    });
+    return {
+      pause: () => control.pause(),
+      resume: () => control.resume(),
+      cancel: () => {
+        isOver = true;
+        this.stopped += 1;
+        control.cancel();
+      },
+    };
+  }
+}
+
+async function* perform(
+  script: readonly Act[],
+  signal: AbortSignal,
+): AsyncGenerator<GenerationEvent[], void, undefined> {
+  let isWhole = false;
+  for (const act of script) {
+    await Promise.resolve();
+    if (act === 'hang') await once(signal, 'abort');
+    else if (act instanceof Error) throw act;
+    else {
+      isWhole = act.at(-1)?.event.case === 'completed';
+      yield act;
+    }
+  }
+  if (!isWhole) throw new UpstreamFailure('truncated');
 }
 
 function nothing(): void {

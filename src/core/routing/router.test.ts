@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
@@ -7,54 +6,12 @@ import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgat
 import { GenerateRequestSchema, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { completed, delta, finished, started } from '../../generation/events.ts';
 import { Hold } from '../../generation/hold.ts';
-import {
-  type RunningAttempt,
-  type Upstream,
-  type UpstreamCall,
-  UpstreamFailure,
-  type UpstreamReceiver,
-} from '../../generation/upstream.ts';
+import { type Upstream, type UpstreamCall, UpstreamFailure } from '../../generation/upstream.ts';
 import type { Attempt, AttemptOutcome } from './observer.ts';
 import type { RetryPolicy } from './request-plan.ts';
 import type { Provider, RouteConfig } from './route-table.ts';
 import { Router, type RouterOptions } from './router.ts';
-import { type Reading, type RoutedStep, routedSteps, scriptedAttempt } from './routed-steps.fixtures.ts';
-
-/** What a scripted provider does with a call: events and failures in order; `hang` waits until the call is aborted. */
-type Act = GenerationEvent[] | Error | 'hang';
-
-class Scripted implements Upstream {
-  readonly calls: UpstreamCall[] = [];
-  readonly script: (call: UpstreamCall) => readonly Act[];
-  stopped = 0;
-
-  constructor(script: (call: UpstreamCall) => readonly Act[]) {
-    this.script = script;
-  }
-
-  generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
-    this.calls.push(call);
-    const script = this.script(call);
-    const attempt = scriptedAttempt(signal => acts(script, signal), receiver);
-    return {
-      ...attempt,
-      cancel: () => {
-        this.stopped += 1;
-        attempt.cancel();
-      },
-    };
-  }
-}
-
-async function* acts(script: readonly Act[], signal: AbortSignal): AsyncGenerator<GenerationEvent[], void, undefined> {
-  for (const act of script) {
-    await Promise.resolve();
-    if (act === 'hang') await once(signal, 'abort');
-    else if (act instanceof Error) throw act;
-    else yield act;
-  }
-  if (script.at(-1) !== end) throw new UpstreamFailure('truncated');
-}
+import { type Act, type Reading, type RoutedStep, routedSteps, Scripted } from './routed-steps.fixtures.ts';
 
 const text = (added: string): GenerationEvent[] => [delta(0, [0, 0], { kind: DeltaKind.TEXT, text: added })];
 const begin = [started({})];
@@ -168,6 +125,7 @@ test('a working route answers at the first try, and the caller is told which one
     route: { modelId: 'm', provider: 'a', model: 'big' },
     attempt: 1,
     calls: 1,
+    mayPause: false,
   });
   expect(steps.slice(1)).toEqual([begin, text('hello'), end].map(events => ({ kind: 'events', events })));
   expect(log).toEqual(['1 a/big', '1 completed']);
