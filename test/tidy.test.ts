@@ -184,6 +184,15 @@ test('the current time is read in lib only', () => {
   expect(bad).toEqual([]);
 });
 
+test('what lies on the way of an answer takes time, timers and chance from a Runtime', () => {
+  const folders = ['core/', 'upstreams/', 'generation/', 'codecs/', 'edge/sinks/'];
+  const direct = /\bperformance\.now\b|\bset(Timeout|Interval)\(|\bMath\.random\b/;
+  const bad = files.filter(
+    file => folders.some(folder => file.startsWith(folder)) && direct.test(readFileSync(resolve(src, file), 'utf8')),
+  );
+  expect(bad).toEqual([]);
+});
+
 test('no file has a name that says nothing', () => {
   const named = ['src', 'test', 'scripts', 'bench', 'examples'].flatMap(folder =>
     filesBelow(folder).map(file => `${folder}/${file}`),
