@@ -27,7 +27,6 @@ import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
-import { loadTokenizer } from '../generation/tokens.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
 import type { CallContext } from '../lib/pushed-service.ts';
@@ -101,8 +100,6 @@ export async function openGateway({
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
-  // Not on the way to the first answer: 120 ms that a start should not wait for.
-  setImmediate(() => void loadTokenizer());
   core.discovery.start();
   await core.images.resume();
   const stopping = new Stopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });

@@ -1,4 +1,5 @@
 import process from 'node:process';
+import { setFlagsFromString } from 'node:v8';
 import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { simulatorModels } from '../simulator/models.ts';
@@ -32,6 +33,8 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
     process.stderr.write(`${reason}\n`);
     return 1;
   }
+  // V8's default, which `src/main.ts` has lowered: answers are what the young generation is for.
+  setFlagsFromString('--semi-space-growth-factor=2');
   process.on('SIGHUP', () => gateway.reload());
   const { publicUrl, rpcUrl, firstKeys } = gateway;
   const model = config.simulator.enabled ? simulatorModels[0]?.id : config.models[0]?.id;
