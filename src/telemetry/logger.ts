@@ -72,16 +72,15 @@ class Timestamps {
  * lines at once.
  */
 class LineBuffer implements DestinationStream {
-  readonly #stream = destination({ dest: 2, sync: false });
+  readonly #stream: ReturnType<typeof destination>;
   #lines: string[] = [];
   #characters = 0;
 
   constructor() {
+    // Before the stream is made, which writes what it has when the process ends.
+    process.on('exit', () => this.#handOver());
+    this.#stream = destination({ dest: 2, sync: false, minLength: 2 * bufferCharacters });
     setInterval(() => this.#flush(), flushEveryMs).unref();
-    process.on('exit', () => {
-      this.#flush();
-      this.#stream.flushSync();
-    });
   }
 
   write(line: string): void {
@@ -92,6 +91,11 @@ class LineBuffer implements DestinationStream {
 
   #flush(): void {
     if (this.#lines.length === 0) return;
+    this.#handOver();
+    this.#stream.flush();
+  }
+
+  #handOver(): void {
     this.#stream.write(this.#lines.join(''));
     this.#lines = [];
     this.#characters = 0;
