@@ -79,7 +79,7 @@ class LineBuffer implements DestinationStream {
   constructor() {
     // Before the stream is made, which writes what it has when the process ends.
     process.on('exit', () => this.#handOver());
-    this.#stream = destination({ dest: 2, sync: false, minLength: 2 * bufferCharacters });
+    this.#stream = destination({ dest: 2, sync: false, minLength: bufferCharacters });
     setInterval(() => this.#flush(), flushEveryMs).unref();
   }
 
