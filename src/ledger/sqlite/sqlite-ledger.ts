@@ -334,7 +334,7 @@ class WorkerLedger implements SqliteLedger {
   /** What was read, once nothing of it can be lost any more: others may have been committed and not synced yet. */
   async #told<T>(reading: Promise<T>): Promise<T> {
     const read = await reading;
-    if (this.#parts.writer.isUnsynced) await this.#send(['sweep', this.#now()]);
+    if (this.#parts.writer.isUnsynced) await this.#send(['sync', this.#now()]);
     return read;
   }
 
