@@ -10,6 +10,7 @@ test.each([
   ['message', 'exit'],
   ['reply', 'exit'],
   ['commit', 'exit'],
+  ['sync', 'exit'],
   ['commit', 'SQLITE_FULL'],
 ] as const)('whichever %s ends with %s, nothing acknowledged is lost and nothing stays held', async (point, kind) => {
   for (let nth = 1; nth <= 2; nth++) {

@@ -16,6 +16,8 @@ export interface Applicant {
   readonly tier: ServiceTier;
   /** The most upstream calls that it is made of, each with the whole input. */
   readonly calls: number;
+  /** The client is told of it before its answer has ended: the admission must be durable first. */
+  readonly isAnsweredEarly: boolean;
 }
 
 /** Admits or throws what the ledger denied: nothing goes upstream without passing here. */
@@ -28,6 +30,7 @@ export async function admit(ledger: Ledger, applicant: Applicant): Promise<Admit
     model: model.id,
     free: isFree(model.id),
     funds: estimateFunds(request, model, tier, calls),
+    ...(applicant.isAnsweredEarly ? { durable: true } : {}),
   });
   if (reply.kind === 'denied')
     throw deniedError(reply, { ...applicant, hasOwnBalance: await hasOwnBalance(ledger, reply, keyId) });

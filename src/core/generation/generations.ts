@@ -119,6 +119,7 @@ export class Generations {
       model,
       tier,
       calls: router.callsFor(resolved),
+      isAnsweredEarly,
     };
     const admittedAtMs = clock.now();
     const admitted = await admit(ledger, applicant);

@@ -19,7 +19,7 @@ import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { invalidImageField } from '../../generation/images/check-image-request.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Documents } from '../../store/documents.ts';
-import type { Credential } from '../../ledger/ledger.ts';
+import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { deniedError, hasOwnBalance, isFree } from '../generation/admission.ts';
@@ -212,7 +212,7 @@ export class Images {
   async #queued(ask: ImageAsk, signal: AbortSignal, keeper?: Keeper<CreateTaskResponse>): Promise<CreateTaskResponse> {
     const leave = this.#tasks.reserve();
     try {
-      const admitted = await this.#admitted(ask, signal);
+      const admitted = await this.#admitted(ask, signal, { durable: true });
       const { requestId, order } = admitted;
       const id = taskIdOf(requestId);
       const createdAtMs = this.#tools.clock.now();
@@ -293,11 +293,15 @@ export class Images {
   }
 
   /** That it can be drawn and is paid for. */
-  async #admitted({ request, endpoint, credential, named }: ImageAsk, signal: AbortSignal): Promise<AdmittedOrder> {
+  async #admitted(
+    { request, endpoint, credential, named }: ImageAsk,
+    signal: AbortSignal,
+    told: Pick<AdmitCommand, 'durable'> = {},
+  ): Promise<AdmittedOrder> {
     const { catalog, ids } = this.#tools;
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
-    return this.#admit(order, { id, requestId: named ?? publicRequestId(id) }, credential);
+    return this.#admit(order, { id, requestId: named ?? publicRequestId(id), ...told }, credential);
   }
 
   /** The windows that an answer which is told again tells: as they stand. */
@@ -308,7 +312,7 @@ export class Images {
 
   async #admit(
     order: ImageOrder,
-    { id, requestId }: { readonly id: number; readonly requestId: string },
+    { id, requestId, ...told }: Pick<AdmitCommand, 'id' | 'requestId' | 'durable'>,
     { keyId, accountId }: Pick<Credential, 'keyId' | 'accountId'>,
   ): Promise<AdmittedOrder> {
     const { model } = order;
@@ -319,6 +323,7 @@ export class Images {
       model: model.id,
       free: isFree(model.id),
       funds: imageFunds(order),
+      ...told,
     });
     if (reply.kind === 'denied') {
       const own = await hasOwnBalance(this.#tools.ledger, reply, keyId);

@@ -191,6 +191,8 @@ export class StoredRows implements Rows {
   /** Forgets what is in memory, because a batch was not stored. */
   clear(): void {
     for (const table of this.#tables) table.clear();
+    this.#nextExpiryMs = undefined;
+    this.#nextEndMs = undefined;
   }
 }
 
