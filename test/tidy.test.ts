@@ -20,10 +20,11 @@ const mayImport: Record<string, readonly string[]> = {
   config: ['lib', 'errors'],
   generation: ['lib', 'errors', 'gen'],
   codecs: ['lib', 'errors', 'gen', 'generation'],
+  ledger: ['lib', 'errors', 'generation'],
   store: ['lib', 'errors', 'gen', 'generation'],
   simulator: ['lib', 'errors', 'gen', 'generation'],
   upstreams: ['lib', 'errors', 'gen', 'generation', 'codecs', 'telemetry'],
-  core: ['lib', 'errors', 'gen', 'generation', 'store', 'upstreams', 'simulator', 'telemetry'],
+  core: ['lib', 'errors', 'gen', 'generation', 'ledger', 'store', 'upstreams', 'simulator', 'telemetry'],
   rpc: ['lib', 'errors', 'gen', 'telemetry'],
   edge: ['lib', 'errors', 'gen', 'generation', 'codecs', 'rpc', 'telemetry'],
   cli: ['lib', 'errors', 'gen', 'config', 'rpc'],
@@ -33,6 +34,7 @@ const mayImport: Record<string, readonly string[]> = {
     'gen',
     'generation',
     'config',
+    'ledger',
     'store',
     'simulator',
     'upstreams',
@@ -50,7 +52,7 @@ const pure = ['errors', 'generation', 'codecs'];
 const pureBuiltins = new Set(['node:assert', 'node:assert/strict', 'node:buffer', 'node:crypto', 'node:util']);
 /** Packages that belong to one part of the program. A package that is not listed may be imported anywhere. */
 const packageOf: Record<string, readonly string[]> = {
-  'better-sqlite3': ['store/sqlite'],
+  'better-sqlite3': ['lib/sqlite', 'ledger/sqlite'],
   commander: ['cli'],
   fastify: ['edge', 'gateway'],
   pino: ['telemetry'],
@@ -87,6 +89,12 @@ function importsOf(file: string): string[] {
 
 const isOwn = (target: string): boolean => target.endsWith('.ts');
 
+/** What the rules of the ledger may import: each other, rows, the port's types, prices, and what has no I/O. */
+const isOfRules = (target: string): boolean =>
+  target.startsWith('ledger/rules/') ||
+  ['ledger/rows.ts', 'ledger/ledger.ts', 'generation/price.ts', 'lib/ids.ts'].includes(target) ||
+  target.startsWith('errors/');
+
 /** Why `file` may not import its own project's `target`, or nothing where it may. */
 function forbidden(file: string, target: string): string | undefined {
   const [from = '', own = ''] = file.split('/');
@@ -98,14 +106,17 @@ function forbidden(file: string, target: string): string | undefined {
   if (to === from && alternatives.includes(to) && inside && file.split('/').length > 2 && own !== part) {
     return 'one alternative imports another';
   }
-  if (to === 'store' && from !== 'store' && from !== 'gateway' && inside) return 'only the wiring picks an engine';
+  if (['store', 'ledger'].includes(to) && from !== to && from !== 'gateway' && inside)
+    return 'only the wiring picks an engine';
+  if (file.startsWith('ledger/rules/') && !isOfRules(target)) return 'rules know rows and prices alone';
   return undefined;
 }
 
 /** Why `file` may not import the package or builtin `name`, or nothing where it may. */
 function forbiddenPackage(file: string, name: string): string | undefined {
   const [from = ''] = file.split('/');
-  if (pure.includes(from) && name.startsWith('node:') && !pureBuiltins.has(name)) return `${from} is pure`;
+  const isPure = pure.includes(from) || file.startsWith('ledger/rules/');
+  if (isPure && name.startsWith('node:') && !pureBuiltins.has(name)) return `${from} is pure`;
   const owners = packageOf[name.startsWith('@') ? name.split('/', 2).join('/') : (name.split('/')[0] ?? name)];
   if (owners === undefined || owners.some(owner => file.startsWith(`${owner}/`))) return undefined;
   return `only ${owners.join(', ')} may import it`;

@@ -73,9 +73,9 @@ export function checkRows(rows: MemoryRows): string[] {
     ];
     same(`period ${number} of account ${accountId}`, [held, used], due);
   }
-  const writtenOff = usage.filter(record => record.writtenOff > 0n).map(({ id, writtenOff: off }) => [id, off]);
+  const writtenOff = usage.filter(record => record.writtenOff > 0n).map(({ id, writtenOff: off }) => `${id} ${off}`);
   const entries = rows.entries.filter(({ kind }) => kind === 'write_off');
-  same('write-offs', entries.map(({ usageId, amount }) => [usageId, amount]).sort(), writtenOff.sort());
+  same('write-offs', entries.map(({ usageId, amount }) => `${usageId ?? 0} ${amount}`).sort(), writtenOff.sort());
   same('sums', rows.sums.map(sum => [placeOf(sum), sum.usage.id].join()).sort(), usage.flatMap(sumsDue).sort());
   return found;
 }

@@ -53,7 +53,7 @@ export class CachedTable<R> {
       spec.key.includes(property) || spec.fixed?.includes(property) === true;
     this.#changing = properties.flatMap((property, index) => (isFixed(property) ? [] : [index]));
     const where = spec.key.map(property => `${spec.columns[property][0]} = ?`).join(' AND ');
-    const set = this.#changing.map(index => `${names[index]} = ?`).join(', ');
+    const set = this.#changing.map(index => `${names[index] ?? ''} = ?`).join(', ');
     this.#find = sql.prepareRaw(`SELECT ${names.join(', ')} FROM ${spec.table} WHERE ${where}`);
     this.#insert = sql.prepare(insertText(spec.table, names));
     this.#update = sql.prepare(`UPDATE ${spec.table} SET ${set} WHERE ${where}`);

@@ -35,10 +35,10 @@ export const part = { read: identity, write: identity } as Codec<bigint | string
 export const flag: Codec<boolean> = { read: stored => stored === 1n, write: Number };
 
 /** NULL for null. */
-export function orNull<T>({ read, write }: Codec<T>): Codec<T | null> {
+export function orNull<T>(codec: Codec<T>): Codec<T | null> {
   return {
-    read: stored => (stored === null ? null : read(stored)),
-    write: value => (value === null ? null : write(value)),
+    read: stored => (stored === null ? null : codec.read(stored)),
+    write: value => (value === null ? null : codec.write(value)),
   };
 }
 

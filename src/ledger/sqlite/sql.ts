@@ -12,12 +12,12 @@ export class Sql {
   }
 
   prepare<P extends unknown[], R = unknown>(text: string): Query<P, R> {
-    return this.#watch(this.db.prepare<P, R>(text) as Query<P, R>);
+    return this.#watch(this.db.prepare<P, R>(text));
   }
 
   /** Prepares a statement whose rows are arrays. */
   prepareRaw<P extends unknown[], R extends unknown[]>(text: string): Query<P, R> {
-    return this.#watch(this.db.prepare<P, R>(text).raw() as Query<P, R>);
+    return this.#watch(this.db.prepare<P, R>(text).raw());
   }
 
   #watch<P extends unknown[], R>(statement: Query<P, R>): Query<P, R> {

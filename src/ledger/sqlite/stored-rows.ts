@@ -95,9 +95,25 @@ export class StoredRows implements Rows {
     });
     // In an order in which each row finds the rows that it names.
     this.#tables = [
-      ...[this.#models, this.#providers, this.#prices, this.accounts, this.subscriptions, this.#periods],
-      ...[this.keys, this.managementKeys, this.keyDays, this.freeDays, this.planDays, this.keyMinutes],
-      ...[this.freeMinutes, this.#holds, this.usage, this.voided, this.#entries, this.#sums, this.counters],
+      this.#models,
+      this.#providers,
+      this.#prices,
+      this.accounts,
+      this.subscriptions,
+      this.#periods,
+      this.keys,
+      this.managementKeys,
+      this.keyDays,
+      this.freeDays,
+      this.planDays,
+      this.keyMinutes,
+      this.freeMinutes,
+      this.#holds,
+      this.usage,
+      this.voided,
+      this.#entries,
+      this.#sums,
+      this.counters,
       this.applied,
     ];
     this.#findHash = sql.prepare(

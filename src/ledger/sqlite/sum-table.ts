@@ -58,8 +58,8 @@ export class SumTable {
     for (const sum of this.#changes) {
       const kind = encode(codes.period, sum.period) * 2 + encode(codes.grouped, sum.grouped);
       const place = (sum.accountId * 4 + kind) * numberMax + sum.number;
-      let groups = known.get(place);
-      if (groups === undefined) known.set(place, (groups = new Map()));
+      const groups = known.get(place) ?? new Map<number, Raise>();
+      if (groups.size === 0) known.set(place, groups);
       let raise = groups.get(sum.groupId);
       if (raise === undefined) {
         raise = { sum, counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], cost: 0n, writtenOff: 0n };

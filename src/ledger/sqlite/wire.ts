@@ -143,7 +143,10 @@ export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: numbe
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
   const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs] = wire;
   return {
-    ...{ id, requestId, model, free },
+    id,
+    requestId,
+    model,
+    free,
     owner: accountId === undefined ? { id: keyId } : { id: keyId, accountId },
     funds: funds === null ? undefined : decodeFunds(funds),
     ...(expiresAtMs === null ? {} : { expiresAtMs }),
@@ -172,7 +175,16 @@ export function decodeSettle(wire: [...Head<'settle'>, ...SettleValues]) {
   const [provider, attempts, prices, multiplierPermille, costNanoUsd] = rest;
   const [input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images] = tokens;
   return {
-    ...{ id, state, usageSource, serviceTier, latencyMs, firstEventMs, provider, attempts, prices, multiplierPermille },
+    id,
+    state,
+    usageSource,
+    serviceTier,
+    latencyMs,
+    firstEventMs,
+    provider,
+    attempts,
+    prices,
+    multiplierPermille,
     usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
     ...(costNanoUsd === undefined ? {} : { costNanoUsd }),
   };
@@ -211,7 +223,13 @@ export function decodeAdmitReply(reply: AdmitReply): Admitted | Denied {
   const [id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, windows, at] = reply;
   return {
     kind: 'admitted',
-    ...{ id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd },
+    id,
+    accountId,
+    keyId,
+    heldNanoUsd,
+    outputTokens,
+    outputTokensAvailable,
+    availableNanoUsd,
     windows: windows.map(([limit, max, remaining, resetAtMs]) => ({ limit, max, remaining, resetAtMs })),
     ...(at === undefined ? {} : { expiresAtMs: at }),
   };
