@@ -13,6 +13,7 @@ import { systemClock } from '../src/lib/clock.ts';
 import { base62, IdSource, publicRequestId } from '../src/lib/ids.ts';
 import type { Ledger, SettleCommand } from '../src/ledger/ledger.ts';
 import { openSqliteLedger } from '../src/ledger/sqlite/sqlite-ledger.ts';
+import { codes, encode } from '../src/ledger/sqlite/codes.ts';
 import { ledgerPath, verifyLedgerFile } from '../src/ledger/sqlite/verify.ts';
 import { plans } from '../test/ledger/fixture.ts';
 import { readCpu, subtractCpu } from './process.ts';
@@ -144,23 +145,28 @@ async function load(ledger: Ledger, seconds: number): Promise<Load> {
 export function fillRecords(dataDir: string, shape: Shape): void {
   const db = new Database(ledgerPath(dataDir));
   db.pragma('synchronous = OFF');
-  db.function('request_id', { deterministic: true }, (number: unknown) => requestIdOf(Number(number)));
   const end = systemClock.now();
   const step = Math.floor((days * 86_400_000) / rows);
   db.exec('BEGIN');
   const model = db.prepare('INSERT OR IGNORE INTO model (name) VALUES (?)');
   for (let number = 0; number < shape.models; number++) model.run(`acme/${number}`);
+  // The codes of src/ledger/sqlite/codes.ts: completed, reported, default, paid by money of the account are 0. The part of `requestIdOf` is 0, too.
   db.exec(`INSERT OR IGNORE INTO price (input, output) VALUES (1000000, 4000000);
+    INSERT OR IGNORE INTO provider (name) VALUES ('local');
     WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${rows})
-    INSERT INTO usage SELECT n, request_id(n), k.account_id, k.id, 1 + (n * 2654435761 >> 20) % ${shape.models}, 0, 0, 'account',
-      ${end} - (${rows} - n) * ${step}, 'completed', 'reported', 'default', 900, 0, 0, 0, 300, 0, 0, 2100000, 0,
-      (SELECT id FROM price WHERE input = 1000000 AND output = 4000000 LIMIT 1), 1000, 800, 90, 'local', 1, 5096000, 5096000, 1024, NULL,
-      'money', NULL, 0, 0
+    INSERT INTO usage (id, request, account_id, key_id, model_id, free, payer, payers, created_at_ms, state, usage_source, service_tier, input,
+      cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, price_id, multiplier_permille, discount_permille,
+      latency_ms, first_event_ms, provider_id, attempts, asked, admitted, admitted_tokens, plan_tokens)
+    SELECT n, 0, k.account_id, k.id, 1 + (n * 2654435761 >> 20) % ${shape.models}, 0, 0, 0,
+      ${end} - (${rows} - n) * ${step}, 0, 0, 0, 900, 0, 0, 0, 300, 0, 0, 2100000, 0,
+      (SELECT id FROM price WHERE input = 1000000 AND output = 4000000 LIMIT 1), 1000, 0, 800, 90,
+      (SELECT id FROM provider WHERE name = 'local'), 1, 5096000, 5096000, 1024, 0
       FROM n JOIN api_key k ON k.id = 1 + (n * 104729) % ${shape.keys};`);
   const sums = 'count(*), 0, sum(input), 0, 0, 0, sum(output), 0, 0, sum(cost), 0, sum(latency_ms)';
   for (const [period, ms] of [['hour', 3_600_000] as const, ['day', 86_400_000] as const]) {
-    for (const grouped of ['model', 'key']) {
-      db.exec(`INSERT INTO usage_sum SELECT account_id, '${period}', '${grouped}', created_at_ms / ${ms}, ${grouped}_id, ${sums}
+    for (const grouped of codes.grouped) {
+      const sum = [encode(codes.period, period), encode(codes.grouped, grouped)];
+      db.exec(`INSERT INTO usage_sum SELECT account_id, ${sum.join()}, created_at_ms / ${ms}, ${grouped}_id, ${sums}
         FROM usage GROUP BY 1, 4, 5`);
     }
   }

@@ -5,6 +5,7 @@ import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { Reader } from '../../src/ledger/reader/reader.ts';
+import { openSqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
 import { admitOf, amount, type Bench, dollar, openBench, plans, settleAmount, settleOf } from './fixture.ts';
 
 let bench: Bench;
@@ -95,6 +96,24 @@ test('reads whose thread dies twice are refused, and the ledger reads on', async
   await kill(2);
   expect(await read).toBe('overloaded');
   expect(await ledger.findAccount(1)).toMatchObject({ accountId: 1 });
+});
+
+test('reads are answered while the disk is full', async () => {
+  const { dataDir, clock } = bench;
+  await bench.ledger.close();
+  // The first commit admits, the next six fail: the settle and its repeats.
+  const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 6 } as const;
+  bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
+  await bench.ledger.admit(admitOf(1, { funds: amount(5n) }));
+  let isSettled = false;
+  const settled = bench.ledger.settle(settleAmount(1, 5n)).then(() => {
+    isSettled = true;
+  });
+  let held = 0;
+  while (!isSettled) if ((await bench.ledger.findAccount(1))?.held === 5n) held++;
+  await settled;
+  expect(held).toBeGreaterThan(6);
+  expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 5n, held: 0n });
 });
 
 test('a read that breaks fails alone', async () => {

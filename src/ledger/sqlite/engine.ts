@@ -137,6 +137,7 @@ export class Engine {
       case 'admin':
         return administer(context, command[2], nowMs);
       case 'sweep':
+      case 'sync':
       case 'probe':
         return undefined;
     }

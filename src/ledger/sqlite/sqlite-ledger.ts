@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { WindowState } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -154,7 +155,8 @@ class WorkerLedger implements SqliteLedger {
 
   admit(command: AdmitCommand): Promise<Admitted | Denied> {
     const owner = 'hash' in command.key ? this.#findOwner(command.key.hash) : command.key;
-    if ('kind' in owner) return Promise.resolve(owner);
+    // A turn later, as every other answer: a caller that asks again and again must not keep the event loop from turning.
+    if ('kind' in owner) return nextTurn(owner);
     return this.#parts.writer.send(encodeAdmit(command, owner, this.#now()), value =>
       decodeAdmitReply(value as AdmitReply),
     );
@@ -334,7 +336,7 @@ class WorkerLedger implements SqliteLedger {
   /** What was read, once nothing of it can be lost any more: others may have been committed and not synced yet. */
   async #told<T>(reading: Promise<T>): Promise<T> {
     const read = await reading;
-    if (this.#parts.writer.isUnsynced) await this.#send(['sweep', this.#now()]);
+    if (this.#parts.writer.isUnsynced) await this.#send(['sync', this.#now()]);
     return read;
   }
 

@@ -74,6 +74,8 @@ export type WireCommand =
   | [...Head<'windows'>, keyId: number, free: boolean]
   | [...Head<'admin'>, order: AdminOrder]
   | [...Head<'sweep'>]
+  /** Its reply, whatever it is, comes after a sync of all that was committed before. */
+  | [...Head<'sync'>]
   | [...Head<'probe'>];
 
 /** `failed`: this command broke and changed nothing. `storage`: the batch could not be written; nothing of it is done. */

@@ -150,6 +150,8 @@ export class Writer {
       return call.reject(new GatewayError('internal', 'The gateway failed.', { cause }));
     }
     if (waitsForStorage(call.request)) this.#parked.push(call);
+    // Nothing of its batch was committed, and all before it is on the disk.
+    else if (call.request[0] === 'sync') call.resolve(undefined);
     else call.reject(unwritable(new Error(String(value))));
     this.#fail();
   }
