@@ -101,7 +101,7 @@ export function readPrompt(request: GenerateRequest, steering: boolean): Prompt 
   const lastUser = asked.findLastIndex(item => userText(item) !== undefined);
   const lastUserItem = items[lastUser];
   const said = lastUserItem === undefined ? '' : (userText(lastUserItem) ?? '');
-  const { plain, line } = steering ? splitSteering(said) : { plain: said, line: undefined };
+  const { plain, line } = splitSteering(said, steering);
   const newFrom = asked.findLastIndex(isFromModel) + 1;
   const firstResult = asked.findLastIndex(item => item.content.case !== 'toolResult') + 1;
   const resultItems = asked.slice(firstResult);

@@ -1,7 +1,7 @@
 import { FinishReason, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed, started } from '../generation/events.ts';
-import { type Tokenizer, loadTokenizer } from '../generation/tokens.ts';
+import { loadTokenizer } from '../generation/tokens.ts';
 import {
   type RunningAttempt,
   type Upstream,
@@ -15,8 +15,8 @@ import { type AnswerSettings, ChoiceWriter } from './answer.ts';
 import { countedInput, tokensOf } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, cacheModeOf, simulatorModels } from './models.ts';
-import { failAsOrdered } from './ordered-failure.ts';
-import { type PacedAnswer, paced, wait } from './pace.ts';
+import { beginAsOrdered } from './ordered-failure.ts';
+import { type PacedAnswer, paced } from './pace.ts';
 import { planChoice } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
 import { type Prompt, readPrompt } from './prompt.ts';
@@ -104,25 +104,15 @@ class Simulator {
     const prompt = readPrompt(request, this.#options.steering);
     const line = prompt.steeringLine;
     const steering = line === undefined ? {} : parseSteering(line, model.maxOutputTokens);
-    if (steering.delayMs !== undefined && steering.delayMs > 0) await wait(steering.delayMs, waiting);
-    failAsOrdered(steering, call.attempt);
+    await beginAsOrdered(steering, call.attempt, waiting);
     verifyThoughts(request.items);
     const tokenizer = await loadTokenizer();
-    const input = await this.#readInput(request, model, tokenizer, signal);
+    const counted = await countedInput(request, tokenizer, model.contextLength, signal);
+    const input = this.#cache.account(model.id, cacheModeOf(model), counted, request.cache);
     const sights = await this.#sight.describe(prompt.images);
     signal.throwIfAborted();
     const plan = { request, model: model.id, prompt, steering, sights, tokenizer };
     yield* paced(this.#answer(call, model, plan, input), steering.tps ?? this.#options.tokensPerSecond, waiting);
-  }
-
-  async #readInput(
-    request: GenerateRequest,
-    model: SimulatorModel,
-    tokenizer: Tokenizer,
-    signal: AbortSignal,
-  ): Promise<InputBuckets> {
-    const counted = await countedInput(request, tokenizer, model.contextLength, signal);
-    return this.#cache.account(model.id, cacheModeOf(model), counted, request.cache);
   }
 
   #answer(call: UpstreamCall, model: SimulatorModel, plan: PlanInput, input: InputBuckets): PacedAnswer {
