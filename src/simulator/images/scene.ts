@@ -63,14 +63,13 @@ export function sceneSvg(options: SceneOptions): string {
   const random = new SeededRandom(JSON.stringify([prompt, negativePrompt, String(seed)]));
   const unwanted = coloursIn(negativePrompt);
   const [named, second] = coloursIn(prompt).filter(colour => !unwanted.includes(colour));
-  const left = colours.filter(colour => !unwanted.includes(colour));
-  const pick = (from: readonly string[]): string => from[random.below(from.length)] ?? 'grey';
-  const main = reference ?? named ?? pick(left);
+  const left = [...colours.filter(colour => !unwanted.includes(colour)), 'grey', 'white'];
+  const main = reference ?? named ?? random.pick(left);
   const canvas: Canvas = {
     width: Math.max(1, Math.round((size.width / size.height) * height)),
     random,
     main,
-    accent: second ?? pick(left.filter(colour => colour !== main)),
+    accent: second ?? random.pick(left.filter(colour => colour !== main)),
     detail: detailOf(steps),
     horizon: 520 + random.below(160),
     isNight: nightWords.test(prompt) || (!dayWords.test(prompt) && random.next() < 0.25),
