@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';
+import { defined } from './defined.ts';
 import type { Environment, Variables } from './env.ts';
+import { cachingMember } from './listed-model.ts';
 import { presetModelIds, presetProviders, quirksOf } from './presets.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
@@ -17,7 +19,6 @@ import {
 } from './schema.ts';
 import { Secret } from './secrets.ts';
 import type {
-  CachePricingSettings,
   Config,
   ImagePriceSettings,
   ModelSettings,
@@ -174,12 +175,6 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
   };
 }
 
-/** The members that are there: an absent one must not stand as `undefined`. */
-function defined<Shape extends object>(shape: Shape): { [Key in keyof Shape]?: Exclude<Shape[Key], undefined> } {
-  const entries = Object.entries(shape).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [Key in keyof Shape]?: Exclude<Shape[Key], undefined> };
-}
-
 function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Timeouts {
   return {
     connectMs: parsed?.connect ?? standard.connectMs,
@@ -259,13 +254,8 @@ function imagePriceOf({ image, ...asked }: ParsedPricing['images'][number]): Ima
   return { ...defined(asked), imageNanoUsd: image };
 }
 
-function cachingOf(caching: ParsedCaching | undefined): { caching?: CachePricingSettings } {
-  const prices = defined({
-    readPicoUsd: caching?.read,
-    write5mPicoUsd: caching?.write_5m,
-    write1hPicoUsd: caching?.write_1h,
-  });
-  return Object.keys(prices).length === 0 ? {} : { caching: prices };
+function cachingOf(caching: ParsedCaching | undefined): ReturnType<typeof cachingMember> {
+  return cachingMember(caching?.read, caching?.write_5m, caching?.write_1h);
 }
 
 /** The plans as `service.md` sells them; free requests and discount as decisions §6. */
