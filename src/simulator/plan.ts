@@ -8,12 +8,11 @@ import {
 } from '../gen/tollgate/v1/request_pb.ts';
 import type { Tokenizer } from '../generation/tokens.ts';
 import type { ChoicePlan, PlannedReasoning, PlannedText } from './answer.ts';
-import { type Prompt, partsText } from './prompt.ts';
+import { type PlanInput, type Prompt, partsText } from './prompt.ts';
 import { prose, quoteOf, sentencesAbout, topicsOf } from './prose.ts';
 import { PromptValues } from './prompt-values.ts';
 import { SeededRandom } from './random.ts';
 import { sampleText } from './schema-sampler.ts';
-import type { PlanInput } from './plan-input.ts';
 import { planCalls } from './tool-calls.ts';
 
 /** Tokens of thought by effort: a hundredth of what decisions §4 gives, so that nobody waits for a rehearsal. */

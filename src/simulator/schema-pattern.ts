@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import type { AST, RegExpParser } from '@eslint-community/regexpp';
+import type * as Regexpp from '@eslint-community/regexpp';
 
 /** Spells texts that match regular expressions, without ever running one: a client's pattern could run for hours. */
 
@@ -11,18 +11,17 @@ const patternMax = 1_024;
 const candidates = Array.from('a7x -A0_.yzXYZ123456789,;:!?@#$%&*+=/\\|~^"\'()[]{}<>é\t\n');
 const characterSets: Readonly<Record<string, RegExp>> = { any: /./, digit: /\d/, space: /\s/, word: /\w/ };
 
-let parser: RegExpParser | undefined;
+let parser: Regexpp.RegExpParser | undefined;
 
 /** Loads the parser with the first pattern: most requests have none. */
-function loadParser(): RegExpParser {
-  const regexpp = createRequire(import.meta.url)(
-    '@eslint-community/regexpp',
-  ) as typeof import('@eslint-community/regexpp');
-  return new regexpp.RegExpParser();
+function loadParser(): Regexpp.RegExpParser {
+  const require = createRequire(import.meta.url);
+  const { RegExpParser } = require('@eslint-community/regexpp') as typeof Regexpp;
+  return new RegExpParser();
 }
 
 /** Reads a pattern as JSON Schema wants it (Unicode), else as browsers do. Throws what the parser throws. */
-function parse(pattern: string): AST.Pattern {
+function parse(pattern: string): Regexpp.AST.Pattern {
   parser ??= loadParser();
   try {
     return parser.parsePattern(pattern, 0, pattern.length, { unicode: true });
@@ -35,7 +34,7 @@ function parse(pattern: string): AST.Pattern {
 class GivenUp extends Error {}
 
 /** Spells the first alternative; open-ended repetitions `extra` times beyond their least. */
-function spellFirst([first]: readonly AST.Alternative[], extra: number): string {
+function spellFirst([first]: readonly Regexpp.AST.Alternative[], extra: number): string {
   let text = '';
   for (const element of first?.elements ?? []) {
     text += spell(element, extra);
@@ -44,7 +43,7 @@ function spellFirst([first]: readonly AST.Alternative[], extra: number): string 
   return text;
 }
 
-function spell(node: AST.Element, extra: number): string {
+function spell(node: Regexpp.AST.Element, extra: number): string {
   switch (node.type) {
     case 'Character':
       // Without the Unicode flag a reference to a group that is not there is a character in octal digits.
@@ -66,7 +65,7 @@ function spell(node: AST.Element, extra: number): string {
   }
 }
 
-function repeat({ element, min, max }: AST.Quantifier, extra: number): string {
+function repeat({ element, min, max }: Regexpp.AST.Quantifier, extra: number): string {
   const count = min === max ? min : Math.min(max, Math.max(min, max === Infinity ? 1 : min) + extra);
   const unit = spell(element, extra);
   if (count * unit.length > spelledMax) throw new GivenUp();
@@ -74,7 +73,7 @@ function repeat({ element, min, max }: AST.Quantifier, extra: number): string {
 }
 
 /** A character of a set: its first one if it names one, else one of the candidates. */
-function spellSet(set: AST.CharacterSet | AST.CharacterClass): string {
+function spellSet(set: Regexpp.AST.CharacterSet | Regexpp.AST.CharacterClass): string {
   const [first] = set.type === 'CharacterClass' && !set.negate ? set.elements : [];
   if (first?.type === 'Character') return String.fromCodePoint(first.value);
   if (first?.type === 'CharacterClassRange') return String.fromCodePoint(first.min.value);
@@ -83,7 +82,10 @@ function spellSet(set: AST.CharacterSet | AST.CharacterClass): string {
   return found;
 }
 
-function isIn(set: AST.CharacterSet | AST.CharacterClass | AST.CharacterClassElement, character: string): boolean {
+function isIn(
+  set: Regexpp.AST.CharacterSet | Regexpp.AST.CharacterClass | Regexpp.AST.CharacterClassElement,
+  character: string,
+): boolean {
   const code = character.codePointAt(0) ?? 0;
   switch (set.type) {
     case 'Character':

@@ -304,6 +304,6 @@ function fitLength(text: string, parts: Parts, variation: number): string {
   const mark = variation === 0 ? '' : ` ${variation + 1}`;
   const characters = Array.from(text).slice(0, Math.max(0, most - mark.length));
   while (characters.length + mark.length < least) characters.push(...Array.from(characters.length === 0 ? 'x' : text));
-  const full = [...characters, ...mark];
+  const full = [...characters, ...Array.from(mark)];
   return full.slice(Math.max(0, full.length - most)).join('');
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Endpoint, type GenerateRequest, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
 import type { PlannedCall } from './items.ts';
 import { type JsonObject, isObject, objectOf, parseJson, stringsOf } from './json-schema.ts';
-import type { PlanInput } from './plan-input.ts';
+import type { PlanInput } from './prompt.ts';
 import { PromptValues, wordsOfName } from './prompt-values.ts';
 import { topicsOf } from './prose.ts';
 import { spellPattern } from './schema-pattern.ts';
