@@ -41,10 +41,11 @@ function authenticationOf({ protocol, keyHeader, keyVariables }: Preset): string
   return keyHeader === undefined ? code(`${header}: ${value}`) : code(`${keyHeader}: KEY`);
 }
 
-function modelsOf({ name, asked, prices }: Preset): string {
+function modelsOf({ name, asked }: Preset): string {
   if (asked === 'free') return 'asked, price 0';
   if (asked === 'priced') return 'asked, with its prices';
-  return prices === undefined ? 'the file only' : `catalogue: ${presetModels[name]?.length ?? 0}`;
+  const models = presetModels[name];
+  return models === undefined ? 'the file only' : `catalogue: ${models.length}`;
 }
 
 const quirkTexts: Readonly<Record<UpstreamQuirk, string>> = {

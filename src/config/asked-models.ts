@@ -1,12 +1,12 @@
 import { scaledInteger } from './decimal.ts';
+import { cachingMember, listedModel } from './listed-model.ts';
 import type { Preset } from './presets.ts';
-import type { CachePricingSettings, EndpointPath, ModelSettings, PricingSettings } from './settings.ts';
+import type { ModelSettings, PricingAboveSettings, PricingSettings } from './settings.ts';
 
 /** Models that a server listed by itself: local ones cost nothing, those of another Tollgate what it says. */
 
 type Listed = Readonly<Record<string, unknown>>;
 
-const textPaths: readonly EndpointPath[] = ['/v1/chat/completions', '/v1/responses', '/v1/messages'];
 const tokensMax = 4_294_967_295;
 const idPattern = /^[\w.:@+-]+(\/[\w.:@+-]+)*$/;
 
@@ -20,36 +20,26 @@ export function askedModels(preset: Preset, list: readonly Listed[]): ModelSetti
   return [...models.values()];
 }
 
-function modelOf({ name, asked }: Preset, listed: Listed): ModelSettings | undefined {
+function modelOf(preset: Preset, listed: Listed): ModelSettings | undefined {
   const model = textIn(listed['id']);
   if (model === undefined || !idPattern.test(model) || /:(?:flex|priority)$/.test(model)) return undefined;
   const isFree = model.endsWith(':free');
-  const pricing = asked === 'free' || isFree ? free : pricingIn(listed['pricing']);
+  const pricing = preset.asked === 'free' || isFree ? free : pricingIn(listed['pricing']);
   // A model whose price nobody knows is not sold.
   if (pricing === undefined || !hasTextPath(listed['endpoints'])) return undefined;
   const capabilities = objectIn(listed['capabilities']);
   const can = (what: string): boolean => (capabilities === undefined ? true : capabilities[what] === true);
   const tiers = capabilities?.['service_tiers'];
-  const contextLength = contextIn(listed);
-  const output = countIn(listed['max_output_tokens']);
-  return {
-    id: `${name}/${model}`,
+  return listedModel(preset, model, {
     name: textIn(listed['name']) ?? model,
-    description: '',
-    ownedBy: name,
-    createdAt: 0,
-    ...(contextLength === undefined ? {} : { contextLength }),
-    ...(output === undefined ? {} : { maxOutputTokens: output }),
-    endpoints: textPaths,
+    contextLength: contextIn(listed),
+    maxOutputTokens: countIn(listed['max_output_tokens']),
     vision: can('vision'),
     functionCall: can('function_call'),
     reasoning: can('reasoning'),
     serviceTiers: (['flex', 'priority'] as const).filter(tier => Array.isArray(tiers) && tiers.includes(tier)),
-    available: true,
     pricing,
-    maxSize: '',
-    routes: [{ provider: name, model, priority: 1, weight: 1 }],
-  };
+  });
 }
 
 const free: PricingSettings = { inputPicoUsd: 0n, outputPicoUsd: 0n, above: [] };
@@ -66,39 +56,25 @@ function hasTextPath(endpoints: unknown): boolean {
 
 function pricingIn(value: unknown): PricingSettings | undefined {
   const pricing = objectIn(value);
-  const inputPicoUsd = picoIn(pricing?.['input']);
-  const outputPicoUsd = picoIn(pricing?.['output']);
-  if (pricing === undefined || inputPicoUsd === undefined || outputPicoUsd === undefined) return undefined;
-  const steps = Array.isArray(pricing['above']) ? pricing['above'] : [];
+  const prices = pricesIn(pricing);
+  if (prices === undefined) return undefined;
+  const steps = Array.isArray(pricing?.['above']) ? pricing['above'] : [];
   const above = steps.flatMap((step: unknown) => {
     const own = objectIn(step);
-    const tokens = countIn(own?.['input_tokens']);
-    const prices = pricingIn({ ...own, above: [] });
-    if (tokens === undefined || prices?.inputPicoUsd === undefined || prices.outputPicoUsd === undefined) return [];
-    const { inputPicoUsd: input, outputPicoUsd: output, caching } = prices;
-    return [
-      {
-        inputTokens: tokens,
-        inputPicoUsd: input,
-        outputPicoUsd: output,
-        ...(caching === undefined ? {} : { caching }),
-      },
-    ];
+    const inputTokens = countIn(own?.['input_tokens']);
+    const prices = pricesIn(own);
+    return inputTokens === undefined || prices === undefined ? [] : [{ inputTokens, ...prices }];
   });
-  return { inputPicoUsd, outputPicoUsd, ...cachingIn(pricing['caching']), above };
+  return { ...prices, above };
 }
 
-function cachingIn(value: unknown): { caching?: CachePricingSettings } {
-  const caching = objectIn(value);
-  if (caching === undefined) return {};
-  const [read, write5m, write1h] = ['read', 'write_5m', 'write_1h'].map(name => picoIn(caching[name]));
-  return {
-    caching: {
-      ...(read === undefined ? {} : { readPicoUsd: read }),
-      ...(write5m === undefined ? {} : { write5mPicoUsd: write5m }),
-      ...(write1h === undefined ? {} : { write1hPicoUsd: write1h }),
-    },
-  };
+function pricesIn(pricing: Listed | undefined): Omit<PricingAboveSettings, 'inputTokens'> | undefined {
+  const inputPicoUsd = picoIn(pricing?.['input']);
+  const outputPicoUsd = picoIn(pricing?.['output']);
+  if (inputPicoUsd === undefined || outputPicoUsd === undefined) return undefined;
+  const caching = objectIn(pricing?.['caching']);
+  const [read, write5m, write1h] = ['read', 'write_5m', 'write_1h'].map(name => picoIn(caching?.[name]));
+  return { inputPicoUsd, outputPicoUsd, ...cachingMember(read, write5m, write1h) };
 }
 
 /** Dollars per million tokens as pico-dollars a token; the text of the number is the decimal that was sent. */

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';
+import { defined } from './defined.ts';
 import type { Environment, Variables } from './env.ts';
+import { cachingMember } from './listed-model.ts';
 import { presetModelIds, presetProviders, quirksOf } from './presets.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
@@ -17,7 +19,6 @@ import {
 } from './schema.ts';
 import { Secret } from './secrets.ts';
 import type {
-  CachePricingSettings,
   Config,
   ImagePriceSettings,
   ModelSettings,
@@ -129,6 +130,8 @@ function presetIds({ providers }: ParsedFile, named: readonly string[]): string[
 /** `named`: the providers that the file itself has. */
 function settingsOf(file: ParsedFile, named: readonly string[]): Config {
   const timeouts = timeoutsOf(file.timeouts, standardTimeouts);
+  const { docs, support, community, ...texts } = file.texts;
+  const { enabled, tokens_per_second: tokensPerSecond, steering } = file.simulator;
   return {
     ...(file.public_url === undefined ? {} : { publicUrl: file.public_url }),
     shutdownGraceMs: file.shutdown_grace,
@@ -142,25 +145,15 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     timeouts,
     retries: file.retries,
     limits: {
-      bodyBytes: file.limits?.body_bytes ?? 64 * 1024 ** 2,
-      upstreamEventBytes: file.limits?.upstream_event_bytes ?? 64 * 1024 ** 2,
-      imageFileBytes: file.limits?.image_file_bytes ?? 10 * 1024 ** 3,
-      imageTasks: file.limits?.image_tasks ?? 8,
-      imageTaskQueue: file.limits?.image_task_queue ?? 1_000,
+      bodyBytes: file.limits.body_bytes,
+      upstreamEventBytes: file.limits.upstream_event_bytes,
+      imageFileBytes: file.limits.image_file_bytes,
+      imageTasks: file.limits.image_tasks,
+      imageTaskQueue: file.limits.image_task_queue,
     },
-    content: {
-      bytesMax: file.content?.max_bytes ?? 10 * 1024 ** 3,
-      responseLifetimeMs: file.content?.response_lifetime ?? 30 * 24 * 3_600_000,
-    },
-    texts: {
-      ...defined({ docs: file.texts?.docs, support: file.texts?.support, community: file.texts?.community }),
-      tips: file.texts?.tips ?? {},
-    },
-    simulator: {
-      enabled: file.simulator?.enabled ?? true,
-      tokensPerSecond: file.simulator?.tokens_per_second ?? 200,
-      steering: file.simulator?.steering ?? true,
-    },
+    content: { bytesMax: file.content.max_bytes, responseLifetimeMs: file.content.response_lifetime },
+    texts: { ...texts, ...defined({ docs, support, community }) },
+    simulator: { enabled, tokensPerSecond, steering },
     providers: Object.entries(file.providers).map(([name, provider]) => ({
       ...providerOf(name, provider, timeouts),
       ...(named.includes(name) ? {} : { preset: name }),
@@ -172,12 +165,6 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       core_pro: planOf(file.plans?.core_pro, standardPlans.core_pro),
     },
   };
-}
-
-/** The members that are there: an absent one must not stand as `undefined`. */
-function defined<Shape extends object>(shape: Shape): { [Key in keyof Shape]?: Exclude<Shape[Key], undefined> } {
-  const entries = Object.entries(shape).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [Key in keyof Shape]?: Exclude<Shape[Key], undefined> };
 }
 
 function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Timeouts {
@@ -224,10 +211,10 @@ function modelOf(model: ParsedModel): ModelSettings {
     createdAt: model.created,
     ...defined({ contextLength: model.context_length, maxOutputTokens: model.max_output_tokens }),
     endpoints: model.endpoints,
-    vision: capabilities?.vision ?? false,
-    functionCall: capabilities?.function_call ?? false,
-    reasoning: capabilities?.reasoning ?? false,
-    serviceTiers: capabilities?.service_tiers ?? [],
+    vision: capabilities.vision,
+    functionCall: capabilities.function_call,
+    reasoning: capabilities.reasoning,
+    serviceTiers: capabilities.service_tiers,
     available: model.available,
     pricing: pricingOf(model),
     maxSize: model.max_size,
@@ -259,13 +246,8 @@ function imagePriceOf({ image, ...asked }: ParsedPricing['images'][number]): Ima
   return { ...defined(asked), imageNanoUsd: image };
 }
 
-function cachingOf(caching: ParsedCaching | undefined): { caching?: CachePricingSettings } {
-  const prices = defined({
-    readPicoUsd: caching?.read,
-    write5mPicoUsd: caching?.write_5m,
-    write1hPicoUsd: caching?.write_1h,
-  });
-  return Object.keys(prices).length === 0 ? {} : { caching: prices };
+function cachingOf(caching: ParsedCaching | undefined): ReturnType<typeof cachingMember> {
+  return cachingMember(caching?.read, caching?.write_5m, caching?.write_1h);
 }
 
 /** The plans as `service.md` sells them; free requests and discount as decisions §6. */

@@ -34,7 +34,7 @@ function suggestion(name: string, known: readonly string[]): string {
  * What only shows between the parts of a file that has the right shape. Source: decisions §1, §4 (ids, aliases, tiers), §6 (prices).
  */
 export function checkConsistency(file: ParsedFile, given: GivenIds, report: Report): void {
-  const builtIn = file.simulator?.enabled === false ? [] : given.builtIn;
+  const builtIn = file.simulator.enabled ? given.builtIn : [];
   const listed = [...file.models.map(({ id }) => id), ...builtIn];
   // A name that the file gives to something else is no longer the preset's.
   const known = [...listed, ...given.preset.filter(id => !Object.hasOwn(file.aliases, id))];
@@ -74,7 +74,7 @@ function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {
     report([...path, 'max_size'], 'is for models that list an image path');
   }
   repeated(endpoints, each => report([...path, 'endpoints'], `lists ${each} twice`));
-  repeated(model.capabilities?.service_tiers ?? [], each =>
+  repeated(model.capabilities.service_tiers, each =>
     report([...path, 'capabilities', 'service_tiers'], `lists ${each} twice`),
   );
 }
@@ -137,7 +137,7 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
     if (seen.has(key)) report(at, `is the same as another route (${provider}, ${name})`);
     seen.add(key);
     for (const tier of tiers ?? []) {
-      if (model.capabilities?.service_tiers.includes(tier) !== true) {
+      if (!model.capabilities.service_tiers.includes(tier)) {
         report([...at, 'tiers'], `has ${tier}, which capabilities.service_tiers of the model lacks`);
       }
     }

@@ -1,5 +1,6 @@
 import { parseDollars } from '../lib/dollars.ts';
 import { ConfigError, type Problem } from './config-error.ts';
+import { defined } from './defined.ts';
 import { Secret } from './secrets.ts';
 
 /** Variables by name, as `process.env` has them. */
@@ -131,7 +132,6 @@ export function readEnvironment(variables: Variables = process.env): Environment
   const reader = new EnvironmentReader(variables);
   const apiKey = reader.key('TOLLGATE_BOOTSTRAP_API_KEY', 'sk-tg-');
   const managementKey = reader.key('TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY', 'mk-tg-');
-  const configPath = reader.text('TOLLGATE_CONFIG');
   const httpProxy = reader.proxy('http_proxy', 'HTTP_PROXY');
   const httpsProxy = reader.proxy('https_proxy', 'HTTPS_PROXY');
   const noProxy = reader.first('no_proxy', 'NO_PROXY')?.value;
@@ -141,17 +141,12 @@ export function readEnvironment(variables: Variables = process.env): Environment
     rpcHost: reader.host('TOLLGATE_RPC_HOST'),
     rpcPort: reader.port('TOLLGATE_RPC_PORT', 9090),
     dataDir: reader.text('TOLLGATE_DATA_DIR') ?? './data',
-    ...(configPath === undefined ? {} : { configPath }),
+    ...defined({ configPath: reader.text('TOLLGATE_CONFIG') }),
     bootstrap: Object.freeze({
-      ...(apiKey === undefined ? {} : { apiKey }),
-      ...(managementKey === undefined ? {} : { managementKey }),
+      ...defined({ apiKey, managementKey }),
       balanceNanoUsd: reader.dollars('TOLLGATE_BOOTSTRAP_BALANCE', 10_000_000_000n),
     }),
-    proxy: Object.freeze({
-      ...(httpProxy === undefined ? {} : { httpProxy }),
-      ...(httpsProxy === undefined ? {} : { httpsProxy }),
-      ...(noProxy === undefined ? {} : { noProxy }),
-    }),
+    proxy: Object.freeze(defined({ httpProxy, httpsProxy, noProxy })),
     variables,
   };
   if (reader.problems.length > 0) throw new ConfigError(reader.problems);

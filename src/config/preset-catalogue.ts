@@ -1,20 +1,21 @@
 import type { ConditionalPrice, ModelPrice, Provider, TieredPrices } from '@pydantic/genai-prices';
 import { scaledInteger } from './decimal.ts';
-import { type PresetModel, presetModels } from './preset-models.ts';
+import { cachingMember, listedModel } from './listed-model.ts';
+import { presetModels } from './preset-models.ts';
 import { type Preset, presets } from './presets.ts';
-import type { CachePricingSettings, Config, ModelSettings, PricingSettings } from './settings.ts';
+import type { Config, ModelSettings, PricingSettings } from './settings.ts';
 
 /**
  * The configuration with the current models of the presets that are on: those of our table that the price package has a price for. Names that the file has
  * taken, for models or as aliases, stay the file's. The package is loaded only where a preset is on, and never asks the network.
  */
 export async function withPresetModels(config: Config): Promise<Config> {
-  const on = presets.filter(({ name, prices }) => prices !== undefined && isOn(config, name));
+  const on = presets.filter(({ name }) => presetModels[name] !== undefined && isOn(config, name));
   if (on.length === 0) return config;
   const { findProvider } = await import('@pydantic/genai-prices');
   const taken = new Set([...config.models.map(({ id }) => id), ...config.aliases.keys()]);
   const models = on.flatMap(preset => {
-    const provider = findProvider({ providerId: preset.prices ?? '' });
+    const provider = findProvider({ providerId: preset.name });
     return provider === undefined ? [] : modelsOf(preset, provider).filter(({ id }) => !taken.has(id));
   });
   return Object.freeze({ ...config, models: Object.freeze([...config.models, ...models]) });
@@ -25,41 +26,15 @@ function isOn({ providers }: Config, name: string): boolean {
 }
 
 function modelsOf(preset: Preset, provider: Provider): ModelSettings[] {
-  return (presetModels[preset.name] ?? []).flatMap(model => {
-    const found = provider.models.find(({ id }) => id === model.model);
+  return (presetModels[preset.name] ?? []).flatMap(({ model, ...facts }) => {
+    const found = provider.models.find(({ id }) => id === model);
     const pricing = found === undefined ? undefined : pricingOf(found.prices);
     if (found === undefined || pricing === undefined) return [];
-    return [settingsOf(preset, model, { name: found.name ?? found.id, context: found.context_window, pricing })];
+    const contextLength = facts.contextLength ?? found.context_window;
+    return [
+      Object.freeze(listedModel(preset, model, { ...facts, name: found.name ?? found.id, contextLength, pricing })),
+    ];
   });
-}
-
-interface Known {
-  readonly name: string;
-  readonly context: number | undefined;
-  readonly pricing: PricingSettings;
-}
-
-function settingsOf(preset: Preset, model: PresetModel, { name, context, pricing }: Known): ModelSettings {
-  const contextLength = model.contextLength ?? context;
-  const { maxOutputTokens } = model;
-  return Object.freeze({
-    id: `${preset.name}/${model.model}`,
-    name,
-    description: '',
-    ownedBy: preset.name,
-    createdAt: 0,
-    ...(contextLength === undefined ? {} : { contextLength }),
-    ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
-    endpoints: ['/v1/chat/completions', '/v1/responses', '/v1/messages'],
-    vision: model.vision,
-    functionCall: model.functionCall,
-    reasoning: model.reasoning,
-    serviceTiers: model.serviceTiers,
-    available: true,
-    pricing,
-    maxSize: '',
-    routes: [{ provider: preset.name, model: `${preset.modelPrefix ?? ''}${model.model}`, priority: 1, weight: 1 }],
-  } as const);
 }
 
 /** The prices of a model; undefined where input or output has none. */
@@ -96,16 +71,10 @@ function presentOf(prices: readonly ConditionalPrice[]): ModelPrice | undefined 
 /** The day of the price package that is pinned: what it says of later days is not in force yet, whatever the clock says. */
 const knownOn = '2026-11-21';
 
-function cachingOf(prices: ModelPrice, inputTokens: number): { caching?: CachePricingSettings } {
-  const read = picoOf(prices['cache_read_mtok'], inputTokens);
-  const write5m = picoOf(prices['cache_write_mtok'], inputTokens);
-  const write1h = picoOf(prices['cache_write_1h_mtok'], inputTokens);
-  const caching = {
-    ...(read === undefined ? {} : { readPicoUsd: read }),
-    ...(write5m === undefined ? {} : { write5mPicoUsd: write5m }),
-    ...(write1h === undefined ? {} : { write1hPicoUsd: write1h }),
-  };
-  return Object.keys(caching).length === 0 ? {} : { caching };
+function cachingOf(prices: ModelPrice, inputTokens: number): ReturnType<typeof cachingMember> {
+  const [read, write5m, write1h] = ['cache_read_mtok', 'cache_write_mtok', 'cache_write_1h_mtok'] as const;
+  const price = (name: keyof ModelPrice): bigint | undefined => picoOf(prices[name], inputTokens);
+  return cachingMember(price(read), price(write5m), price(write1h));
 }
 
 function stepsOf(price: number | TieredPrices | undefined): number[] {

@@ -8,10 +8,10 @@ export interface PresetModel {
   readonly functionCall: boolean;
   readonly reasoning: boolean;
   readonly serviceTiers: readonly ('flex' | 'priority')[];
-  /** Absent: not said. */
-  readonly maxOutputTokens?: number;
-  /** Absent: the price package's, if it has one. */
-  readonly contextLength?: number;
+  /** Undefined: not said. */
+  readonly maxOutputTokens: number | undefined;
+  /** Undefined: the price package's, if it has one. */
+  readonly contextLength: number | undefined;
 }
 
 /** The words of a row: v sees pictures, t calls tools, r reasons, f and p have the flex and the priority tier. */
@@ -23,12 +23,9 @@ function rows(...list: readonly Row[]): readonly PresetModel[] {
     vision: can.includes('v'),
     functionCall: can.includes('t'),
     reasoning: can.includes('r'),
-    serviceTiers: [
-      ...(can.includes('f') ? ['flex' as const] : []),
-      ...(can.includes('p') ? ['priority' as const] : []),
-    ],
-    ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
-    ...(contextLength === undefined ? {} : { contextLength }),
+    serviceTiers: (['flex', 'priority'] as const).filter(tier => can.includes(tier.charAt(0))),
+    maxOutputTokens,
+    contextLength,
   }));
 }
 

@@ -8,7 +8,7 @@ import type { ProtocolName, UpstreamQuirk } from './settings.ts';
 
 /** A provider that the environment alone can switch on. */
 export interface Preset {
-  /** Its name as a provider, and the beginning of its models' ids. */
+  /** Its name as a provider, also in the price package, and the beginning of its models' ids. */
   readonly name: string;
   /** As people call it. */
   readonly title: string;
@@ -23,8 +23,6 @@ export interface Preset {
   readonly keyVariables?: readonly string[];
   /** The header that takes the key instead of the protocol's own. */
   readonly keyHeader?: string;
-  /** Its name in the price package; absent: it has no prices there. */
-  readonly prices?: string;
   /** What stands before the price package's ids in its own names of models. */
   readonly modelPrefix?: string;
   /** Asked for its models, because nobody else knows them: `free` have no price, `priced` say theirs. */
@@ -32,25 +30,19 @@ export interface Preset {
   readonly quirks?: readonly UpstreamQuirk[];
 }
 
+/** A chat provider in the cloud, which its key switches on. */
+function cloud(name: string, title: string, baseUrl: string, keyVariable: string): Preset {
+  return { name, title, protocol: 'chat', baseUrl, keyVariables: [keyVariable] };
+}
+
 const local = { protocol: 'chat', addressPath: '/v1', asked: 'free' } as const;
 
 /** All of them. What was tried against what: `docs/providers.md`. */
 export const presets: readonly Preset[] = [
+  cloud('openai', 'OpenAI', 'https://api.openai.com/v1', 'OPENAI_API_KEY'),
   {
-    name: 'openai',
-    title: 'OpenAI',
-    protocol: 'chat',
-    baseUrl: 'https://api.openai.com/v1',
-    keyVariables: ['OPENAI_API_KEY'],
-    prices: 'openai',
-  },
-  {
-    name: 'anthropic',
-    title: 'Anthropic',
+    ...cloud('anthropic', 'Anthropic', 'https://api.anthropic.com', 'ANTHROPIC_API_KEY'),
     protocol: 'messages',
-    baseUrl: 'https://api.anthropic.com',
-    keyVariables: ['ANTHROPIC_API_KEY'],
-    prices: 'anthropic',
   },
   {
     name: 'google',
@@ -58,7 +50,6 @@ export const presets: readonly Preset[] = [
     protocol: 'gemini',
     baseUrl: 'https://generativelanguage.googleapis.com',
     keyVariables: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
-    prices: 'google',
   },
   {
     name: 'azure',
@@ -69,65 +60,20 @@ export const presets: readonly Preset[] = [
     keyVariables: ['AZURE_OPENAI_API_KEY'],
     keyHeader: 'api-key',
   },
+  cloud('openrouter', 'OpenRouter', 'https://openrouter.ai/api/v1', 'OPENROUTER_API_KEY'),
+  { ...cloud('groq', 'Groq', 'https://api.groq.com/openai/v1', 'GROQ_API_KEY'), quirks: ['one_answer'] },
   {
-    name: 'openrouter',
-    title: 'OpenRouter',
-    protocol: 'chat',
-    baseUrl: 'https://openrouter.ai/api/v1',
-    keyVariables: ['OPENROUTER_API_KEY'],
-    prices: 'openrouter',
-  },
-  {
-    name: 'groq',
-    title: 'Groq',
-    protocol: 'chat',
-    baseUrl: 'https://api.groq.com/openai/v1',
-    keyVariables: ['GROQ_API_KEY'],
-    prices: 'groq',
-    quirks: ['one_answer'],
-  },
-  {
-    name: 'mistral',
-    title: 'Mistral',
-    protocol: 'chat',
-    baseUrl: 'https://api.mistral.ai/v1',
-    keyVariables: ['MISTRAL_API_KEY'],
-    prices: 'mistral',
+    ...cloud('mistral', 'Mistral', 'https://api.mistral.ai/v1', 'MISTRAL_API_KEY'),
     quirks: ['max_tokens', 'no_stream_options'],
   },
   {
-    name: 'deepseek',
-    title: 'DeepSeek',
-    protocol: 'chat',
-    baseUrl: 'https://api.deepseek.com/v1',
-    keyVariables: ['DEEPSEEK_API_KEY'],
-    prices: 'deepseek',
+    ...cloud('deepseek', 'DeepSeek', 'https://api.deepseek.com/v1', 'DEEPSEEK_API_KEY'),
     quirks: ['max_tokens', 'one_answer'],
   },
+  cloud('x-ai', 'xAI', 'https://api.x.ai/v1', 'XAI_API_KEY'),
+  { ...cloud('together', 'Together', 'https://api.together.xyz/v1', 'TOGETHER_API_KEY'), quirks: ['max_tokens'] },
   {
-    name: 'x-ai',
-    title: 'xAI',
-    protocol: 'chat',
-    baseUrl: 'https://api.x.ai/v1',
-    keyVariables: ['XAI_API_KEY'],
-    prices: 'x-ai',
-  },
-  {
-    name: 'together',
-    title: 'Together',
-    protocol: 'chat',
-    baseUrl: 'https://api.together.xyz/v1',
-    keyVariables: ['TOGETHER_API_KEY'],
-    prices: 'together',
-    quirks: ['max_tokens'],
-  },
-  {
-    name: 'fireworks',
-    title: 'Fireworks',
-    protocol: 'chat',
-    baseUrl: 'https://api.fireworks.ai/inference/v1',
-    keyVariables: ['FIREWORKS_API_KEY'],
-    prices: 'fireworks',
+    ...cloud('fireworks', 'Fireworks', 'https://api.fireworks.ai/inference/v1', 'FIREWORKS_API_KEY'),
     modelPrefix: 'accounts/fireworks/models/',
     quirks: ['max_tokens'],
   },

@@ -39,11 +39,11 @@ export interface PlannedText {
 
 /** What one choice is going to say. */
 export interface ChoicePlan {
-  readonly reasoning?: PlannedReasoning;
-  readonly text?: PlannedText;
+  readonly reasoning: PlannedReasoning | undefined;
+  readonly text: PlannedText | undefined;
   readonly calls: readonly PlannedCall[];
   /** Undefined: as it comes. */
-  readonly finish?: OrderedFinish;
+  readonly finish: OrderedFinish | undefined;
 }
 
 /** The settings that hold for all choices of an answer. */

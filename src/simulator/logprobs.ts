@@ -3,32 +3,11 @@ import { SeededRandom } from './random.ts';
 
 /** Tokens that could stand nearly anywhere in English. */
 const rivals = [
-  ' the',
-  ' a',
-  ' of',
-  ' and',
-  ' to',
-  ' in',
-  ' is',
-  ' that',
-  ' it',
-  ' for',
-  ' on',
-  ' with',
-  ' as',
-  ' this',
-  ' by',
-  ' an',
-  ' at',
-  ' or',
-  ' one',
-  ' all',
-  ' so',
-  ' but',
   ',',
   '.',
   '\n',
-] as const;
+  ...' the a of and to in is that it for on with as this by an at or one all so but'.split(/(?= )/),
+];
 
 const utf8 = new TextEncoder();
 

@@ -1,12 +1,16 @@
 import { UpstreamFailure } from '../generation/upstream.ts';
+import { sleepOn } from '../lib/backoff.ts';
+import type { Waiting } from './pace.ts';
 import type { Steering } from './steering.ts';
 
 /** Where an upstream would say when to come back. */
 const retryAfterMs = 1_000;
 
-/** Fails this try where the steering line orders it. */
-export function failAsOrdered({ status, times }: Steering, attempt: number): void {
-  if (status === undefined || (times !== undefined && attempt > times)) return;
+/** Waits before the first event, and fails this try, as far as the steering line orders it. */
+export async function beginAsOrdered(steering: Steering, attempt: number, waiting: Waiting): Promise<void> {
+  const { status, times = Infinity, delayMs = 0 } = steering;
+  if (delayMs > 0) await sleepOn(waiting.runtime)(delayMs, waiting.signal);
+  if (status === undefined || attempt > times) return;
   throw new UpstreamFailure('status', {
     status,
     ordered: true,

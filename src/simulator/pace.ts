@@ -1,4 +1,5 @@
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import { sleepOn } from '../lib/backoff.ts';
 import type { Runtime } from '../lib/runtime.ts';
 
 /** One step of an answer: an event, and the output tokens that it carries (0 where it carries none). */
@@ -17,23 +18,6 @@ export type ChoiceSteps = Iterator<AnswerStep | typeof quiet, void, void>;
 export interface Waiting {
   readonly runtime: Runtime;
   readonly signal: AbortSignal;
-}
-
-/** Waits; throws the signal's reason as soon as it is aborted. */
-export function wait(ms: number, { runtime, signal }: Waiting): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => {
-      timer.cancel();
-      // oxlint-disable-next-line typescript/prefer-promise-reject-errors -- the caller's own reason, whatever it is
-      reject(signal.reason);
-    };
-    const timer = runtime.after(ms, () => {
-      signal.removeEventListener('abort', abort);
-      resolve();
-    });
-    signal.addEventListener('abort', abort, { once: true });
-    if (signal.aborted) abort();
-  });
 }
 
 /** Lets everything else that is ready run first. */
@@ -111,9 +95,9 @@ export interface PacedAnswer {
 export async function* paced(
   answer: PacedAnswer,
   tokensPerSecond: number,
-  waiting: Waiting,
+  { runtime, signal }: Waiting,
 ): AsyncGenerator<GenerationEvent[]> {
-  const { runtime, signal } = waiting;
+  const sleep = sleepOn(runtime);
   const choices = new Choices(answer.choices);
   const start = runtime.monotonicMs();
   let batch = [answer.first];
@@ -126,11 +110,11 @@ export async function* paced(
     if (batch.length > 0) yield batch;
     batch = [];
     if (tokensPerSecond === 0 || isFull) await yieldToOthers();
-    else await wait(Math.max(tickMs, (due * 1_000) / tokensPerSecond - elapsedMs), waiting);
+    else await sleep(Math.max(tickMs, (due * 1_000) / tokensPerSecond - elapsedMs), signal);
     signal.throwIfAborted();
   }
   if (!choices.isQuiet && choices.failure === undefined) batch.push(answer.last());
   if (batch.length > 0) yield batch;
-  while (choices.isQuiet) await wait(quietMs, waiting);
+  while (choices.isQuiet) await sleep(quietMs, signal);
   if (choices.failure !== undefined) throw choices.failure;
 }

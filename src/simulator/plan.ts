@@ -8,13 +8,11 @@ import {
 } from '../gen/tollgate/v1/request_pb.ts';
 import type { Tokenizer } from '../generation/tokens.ts';
 import type { ChoicePlan, PlannedReasoning, PlannedText } from './answer.ts';
-import type { PlannedCall } from './items.ts';
-import { type Prompt, partsText } from './prompt.ts';
+import { type PlanInput, type Prompt, partsText } from './prompt.ts';
 import { prose, quoteOf, sentencesAbout, topicsOf } from './prose.ts';
 import { PromptValues } from './prompt-values.ts';
 import { SeededRandom } from './random.ts';
 import { sampleText } from './schema-sampler.ts';
-import type { PlanInput } from './plan-input.ts';
 import { planCalls } from './tool-calls.ts';
 
 /** Tokens of thought by effort: a hundredth of what decisions §4 gives, so that nobody waits for a rehearsal. */
@@ -135,22 +133,20 @@ function pausedPart(text: PlannedText, begun: string, tokenizer: Tokenizer): { t
 /** Decides what a choice is going to say. */
 export function planChoice(input: PlanInput, choice: number): ChoicePlan {
   const { prompt, steering, model, tokenizer } = input;
+  const { finish, say } = steering;
   const seed = `${model} ${prompt.seed} ${choice}`;
-  const { finish } = steering;
   const reasoning = planReasoning(input, seed);
-  const thinking = reasoning === undefined ? {} : { reasoning };
   if (finish === 'refusal') {
-    const text: PlannedText = { kind: 'refusal', chunks: [steering.say ?? 'I’m sorry, but I can’t help with that.'] };
-    return { ...thinking, text, calls: [], finish };
+    const text: PlannedText = { kind: 'refusal', chunks: [say ?? 'I’m sorry, but I can’t help with that.'] };
+    return { reasoning, text, calls: [], finish };
   }
-  const calls: readonly PlannedCall[] = planCalls(input, seed);
+  const calls = planCalls(input, seed);
   if (calls.length > 0) {
-    const said = steering.say === undefined ? {} : { text: planText(input, seed) };
-    return { ...thinking, ...said, calls, ...(finish === undefined || finish === 'pause' ? {} : { finish }) };
+    const text = say === undefined ? undefined : planText(input, seed);
+    return { reasoning, text, calls, finish: finish === 'pause' ? undefined : finish };
   }
   const text = planText(input, seed);
-  if (finish !== 'pause') return { ...thinking, text, calls, ...(finish === undefined ? {} : { finish }) };
+  if (finish !== 'pause') return { reasoning, text, calls, finish };
   const part = pausedPart(text, prompt.begun, tokenizer);
-  const said = part.text === undefined ? {} : { text: part.text };
-  return { ...thinking, ...said, calls, finish: part.isLast ? 'stop' : 'pause' };
+  return { reasoning, text: part.text, calls, finish: part.isLast ? 'stop' : 'pause' };
 }

@@ -1,12 +1,14 @@
 import { quoteOf, topicsOf } from './prose.ts';
 
-const sentenceStarters = new Set(
-  (
-    'a an the i you he she it we they what which who whom whose when where why how is are was were do does did can could will would shall should may ' +
+function wordSet(words: string): ReadonlySet<string> {
+  return new Set(words.split(' '));
+}
+
+const sentenceStarters = wordSet(
+  'a an the i you he she it we they what which who whom whose when where why how is are was were do does did can could will would shall should may ' +
     'might must please tell get show find give make write call use look check compare search list book send create add set run say explain describe ' +
     'weather hello hi hey thanks thank ok okay yes no and or but if then also today tomorrow yesterday now my your our their in on at for to of from ' +
-    'convert calculate compute translate summarize summarise return answer let’s let'
-  ).split(' '),
+    'convert calculate compute translate summarize summarise return answer let’s let',
 );
 
 /** Words of a member's name: "cityName", "city_name" and "city-name" are "city", "name". */
@@ -46,23 +48,19 @@ function matches(text: string, pattern: RegExp): string[] {
   return Array.from(text.matchAll(pattern), found => found[1] ?? found[0]);
 }
 
-const namelike = new Set(
-  (
-    'city location place timezone zone country region state town village capital destination origin from to name person user customer company product title author ' +
-    'airport station stock ticker symbol brand team artist subject topic entity recipient language source target'
-  ).split(' '),
+const namelike = wordSet(
+  'city location place timezone zone country region state town village capital destination origin from to name person user customer company product title author ' +
+    'airport station stock ticker symbol brand team artist subject topic entity recipient language source target',
 );
-const phraselike = new Set(
-  (
-    'query q text question prompt message input content search request description command body instruction instructions term terms keyword keywords ' +
-    'phrase sentence note notes comment task pattern value'
-  ).split(' '),
+const phraselike = wordSet(
+  'query q text question prompt message input content search request description command body instruction instructions term terms keyword keywords ' +
+    'phrase sentence note notes comment task pattern value',
 );
-const answerlike = new Set(
-  'answer summary explanation reasoning reason result conclusion response reply thought analysis'.split(' '),
+const answerlike = wordSet(
+  'answer summary explanation reasoning reason result conclusion response reply thought analysis',
 );
-const codelike = new Set('id code number no order ticket invoice reference key sku account identifier'.split(' '));
-const expressionlike = new Set('expression formula equation calculation math expr'.split(' '));
+const codelike = wordSet('id code number no order ticket invoice reference key sku account identifier');
+const expressionlike = wordSet('expression formula equation calculation math expr');
 
 /** How much of a text is looked at: names and numbers stand near the beginning or nowhere. */
 const lookedAt = 4_000;

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { type ImagePart, type Item, type Part, Role, type ToolResult } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { inputSegments } from '../generation/input-segments.ts';
-import { splitSteering } from './steering.ts';
+import type { Tokenizer } from '../generation/tokens.ts';
+import { type Steering, splitSteering } from './steering.ts';
 
 /** A picture in the conversation and where it stands, for messages that have to name it. */
 export interface PlacedImage {
@@ -30,6 +31,18 @@ export interface Prompt {
   readonly begun: string;
   /** Distinguishes conversations: all of the input but what is already begun. */
   readonly seed: string;
+}
+
+/** What a choice's plan is made from. */
+export interface PlanInput {
+  readonly request: GenerateRequest;
+  /** The simulator's name of the model. */
+  readonly model: string;
+  readonly prompt: Prompt;
+  readonly steering: Steering;
+  /** What the pictures show; empty if there are none. */
+  readonly sights: readonly string[];
+  readonly tokenizer: Tokenizer;
 }
 
 /** The texts of parts, joined. */
@@ -101,7 +114,7 @@ export function readPrompt(request: GenerateRequest, steering: boolean): Prompt 
   const lastUser = asked.findLastIndex(item => userText(item) !== undefined);
   const lastUserItem = items[lastUser];
   const said = lastUserItem === undefined ? '' : (userText(lastUserItem) ?? '');
-  const { plain, line } = steering ? splitSteering(said) : { plain: said, line: undefined };
+  const { plain, line } = splitSteering(said, steering);
   const newFrom = asked.findLastIndex(isFromModel) + 1;
   const firstResult = asked.findLastIndex(item => item.content.case !== 'toolResult') + 1;
   const resultItems = asked.slice(firstResult);

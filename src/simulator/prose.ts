@@ -71,7 +71,7 @@ export function wishedLength(whole: string): Length {
 
 const paragraphLength = 5;
 
-const frames = [
+const frames: readonly ((words: Words) => string)[] = [
   ({ a, b }) => `The first thing to see about ${a} is how it depends on ${b}.`,
   ({ a, b, how }) => `${capital(how)}, ${a} and ${b} are looked at together.`,
   ({ a, b, how }) => `${capital(a)} changes ${how} when ${b} does.`,
@@ -88,7 +88,7 @@ const frames = [
   ({ a, b, thing }) => `Take ${a} as the ${thing} and ${b} as the exception.`,
   ({ a, b }) => `If ${a} were simpler, ${b} would matter less.`,
   ({ a, how }) => `In practice ${a} is ${how} handled in small steps.`,
-] as const satisfies readonly ((words: Words) => string)[];
+];
 
 interface Words {
   readonly a: string;
@@ -97,30 +97,11 @@ interface Words {
   readonly thing: string;
 }
 
-const manners = [
-  'at a slow pace',
-  'with some care',
-  'in most cases',
-  'from a distance',
-  'step by step',
-  'as a rule',
-  'over the years',
-  'without much noise',
-  'in plain words',
-  'on closer reading',
-] as const;
-const things = [
-  'summary',
-  'picture',
-  'model',
-  'measure',
-  'history',
-  'sketch',
-  'theory',
-  'report',
-  'question',
-  'pattern',
-] as const;
+const manners =
+  'at a slow pace,with some care,in most cases,from a distance,step by step,as a rule,over the years,without much noise,in plain words,on closer reading'.split(
+    ',',
+  );
+const things = 'summary picture model measure history sketch theory report question pattern'.split(' ');
 
 function capital(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1);
@@ -128,9 +109,8 @@ function capital(word: string): string {
 
 /** Sentences about the topics, without end; each begins with a space, or with an empty line where a paragraph begins. */
 export function* sentencesAbout(topics: readonly string[], random: SeededRandom): Generator<string> {
-  const [first = 'the matter', ...others] = topics;
-  const subjects = [first, ...others] as const;
-  const companions = ['its context', 'the wider view', ...others, ...subjects] as const;
+  const subjects = topics.length > 0 ? topics : ['the matter'];
+  const companions = ['its context', 'the wider view', ...topics.slice(1), ...subjects];
   for (let number = 1; ; number += 1) {
     const a = random.pick(subjects);
     const b = random.pick(companions);
@@ -140,7 +120,7 @@ export function* sentencesAbout(topics: readonly string[], random: SeededRandom)
   }
 }
 
-const openings = ['You wrote', 'The message was', 'Your words were', 'The request reads'] as const;
+const openings = ['You wrote', 'The message was', 'Your words were', 'The request reads'];
 
 /** What an answer is about. */
 export interface ProseFacts {

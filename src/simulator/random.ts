@@ -22,8 +22,10 @@ export class SeededRandom {
     return Math.floor(this.next() * limit);
   }
 
-  /** One of a list that is not empty. */
-  pick<T>(list: readonly [T, ...T[]]): T {
-    return list[this.below(list.length)] ?? list[0];
+  /** One of a list. Throws if it is empty. */
+  pick<T>(list: readonly T[]): T {
+    const picked = list[this.below(list.length)];
+    if (picked === undefined) throw new Error('there is nothing to pick from');
+    return picked;
   }
 }

@@ -1,15 +1,16 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   type Json,
   type JsonObject,
+  allowsType,
+  elementSchemas,
   follow,
   isObject,
-  isSame,
   listOf,
   memberOf,
   numberOf,
   objectOf,
   stringsOf,
-  typeOf,
   typesOf,
 } from './json-schema.ts';
 
@@ -21,23 +22,19 @@ export class SchemaBudget {
     this.#left = steps;
   }
 
-  /** Takes a step for looking at a schema, and more where it is a long one; false where none is left. */
+  /** Takes a step for looking at a schema, and more if it has long lists; false if none is left. */
   spend(schema: Json): boolean {
-    this.#left -= 1 + (sizeOf(schema) >> 4);
+    this.#left -= 1;
+    if (isObject(schema)) {
+      const members = Object.keys(objectOf(schema, 'properties')).length;
+      this.#left -= (members + listOf(schema, 'enum').length + listOf(schema, 'required').length) >> 4;
+    }
     return this.#left >= 0;
   }
 
   get isSpent(): boolean {
     return this.#left <= 0;
   }
-}
-
-/** How many entries a schema's longest lists have. */
-function sizeOf(schema: Json): number {
-  if (!isObject(schema)) return 0;
-  const { enum: allowed, required, properties } = schema;
-  const names = isObject(properties) ? Object.keys(properties).length : 0;
-  return names + (Array.isArray(allowed) ? allowed.length : 0) + (Array.isArray(required) ? required.length : 0);
 }
 
 /**
@@ -59,27 +56,8 @@ class Check {
 
   keeps(schema: Json, value: Json, depth: number): boolean {
     if (!this.#budget.spend(schema) || depth > 64) return true;
-    if (typeof schema === 'boolean') return schema;
-    if (!isObject(schema)) return true;
-    const reference = schema['$ref'];
-    if (typeof reference === 'string') {
-      const target = follow(this.#root, reference);
-      if (target !== undefined && !this.keeps(target, value, depth + 1)) return false;
-    }
-    return (
-      this.#keepsValue(schema, value) && this.#keepsParts(schema, value, depth) && this.#combines(schema, value, depth)
-    );
-  }
-
-  #keepsValue(schema: JsonObject, value: Json): boolean {
-    const types = typesOf(schema);
-    const type = typeOf(value);
-    if (types !== undefined && !types.includes(type) && !(type === 'integer' && types.includes('number'))) return false;
-    const { const: only } = schema;
-    if (only !== undefined && !isSame(only, value)) return false;
-    if (Array.isArray(schema['enum']) && !schema['enum'].some(each => isSame(each, value))) return false;
-    if (typeof value === 'number') return keepsNumber(schema, value);
-    return typeof value !== 'string' || isWithin(schema, 'Length', Array.from(value).length);
+    if (!isObject(schema)) return schema !== false;
+    return keepsScalar(schema, value) && this.#keepsParts(schema, value, depth) && this.#combines(schema, value, depth);
   }
 
   #keepsParts(schema: JsonObject, value: Json, depth: number): boolean {
@@ -88,34 +66,26 @@ class Check {
   }
 
   #keepsArray(schema: JsonObject, value: readonly Json[], depth: number): boolean {
-    if (!isWithin(schema, 'Items', value.length)) return false;
-    if (schema['uniqueItems'] === true && value.some((a, at) => value.slice(at + 1).some(b => isSame(a, b))))
-      return false;
-    const { contains, items } = schema;
+    const { contains, uniqueItems } = schema;
+    if (!isWithin(schema, 'Items', value.length) || (uniqueItems === true && hasEqual(value))) return false;
     if (contains !== undefined) {
       const count = value.filter(each => this.keeps(contains, each, depth + 1)).length;
-      if (count < (numberOf(schema, 'minContains') ?? 1) || count > (numberOf(schema, 'maxContains') ?? Infinity))
-        return false;
+      if (!isWithin({ minContains: 1, ...schema }, 'Contains', count)) return false;
     }
-    const first = Array.isArray(items) ? items : listOf(schema, 'prefixItems');
-    const rest = Array.isArray(items) ? schema['additionalItems'] : items;
-    return value.every((each, at) => this.keeps(first[at] ?? rest ?? true, each, depth + 1));
+    const { first, rest } = elementSchemas(schema);
+    return value.every((each, at) => this.keeps(first[at] ?? rest, each, depth + 1));
   }
 
   #keepsObject(schema: JsonObject, value: JsonObject, depth: number): boolean {
     const names = Object.keys(value);
+    const needed = names.flatMap(name => stringsOf(objectOf(schema, 'dependentRequired'), name));
     if (!isWithin(schema, 'Properties', names.length)) return false;
-    if (!stringsOf(schema, 'required').every(name => Object.hasOwn(value, name))) return false;
-    const dependent = objectOf(schema, 'dependentRequired');
-    for (const name of names) {
-      if (!stringsOf(dependent, name).every(each => Object.hasOwn(value, each))) return false;
-      const needed = memberOf(objectOf(schema, 'dependentSchemas'), name);
-      if (needed !== undefined && !this.keeps(needed, value, depth + 1)) return false;
-    }
+    if (![...stringsOf(schema, 'required'), ...needed].every(name => Object.hasOwn(value, name))) return false;
+    const dependent = objectOf(schema, 'dependentSchemas');
+    if (!names.every(name => this.keeps(memberOf(dependent, name) ?? true, value, depth + 1))) return false;
     const properties = objectOf(schema, 'properties');
     // Names that patterns could cover are let pass: patterns are not run.
-    const hasPatterns = schema['patternProperties'] !== undefined;
-    const others = hasPatterns ? true : (schema['additionalProperties'] ?? true);
+    const others = schema['patternProperties'] === undefined ? (schema['additionalProperties'] ?? true) : true;
     return Object.entries(value).every(([name, member]) =>
       this.keeps(memberOf(properties, name) ?? others, member, depth + 1),
     );
@@ -123,7 +93,8 @@ class Check {
 
   #combines(schema: JsonObject, value: Json, depth: number): boolean {
     const keeps = (each: Json): boolean => this.keeps(each, value, depth + 1);
-    const { anyOf, oneOf, not, if: condition } = schema;
+    const { $ref: reference, anyOf, oneOf, not, if: condition } = schema;
+    if (typeof reference === 'string' && !keeps(follow(this.#root, reference) ?? true)) return false;
     if (!listOf(schema, 'allOf').every(keeps)) return false;
     if (Array.isArray(anyOf) && !anyOf.some(keeps)) return false;
     if (Array.isArray(oneOf) && oneOf.filter(keeps).length !== 1) return false;
@@ -132,17 +103,39 @@ class Check {
   }
 }
 
-function keepsNumber(schema: JsonObject, value: number): boolean {
-  const step = numberOf(schema, 'multipleOf');
-  if (step !== undefined && step > 0 && !Number.isInteger(value / step)) return false;
-  if (value < (numberOf(schema, 'minimum') ?? -Infinity) || value > (numberOf(schema, 'maximum') ?? Infinity))
+/** What a schema says of a value without looking into it. */
+function keepsScalar(schema: JsonObject, value: Json): boolean {
+  const { const: only = value, enum: allowed } = schema;
+  if (!allowsType(typesOf(schema) ?? [typeName(value)], typeName(value)) || !isDeepStrictEqual(only, value))
     return false;
+  if (Array.isArray(allowed) && !allowed.some(each => isDeepStrictEqual(each, value))) return false;
+  if (typeof value === 'number') return keepsNumber(schema, value);
+  return typeof value !== 'string' || isWithin(schema, 'Length', Array.from(value).length);
+}
+
+/** Returns a value's JSON Schema type; whole numbers are integers. */
+function typeName(value: Json): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  return Number.isInteger(value) ? 'integer' : typeof value;
+}
+
+function keepsNumber(schema: JsonObject, value: number): boolean {
+  const bound = (keyword: string, none: number): number => numberOf(schema, keyword) ?? none;
+  const step = bound('multipleOf', 0);
   return (
-    value > (numberOf(schema, 'exclusiveMinimum') ?? -Infinity) &&
-    value < (numberOf(schema, 'exclusiveMaximum') ?? Infinity)
+    (step <= 0 || Number.isInteger(value / step)) &&
+    value >= bound('minimum', -Infinity) &&
+    value <= bound('maximum', Infinity) &&
+    value > bound('exclusiveMinimum', -Infinity) &&
+    value < bound('exclusiveMaximum', Infinity)
   );
 }
 
 function isWithin(schema: JsonObject, what: string, count: number): boolean {
   return count >= (numberOf(schema, `min${what}`) ?? 0) && count <= (numberOf(schema, `max${what}`) ?? Infinity);
+}
+
+function hasEqual(values: readonly Json[]): boolean {
+  return values.some((a, at) => values.slice(at + 1).some(b => isDeepStrictEqual(a, b)));
 }

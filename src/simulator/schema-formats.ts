@@ -10,23 +10,18 @@ function day(variation: number): string {
   return `2026-${digits((Math.floor(variation / 28) % 12) + 1, 2)}-${digits((variation % 28) + 1, 2)}`;
 }
 
-/** The formats of JSON Schema 2020-12 that say what a string looks like. */
+/** The formats of JSON Schema 2020-12 that say what a string looks like; those of international names and addresses are the plain ones. */
 const formats: Readonly<Record<string, (variation: number) => string>> = {
   date: day,
   time: variation => `${digits(variation % 24, 2)}:30:00Z`,
   'date-time': variation => `${day(variation)}T09:30:00Z`,
   duration: variation => `PT${variation + 1}H`,
   email: variation => `user${variation + 1}@example.com`,
-  'idn-email': variation => `user${variation + 1}@example.com`,
   hostname: variation => `host${variation + 1}.example.com`,
-  'idn-hostname': variation => `host${variation + 1}.example.com`,
   ipv4: variation => `192.0.2.${(variation % 254) + 1}`,
   ipv6: variation => `2001:db8::${(variation + 1).toString(16)}`,
   uri: variation => `https://example.com/${variation + 1}`,
-  url: variation => `https://example.com/${variation + 1}`,
-  iri: variation => `https://example.com/${variation + 1}`,
   'uri-reference': variation => `/items/${variation + 1}`,
-  'iri-reference': variation => `/items/${variation + 1}`,
   'uri-template': variation => `/items/{id}/${variation + 1}`,
   uuid: variation => `00000000-0000-4000-8000-${digits(variation + 1, 12)}`,
   'json-pointer': variation => `/items/${variation}`,
@@ -41,10 +36,11 @@ const recognised: Readonly<Record<string, readonly [name: string, shape: RegExp]
   uri: ['url', /^https?:\/\/[a-z0-9.-]+(?:\/[a-z0-9/._-]*)?$/i],
 };
 
-/** A string of a format, from the user's text where it has one; undefined where the format is not known. */
+/** A string of a format, from the user's text where it has one; undefined if the format is not known. */
 export function formattedString(format: string, values: PromptValues, variation: number): string | undefined {
   const [name, shape] = recognised[format] ?? [];
   const found = name === undefined || variation > 0 ? undefined : values.string(name);
   if (found !== undefined && shape?.test(found) === true) return found;
-  return Object.hasOwn(formats, format) ? formats[format]?.(variation) : undefined;
+  const plain = format.replace(/^idn-/, '').replace(/^(?:iri|url)/, 'uri');
+  return Object.hasOwn(formats, plain) ? formats[plain]?.(variation) : undefined;
 }

@@ -1,162 +1,106 @@
-/** Reads a regular expression and spells a text that matches it, without ever running it: a client's pattern could run for hours. */
+import { createRequire } from 'node:module';
+import type * as Regexpp from '@eslint-community/regexpp';
+
+/** Spells texts that match regular expressions, without ever running one: a client's pattern could run for hours. */
 
 /** The most characters that a pattern spells. */
 const spelledMax = 1_024;
-const classes: Readonly<Record<string, string>> = {
-  d: '7',
-  D: 'x',
-  w: 'a',
-  W: '-',
-  s: ' ',
-  S: 'x',
-  t: '\t',
-  n: '\n',
-  r: '\r',
-  f: '\f',
-  v: '\v',
-};
-/** Candidates for what a negated set allows. */
-const candidates = 'aA0 -_.xyzXYZ123456789,;:!?@#$%&*+=/\\|~^"\'()[]{}<>é';
+/** The most characters of a pattern that is read: the parser calls itself for every group. */
+const patternMax = 1_024;
+/** Candidates for what a set allows. */
+const candidates = Array.from('a7x -A0_.yzXYZ123456789,;:!?@#$%&*+=/\\|~^"\'()[]{}<>é\t\n');
+const characterSets: Readonly<Record<string, RegExp>> = { any: /./, digit: /\d/, space: /\s/, word: /\w/ };
 
-/** Reads one pattern from left to right, and spells as it reads. */
-class Speller {
-  readonly #pattern: string;
-  /** How often an open-ended repetition is spelled beyond its least. */
-  readonly #extra: number;
-  #at = 0;
-  /** The pattern uses more than is understood here: look-around, back references, Unicode properties. */
-  #isUnknown = false;
+let parser: Regexpp.RegExpParser | undefined;
 
-  constructor(pattern: string, extra: number) {
-    this.#pattern = pattern;
-    this.#extra = extra;
+/** Loads the parser with the first pattern: most requests have none. */
+function loadParser(): Regexpp.RegExpParser {
+  const require = createRequire(import.meta.url);
+  const { RegExpParser } = require('@eslint-community/regexpp') as typeof Regexpp;
+  return new RegExpParser();
+}
+
+/** Reads a pattern as JSON Schema wants it (Unicode), else as browsers do. Throws what the parser throws. */
+function parse(pattern: string): Regexpp.AST.Pattern {
+  parser ??= loadParser();
+  try {
+    return parser.parsePattern(pattern, 0, pattern.length, { unicode: true });
+  } catch {
+    return parser.parsePattern(pattern, 0, pattern.length);
   }
+}
 
-  /** Undefined where the pattern uses more than is understood here. */
-  spell(): string | undefined {
-    const text = this.#alternatives();
-    return this.#isUnknown || this.#at < this.#pattern.length ? undefined : text;
+/** The pattern uses more than is understood here, or its text would be too long. */
+class GivenUp extends Error {}
+
+/** Spells the first alternative; open-ended repetitions `extra` times beyond their least. */
+function spellFirst([first]: readonly Regexpp.AST.Alternative[], extra: number): string {
+  let text = '';
+  for (const element of first?.elements ?? []) {
+    text += spell(element, extra);
+    if (text.length > spelledMax) throw new GivenUp();
   }
+  return text;
+}
 
-  /** Gives up: nothing more is read. */
-  #unknown(): string {
-    this.#isUnknown = true;
-    this.#at = this.#pattern.length;
-    return '';
+function spell(node: Regexpp.AST.Element, extra: number): string {
+  switch (node.type) {
+    case 'Character':
+      // Without the Unicode flag a reference to a group that is not there is a character in octal digits.
+      if (/^\\[1-9]/.test(node.raw)) throw new GivenUp();
+      return String.fromCodePoint(node.value);
+    case 'CharacterSet':
+    case 'CharacterClass':
+      return spellSet(node);
+    case 'Group':
+    case 'CapturingGroup':
+      return spellFirst(node.alternatives, extra);
+    case 'Quantifier':
+      return repeat(node, extra);
+    case 'Assertion':
+      if (node.kind === 'lookahead' || node.kind === 'lookbehind') throw new GivenUp();
+      return '';
+    default:
+      throw new GivenUp();
   }
+}
 
-  #peek(): string {
-    return this.#pattern.charAt(this.#at);
-  }
+function repeat({ element, min, max }: Regexpp.AST.Quantifier, extra: number): string {
+  const count = min === max ? min : Math.min(max, Math.max(min, max === Infinity ? 1 : min) + extra);
+  const unit = spell(element, extra);
+  if (count * unit.length > spelledMax) throw new GivenUp();
+  return unit.repeat(count);
+}
 
-  #take(): string {
-    const character = this.#pattern.charAt(this.#at);
-    this.#at += 1;
-    return character;
-  }
+/** A character of a set: its first one if it names one, else one of the candidates. */
+function spellSet(set: Regexpp.AST.CharacterSet | Regexpp.AST.CharacterClass): string {
+  const [first] = set.type === 'CharacterClass' && !set.negate ? set.elements : [];
+  if (first?.type === 'Character') return String.fromCodePoint(first.value);
+  if (first?.type === 'CharacterClassRange') return String.fromCodePoint(first.min.value);
+  const found = candidates.find(each => isIn(set, each));
+  if (found === undefined) throw new GivenUp();
+  return found;
+}
 
-  /** The first alternative is spelled, the others are read only. */
-  #alternatives(): string {
-    const first = this.#sequence();
-    while (this.#peek() === '|') {
-      this.#at += 1;
-      this.#sequence();
+function isIn(
+  set: Regexpp.AST.CharacterSet | Regexpp.AST.CharacterClass | Regexpp.AST.CharacterClassElement,
+  character: string,
+): boolean {
+  const code = character.codePointAt(0) ?? 0;
+  switch (set.type) {
+    case 'Character':
+      return set.value === code;
+    case 'CharacterClassRange':
+      return set.min.value <= code && code <= set.max.value;
+    case 'CharacterSet': {
+      const members = characterSets[set.kind];
+      if (members === undefined) throw new GivenUp();
+      return members.test(character) !== ('negate' in set && set.negate);
     }
-    return first;
-  }
-
-  #sequence(): string {
-    let text = '';
-    while (this.#at < this.#pattern.length && this.#peek() !== '|' && this.#peek() !== ')') {
-      const unit = this.#unit();
-      text += unit.repeat(this.#repetitions(unit.length));
-      if (text.length > spelledMax) return this.#unknown();
-    }
-    return text;
-  }
-
-  #unit(): string {
-    const character = this.#take();
-    if (character === '^' || character === '$') return '';
-    if (character === '.') return 'x';
-    if (character === '[') return this.#set();
-    if (character === '\\') return this.#escape();
-    return character === '(' ? this.#group() : character;
-  }
-
-  #group(): string {
-    if (this.#peek() === '?') {
-      this.#at += 1;
-      const kind = this.#take();
-      if (kind === '<' && !/[=!]/.test(this.#peek())) {
-        while (this.#at < this.#pattern.length && this.#take() !== '>');
-      } else if (kind !== ':') return this.#unknown();
-    }
-    const text = this.#alternatives();
-    return this.#take() === ')' ? text : this.#unknown();
-  }
-
-  #escape(): string {
-    const character = this.#take();
-    if (character === 'b' || character === 'B') return '';
-    if (character === 'u' || character === 'x') return this.#codeUnit(character === 'u' ? 4 : 2);
-    if (character === '' || /[1-9kpPc]/.test(character)) return this.#unknown();
-    return character === '0' ? '\0' : (classes[character] ?? character);
-  }
-
-  #codeUnit(digits: number): string {
-    const code = this.#pattern.slice(this.#at, this.#at + digits);
-    if (code.length !== digits || !/^[0-9a-f]+$/i.test(code)) return this.#unknown();
-    this.#at += digits;
-    return String.fromCharCode(Number.parseInt(code, 16));
-  }
-
-  #set(): string {
-    const isNegated = this.#peek() === '^';
-    if (isNegated) this.#at += 1;
-    let first: string | undefined;
-    const start = this.#at;
-    while (this.#peek() !== ']') {
-      if (this.#at >= this.#pattern.length) return this.#unknown();
-      const character = this.#take();
-      // Inside a set \b is a backspace.
-      const spelled = character === '\\' ? (this.#peek() === 'b' ? this.#backspace() : this.#escape()) : character;
-      first ??= spelled;
-    }
-    const set = this.#pattern.slice(start, this.#at);
-    this.#at += 1;
-    return (isNegated ? candidateOutside(set) : first) ?? this.#unknown();
-  }
-
-  #backspace(): string {
-    this.#at += 1;
-    return '\b';
-  }
-
-  #repetitions(unitLength: number): number {
-    const bounds = this.#bounds();
-    if (this.#peek() === '?') this.#at += 1;
-    const [least, most] = bounds;
-    const wanted =
-      least === most ? least : Math.min(most, Math.max(least, most === Infinity ? 1 : least) + this.#extra);
-    if (wanted * unitLength <= spelledMax) return wanted;
-    this.#unknown();
-    return 0;
-  }
-
-  #bounds(): readonly [least: number, most: number] {
-    const mark = this.#peek();
-    const simple = { '*': [0, Infinity], '+': [1, Infinity], '?': [0, 1] } as const;
-    if (mark === '*' || mark === '+' || mark === '?') {
-      this.#at += 1;
-      return simple[mark];
-    }
-    const counted = /^\{(\d{1,6})(,?)(\d{0,6})\}/.exec(this.#pattern.slice(this.#at, this.#at + 17));
-    if (counted === null) return [1, 1];
-    const [whole, least = '', comma, most = ''] = counted;
-    this.#at += whole.length;
-    const open = most === '' ? Infinity : Number(most);
-    return [Number(least), comma === '' ? Number(least) : open];
+    case 'CharacterClass':
+      return set.elements.some(each => isIn(each, character)) !== set.negate;
+    default:
+      throw new GivenUp();
   }
 }
 
@@ -165,24 +109,18 @@ class Speller {
  * understood here.
  */
 export function spellPattern(pattern: string, lengthMin = 0, lengthMax = spelledMax): string | undefined {
+  if (pattern.length > patternMax) return undefined;
   let best: string | undefined;
-  for (const extra of [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64]) {
-    const text = new Speller(pattern, extra).spell();
-    // More repetitions may be too long where fewer were not.
-    if (text === undefined) break;
-    const length = Array.from(text).length;
-    if (best === undefined || length <= lengthMax) best = text;
-    if (length >= lengthMin) break;
+  try {
+    const { alternatives } = parse(pattern);
+    for (const extra of [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64]) {
+      const text = spellFirst(alternatives, extra);
+      const length = Array.from(text).length;
+      if (best === undefined || length <= lengthMax) best = text;
+      if (length >= lengthMin) break;
+    }
+  } catch {
+    // Not a pattern, or given up; more repetitions may be too long where fewer were not.
   }
   return best;
-}
-
-/** A character outside a set of characters; undefined where none is known. One character against one set: nothing that could run long. */
-function candidateOutside(set: string): string | undefined {
-  try {
-    const allowed = new RegExp(`^[^${set}]$`, 'u');
-    return Array.from(candidates).find(each => allowed.test(each));
-  } catch {
-    return undefined;
-  }
 }

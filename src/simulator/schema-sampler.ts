@@ -1,19 +1,18 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   type Json,
   type JsonObject,
+  elementSchemas,
   isObject,
-  isSame,
   listOf,
   memberOf,
-  numberOf,
   objectOf,
   parseJson,
   stringsOf,
-  typesOf,
 } from './json-schema.ts';
 import type { PromptValues } from './prompt-values.ts';
 import { SchemaBudget, keepsSchema } from './schema-check.ts';
-import { type FlatSchema, flatten } from './schema-merge.ts';
+import { type Demand, commonTypes, firstOf, largest, readDemand, smallest } from './schema-demand.ts';
 import { formattedString } from './schema-formats.ts';
 import { spellPattern } from './schema-pattern.ts';
 
@@ -40,10 +39,10 @@ export function sampleText(schemaJson: string, values: PromptValues): string {
 
 /**
  * A value that keeps a JSON Schema (the keywords of draft 2020-12 and 7 that say what a value is; of patterns what can be spelled without running
- * them). The same for the same schema and values. Where nothing can keep it, a value that is near.
+ * them). The same for the same schema and values. If nothing can keep it, a value that is near.
  */
 export function sampleJson(schema: Json, values: PromptValues): Json {
-  return new Sampler(schema, values).sample(schema, { name: '', depth: 0 });
+  return new Sampler(schema, values).sample([schema], { name: '', depth: 0 });
 }
 
 /** Where in a value the sampler is. */
@@ -52,6 +51,8 @@ interface Place {
   readonly name: string;
   readonly depth: number;
 }
+
+type Parts = readonly JsonObject[];
 
 class Sampler {
   readonly #root: Json;
@@ -66,24 +67,28 @@ class Sampler {
     this.#values = values;
   }
 
-  sample(schema: Json, place: Place): Json {
+  /** A value that keeps all of the schemas. */
+  sample(schemas: readonly Json[], place: Place): Json {
+    return this.#fill(readDemand(this.#root, schemas, this.#budget), place);
+  }
+
+  #fill(demand: Demand | undefined, place: Place): Json {
     this.#count += 1;
-    const flat = flatten(this.#root, schema, this.#budget);
-    if (flat === undefined || place.depth > depthMax || this.#budget.isSpent) return null;
-    if (flat.groups.length === 0 && flat.schema['not'] === undefined) return this.#plain(flat.schema, place);
-    return this.#alternatives(schema, flat, place);
+    if (demand === undefined || place.depth > depthMax || this.#budget.isSpent) return null;
+    return demand.groups.length === 0 ? this.#plain(demand.parts, place) : this.#alternatives(demand, place);
   }
 
-  get #isFrugal(): boolean {
-    return this.#count > valuesMax;
+  /** Nothing more is sampled than must be: deep inside, and in a value that is large already. */
+  #isFrugal(depth: number): boolean {
+    return depth >= fullDepth || this.#count > valuesMax;
   }
 
-  #keeps(schema: Json, value: Json): boolean {
-    return keepsSchema(this.#root, schema, value, this.#budget);
+  #keeps(schemas: readonly Json[], value: Json): boolean {
+    return schemas.every(schema => keepsSchema(this.#root, schema, value, this.#budget));
   }
 
-  /** Tries combinations of alternatives until the value keeps the whole schema. */
-  #alternatives(schema: Json, { schema: base, groups }: FlatSchema, place: Place): Json {
+  /** Tries combinations of alternatives until the value keeps everything. */
+  #alternatives({ schemas, parts, groups }: Demand, place: Place): Json {
     const ordered = groups.map(group => this.#ordered(group, place));
     let nearest: Json = null;
     const variation = this.#variation;
@@ -96,27 +101,28 @@ class Sampler {
       });
       // Once round: what is tried again must differ in its values.
       this.#variation = variation + index;
-      const { not: _, ...rest } = base;
-      const value = this.sample({ allOf: [rest, ...chosen] }, { name: place.name, depth: place.depth + 1 });
+      const more = readDemand(this.#root, chosen, this.#budget);
+      const both = more === undefined ? undefined : { ...more, parts: [...parts, ...more.parts] };
+      const value = this.#fill(both, { name: place.name, depth: place.depth + 1 });
       this.#variation = variation;
-      if (this.#keeps(schema, value)) return value;
+      if (this.#keeps(schemas, value)) return value;
       if (attempt === 0) nearest = value;
       if (this.#budget.isSpent) break;
     }
     return nearest;
   }
 
-  /** In the schema's order, null last; deep inside those first that end soonest. */
-  #ordered(group: readonly Json[], place: Place): readonly Json[] {
-    const isDeep = place.depth >= fullDepth || this.#isFrugal;
+  /** In the schema's order, null last; where it is frugal those first that end soonest. */
+  #ordered(group: readonly Json[], { depth }: Place): readonly Json[] {
+    const isFrugal = this.#isFrugal(depth);
     const cost = (branch: Json): number => {
-      const flat = flatten(this.#root, branch, this.#budget);
-      if (flat === undefined) return 9;
-      const types = typesOf(flat.schema) ?? [];
-      if (!isDeep) return types.length === 1 && types[0] === 'null' ? 1 : 0;
-      if (flat.groups.length > 0) return 4;
-      if (types.includes('object')) return stringsOf(flat.schema, 'required').length > 0 ? 5 : 2;
-      return types.includes('array') ? 1 + (numberOf(flat.schema, 'minItems') ?? 0) : 0;
+      const demand = readDemand(this.#root, [branch], this.#budget);
+      if (demand === undefined) return 9;
+      const types = commonTypes(demand.parts) ?? [];
+      if (!isFrugal) return types.length === 1 && types[0] === 'null' ? 1 : 0;
+      if (demand.groups.length > 0) return 4;
+      if (types.includes('object')) return firstOf(demand.parts, 'required') === undefined ? 2 : 5;
+      return types.includes('array') ? 1 + largest(demand.parts, 'minItems', 0) : 0;
     };
     return group
       .map(branch => ({ branch, cost: cost(branch) }))
@@ -124,185 +130,180 @@ class Sampler {
       .map(each => each.branch);
   }
 
-  #plain(schema: JsonObject, place: Place): Json {
-    if (schema['const'] !== undefined) return schema['const'];
-    if (Array.isArray(schema['enum'])) return this.#enumerated(schema, schema['enum']);
-    const { default: preset } = schema;
-    if (preset !== undefined && this.#variation === 0 && !isObject(preset) && this.#keeps(schema, preset))
-      return preset;
-    switch (this.#typeFor(schema)) {
+  #plain(parts: Parts, place: Place): Json {
+    const only = firstOf(parts, 'const');
+    if (only !== undefined) return only;
+    const enumerated = parts.find(part => Array.isArray(part['enum']));
+    if (enumerated !== undefined) return this.#enumerated(parts, enumerated);
+    const preset = firstOf(parts, 'default');
+    if (preset !== undefined && this.#variation === 0 && !isObject(preset) && this.#keeps(parts, preset)) return preset;
+    switch (typeFor(parts)) {
       case 'object':
-        return this.#object(schema, place);
+        return this.#object(parts, place);
       case 'array':
-        return this.#array(schema, place);
+        return this.#array(parts, place);
       case 'integer':
-        return this.#number(schema, true);
+        return this.#number(parts, 1);
       case 'number':
-        return this.#number(schema, false);
+        return this.#number(parts, 0);
       case 'boolean':
         return this.#variation % 2 === 0;
       case 'null':
         return null;
       default:
-        return this.#string(schema, place);
+        return this.#string(parts, place);
     }
   }
 
-  #enumerated(schema: JsonObject, allowed: readonly Json[]): Json {
-    const { enum: _, ...rest } = schema;
-    const kept = allowed.slice(0, enumeratedMax).filter(each => this.#keeps(rest, each));
+  #enumerated(parts: Parts, enumerated: JsonObject): Json {
+    const { enum: _, ...rest } = enumerated;
+    const others = parts.map(part => (part === enumerated ? rest : part));
+    const allowed = listOf(enumerated, 'enum').slice(0, enumeratedMax);
+    const kept = allowed.filter(each => this.#keeps(others, each));
     const mentioned = kept.find(each => typeof each === 'string' && this.#values.mentions(each));
     if (mentioned !== undefined && this.#variation === 0) return mentioned;
     return kept[this.#variation % Math.max(1, kept.length)] ?? null;
   }
 
-  /** The first type that is not null; where none is named, what the other keywords speak of. */
-  #typeFor(schema: JsonObject): string {
-    const types = typesOf(schema);
-    if (types !== undefined) return types.find(type => type !== 'null') ?? 'null';
-    const has = (...keywords: string[]): boolean => keywords.some(keyword => schema[keyword] !== undefined);
-    if (has('properties', 'required', 'additionalProperties', 'minProperties', 'patternProperties')) return 'object';
-    if (has('items', 'prefixItems', 'minItems', 'uniqueItems', 'contains')) return 'array';
-    return has('minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf') ? 'number' : 'string';
-  }
-
-  #object(schema: JsonObject, { depth }: Place): Json {
-    const properties = objectOf(schema, 'properties');
-    const required = stringsOf(schema, 'required');
-    const isFull = depth < fullDepth && !this.#isFrugal;
-    const most = numberOf(schema, 'maxProperties') ?? Infinity;
-    const names = new Set(required);
-    for (const name of isFull ? Object.keys(properties) : []) {
-      if (names.size < most && properties[name] !== false) names.add(name);
+  #object(parts: Parts, { depth }: Place): Json {
+    const known = parts.flatMap(part => Object.keys(objectOf(part, 'properties')));
+    const most = smallest(parts, 'maxProperties');
+    const names = new Set(parts.flatMap(part => stringsOf(part, 'required')));
+    for (const name of this.#isFrugal(depth) ? [] : known) {
+      if (names.size < most && !memberSchemas(parts, name).includes(false)) names.add(name);
     }
-    let extra: Json = {};
-    for (const name of names) {
-      for (const each of stringsOf(objectOf(schema, 'dependentRequired'), name)) names.add(each);
-      const dependent = memberOf(objectOf(schema, 'dependentSchemas'), name);
-      if (dependent !== undefined) extra = { allOf: [extra, dependent] };
+    const least = Math.min(largest(parts, 'minProperties', 0), most, elementsMax);
+    for (const name of furtherNames(parts, known)) {
+      if (names.size >= least) break;
+      names.add(name);
     }
-    if (isObject(extra) && extra['allOf'] !== undefined) {
-      const { dependentSchemas: _, ...rest } = schema;
-      return this.sample({ allOf: [rest, extra, { required: [...names] }] }, { name: '', depth: depth + 1 });
-    }
-    this.#addNames(schema, names, most);
     const members = Array.from(names, (name): [string, Json] => [
       name,
-      this.sample(memberSchema(schema, name), { name, depth: depth + 1 }),
+      this.sample(memberSchemas(parts, name), { name, depth: depth + 1 }),
     ]);
     return Object.fromEntries(members);
   }
 
-  /** Invents members where an object needs more than its schema names. */
-  #addNames(schema: JsonObject, names: Set<string>, most: number): void {
-    const least = Math.min(numberOf(schema, 'minProperties') ?? 0, most, elementsMax);
-    for (const name of Object.keys(objectOf(schema, 'properties'))) if (names.size < least) names.add(name);
-    const [pattern] = Object.keys(objectOf(schema, 'patternProperties'));
-    const isClosed = schema['additionalProperties'] === false;
-    for (let number = 1; names.size < least && number <= elementsMax; number += 1) {
-      const spelled = pattern === undefined ? undefined : spellPattern(pattern, number);
-      if (spelled !== undefined) names.add(spelled);
-      if (!isClosed) names.add(this.#inventedName(schema, number));
-    }
-  }
-
-  #inventedName(schema: JsonObject, number: number): string {
-    const rule = objectOf(schema, 'propertyNames');
-    const { pattern } = rule;
-    const spelled = typeof pattern === 'string' ? spellPattern(pattern, number) : undefined;
-    return spelled ?? fitLength(`field${number}`, rule, number);
-  }
-
-  #array(schema: JsonObject, { name, depth }: Place): Json {
-    const { items } = schema;
-    const first = Array.isArray(items) ? items : listOf(schema, 'prefixItems');
-    const rest = (Array.isArray(items) ? schema['additionalItems'] : items) ?? true;
-    const { contains } = schema;
-    const needed = contains === undefined ? 0 : (numberOf(schema, 'minContains') ?? 1);
-    const least = Math.max(numberOf(schema, 'minItems') ?? 0, needed);
-    const most = Math.min(numberOf(schema, 'maxItems') ?? Infinity, rest === false ? first.length : Infinity);
-    const usual = depth < fullDepth && !this.#isFrugal ? Math.max(first.length, depth < 2 ? 2 : 1) : 0;
+  #array(parts: Parts, { name, depth }: Place): Json {
+    const elements = parts.map(elementSchemas);
+    const contained = parts.flatMap(part => part['contains'] ?? []);
+    const needed = contained.length === 0 ? 0 : largest(parts, 'minContains', 1);
+    const least = Math.max(largest(parts, 'minItems', 0), needed);
+    const closed = elements.flatMap(({ first, rest }) => (rest === false ? [first.length] : []));
+    const most = Math.min(smallest(parts, 'maxItems'), ...closed);
+    const named = Math.max(...elements.map(({ first }) => first.length));
+    const usual = this.#isFrugal(depth) ? 0 : Math.max(named, depth < 2 ? 2 : 1);
     const count = Math.min(Math.max(least, Math.min(usual, most)), elementsMax);
+    const isUnique = parts.some(part => part['uniqueItems'] === true);
     const variation = this.#variation;
-    const elements: Json[] = [];
+    const values: Json[] = [];
     for (let at = 0; at < count; at += 1) {
-      const plain = first[at] ?? rest;
-      const element = contains !== undefined && at < needed ? { allOf: [contains, plain] } : plain;
-      const value = this.#element(schema, element, elements, { name, depth: depth + 1 });
+      const plain = elements.map(({ first, rest }) => first[at] ?? rest);
+      const place = { name, depth: depth + 1 };
+      const value = this.#element(at < needed ? [...contained, ...plain] : plain, place, isUnique ? values : undefined);
       if (value === undefined && at >= least) break;
-      elements.push(value ?? null);
+      values.push(value ?? null);
+      // The first two may both come from the user's text.
+      if (at > 0 || isUnique) this.#variation += 1;
     }
     this.#variation = variation;
-    return elements;
+    return values;
   }
 
-  /** The next element; undefined where every one that was tried is already there and must not be twice. */
-  #element(schema: JsonObject, element: Json, before: readonly Json[], place: Place): Json | undefined {
-    const isUnique = schema['uniqueItems'] === true;
+  /** An element that is not among `others`; undefined if every one that was tried is. */
+  #element(schemas: readonly Json[], place: Place, others: readonly Json[] = []): Json | undefined {
     for (let tries = 0; tries < triesMax * 2; tries += 1) {
-      const value = this.sample(element, place);
-      if (before.length > 0 || isUnique) this.#variation += 1;
-      if (!isUnique || !before.some(each => isSame(each, value))) return value;
+      const value = this.sample(schemas, place);
+      if (!others.some(each => isDeepStrictEqual(each, value))) return value;
+      this.#variation += 1;
     }
     return undefined;
   }
 
-  #number(schema: JsonObject, isWhole: boolean): number {
-    const step = numberOf(schema, 'multipleOf') ?? (isWhole ? 1 : 0);
-    const allowed = (value: number): boolean => (!isWhole || Number.isInteger(value)) && this.#keeps(schema, value);
+  /** `unit`: 1 if it must be whole, 0 if not. */
+  #number(parts: Parts, unit: 0 | 1): number {
+    const allowed = (value: number): boolean => (unit === 0 || Number.isInteger(value)) && this.#keeps(parts, value);
     const fromText = this.#variation === 0 ? this.#values.number(allowed) : undefined;
     if (fromText !== undefined) return fromText;
-    const low = numberOf(schema, 'minimum') ?? numberOf(schema, 'exclusiveMinimum');
-    const high = numberOf(schema, 'maximum') ?? numberOf(schema, 'exclusiveMaximum');
-    const start = low ?? (high !== undefined && high < 1 ? high - 10 : 1);
-    const span = low !== undefined && high !== undefined ? high - low : 10;
-    const stride = step > 0 ? step : Math.min(1, span / 8);
-    const first = step > 0 ? Math.ceil(start / step) : start / (stride === 0 ? 1 : stride);
+    const low = Math.max(largest(parts, 'minimum'), largest(parts, 'exclusiveMinimum'));
+    const high = Math.min(smallest(parts, 'maximum'), smallest(parts, 'exclusiveMaximum'));
+    const start = low > -Infinity ? low : high < 1 ? high - 10 : 1;
+    const step = largest(parts, 'multipleOf', unit);
+    const stride = step > 0 ? step : Math.min(1, (high - low) / 8) || 1;
+    const first = step > 0 ? Math.ceil(start / step) : start / stride;
     for (let tried = 0; tried < 200; tried += 1) {
-      const value = (first + this.#variation + tried) * (stride === 0 ? 1 : stride);
+      const value = (first + this.#variation + tried) * stride;
       if (allowed(value)) return value;
     }
-    for (const value of [start, low ?? 0, high ?? 0, first * stride]) if (allowed(value)) return value;
-    return isWhole ? Math.ceil(start) : start;
+    return [start, high, first * stride].find(allowed) ?? (unit === 1 ? Math.ceil(start) : start);
   }
 
-  #string(schema: JsonObject, { name }: Place): string {
-    const { pattern, format } = schema;
-    const least = Math.min(numberOf(schema, 'minLength') ?? 0, lengthMax);
-    const most = Math.min(numberOf(schema, 'maxLength') ?? lengthMax, lengthMax);
-    if (typeof pattern === 'string') {
-      const spelled = spellPattern(pattern, least + this.#variation, most);
-      if (spelled !== undefined) return spelled;
-    }
+  #string(parts: Parts, { name }: Place): string {
+    const spelled = spelledText(parts, this.#variation);
+    if (spelled !== undefined) return spelled;
+    const format = firstOf(parts, 'format');
     const formatted = typeof format === 'string' ? formattedString(format, this.#values, this.#variation) : undefined;
     if (formatted !== undefined) return formatted;
-    const [example] = stringsOf(schema, 'examples');
+    const [example] = parts.flatMap(part => stringsOf(part, 'examples'));
     const found = this.#values.string(name) ?? example ?? this.#values.topic() ?? (name === '' ? 'text' : name);
-    return fitLength(found, schema, this.#variation);
+    return fitLength(found, parts, this.#variation);
   }
 }
 
-/** What holds for a member: its own schema, that of its pattern, or that of all others. */
-function memberSchema(schema: JsonObject, name: string): Json {
-  const own = memberOf(objectOf(schema, 'properties'), name);
-  if (own !== undefined) return own;
-  const patterns = Object.entries(objectOf(schema, 'patternProperties'));
-  const covering = patterns.find(([pattern]) => spellsName(pattern, name));
-  return covering?.[1] ?? schema['additionalProperties'] ?? true;
+const typeByKeyword: readonly (readonly [type: string, keywords: readonly string[]])[] = [
+  ['object', ['properties', 'required', 'additionalProperties', 'minProperties', 'patternProperties']],
+  ['array', ['items', 'prefixItems', 'minItems', 'uniqueItems', 'contains']],
+  ['number', ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']],
+];
+
+/** Returns the first common type that is not null; if none is named, the one that the other keywords are for. */
+function typeFor(parts: Parts): string | undefined {
+  const types = commonTypes(parts);
+  if (types !== undefined) return types.find(type => type !== 'null') ?? 'null';
+  return typeByKeyword.find(([, keywords]) => keywords.some(each => firstOf(parts, each) !== undefined))?.[0];
 }
 
-function spellsName(pattern: string, name: string): boolean {
-  return spellPattern(pattern, Array.from(name).length) === name;
+/** Returns what holds for a member: of each part its own schema, that of its pattern, or that of all others. */
+function memberSchemas(parts: Parts, name: string): Json[] {
+  return parts.map(part => {
+    const covering = Object.entries(objectOf(part, 'patternProperties')).find(
+      ([pattern]) => spellPattern(pattern, Array.from(name).length) === name,
+    );
+    return memberOf(objectOf(part, 'properties'), name) ?? covering?.[1] ?? part['additionalProperties'] ?? true;
+  });
 }
 
-/** A text of the allowed length; `variation` above 0 makes another text of it. */
-function fitLength(text: string, schema: JsonObject, variation: number): string {
-  const least = Math.min(numberOf(schema, 'minLength') ?? 0, lengthMax);
-  const most = Math.min(numberOf(schema, 'maxLength') ?? lengthMax, lengthMax);
+/** Yields names for an object that needs more members: those that its schema names, then invented ones. */
+function* furtherNames(parts: Parts, known: readonly string[]): Generator<string> {
+  yield* known;
+  const [pattern] = parts.flatMap(part => Object.keys(objectOf(part, 'patternProperties')));
+  const isClosed = parts.some(part => part['additionalProperties'] === false);
+  const rules = parts.map(part => objectOf(part, 'propertyNames'));
+  for (let number = 1; number <= elementsMax; number += 1) {
+    const spelled = pattern === undefined ? undefined : spellPattern(pattern, number);
+    if (spelled !== undefined) yield spelled;
+    if (!isClosed) yield spelledText(rules, number) ?? fitLength(`field${number}`, rules, number);
+  }
+}
+
+/** Spells the parts' pattern; undefined if they have none that can be spelled. */
+function spelledText(parts: Parts, variation: number): string | undefined {
+  const pattern = firstOf(parts, 'pattern');
+  if (typeof pattern !== 'string') return undefined;
+  const [least, most] = lengthBounds(parts);
+  return spellPattern(pattern, least + variation, most);
+}
+
+function lengthBounds(parts: Parts): readonly [least: number, most: number] {
+  return [Math.min(largest(parts, 'minLength', 0), lengthMax), smallest(parts, 'maxLength', lengthMax)];
+}
+
+/** Makes a text of the allowed length; `variation` above 0 makes another one of it. */
+function fitLength(text: string, parts: Parts, variation: number): string {
+  const [least, most] = lengthBounds(parts);
   const mark = variation === 0 ? '' : ` ${variation + 1}`;
   const characters = Array.from(text).slice(0, Math.max(0, most - mark.length));
   while (characters.length + mark.length < least) characters.push(...Array.from(characters.length === 0 ? 'x' : text));
-  const full = characters.join('') + mark;
-  const letters = Array.from(full);
-  return letters.length > most ? letters.slice(letters.length - most).join('') : full;
+  const full = [...characters, ...Array.from(mark)];
+  return full.slice(Math.max(0, full.length - most)).join('');
 }

@@ -1,7 +1,7 @@
 import { FinishReason, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed, started } from '../generation/events.ts';
-import { type Tokenizer, loadTokenizer } from '../generation/tokens.ts';
+import { loadTokenizer } from '../generation/tokens.ts';
 import {
   type RunningAttempt,
   type Upstream,
@@ -15,11 +15,10 @@ import { type AnswerSettings, ChoiceWriter } from './answer.ts';
 import { countedInput, tokensOf } from './counted-input.ts';
 import { LogprobSource } from './logprobs.ts';
 import { type SimulatorModel, cacheModeOf, simulatorModels } from './models.ts';
-import { failAsOrdered } from './ordered-failure.ts';
-import { type PacedAnswer, paced, wait } from './pace.ts';
+import { beginAsOrdered } from './ordered-failure.ts';
+import { type PacedAnswer, paced } from './pace.ts';
 import { planChoice } from './plan.ts';
-import type { PlanInput } from './plan-input.ts';
-import { type Prompt, readPrompt } from './prompt.ts';
+import { type PlanInput, type Prompt, readPrompt } from './prompt.ts';
 import { type InputBuckets, PromptCache } from './prompt-cache.ts';
 import { verifyThoughts } from './signature.ts';
 import { parseSteering } from './steering.ts';
@@ -40,10 +39,30 @@ export interface SimulatorOptions {
  * One instance has one prompt cache, for all callers: the models are for trying out and rehearsing.
  */
 export function createSimulator(options: SimulatorOptions): Upstream {
-  const simulator = new Simulator(options);
+  const { runtime = systemRuntime } = options;
+  const cache = new PromptCache(runtime);
+  const sight = new Sight();
+  async function* generate(call: UpstreamCall, signal: AbortSignal): AsyncGenerator<GenerationEvent[]> {
+    const { request } = call;
+    const waiting = { runtime, signal };
+    signal.throwIfAborted();
+    const model = findModel(call.model);
+    const prompt = readPrompt(request, options.steering);
+    const line = prompt.steeringLine;
+    const steering = line === undefined ? {} : parseSteering(line, model.maxOutputTokens);
+    await beginAsOrdered(steering, call.attempt, waiting);
+    verifyThoughts(request.items);
+    const tokenizer = await loadTokenizer();
+    const counted = await countedInput(request, tokenizer, model.contextLength, signal);
+    const input = cache.account(model.id, cacheModeOf(model), counted, request.cache);
+    const sights = await sight.describe(prompt.images);
+    signal.throwIfAborted();
+    const plan = { request, model: model.id, prompt, steering, sights, tokenizer };
+    yield* paced(planAnswer(call, model, plan, input), steering.tps ?? options.tokensPerSecond, waiting);
+  }
   return {
     mayPause: true,
-    generate: (call, receiver) => pushed(signal => simulator.generate(call, signal), receiver),
+    generate: (call, receiver) => pushed(signal => generate(call, signal), receiver),
     countTokens: async (request, _model, signal) => {
       signal.throwIfAborted();
       const counted = await countedInput(request, await loadTokenizer(), Infinity, signal);
@@ -84,69 +103,27 @@ function findModel(id: string): SimulatorModel {
   throw new UpstreamFailure('status', { status: 404, message: `The simulator has no model "${id}".` });
 }
 
-class Simulator {
-  readonly #options: SimulatorOptions;
-  readonly #runtime: Runtime;
-  readonly #cache: PromptCache;
-  readonly #sight = new Sight();
-
-  constructor(options: SimulatorOptions) {
-    this.#options = options;
-    this.#runtime = options.runtime ?? systemRuntime;
-    this.#cache = new PromptCache(this.#runtime);
-  }
-
-  async *generate(call: UpstreamCall, signal: AbortSignal): AsyncGenerator<GenerationEvent[]> {
-    const { request } = call;
-    const waiting = { runtime: this.#runtime, signal };
-    signal.throwIfAborted();
-    const model = findModel(call.model);
-    const prompt = readPrompt(request, this.#options.steering);
-    const line = prompt.steeringLine;
-    const steering = line === undefined ? {} : parseSteering(line, model.maxOutputTokens);
-    if (steering.delayMs !== undefined && steering.delayMs > 0) await wait(steering.delayMs, waiting);
-    failAsOrdered(steering, call.attempt);
-    verifyThoughts(request.items);
-    const tokenizer = await loadTokenizer();
-    const input = await this.#readInput(request, model, tokenizer, signal);
-    const sights = await this.#sight.describe(prompt.images);
-    signal.throwIfAborted();
-    const plan = { request, model: model.id, prompt, steering, sights, tokenizer };
-    yield* paced(this.#answer(call, model, plan, input), steering.tps ?? this.#options.tokensPerSecond, waiting);
-  }
-
-  async #readInput(
-    request: GenerateRequest,
-    model: SimulatorModel,
-    tokenizer: Tokenizer,
-    signal: AbortSignal,
-  ): Promise<InputBuckets> {
-    const counted = await countedInput(request, tokenizer, model.contextLength, signal);
-    return this.#cache.account(model.id, cacheModeOf(model), counted, request.cache);
-  }
-
-  #answer(call: UpstreamCall, model: SimulatorModel, plan: PlanInput, input: InputBuckets): PacedAnswer {
-    const { request } = call;
-    const { steering, prompt } = plan;
-    const settings = answerSettings(call, model, plan, input.total);
-    const choices = Array.from({ length: request.candidates ?? 1 }, (_, choice) => {
-      const writer = new ChoiceWriter(choice, settings, logprobSource(request, prompt, choice));
-      return { writer, steps: writer.steps(planChoice(plan, choice)) };
-    });
-    const isCounted = steering.noUsage !== true;
-    return {
-      first: started({ model: model.id, systemFingerprint, ...(isCounted ? { usage: usageOf(input) } : {}) }),
-      choices: choices.map(choice => choice.steps),
-      last: () => {
-        const writers = choices.map(choice => choice.writer);
-        return completed({ serviceTier: tierOf(request), ...(isCounted ? { usage: usageOf(input, writers) } : {}) });
-      },
-    };
-  }
-}
-
-function tierOf(request: GenerateRequest): ServiceTier {
-  return request.serviceTier === ServiceTier.UNSPECIFIED ? ServiceTier.DEFAULT : request.serviceTier;
+/** What a plan says, with its usage. */
+function planAnswer(call: UpstreamCall, model: SimulatorModel, plan: PlanInput, input: InputBuckets): PacedAnswer {
+  const { request } = call;
+  const { steering, prompt } = plan;
+  const settings = answerSettings(call, model, plan, input.total);
+  const choices = Array.from({ length: request.candidates ?? 1 }, (_, choice) => {
+    const writer = new ChoiceWriter(choice, settings, logprobSource(request, prompt, choice));
+    return { writer, steps: writer.steps(planChoice(plan, choice)) };
+  });
+  const isCounted = steering.noUsage !== true;
+  return {
+    first: started({ model: model.id, systemFingerprint, ...(isCounted ? { usage: usageOf(input) } : {}) }),
+    choices: choices.map(choice => choice.steps),
+    last: () => {
+      const writers = choices.map(choice => choice.writer);
+      return completed({
+        serviceTier: request.serviceTier || ServiceTier.DEFAULT,
+        ...(isCounted ? { usage: usageOf(input, writers) } : {}),
+      });
+    },
+  };
 }
 
 function answerSettings(

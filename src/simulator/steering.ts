@@ -1,10 +1,13 @@
 import { UpstreamFailure } from '../generation/upstream.ts';
 
+const ignorable = ['stop', 'max_tokens', 'parallel', 'tool_choice', 'max_tool_calls'] as const;
+const finishes = ['stop', 'length', 'refusal', 'context_window', 'pause'] as const;
+
 /** Settings that the simulator can be told to ignore, so that the gateway's own enforcement shows. */
-export type IgnoredSetting = 'stop' | 'max_tokens' | 'parallel' | 'tool_choice' | 'max_tool_calls';
+export type IgnoredSetting = (typeof ignorable)[number];
 
 /** How an answer is told to end. */
-export type OrderedFinish = 'stop' | 'length' | 'refusal' | 'context_window' | 'pause';
+export type OrderedFinish = (typeof finishes)[number];
 
 /** Something that goes wrong after that many text deltas. */
 export interface OrderedFault {
@@ -29,9 +32,6 @@ export interface Steering {
 }
 
 const prefix = '!sim ';
-const ignorable: readonly IgnoredSetting[] = ['stop', 'max_tokens', 'parallel', 'tool_choice', 'max_tool_calls'];
-const finishes: readonly OrderedFinish[] = ['stop', 'length', 'refusal', 'context_window', 'pause'];
-const keys = 'tokens, tps, delay_ms, say, calls, finish, ignore, usage, status, times, fail, cut, stall';
 
 /** A text without its steering lines, and the last of these; undefined where it has none. */
 export interface SplitText {
@@ -39,9 +39,9 @@ export interface SplitText {
   readonly line: string | undefined;
 }
 
-/** Takes the steering lines out of a user's text. */
-export function splitSteering(text: string): SplitText {
-  if (!text.includes(prefix)) return { plain: text, line: undefined };
+/** Takes the steering lines out of a user's text. `steers` false: they are text like any other. */
+export function splitSteering(text: string, steers = true): SplitText {
+  if (!steers || !text.includes(prefix)) return { plain: text, line: undefined };
   const lines = text.split(/\r\n|\r|\n/);
   return {
     plain: lines.filter(line => !line.startsWith(prefix)).join('\n'),
@@ -71,35 +71,28 @@ function oneOf<T extends string>(key: string, text: string, allowed: readonly T[
   throw refuse(`${key} must be one of ${allowed.join(', ')}, not "${text}".`);
 }
 
-/** One `key=value`. `countMax` bounds tokens and deltas: the model's output limit + 1,024. */
-function readPair(key: string, text: string, countMax: number): Steering {
-  switch (key) {
-    case 'tokens':
-      return { tokens: integer(key, text, [0, countMax]) };
-    case 'tps':
-      return { tps: pace(text) };
-    case 'delay_ms':
-      return { delayMs: integer(key, text, [0, 600_000]) };
-    case 'calls':
-      return { calls: integer(key, text, [0, 128]) };
-    case 'finish':
-      return { finish: oneOf(key, text, finishes) };
-    case 'ignore':
-      return { ignore: new Set(text.split(',').map(each => oneOf(key, each, ignorable))) };
-    case 'usage':
-      return { noUsage: oneOf(key, text, ['none']) === 'none' };
-    case 'status':
-      return { status: integer(key, text, [400, 599]) };
-    case 'times':
-      return { times: integer(key, text, [0, 1_000]) };
-    case 'fail':
-    case 'cut':
-    case 'stall':
-      return { faults: [{ kind: key, afterDeltas: integer(key, text, [0, countMax]) }] };
-    default:
-      throw refuse(`unknown key "${key}"; the keys are ${keys}.`);
-  }
-}
+type Reader = (text: string, key: string, countMax: number) => Steering;
+
+const readFault: Reader = (text, key, countMax) => ({
+  faults: [{ kind: oneOf('kind', key, ['fail', 'cut', 'stall']), afterDeltas: integer(key, text, [0, countMax]) }],
+});
+
+/** How each key is read. `countMax` bounds tokens and deltas: the model's output limit + 1,024. */
+const readers: ReadonlyMap<string, Reader> = new Map<string, Reader>([
+  ['tokens', (text, key, countMax) => ({ tokens: integer(key, text, [0, countMax]) })],
+  ['tps', text => ({ tps: pace(text) })],
+  ['delay_ms', (text, key) => ({ delayMs: integer(key, text, [0, 600_000]) })],
+  ['say', say => ({ say })],
+  ['calls', (text, key) => ({ calls: integer(key, text, [0, 128]) })],
+  ['finish', (text, key) => ({ finish: oneOf(key, text, finishes) })],
+  ['ignore', (text, key) => ({ ignore: new Set(text.split(',').map(each => oneOf(key, each, ignorable))) })],
+  ['usage', (text, key) => ({ noUsage: oneOf(key, text, ['none']) === 'none' })],
+  ['status', (text, key) => ({ status: integer(key, text, [400, 599]) })],
+  ['times', (text, key) => ({ times: integer(key, text, [0, 1_000]) })],
+  ['fail', readFault],
+  ['cut', readFault],
+  ['stall', readFault],
+]);
 
 /**
  * What a steering line orders, for a model with that output limit. Throws `UpstreamFailure` (status 400, ordered) that names an unknown key or a
@@ -111,18 +104,17 @@ export function parseSteering(line: string, maxOutputTokens: number): Steering {
   for (;;) {
     rest = rest.replace(/^[ \t]+/, '');
     if (rest === '') return steering;
-    if (rest.startsWith('say=')) return { ...steering, say: rest.slice('say='.length) };
-    const [word = ''] = rest.split(/[ \t]/, 1);
+    const [word = ''] = rest.startsWith('say=') ? [rest] : rest.split(/[ \t]/, 1);
     rest = rest.slice(word.length);
-    const equals = word.indexOf('=');
-    const key = equals < 0 ? word : word.slice(0, equals);
-    const read = readPair(key, equals < 0 ? '' : word.slice(equals + 1), maxOutputTokens + 1_024);
-    steering = { ...steering, ...read, ...mergeFaults(steering, read) };
+    const [key = ''] = word.split('=', 1);
+    const reader = readers.get(key);
+    if (reader === undefined) throw refuse(`unknown key "${key}"; the keys are ${[...readers.keys()].join(', ')}.`);
+    const read = reader(word.slice(key.length + 1), key, maxOutputTokens + 1_024);
+    const faults = mergeFaults(steering, read);
+    steering = { ...steering, ...read, ...(faults.length === 0 ? {} : { faults }) };
   }
 }
 
-function mergeFaults(before: Steering, read: Steering): Pick<Steering, 'faults'> {
-  const added = read.faults ?? [];
-  const kept = (before.faults ?? []).filter(fault => added.every(each => each.kind !== fault.kind));
-  return added.length + kept.length === 0 ? {} : { faults: [...kept, ...added] };
+function mergeFaults(before: Steering, { faults: added = [] }: Steering): OrderedFault[] {
+  return [...(before.faults ?? []).filter(fault => added.every(each => each.kind !== fault.kind)), ...added];
 }

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { Endpoint, type GenerateRequest, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
 import type { PlannedCall } from './items.ts';
-import { isObject, objectOf, parseJson, stringsOf } from './json-schema.ts';
-import type { PlanInput } from './plan-input.ts';
+import { type JsonObject, isObject, objectOf, parseJson, stringsOf } from './json-schema.ts';
+import type { PlanInput } from './prompt.ts';
 import { PromptValues, wordsOfName } from './prompt-values.ts';
 import { topicsOf } from './prose.ts';
 import { spellPattern } from './schema-pattern.ts';
@@ -13,30 +13,31 @@ interface Callable {
   readonly name: string;
   readonly isCustom: boolean;
   readonly description: string;
-  /** Function: the parameters' schema. Custom: the input's format. Empty where none. */
-  readonly json: string;
+  /** Function: the parameters' schema. Custom: the input's format. Empty if it has none. */
+  readonly schema: JsonObject;
 }
 
 /** The most calls that one text asks for by itself. */
 const callsMax = 8;
 
 function callablesOf(request: GenerateRequest): Callable[] {
-  const callables: Callable[] = [];
-  for (const { tool } of request.tools) {
-    if (tool.case === 'function') {
-      const { name, description = '', parametersJson } = tool.value;
-      callables.push({ name, isCustom: false, description, json: parametersJson });
-    } else if (tool.case === 'custom') {
-      const { name, description = '', formatJson } = tool.value;
-      callables.push({ name, isCustom: true, description, json: formatJson });
-    }
-  }
-  return callables;
+  return request.tools.flatMap(({ tool }) => {
+    if (tool.case !== 'function' && tool.case !== 'custom') return [];
+    const { name, description = '' } = tool.value;
+    const json = tool.case === 'custom' ? tool.value.formatJson : tool.value.parametersJson;
+    return [{ name, description, isCustom: tool.case === 'custom', schema: objectIn(json) }];
+  });
+}
+
+function objectIn(json: string): JsonObject {
+  const value = parseJson(json);
+  return isObject(value) ? value : {};
 }
 
 /** What the request says about tools, as far as the simulator keeps it. */
 interface Rule {
-  readonly mode: ToolChoiceMode;
+  readonly mayCall: boolean;
+  readonly mustCall: boolean;
   /** Those that may be called. */
   readonly allowed: readonly Callable[];
   readonly callsMax: number;
@@ -51,7 +52,8 @@ function ruleOf({ request, steering }: PlanInput): Rule {
   const oneOnly = request.parallelToolCalls === false && !ignored.has('parallel');
   const asked = ignored.has('max_tool_calls') ? Infinity : (request.maxToolCalls ?? Infinity);
   return {
-    mode: choice?.mode ?? ToolChoiceMode.AUTO,
+    mayCall: choice?.mode !== ToolChoiceMode.NONE,
+    mustCall: choice?.mode === ToolChoiceMode.REQUIRED || choice?.mode === ToolChoiceMode.NAMED,
     allowed: isLimited ? all.filter(tool => named.some(each => each.name === tool.name)) : all,
     callsMax: Math.min(oneOnly ? 1 : Infinity, asked),
   };
@@ -95,18 +97,13 @@ function fitting(tools: readonly Callable[], text: string): Fit[] {
   const said = allStems(text);
   const fits = tools.map((tool): Fit => {
     const name = stems(wordsOfName(tool.name).join(' '));
-    const parameters = Object.keys(objectOf(schemaOf(tool), 'properties')).join(' ');
+    const parameters = Object.keys(objectOf(tool.schema, 'properties')).join(' ');
     const about = stems(`${tool.description} ${wordsOfName(parameters).join(' ')}`);
     const named = new Set([...name].filter(word => said.has(word)));
     const described = [...about].filter(word => said.has(word)).length;
     return { tool, named, score: named.size * 3 + described };
   });
   return fits.filter(fit => fit.score > 0).toSorted((a, b) => b.score - a.score);
-}
-
-function schemaOf(tool: Callable): ReturnType<typeof objectOf> {
-  const schema = parseJson(tool.json);
-  return isObject(schema) ? schema : {};
 }
 
 /** The best tool, and further ones whose names the text has by words of their own ("the weather and the time"). */
@@ -124,8 +121,7 @@ function toolsAskedFor(fits: readonly Fit[]): Callable[] {
 }
 
 /** Whether a tool takes one name at a time, so that "Paris and Rome" are two calls. */
-function takesOneName(tool: Callable): boolean {
-  const schema = schemaOf(tool);
+function takesOneName({ schema }: Callable): boolean {
   const properties = objectOf(schema, 'properties');
   const required = stringsOf(schema, 'required');
   const plain = (required.length > 0 ? required : Object.keys(properties)).filter(name => {
@@ -162,8 +158,7 @@ function chooseFreely(rule: Rule, text: string): Chosen[] {
   const asked = toolsAskedFor(fitting(rule.allowed, text));
   const saysTool = /\b(?:use|call|invoke|run)\b.{0,40}\b(?:tools?|functions?)\b/i.test(text);
   const [first] = rule.allowed;
-  const mustCall = rule.mode === ToolChoiceMode.REQUIRED || rule.mode === ToolChoiceMode.NAMED;
-  if (asked.length === 0 && first !== undefined && (mustCall || saysTool)) asked.push(first);
+  if (asked.length === 0 && first !== undefined && (rule.mustCall || saysTool)) asked.push(first);
   const { names } = new PromptValues(text);
   return asked.flatMap(tool => {
     if (names.length < 2 || !takesOneName(tool) || !isListed(names, text)) return [{ tool, skip: 0 }];
@@ -177,41 +172,31 @@ function chooseOrdered(rule: Rule, input: PlanInput, count: number): Chosen[] {
   const ranked = [...fits, ...rule.allowed.filter(tool => !fits.includes(tool))];
   // Told to ignore the choice, it shows that with a tool that the choice forbids.
   const named = input.request.toolChoice?.tools ?? [];
-  const forbiddenFirst =
-    input.steering.ignore?.has('tool_choice') === true && named.length > 0
-      ? ranked.toSorted(
-          (a, b) => Number(named.some(x => x.name === a.name)) - Number(named.some(x => x.name === b.name)),
-        )
-      : ranked;
+  if (input.steering.ignore?.has('tool_choice') === true) {
+    const isNamed = (tool: Callable): number => Number(named.some(({ name }) => name === tool.name));
+    ranked.sort((a, b) => isNamed(a) - isNamed(b));
+  }
   return Array.from({ length: count }, (_, at) => {
-    const tool = forbiddenFirst[at % forbiddenFirst.length];
-    return tool === undefined ? [] : [{ tool, skip: Math.floor(at / forbiddenFirst.length) }];
+    const tool = ranked[at % ranked.length];
+    return tool === undefined ? [] : [{ tool, skip: Math.floor(at / ranked.length) }];
   }).flat();
 }
 
 function choose(input: PlanInput): Chosen[] {
   const { prompt, steering } = input;
   const rule = ruleOf(input);
-  if (rule.allowed.length === 0 || rule.mode === ToolChoiceMode.NONE) return [];
-  const mustCall = rule.mode === ToolChoiceMode.REQUIRED || rule.mode === ToolChoiceMode.NAMED;
+  if (!rule.mayCall) return [];
   if (steering.calls !== undefined && !prompt.hasResultSince) {
     return chooseOrdered(rule, input, steering.calls).slice(0, rule.callsMax);
   }
   const isAnswering = prompt.results.length > 0 || steering.say !== undefined || steering.tokens !== undefined;
-  if (!mustCall && (isAnswering || steering.calls !== undefined)) return [];
+  if (!rule.mustCall && (isAnswering || steering.calls !== undefined)) return [];
   return chooseFreely(rule, prompt.text).slice(0, Math.min(callsMax, rule.callsMax));
 }
 
-function customInput(tool: Callable, values: PromptValues): string {
-  const format = schemaOf(tool);
-  const { definition } = format;
-  const spelled = format['syntax'] === 'regex' && typeof definition === 'string' ? spellPattern(definition) : undefined;
+function customInput({ schema: { syntax, definition } }: Callable, values: PromptValues): string {
+  const spelled = syntax === 'regex' && typeof definition === 'string' ? spellPattern(definition) : undefined;
   return spelled ?? values.phrase() ?? 'nothing';
-}
-
-/** Arguments of a function are an object whatever its schema forgets to say. */
-function functionArguments(tool: Callable, values: PromptValues): string {
-  return JSON.stringify(sampleJson({ type: 'object', ...schemaOf(tool) }, values));
 }
 
 /** The calls of a choice, in order; empty where it answers in text. `seed` makes their ids, which differ within a conversation. */
@@ -225,7 +210,10 @@ export function planCalls(input: PlanInput, seed: string): PlannedCall[] {
       callId: `${prefix}_${id}`,
       name: tool.name,
       isCustom: tool.isCustom,
-      arguments: tool.isCustom ? customInput(tool, values) : functionArguments(tool, values),
+      // Arguments of a function are an object whatever its schema forgets to say.
+      arguments: tool.isCustom
+        ? customInput(tool, values)
+        : JSON.stringify(sampleJson({ type: 'object', ...tool.schema }, values)),
     };
   });
 }

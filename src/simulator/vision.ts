@@ -47,10 +47,10 @@ function colourName(red: number, green: number, blue: number): string {
   return nearest;
 }
 
-/** The commonest colour of RGB pixels: the mean of the fullest of 4,096 cells. */
+/** The commonest colour of RGBA pixels: the mean of the fullest of 4,096 cells. */
 function dominantColour(pixels: Uint8Array): [red: number, green: number, blue: number] {
   const cells = new Map<number, [count: number, red: number, green: number, blue: number]>();
-  for (let at = 0; at + 2 < pixels.length; at += 3) {
+  for (let at = 0; at < pixels.length; at += 4) {
     const [red = 0, green = 0, blue = 0] = pixels.subarray(at, at + 3);
     const cell = ((red >> 4) << 8) | ((green >> 4) << 4) | (blue >> 4);
     const [count, r, g, b] = cells.get(cell) ?? [0, 0, 0, 0];
@@ -83,18 +83,13 @@ async function look(bytes: Buffer, format: string): Promise<string> {
     .resize(thumbnail, thumbnail, { fit: 'fill', kernel: 'nearest' })
     .flatten({ background: '#ffffff' })
     .toColourspace('srgb')
-    .raw()
-    .toBuffer({ resolveWithObject: true });
-  const rgb = pixels.info.channels === 3 ? pixels.data : grey(pixels.data, pixels.info.channels);
-  const [red, green, blue] = dominantColour(rgb);
-  const code = [red, green, blue].map(each => each.toString(16).padStart(2, '0')).join('');
+    .ensureAlpha()
+    .raw({ depth: 'uchar' })
+    .toBuffer();
+  const [red, green, blue] = dominantColour(pixels);
+  const code = Buffer.from([red, green, blue]).toString('hex');
   const kind = pages > 1 ? `${format} of ${pages} frames` : format;
   return `${width} × ${height} pixels (${kind}), mostly ${colourName(red, green, blue)} (#${code})`;
-}
-
-/** Pixels of another number of channels as RGB, by their first one. */
-function grey(data: Uint8Array, channels: number): Uint8Array {
-  return Uint8Array.from({ length: (data.length / channels) * 3 }, (_, at) => data[Math.floor(at / 3) * channels] ?? 0);
 }
 
 /** Looks at pictures: their size and commonest colour. */
@@ -133,7 +128,7 @@ export class Sight {
     if (format === undefined) throw refuse(number, 'it is not a PNG, JPEG, GIF or WebP');
     const key = createHash('sha256').update(bytes).digest('base64url');
     const seen = this.#seen.get(key);
-    if (seen !== undefined) this.#seen.delete(key);
+    this.#seen.delete(key);
     try {
       const description = seen ?? (await look(bytes, format));
       this.#seen.set(key, description);

@@ -5,8 +5,7 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 import { simulatorImageModels } from '../models.ts';
-import { failAsOrdered } from '../ordered-failure.ts';
-import { wait } from '../pace.ts';
+import { beginAsOrdered } from '../ordered-failure.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
 import { drawSketch } from './draw.ts';
 
@@ -33,19 +32,15 @@ export function createImageSimulator({ steering, runtime = systemRuntime }: Imag
       const { request, signal, attempt } = call;
       signal.throwIfAborted();
       const largest = largestOf(call);
-      const { plain, line } = steering ? splitSteering(request.prompt) : { plain: request.prompt, line: undefined };
-      if (line !== undefined) {
-        const ordered = parseSteering(line, outputTokens);
-        if (ordered.delayMs !== undefined && ordered.delayMs > 0) await wait(ordered.delayMs, { runtime, signal });
-        failAsOrdered(ordered, attempt);
-      }
+      const { plain, line } = splitSteering(request.prompt, steering);
+      if (line !== undefined) await beginAsOrdered(parseSteering(line, outputTokens), attempt, { runtime, signal });
       const type = typeOf(request.extraJson);
       const prompt = plain.trim();
       const images: DrawnImage[] = [];
       for (let index = 0; index < (request.n ?? 1); index += 1) {
         const release = await drawing.acquire(signal);
         try {
-          const bytes = await drawSketch({ request, prompt, index, largest }, { type }, signal);
+          const bytes = await drawSketch({ request, prompt, index, largest, type }, signal);
           images.push({ bytes, type, revisedPrompt: prompt, extraJson: '' });
         } finally {
           release?.();

@@ -1,0 +1,36 @@
+import { defined } from './defined.ts';
+import type { Preset } from './presets.ts';
+import type { CachePricingSettings, ModelSettings } from './settings.ts';
+
+/** What is known of a preset's text model beside its name with the provider. */
+export type ListedModel = Pick<
+  ModelSettings,
+  'name' | 'vision' | 'functionCall' | 'reasoning' | 'serviceTiers' | 'pricing'
+> & { readonly contextLength: number | undefined; readonly maxOutputTokens: number | undefined };
+
+/** Returns the settings of a preset's text model, which no operator has written. */
+export function listedModel(preset: Preset, model: string, known: ListedModel): ModelSettings {
+  const { contextLength, maxOutputTokens, ...rest } = known;
+  return {
+    ...rest,
+    ...defined({ contextLength, maxOutputTokens }),
+    id: `${preset.name}/${model}`,
+    description: '',
+    ownedBy: preset.name,
+    createdAt: 0,
+    endpoints: ['/v1/chat/completions', '/v1/responses', '/v1/messages'],
+    available: true,
+    maxSize: '',
+    routes: [{ provider: preset.name, model: `${preset.modelPrefix ?? ''}${model}`, priority: 1, weight: 1 }],
+  };
+}
+
+/** Returns prices of cached input as a member of a model's prices; no member if there are none. */
+export function cachingMember(
+  readPicoUsd: bigint | undefined,
+  write5mPicoUsd: bigint | undefined,
+  write1hPicoUsd: bigint | undefined,
+): { readonly caching?: CachePricingSettings } {
+  const caching = defined({ readPicoUsd, write5mPicoUsd, write1hPicoUsd });
+  return Object.keys(caching).length === 0 ? {} : { caching };
+}

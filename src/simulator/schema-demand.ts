@@ -1,0 +1,78 @@
+import {
+  type Json,
+  type JsonObject,
+  allowsType,
+  follow,
+  isObject,
+  listOf,
+  memberOf,
+  numberOf,
+  objectOf,
+  typesOf,
+} from './json-schema.ts';
+import type { SchemaBudget } from './schema-check.ts';
+
+/** What one value must keep. */
+export interface Demand {
+  /** As they were given. */
+  readonly schemas: readonly Json[];
+  /** Schemas that all hold; what they refer to and their `allOf` are parts too. */
+  readonly parts: readonly JsonObject[];
+  /** Of each group one alternative must hold too. Which ones can hold together shows only in a value. */
+  readonly groups: readonly (readonly Json[])[];
+}
+
+/** References and `allOf`s that are followed for one place in a schema; more of them are a circle. */
+const hopsMax = 64;
+
+/** Follows references and `allOf`, as far as the budget goes; undefined if nothing can hold (`false`). */
+export function readDemand(root: Json, schemas: readonly Json[], budget: SchemaBudget): Demand | undefined {
+  const parts: JsonObject[] = [];
+  const open = [...schemas];
+  for (let hops = 0; open.length > 0 && hops < hopsMax; hops += 1) {
+    const schema = open.shift() ?? true;
+    if (!budget.spend(schema)) break;
+    if (schema === false) return undefined;
+    if (!isObject(schema)) continue;
+    parts.push(schema);
+    const reference = schema['$ref'];
+    const target = typeof reference === 'string' ? follow(root, reference) : undefined;
+    open.push(...(target === undefined ? [] : [target]), ...listOf(schema, 'allOf'));
+  }
+  return { schemas, parts, groups: parts.flatMap(alternativesIn) };
+}
+
+function alternativesIn(schema: JsonObject): (readonly Json[])[] {
+  const { anyOf, oneOf, not, if: condition } = schema;
+  const groups: (readonly Json[])[] = [anyOf, oneOf].filter(Array.isArray);
+  if (condition !== undefined) groups.push([{ allOf: [condition, schema['then'] ?? true] }, schema['else'] ?? true]);
+  // What depends on a member may hold without it too.
+  for (const required of Object.values(objectOf(schema, 'dependentRequired'))) groups.push([{ required }, true]);
+  for (const dependent of Object.values(objectOf(schema, 'dependentSchemas'))) groups.push([dependent, true]);
+  // No alternative, but as with them values are tried until one keeps it.
+  if (not !== undefined) groups.push([true]);
+  return groups;
+}
+
+/** Returns the largest number that a part has for a keyword; `none` if no part has one. */
+export function largest(parts: readonly JsonObject[], keyword: string, none = -Infinity): number {
+  const found = parts.flatMap(part => numberOf(part, keyword) ?? []);
+  return found.length === 0 ? none : Math.max(...found);
+}
+
+/** Returns the smallest number that a part has for a keyword; `none` if no part has one. */
+export function smallest(parts: readonly JsonObject[], keyword: string, none = Infinity): number {
+  const found = parts.flatMap(part => numberOf(part, keyword) ?? []);
+  return found.length === 0 ? none : Math.min(...found);
+}
+
+/** Returns the first of the parts' values for a keyword. */
+export function firstOf(parts: readonly JsonObject[], keyword: string): Json | undefined {
+  return parts.map(part => memberOf(part, keyword)).find(value => value !== undefined);
+}
+
+/** Returns the types that all parts allow; undefined if none names any. */
+export function commonTypes(parts: readonly JsonObject[]): readonly string[] | undefined {
+  const lists = parts.flatMap(part => [typesOf(part) ?? []]).filter(list => list.length > 0);
+  return lists.length === 0 ? undefined : lists.flat().filter(type => lists.every(list => allowsType(list, type)));
+}
