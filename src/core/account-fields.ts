@@ -44,16 +44,21 @@ export function invalidField(param: string, message: string, input?: unknown): G
   });
 }
 
-/** The error for a move of money that takes more than what no hold covers. */
-export function insufficientBalance(from: string): GatewayError {
-  return new GatewayError(
-    'validation_error',
-    `balance: ${from} has less than that beside what running requests hold.`,
-    {
-      param: 'balance',
-      tip: 'Read the balances, and ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.',
-    },
-  );
+/**
+ * Returns the ledger's row. Throws for what it says instead: `not_found` (or nothing), which names `what` and `id`, and `insufficient`: `payer` has less than
+ * what no hold covers.
+ */
+export function found<Row extends object>(
+  row: Row | 'not_found' | 'insufficient' | undefined,
+  what: string,
+  id: bigint | number | string,
+  payer = 'the account',
+): Row {
+  if (row === undefined || row === 'not_found') throw notFound(what, id);
+  if (row !== 'insufficient') return row;
+  const message = `balance: ${payer} has less than that beside what running requests hold.`;
+  const tip = 'Read the balances, and ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.';
+  throw new GatewayError('validation_error', message, { param: 'balance', tip });
 }
 
 /** A text that says something, in at most `max` characters; taken as it is. Throws for any other. */

@@ -9,19 +9,13 @@ import { publicRequestId } from '../lib/ids.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Denied, FundsEstimate, Ledger, UsageBuckets } from '../ledger/ledger.ts';
 import { checkText, idOf, invalidField } from './account-fields.ts';
-import { requireOperator } from './credential.ts';
+import { operatorOnly } from './credential.ts';
 import { deniedError } from './generation/admission.ts';
 import { limitState } from './limit-state.ts';
 
-/** What the accounting service needs of the ledger. */
-export type AccountingPort = Pick<
-  Ledger,
-  'findCredential' | 'windows' | 'findKey' | 'admit' | 'extend' | 'settle' | 'void'
->;
-
 /** What the accounting service works with. */
 export interface AccountingOptions {
-  readonly ledger: AccountingPort;
+  readonly ledger: Ledger;
   readonly operatorToken: string;
   readonly clock: Clock;
 }
@@ -48,10 +42,9 @@ const noPrices: PriceSheet = {
  * Denials carry their `ErrorFacts`; an id without a hold (unknown, settled, voided or expired) is `not_found`.
  */
 export function accountingService(options: AccountingOptions): PushedService<typeof AccountingService> {
-  const { ledger, clock, operatorToken } = options;
-  return {
-    async admit(request, context) {
-      await requireOperator(context, ledger, operatorToken);
+  const { ledger, clock } = options;
+  const methods: PushedService<typeof AccountingService> = {
+    async admit(request) {
       const id = workId(request.id);
       const model = checkText('model', request.model, modelMax);
       const amount = notNegative('amount', request.amountNanoUsd);
@@ -75,8 +68,7 @@ export function accountingService(options: AccountingOptions): PushedService<typ
         expiresAtMs: BigInt(reply.expiresAtMs ?? expiresAtMs),
       };
     },
-    async extend(request, context) {
-      await requireOperator(context, ledger, operatorToken);
+    async extend(request) {
       const id = workId(request.id);
       const nanoUsd = notNegative('amount', request.amountNanoUsd);
       const expiresAtMs = request.expiresInMs === undefined ? undefined : expiry(clock, request.expiresInMs);
@@ -87,8 +79,7 @@ export function accountingService(options: AccountingOptions): PushedService<typ
       }
       return { heldNanoUsd: reply.heldNanoUsd };
     },
-    async settle(request, context) {
-      await requireOperator(context, ledger, operatorToken);
+    async settle(request) {
       const id = workId(request.id);
       const reply = await ledger.settle({
         ...settleFacts,
@@ -103,13 +94,13 @@ export function accountingService(options: AccountingOptions): PushedService<typ
       }
       return { costNanoUsd: reply.costNanoUsd, writtenOffNanoUsd: reply.writtenOffNanoUsd };
     },
-    async void(request, context) {
-      await requireOperator(context, ledger, operatorToken);
+    async void(request) {
       const id = workId(request.id);
       if ((await ledger.void(id, 'cancelled')) === 'not_held') throw notHeld(id);
       return {};
     },
   };
+  return operatorOnly(methods, options);
 }
 
 const settleFacts = {
@@ -125,7 +116,7 @@ const settleFacts = {
 
 /** What was denied, as the customer would be told; where it is the key, the caller's own credential is not what is meant. */
 async function deniedWork(
-  ledger: AccountingPort,
+  ledger: Ledger,
   denied: Denied,
   { keyId, model }: { keyId: number; model: string },
 ): Promise<GatewayError> {
