@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { defined } from '../lib/defined.ts';
 import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';
@@ -172,12 +173,6 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       core_pro: planOf(file.plans?.core_pro, standardPlans.core_pro),
     },
   };
-}
-
-/** The members that are there: an absent one must not stand as `undefined`. */
-function defined<Shape extends object>(shape: Shape): { [Key in keyof Shape]?: Exclude<Shape[Key], undefined> } {
-  const entries = Object.entries(shape).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [Key in keyof Shape]?: Exclude<Shape[Key], undefined> };
 }
 
 function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Timeouts {
