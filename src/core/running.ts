@@ -1,3 +1,5 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+
 /** Something that runs and can be ended. */
 export interface Cuttable {
   /** Ends it now. */
@@ -45,4 +47,9 @@ export class Running {
   cutAll(): void {
     for (const run of [...this.#running]) run.cut();
   }
+}
+
+/** The refusal of a gateway that stops. */
+export function stopping(): GatewayError {
+  return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
 }

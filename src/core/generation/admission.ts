@@ -35,16 +35,6 @@ export function toAdmitCommand(applicant: Applicant): AdmitCommand {
   };
 }
 
-/** Whether it was the key's own balance that could not pay. */
-export async function hasOwnBalance(
-  ledger: Pick<Ledger, 'findKey'>,
-  { code }: Denied,
-  keyId: number,
-): Promise<boolean> {
-  if (code !== 'insufficient_balance') return false;
-  return typeof (await ledger.findKey(keyId, undefined))?.balance === 'bigint';
-}
-
 /** Free models carry the suffix in their id. */
 export function isFree(modelId: string): boolean {
   return modelId.endsWith(':free');
@@ -54,6 +44,17 @@ export function isFree(modelId: string): boolean {
 export interface DeniedApplicant extends Pick<Applicant, 'model' | 'accountId' | 'keyId'> {
   /** The key has money of its own, for which the account's never steps in. */
   readonly hasOwnBalance: boolean;
+}
+
+/** Returns what a denied caller is told; the key is read only to see whether it was its own balance that could not pay. */
+export async function refusal(
+  ledger: Pick<Ledger, 'findKey'>,
+  denied: Denied,
+  applicant: Omit<DeniedApplicant, 'hasOwnBalance'>,
+): Promise<GatewayError> {
+  const { code } = denied;
+  const key = code === 'insufficient_balance' ? await ledger.findKey(applicant.keyId, undefined) : undefined;
+  return deniedError(denied, { ...applicant, hasOwnBalance: typeof key?.balance === 'bigint' });
 }
 
 /** What a denial says to the caller. */

@@ -1,8 +1,10 @@
+import { Code, ConnectError } from '@connectrpc/connect';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { RecordState, SettleCommand, UsageBuckets } from '../../ledger/ledger.ts';
+import { stopping } from '../running.ts';
 import { multiplierOf } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
 import type { CountedUsage } from '../../generation/guard/tally.ts';
@@ -14,6 +16,12 @@ export type Outcome =
   /** The gateway stops and cut the answer. */
   | { readonly kind: 'cut' }
   | { readonly kind: 'failed'; readonly error: GatewayError };
+
+/** What the client is told of an end without an answer. */
+export function toClientError(outcome: Outcome): Error {
+  if (outcome.kind === 'failed') return outcome.error;
+  return outcome.kind === 'cut' ? stopping() : new ConnectError('The call was cancelled.', Code.Canceled);
+}
 
 /** What the ledger is told: charge this usage under this state, or give the hold back. */
 export type Charge =

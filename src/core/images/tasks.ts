@@ -30,7 +30,8 @@ interface Waiting {
   readonly asked?: AdmittedOrder;
 }
 
-const nobodyLeaves = new AbortController().signal;
+/** The signal of work that goes on whoever leaves. */
+export const nobodyLeaves = new AbortController().signal;
 
 /**
  * The tasks of this process: first come, first served, so many at once. Each is durable before its maker is told of it, and is found again by the next process where
@@ -158,17 +159,14 @@ export class ImageTasks {
   /** Draws and charges a task; answers what it cost, in nano-dollars. */
   async #draw(task: StoredTask, asked: AdmittedOrder, run: ImageRun): Promise<bigint> {
     const { store, partsOf } = this.#tools;
-    if (task.state === 'drawn') return run.chargeAgain(await this.#countDrawn(task));
+    if (task.state === 'drawn') return run.charge(await this.#countDrawn(task));
     try {
       await store.begin(task.id);
     } catch (thrown) {
       await this.#tools.ledger.void(asked.id, 'gateway_failure');
       throw thrown;
     }
-    const { costNanoUsd } = await run.run(nobodyLeaves, {
-      beforeSettle: drawing => store.drawn(task, partsOf(asked, drawing)),
-    });
-    return costNanoUsd;
+    return (await run.run(nobodyLeaves, drawing => store.drawn(task, partsOf(asked, drawing)))).costNanoUsd;
   }
 
   /** Whether a drawn task was charged before the process ended; then it completes. */

@@ -4,7 +4,7 @@ import { EventLog } from '../../generation/event-log.ts';
 import type { Sink } from '../../lib/push.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { GenerationSink } from '../generation/generation-sink.ts';
-import type { StartingCall } from '../generation/starting-call.ts';
+import type { StartingCall } from '../starting-call.ts';
 import type { Keeper } from '../idempotency/replays.ts';
 import { type AskedResponse, responseHead } from './asked.ts';
 import { CallSignatures } from './call-signatures.ts';

@@ -20,7 +20,7 @@ import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
-import { startCall } from '../start-call.ts';
+import { startCall } from '../starting-call.ts';
 import { type Ask, type AskedResponse, readAsk, withCallerPaths } from './asked.ts';
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
