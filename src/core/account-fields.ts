@@ -10,6 +10,7 @@ import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_p
 import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { defined } from '../lib/defined.ts';
+import { toUsage } from '../generation/usage-buckets.ts';
 import type { KeyRow, KeySettings, PaidLine, RecordState, UsageRow } from '../ledger/ledger.ts';
 
 /** Keys, settings and records between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
@@ -180,14 +181,7 @@ export function recordOf(
     usageSource: row.usageSource === 'reported' ? UsageSource.REPORTED : UsageSource.ESTIMATED,
     serviceTier: tiers[row.serviceTier],
     latencyMs: BigInt(row.latencyMs),
-    usage: {
-      inputTokens: usage.input,
-      cacheReadTokens: usage.cacheRead,
-      cacheWrite5mTokens: usage.cacheWrite5m,
-      cacheWrite1hTokens: usage.cacheWrite1h,
-      outputTokens: usage.output,
-      reasoningTokens: usage.reasoning,
-    },
+    usage: toUsage(usage),
     buckets: lines.map(bucketOf),
   };
 }

@@ -2,15 +2,16 @@ import { create } from '@bufbuild/protobuf';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
-import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
 import type { PriceSheet } from '../generation/price.ts';
+import { toBuckets } from '../generation/usage-buckets.ts';
 import type { Clock } from '../lib/clock.ts';
 import { publicRequestId } from '../lib/ids.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { Denied, FundsEstimate, Ledger, UsageBuckets } from '../ledger/ledger.ts';
+import type { Denied, Ledger } from '../ledger/ledger.ts';
 import { checkText, idOf, invalidField } from './account-fields.ts';
 import { operatorOnly } from './credential.ts';
 import { deniedError } from './generation/admission.ts';
+import { fixedFunds } from './generation/funds.ts';
 import { limitState } from './limit-state.ts';
 
 /** What the accounting service works with. */
@@ -84,7 +85,7 @@ export function accountingService(options: AccountingOptions): PushedService<typ
       const reply = await ledger.settle({
         ...settleFacts,
         id,
-        usage: bucketsOf(request.usage),
+        usage: toBuckets(request.usage ?? {}),
         latencyMs: Number(request.latencyMs),
         costNanoUsd: notNegative('cost', request.costNanoUsd),
       });
@@ -152,29 +153,4 @@ function notHeld(id: number): GatewayError {
   return new GatewayError('not_found', `Nothing is held for ${id}: it was never admitted, or has ended.`, {
     param: 'id',
   });
-}
-
-/** All of the amount or nothing; what costs nothing has no payer. */
-function fixedFunds(amount: bigint): FundsEstimate | undefined {
-  if (amount === 0n) return undefined;
-  return {
-    inputTokens: 0,
-    inputNanoUsd: amount,
-    outputPicoUsd: 0n,
-    outputTokensMin: 0,
-    outputTokensWanted: 0,
-    plan: false,
-  };
-}
-
-function bucketsOf(usage: Usage | undefined): UsageBuckets {
-  return {
-    input: usage?.inputTokens ?? 0,
-    cacheRead: usage?.cacheReadTokens ?? 0,
-    cacheWrite5m: usage?.cacheWrite5mTokens ?? 0,
-    cacheWrite1h: usage?.cacheWrite1hTokens ?? 0,
-    output: usage?.outputTokens ?? 0,
-    reasoning: usage?.reasoningTokens ?? 0,
-    images: 0,
-  };
 }

@@ -6,6 +6,7 @@ import { completed } from '../../generation/events.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
 import { Hold } from '../../generation/hold.ts';
+import { noUsage } from '../../generation/usage-buckets.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -20,15 +21,7 @@ import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { PauseJoin } from './pause-join.ts';
-import {
-  billedTier,
-  chargeOf,
-  noUsage,
-  type Outcome,
-  type Progress,
-  toClientError,
-  toSettleCommand,
-} from './settlement.ts';
+import { billedTier, chargeOf, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
 import type { UnseenOutput } from './unseen-output.ts';
 

@@ -3,11 +3,12 @@ import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import type { RecordState, SettleCommand, UsageBuckets } from '../../ledger/ledger.ts';
+import type { RecordState, SettleCommand } from '../../ledger/ledger.ts';
 import { stopping } from '../running.ts';
 import { multiplierOf } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
 import type { CountedUsage } from '../../generation/guard/tally.ts';
+import { sumInput } from '../../generation/usage-buckets.ts';
 
 /** How a generation ended; who pays for what follows from it. */
 export type Outcome =
@@ -76,17 +77,6 @@ function chargeOfFailure({ code }: GatewayError, progress: Progress): Charge {
   return { kind: delivered ? 'usage' : 'nothing', state: 'upstream_failed' };
 }
 
-/** No usage at all. */
-export const noUsage: UsageBuckets = {
-  input: 0,
-  cacheRead: 0,
-  cacheWrite5m: 0,
-  cacheWrite1h: 0,
-  output: 0,
-  reasoning: 0,
-  images: 0,
-};
-
 /** What every settle of a generation says beside its usage. */
 export interface SettleFacts {
   readonly id: number;
@@ -120,7 +110,6 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
   const { model, counted } = facts;
   if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
   const { buckets } = counted;
-  const inputTokens = buckets.input + buckets.cacheRead + buckets.cacheWrite5m + buckets.cacheWrite1h;
   const tier = billedTier(facts.askedTier, facts.reportedTier);
   return {
     id: facts.id,
@@ -132,7 +121,7 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     firstEventMs: facts.firstEventMs === undefined ? undefined : Math.round(facts.firstEventMs),
     provider: facts.provider,
     attempts: facts.attempts,
-    prices: pricePlan(model.pricing).sheet(Math.ceil(inputTokens / facts.calls)),
+    prices: pricePlan(model.pricing).sheet(Math.ceil(sumInput(buckets) / facts.calls)),
     multiplierPermille: multiplierOf(tier),
   };
 }
