@@ -41,3 +41,6 @@ export function startCall<Message>(sink: Sink<Message>, begin: (call: StartingCa
   begin(call).catch((thrown: unknown) => sink.end(toGatewayError(thrown)));
   return call;
 }
+
+/** The signal of work that goes on whoever leaves. */
+export const nobodyLeaves = new AbortController().signal;

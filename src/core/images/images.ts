@@ -26,11 +26,11 @@ import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '..
 import { limitState } from '../limit-state.ts';
 import { Running, stopping } from '../running.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
-import { startCall } from '../starting-call.ts';
+import { nobodyLeaves, startCall } from '../starting-call.ts';
 import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { imageFunds, type ImageOrder, takeOrder } from './order.ts';
 import { taskDocument, taskIdOf, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
-import { ImageTasks, nobodyLeaves } from './tasks.ts';
+import { ImageTasks } from './tasks.ts';
 
 /** What pictures are made with. */
 export interface ImageTools extends ImageRunTools {

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
+import { nobodyLeaves } from '../starting-call.ts';
 import type { Running } from '../running.ts';
 import { answerEnd } from './image-answer.ts';
 import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
@@ -29,9 +30,6 @@ interface Waiting {
   readonly id: string;
   readonly asked?: AdmittedOrder;
 }
-
-/** The signal of work that goes on whoever leaves. */
-export const nobodyLeaves = new AbortController().signal;
 
 /**
  * The tasks of this process: first come, first served, so many at once. Each is durable before its maker is told of it, and is found again by the next process where
