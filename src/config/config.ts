@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { defined } from '../lib/defined.ts';
 import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';

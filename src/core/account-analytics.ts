@@ -45,7 +45,7 @@ export async function readAnalytics(
       tip: 'Ask for a shorter time, for days instead of hours, or for fewer groups.',
     });
   }
-  return { metrics: total(rows), series: rows.map(periodOf) };
+  return { metrics: toSums(rows), series: rows.map(periodOf) };
 }
 
 function queryOf(request: GetAnalyticsRequest, accountId: number, nowMs: number): AnalyticsQuery {
@@ -59,45 +59,24 @@ function queryOf(request: GetAnalyticsRequest, accountId: number, nowMs: number)
   return { accountId, startMs, endMs, granularity, groupBy, limit: seriesMax };
 }
 
-function total(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSumsSchema> {
-  const sum = {
-    requests: 0,
-    failed: 0,
-    costNanoUsd: 0n,
-    input: 0,
-    cacheRead: 0,
-    cacheWrite: 0,
-    output: 0,
-    latencyMs: 0,
-  };
-  for (const row of rows) {
-    sum.requests += row.requests;
-    sum.failed += row.failed;
-    sum.costNanoUsd += row.costNanoUsd;
-    sum.input += row.input;
-    sum.cacheRead += row.cacheRead;
-    sum.cacheWrite += row.cacheWrite;
-    sum.output += row.output;
-    sum.latencyMs += row.latencyMs;
-  }
-  return sumsOf(sum);
-}
-
-function sumsOf(row: Omit<AnalyticsRow, 'periodMs' | 'group'>): MessageInitShape<typeof UsageSumsSchema> {
+/** Adds the rows up. */
+function toSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSumsSchema> {
+  const sum = (field: Exclude<keyof AnalyticsRow, 'periodMs' | 'group' | 'costNanoUsd'>): bigint =>
+    BigInt(rows.reduce((total, row) => total + row[field], 0));
   return {
-    requests: BigInt(row.requests),
-    failedRequests: BigInt(row.failed),
-    costNanoUsd: row.costNanoUsd,
-    inputTokens: BigInt(row.input),
-    outputTokens: BigInt(row.output),
-    cacheWriteTokens: BigInt(row.cacheWrite),
-    cacheReadTokens: BigInt(row.cacheRead),
-    latencyMs: BigInt(row.latencyMs),
+    requests: sum('requests'),
+    failedRequests: sum('failed'),
+    costNanoUsd: rows.reduce((total, row) => total + row.costNanoUsd, 0n),
+    inputTokens: sum('input'),
+    outputTokens: sum('output'),
+    cacheWriteTokens: sum('cacheWrite'),
+    cacheReadTokens: sum('cacheRead'),
+    latencyMs: sum('latencyMs'),
   };
 }
 
 function periodOf(row: AnalyticsRow): MessageInitShape<typeof AnalyticsPeriodSchema> {
-  const period = { timestampMs: BigInt(row.periodMs), sums: sumsOf(row) };
+  const period = { timestampMs: BigInt(row.periodMs), sums: toSums([row]) };
   if (row.group === null) return period;
   if (typeof row.group === 'string') return { ...period, group: { case: 'model', value: row.group } };
   return { ...period, group: { case: 'apiKeyId', value: BigInt(row.group) } };

@@ -9,6 +9,8 @@ import type {
 import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { defined } from '../lib/defined.ts';
+import { toUsage } from '../generation/usage-buckets.ts';
 import type { KeyRow, KeySettings, PaidLine, RecordState, UsageRow } from '../ledger/ledger.ts';
 
 /** Keys, settings and records between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
@@ -38,22 +40,25 @@ export function invalidField(param: string, message: string, input?: unknown): G
   const inputJson = input === undefined ? undefined : JSON.stringify(input);
   return new GatewayError('validation_error', `${param}: ${message}`, {
     param,
-    violations: [
-      { path: param.split('.'), message, type: 'value_error', ...(inputJson === undefined ? {} : { inputJson }) },
-    ],
+    violations: [{ path: param.split('.'), message, type: 'value_error', ...defined({ inputJson }) }],
   });
 }
 
-/** The error for a move of money that takes more than what no hold covers. */
-export function insufficientBalance(from: string): GatewayError {
-  return new GatewayError(
-    'validation_error',
-    `balance: ${from} has less than that beside what running requests hold.`,
-    {
-      param: 'balance',
-      tip: 'Read the balances, and ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.',
-    },
-  );
+/**
+ * Returns the ledger's row. Throws for what it says instead: `not_found` (or nothing), which names `what` and `id`, and `insufficient`: `payer` has less than
+ * what no hold covers.
+ */
+export function found<Row extends object>(
+  row: Row | 'not_found' | 'insufficient' | undefined,
+  what: string,
+  id: bigint | number | string,
+  payer = 'the account',
+): Row {
+  if (row === undefined || row === 'not_found') throw notFound(what, id);
+  if (row !== 'insufficient') return row;
+  const message = `balance: ${payer} has less than that beside what running requests hold.`;
+  const tip = 'Read the balances, and ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.';
+  throw new GatewayError('validation_error', message, { param: 'balance', tip });
 }
 
 /** A text that says something, in at most `max` characters; taken as it is. Throws for any other. */
@@ -71,35 +76,35 @@ export function settingsOf(message: SettingsMessage | undefined, listedId: Liste
   if (label !== undefined && label.length > labelMax) {
     throw invalidField('label', `must have at most ${labelMax} characters`, label.slice(0, labelMax));
   }
-  return {
-    ...(label === undefined ? {} : { label }),
-    ...(dailyLimit === undefined ? {} : { dailyLimit: limitOf('daily_limit', dailyLimit) }),
-    ...(minuteLimit === undefined ? {} : { minuteLimit: limitOf('minute_limit', minuteLimit) }),
-    ...modelsOf(message, listedId),
-    ...balanceOf(message),
-    ...(useSubsFirst === undefined ? {} : { useSubsFirst }),
-    ...(fallbackToPayg === undefined ? {} : { fallbackToPayg }),
-  };
+  return defined({
+    label,
+    dailyLimit: limitOf('daily_limit', dailyLimit),
+    minuteLimit: limitOf('minute_limit', minuteLimit),
+    allowedModels: modelsOf(message, listedId),
+    balance: balanceOf(message),
+    useSubsFirst,
+    fallbackToPayg,
+  });
 }
 
-function limitOf(param: string, value: bigint): number {
+function limitOf(param: string, value: bigint | undefined): number | undefined {
+  if (value === undefined) return undefined;
   if (value > limitMax) throw invalidField(param, `must be at most ${limitMax}`, value.toString());
   return Number(value);
 }
 
-function balanceOf({ noBalance, balanceNanoUsd }: SettingsMessage): Pick<KeySettings, 'balance'> {
-  if (noBalance) return { balance: null };
-  if (balanceNanoUsd === undefined) return {};
-  if (balanceNanoUsd < 0n) throw invalidField('balance', 'must be 0 or more');
-  return { balance: balanceNanoUsd };
+function balanceOf({ noBalance, balanceNanoUsd }: SettingsMessage): KeySettings['balance'] | undefined {
+  if (noBalance) return null;
+  if (balanceNanoUsd !== undefined && balanceNanoUsd < 0n) throw invalidField('balance', 'must be 0 or more');
+  return balanceNanoUsd;
 }
 
-function modelsOf(message: SettingsMessage, listedId: ListedId): Pick<KeySettings, 'allowedModels'> {
-  if (message.allowAllModels) return { allowedModels: null };
-  if (message.allowedModels === undefined) return {};
-  const { models } = message.allowedModels;
+function modelsOf(message: SettingsMessage, listedId: ListedId): KeySettings['allowedModels'] | undefined {
+  if (message.allowAllModels) return null;
+  const models = message.allowedModels?.models;
+  if (models === undefined) return undefined;
   if (models.length > modelsMax) throw invalidField('allowed_models', `must have at most ${modelsMax} entries`);
-  return { allowedModels: [...new Set(models.map((model, index) => listedEntry(model, index, listedId)))] };
+  return [...new Set(models.map((model, index) => listedEntry(model, index, listedId)))];
 }
 
 function listedEntry(model: string, index: number, listedId: ListedId): string {
@@ -109,14 +114,8 @@ function listedEntry(model: string, index: number, listedId: ListedId): string {
     const error = toGatewayError(thrown);
     if (error.code === 'internal') throw error;
     const param = `allowed_models.${index}`;
-    const violations = [
-      {
-        path: param.split('.'),
-        message: error.message,
-        type: error.code,
-        inputJson: JSON.stringify(model.slice(0, labelMax)),
-      },
-    ];
+    const inputJson = JSON.stringify(model.slice(0, labelMax));
+    const violations = [{ path: param.split('.'), message: error.message, type: error.code, inputJson }];
     const facts = { param, tip: error.tip, violations, cause: error };
     throw new GatewayError('validation_error', `${param}: ${error.message}`, facts);
   }
@@ -182,14 +181,7 @@ export function recordOf(
     usageSource: row.usageSource === 'reported' ? UsageSource.REPORTED : UsageSource.ESTIMATED,
     serviceTier: tiers[row.serviceTier],
     latencyMs: BigInt(row.latencyMs),
-    usage: {
-      inputTokens: usage.input,
-      cacheReadTokens: usage.cacheRead,
-      cacheWrite5mTokens: usage.cacheWrite5m,
-      cacheWrite1hTokens: usage.cacheWrite1h,
-      outputTokens: usage.output,
-      reasoningTokens: usage.reasoning,
-    },
+    usage: toUsage(usage),
     buckets: lines.map(bucketOf),
   };
 }

@@ -2,26 +2,21 @@ import { create } from '@bufbuild/protobuf';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
-import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
 import type { PriceSheet } from '../generation/price.ts';
+import { toBuckets } from '../generation/usage-buckets.ts';
 import type { Clock } from '../lib/clock.ts';
 import { publicRequestId } from '../lib/ids.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { Denied, FundsEstimate, Ledger, UsageBuckets } from '../ledger/ledger.ts';
+import type { Denied, Ledger } from '../ledger/ledger.ts';
 import { checkText, idOf, invalidField } from './account-fields.ts';
-import { requireOperator } from './credential.ts';
+import { operatorOnly } from './credential.ts';
 import { deniedError } from './generation/admission.ts';
+import { fixedFunds } from './generation/funds.ts';
 import { limitState } from './limit-state.ts';
-
-/** What the accounting service needs of the ledger. */
-export type AccountingPort = Pick<
-  Ledger,
-  'findCredential' | 'windows' | 'findKey' | 'admit' | 'extend' | 'settle' | 'void'
->;
 
 /** What the accounting service works with. */
 export interface AccountingOptions {
-  readonly ledger: AccountingPort;
+  readonly ledger: Ledger;
   readonly operatorToken: string;
   readonly clock: Clock;
 }
@@ -48,10 +43,9 @@ const noPrices: PriceSheet = {
  * Denials carry their `ErrorFacts`; an id without a hold (unknown, settled, voided or expired) is `not_found`.
  */
 export function accountingService(options: AccountingOptions): PushedService<typeof AccountingService> {
-  const { ledger, clock, operatorToken } = options;
-  return {
-    async admit(request, context) {
-      await requireOperator(context, ledger, operatorToken);
+  const { ledger, clock } = options;
+  const methods: PushedService<typeof AccountingService> = {
+    async admit(request) {
       const id = workId(request.id);
       const model = checkText('model', request.model, modelMax);
       const amount = notNegative('amount', request.amountNanoUsd);
@@ -75,8 +69,7 @@ export function accountingService(options: AccountingOptions): PushedService<typ
         expiresAtMs: BigInt(reply.expiresAtMs ?? expiresAtMs),
       };
     },
-    async extend(request, context) {
-      await requireOperator(context, ledger, operatorToken);
+    async extend(request) {
       const id = workId(request.id);
       const nanoUsd = notNegative('amount', request.amountNanoUsd);
       const expiresAtMs = request.expiresInMs === undefined ? undefined : expiry(clock, request.expiresInMs);
@@ -87,13 +80,12 @@ export function accountingService(options: AccountingOptions): PushedService<typ
       }
       return { heldNanoUsd: reply.heldNanoUsd };
     },
-    async settle(request, context) {
-      await requireOperator(context, ledger, operatorToken);
+    async settle(request) {
       const id = workId(request.id);
       const reply = await ledger.settle({
         ...settleFacts,
         id,
-        usage: bucketsOf(request.usage),
+        usage: toBuckets(request.usage ?? {}),
         latencyMs: Number(request.latencyMs),
         costNanoUsd: notNegative('cost', request.costNanoUsd),
       });
@@ -103,13 +95,13 @@ export function accountingService(options: AccountingOptions): PushedService<typ
       }
       return { costNanoUsd: reply.costNanoUsd, writtenOffNanoUsd: reply.writtenOffNanoUsd };
     },
-    async void(request, context) {
-      await requireOperator(context, ledger, operatorToken);
+    async void(request) {
       const id = workId(request.id);
       if ((await ledger.void(id, 'cancelled')) === 'not_held') throw notHeld(id);
       return {};
     },
   };
+  return operatorOnly(methods, options);
 }
 
 const settleFacts = {
@@ -125,7 +117,7 @@ const settleFacts = {
 
 /** What was denied, as the customer would be told; where it is the key, the caller's own credential is not what is meant. */
 async function deniedWork(
-  ledger: AccountingPort,
+  ledger: Ledger,
   denied: Denied,
   { keyId, model }: { keyId: number; model: string },
 ): Promise<GatewayError> {
@@ -161,29 +153,4 @@ function notHeld(id: number): GatewayError {
   return new GatewayError('not_found', `Nothing is held for ${id}: it was never admitted, or has ended.`, {
     param: 'id',
   });
-}
-
-/** All of the amount or nothing; what costs nothing has no payer. */
-function fixedFunds(amount: bigint): FundsEstimate | undefined {
-  if (amount === 0n) return undefined;
-  return {
-    inputTokens: 0,
-    inputNanoUsd: amount,
-    outputPicoUsd: 0n,
-    outputTokensMin: 0,
-    outputTokensWanted: 0,
-    plan: false,
-  };
-}
-
-function bucketsOf(usage: Usage | undefined): UsageBuckets {
-  return {
-    input: usage?.inputTokens ?? 0,
-    cacheRead: usage?.cacheReadTokens ?? 0,
-    cacheWrite5m: usage?.cacheWrite5mTokens ?? 0,
-    cacheWrite1h: usage?.cacheWrite1hTokens ?? 0,
-    output: usage?.outputTokens ?? 0,
-    reasoning: usage?.reasoningTokens ?? 0,
-    images: 0,
-  };
 }

@@ -8,44 +8,14 @@ import {
 } from '../gen/tollgate/v1/admin_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { AccountRow, KeyState, Ledger, ManagementKeyRow, VoidedHoldRow } from '../ledger/ledger.ts';
-import {
-  apiKeyOf,
-  checkText,
-  idOf,
-  insufficientBalance,
-  invalidField,
-  type ListedId,
-  notFound,
-  settingsOf,
-} from './account-fields.ts';
-import { allScopes, requireOperator } from './credential.ts';
+import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
+import { allScopes, operatorOnly } from './credential.ts';
 import { makeKey } from './keys.ts';
-import { type Guard, type SubscriptionPort, subscriptions } from './subscriptions.ts';
-
-/** What the admin service needs of the ledger. */
-export type AdminPort = Pick<
-  Ledger,
-  | 'findCredential'
-  | 'windows'
-  | 'createAccount'
-  | 'listAccounts'
-  | 'findAccount'
-  | 'addCredit'
-  | 'createKey'
-  | 'listKeys'
-  | 'setKeyState'
-  | 'setMonthlyLimit'
-  | 'createManagementKey'
-  | 'listManagementKeys'
-  | 'setManagementKeyScopes'
-  | 'setManagementKeyState'
-  | 'listVoidedHolds'
-> &
-  SubscriptionPort;
+import { subscriptions } from './subscriptions.ts';
 
 /** What the admin service works with. */
 export interface AdminOptions {
-  readonly ledger: AdminPort;
+  readonly ledger: Ledger;
   readonly operatorToken: string;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
@@ -71,151 +41,109 @@ const listLimit = { preset: 100, max: 1_000 };
 
 /** AdminService: what the operator may do with all accounts. */
 export function adminService(options: AdminOptions): PushedService<typeof AdminService> {
-  const guard: Guard = caller => requireOperator(caller, options.ledger, options.operatorToken);
-  return {
-    ...accounts(options, guard),
-    ...apiKeys(options, guard),
-    ...managementKeys(options, guard),
-    ...subscriptions(options.ledger, guard),
-    ...holds(options, guard),
-    ...configuration(options, guard),
+  const methods = {
+    ...accounts(options),
+    ...apiKeys(options),
+    ...managementKeys(options),
+    ...subscriptions(options.ledger),
+    ...gateway(options),
   };
+  return operatorOnly(methods, options);
 }
 
-function accounts(
-  { ledger }: AdminOptions,
-  guard: Guard,
-): Part<'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit'> {
+function accounts({ ledger }: AdminOptions): Part<'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit'> {
   return {
-    async createAccount(request, context) {
-      await guard(context);
-      const name = checkText('name', request.name, nameMax);
-      if (request.balanceNanoUsd < 0n) throw invalidField('balance', 'must be 0 or more');
-      return { account: accountOf(await ledger.createAccount({ name, balance: request.balanceNanoUsd })) };
+    async createAccount({ name, balanceNanoUsd: balance }) {
+      checkText('name', name, nameMax);
+      if (balance < 0n) throw invalidField('balance', 'must be 0 or more');
+      return { account: accountOf(await ledger.createAccount({ name, balance })) };
     },
-    async listAccounts(_request, context) {
-      await guard(context);
-      const rows = await ledger.listAccounts();
-      return { accounts: rows.map(accountOf) };
+    async listAccounts() {
+      return { accounts: (await ledger.listAccounts()).map(accountOf) };
     },
-    async getAccount(request, context) {
-      await guard(context);
-      return { account: accountOf(await existing(ledger, request.accountId)) };
+    async getAccount({ accountId }) {
+      return { account: accountOf(await existing(ledger, accountId)) };
     },
-    async addCredit(request, context) {
-      await guard(context);
-      const accountId = idOf(request.accountId, 'account');
-      const { amountNanoUsd: amount, note } = request;
+    async addCredit({ accountId: id, amountNanoUsd: amount, note }) {
+      const accountId = idOf(id, 'account');
       if (amount === 0n) throw invalidField('amount', 'must not be 0', 0);
       if (note.length > noteMax) throw invalidField('note', `must have at most ${noteMax} characters`);
-      const row = await ledger.addCredit({ accountId, amount, note });
-      if (row === 'not_found') throw notFound('account', accountId);
-      if (row === 'insufficient') throw insufficientBalance('the account');
-      return { account: accountOf(row) };
+      return { account: accountOf(found(await ledger.addCredit({ accountId, amount, note }), 'account', accountId)) };
     },
   };
 }
 
-async function existing(ledger: AdminPort, id: bigint): Promise<AccountRow> {
-  const row = await ledger.findAccount(idOf(id, 'account'));
-  if (row === undefined) throw notFound('account', id);
-  return row;
+async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
+  return found(await ledger.findAccount(idOf(id, 'account')), 'account', id);
 }
 
-function apiKeys(
-  { ledger, listedId }: AdminOptions,
-  guard: Guard,
-): Part<'createApiKey' | 'listApiKeys' | 'setApiKeyState' | 'setMonthlyLimit'> {
+function apiKeys({
+  ledger,
+  listedId,
+}: AdminOptions): Part<'createApiKey' | 'listApiKeys' | 'setApiKeyState' | 'setMonthlyLimit'> {
   return {
-    async createApiKey(request, context) {
-      await guard(context);
+    async createApiKey(request) {
       const accountId = idOf(request.accountId, 'account');
       const settings = settingsOf(request.settings, listedId);
       const { text, hash, masked } = makeKey('apiKey');
       const row = await ledger.createKey({ accountId, hash, masked, settings });
-      if (row === 'not_found') throw notFound('account', accountId);
-      if (row === 'insufficient') throw insufficientBalance('the account');
-      return { key: apiKeyOf(row, text) };
+      return { key: apiKeyOf(found(row, 'account', accountId), text) };
     },
-    async listApiKeys(request, context) {
-      await guard(context);
+    async listApiKeys(request) {
       const { accountId } = await existing(ledger, request.accountId);
-      const rows = await ledger.listKeys(accountId);
-      return { keys: rows.map(row => apiKeyOf(row)) };
+      return { keys: (await ledger.listKeys(accountId)).map(row => apiKeyOf(row)) };
     },
-    async setApiKeyState(request, context) {
-      await guard(context);
-      const keyId = idOf(request.apiKeyId, 'API key');
-      const row = await ledger.setKeyState({ keyId, accountId: undefined, state: stateOf(request.state) });
-      if (row === 'not_found') throw notFound('API key', keyId);
-      return { key: apiKeyOf(row) };
+    async setApiKeyState({ apiKeyId, state }) {
+      const keyId = idOf(apiKeyId, 'API key');
+      const row = await ledger.setKeyState({ keyId, accountId: undefined, state: stateOf(state) });
+      return { key: apiKeyOf(found(row, 'API key', keyId)) };
     },
-    async setMonthlyLimit(request, context) {
-      await guard(context);
-      const keyId = idOf(request.apiKeyId, 'API key');
-      const { limitNanoUsd: limit } = request;
+    async setMonthlyLimit({ apiKeyId, limitNanoUsd: limit }) {
+      const keyId = idOf(apiKeyId, 'API key');
       if (limit !== undefined && limit < 0n) throw invalidField('monthly_limit', 'must be 0 or more');
-      const row = await ledger.setMonthlyLimit({ keyId, limit });
-      if (row === 'not_found') throw notFound('API key', keyId);
-      return { key: apiKeyOf(row) };
+      return { key: apiKeyOf(found(await ledger.setMonthlyLimit({ keyId, limit }), 'API key', keyId)) };
     },
   };
 }
 
-function managementKeys(
-  { ledger }: AdminOptions,
-  guard: Guard,
-): Part<'createManagementKey' | 'listManagementKeys' | 'setManagementKeyScopes' | 'setManagementKeyState'> {
+function managementKeys({
+  ledger,
+}: AdminOptions): Part<
+  'createManagementKey' | 'listManagementKeys' | 'setManagementKeyScopes' | 'setManagementKeyState'
+> {
   return {
-    async createManagementKey(request, context) {
-      await guard(context);
+    async createManagementKey(request) {
       const accountId = idOf(request.accountId, 'account');
       const scopes = scopesOf(request.scopes);
       const { text, hash, masked } = makeKey('managementKey');
       const row = await ledger.createManagementKey({ accountId, hash, masked, scopes });
-      if (row === 'not_found') throw notFound('account', accountId);
-      return { key: managementKeyOf(row, text) };
+      return { key: managementKeyOf(found(row, 'account', accountId), text) };
     },
-    async listManagementKeys(request, context) {
-      await guard(context);
+    async listManagementKeys(request) {
       const { accountId } = await existing(ledger, request.accountId);
-      const rows = await ledger.listManagementKeys(accountId);
-      return { keys: rows.map(row => managementKeyOf(row)) };
+      return { keys: (await ledger.listManagementKeys(accountId)).map(row => managementKeyOf(row)) };
     },
-    async setManagementKeyScopes(request, context) {
-      await guard(context);
+    async setManagementKeyScopes(request) {
       const keyId = idOf(request.managementKeyId, 'management key');
-      return { key: changed(await ledger.setManagementKeyScopes({ keyId, scopes: scopesOf(request.scopes) }), keyId) };
+      const row = await ledger.setManagementKeyScopes({ keyId, scopes: scopesOf(request.scopes) });
+      return { key: managementKeyOf(found(row, 'management key', keyId)) };
     },
-    async setManagementKeyState(request, context) {
-      await guard(context);
+    async setManagementKeyState(request) {
       const keyId = idOf(request.managementKeyId, 'management key');
-      return { key: changed(await ledger.setManagementKeyState({ keyId, state: stateOf(request.state) }), keyId) };
+      const row = await ledger.setManagementKeyState({ keyId, state: stateOf(request.state) });
+      return { key: managementKeyOf(found(row, 'management key', keyId)) };
     },
   };
 }
 
-function changed(row: ManagementKeyRow | 'not_found', id: number): MessageInitShape<typeof ManagementKeySchema> {
-  if (row === 'not_found') throw notFound('management key', id);
-  return managementKeyOf(row);
-}
-
-function holds({ ledger }: AdminOptions, guard: Guard): Part<'listVoidedHolds'> {
+function gateway({ ledger, reload }: AdminOptions): Part<'listVoidedHolds' | 'reloadConfiguration'> {
   return {
-    async listVoidedHolds(request, context) {
-      await guard(context);
-      const { limit } = request;
+    async listVoidedHolds({ limit }) {
       if (limit > listLimit.max) throw invalidField('limit', `must be 1 to ${listLimit.max}`, limit);
       const rows = await ledger.listVoidedHolds(limit === 0 ? listLimit.preset : limit);
       return { holds: rows.map(holdOf) };
     },
-  };
-}
-
-function configuration({ reload }: AdminOptions, guard: Guard): Part<'reloadConfiguration'> {
-  return {
-    async reloadConfiguration(_request, context) {
-      await guard(context);
+    async reloadConfiguration() {
       const { needsRestart, ...reloaded } = await reload();
       return { ...reloaded, needsRestart: [...needsRestart] };
     },
@@ -234,17 +162,16 @@ function scopesOf(scopes: readonly string[]): string[] {
   return allScopes.filter(scope => scopes.includes(scope));
 }
 
-function stateOf(state: StateMessage): KeyState {
-  switch (state) {
-    case StateMessage.ENABLED:
-      return 'enabled';
-    case StateMessage.DISABLED:
-      return 'disabled';
-    case StateMessage.REVOKED:
-      return 'revoked';
-    default:
-      throw invalidField('state', 'must be enabled, disabled or revoked');
-  }
+const states: Partial<Record<StateMessage, KeyState>> = {
+  [StateMessage.ENABLED]: 'enabled',
+  [StateMessage.DISABLED]: 'disabled',
+  [StateMessage.REVOKED]: 'revoked',
+};
+
+function stateOf(message: StateMessage): KeyState {
+  const state = states[message];
+  if (state === undefined) throw invalidField('state', 'must be enabled, disabled or revoked');
+  return state;
 }
 
 function accountOf(row: AccountRow): MessageInitShape<typeof AccountSchema> {

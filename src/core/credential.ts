@@ -1,6 +1,6 @@
 import { GatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
-import type { CallContext, PushedService } from '../lib/pushed-service.ts';
+import type { CallContext, PushedService, UnaryContext } from '../lib/pushed-service.ts';
 import type { Credential, Ledger } from '../ledger/ledger.ts';
 import { hashKey, isKeyText, readCredential, secretsEqual } from './keys.ts';
 import { limitState } from './limit-state.ts';
@@ -109,6 +109,22 @@ export async function requireOperator(caller: Caller, ledger: CredentialPort, op
   throw new GatewayError('permission_denied', 'Only the operator can do this: use the operator token.', {
     tip: 'The operator token is in the file operator.token of the gateway’s data directory.',
   });
+}
+
+/** Returns the same methods of a service, each passing only the operator. Others are refused as `requireOperator` does. */
+export function operatorOnly<Methods extends Record<string, (request: never, context: UnaryContext) => unknown>>(
+  methods: Methods,
+  { ledger, operatorToken }: CredentialOptions,
+): Methods {
+  const guarded = Object.entries(methods).map(([name, method]) => [
+    name,
+    async (request: never, context: UnaryContext) => {
+      await requireOperator(context, ledger, operatorToken);
+      return method(request, context);
+    },
+  ]);
+  // The cast holds: the names and types are those of `methods`, whose replies may be promises.
+  return Object.fromEntries(guarded) as Methods;
 }
 
 /** The models that the caller may list: null for all (management keys, the operator, keys without `allowed_models`). */

@@ -1,3 +1,5 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+
 /** Something that runs and can be ended. */
 export interface Cuttable {
   /** Ends it now. */
@@ -46,4 +48,9 @@ export class Running {
     // Backwards: what is cut may take itself out.
     for (let place = this.#running.length - 1; place >= 0; place -= 1) this.#running[place]?.cut();
   }
+}
+
+/** The refusal of a gateway that stops. */
+export function stopping(): GatewayError {
+  return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
 }

@@ -3,46 +3,30 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { type AdminService, Plan, PlanPeriod, type SubscriptionSchema } from '../gen/tollgate/v1/admin_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Ledger, PlanName, PlanPeriodName, SubscriptionRow } from '../ledger/ledger.ts';
-import { idOf, insufficientBalance, invalidField, notFound } from './account-fields.ts';
-import type { Caller } from './credential.ts';
-
-/** Passes the operator, throws for anybody else. */
-export type Guard = (caller: Caller) => Promise<void>;
-
-/** What plans need of the ledger. */
-export type SubscriptionPort = Pick<
-  Ledger,
-  'findAccount' | 'startSubscription' | 'findSubscription' | 'cancelSubscription'
->;
+import { found, idOf, invalidField, notFound } from './account-fields.ts';
 
 /** AdminService's calls about plans. Source: decisions §6, Subscription. */
 export function subscriptions(
-  ledger: SubscriptionPort,
-  guard: Guard,
+  ledger: Ledger,
 ): Pick<PushedService<typeof AdminService>, 'startSubscription' | 'getSubscription' | 'cancelSubscription'> {
   return {
-    async startSubscription(request, context) {
-      await guard(context);
+    async startSubscription(request) {
       const accountId = idOf(request.accountId, 'account');
       const plan = planNames[request.plan];
       if (plan === undefined) throw invalidField('plan', 'must be core or core_pro');
       const period = periodNames[request.period];
       if (period === undefined) throw invalidField('period', 'must be biweekly or monthly');
       const row = await ledger.startSubscription({ accountId, plan, period });
-      if (row === 'not_found') throw notFound('account', accountId);
-      if (row === 'insufficient') throw insufficientBalance('the account');
       if (row === 'conflict') throw alreadySubscribed(accountId);
-      return { subscription: subscriptionOf(row) };
+      return { subscription: subscriptionOf(found(row, 'account', accountId)) };
     },
-    async getSubscription(request, context) {
-      await guard(context);
+    async getSubscription(request) {
       const accountId = idOf(request.accountId, 'account');
       const row = await ledger.findSubscription(accountId);
       if (row === undefined) throw await noSubscription(ledger, accountId);
       return { subscription: subscriptionOf(row) };
     },
-    async cancelSubscription(request, context) {
-      await guard(context);
+    async cancelSubscription(request) {
       const accountId = idOf(request.accountId, 'account');
       const row = await ledger.cancelSubscription(accountId);
       if (row === 'not_found') throw await noSubscription(ledger, accountId);
@@ -65,7 +49,7 @@ function alreadySubscribed(accountId: number): GatewayError {
   });
 }
 
-async function noSubscription(ledger: SubscriptionPort, accountId: number): Promise<GatewayError> {
+async function noSubscription(ledger: Ledger, accountId: number): Promise<GatewayError> {
   if ((await ledger.findAccount(accountId)) === undefined) return notFound('account', accountId);
   return new GatewayError('not_found', `Account ${accountId} has no subscription.`, {
     tip: `Start one with npx tollgate subscriptions start ${accountId} --plan core|core_pro --period biweekly|monthly.`,

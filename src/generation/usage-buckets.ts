@@ -1,3 +1,5 @@
+import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
+
 /** Tokens in buckets that do not overlap; `reasoning` is a part of `output`. */
 export interface UsageBuckets {
   readonly input: number;
@@ -7,4 +9,51 @@ export interface UsageBuckets {
   readonly output: number;
   readonly reasoning: number;
   readonly images: number;
+}
+
+/** Returns a usage in buckets; what it leaves out is 0. */
+export function toBuckets(usage: Partial<Usage>): UsageBuckets {
+  return {
+    input: usage.inputTokens ?? 0,
+    cacheRead: usage.cacheReadTokens ?? 0,
+    cacheWrite5m: usage.cacheWrite5mTokens ?? 0,
+    cacheWrite1h: usage.cacheWrite1hTokens ?? 0,
+    output: usage.outputTokens ?? 0,
+    reasoning: usage.reasoningTokens ?? 0,
+    images: 0,
+  };
+}
+
+/** No usage at all. */
+export const noUsage: UsageBuckets = toBuckets({});
+
+/** Returns buckets as the contract says them; images have no place there. */
+export function toUsage(buckets: UsageBuckets): Usage {
+  return {
+    $typeName: 'tollgate.v1.Usage',
+    inputTokens: buckets.input,
+    cacheReadTokens: buckets.cacheRead,
+    cacheWrite5mTokens: buckets.cacheWrite5m,
+    cacheWrite1hTokens: buckets.cacheWrite1h,
+    outputTokens: buckets.output,
+    reasoningTokens: buckets.reasoning,
+  };
+}
+
+/** Returns all input tokens, cached ones included. */
+export function sumInput({ input, cacheRead, cacheWrite5m, cacheWrite1h }: UsageBuckets): number {
+  return input + cacheRead + cacheWrite5m + cacheWrite1h;
+}
+
+/** Returns the sums of two usages. */
+export function addBuckets(one: UsageBuckets, other: UsageBuckets): UsageBuckets {
+  return {
+    input: one.input + other.input,
+    cacheRead: one.cacheRead + other.cacheRead,
+    cacheWrite5m: one.cacheWrite5m + other.cacheWrite5m,
+    cacheWrite1h: one.cacheWrite1h + other.cacheWrite1h,
+    output: one.output + other.output,
+    reasoning: one.reasoning + other.reasoning,
+    images: one.images + other.images,
+  };
 }

@@ -1,7 +1,9 @@
-import { type ErrorFacts, GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
-import { Endpoint, type GenerateRequest, type ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { isImageEndpoint } from '../../generation/endpoints.ts';
 import { isoTime } from '../../lib/clock.ts';
+import { defined } from '../../lib/defined.ts';
 import type { AdmitCommand, Denied, Ledger } from '../../ledger/ledger.ts';
 import { estimateFunds, type MeasuredInput } from './funds.ts';
 
@@ -33,16 +35,6 @@ export function toAdmitCommand(applicant: Applicant): AdmitCommand {
   };
 }
 
-/** Whether it was the key's own balance that could not pay. */
-export async function hasOwnBalance(
-  ledger: Pick<Ledger, 'findKey'>,
-  { code }: Denied,
-  keyId: number,
-): Promise<boolean> {
-  if (code !== 'insufficient_balance') return false;
-  return typeof (await ledger.findKey(keyId, undefined))?.balance === 'bigint';
-}
-
 /** Free models carry the suffix in their id. */
 export function isFree(modelId: string): boolean {
   return modelId.endsWith(':free');
@@ -54,87 +46,77 @@ export interface DeniedApplicant extends Pick<Applicant, 'model' | 'accountId' |
   readonly hasOwnBalance: boolean;
 }
 
+/** Returns what a denied caller is told; the key is read only to see whether it was its own balance that could not pay. */
+export async function refusal(
+  ledger: Pick<Ledger, 'findKey'>,
+  denied: Denied,
+  applicant: Omit<DeniedApplicant, 'hasOwnBalance'>,
+): Promise<GatewayError> {
+  const { code } = denied;
+  const key = code === 'insufficient_balance' ? await ledger.findKey(applicant.keyId, undefined) : undefined;
+  return deniedError(denied, { ...applicant, hasOwnBalance: typeof key?.balance === 'bigint' });
+}
+
 /** What a denial says to the caller. */
 export function deniedError(denied: Denied, applicant: DeniedApplicant): GatewayError {
-  const facts: ErrorFacts = {
-    limits: denied.windows,
-    ...(denied.denial === undefined ? {} : { denial: denied.denial }),
-    ...(denied.retryAfterMs === undefined ? {} : { retryAfterMs: denied.retryAfterMs }),
-    ...(waitsOnlyAMinute(denied) ? { retry: true } : {}),
-    ...(denied.code === 'model_not_allowed' ? { param: 'model' } : {}),
-    ...tipOf(denied, applicant),
-  };
-  return new GatewayError(denied.code, deniedMessage(denied, applicant.model.id), facts);
+  const { code, denial, retryAfterMs, windows } = denied;
+  return new GatewayError(code, deniedMessage(denied, applicant.model.id), {
+    limits: windows,
+    ...defined({ denial, retryAfterMs, tip: tipOf(denied, applicant) }),
+    // Who waits a minute may try again by itself.
+    ...(denial?.limit === 'minute_limit' || denial?.limit === 'free_minute' ? { retry: true } : {}),
+    ...(code === 'model_not_allowed' ? { param: 'model' } : {}),
+  });
 }
 
 /** What to do about this denial, where the code alone does not say it. */
-function tipOf(
-  { code, denial }: Denied,
-  { model, accountId, keyId, hasOwnBalance: own }: DeniedApplicant,
-): { tip?: string } {
+function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | undefined {
+  const { model, accountId, keyId } = applicant;
   if (code === 'insufficient_balance') {
     const credit = `npx tollgate credits add ${accountId} DOLLARS`;
-    return {
-      tip: own
-        ? `This key spends from a balance of its own: raise it, or set it to null to spend from the account, with PATCH /v1/account/keys/${keyId} {"balance": DOLLARS}. Where the account has too little: ${credit}.`
-        : `Ask the operator to add credit: ${credit}.`,
-    };
-  }
-  if (denial?.limit === 'monthly_limit') {
-    return {
-      tip: `Wait for the next month, or ask the operator to raise the limit: npx tollgate keys monthly-limit ${keyId} DOLLARS|none.`,
-    };
-  }
-  if (denial?.limit === 'minute_limit' || denial?.limit === 'daily_limit') {
-    return {
-      tip: `Wait as long as \`retry-after\` says, or raise the limit: PATCH /v1/account/keys/${keyId} {"${denial.limit}": N}.`,
-    };
+    return applicant.hasOwnBalance
+      ? `This key spends from a balance of its own: raise it, or set it to null to spend from the account, with PATCH /v1/account/keys/${keyId} {"balance": DOLLARS}. Where the account has too little: ${credit}.`
+      : `Ask the operator to add credit: ${credit}.`;
   }
   if (code === 'subscription_exhausted' && denial === undefined) {
     const payg = `PATCH /v1/account/keys/${keyId} {"fallback_to_payg": true}`;
     const plan = `npx tollgate subscriptions start ${accountId} --plan core|core_pro --period biweekly|monthly`;
-    return {
-      tip: drawsPictures(model)
-        ? `Let the key pay as it goes, because no plan pays for pictures: ${payg}.`
-        : `Let the key pay as it goes: ${payg}. Or ask the operator for a plan: ${plan}.`,
-    };
+    return model.endpoints.some(isImageEndpoint)
+      ? `Let the key pay as it goes, because no plan pays for pictures: ${payg}.`
+      : `Let the key pay as it goes: ${payg}. Or ask the operator for a plan: ${plan}.`;
   }
-  if (denial?.limit === 'free_minute' || denial?.limit === 'free_day') {
-    return { tip: 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.' };
+  switch (denial?.limit) {
+    case 'monthly_limit':
+      return `Wait for the next month, or ask the operator to raise the limit: npx tollgate keys monthly-limit ${keyId} DOLLARS|none.`;
+    case 'minute_limit':
+    case 'daily_limit':
+      return `Wait as long as \`retry-after\` says, or raise the limit: PATCH /v1/account/keys/${keyId} {"${denial.limit}": N}.`;
+    case 'free_minute':
+    case 'free_day':
+      return 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.';
+    default:
+      return undefined;
   }
-  return {};
-}
-
-function drawsPictures({ endpoints }: Model): boolean {
-  return endpoints.includes(Endpoint.IMAGE_GENERATIONS) || endpoints.includes(Endpoint.IMAGE_EDITS);
-}
-
-function waitsOnlyAMinute({ denial }: Denied): boolean {
-  return denial?.limit === 'minute_limit' || denial?.limit === 'free_minute';
 }
 
 function deniedMessage({ code, denial }: Denied, modelId: string): string {
-  switch (code) {
-    case 'invalid_api_key':
-      return 'The key is not valid: it is unknown, revoked or deleted.';
-    case 'key_disabled':
-      return 'The key is disabled.';
-    case 'permission_denied':
-      return 'This key may not generate: use an API key (sk-tg-…).';
-    case 'model_not_allowed':
-      return `This key may not use ${modelId}.`;
-    case 'conflict':
-      return 'A request with this id was already made.';
-    case 'subscription_exhausted':
-      return denial === undefined
-        ? `No subscription pays for ${modelId}, and this key does not fall back to pay-as-you-go.`
-        : limitMessage(denial);
-    default:
-      return denial === undefined ? 'The request is over a limit.' : limitMessage(denial);
-  }
+  const messages: Partial<Record<Denied['code'], string>> = {
+    invalid_api_key: 'The key is not valid: it is unknown, revoked or deleted.',
+    key_disabled: 'The key is disabled.',
+    permission_denied: 'This key may not generate: use an API key (sk-tg-…).',
+    model_not_allowed: `This key may not use ${modelId}.`,
+    conflict: 'A request with this id was already made.',
+  };
+  const message = messages[code];
+  if (message !== undefined) return message;
+  if (denial !== undefined) return limitMessage(denial);
+  return code === 'subscription_exhausted'
+    ? `No subscription pays for ${modelId}, and this key does not fall back to pay-as-you-go.`
+    : 'The request is over a limit.';
 }
 
-type NamedLimit = Exclude<NonNullable<Denied['denial']>['limit'], 'balance'>;
+type Denial = NonNullable<Denied['denial']>;
+type NamedLimit = Exclude<Denial['limit'], 'balance'>;
 
 const limitNames: Readonly<Record<NamedLimit, string>> = {
   minute_limit: 'The key’s requests in 60 seconds are used up',
@@ -151,15 +133,13 @@ const fundNames: Partial<Readonly<Record<NamedLimit, string>>> = {
   monthly_limit: 'What is left of the key’s monthly limit can’t pay for this request',
 };
 
-function limitMessage(denial: NonNullable<Denied['denial']>): string {
-  const amount = (value: number | bigint): string =>
-    denial.unit === 'nano_usd' ? `$${(Number(value) / 1e9).toFixed(6)}` : String(value);
-  const { limit } = denial;
+function limitMessage({ limit, unit, used, max, resetAtMs }: Denial): string {
+  const isMoney = unit === 'nano_usd';
+  const amount = (value: number | bigint): string => (isMoney ? `$${(Number(value) / 1e9).toFixed(6)}` : String(value));
   if (limit === 'balance') {
-    return `The balance of ${amount(denial.max)} can’t pay for this request; ${amount(denial.used)} of it is held for others that run.`;
+    return `The balance of ${amount(max)} can’t pay for this request; ${amount(used)} of it is held for others that run.`;
   }
-  const reset = denial.resetAtMs === undefined ? '' : ` It resets at ${isoTime(denial.resetAtMs)}.`;
-  const unit = denial.unit === 'nano_usd' ? '' : ` ${denial.unit}`;
-  const name = (denial.unit === 'nano_usd' ? fundNames[limit] : undefined) ?? limitNames[limit];
-  return `${name}: ${amount(denial.used)} of ${amount(denial.max)}${unit} used or held.${reset}`;
+  const reset = resetAtMs === undefined ? '' : ` It resets at ${isoTime(resetAtMs)}.`;
+  const name = (isMoney ? fundNames[limit] : undefined) ?? limitNames[limit];
+  return `${name}: ${amount(used)} of ${amount(max)}${isMoney ? '' : ` ${unit}`} used or held.${reset}`;
 }

@@ -64,6 +64,13 @@ export function estimateFunds(
   };
 }
 
+/** Returns what holds all of an amount or nothing; undefined for 0, which has no payer. */
+export function fixedFunds(nanoUsd: bigint): FundsEstimate | undefined {
+  if (nanoUsd === 0n) return undefined;
+  const noOutput = { outputPicoUsd: 0n, outputTokensMin: 0, outputTokensWanted: 0 };
+  return { inputTokens: 0, inputNanoUsd: nanoUsd, ...noOutput, plan: false };
+}
+
 function ceilDivide(value: bigint, by: bigint): bigint {
   return (value + by - 1n) / by;
 }

@@ -1,5 +1,4 @@
-import { Code, ConnectError } from '@connectrpc/connect';
-import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
+import { toGatewayError } from '../../errors/gateway-error.ts';
 import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
@@ -7,6 +6,7 @@ import { completed } from '../../generation/events.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
 import { Hold } from '../../generation/hold.ts';
+import { noUsage } from '../../generation/usage-buckets.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -21,7 +21,7 @@ import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { PauseJoin } from './pause-join.ts';
-import { billedTier, chargeOf, noUsage, type Outcome, type Progress, toSettleCommand } from './settlement.ts';
+import { billedTier, chargeOf, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
 import type { UnseenOutput } from './unseen-output.ts';
 
@@ -413,11 +413,3 @@ function checkSettled({ kind }: Settled, id: number): void {
 
 const nowhere: RouteName = { modelId: '', provider: '', model: '' };
 const unused: CountedUsage = { buckets: noUsage, source: 'reported' };
-
-/** What the client is told of an end without an answer. */
-function toClientError(outcome: Outcome): Error {
-  if (outcome.kind === 'failed') return outcome.error;
-  if (outcome.kind === 'cut')
-    return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
-  return new ConnectError('The call was cancelled.', Code.Canceled);
-}

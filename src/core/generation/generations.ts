@@ -19,13 +19,12 @@ import { authenticate } from '../credential.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
-import { Running } from '../running.ts';
-import { startCall } from '../start-call.ts';
-import { deniedError, hasOwnBalance, toAdmitCommand } from './admission.ts';
+import { Running, stopping } from '../running.ts';
+import { StartingCall, startCall } from '../starting-call.ts';
+import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
-import { StartingCall } from './starting-call.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
 
 /** What generations are made with. */
@@ -108,7 +107,7 @@ export class Generations {
   /** Checks and admits a request. Whoever calls it starts the generation. Throws what the caller is refused with; nothing is held then. */
   async begin(ask: GenerationAsk): Promise<Generation> {
     const { credential, requestId: named, freeWhenCut, durable } = ask;
-    if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
+    if (this.#isDraining) throw stopping();
     const { ledger, router, runtime, ids } = this.#tools;
     const checking = this.#check(ask.request, credential);
     const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
@@ -122,7 +121,7 @@ export class Generations {
     const admittedAtMs = runtime.now();
     const admitted = await ledger.admit(toAdmitCommand(applicant));
     if (admitted.kind === 'denied') {
-      throw deniedError(admitted, { ...applicant, hasOwnBalance: await hasOwnBalance(ledger, admitted, keyId) });
+      throw await refusal(ledger, admitted, applicant);
     }
     const generation = new Generation(this.#tools, { ...applicant, admitted, admittedAtMs, freeWhenCut }, this.#ended);
     this.#running.add(generation);

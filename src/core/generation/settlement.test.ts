@@ -5,15 +5,8 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { ModelSchema } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import {
-  billedTier,
-  type Charge,
-  chargeOf,
-  noUsage,
-  type Outcome,
-  type Progress,
-  toSettleCommand,
-} from './settlement.ts';
+import { billedTier, type Charge, chargeOf, type Outcome, type Progress, toSettleCommand } from './settlement.ts';
+import { noUsage } from '../../generation/usage-buckets.ts';
 
 const failed = (code: ErrorCode): Outcome => ({ kind: 'failed', error: new GatewayError(code, 'x') });
 const answered = (reason: FinishReason): Outcome => ({ kind: 'answered', finishes: [reason] });

@@ -1,11 +1,14 @@
+import { Code, ConnectError } from '@connectrpc/connect';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import type { RecordState, SettleCommand, UsageBuckets } from '../../ledger/ledger.ts';
+import type { RecordState, SettleCommand } from '../../ledger/ledger.ts';
+import { stopping } from '../running.ts';
 import { multiplierOf } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
 import type { CountedUsage } from '../../generation/guard/tally.ts';
+import { sumInput } from '../../generation/usage-buckets.ts';
 
 /** How a generation ended; who pays for what follows from it. */
 export type Outcome =
@@ -14,6 +17,12 @@ export type Outcome =
   /** The gateway stops and cut the answer. */
   | { readonly kind: 'cut' }
   | { readonly kind: 'failed'; readonly error: GatewayError };
+
+/** What the client is told of an end without an answer. */
+export function toClientError(outcome: Outcome): Error {
+  if (outcome.kind === 'failed') return outcome.error;
+  return outcome.kind === 'cut' ? stopping() : new ConnectError('The call was cancelled.', Code.Canceled);
+}
 
 /** What the ledger is told: charge this usage under this state, or give the hold back. */
 export type Charge =
@@ -68,17 +77,6 @@ function chargeOfFailure({ code }: GatewayError, progress: Progress): Charge {
   return { kind: delivered ? 'usage' : 'nothing', state: 'upstream_failed' };
 }
 
-/** No usage at all. */
-export const noUsage: UsageBuckets = {
-  input: 0,
-  cacheRead: 0,
-  cacheWrite5m: 0,
-  cacheWrite1h: 0,
-  output: 0,
-  reasoning: 0,
-  images: 0,
-};
-
 /** What every settle of a generation says beside its usage. */
 export interface SettleFacts {
   readonly id: number;
@@ -112,7 +110,6 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
   const { model, counted } = facts;
   if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
   const { buckets } = counted;
-  const inputTokens = buckets.input + buckets.cacheRead + buckets.cacheWrite5m + buckets.cacheWrite1h;
   const tier = billedTier(facts.askedTier, facts.reportedTier);
   return {
     id: facts.id,
@@ -124,7 +121,7 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     firstEventMs: facts.firstEventMs === undefined ? undefined : Math.round(facts.firstEventMs),
     provider: facts.provider,
     attempts: facts.attempts,
-    prices: pricePlan(model.pricing).sheet(Math.ceil(inputTokens / facts.calls)),
+    prices: pricePlan(model.pricing).sheet(Math.ceil(sumInput(buckets) / facts.calls)),
     multiplierPermille: multiplierOf(tier),
   };
 }

@@ -11,7 +11,7 @@ import type { DocumentName, Documents } from '../../store/documents.ts';
 import type { Credential, Ledger, UsageRow } from '../../ledger/ledger.ts';
 import { isFree } from '../generation/admission.ts';
 import { limitState } from '../limit-state.ts';
-import { startCall } from '../start-call.ts';
+import { startCall } from '../starting-call.ts';
 import { answerBody, type AnswerFacts, type Binding, MessageLog, messagesOf, repeatedFailure } from './kept-answer.ts';
 import type { RestoredFacts } from './restored-event.ts';
 

@@ -1,15 +1,10 @@
-import type { WindowState } from '../../errors/gateway-error.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import type { RestoredFacts } from '../idempotency/restored-event.ts';
 import { limitState } from '../limit-state.ts';
-import type { KeptDrawing } from './image-run.ts';
+import type { AdmittedOrder, KeptDrawing } from './image-run.ts';
 
-/** What an answer says beside its pictures. */
-export interface AnswerFacts {
-  readonly requestId: string;
-  /** The listed id. */
-  readonly model: string;
-  readonly windows: readonly WindowState[];
+/** What is decided anew whenever an answer is told. */
+export interface AnswerView {
   /** Name the route. */
   readonly exposeRoute: boolean;
   /** Where a kept picture can be fetched. */
@@ -25,22 +20,25 @@ function answerOf(part: Part): ImageAnswer {
 }
 
 /** The parts of an answer, all but the last. */
-export function* answerParts(drawing: KeptDrawing, facts: AnswerFacts): Generator<ImageAnswer, void, undefined> {
-  const { route } = drawing;
+export function* answerParts(
+  { requestId, order, admitted }: AdmittedOrder,
+  { createdAtMs, route, images, extraJson: allExtraJson }: KeptDrawing,
+  { exposeRoute, urlOf }: AnswerView,
+): Generator<ImageAnswer, void, undefined> {
   yield answerOf({
     case: 'started',
     value: {
       $typeName: 'tollgate.v1.ImagesStarted',
-      requestId: facts.requestId,
-      model: facts.model,
-      createdAtMs: BigInt(drawing.createdAtMs),
-      limits: facts.windows.map(limitState),
-      route: facts.exposeRoute ? `${route.provider}/${route.model}` : '',
-      extraJson: drawing.extraJson,
+      requestId,
+      model: order.model.id,
+      createdAtMs: BigInt(createdAtMs),
+      limits: admitted.windows.map(limitState),
+      route: exposeRoute ? `${route.provider}/${route.model}` : '',
+      extraJson: allExtraJson,
     },
   });
-  for (const { type, size, content, revisedPrompt, extraJson } of drawing.images) {
-    const url = content.kind === 'name' ? facts.urlOf(content.name) : '';
+  for (const { type, size, content, revisedPrompt, extraJson } of images) {
+    const url = content.kind === 'name' ? urlOf(content.name) : '';
     const head = { mediaType: type, size: BigInt(size), url, revisedPrompt, extraJson };
     yield answerOf({ case: 'image', value: { $typeName: 'tollgate.v1.ImageHead', ...head } });
     if (content.kind === 'name') continue;
@@ -50,13 +48,11 @@ export function* answerParts(drawing: KeptDrawing, facts: AnswerFacts): Generato
   }
 }
 
-/** What is known only when a kept answer is told again. */
-export interface Restored extends RestoredFacts {
-  readonly urlOf: (name: string) => string;
-}
-
 /** A part of a kept answer, whose pictures stand there by name, as it is told today. */
-export function restoredPart(part: Part, { costNanoUsd, limits, urlOf }: Restored): ImageAnswer {
+export function restoredPart(
+  part: Part,
+  { costNanoUsd, limits, urlOf }: RestoredFacts & Pick<AnswerView, 'urlOf'>,
+): ImageAnswer {
   switch (part.case) {
     case 'started':
       return answerOf({ case: 'started', value: { ...part.value, limits } });

@@ -1,15 +1,15 @@
-import { Code, ConnectError } from '@connectrpc/connect';
-import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
+import { toGatewayError } from '../../errors/gateway-error.ts';
 import { ImageForm } from '../../gen/tollgate/v1/image_pb.ts';
 import { Hold } from '../../generation/hold.ts';
 import type { DrawnImage } from '../../generation/images/image-upstream.ts';
+import { noUsage } from '../../generation/usage-buckets.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Files } from '../../store/files.ts';
 import type { Admitted, Ledger, RecordState } from '../../ledger/ledger.ts';
-import { chargeOf, noUsage, type Outcome } from '../generation/settlement.ts';
+import { chargeOf, type Outcome, toClientError } from '../generation/settlement.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { RoutedPictures, Router } from '../routing/router.ts';
-import type { Cuttable } from '../running.ts';
+import { type Cuttable, stopping } from '../running.ts';
 import type { ImageOrder } from './order.ts';
 
 /** What pictures are drawn with. */
@@ -46,16 +46,7 @@ export interface KeptDrawing {
   readonly extraJson: string;
 }
 
-/** Pictures that are drawn, kept and charged. */
-export interface PaidDrawing extends KeptDrawing {
-  readonly costNanoUsd: bigint;
-}
-
-/** What a caller of a run adds to it. */
-export interface ImageRunHooks {
-  /** Keeps the answer, so that it is durable before it is charged; what it throws ends the run uncharged. */
-  readonly beforeSettle?: (drawing: KeptDrawing) => Promise<void> | undefined;
-}
+type KeepDrawing = (drawing: KeptDrawing) => Promise<void> | undefined;
 
 /** One admitted order, from the first try to the settled charge: however it ends, its hold is settled or voided exactly once. */
 export class ImageRun implements Cuttable {
@@ -65,8 +56,8 @@ export class ImageRun implements Cuttable {
   readonly #startedAtMs: number;
   /** See `Cuttable`. */
   place = -1;
-  #wasSent = false;
-  #isCut = false;
+  /** It was ended because the gateway stops. */
+  isCut = false;
   #firstEventMs: number | undefined;
   #provider = '';
   #attempts = 0;
@@ -79,25 +70,21 @@ export class ImageRun implements Cuttable {
 
   /** The gateway stops: ends it now. */
   cut(): void {
-    this.#isCut = true;
+    this.isCut = true;
     this.#abort.abort(stopping());
   }
 
-  /** Whether it was ended because the gateway stops. */
-  get isCut(): boolean {
-    return this.#isCut;
-  }
-
-  /** Draws, keeps and charges. Throws what the caller is told. Once, and to the end. */
-  async run(signal: AbortSignal, hooks: ImageRunHooks = {}): Promise<PaidDrawing> {
+  /**
+   * Draws, keeps and charges. Throws what the caller is told. Once, and to the end. `beforeSettle` keeps the answer, so that it is durable before it is charged; what it throws ends the
+   * run uncharged.
+   */
+  async run(signal: AbortSignal, beforeSettle: KeepDrawing): Promise<KeptDrawing & { readonly costNanoUsd: bigint }> {
     const abort = (): void => this.#abort.abort(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
     try {
-      const drawing = await this.#drawn(hooks);
-      const { count } = this.#asked.order;
-      const state = drawing.images.length < count ? 'incomplete' : 'completed';
-      const costNanoUsd = await this.#settle(state, drawing.images.length).catch((thrown: unknown) => {
+      const drawing = await this.#drawn(beforeSettle);
+      const costNanoUsd = await this.charge(drawing.images.length).catch((thrown: unknown) => {
         // A ledger that can't be written may stay so for long: the client is told at once, and the hold is given back when it can be.
         this.#tools.ledger.void(this.#asked.id, 'gateway_failure').catch(() => undefined);
         throw thrown;
@@ -108,24 +95,24 @@ export class ImageRun implements Cuttable {
     }
   }
 
-  /** Charges that many pictures that an earlier process has drawn and kept. Answers the cost in nano-dollars. */
-  async chargeAgain(images: number): Promise<bigint> {
+  /** Charges that many pictures, which are drawn and kept. Returns the cost in nano-dollars. */
+  charge(images: number): Promise<bigint> {
     return this.#settle(images < this.#asked.order.count ? 'incomplete' : 'completed', images);
   }
 
   /** The kept pictures, not charged yet. What it throws has ended the hold. */
-  async #drawn({ beforeSettle }: ImageRunHooks): Promise<KeptDrawing> {
+  async #drawn(beforeSettle: KeepDrawing): Promise<KeptDrawing> {
     const names: string[] = [];
     try {
       const drawing = await this.#keep(await this.#draw(), names);
-      await beforeSettle?.(drawing);
+      await beforeSettle(drawing);
       return drawing;
     } catch (thrown) {
       // Nobody is told their names.
       for (const name of names) await this.#tools.files.delete(name);
-      const told = this.#told(thrown);
-      await this.#endUnanswered(told);
-      throw told;
+      const outcome = this.#outcome(thrown);
+      await this.#endUnanswered(outcome);
+      throw toClientError(outcome);
     }
   }
 
@@ -136,7 +123,6 @@ export class ImageRun implements Cuttable {
       request: order.request,
       signal: this.#abort.signal,
       onAttempt: () => {
-        this.#wasSent = true;
         this.#attempts += 1;
       },
     });
@@ -161,24 +147,16 @@ export class ImageRun implements Cuttable {
     return { images: kept, createdAtMs: this.#tools.runtime.now(), route, extraJson };
   }
 
-  /** What the caller is told of what was thrown. */
-  #told(thrown: unknown): Error {
-    if (this.#isCut) return stopping();
-    if (!this.#abort.signal.aborted) return toGatewayError(thrown);
-    const reason: unknown = this.#abort.signal.reason;
-    return reason instanceof ConnectError ? reason : new ConnectError('The call was cancelled.', Code.Canceled);
+  #outcome(thrown: unknown): Outcome {
+    if (this.isCut) return { kind: 'cut' };
+    return this.#abort.signal.aborted ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(thrown) };
   }
 
-  async #endUnanswered(told: Error): Promise<void> {
-    const progress = { streamed: false, hasOutput: false, wasSent: this.#wasSent, isTrying: false };
-    const charge = chargeOf(this.#outcome(told), progress);
+  async #endUnanswered(outcome: Outcome): Promise<void> {
+    const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
+    const charge = chargeOf(outcome, progress);
     if (charge.kind === 'void') await this.#tools.ledger.void(this.#asked.id, charge.reason);
     else await this.#settle(charge.state, 0);
-  }
-
-  #outcome(told: Error): Outcome {
-    if (this.#isCut) return { kind: 'cut' };
-    return told instanceof GatewayError ? { kind: 'failed', error: told } : { kind: 'client_gone' };
   }
 
   async #settle(state: RecordState, images: number): Promise<bigint> {
@@ -199,8 +177,4 @@ export class ImageRun implements Cuttable {
     if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
     return settled.costNanoUsd;
   }
-}
-
-function stopping(): GatewayError {
-  return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
 }

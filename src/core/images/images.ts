@@ -1,4 +1,4 @@
-import { GatewayError, type WindowState } from '../../errors/gateway-error.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
 import {
   type CreateTaskRequest,
   type CreateTaskResponse,
@@ -21,12 +21,12 @@ import type { Documents } from '../../store/documents.ts';
 import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
-import { deniedError, hasOwnBalance, isFree } from '../generation/admission.ts';
+import { isFree, refusal } from '../generation/admission.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { limitState } from '../limit-state.ts';
-import { Running } from '../running.ts';
+import { Running, stopping } from '../running.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
-import { startCall } from '../start-call.ts';
+import { nobodyLeaves, startCall } from '../starting-call.ts';
 import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { imageFunds, type ImageOrder, takeOrder } from './order.ts';
 import { taskDocument, taskIdOf, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
@@ -59,8 +59,6 @@ interface ImageAsk {
 
 /** Where kept pictures are on the public listener. */
 export const imageFilesPath = '/v1/images/files';
-
-const nobodyLeaves = new AbortController().signal;
 
 /** All pictures and image tasks of this process. */
 export class Images {
@@ -159,11 +157,10 @@ export class Images {
     const run = new ImageRun(this.#tools, admitted);
     this.#running.add(run);
     try {
-      const drawing = await run.run(signal, {
+      const drawing = await run.run(signal, kept =>
         // By name: the address of the public listener may be another when it is told again.
-        beforeSettle: kept =>
-          keeper?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
-      });
+        keeper?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
+      );
       yield* this.#parts(admitted, drawing, name => this.#urlOf(name));
       yield answerEnd(drawing.costNanoUsd);
     } finally {
@@ -212,33 +209,27 @@ export class Images {
     const task = await this.#store.find(taskId, accountId);
     if (task === undefined) throw new GatewayError('not_found', 'There is no such task.', { param: 'task_id' });
     const error = task.state === 'failed' ? await this.#store.error(task) : undefined;
-    const said = (content: GetTaskResponse['content']): GetTaskResponse => ({
-      $typeName: 'tollgate.v1.GetTaskResponse',
-      content,
-    });
-    yield said({ case: 'task', value: taskMessage(task, error) });
+    const typeName = 'tollgate.v1.GetTaskResponse';
+    yield { $typeName: typeName, content: { case: 'task', value: taskMessage(task, error) } };
     if (task.state !== 'completed') return;
     for await (const { part } of this.#store.answer(task)) {
       // Stored by name: the address of the public listener may have changed since.
       if (part.case === 'image' && part.value.url !== '') part.value.url = this.#urlOf(part.value.url);
-      yield said({ case: 'answer', value: { $typeName: 'tollgate.v1.ImageAnswer', part } });
+      yield { $typeName: typeName, content: { case: 'answer', value: { $typeName: 'tollgate.v1.ImageAnswer', part } } };
     }
   }
 
   async *#readFile(name: string, signal: AbortSignal): AsyncGenerator<ReadFileResponse, void, undefined> {
     const file = await this.#tools.files.open(name);
     if (file === undefined) throw new GatewayError('not_found', 'There is no such picture, or its hour is over.');
-    const said = (content: ReadFileResponse['content']): ReadFileResponse => ({
-      $typeName: 'tollgate.v1.ReadFileResponse',
-      content,
-    });
     try {
       const { type, size, etag, expiresAtMs } = file;
       const facts = { mediaType: type, size: BigInt(size), etag, expiresAtMs: BigInt(expiresAtMs) };
-      yield said({ case: 'file', value: { $typeName: 'tollgate.v1.ImageFile', ...facts } });
+      const typeName = 'tollgate.v1.ReadFileResponse';
+      yield { $typeName: typeName, content: { case: 'file', value: { $typeName: 'tollgate.v1.ImageFile', ...facts } } };
       if (signal.aborted) return;
       for (let chunk = await file.read(); chunk.length > 0; chunk = await file.read()) {
-        yield said({ case: 'chunk', value: chunk });
+        yield { $typeName: typeName, content: { case: 'chunk', value: chunk } };
         if (signal.aborted) return;
       }
     } finally {
@@ -251,20 +242,12 @@ export class Images {
   }
 
   #parts(asked: AdmittedOrder, drawing: KeptDrawing, urlOf: (name: string) => string): Iterable<ImageAnswer> {
-    const windows: readonly WindowState[] = asked.admitted.windows;
-    const exposeRoute = this.#tools.exposeRoute();
-    return answerParts(drawing, {
-      requestId: asked.requestId,
-      model: asked.order.model.id,
-      windows,
-      exposeRoute,
-      urlOf,
-    });
+    return answerParts(asked, drawing, { exposeRoute: this.#tools.exposeRoute(), urlOf });
   }
 
   /** Who asks, and for what. */
   async #asked(request: ImageRequest | undefined, endpoint: Endpoint, context: CallContext): Promise<ImageAsk> {
-    if (this.#isDraining) throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
+    if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
     return { request, endpoint, credential, named: context.requestHeader.get(requestIdHeader) };
@@ -298,8 +281,7 @@ export class Images {
       ...told,
     });
     if (reply.kind === 'denied') {
-      const own = await hasOwnBalance(this.#tools.ledger, reply, keyId);
-      throw deniedError(reply, { model, accountId, keyId, hasOwnBalance: own });
+      throw await refusal(this.#tools.ledger, reply, { model, accountId, keyId });
     }
     return { order, id, requestId, admitted: reply };
   }

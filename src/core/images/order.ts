@@ -15,6 +15,7 @@ import { pngSize } from '../../generation/images/png.ts';
 import { imageSheet, type PriceSheet } from '../../generation/price.ts';
 import type { FundsEstimate } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
+import { fixedFunds } from '../generation/funds.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 import { inspectFiles } from './inspect.ts';
 
@@ -98,14 +99,5 @@ function pricesOf(request: ImageRequest, { id, pricing }: Model, largest: ImageS
 
 /** What a request costs at most: all of its pictures. Undefined where they cost nothing. */
 export function imageFunds({ count, prices }: ImageOrder): FundsEstimate | undefined {
-  const picoUsd = (prices.image ?? 0n) * BigInt(count);
-  if (picoUsd === 0n) return undefined;
-  return {
-    inputTokens: 0,
-    inputNanoUsd: (picoUsd + 999n) / 1000n,
-    outputPicoUsd: 0n,
-    outputTokensMin: 0,
-    outputTokensWanted: 0,
-    plan: false,
-  };
+  return fixedFunds(((prices.image ?? 0n) * BigInt(count) + 999n) / 1000n);
 }

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
+import { nobodyLeaves } from '../starting-call.ts';
 import type { Running } from '../running.ts';
 import { answerEnd } from './image-answer.ts';
 import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
@@ -29,8 +30,6 @@ interface Waiting {
   readonly id: string;
   readonly asked?: AdmittedOrder;
 }
-
-const nobodyLeaves = new AbortController().signal;
 
 /**
  * The tasks of this process: first come, first served, so many at once. Each is durable before its maker is told of it, and is found again by the next process where
@@ -158,17 +157,14 @@ export class ImageTasks {
   /** Draws and charges a task; answers what it cost, in nano-dollars. */
   async #draw(task: StoredTask, asked: AdmittedOrder, run: ImageRun): Promise<bigint> {
     const { store, partsOf } = this.#tools;
-    if (task.state === 'drawn') return run.chargeAgain(await this.#countDrawn(task));
+    if (task.state === 'drawn') return run.charge(await this.#countDrawn(task));
     try {
       await store.begin(task.id);
     } catch (thrown) {
       await this.#tools.ledger.void(asked.id, 'gateway_failure');
       throw thrown;
     }
-    const { costNanoUsd } = await run.run(nobodyLeaves, {
-      beforeSettle: drawing => store.drawn(task, partsOf(asked, drawing)),
-    });
-    return costNanoUsd;
+    return (await run.run(nobodyLeaves, drawing => store.drawn(task, partsOf(asked, drawing)))).costNanoUsd;
   }
 
   /** Whether a drawn task was charged before the process ended; then it completes. */

@@ -1,7 +1,13 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerationEvent, LimitState } from '../../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import type { CreateResponseRequest, ResponseHead } from '../../gen/tollgate/v1/response_pb.ts';
+import type {
+  CreateResponseRequest,
+  CreateResponseResponse,
+  ResponseEnd,
+  ResponseHead,
+} from '../../gen/tollgate/v1/response_pb.ts';
 import { responseIdOf } from '../../generation/response-ids.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import type { Generation } from '../generation/generation.ts';
@@ -68,6 +74,25 @@ export function responseHead(
     ...(previousResponseId === undefined ? {} : { previousResponseId }),
     store,
     background,
+  };
+}
+
+/** One step of a response; what is absent is not said. */
+export function createMessage(
+  events: GenerationEvent[],
+  rest: {
+    readonly head?: ResponseHead | undefined;
+    readonly end?: ResponseEnd | undefined;
+    readonly limits?: LimitState[];
+  },
+): CreateResponseResponse {
+  const { head, end, limits = [] } = rest;
+  return {
+    $typeName: 'tollgate.v1.CreateResponseResponse',
+    events,
+    limits,
+    ...(head === undefined ? {} : { head }),
+    ...(end === undefined ? {} : { end }),
   };
 }
 

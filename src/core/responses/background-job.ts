@@ -4,15 +4,14 @@ import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import { type CreateResponseResponse, ResponseStatus } from '../../gen/tollgate/v1/response_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import type { Runtime } from '../../lib/runtime.ts';
-import type { DocumentChange, Documents } from '../../store/documents.ts';
+import type { DocumentChange } from '../../store/documents.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { GenerationSink } from '../generation/generation-sink.ts';
 import type { Generations } from '../generation/generations.ts';
 import type { Keeper } from '../idempotency/replays.ts';
-import { type AskedResponse, ownInput, responseHead, withCallerPaths } from './asked.ts';
+import { type AskedResponse, createMessage, ownInput, responseHead, withCallerPaths } from './asked.ts';
 import { CallSignatures } from './call-signatures.ts';
-import { createMessage } from './create-message.ts';
-import type { ResponseWriter } from './response-writer.ts';
+import { storeResponse, type WriterTools } from './response-writer.ts';
 import {
   type Answer,
   type BodyFacts,
@@ -24,11 +23,9 @@ import {
 } from './stored-response.ts';
 
 /** What responses in the background are made with. */
-export interface BackgroundTools {
-  readonly documents: Documents;
+export interface BackgroundTools extends WriterTools {
   readonly runtime: Pick<Runtime, 'after'>;
   readonly generations: Generations;
-  readonly writer: ResponseWriter;
   /** Those that run, by id; kept here, read by whoever asks about them. */
   readonly jobs: Map<string, BackgroundJob>;
 }
@@ -196,7 +193,7 @@ export async function beginInBackground(
   asked: AskedResponse,
   keeper: Keeper<CreateResponseResponse> | undefined,
 ): Promise<CreateResponseResponse> {
-  const { documents, generations, writer, jobs } = tools;
+  const { documents, generations, jobs } = tools;
   const { credential, requestId } = asked;
   const request = { ...asked.request, delivery: Delivery.STREAMED };
   const told = { isAnsweredEarly: true, durable: true, freeWhenCut: true };
@@ -205,7 +202,7 @@ export async function beginInBackground(
   const { id, input } = ownInput(asked);
   const first = createMessage([], { head, limits: generation.limits });
   try {
-    const { inherited } = await writer.put(asked, head, { state: 'running' });
+    const inherited = await storeResponse(tools, asked, head, { state: 'running' });
     await keeper?.keep(requestId, [first], 'kept');
     const job = new BackgroundJob(tools, generation, { head, input, inherited });
     jobs.set(id, job);

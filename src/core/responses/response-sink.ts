@@ -4,20 +4,18 @@ import { EventLog } from '../../generation/event-log.ts';
 import type { Sink } from '../../lib/push.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { GenerationSink } from '../generation/generation-sink.ts';
-import type { StartingCall } from '../generation/starting-call.ts';
+import type { StartingCall } from '../starting-call.ts';
 import type { Keeper } from '../idempotency/replays.ts';
-import { type AskedResponse, responseHead } from './asked.ts';
+import { type AskedResponse, createMessage, responseHead } from './asked.ts';
 import { CallSignatures } from './call-signatures.ts';
-import { createMessage } from './create-message.ts';
-import type { ResponseWriter } from './response-writer.ts';
+import { storeResponse, type WriterTools } from './response-writer.ts';
 import type { SealStep } from './sealing.ts';
 import type { Sessions } from './sessions.ts';
 import type { Settling } from './settling.ts';
 import { failedWith, toAnswer } from './stored-response.ts';
 
 /** Where responses are kept whose callers wait for them. */
-export interface ResponseSinkTools {
-  readonly writer: ResponseWriter;
+export interface ResponseSinkTools extends WriterTools {
   readonly sessions: Sessions;
   readonly settling: Settling;
 }
@@ -98,7 +96,7 @@ export class ResponseSink implements GenerationSink {
   async #storeWhole(rest: readonly GenerationEvent[]): Promise<void> {
     const answer = toAnswer(this.#head.id, [...this.#log.read(), ...rest]);
     this.#tools.settling.begin(this.#head.id);
-    await this.#tools.writer.put(this.#asked, this.#head, { state: 'ended', answer });
+    await storeResponse(this.#tools, this.#asked, this.#head, { state: 'ended', answer });
     this.#isStored = true;
   }
 
@@ -107,6 +105,6 @@ export class ResponseSink implements GenerationSink {
     const answer = toAnswer(this.#head.id, this.#log.read());
     const ended = this.#caller.call.isCancelled ? { state: 'cancelled' as const } : failedWith(error);
     // Its caller is gone, or is told of the failure that came first: a disk that fails as well changes neither.
-    await this.#tools.writer.put(this.#asked, this.#head, { ...ended, answer }).catch(() => undefined);
+    await storeResponse(this.#tools, this.#asked, this.#head, { ...ended, answer }).catch(() => undefined);
   }
 }

@@ -20,14 +20,12 @@ import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
-import { startCall } from '../start-call.ts';
-import { type Ask, type AskedResponse, readAsk, withCallerPaths } from './asked.ts';
+import { nobodyLeaves, startCall } from '../starting-call.ts';
+import { type Ask, type AskedResponse, createMessage, readAsk, withCallerPaths } from './asked.ts';
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
 import { Conversations, upstreamItems } from './conversations.ts';
-import { createMessage } from './create-message.ts';
 import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
-import { ResponseWriter } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
 import { Sessions } from './sessions.ts';
 import { Settling } from './settling.ts';
@@ -51,16 +49,14 @@ type KeyedCreate = KeyedRequest<typeof CreateResponseResponseSchema>;
 /** All responses of this process: those that run, and the way to those that are stored. */
 export class Responses {
   readonly #tools: ResponseTools & BackgroundTools & ResponseSinkTools;
-  readonly #conversations: Conversations;
   readonly #stored: StoredResponses;
 
   constructor(tools: ResponseTools) {
-    const { documents, runtime, lifetimeMs } = tools;
+    const { documents, runtime } = tools;
     const sessions = new Sessions(runtime);
-    this.#conversations = new Conversations(documents, sessions, runtime);
-    const writer = new ResponseWriter(documents, this.#conversations, lifetimeMs);
-    this.#tools = { ...tools, writer, sessions, settling: new Settling(), jobs: new Map() };
-    this.#stored = new StoredResponses(this.#tools, this.#conversations);
+    const conversations = new Conversations(documents, sessions, runtime);
+    this.#tools = { ...tools, conversations, sessions, settling: new Settling(), jobs: new Map() };
+    this.#stored = new StoredResponses(this.#tools);
   }
 
   /** ResponseService on these responses. */
@@ -177,7 +173,7 @@ export class Responses {
       key,
       request,
       answer: CompactConversationResponseSchema,
-      run: keeper => compact({ signal: never, keeper }),
+      run: keeper => compact({ signal: nobodyLeaves, keeper }),
       restore: ({ completed, ...rest }, { costNanoUsd, limits }) => ({
         ...rest,
         limits,
@@ -194,7 +190,7 @@ export class Responses {
       const { request, store, background } = readAsk(ask);
       const sealing = new Sealing(this.#tools.box, accountId);
       const found = { accountId, previousResponseId, session, items: request.items };
-      const conversation = await this.#conversations.find(found);
+      const conversation = await this.#tools.conversations.find(found);
       const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#tools.ids.next());
       const whole = { ...request, items: upstreamItems(conversation, sealing) };
       const asked = { credential, sealing, requestId, request: whole, settings: request, conversation };
@@ -205,5 +201,3 @@ export class Responses {
     }
   }
 }
-
-const never = new AbortController().signal;

@@ -5,6 +5,7 @@ import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { type SealedThoughts, SealedThoughtsSchema } from '../../gen/tollgate/v1/response_pb.ts';
 import { envelopeKind, envelopeOf, summaryKind } from '../../generation/envelope.ts';
 import { opaqueAdded } from '../../generation/events.ts';
+import { defined } from '../../lib/defined.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import { textMessage } from './text-message.ts';
 
@@ -68,10 +69,8 @@ export class Sealing {
     if (blob?.kind !== envelopeKind) throw unreadable(index, 'It was not made by this gateway.');
     const [inner] = this.#thoughtsOf(blob, 'compaction', index).opaque;
     if (inner?.kind !== summaryKind) {
-      return {
-        ...item,
-        content: { case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction', ...definedOpaque(inner) } },
-      };
+      const value = { $typeName: 'tollgate.v1.Compaction' as const, ...defined({ opaque: inner }) };
+      return { ...item, content: { case: 'compaction', value } };
     }
     return textMessage(Role.USER, `Summary of the conversation so far, which it replaces:\n\n${inner.data}`);
   }
@@ -85,10 +84,6 @@ export class Sealing {
   #context(kind: string): string {
     return `${kind}:${this.#accountId}`;
   }
-}
-
-function definedOpaque(opaque: Opaque | undefined): { opaque?: Opaque } {
-  return opaque === undefined ? {} : { opaque };
 }
 
 function unreadable(index: number, why: string): GatewayError {

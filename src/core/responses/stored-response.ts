@@ -15,6 +15,7 @@ import {
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { incompleteReason, ResponseFold } from '../../generation/response-fold.ts';
 import { inputItemId } from '../../generation/response-ids.ts';
+import { defined } from '../../lib/defined.ts';
 import type { StoredDocument } from '../../store/documents.ts';
 
 /** Responses as documents: what stands in their bodies and logs, and what their states mean. */
@@ -48,12 +49,8 @@ export function toAnswer(responseId: string, events: readonly GenerationEvent[],
   for (const event of events) fold.add(event);
   if (isOver) fold.settle();
   const { items, finished, completed, extensions = [] } = fold.outcome;
-  return {
-    output: isOver ? items.map(ended) : [...items],
-    ...(finished === undefined ? {} : { finished }),
-    ...(completed === undefined ? {} : { completed }),
-    extensions: [...extensions],
-  };
+  const output = isOver ? items.map(ended) : [...items];
+  return { output, extensions: [...extensions], ...defined({ finished, completed }) };
 }
 
 function ended(item: Item): Item {
@@ -85,14 +82,11 @@ export interface BodyFacts {
 
 /** The body of a document. */
 export function bodyOf({ head, input, inherited = [], answer, failure }: BodyFacts): Uint8Array {
-  const body = create(StoredResponseSchema, {
-    head,
-    input: [...input],
-    inherited: [...inherited],
-    ...answer,
-    ...(failure === undefined ? {} : { failure }),
-  });
-  return toBinary(StoredResponseSchema, body);
+  const items = { input: [...input], inherited: [...inherited] };
+  return toBinary(
+    StoredResponseSchema,
+    create(StoredResponseSchema, { head, ...items, ...answer, ...defined({ failure }) }),
+  );
 }
 
 /** What stands in a document's body. */
@@ -115,21 +109,18 @@ export function eventsIn(chunk: Uint8Array): GenerationEvent[] {
   return fromBinary(StoredEventsSchema, chunk, { readUnknownFields: false }).events;
 }
 
+const statuses: Readonly<Record<StoredState, ResponseStatus>> = {
+  running: ResponseStatus.IN_PROGRESS,
+  ended: ResponseStatus.COMPLETED,
+  failed: ResponseStatus.FAILED,
+  cancelled: ResponseStatus.CANCELLED,
+  restarted: ResponseStatus.FAILED,
+};
+
 /** How far a stored response that does not run any more has come. */
 export function statusOf(state: string, { finished, output }: StoredResponse): ResponseStatus {
-  switch (state as StoredState) {
-    case 'running':
-      return ResponseStatus.IN_PROGRESS;
-    case 'cancelled':
-      return ResponseStatus.CANCELLED;
-    case 'failed':
-    case 'restarted':
-      return ResponseStatus.FAILED;
-    case 'ended':
-      return finished !== undefined && incompleteReason(finished, output) !== undefined
-        ? ResponseStatus.INCOMPLETE
-        : ResponseStatus.COMPLETED;
-  }
+  const isCut = state === 'ended' && finished !== undefined && incompleteReason(finished, output) !== undefined;
+  return isCut ? ResponseStatus.INCOMPLETE : statuses[state as StoredState];
 }
 
 /** Why a stored response failed; undefined where it did not. */

@@ -33,8 +33,9 @@ type StoredMethods = Pick<
 >;
 
 /** What stored responses are read with. */
-export interface StoredTools {
+interface StoredTools {
   readonly documents: Documents;
+  readonly conversations: Conversations;
   readonly ledger: Ledger;
   readonly box: SealedBox;
   /** Those that this process runs in the background, by id. */
@@ -57,11 +58,9 @@ const chunksAtOnce = 64;
 /** Responses that are stored, whether or not they still run: as their documents, their jobs and the ledger say. */
 export class StoredResponses {
   readonly #tools: StoredTools;
-  readonly #conversations: Conversations;
 
-  constructor(tools: StoredTools, conversations: Conversations) {
+  constructor(tools: StoredTools) {
     this.#tools = tools;
-    this.#conversations = conversations;
   }
 
   get methods(): StoredMethods {
@@ -228,7 +227,7 @@ export class StoredResponses {
 
   async #inputItems({ limit, after, ascending, include }: ListInputItemsRequest, { id, accountId }: OwnedName) {
     if (limit > pageMax) throw badPage('limit', `limit must be from 1 to ${pageMax}.`);
-    const items = await this.#conversations.inputOf(id, accountId);
+    const items = await this.#tools.conversations.inputOf(id, accountId);
     if (items === undefined) throw notFound(id);
     if (!ascending) items.reverse();
     const start = after === '' ? 0 : items.findIndex(item => item.id === after) + 1;

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import type { UpstreamFailure } from '../../generation/upstream.ts';
+import type { UpstreamFailure, UpstreamFailureKind } from '../../generation/upstream.ts';
+import { defined } from '../../lib/defined.ts';
 
 /** What a failed try leads to. Source: decisions §3 and §4. */
 export interface Verdict {
@@ -23,22 +24,29 @@ function statusVerdict(status: number): Verdict {
   return { retry: 'next_route', counts: false };
 }
 
+/** What a failure leads to that carries no status, and what the client is told of it. A breaker counts them all. */
+const kinds: Readonly<
+  Record<Exclude<UpstreamFailureKind, 'status'>, { readonly retry: Verdict['retry']; readonly message: string }>
+> = {
+  reported: { retry: 'same_route', message: 'The model’s provider reported an error.' },
+  first_event_timeout: {
+    retry: 'next_route',
+    message: 'The model’s provider did not begin to answer in time.',
+  },
+  idle_timeout: { retry: 'next_route', message: 'The model’s provider stopped in the middle of its answer.' },
+  total_timeout: { retry: 'never', message: 'The model’s provider did not finish its answer in time.' },
+  connect: { retry: 'same_route', message: 'The model’s provider could not be reached.' },
+  truncated: { retry: 'same_route', message: 'The model’s provider broke its answer off.' },
+  malformed: {
+    retry: 'same_route',
+    message: 'The model’s provider answered with something that can’t be understood.',
+  },
+};
+
 function kindVerdict({ kind, facts }: UpstreamFailure): Verdict {
-  switch (kind) {
-    case 'status':
-      return statusVerdict(facts.status ?? 500);
-    case 'reported':
-      return facts.status === undefined ? { retry: 'same_route', counts: true } : statusVerdict(facts.status);
-    case 'first_event_timeout':
-    case 'idle_timeout':
-      return { retry: 'next_route', counts: true };
-    case 'total_timeout':
-      return { retry: 'never', counts: true };
-    case 'connect':
-    case 'truncated':
-    case 'malformed':
-      return { retry: 'same_route', counts: true };
-  }
+  if (kind === 'status') return statusVerdict(facts.status ?? 500);
+  if (kind === 'reported' && facts.status !== undefined) return statusVerdict(facts.status);
+  return { retry: kinds[kind].retry, counts: true };
 }
 
 /** What `failure` leads to. `delivered`: events of its try have reached the caller, so that nothing can be taken back. */
@@ -61,18 +69,6 @@ export function providersBusy(model: string): GatewayError {
   return new GatewayError('overloaded', message, { retryAfterMs: 1_000 });
 }
 
-const timeouts = {
-  first_event_timeout: 'The model’s provider did not begin to answer in time.',
-  idle_timeout: 'The model’s provider stopped in the middle of its answer.',
-  total_timeout: 'The model’s provider did not finish its answer in time.',
-} as const;
-
-const breaks = {
-  connect: 'The model’s provider could not be reached.',
-  truncated: 'The model’s provider broke its answer off.',
-  malformed: 'The model’s provider answered with something that can’t be understood.',
-} as const;
-
 function statusMessage(status: number, own: string | undefined): string {
   if (status === 401 || status === 403 || status === 404) return 'The model’s provider refused the gateway’s request.';
   const what =
@@ -83,48 +79,25 @@ function statusMessage(status: number, own: string | undefined): string {
 }
 
 function rejection(failure: UpstreamFailure): GatewayError {
-  const {
-    message = 'The model’s provider refused the request.',
-    param,
-    detailCode,
-    contextLengthExceeded,
-  } = failure.facts;
-  const code = contextLengthExceeded === true ? 'context_length_exceeded' : 'upstream_rejected';
-  return new GatewayError(code, message, {
-    cause: failure,
-    ...(param === undefined ? {} : { param }),
-    ...(detailCode === undefined ? {} : { detailCode }),
-  });
+  const { message = 'The model’s provider refused the request.', param, detailCode } = failure.facts;
+  const isTooLong = failure.facts.contextLengthExceeded === true;
+  const facts = { cause: failure, ...defined({ param, detailCode }) };
+  return new GatewayError(isTooLong ? 'context_length_exceeded' : 'upstream_rejected', message, facts);
 }
 
 function upstreamMessage({ kind, facts }: UpstreamFailure): string {
-  switch (kind) {
-    case 'status':
-      return statusMessage(facts.status ?? 500, facts.message);
-    case 'reported':
-      if (facts.status !== undefined && facts.status >= 400) return statusMessage(facts.status, facts.message);
-      return facts.message === undefined
-        ? 'The model’s provider reported an error.'
-        : `The model’s provider reported an error: ${facts.message}`;
-    case 'first_event_timeout':
-    case 'idle_timeout':
-    case 'total_timeout':
-      return timeouts[kind];
-    case 'connect':
-    case 'truncated':
-    case 'malformed':
-      return breaks[kind];
-  }
+  const { status, message } = facts;
+  if (kind === 'status') return statusMessage(status ?? 500, message);
+  if (kind !== 'reported') return kinds[kind].message;
+  if (status !== undefined && status >= 400) return statusMessage(status, message);
+  return message === undefined ? kinds.reported.message : `The model’s provider reported an error: ${message}`;
 }
 
 /** What a failure for good means to the client. It names no address and no credential; the failure itself is the `cause`, for the log. */
 export function clientError(failure: UpstreamFailure, delivered: boolean): GatewayError {
   if (verdictOf(failure, delivered).retry === 'rejected') return rejection(failure);
   const { retryAfterMs, detailCode } = failure.facts;
-  const code = failure.kind in timeouts ? 'upstream_timeout' : 'upstream_error';
-  return new GatewayError(code, upstreamMessage(failure), {
-    cause: failure,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(detailCode === undefined ? {} : { detailCode }),
-  });
+  const code = failure.kind.endsWith('_timeout') ? 'upstream_timeout' : 'upstream_error';
+  const facts = { cause: failure, ...defined({ retryAfterMs, detailCode }) };
+  return new GatewayError(code, upstreamMessage(failure), facts);
 }

@@ -4,7 +4,7 @@ import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request
 import { GrowingText } from '../../lib/growing-text.ts';
 import { countInputInPieces, countTextInPieces } from '../count-input.ts';
 import { estimateTokens, loadTokenizer } from '../tokens.ts';
-import type { UsageBuckets } from '../usage-buckets.ts';
+import { addBuckets, sumInput, toBuckets, toUsage, type UsageBuckets } from '../usage-buckets.ts';
 
 /** Usage as it is charged, and who counted it. */
 export interface CountedUsage {
@@ -125,24 +125,15 @@ export class Tally {
   #total(reported: Usage | undefined, counts: Counts, outputMax: number): CountedUsage {
     const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
     const output = Math.min(counts.output, left, this.#limits.output);
-    const buckets: UsageBuckets = {
-      input: counts.input,
-      cacheRead: reported?.cacheReadTokens ?? 0,
-      cacheWrite5m: reported?.cacheWrite5mTokens ?? 0,
-      cacheWrite1h: reported?.cacheWrite1hTokens ?? 0,
-      output,
-      reasoning: Math.min(reported?.reasoningTokens ?? 0, output),
-      images: 0,
-    };
+    const reasoningTokens = Math.min(reported?.reasoningTokens ?? 0, output);
+    const buckets = toBuckets({ ...reported, inputTokens: counts.input, outputTokens: output, reasoningTokens });
     return sum(this.#before, { buckets, source: counts.source });
   }
 
   /** A report without input counts that can't be true. */
   #believable(reported: Usage | undefined): Usage | undefined {
     if (reported === undefined) return undefined;
-    const { inputTokens = 0, cacheReadTokens = 0, cacheWrite5mTokens = 0, cacheWrite1hTokens = 0 } = reported;
-    const input = inputTokens + cacheReadTokens + cacheWrite5mTokens + cacheWrite1hTokens;
-    if (input <= this.#limits.input) return reported;
+    if (sumInput(toBuckets(reported)) <= this.#limits.input) return reported;
     const {
       inputTokens: _,
       cacheReadTokens: __,
@@ -175,33 +166,15 @@ export class Tally {
 
 function sum(before: CountedUsage | undefined, now: CountedUsage): CountedUsage {
   if (before === undefined) return now;
-  const [a, b] = [before.buckets, now.buckets];
-  return {
-    buckets: {
-      input: a.input + b.input,
-      cacheRead: a.cacheRead + b.cacheRead,
-      cacheWrite5m: a.cacheWrite5m + b.cacheWrite5m,
-      cacheWrite1h: a.cacheWrite1h + b.cacheWrite1h,
-      output: a.output + b.output,
-      reasoning: a.reasoning + b.reasoning,
-      images: 0,
-    },
-    source: before.source === 'reported' ? now.source : 'estimated',
-  };
+  const source = before.source === 'reported' ? now.source : 'estimated';
+  return { buckets: addBuckets(before.buckets, now.buckets), source };
 }
 
 /** The charged usage as clients are told it. */
 export function usageMessage({ buckets }: CountedUsage, extra: Usage['extra']): Usage {
-  return {
-    $typeName: 'tollgate.v1.Usage',
-    inputTokens: buckets.input,
-    cacheReadTokens: buckets.cacheRead,
-    cacheWrite5mTokens: buckets.cacheWrite5m,
-    cacheWrite1hTokens: buckets.cacheWrite1h,
-    outputTokens: buckets.output,
-    reasoningTokens: buckets.reasoning,
-    ...(extra === undefined ? {} : { extra }),
-  };
+  const usage = toUsage(buckets);
+  if (extra !== undefined) usage.extra = extra;
+  return usage;
 }
 
 /** The source as the contract says it. */

@@ -1,7 +1,7 @@
 import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
 import { type Connection, isStorageFailure, type Query } from '../../../lib/sqlite/database.ts';
 import { Eviction } from './eviction.ts';
-import { DocumentRows, sizeOf } from './rows.ts';
+import { DocumentRows, lengthOf, sizeOf } from './rows.ts';
 
 /** A command on its way to the writer. */
 export type DocumentCommand =
@@ -77,14 +77,9 @@ export class DocumentEngine {
   }
 
   #execute(command: DocumentCommand, nowMs: number): unknown {
-    switch (command.kind) {
-      case 'put':
-        return this.#put(command.document, nowMs);
-      case 'update':
-        return this.#update(command.change, nowMs);
-      case 'delete':
-        return this.#delete(command.name, nowMs);
-    }
+    if (command.kind === 'put') return this.#put(command.document, nowMs);
+    if (command.kind === 'update') return this.#update(command.change, nowMs);
+    return this.#delete(command.name, nowMs);
   }
 
   #put(document: NewDocument, nowMs: number): PutOutcome {
@@ -141,10 +136,6 @@ export class DocumentEngine {
   #addChunks(row: number, chunks: readonly Chunk[]): void {
     for (const { seq, content } of chunks) this.#insertChunk.run(row, seq, content);
   }
-}
-
-function lengthOf(chunks: readonly Chunk[]): number {
-  return chunks.reduce((sum, { content }) => sum + content.length, 0);
 }
 
 function messageOf(error: unknown): string {

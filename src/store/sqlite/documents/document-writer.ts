@@ -44,13 +44,15 @@ export class DocumentWriter {
   }
 
   /** Sends a command; resolves with the engine's answer. Throws `overloaded` if storage fails or is full, `internal` if the command broke. */
-  send(command: DocumentCommand): Promise<unknown> {
+  send<Reply>(command: DocumentCommand): Promise<Reply> {
     if (this.#isClosed) return Promise.reject(overloaded('The gateway is stopping.'));
     if (this.#thread.waiting >= waitingMax) return Promise.reject(overloaded('Content can’t be stored now.'));
     // If the start fails, the command is refused with it.
     if (!this.#thread.isRunning) this.#start().catch(() => undefined);
     return new Promise((resolve, reject) => {
-      this.#thread.post({ request: { nowMs: this.#now(), command }, resolve, reject });
+      // The cast holds: each command has its own kind of reply.
+      const answered = (value: unknown): void => resolve(value as Reply);
+      this.#thread.post({ request: { nowMs: this.#now(), command }, resolve: answered, reject });
     });
   }
 

@@ -1,4 +1,4 @@
-import type { Connection, Query } from '../../../lib/sqlite/database.ts';
+import type { Connection } from '../../../lib/sqlite/database.ts';
 import type { DocumentRows, HeadRow } from './rows.ts';
 
 /** How many documents one batch removes at most because they have ended: callers wait for the batch. */
@@ -13,13 +13,7 @@ const tidiedMax = 256;
 export class Eviction {
   readonly #rows: DocumentRows;
   readonly #bytesMax: number;
-  readonly #bytes: Query<[], { value: number }>;
-  readonly #setBytes: Query<[number], unknown>;
-  readonly #ended: Query<[number, number], { row: number }>;
-  readonly #oldest: Query<[number], HeadRow>;
-  readonly #end: Query<[number], unknown>;
-  readonly #remove: Query<[number], unknown>;
-  readonly #dropChild: Query<[number], unknown>;
+  readonly #sql: ReturnType<typeof prepare>;
   readonly #tidied: (nowMs: number) => number;
   /** Of all documents, as this batch has it; undefined: to be read. */
   #total: number | undefined;
@@ -27,15 +21,7 @@ export class Eviction {
   constructor(db: Connection, rows: DocumentRows, bytesMax: number) {
     this.#rows = rows;
     this.#bytesMax = bytesMax;
-    this.#bytes = db.prepare("SELECT value FROM meta WHERE name = 'bytes'");
-    this.#setBytes = db.prepare("UPDATE meta SET value = ? WHERE name = 'bytes'");
-    this.#ended = db.prepare('SELECT row FROM document WHERE ends_at_ms <= ? AND children = 0 LIMIT ?');
-    this.#oldest = db.prepare(
-      'SELECT * FROM document WHERE finished = 1 AND ends_at_ms > 0 AND row <> ? ORDER BY created_at_ms LIMIT 1',
-    );
-    this.#end = db.prepare('UPDATE document SET ends_at_ms = 0, finished = 1 WHERE row = ?');
-    this.#remove = db.prepare('DELETE FROM document WHERE row = ?');
-    this.#dropChild = db.prepare('UPDATE document SET children = children - 1 WHERE row = ?');
+    this.#sql = prepare(db);
     const tidied = db.transaction((nowMs: number) => this.#removeEnded(nowMs, tidiedMax));
     this.#tidied = nowMs => tidied.immediate(nowMs);
   }
@@ -43,7 +29,7 @@ export class Eviction {
   /** Documents have grown by that many bytes, in this batch. */
   grow(bytes: number): void {
     this.#total = this.#sum() + bytes;
-    this.#setBytes.run(this.#total);
+    this.#sql.setBytes.run(this.#total);
   }
 
   /** The batch was undone, wholly or in part. */
@@ -64,7 +50,7 @@ export class Eviction {
   /** Makes a document unseen, and removes it where nothing goes on from it. */
   end(head: HeadRow, nowMs: number): void {
     if (head.children === 0) this.remove(head.row, nowMs);
-    else this.#end.run(head.row);
+    else this.#sql.end.run(head.row);
   }
 
   /** Removes a document, and of those that it goes on from what had only waited for that. */
@@ -73,10 +59,10 @@ export class Eviction {
     for (;;) {
       const head = this.#rows.headAt(next);
       if (head === undefined) return;
-      this.#remove.run(head.row);
+      this.#sql.remove.run(head.row);
       this.grow(-head.bytes);
       if (head.parent === null) return;
-      this.#dropChild.run(head.parent);
+      this.#sql.dropChild.run(head.parent);
       const parent = this.#rows.headAt(head.parent);
       if (parent === undefined || parent.children > 0 || parent.ends_at_ms > nowMs) return;
       next = parent.row;
@@ -88,7 +74,7 @@ export class Eviction {
     if (bytes > this.#bytesMax) return false;
     while (this.#sum() + bytes > this.#bytesMax) {
       if (this.#removeEnded(nowMs, sweptMax) > 0) continue;
-      const oldest = this.#oldest.get(spared ?? 0);
+      const oldest = this.#sql.oldest.get(spared ?? 0);
       if (oldest === undefined) return false;
       this.end(oldest, nowMs);
     }
@@ -96,13 +82,29 @@ export class Eviction {
   }
 
   #removeEnded(nowMs: number, max: number): number {
-    const ended = this.#ended.all(nowMs, max);
+    const ended = this.#sql.ended.all(nowMs, max);
     for (const { row } of ended) this.remove(row, nowMs);
     return ended.length;
   }
 
   #sum(): number {
-    this.#total ??= this.#bytes.get()?.value ?? 0;
+    this.#total ??= this.#sql.bytes.get()?.value ?? 0;
     return this.#total;
   }
+}
+
+function prepare(db: Connection) {
+  return {
+    bytes: db.prepare<[], { value: number }>("SELECT value FROM meta WHERE name = 'bytes'"),
+    setBytes: db.prepare("UPDATE meta SET value = ? WHERE name = 'bytes'"),
+    ended: db.prepare<[number, number], { row: number }>(
+      'SELECT row FROM document WHERE ends_at_ms <= ? AND children = 0 LIMIT ?',
+    ),
+    oldest: db.prepare<[number], HeadRow>(
+      'SELECT * FROM document WHERE finished = 1 AND ends_at_ms > 0 AND row <> ? ORDER BY created_at_ms LIMIT 1',
+    ),
+    end: db.prepare('UPDATE document SET ends_at_ms = 0, finished = 1 WHERE row = ?'),
+    remove: db.prepare('DELETE FROM document WHERE row = ?'),
+    dropChild: db.prepare('UPDATE document SET children = children - 1 WHERE row = ?'),
+  };
 }

@@ -1,4 +1,5 @@
 import type {
+  Chunk,
   DocumentChange,
   DocumentFacts,
   DocumentKind,
@@ -6,14 +7,19 @@ import type {
   NewDocument,
   StoredDocument,
 } from '../../documents.ts';
-import type { Connection, Query } from '../../../lib/sqlite/database.ts';
+import type { Connection } from '../../../lib/sqlite/database.ts';
 
 /** What a document takes beside its bytes: its rows and their places in the indexes. */
 const overheadBytes = 512;
 
 /** What a new document counts for. */
 export function sizeOf({ body, chunks = [] }: NewDocument): number {
-  return chunks.reduce((sum, chunk) => sum + chunk.content.length, body.length + overheadBytes);
+  return lengthOf(chunks) + body.length + overheadBytes;
+}
+
+/** Bytes of chunks. */
+export function lengthOf(chunks: readonly Chunk[]): number {
+  return chunks.reduce((sum, { content }) => sum + content.length, 0);
 }
 
 /** What one statement reads of a chain: so many documents, and no further ones once they have so many bytes. */
@@ -41,59 +47,27 @@ export interface WholeRow extends HeadRow {
   readonly content: Uint8Array;
 }
 
-type Inserted = [
-  kind: string,
-  id: string,
-  accountId: number,
-  apiKeyId: number | null,
-  state: string,
-  finished: number,
-  createdAtMs: number,
-  endsAtMs: number,
-  parent: number | null,
-  bytes: number,
-];
-
 /** Rows of documents and their bodies, on one connection. */
 export class DocumentRows {
-  readonly #head: Query<[string, string], HeadRow>;
-  readonly #headAt: Query<[number], HeadRow>;
-  readonly #body: Query<[number], { content: Uint8Array }>;
-  readonly #links: Query<[number], WholeRow>;
-  readonly #bodyLength: Query<[number], { length: number }>;
-  readonly #db: Connection;
-  #writes: Writes | undefined;
+  readonly #sql: ReturnType<typeof prepare>;
 
   constructor(db: Connection) {
-    this.#db = db;
-    this.#head = db.prepare('SELECT * FROM document WHERE kind = ? AND id = ?');
-    this.#headAt = db.prepare('SELECT * FROM document WHERE row = ?');
-    this.#links = db.prepare(
-      `WITH RECURSIVE up (row, parent, total) AS (
-         SELECT row, parent, bytes FROM document WHERE row = ?
-         UNION ALL
-         SELECT d.row, d.parent, up.total + d.bytes FROM up JOIN document d ON d.row = up.parent
-         WHERE up.total < ${linkBytesMax} LIMIT ${linksMax}
-       )
-       SELECT d.*, b.content FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
-    );
-    this.#body = db.prepare('SELECT content FROM body WHERE document = ?');
-    this.#bodyLength = db.prepare('SELECT length(content) AS length FROM body WHERE document = ?');
+    this.#sql = prepare(db);
   }
 
   /** Whatever is stored under the name, ended or not. */
   head({ kind, id }: DocumentName): HeadRow | undefined {
-    return this.#head.get(kind, id);
+    return this.#sql.head.get(kind, id);
   }
 
   /** The row of that number. */
   headAt(row: number): HeadRow | undefined {
-    return this.#headAt.get(row);
+    return this.#sql.headAt.get(row);
   }
 
   /** A row's document with its body. */
   read(head: HeadRow): StoredDocument {
-    const body = this.#body.get(head.row)?.content;
+    const body = this.#sql.body.get(head.row)?.content;
     if (body === undefined) throw new Error(`document ${head.id} has no body`);
     return { ...factsOf(head), body };
   }
@@ -103,57 +77,60 @@ export class DocumentRows {
    * is no such row. One statement for many, because each costs as much as ten rows.
    */
   links(row: number): WholeRow[] {
-    return this.#links.all(row);
+    return this.#sql.links.all(row);
   }
 
   /** Bytes of a body. */
   bodyLength(row: number): number {
-    return this.#bodyLength.get(row)?.length ?? 0;
+    return this.#sql.bodyLength.get(row)?.length ?? 0;
   }
 
   /** Adds a document and counts it at its parent; answers its row. */
   insert(document: NewDocument, parent: number | null): number {
     const { kind, id, accountId, apiKeyId = null, state, finished, createdAtMs, endsAtMs, body } = document;
-    const { insert, insertBody, addChild } = this.#forWriting();
-    const { lastInsertRowid } = insert.run(
-      ...([kind, id, accountId, apiKeyId, state, Number(finished)] as const),
-      ...([createdAtMs, endsAtMs, parent, sizeOf(document)] as const),
-    );
-    const row = Number(lastInsertRowid);
-    insertBody.run(row, body);
-    if (parent !== null) addChild.run(parent);
+    const owner = [kind, id, accountId, apiKeyId] as const;
+    const facts = [state, Number(finished), createdAtMs, endsAtMs, parent, sizeOf(document)] as const;
+    const row = Number(this.#sql.insert.run(...owner, ...facts).lastInsertRowid);
+    this.#sql.insertBody.run(row, body);
+    if (parent !== null) this.#sql.addChild.run(parent);
     return row;
   }
 
   /** Writes what a change says. */
   change(head: HeadRow, change: DocumentChange, bytes: number): void {
     const { state = head.state, finished = head.finished === 1, endsAtMs = head.ends_at_ms, body } = change;
-    const { update, updateBody } = this.#forWriting();
-    update.run(state, Number(finished), endsAtMs, bytes, head.row);
-    if (body !== undefined) updateBody.run(body, head.row);
-  }
-
-  #forWriting(): Writes {
-    this.#writes ??= {
-      insert: this.#db.prepare(
-        `INSERT INTO document (kind, id, account_id, api_key_id, state, finished, created_at_ms, ends_at_ms, parent, bytes)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      ),
-      insertBody: this.#db.prepare('INSERT INTO body (document, content) VALUES (?, ?)'),
-      addChild: this.#db.prepare('UPDATE document SET children = children + 1 WHERE row = ?'),
-      update: this.#db.prepare('UPDATE document SET state = ?, finished = ?, ends_at_ms = ?, bytes = ? WHERE row = ?'),
-      updateBody: this.#db.prepare('UPDATE body SET content = ? WHERE document = ?'),
-    };
-    return this.#writes;
+    this.#sql.update.run(state, Number(finished), endsAtMs, bytes, head.row);
+    if (body !== undefined) this.#sql.updateBody.run(body, head.row);
   }
 }
 
-interface Writes {
-  readonly insert: Query<Inserted, unknown>;
-  readonly insertBody: Query<[number, Uint8Array], unknown>;
-  readonly addChild: Query<[number], unknown>;
-  readonly update: Query<[string, number, number, number, number], unknown>;
-  readonly updateBody: Query<[Uint8Array, number], unknown>;
+/** The statements; those that write can be prepared on a connection that only reads, but not run. */
+function prepare(db: Connection) {
+  return {
+    head: db.prepare<[string, string], HeadRow>('SELECT * FROM document WHERE kind = ? AND id = ?'),
+    headAt: db.prepare<[number], HeadRow>('SELECT * FROM document WHERE row = ?'),
+    links: db.prepare<[number], WholeRow>(
+      `WITH RECURSIVE up (row, parent, total) AS (
+         SELECT row, parent, bytes FROM document WHERE row = ?
+         UNION ALL
+         SELECT d.row, d.parent, up.total + d.bytes FROM up JOIN document d ON d.row = up.parent
+         WHERE up.total < ${linkBytesMax} LIMIT ${linksMax}
+       )
+       SELECT d.*, b.content FROM up CROSS JOIN document d ON d.row = up.row CROSS JOIN body b ON b.document = up.row`,
+    ),
+    body: db.prepare<[number], { content: Uint8Array }>('SELECT content FROM body WHERE document = ?'),
+    bodyLength: db.prepare<[number], { length: number }>(
+      'SELECT length(content) AS length FROM body WHERE document = ?',
+    ),
+    insert: db.prepare(
+      `INSERT INTO document (kind, id, account_id, api_key_id, state, finished, created_at_ms, ends_at_ms, parent, bytes)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    insertBody: db.prepare('INSERT INTO body (document, content) VALUES (?, ?)'),
+    addChild: db.prepare('UPDATE document SET children = children + 1 WHERE row = ?'),
+    update: db.prepare('UPDATE document SET state = ?, finished = ?, ends_at_ms = ?, bytes = ? WHERE row = ?'),
+    updateBody: db.prepare('UPDATE body SET content = ? WHERE document = ?'),
+  };
 }
 
 /** A row as its owner knows it. */

@@ -55,16 +55,16 @@ class SqliteDocuments implements Documents {
     this.#unfinished = db.prepare('SELECT * FROM document WHERE kind = ? AND finished = 0 ORDER BY created_at_ms');
   }
 
-  async put(document: NewDocument): Promise<PutOutcome> {
-    return (await this.#writer.send({ kind: 'put', document })) as PutOutcome;
+  put(document: NewDocument): Promise<PutOutcome> {
+    return this.#writer.send({ kind: 'put', document });
   }
 
-  async update(change: DocumentChange): Promise<'updated' | 'not_found' | 'other_state'> {
-    return (await this.#writer.send({ kind: 'update', change })) as 'updated' | 'not_found' | 'other_state';
+  update(change: DocumentChange): ReturnType<Documents['update']> {
+    return this.#writer.send({ kind: 'update', change });
   }
 
-  async delete({ kind, id }: DocumentName): Promise<'deleted' | 'not_found'> {
-    return (await this.#writer.send({ kind: 'delete', name: { kind, id } })) as 'deleted' | 'not_found';
+  delete({ kind, id }: DocumentName): ReturnType<Documents['delete']> {
+    return this.#writer.send({ kind: 'delete', name: { kind, id } });
   }
 
   async find(name: DocumentName, accountId?: number): Promise<StoredDocument | undefined> {

@@ -1,4 +1,5 @@
-import type { StreamControl } from '../../lib/push.ts';
+import { toGatewayError } from '../errors/gateway-error.ts';
+import type { Sink, StreamControl } from '../lib/push.ts';
 
 /** The control of a call that is still being admitted: remembers what its caller asks for, and passes it on once there is something to control. */
 export class StartingCall implements StreamControl {
@@ -33,3 +34,13 @@ export class StartingCall implements StreamControl {
     this.#control?.resume();
   }
 }
+
+/** Starts a call that waits for something before there is a stream to control. What `begin` rejects with ends `sink`, which must not have ended then. */
+export function startCall<Message>(sink: Sink<Message>, begin: (call: StartingCall) => Promise<void>): StreamControl {
+  const call = new StartingCall();
+  begin(call).catch((thrown: unknown) => sink.end(toGatewayError(thrown)));
+  return call;
+}
+
+/** The signal of work that goes on whoever leaves. */
+export const nobodyLeaves = new AbortController().signal;
