@@ -1,8 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
+import { jsonDollars } from '../lib/dollars.ts';
+import { apiKeyJson } from '../rpc/resources.ts';
 import { readKeySettings } from './account-body.ts';
-import { analyticsJson, apiKeyJson, arithmeticJson, balanceJson, recordJson } from './account-json.ts';
+import { analyticsJson, arithmeticJson, recordJson } from './account-json.ts';
 import { readActivityQuery, readAnalyticsQuery, readKeyId } from './account-query.ts';
 import { answerJson } from './answer.ts';
 import type { Call } from './call.ts';
@@ -85,7 +87,7 @@ const routes: readonly AccountRoute[] = [
     scope: 'account:balance',
     answer: async ({ accounts }, request) => {
       const { balanceNanoUsd } = await accounts.getBalance({}, credentialOf(request));
-      return balanceJson(balanceNanoUsd);
+      return { balance: jsonDollars(balanceNanoUsd) };
     },
   },
   {
