@@ -79,8 +79,9 @@ class LineBuffer implements DestinationStream {
   constructor() {
     setInterval(() => this.#flush(), flushEveryMs).unref();
     process.on('exit', () => {
-      this.#flush();
       this.#stream.flushSync();
+      // A write that this stream began now would never be made.
+      destination({ dest: 2, sync: true }).write(this.#lines.join(''));
     });
   }
 
