@@ -29,7 +29,7 @@ function wholeNumber(text: string, least: number): number {
 }
 
 /** Dollars as nano-dollars, negative ones too. */
-export function dollarsArgument(text: string): bigint {
+function dollarsArgument(text: string): bigint {
   const nanoUsd = parseDollars(text);
   if (nanoUsd === undefined) throw new InvalidArgumentError('It must be dollars as a decimal number, such as 12.50.');
   return nanoUsd;
@@ -52,6 +52,15 @@ export function creditArgument(text: string): bigint {
 /** An amount as nano-dollars, or undefined for `none`. */
 export function dollarsOrNone(text: string): { readonly limit: bigint | undefined } {
   return { limit: text === 'none' ? undefined : balanceArgument(text) };
+}
+
+/** One of some names, as the value that it stands for. */
+export function nameArgument<T>(values: Readonly<Record<string, T>>): (text: string) => T {
+  return text => {
+    const value = Object.hasOwn(values, text) ? values[text] : undefined;
+    if (value === undefined) throw new InvalidArgumentError(`It must be ${Object.keys(values).join(' or ')}.`);
+    return value;
+  };
 }
 
 /** Words with commas between them; white space around them and empty ones do not count. */

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect';
-import type { Environment } from '../config/env.ts';
+import { createConnectTransport } from '@connectrpc/connect-node';
+import { type Environment, httpUrl } from '../config/env.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { ErrorDetailSchema } from '../gen/tollgate/v1/error_pb.ts';
 import { readSecretFile } from '../lib/secret-file.ts';
-import { createRpcTransport } from '../rpc/client.ts';
 import { fromConnectError } from '../rpc/errors.ts';
 import { CommandFailure } from './failure.ts';
 
@@ -22,6 +22,9 @@ export interface GatewayClients {
   readonly catalog: Client<typeof CatalogService>;
 }
 
+/** How long a call may take. */
+const timeoutMs = 30_000;
+
 /**
  * Calls the running gateway. Throws `CommandFailure` where there is no operator token, nobody answers, or the gateway refuses; what the gateway calls a wrong
  * field is wrong use.
@@ -33,27 +36,34 @@ export async function askGateway<T>(
 ): Promise<T> {
   const { rpcHost: host = environment.rpcHost, rpcPort: port = environment.rpcPort } = options;
   const tokenPath = join(options.dataDir ?? environment.dataDir, 'operator.token');
-  const transport = createRpcTransport({ host, port, credential: readToken(tokenPath) });
+  const token = readToken(tokenPath);
+  // HTTP/1.1 needs no session to be closed.
+  const transport = createConnectTransport({
+    baseUrl: httpUrl(host, port),
+    httpVersion: '1.1',
+    defaultTimeoutMs: timeoutMs,
+    interceptors: [
+      next => request => {
+        request.header.set('authorization', `Bearer ${token}`);
+        return next(request);
+      },
+    ],
+  });
   try {
     return await ask({
       admin: createClient(AdminService, transport),
       catalog: createClient(CatalogService, transport),
     });
   } catch (thrown) {
-    throw failureOf(thrown, { address: `${host}:${port}`, tokenPath });
+    throw toFailure(thrown, { address: `${host}:${port}`, tokenPath });
   }
 }
 
 function readToken(path: string): string {
+  const hint =
+    'Name the data directory of the running gateway with --data-dir or TOLLGATE_DATA_DIR; its first start makes the token.';
   const absent = (why: string, cause?: unknown): CommandFailure =>
-    new CommandFailure(
-      1,
-      [
-        `The operator token ${path} ${why}.`,
-        'Name the data directory of the running gateway with --data-dir or TOLLGATE_DATA_DIR; its first start makes the token.',
-      ],
-      cause,
-    );
+    new CommandFailure(1, [`The operator token ${path} ${why}.`, hint], cause);
   let token: string | undefined;
   try {
     token = readSecretFile(path);
@@ -65,32 +75,24 @@ function readToken(path: string): string {
   return token;
 }
 
-function failureOf(thrown: unknown, where: { address: string; tokenPath: string }): CommandFailure {
+function toFailure(thrown: unknown, where: { address: string; tokenPath: string }): CommandFailure {
+  const failed = (...lines: string[]): CommandFailure => new CommandFailure(1, lines, thrown);
   const error = ConnectError.from(thrown);
   if (error.findDetails(ErrorDetailSchema).length === 0) {
-    const silent = error.code === Code.Unavailable || error.code === Code.DeadlineExceeded;
-    return new CommandFailure(
-      1,
-      silent
-        ? [
-            `No gateway answers on ${where.address}.`,
-            'Start it with npm start, or name it with --rpc-host and --rpc-port (TOLLGATE_RPC_HOST, TOLLGATE_RPC_PORT).',
-          ]
-        : [`What answers on ${where.address} is no Tollgate, or another version: ${error.rawMessage}`],
-      thrown,
+    if (error.code !== Code.Unavailable && error.code !== Code.DeadlineExceeded)
+      return failed(`What answers on ${where.address} is no Tollgate, or another version: ${error.rawMessage}`);
+    return failed(
+      `No gateway answers on ${where.address}.`,
+      'Start it with npm start, or name it with --rpc-host and --rpc-port (TOLLGATE_RPC_HOST, TOLLGATE_RPC_PORT).',
     );
   }
   const refusal = fromConnectError(error);
   if (refusal.code === 'invalid_api_key') {
-    return new CommandFailure(
-      1,
-      [
-        `The gateway on ${where.address} refuses the operator token ${where.tokenPath}.`,
-        'Name the data directory of that gateway with --data-dir or TOLLGATE_DATA_DIR.',
-      ],
-      thrown,
+    return failed(
+      `The gateway on ${where.address} refuses the operator token ${where.tokenPath}.`,
+      'Name the data directory of that gateway with --data-dir or TOLLGATE_DATA_DIR.',
     );
   }
-  const wrongUse = refusal.code === 'validation_error' && (refusal.facts.violations?.length ?? 0) > 0;
-  return new CommandFailure(wrongUse ? 2 : 1, [refusal.message, ...(wrongUse ? [] : [refusal.tip])], thrown);
+  const isWrongUse = refusal.code === 'validation_error' && (refusal.facts.violations?.length ?? 0) > 0;
+  return isWrongUse ? new CommandFailure(2, [refusal.message], thrown) : failed(refusal.message, refusal.tip);
 }

@@ -1,13 +1,16 @@
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
-import { accountCommands, creditCommands } from './accounts.ts';
+import {
+  accountCommands,
+  creditCommands,
+  keyCommands,
+  managementKeyCommands,
+  modelCommands,
+  subscriptionCommands,
+} from './commands.ts';
 import { CommandFailure } from './failure.ts';
-import { keyCommands } from './keys.ts';
 import { configCommands, ledgerCommands } from './local.ts';
-import { managementKeyCommands } from './management-keys.ts';
-import { modelCommands } from './models.ts';
 import type { CommandLinePorts } from './ports.ts';
-import { subscriptionCommands } from './subscriptions.ts';
 
 /**
  * Runs a command and answers the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without the program's name. Errors in the

@@ -1,53 +1,70 @@
 import type { Command } from 'commander';
 import { portArgument } from './arguments.ts';
 import { askGateway, type GatewayClients, type GatewayOptions } from './gateway.ts';
-import { type Document, jsonText, resourceText, tableText } from './output.ts';
+import { jsonText, resourceText, tableText } from './output.ts';
 import type { CommandLinePorts } from './ports.ts';
+import type { ResourceView } from './resources.ts';
 
 /** What commands that ask the running gateway need. */
 export type RemotePorts = Pick<CommandLinePorts, 'streams' | 'environment'>;
 
-/** Options of every command that asks the running gateway. */
-export type RemoteOptions = GatewayOptions & { readonly json?: true };
+/** Asks the gateway for something; `given` are the command's arguments, then its options. */
+type Ask<Given extends readonly unknown[], Answer> = (clients: GatewayClients, ...given: Given) => Promise<Answer>;
 
-/** Adds the options of a command that asks the running gateway. */
-export function remote(command: Command): Command {
-  return command
-    .option('--json', 'print one JSON document')
-    .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
-    .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
-    .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)');
-}
+/** A group of commands that ask the running gateway for one kind of resource. */
+export class ResourceCommands<T> {
+  readonly #group: Command;
+  readonly #ports: RemotePorts;
+  readonly #view: ResourceView<T>;
 
-/** Asks the gateway for one resource and prints it. */
-export async function printResource(
-  ports: RemotePorts,
-  options: RemoteOptions,
-  ask: (clients: GatewayClients) => Promise<Document>,
-): Promise<void> {
-  const resource = await askGateway(options, ports.environment(), ask);
-  ports.streams.out(options.json === true ? jsonText(resource) : resourceText(resource));
-}
+  constructor(group: Command, ports: RemotePorts, view: ResourceView<T>) {
+    this.#group = group;
+    this.#ports = ports;
+    this.#view = view;
+  }
 
-/** A list to print: the documents for programs, rows (the documents where absent) and columns for people. */
-export interface Listing {
-  readonly data: readonly Document[];
-  readonly rows?: readonly Document[];
-  readonly columns: readonly string[];
-}
+  /** Adds a command that asks for one resource and prints it. Its own arguments and options are the caller's to add. */
+  one<Given extends readonly unknown[]>(name: string, description: string, ask: Ask<Given, T | undefined>): Command {
+    return this.#add<Given, T | undefined>(name, description, {
+      ask,
+      print: (resource, asJson) => {
+        // The contract promises it: its absence means another version of the gateway.
+        if (resource === undefined) throw new Error('the gateway answered without the resource');
+        return (asJson ? jsonText : resourceText)(this.#view.document(resource));
+      },
+    });
+  }
 
-/** Asks the gateway for a list and prints it: `{data: […]}`, or a table. */
-export async function printList(
-  ports: RemotePorts,
-  options: RemoteOptions,
-  ask: (clients: GatewayClients) => Promise<Listing>,
-): Promise<void> {
-  const { data, rows = data, columns } = await askGateway(options, ports.environment(), ask);
-  ports.streams.out(options.json === true ? jsonText({ data }) : tableText(rows, columns));
-}
+  /** Adds the command `list`, which prints `{data: […]}` or a table. */
+  list<Given extends readonly unknown[]>(description: string, ask: Ask<Given, readonly T[]>): Command {
+    const { document, columns, row = document } = this.#view;
+    return this.#add<Given, readonly T[]>('list', description, {
+      ask,
+      print: (resources, asJson) =>
+        asJson ? jsonText({ data: resources.map(document) }) : tableText(resources.map(row), columns),
+    });
+  }
 
-/** The resource in an answer. The contract promises it: its absence means another version of the gateway. */
-export function present<T>(resource: T | undefined): T {
-  if (resource === undefined) throw new Error('the gateway answered without the resource');
-  return resource;
+  #add<Given extends readonly unknown[], Answer>(
+    name: string,
+    description: string,
+    { ask, print }: { ask: Ask<Given, Answer>; print: (answer: Answer, asJson: boolean) => string },
+  ): Command {
+    const { streams, environment } = this.#ports;
+    return this.#group
+      .command(name)
+      .description(description)
+      .option('--json', 'print one JSON document')
+      .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
+      .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
+      .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)')
+      .action(async (...given: unknown[]) => {
+        // The library passes the arguments, the options and the command.
+        const options = given.at(-2) as GatewayOptions & { readonly json?: true };
+        const answer = await askGateway(options, environment(), clients =>
+          ask(clients, ...(given as unknown as Given)),
+        );
+        streams.out(print(answer, options.json === true));
+      });
+  }
 }

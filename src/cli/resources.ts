@@ -1,168 +1,110 @@
 import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
 import { type Account, type ManagementKey, Plan, PlanPeriod, type Subscription } from '../gen/tollgate/v1/admin_pb.ts';
-import type { CachePricing, Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
-import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import { isoTime } from '../lib/clock.ts';
-import { decimalText, jsonDollars } from '../lib/dollars.ts';
+import { jsonDollars } from '../lib/dollars.ts';
+import { apiKeyJson, modelJson } from '../rpc/resources.ts';
 import type { Document } from './output.ts';
 
-/** What the command line shows of each resource: the fields of `service.md`, dollars as numbers, times in ISO 8601. Source: decisions §1, §2. */
+/** How the command line shows a kind of resource. */
+export interface ResourceView<T> {
+  /** All of it, for programs and for the lines of one resource. */
+  readonly document: (resource: T) => Document;
+  /** The columns of a table, members of `row`. */
+  readonly columns: readonly string[];
+  /** Returns a row of a table; absent: the document. */
+  readonly row?: (resource: T) => Document;
+}
 
 /** An account. */
-export function accountDocument(account: Account): Document {
-  return {
+export const accountView: ResourceView<Account> = {
+  document: account => ({
     account_id: Number(account.accountId),
     name: account.name,
     balance: jsonDollars(account.balanceNanoUsd),
     held: jsonDollars(account.heldNanoUsd),
-    created_at: timeOf(account.createdAtMs),
-  };
-}
+    created_at: isoTime(account.createdAtMs),
+  }),
+  columns: ['account_id', 'name', 'balance', 'held', 'created_at'],
+};
 
-/** Columns of a table of accounts. */
-export const accountColumns = ['account_id', 'name', 'balance', 'held', 'created_at'] as const;
+/** An API key. */
+export const apiKeyView: ResourceView<ApiKey> = {
+  document: key => {
+    const { api_key_id, ...others } = apiKeyJson(key);
+    return { api_key_id, account_id: Number(key.accountId), ...others };
+  },
+  columns: [
+    'api_key_id',
+    'key',
+    'label',
+    'balance',
+    'daily_limit',
+    'minute_limit',
+    'monthly_limit',
+    'usage_today',
+    'allowed_models',
+    'disabled',
+    'last_used_at',
+  ],
+};
 
-/** An API key; `key` is full only where the key was just made. */
-export function apiKeyDocument(key: ApiKey): Document {
-  return {
-    api_key_id: Number(key.apiKeyId),
-    account_id: Number(key.accountId),
-    key: key.key,
-    created_at: timeOf(key.createdAtMs),
-    label: key.label,
-    daily_limit: Number(key.dailyLimit),
-    minute_limit: Number(key.minuteLimit),
-    monthly_limit: key.monthlyLimitNanoUsd === undefined ? null : jsonDollars(key.monthlyLimitNanoUsd),
-    balance: key.balanceNanoUsd === undefined ? null : jsonDollars(key.balanceNanoUsd),
-    usage_today: jsonDollars(key.usageTodayNanoUsd),
-    usage_minute: Number(key.usageMinute),
-    last_used_at: key.lastUsedAtMs === undefined ? null : timeOf(key.lastUsedAtMs),
-    use_subs_first: key.useSubsFirst,
-    fallback_to_payg: key.fallbackToPayg,
-    allowed_models: key.allowedModels?.models ?? null,
-    disabled: key.disabled,
-  };
-}
-
-/** Columns of a table of API keys. */
-export const apiKeyColumns = [
-  'api_key_id',
-  'key',
-  'label',
-  'balance',
-  'daily_limit',
-  'minute_limit',
-  'monthly_limit',
-  'usage_today',
-  'allowed_models',
-  'disabled',
-  'last_used_at',
-] as const;
-
-/** A management key; `key` is full only where the key was just made. */
-export function managementKeyDocument(key: ManagementKey): Document {
-  return {
+/** A management key; `key` is full only if it was just made. */
+export const managementKeyView: ResourceView<ManagementKey> = {
+  document: key => ({
     management_key_id: Number(key.managementKeyId),
     account_id: Number(key.accountId),
     key: key.key,
     scopes: key.scopes,
     disabled: key.disabled,
-    created_at: timeOf(key.createdAtMs),
-  };
-}
-
-/** Columns of a table of management keys. */
-export const managementKeyColumns = ['management_key_id', 'key', 'scopes', 'disabled', 'created_at'] as const;
-
-/** A plan of an account; `renews_at` is null where it is cancelled, `ends_at` where it is not. */
-export function subscriptionDocument(subscription: Subscription): Document {
-  const { plan, period, tokens, tokensUsed, cancelled } = subscription;
-  const periodEnd = timeOf(subscription.periodEndMs);
-  return {
-    account_id: Number(subscription.accountId),
-    plan: planNames[plan] ?? null,
-    period: periodNames[period] ?? null,
-    tokens: Number(tokens),
-    tokens_left: Number(tokens - tokensUsed),
-    renews_at: cancelled ? null : periodEnd,
-    ends_at: cancelled ? periodEnd : null,
-    free_left_today: subscription.freeLeftToday,
-    started_at: timeOf(subscription.startedAtMs),
-  };
-}
-
-const planNames: Partial<Record<Plan, string>> = { [Plan.CORE]: 'core', [Plan.CORE_PRO]: 'core_pro' };
-const periodNames: Partial<Record<PlanPeriod, string>> = {
-  [PlanPeriod.BIWEEKLY]: 'biweekly',
-  [PlanPeriod.MONTHLY]: 'monthly',
+    created_at: isoTime(key.createdAtMs),
+  }),
+  columns: ['management_key_id', 'key', 'scopes', 'disabled', 'created_at'],
 };
 
-const paths: Partial<Record<Endpoint, string>> = {
-  [Endpoint.CHAT_COMPLETIONS]: '/v1/chat/completions',
-  [Endpoint.RESPONSES]: '/v1/responses',
-  [Endpoint.MESSAGES]: '/v1/messages',
-  [Endpoint.IMAGE_GENERATIONS]: '/v1/images/generations',
-  [Endpoint.IMAGE_EDITS]: '/v1/images/edits',
+/** The plans that an account can subscribe to, by name. */
+export const plans = { core: Plan.CORE, core_pro: Plan.CORE_PRO } as const;
+
+/** The periods that a plan renews in, by name. */
+export const planPeriods = { biweekly: PlanPeriod.BIWEEKLY, monthly: PlanPeriod.MONTHLY } as const;
+
+/** A plan of an account; `renews_at` is null if it is cancelled, `ends_at` if it is not. */
+export const subscriptionView: ResourceView<Subscription> = {
+  document: subscription => {
+    const { plan, period, tokens, tokensUsed, cancelled } = subscription;
+    const periodEnd = isoTime(subscription.periodEndMs);
+    return {
+      account_id: Number(subscription.accountId),
+      plan: findName(plans, plan),
+      period: findName(planPeriods, period),
+      tokens: Number(tokens),
+      tokens_left: Number(tokens - tokensUsed),
+      renews_at: cancelled ? null : periodEnd,
+      ends_at: cancelled ? periodEnd : null,
+      free_left_today: subscription.freeLeftToday,
+      started_at: isoTime(subscription.startedAtMs),
+    };
+  },
+  columns: [],
 };
 
-const tiers: Partial<Record<ServiceTier, string>> = { [ServiceTier.FLEX]: 'flex', [ServiceTier.PRIORITY]: 'priority' };
-
-/** A model of the catalogue; prices in dollars per 1 million tokens, of a picture in dollars. `GET /v1/models` tells more. */
-export function modelDocument(model: Model): Document {
-  return {
-    id: model.id,
-    name: model.name,
-    owned_by: model.ownedBy,
-    available: model.available,
-    context_length: model.contextLength ?? null,
-    max_output_tokens: model.maxOutputTokens ?? null,
-    endpoints: model.endpoints.map(endpoint => paths[endpoint]).filter(path => path !== undefined),
-    capabilities: {
-      vision: model.vision,
-      function_call: model.functionCall,
-      reasoning: model.reasoning,
-      service_tiers: model.serviceTiers.map(tier => tiers[tier]).filter(tier => tier !== undefined),
-    },
-    pricing: pricesOf(model.pricing),
-  };
+function findName(names: Readonly<Record<string, number>>, value: number): string | null {
+  return Object.keys(names).find(name => names[name] === value) ?? null;
 }
 
-/** A model as a row of a table. */
-export function modelRow(model: Model): Document {
-  return { ...modelDocument(model), ...pricesOf(model.pricing) };
-}
+/** A model of the catalogue; `GET /v1/models` tells more. */
+export const modelView = {
+  document: modelDocument,
+  row: (model: Model) => {
+    const document = modelDocument(model);
+    return { ...document, ...document.pricing };
+  },
+  columns: ['id', 'owned_by', 'available', 'input', 'output', 'image', 'endpoints'],
+} as const satisfies ResourceView<Model>;
 
-/** Columns of a table of models. */
-export const modelColumns = ['id', 'owned_by', 'available', 'input', 'output', 'image', 'endpoints'] as const;
-
-function perMillion(picoUsd: bigint | undefined): number | null {
-  return picoUsd === undefined ? null : Number(decimalText(picoUsd, 6));
-}
-
-function cachingOf(caching: CachePricing | undefined): Document | null {
-  if (caching === undefined) return null;
-  return {
-    read: perMillion(caching.readPicoUsd),
-    write_5m: perMillion(caching.write5mPicoUsd),
-    write_1h: perMillion(caching.write1hPicoUsd),
-  };
-}
-
-function pricesOf(pricing: Pricing | undefined): Document {
-  return {
-    input: perMillion(pricing?.inputPicoUsd),
-    output: perMillion(pricing?.outputPicoUsd),
-    image: pricing?.imageNanoUsd === undefined ? null : jsonDollars(pricing.imageNanoUsd),
-    caching: cachingOf(pricing?.caching),
-    above: (pricing?.above ?? []).map(step => ({
-      input_tokens: step.inputTokens,
-      input: perMillion(step.inputPicoUsd),
-      output: perMillion(step.outputPicoUsd),
-      caching: cachingOf(step.caching),
-    })),
-  };
-}
-
-function timeOf(ms: bigint): string {
-  return isoTime(Number(ms));
+function modelDocument(model: Model) {
+  const { id, name, owned_by, available, context_length, max_output_tokens, ...others } = modelJson(model);
+  const { endpoints, capabilities, pricing } = others;
+  const { images: _, ...prices } = { images: undefined, ...pricing };
+  return { id, name, owned_by, available, context_length, max_output_tokens, endpoints, capabilities, pricing: prices };
 }

@@ -18,11 +18,16 @@ const labelText = `must be a string of at most ${labelMax} characters`;
 const modelList = `must be an array of at most ${modelsMax} model ids, or null for all`;
 const amount = `must be a number of dollars from 0 to ${limitMax}, or null for the account’s balance`;
 
+const limit = integerIn(0, limitMax)
+  .nullable()
+  .transform(max => BigInt(max ?? 0))
+  .optional();
+
 const settings = z.strictObject(
   {
     label: z.string(labelText).max(labelMax, labelText).optional(),
-    daily_limit: integerIn(0, limitMax).nullable().optional(),
-    minute_limit: integerIn(0, limitMax).nullable().optional(),
+    daily_limit: limit,
+    minute_limit: limit,
     allowed_models: z.array(z.string('must be a string'), modelList).max(modelsMax, modelList).nullable().optional(),
     balance: z.number(amount).min(0, amount).max(limitMax, amount).nullable().optional(),
     use_subs_first: flag.optional(),
@@ -33,22 +38,20 @@ const settings = z.strictObject(
 
 /** The settings that a body names. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readKeySettings({ value, raw }: JsonBody): MessageInitShape<typeof KeySettingsSchema> {
-  const result = settings.safeParse(value);
-  if (!result.success) throw invalidBody(result.error.issues.flatMap(issue => violationsOf(issue, value)));
+  const result = settings.safeParse(value, { reportInput: true });
+  if (!result.success) throw invalidBody(result.error.issues.flatMap(toViolations));
   const { label, daily_limit, minute_limit, allowed_models, balance, use_subs_first, fallback_to_payg } = result.data;
   return {
-    ...(label === undefined ? {} : { label }),
-    ...(daily_limit === undefined ? {} : { dailyLimit: BigInt(daily_limit ?? 0) }),
-    ...(minute_limit === undefined ? {} : { minuteLimit: BigInt(minute_limit ?? 0) }),
-    ...(allowed_models === undefined ? {} : modelsOf(allowed_models)),
-    ...(balance === undefined ? {} : balance === null ? { noBalance: true } : { balanceNanoUsd: exactBalance(raw) }),
-    ...(use_subs_first === undefined ? {} : { useSubsFirst: use_subs_first }),
-    ...(fallback_to_payg === undefined ? {} : { fallbackToPayg: fallback_to_payg }),
+    label,
+    dailyLimit: daily_limit,
+    minuteLimit: minute_limit,
+    allowedModels: allowed_models ? { models: allowed_models } : undefined,
+    allowAllModels: allowed_models === null,
+    balanceNanoUsd: typeof balance === 'number' ? exactBalance(raw) : undefined,
+    noBalance: balance === null,
+    useSubsFirst: use_subs_first,
+    fallbackToPayg: fallback_to_payg,
   };
-}
-
-function modelsOf(models: string[] | null): MessageInitShape<typeof KeySettingsSchema> {
-  return models === null ? { allowAllModels: true } : { allowedModels: { models } };
 }
 
 /** The amount as it was written: a double has lost the nano-dollars of a large one. */
@@ -70,38 +73,23 @@ function invalidBody(violations: readonly Violation[]): GatewayError {
   return new GatewayError('validation_error', message, { ...(param === '' ? {} : { param }), violations });
 }
 
-function violationsOf(issue: z.core.$ZodIssue, body: unknown): Violation[] {
+function toViolations(issue: z.core.$ZodIssue): Violation[] {
   if (issue.code === 'unrecognized_keys') {
-    const allowed = Object.keys(settings.shape).join(', ');
-    return issue.keys.map(key =>
-      violation([key], `is no field of a key; the fields are ${allowed}`, { type: 'extra_forbidden', body }),
-    );
+    const message = `is no field of a key; the fields are ${Object.keys(settings.shape).join(', ')}`;
+    return issue.keys.map(key => ({
+      path: [key],
+      message,
+      type: 'extra_forbidden',
+      ...shownInput(issue.input?.[key]),
+    }));
   }
-  return [violation(issue.path.map(String), issue.message, { type: issue.code, body })];
+  const path = issue.path.map(String);
+  return [{ path, message: issue.message, type: issue.code, ...shownInput(issue.input) }];
 }
 
-function violation(
-  path: readonly string[],
-  message: string,
-  { type, body }: { readonly type: string; readonly body: unknown },
-): Violation {
-  const inputJson = shownJson(valueAt(body, path));
-  return { path, message, type, ...(inputJson === undefined ? {} : { inputJson }) };
-}
-
-function valueAt(body: unknown, path: readonly string[]): unknown {
-  return path.reduce<unknown>(
-    (value, name) =>
-      typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-        ? (value as Record<string, unknown>)[name]
-        : undefined,
-    body,
-  );
-}
-
-/** What was sent, as JSON; nothing where it is too long to be repeated. */
-function shownJson(value: unknown): string | undefined {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, shownLengthMax));
-  const json = JSON.stringify(value) as string | undefined;
-  return json !== undefined && json.length <= shownLengthMax ? json : undefined;
+/** Returns what was sent as JSON; nothing if it is too long to be repeated. */
+function shownInput(value: unknown): Pick<Violation, 'inputJson'> {
+  if (typeof value === 'string') return { inputJson: JSON.stringify(value.slice(0, shownLengthMax)) };
+  const inputJson = JSON.stringify(value) as string | undefined;
+  return inputJson === undefined || inputJson.length > shownLengthMax ? {} : { inputJson };
 }

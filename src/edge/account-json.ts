@@ -1,7 +1,6 @@
 import {
   type ActivityRecord,
   type AnalyticsPeriod,
-  type ApiKey,
   type CostBucket,
   type GetAnalyticsResponse,
   Payer,
@@ -13,33 +12,7 @@ import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { decimalText, jsonDollars as dollars } from '../lib/dollars.ts';
 
-/** Keys, records and sums as REST clients see them: the fields of service.md and decisions §6, dollars as exact JSON numbers, times in ISO 8601. */
-
-/** The API key resource. */
-export function apiKeyJson(key: ApiKey): object {
-  return {
-    api_key_id: Number(key.apiKeyId),
-    key: key.key,
-    created_at: timeText(key.createdAtMs),
-    label: key.label,
-    daily_limit: Number(key.dailyLimit),
-    minute_limit: Number(key.minuteLimit),
-    monthly_limit: key.monthlyLimitNanoUsd === undefined ? null : dollars(key.monthlyLimitNanoUsd),
-    balance: key.balanceNanoUsd === undefined ? null : dollars(key.balanceNanoUsd),
-    usage_today: dollars(key.usageTodayNanoUsd),
-    usage_minute: Number(key.usageMinute),
-    last_used_at: key.lastUsedAtMs === undefined ? null : timeText(key.lastUsedAtMs),
-    use_subs_first: key.useSubsFirst,
-    fallback_to_payg: key.fallbackToPayg,
-    allowed_models: key.allowedModels?.models ?? null,
-    disabled: key.disabled,
-  };
-}
-
-/** The account's balance. */
-export function balanceJson(nanoUsd: bigint): object {
-  return { balance: dollars(nanoUsd) };
-}
+/** Records and sums as REST clients see them: the fields of service.md and decisions §6, dollars as exact JSON numbers, times in ISO 8601. */
 
 const states: Readonly<Record<RecordState, string>> = {
   [RecordState.UNSPECIFIED]: '',
@@ -69,7 +42,7 @@ export function recordJson(record: ActivityRecord): object {
     model: record.model,
     api_key_id: Number(record.apiKeyId),
     cost: dollars(record.costNanoUsd),
-    created_at: timeText(record.createdAtMs),
+    created_at: isoTime(record.createdAtMs),
     state: states[record.state],
     service_tier: tierText(record.serviceTier),
     input_tokens: usage?.inputTokens ?? 0,
@@ -112,7 +85,7 @@ export function analyticsJson({ metrics, series }: GetAnalyticsResponse): object
 
 function periodJson({ timestampMs, group, sums }: AnalyticsPeriod): object {
   const divided = group.case === 'apiKeyId' ? Number(group.value) : (group.value ?? null);
-  return { timestamp: timeText(timestampMs), group: divided, ...sumsJson(sums) };
+  return { timestamp: isoTime(timestampMs), group: divided, ...sumsJson(sums) };
 }
 
 function sumsJson(sums: UsageSums | undefined): object {
@@ -127,8 +100,4 @@ function sumsJson(sums: UsageSums | undefined): object {
     cache_read_input_tokens: Number(sums?.cacheReadTokens ?? 0n),
     average_latency_ms: requests === 0 ? 0 : Math.round((Number(sums?.latencyMs ?? 0n) / requests) * 1000) / 1000,
   };
-}
-
-function timeText(ms: bigint): string {
-  return isoTime(Number(ms));
 }

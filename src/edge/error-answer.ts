@@ -13,94 +13,12 @@ import { recordRequest } from './request-record.ts';
 
 /** Errors as REST clients see them: the envelope, its headers, and the one place where they are answered. Source: decisions §3. */
 
-/** The error envelope: all ten fields, null where empty. */
-export interface ErrorEnvelope {
-  readonly error: {
-    readonly message: string;
-    readonly type: string;
-    readonly param: string | null;
-    readonly code: string;
-    readonly status_code: number;
-    readonly id: string;
-    readonly tip: string | null;
-    readonly docs: string | null;
-    readonly support: string | null;
-    readonly community: Readonly<Record<string, string>> | null;
-  };
-}
-
 const minuteWindows = new Set<string>(['minute_limit', 'free_minute']);
 /** What a client of an overloaded gateway is told to wait, unless the error knows better. */
 const overloadedRetryMs = 1000;
 
-/** The same on the paths of the Anthropic interface, where its clients look for what they know. */
-export interface MessagesErrorEnvelope extends ErrorEnvelope {
-  readonly type: 'error';
-  readonly error: ErrorEnvelope['error'] & { readonly details: ErrorDetails };
-  readonly request_id: string;
-}
-
-/** What its official client reads of an error beside the type. */
-interface ErrorDetails {
-  readonly error_code: string;
-  /** The features that a refused thread would need. */
-  readonly unsupported?: readonly string[];
-}
-
-/** The client's own words for a refused thread make it go on without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
-function detailsOf({ code, facts }: GatewayError): ErrorDetails {
-  if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: facts.detailCode ?? code };
-  return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
-}
-
-/** The envelope of an error on the paths of the Anthropic interface. */
-export function messagesErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): MessagesErrorEnvelope {
-  const envelope = errorEnvelope(error, id, texts);
-  const type = messagesErrorType(error.facets.http);
-  return {
-    type: 'error',
-    error: { ...envelope.error, type, details: detailsOf(error) },
-    request_id: id,
-  };
-}
-
-/** The validation envelope of the account endpoints: each wrong field of a body, or the wrong query parameter. Source: service.md, "Errors". */
-export interface ValidationEnvelope {
-  readonly detail: readonly {
-    /** "body" or "query", then the path of the field. */
-    readonly loc: readonly string[];
-    readonly msg: string;
-    readonly type: string;
-    /** What was sent; null where nothing was, or it is too long to be repeated. */
-    readonly input: unknown;
-    readonly ctx: Readonly<Record<string, unknown>>;
-  }[];
-}
-
-/** The envelope of an error on the account's paths: only what names fields has the validation envelope. */
-export function accountErrorEnvelope(
-  error: GatewayError,
-  id: string,
-  texts: ErrorTexts,
-): ErrorEnvelope | ValidationEnvelope {
-  const { violations = [] } = error.facts;
-  if (violations.length === 0) return errorEnvelope(error, id, texts);
-  const place = error.code === 'validation_error' ? 'body' : 'query';
-  return {
-    detail: violations.map(({ path, message, type, inputJson }) => ({
-      loc: [place, ...path],
-      msg: message,
-      type,
-      input: inputJson === undefined ? null : (JSON.parse(inputJson) as unknown),
-      ctx: {},
-    })),
-  };
-}
-
-const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, account: accountErrorEnvelope } as const;
-
-/** The envelope of an error. `id` is the request's. */
-export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): ErrorEnvelope {
+/** The error envelope: all ten fields, null where empty. `id` is the request's. */
+export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts) {
   const tip = texts.tips[error.code] ?? error.tip;
   const linked = (address: string | null): string | null => address?.replaceAll('{code}', error.code) ?? null;
   return {
@@ -118,6 +36,42 @@ export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts
     },
   };
 }
+
+/** The same on the paths of the Anthropic interface, with what its official client looks for. */
+function messagesErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts) {
+  const envelope = errorEnvelope(error, id, texts);
+  const type = messagesErrorType(error.facets.http);
+  return {
+    type: 'error',
+    error: { ...envelope.error, type, details: readDetails(error) },
+    request_id: id,
+  };
+}
+
+/** The client's own words for a refused thread make it go on without one (`@anthropic-ai/sdk` 1.11, ThreadState). */
+function readDetails({ code, facts }: GatewayError): object {
+  if (code !== 'unsupported_parameter' || facts.param !== 'thread') return { error_code: facts.detailCode ?? code };
+  return { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
+}
+
+/** On the account's paths an error that names fields has the validation envelope: each wrong field of a body, or the wrong query parameter. Source: service.md, "Errors". */
+function accountErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts): object {
+  const { violations = [] } = error.facts;
+  if (violations.length === 0) return errorEnvelope(error, id, texts);
+  const place = error.code === 'validation_error' ? 'body' : 'query';
+  return {
+    detail: violations.map(({ path, message, type, inputJson }) => ({
+      loc: [place, ...path],
+      msg: message,
+      type,
+      // null: nothing was sent, or it is too long to be repeated.
+      input: inputJson === undefined ? null : (JSON.parse(inputJson) as unknown),
+      ctx: {},
+    })),
+  };
+}
+
+const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, account: accountErrorEnvelope } as const;
 
 /**
  * `x-should-retry`: of all refusals with 429 only those of a minute window pass soon enough for an automatic retry. Undefined leaves it to the client.

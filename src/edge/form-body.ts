@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { FormPart } from '../codecs/images/decode-request.ts';
 import { ClientGone } from './client-watch.ts';
+import { tooLarge } from './json-body.ts';
 
 /** What a form may be at most. */
 export interface FormLimits {
@@ -25,7 +26,7 @@ export function isForm(request: FastifyRequest): boolean {
  */
 export async function readForm(request: FastifyRequest, reply: FastifyReply, limits: FormLimits): Promise<FormPart[]> {
   const { raw } = request;
-  if (Number(raw.headers['content-length'] ?? 0) > limits.bodyBytesMax) throw tooLarge(limits);
+  if (Number(raw.headers['content-length'] ?? 0) > limits.bodyBytesMax) throw tooLarge(limits.bodyBytesMax);
   // The client waits for this before it sends anything; up to here it could have been spared the trouble.
   if (raw.headers.expect !== undefined) reply.raw.writeContinue();
   try {
@@ -55,7 +56,7 @@ async function readParts(request: FastifyRequest, limits: FormLimits): Promise<F
   let bytes = 0;
   const count = (length: number): void => {
     bytes += length;
-    if (bytes > limits.bodyBytesMax) throw tooLarge(limits);
+    if (bytes > limits.bodyBytesMax) throw tooLarge(limits.bodyBytesMax);
   };
   for await (const part of request.parts()) {
     if (part.type === 'field') {
@@ -74,8 +75,4 @@ async function readParts(request: FastifyRequest, limits: FormLimits): Promise<F
     parts.push({ name: part.fieldname, value: Buffer.concat(chunks) });
   }
   return parts;
-}
-
-function tooLarge({ bodyBytesMax }: FormLimits): GatewayError {
-  return new GatewayError('body_too_large', `The body is larger than ${bodyBytesMax} bytes.`);
 }

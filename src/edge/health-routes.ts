@@ -9,15 +9,13 @@ export const operatorPaths: ReadonlySet<string> = new Set(['/healthz', '/readyz'
 
 /** `GET /healthz` (the process lives), `GET /readyz` (it takes requests; 503 while it stops) and, where configured, `GET /metrics`. No key needed. */
 export function registerHealth(app: FastifyInstance, edge: Edge): void {
-  app.get('/healthz', (request, reply) => {
-    reply.hijack();
-    writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
-  });
-  app.get('/readyz', (request, reply) => {
-    if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
-    reply.hijack();
-    writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
-  });
+  for (const path of ['/healthz', '/readyz']) {
+    app.get(path, (request, reply) => {
+      if (path === '/readyz' && edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
+      reply.hijack();
+      writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
+    });
+  }
   if (!edge.options.publicMetrics) return;
   app.get('/metrics', (request, reply) => {
     reply.hijack();

@@ -99,7 +99,8 @@ function emptyBody(): GatewayError {
   return new GatewayError('invalid_request', 'The body is empty: send a JSON object.');
 }
 
-function tooLarge(bytesMax: number): GatewayError {
+/** Returns the refusal of a body that is larger than `bytesMax`. */
+export function tooLarge(bytesMax: number): GatewayError {
   return new GatewayError('body_too_large', `The body is larger than ${bytesMax} bytes.`);
 }
 

@@ -1,83 +1,52 @@
-import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { ListModelsRequestSchema } from '../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
-import { endpointPaths } from './model-json.ts';
-import { type Query, refuse, single } from './query.ts';
+import { endpointPaths } from '../rpc/resources.ts';
+import { type Query, readInteger, readName, readText, refuse } from './query.ts';
 
-/** The query of `GET /v1/models`. Parameters that are not documented are ignored, as clients add their own (`?beta=true`). Source: decisions §4. */
+/** The query of `GET /v1/models`. Source: decisions §4. */
 
 /** Which part of the list is wanted. Absent `limit`: all of it. */
-export interface Page {
-  readonly limit?: number;
-  readonly afterId?: string;
-  readonly beforeId?: string;
+interface Page {
+  readonly limit?: number | undefined;
+  readonly afterId?: string | undefined;
+  readonly beforeId?: string | undefined;
 }
 
-/** A page of a list, with the Anthropic interface's cursors. */
-export interface PageOf<T> {
-  readonly data: readonly T[];
-  readonly first_id: string | null;
-  readonly last_id: string | null;
-  readonly has_more: boolean;
-}
+const truths = ['true', 'false'] as const;
+const capabilities = ['vision', 'function_call', 'reasoning', 'flex', 'priority'] as const;
+const limits = { min: 1, max: 1000 };
 
-const endpoints = [
-  Endpoint.CHAT_COMPLETIONS,
-  Endpoint.RESPONSES,
-  Endpoint.MESSAGES,
-  Endpoint.IMAGE_GENERATIONS,
-  Endpoint.IMAGE_EDITS,
-] as const;
-const capabilities = ['vision', 'function_call', 'reasoning', 'flex', 'priority'];
-const limitMax = 1000;
-
-function oneOf(query: Query, parameter: string, allowed: readonly string[]): string | undefined {
-  const value = single(query, parameter);
-  if (value === undefined || allowed.includes(value)) return value;
-  throw refuse(parameter, `one of ${allowed.join(', ')}`);
-}
-
-function truth(query: Query, parameter: string): boolean | undefined {
-  const value = oneOf(query, parameter, ['true', 'false']);
-  return value === undefined ? undefined : value === 'true';
-}
-
-/** The filter that a query asks for. Throws `invalid_request` naming the parameter. */
-export function readFilter(query: Query): MessageInitShape<typeof ListModelsRequestSchema> {
-  const path = oneOf(query, 'endpoint', Object.values(endpointPaths));
-  const free = truth(query, 'free');
-  const available = truth(query, 'available');
+/** Returns the filter that a query asks for. */
+export function readFilter(query: Query) {
+  const path = readName(query, 'endpoint', [...endpointPaths.values()]);
+  const free = readName(query, 'free', truths);
+  const available = readName(query, 'available', truths);
   return {
-    endpoint: endpoints.find(endpoint => endpointPaths[endpoint] === path) ?? Endpoint.UNSPECIFIED,
-    capability: oneOf(query, 'capability', capabilities) ?? '',
-    query: single(query, 'q') ?? '',
-    ...(free === undefined ? {} : { free }),
-    ...(available === undefined ? {} : { available }),
+    endpoint: endpointPaths.entries().find(([, each]) => each === path)?.[0] ?? Endpoint.UNSPECIFIED,
+    capability: readName(query, 'capability', capabilities) ?? '',
+    query: readText(query, 'q') ?? '',
+    free: free && free === 'true',
+    available: available && available === 'true',
   };
 }
 
-/** The page that a query asks for. Throws `invalid_request` naming the parameter. */
+/** Returns the page that a query asks for. */
 export function readPage(query: Query): Page {
-  const limit = single(query, 'limit');
-  const afterId = single(query, 'after_id');
-  const beforeId = single(query, 'before_id');
-  if (limit !== undefined && !(/^\d{1,4}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= limitMax)) {
-    throw refuse('limit', `an integer from 1 to ${limitMax}`);
-  }
-  if (afterId !== undefined && beforeId !== undefined) throw refuse('before_id', 'not together with after_id');
-  return {
-    ...(limit === undefined ? {} : { limit: Number(limit) }),
-    ...(afterId === undefined ? {} : { afterId }),
-    ...(beforeId === undefined ? {} : { beforeId }),
-  };
+  const limit = readInteger(query, 'limit', limits);
+  const afterId = readText(query, 'after_id');
+  const beforeId = readText(query, 'before_id');
+  if (afterId === undefined || beforeId === undefined) return { limit, afterId, beforeId };
+  throw refuse(query, 'before_id', 'must not be sent together with after_id');
 }
 
-/** Cuts a page out of a list: the first items after `afterId`, or the last ones before `beforeId`. Throws `invalid_request` where the cursor is not in the list. */
-export function pageOf<T extends { readonly id: string }>(list: readonly T[], page: Page): PageOf<T> {
+/**
+ * Cuts a page with the Anthropic interface's cursors out of a list: the first items after `afterId`, or the last ones before `beforeId`. Throws `invalid_request` if
+ * the cursor is not in the list.
+ */
+export function pageOf<T extends { readonly id: string }>(list: readonly T[], page: Page) {
   const { limit = list.length, afterId, beforeId } = page;
   const cut = (parameter: string, id: string): number => {
     const index = list.findIndex(item => item.id === id);
-    if (index === -1) throw refuse(parameter, 'no listed model has this id');
+    if (index === -1) throw refuse({ [parameter]: id }, parameter, 'must be the id of a listed model');
     return index;
   };
   const from = afterId === undefined ? 0 : cut('after_id', afterId) + 1;

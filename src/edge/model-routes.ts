@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { fromConnectError } from '../rpc/errors.ts';
+import { modelJson } from '../rpc/resources.ts';
 import { answerJson } from './answer.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
-import { modelJson } from './model-json.ts';
 import { pageOf, readFilter, readPage } from './model-query.ts';
 import type { Query } from './query.ts';
 

@@ -1,16 +1,49 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 
+/**
+ * Query parameters. What is wrong throws `invalid_request` with a violation that names the parameter; parameters that are not documented are ignored, as
+ * clients add their own (`?beta=true`). Source: decisions §3, §4, §6.
+ */
+
 /** Query parameters as the router reads them: a repeated one is an array. */
 export type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** The error of a parameter that is not as `allowed` says. */
-export function refuse(parameter: string, allowed: string): GatewayError {
-  return new GatewayError('invalid_request', `Query parameter ${parameter}: ${allowed}.`, { param: parameter });
+/** Returns the error of a parameter; `message` says what it must be ("must be sent once"). */
+export function refuse(query: Query, parameter: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', `Query parameter ${parameter}: ${message}.`, {
+    param: parameter,
+    violations: [{ path: [parameter], message, type: 'value_error', inputJson: JSON.stringify(query[parameter]) }],
+  });
 }
 
-/** A parameter's one value. Throws where it is sent twice. */
-export function single(query: Query, parameter: string): string | undefined {
+/** Returns a parameter's one value; undefined if it is absent. */
+export function readText(query: Query, parameter: string): string | undefined {
   const value = query[parameter];
   if (value === undefined || typeof value === 'string') return value;
-  throw refuse(parameter, 'send it once');
+  throw refuse(query, parameter, 'must be sent once');
+}
+
+/** Returns a parameter that is one of some names; undefined if it is absent. */
+export function readName<Name extends string>(
+  query: Query,
+  parameter: string,
+  names: readonly Name[],
+): Name | undefined {
+  const text = readText(query, parameter);
+  const found = names.find(name => name === text);
+  if (text !== undefined && found === undefined) throw refuse(query, parameter, `must be one of ${names.join(', ')}`);
+  return found;
+}
+
+/** Returns a parameter that is an integer; undefined if it is absent. */
+export function readInteger(
+  query: Query,
+  parameter: string,
+  { min, max }: { readonly min: number; readonly max: number },
+): number | undefined {
+  const text = readText(query, parameter);
+  if (text === undefined) return undefined;
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  throw refuse(query, parameter, `must be an integer from ${min} to ${max}`);
 }

@@ -77,24 +77,19 @@ export interface Ground {
 }
 
 /** Opens everything in one process. Throws what listening throws (a port in use). */
-export async function openGateway({
-  environment,
-  config,
-  stores,
-  logger,
-  metrics,
-  readAgain,
-}: Ground): Promise<Gateway> {
-  const live = new LiveConfig(config, readAgain);
+export async function openGateway(ground: Ground): Promise<Gateway> {
+  const { environment, config, stores, logger } = ground;
+  const live = new LiveConfig(config, ground.readAgain);
   const ids = new IdSource(systemClock, stores.ledger.lastId);
-  const core = makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl: () => publicUrl() });
+  const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
+  const parts = { ...ground, live, ids, publicUrl };
+  const core = makeCore(parts);
   await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
-  const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
-  const parts = { live, services: makeServices(core), logger, metrics, nextRequestId };
-  const edge: FastifyInstance = openEdge({ ...parts, draining: () => !state.serving, publicUrl });
-  const rpc = openRpc({ ...parts, core, edgeToken: edgeToken(environment.dataDir) });
+  const listening = { ...parts, services: makeServices(core), nextRequestId };
+  const edge: FastifyInstance = openEdge(listening, () => !state.serving);
+  const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
@@ -143,14 +138,7 @@ async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): P
   }
 }
 
-interface RouterParts {
-  readonly config: Config;
-  readonly upstreams: UpstreamSet;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
-}
-
-function openRouter({ config, upstreams, metrics, logger }: RouterParts): Router {
+function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet): Router {
   const router = new Router({
     config: { providers: upstreams.replace(config), routes: routesOf(config) },
     clock: systemClock,
@@ -176,20 +164,18 @@ interface Core extends Stores {
   readonly discovery: Discovery;
 }
 
-interface CoreParts {
-  readonly environment: Environment;
-  readonly config: Config;
+/** What everything in the process is made from. */
+interface Parts extends Ground {
   readonly live: LiveConfig;
-  readonly stores: Stores;
   readonly ids: IdSource;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
+  /** Known only when the listener is open: the system may pick its port. */
   readonly publicUrl: () => string;
 }
 
-function makeCore({ environment, config, live, stores, ids, metrics, logger, publicUrl }: CoreParts): Core {
+function makeCore(parts: Parts): Core {
+  const { environment, config, live, stores, ids, logger, publicUrl } = parts;
   const upstreams = new UpstreamSet(environment.proxy);
-  const router = openRouter({ config, upstreams, metrics, logger });
+  const router = openRouter(parts, upstreams);
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = {
     ledger: stores.ledger,
@@ -237,11 +223,8 @@ function makeCore({ environment, config, live, stores, ids, metrics, logger, pub
   };
 }
 
-interface ListenerParts {
-  readonly live: LiveConfig;
+interface ListenerParts extends Parts {
   readonly services: InProcessTransport;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
   readonly nextRequestId: () => string;
 }
 
@@ -250,14 +233,8 @@ function portOf(edge: FastifyInstance, port: number): number {
   return typeof address === 'object' && address !== null ? address.port : port;
 }
 
-/** `publicUrl` is known only when the listener is open: the system may pick its port. */
-interface EdgeParts extends ListenerParts {
-  readonly draining: () => boolean;
-  readonly publicUrl: () => string;
-}
-
-function openEdge(parts: EdgeParts): FastifyInstance {
-  const { live, services, logger, metrics, nextRequestId, draining, publicUrl } = parts;
+function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
+  const { live, services, logger, metrics, nextRequestId, publicUrl } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -312,12 +289,9 @@ function makeServices(core: Core): InProcessTransport {
     .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
 }
 
-interface RpcParts extends ListenerParts {
-  readonly core: Core;
-  readonly edgeToken: string;
-}
-
-function openRpc({ live, core, services, edgeToken: own, logger, metrics, nextRequestId }: RpcParts): RpcListener {
+function openRpc(parts: ListenerParts, core: Core): RpcListener {
+  const { environment, live, services, logger, metrics, nextRequestId } = parts;
+  const own = edgeToken(environment.dataDir);
   return createRpcListener({
     services,
     nextRequestId,

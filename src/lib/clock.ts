@@ -7,6 +7,6 @@ export interface Clock {
 export const systemClock: Clock = { now: () => Date.now() };
 
 /** A time in ms since 1970 as ISO 8601 in UTC ("2026-11-21T10:00:00.000Z"). */
-export function isoTime(ms: number): string {
-  return new Date(ms).toISOString();
+export function isoTime(ms: number | bigint): string {
+  return new Date(Number(ms)).toISOString();
 }

@@ -96,7 +96,7 @@ export function requestIdStart(id: number): string {
  */
 export function requestPart(id: number, requestId: string): bigint | string {
   if (ledgerIdOf(requestId) !== id) return requestId;
-  const bits = base62Value(requestId.slice(14, 17)) * digits8 + base62Value(requestId.slice(17));
+  const bits = BigInt(base62Value(requestId.slice(14, 17))) * digits8 + BigInt(base62Value(requestId.slice(17)));
   return bits >> 64n === 0n ? BigInt.asIntN(64, bits) : requestId;
 }
 
@@ -105,21 +105,16 @@ export function requestIdOf(id: number, part: bigint | string): string {
   return typeof part === 'string' ? part : `${requestIdStart(id)}${base62(BigInt.asUintN(64, part), 11)}`;
 }
 
-/** The value of at most eight digits. */
-function base62Value(digits: string): bigint {
+/** The value of base62 digits; exact up to 2^53. */
+function base62Value(digits: string): number {
   let value = 0;
   for (const digit of digits) value = value * 62 + alphabet.indexOf(digit);
-  return BigInt(value);
+  return value;
 }
 
 /** The ledger id inside a public request id; undefined where the gateway could not have made the id. */
 export function ledgerIdOf(requestId: string): number | undefined {
   const digits = idPattern.exec(requestId)?.[1];
-  if (digits === undefined) return undefined;
-  let value = 0;
-  for (const digit of digits) {
-    value = value * 62 + alphabet.indexOf(digit);
-    if (value > idMax) return undefined;
-  }
-  return value;
+  const value = digits === undefined ? Infinity : base62Value(digits);
+  return value <= idMax ? value : undefined;
 }

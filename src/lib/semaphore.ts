@@ -13,15 +13,11 @@ export interface SemaphoreLimits {
 /** Gives the slot back; calling it again does nothing. */
 export type Release = () => void;
 
-interface Waiter {
-  readonly grant: (release: Release) => void;
-}
-
 /** A counting semaphore: first come, first served, with a bounded queue and waits that can be aborted. */
 export class Semaphore {
   readonly #limits: SemaphoreLimits;
   readonly #runtime: Pick<Runtime, 'after'>;
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters = new Set<(release: Release) => void>();
   #held = 0;
 
   constructor(limits: SemaphoreLimits, runtime: Pick<Runtime, 'after'> = systemRuntime) {
@@ -49,11 +45,10 @@ export class Semaphore {
     if (free !== undefined) return free;
     if (this.#waiters.size >= this.#limits.waitersMax) return undefined;
     const { promise, resolve, reject } = Promise.withResolvers<Release | undefined>();
-    const waiter: Waiter = { grant: resolve };
-    this.#waiters.add(waiter);
+    this.#waiters.add(resolve);
     const leave = (settle: () => void): void => {
       // One who was granted a slot is no longer among the waiters, and keeps it.
-      if (this.#waiters.delete(waiter)) settle();
+      if (this.#waiters.delete(resolve)) settle();
     };
     const timer = this.#runtime.after(this.#limits.waitMs, () => leave(() => resolve(undefined)));
     const onAbort = (): void => leave(() => reject(signal.reason));
@@ -78,15 +73,10 @@ export class Semaphore {
       if (given) return;
       given = true;
       this.#held -= 1;
-      this.#grantNext();
+      const [next] = this.#waiters;
+      if (next === undefined) return;
+      this.#waiters.delete(next);
+      next(this.#grant());
     };
-  }
-
-  #grantNext(): void {
-    for (const waiter of this.#waiters) {
-      this.#waiters.delete(waiter);
-      waiter.grant(this.#grant());
-      return;
-    }
   }
 }

@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { isErrorCode } from '../errors/error-table.ts';
 import {
@@ -6,10 +6,9 @@ import {
   type ErrorFacts,
   GatewayError,
   toGatewayError,
-  type Violation,
   type WindowState,
 } from '../errors/gateway-error.ts';
-import { type Denial, type ErrorDetail, ErrorDetailSchema } from '../gen/tollgate/v1/error_pb.ts';
+import { type Denial, type DenialSchema, type ErrorDetail, ErrorDetailSchema } from '../gen/tollgate/v1/error_pb.ts';
 import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
 
 /** The gateway's errors as RPC errors and back: the detail carries everything, so that REST and RPC callers are told the same. */
@@ -31,15 +30,10 @@ export function toConnectError(thrown: unknown, requestId: string): ConnectError
     httpStatus: error.facets.http,
     requestId: facts.requestId ?? requestId,
     limits: (facts.limits ?? []).map(limitStateOf),
-    violations: (facts.violations ?? []).map(violation => ({
-      path: [...violation.path],
-      message: violation.message,
-      type: violation.type,
-      inputJson: violation.inputJson ?? '',
-    })),
-    ...(facts.retryAfterMs === undefined ? {} : { retryAfterMs: BigInt(Math.ceil(facts.retryAfterMs)) }),
-    ...(error.retry === undefined ? {} : { shouldRetry: error.retry }),
-    ...(facts.denial === undefined ? {} : { denial: denialOf(facts.denial) }),
+    violations: (facts.violations ?? []).map(violation => ({ ...violation, path: [...violation.path] })),
+    retryAfterMs: facts.retryAfterMs === undefined ? undefined : BigInt(Math.ceil(facts.retryAfterMs)),
+    shouldRetry: error.retry,
+    denial: facts.denial && toDenial(facts.denial),
   });
   return new ConnectError(
     error.message,
@@ -75,31 +69,26 @@ function foreignError(cause: ConnectError): GatewayError {
 /** The gateway error that a detail tells of; one of a newer gateway, whose code nobody here knows, becomes `internal`. */
 export function fromErrorDetail(detail: ErrorDetail): GatewayError {
   const { code, message } = detail;
-  return isErrorCode(code) ? new GatewayError(code, message, factsOf(detail)) : unknownError(detail);
+  return isErrorCode(code) ? new GatewayError(code, message, readFacts(detail)) : unknownError(detail);
 }
 
 function unknownError(cause: unknown): GatewayError {
   return new GatewayError('internal', 'The gateway failed.', { cause });
 }
 
-function factsOf(detail: ErrorDetail): ErrorFacts {
+function readFacts(detail: ErrorDetail): ErrorFacts {
   return {
     tip: detail.tip,
     requestId: detail.requestId,
-    limits: detail.limits.map(windowOf),
-    violations: detail.violations.map(
-      (violation): Violation => ({
-        path: violation.path,
-        message: violation.message,
-        type: violation.type,
-        ...(violation.inputJson === '' ? {} : { inputJson: violation.inputJson }),
-      }),
+    limits: detail.limits.map(readWindow),
+    violations: detail.violations.map(({ inputJson, ...violation }) =>
+      inputJson === '' ? violation : { ...violation, inputJson },
     ),
     ...(detail.param === '' ? {} : { param: detail.param }),
     ...(detail.detailCode === '' ? {} : { detailCode: detail.detailCode }),
     ...(detail.retryAfterMs === undefined ? {} : { retryAfterMs: Number(detail.retryAfterMs) }),
     ...(detail.shouldRetry === undefined ? {} : { retry: detail.shouldRetry }),
-    ...(detail.denial === undefined ? {} : { denial: factsOfDenial(detail.denial) }),
+    ...(detail.denial === undefined ? {} : { denial: readDenial(detail.denial) }),
   };
 }
 
@@ -114,8 +103,7 @@ export function limitStateOf(window: WindowState): LimitState {
   };
 }
 
-/** The contract's window as a value. */
-export function windowOf(state: LimitState): WindowState {
+function readWindow(state: LimitState): WindowState {
   return {
     limit: state.limit as WindowState['limit'],
     max: Number(state.max),
@@ -124,17 +112,12 @@ export function windowOf(state: LimitState): WindowState {
   };
 }
 
-function denialOf(facts: DenialFacts): Omit<Denial, '$typeName'> {
-  return {
-    limit: facts.limit,
-    unit: facts.unit,
-    used: BigInt(facts.used),
-    max: BigInt(facts.max),
-    ...(facts.resetAtMs === undefined ? {} : { resetAtMs: BigInt(facts.resetAtMs) }),
-  };
+function toDenial({ used, max, resetAtMs, ...facts }: DenialFacts): MessageInitShape<typeof DenialSchema> {
+  const resetsAtMs = resetAtMs === undefined ? undefined : BigInt(resetAtMs);
+  return { ...facts, used: BigInt(used), max: BigInt(max), resetAtMs: resetsAtMs };
 }
 
-function factsOfDenial(denial: Denial): DenialFacts {
+function readDenial(denial: Denial): DenialFacts {
   return {
     limit: denial.limit as DenialFacts['limit'],
     unit: denial.unit as DenialFacts['unit'],

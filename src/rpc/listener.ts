@@ -7,7 +7,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
 import { callBoundary, type CallObserver, createGate } from './call-boundary.ts';
-import { HealthState, healthService } from './health.ts';
+import { healthService } from './health.ts';
 import type { InProcessTransport } from './in-process.ts';
 import { networkService } from './network-services.ts';
 import { edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
@@ -16,12 +16,6 @@ import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
 import { writeReply } from './reply-writer.ts';
-
-/** A page of metrics as Prometheus reads it. */
-export interface MetricsPage {
-  readonly contentType: string;
-  readonly body: string;
-}
 
 /** What the internal listener serves. */
 export interface RpcListenerOptions {
@@ -36,8 +30,8 @@ export interface RpcListenerOptions {
   readonly isEdgeToken?: (token: string) => boolean;
   /** What a call must satisfy before its body is read, beside what its service checks; absent: nothing. */
   readonly gate?: (context: HandlerContext) => Promise<void>;
-  /** `GET /metrics`; absent: 404. */
-  readonly metrics?: () => Promise<MetricsPage>;
+  /** Returns `GET /metrics`, a page as Prometheus reads it; absent: 404. */
+  readonly metrics?: () => Promise<{ readonly contentType: string; readonly body: string }>;
   /** Told of every call that ended. */
   readonly observe?: CallObserver;
   /** What calls are timed by; absent: the machine's clock. */
@@ -59,7 +53,7 @@ export interface RpcListener {
 }
 
 /** Generous for services of one's own network, finite for their mistakes. */
-export const defaultConnectionLimits: ConnectionLimits = {
+const defaultConnectionLimits: ConnectionLimits = {
   headMs: 10_000,
   requestMs: 300_000,
   pingMs: 30_000,
@@ -79,18 +73,18 @@ const drainRetryMs = 1_000;
  * `/readyz` and `/metrics`. Errors are thrown as `GatewayError` by services and carry an `ErrorDetail`. Source: decisions §1.
  */
 export function createRpcListener(options: RpcListenerOptions): RpcListener {
-  const health = new HealthState([...options.services.services, ...ownServices].map(({ typeName }) => typeName));
+  const stopping = new AbortController();
+  const draining = stopping.signal;
   const bytesMax = options.messageBytesMax ?? messageBytesMax;
-  const handlers = createHandlers(options, health, bytesMax);
-  const edgeHandlers = createHandlers(options, health, 2 * bytesMax + edgeExtraBytes);
+  const handlers = createHandlers(options, draining, bytesMax);
+  const edgeHandlers = createHandlers(options, draining, 2 * bytesMax + edgeExtraBytes);
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const requestId = admitHeaders(request.headers, options);
     response.setHeader('x-request-id', requestId);
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
     const handler = (edgeHeader in request.headers ? edgeHandlers : handlers).get(path);
     if (handler === undefined) {
-      await answerPlainHttp({ path, request, response }, health, options.metrics);
-      return;
+      return answerPlainHttp({ path, request, response }, draining, options.metrics);
     }
     const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
     await writeReply(await handler(call), response, call.signal);
@@ -107,9 +101,9 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   );
   return {
     listen: async (host, port) => ({ host, port: await ports.listen(host, port) }),
-    drain: () => health.drain(),
+    drain: () => stopping.abort(),
     close: async graceMs => {
-      health.drain();
+      stopping.abort();
       await ports.close(graceMs);
     },
   };
@@ -135,34 +129,41 @@ function admitHeaders(headers: IncomingHttpHeaders, options: RpcListenerOptions)
 /** Returns the handlers of all methods by their paths. */
 function createHandlers(
   options: RpcListenerOptions,
-  health: HealthState,
+  draining: AbortSignal,
   readMaxBytes: number,
 ): ReadonlyMap<string, UniversalHandler> {
   const watch = { observe: options.observe ?? (() => undefined), runtime: options.runtime ?? systemRuntime };
   const check = async (context: HandlerContext): Promise<void> => {
     if (ownServices.includes(context.service)) return;
-    if (health.draining.aborted) {
+    if (draining.aborted) {
       throw new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: drainRetryMs });
     }
     // An edge has found out who calls; and what it fetches for clients without a key has a credential of its own.
     if (!context.requestHeader.has(edgeHeader)) await options.gate?.(context);
   };
+  const { services } = options.services;
+  const offered = [...services, ...ownServices];
   const router = createConnectRouter({
     acceptCompression: [compressionGzip, compressionBrotli],
     interceptors: [callBoundary(watch)],
     requestGate: createGate(check, watch),
     readMaxBytes,
   });
-  const { services } = options.services;
   for (const service of services) router.service(service, networkService(service, options.services));
-  router.service(Health, healthService(health));
-  router.service(ServerReflection, reflectionService([...services, ...ownServices], health.draining));
+  router.service(
+    Health,
+    healthService(
+      offered.map(({ typeName }) => typeName),
+      draining,
+    ),
+  );
+  router.service(ServerReflection, reflectionService(offered, draining));
   return new Map(router.handlers.map(handler => [handler.requestPath, handler]));
 }
 
 async function answerPlainHttp(
   { path, request, response }: { path: string; request: IncomingMessage; response: ServerResponse },
-  health: HealthState,
+  draining: AbortSignal,
   metrics: RpcListenerOptions['metrics'],
 ): Promise<void> {
   const reads = request.method === 'GET' || request.method === 'HEAD';
@@ -173,7 +174,7 @@ async function answerPlainHttp(
   const json = (status: number, body: object): void => send(status, 'application/json', JSON.stringify(body));
   if (reads && path === '/healthz') json(200, { status: 'ok' });
   else if (reads && path === '/readyz') {
-    json(health.draining.aborted ? 503 : 200, { status: health.draining.aborted ? 'draining' : 'ready' });
+    json(draining.aborted ? 503 : 200, { status: draining.aborted ? 'draining' : 'ready' });
   } else if (reads && path === '/metrics' && metrics !== undefined) {
     const page = await metrics();
     send(200, page.contentType, page.body);

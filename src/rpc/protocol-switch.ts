@@ -43,13 +43,8 @@ export function createProtocolSwitch(listener: RequestListener, limits: Connecti
     listener,
   );
   const http2 = createSecondServer(listener, limits);
-  const sessions = new Set<ServerHttp2Session>();
   const sockets = new Set<Socket>();
-  http2.on('session', session => {
-    sessions.add(session);
-    session.once('close', () => sessions.delete(session));
-    watchSession(session, limits);
-  });
+  http2.on('session', session => watchSession(session, limits));
   // The HTTP/1.1 server owns the port (so that its time-outs and `close` work); what it would do with a connection waits for the first bytes.
   const serveHttp1 = http1.listeners('connection').map(each => each.bind(http1));
   http1.removeAllListeners('connection');
@@ -66,7 +61,7 @@ export function createProtocolSwitch(listener: RequestListener, limits: Connecti
   });
   return {
     listen: (host, port) => listenOn(http1, host, port),
-    close: graceMs => closeAll({ http1, sessions, sockets }, graceMs),
+    close: graceMs => closeAll({ http1, http2, sockets }, graceMs),
   };
 }
 
@@ -135,20 +130,20 @@ function listenOn(server: Server, host: string, port: number): Promise<number> {
 
 interface Open {
   readonly http1: Server;
-  readonly sessions: ReadonlySet<ServerHttp2Session>;
+  readonly http2: Http2Server;
   readonly sockets: ReadonlySet<Socket>;
 }
 
-async function closeAll({ http1, sessions, sockets }: Open, graceMs: number): Promise<void> {
+async function closeAll({ http1, http2, sockets }: Open, graceMs: number): Promise<void> {
   // Resolves with the last connection, whichever protocol it speaks: they all came through this server.
   const closed = new Promise<void>(resolve => {
     http1.close(() => resolve());
   });
-  for (const session of sessions) session.close();
+  // It listens nowhere itself: this lets its sessions end.
+  http2.close();
   // A kept-alive HTTP/1.1 connection becomes idle when its last request ends, and Node looks for idle ones only when asked.
   const sweep = setInterval(() => http1.closeIdleConnections(), 50);
   const cut = setTimeout(() => {
-    for (const session of sessions) session.destroy();
     for (const socket of sockets) socket.destroy();
   }, graceMs);
   await closed;

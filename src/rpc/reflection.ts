@@ -1,4 +1,5 @@
-import { type DescFile, type DescMessage, type DescService, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { type DescFile, type DescService, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { nestedTypes } from '@bufbuild/protobuf/reflect';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, type ServiceImpl } from '@connectrpc/connect';
 import {
@@ -89,26 +90,16 @@ function indexFiles(services: readonly DescService[]): FileIndex {
   const files = new Set(services.flatMap(service => [...withImports(service.file)]));
   return {
     byName: new Map([...files].map(file => [file.proto.name, file])),
-    bySymbol: new Map([...files].flatMap(file => symbolsOf(file).map((symbol): [string, DescFile] => [symbol, file]))),
+    bySymbol: new Map(
+      [...files].flatMap(file => readSymbols(file).map((symbol): [string, DescFile] => [symbol, file])),
+    ),
   };
 }
 
-function symbolsOf(file: DescFile): string[] {
-  return [
-    ...file.enums.map(each => each.typeName),
-    ...file.messages.flatMap(symbolsOfMessage),
-    ...file.services.flatMap(({ typeName, methods }) => [
-      typeName,
-      ...methods.map(({ name }) => `${typeName}.${name}`),
-    ]),
-  ];
-}
-
-function symbolsOfMessage(message: DescMessage): string[] {
-  return [
-    message.typeName,
-    ...message.fields.map(({ name }) => `${message.typeName}.${name}`),
-    ...message.nestedEnums.map(each => each.typeName),
-    ...message.nestedMessages.flatMap(symbolsOfMessage),
-  ];
+/** Returns the full names of a file's types, and of what messages and services consist of. */
+function readSymbols(file: DescFile): string[] {
+  return [...nestedTypes(file)].flatMap(type => {
+    const members = type.kind === 'message' ? type.fields : type.kind === 'service' ? type.methods : [];
+    return [type.typeName, ...members.map(({ name }) => `${type.typeName}.${name}`)];
+  });
 }

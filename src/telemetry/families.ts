@@ -7,8 +7,8 @@ export interface FamilySpec {
 }
 
 /** A number that grows (of a counter) or goes up and down (of a gauge). */
-class Plain {
-  value = 0;
+interface Plain {
+  value: number;
 }
 
 /** How many values were at most each of some bounds, and the sum of all. */
@@ -96,7 +96,7 @@ export class Numbers extends Family<Plain> {
   }
 
   protected override make(): Plain {
-    return new Plain();
+    return { value: 0 };
   }
 
   protected override lines({ value }: Plain, labels: string): string[] {

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { tableText } from '../../src/cli/output.ts';
-import { modelColumns, modelRow } from '../../src/cli/resources.ts';
+import { modelView } from '../../src/cli/resources.ts';
 import { configOf } from '../../src/config/config.ts';
 import { fileSchema } from '../../src/config/schema.ts';
 import { catalogContent } from '../../src/gateway/live-config.ts';
@@ -60,7 +60,7 @@ test('the README names every variable that is read', () => {
 
 test('the README shows the built-in models as the command line does', () => {
   const { models } = catalogContent(read(''));
-  expect(readme).toContain(tableText(models.map(modelRow), modelColumns));
+  expect(readme).toContain(tableText(models.map(modelView.row), modelView.columns));
 });
 
 test('the README names every option of the command line', () => {

@@ -1,0 +1,216 @@
+import type { Command } from 'commander';
+import { KeyState } from '../gen/tollgate/v1/admin_pb.ts';
+import {
+  balanceArgument,
+  creditArgument,
+  dollarsOrNone,
+  idArgument,
+  limitArgument,
+  nameArgument,
+  wordsArgument,
+} from './arguments.ts';
+import { type RemotePorts, ResourceCommands } from './remote.ts';
+import {
+  accountView,
+  apiKeyView,
+  managementKeyView,
+  modelView,
+  planPeriods,
+  plans,
+  subscriptionView,
+} from './resources.ts';
+
+/** The commands that ask the running gateway, a function for each group. */
+
+/** `models list`. */
+export function modelCommands(program: Command, ports: RemotePorts): void {
+  const models = new ResourceCommands(program.command('models').description('the catalogue'), ports, modelView);
+  models.list(
+    'list the models; prices in dollars per 1 million tokens, of a picture in dollars',
+    async ({ catalog }) => (await catalog.listModels({})).models,
+  );
+}
+
+/** `accounts create | list | show`. */
+export function accountCommands(program: Command, ports: RemotePorts): void {
+  const group = program.command('accounts').description('accounts and their balances');
+  const accounts = new ResourceCommands(group, ports, accountView);
+  accounts
+    .one('create', 'make an account', async ({ admin }, { name, balance = 0n }: { name: string; balance?: bigint }) => {
+      const { account } = await admin.createAccount({ name, balanceNanoUsd: balance });
+      return account;
+    })
+    .requiredOption('--name <name>', 'a name for people')
+    .option('--balance <dollars>', 'its first balance', balanceArgument);
+  accounts.list('list all accounts', async ({ admin }) => (await admin.listAccounts({})).accounts);
+  accounts
+    .one('show', 'show an account', async ({ admin }, accountId: bigint) => {
+      const { account } = await admin.getAccount({ accountId });
+      return account;
+    })
+    .argument('<account_id>', 'the account', idArgument);
+}
+
+/** `credits add`. */
+export function creditCommands(program: Command, ports: RemotePorts): void {
+  const credits = new ResourceCommands(program.command('credits').description('money of accounts'), ports, accountView);
+  credits
+    .one(
+      'add',
+      'add dollars to an account’s balance, or take them from it with a minus',
+      async ({ admin }, accountId: bigint, amountNanoUsd: bigint, { note = '' }: { note?: string }) => {
+        const { account } = await admin.addCredit({ accountId, amountNanoUsd, note });
+        return account;
+      },
+    )
+    .argument('<account_id>', 'the account', idArgument)
+    .argument('<dollars>', 'how much', creditArgument)
+    .option('--note <text>', 'why, for people');
+}
+
+interface CreateKeyOptions {
+  readonly account: bigint;
+  readonly label?: string;
+  readonly dailyLimit?: bigint;
+  readonly minuteLimit?: bigint;
+  readonly allowedModels?: string[];
+  readonly balance?: bigint;
+  readonly subsFirst: boolean;
+  readonly fallback: boolean;
+}
+
+/** `keys create | list | disable | enable | revoke | monthly-limit`. */
+export function keyCommands(program: Command, ports: RemotePorts): void {
+  const group = program.command('keys').description('API keys, which generate');
+  const keys = new ResourceCommands(group, ports, apiKeyView);
+  keys
+    .one(
+      'create',
+      'make an API key; its full text is shown this once',
+      async ({ admin }, { account: accountId, ...given }: CreateKeyOptions) => {
+        const { label, dailyLimit, minuteLimit, allowedModels, balance: balanceNanoUsd } = given;
+        const settings = {
+          useSubsFirst: given.subsFirst,
+          fallbackToPayg: given.fallback,
+          label,
+          dailyLimit,
+          minuteLimit,
+          allowedModels: allowedModels && { models: allowedModels },
+          balanceNanoUsd,
+        };
+        return (await admin.createApiKey({ accountId, settings })).key;
+      },
+    )
+    .requiredOption('--account <account_id>', 'the account', idArgument)
+    .option('--label <text>', 'a name for people')
+    .option(
+      '--daily-limit <number>',
+      'the most a UTC day, in dollars or requests as configured; 0: none',
+      limitArgument,
+    )
+    .option('--minute-limit <number>', 'the most requests in 60 seconds; 0: none', limitArgument)
+    .option('--allowed-models <ids>', 'the models it may use, with commas between them', wordsArgument)
+    .option('--balance <dollars>', 'money of its own, moved out of the account', balanceArgument)
+    .option('--no-subs-first', 'money pays before the plan')
+    .option('--no-fallback', 'money does not pay when the plan is used up');
+  keys
+    .list('list an account’s API keys', async ({ admin }, { account: accountId }: { account: bigint }) => {
+      const answer = await admin.listApiKeys({ accountId });
+      return answer.keys;
+    })
+    .requiredOption('--account <account_id>', 'the account', idArgument);
+  const setState = (name: string, description: string, state: KeyState): Command =>
+    keys
+      .one(name, description, async ({ admin }, apiKeyId: bigint) => {
+        const { key } = await admin.setApiKeyState({ apiKeyId, state });
+        return key;
+      })
+      .argument('<key_id>', 'the key', idArgument);
+  setState('disable', 'refuse an API key until it is enabled', KeyState.DISABLED);
+  setState('enable', 'let a disabled API key work again', KeyState.ENABLED);
+  setState('revoke', 'end an API key for good', KeyState.REVOKED);
+  keys
+    .one(
+      'monthly-limit',
+      'set or lift the hard limit of an API key in a UTC month',
+      async ({ admin }, apiKeyId: bigint, { limit: limitNanoUsd }: ReturnType<typeof dollarsOrNone>) =>
+        (await admin.setMonthlyLimit({ apiKeyId, limitNanoUsd })).key,
+    )
+    .argument('<key_id>', 'the key', idArgument)
+    .argument('<dollars|none>', 'the most it may spend', dollarsOrNone);
+}
+
+/** `management-keys create | list | set-scopes | disable | enable | revoke`. */
+export function managementKeyCommands(program: Command, ports: RemotePorts): void {
+  const group = program.command('management-keys').description('management keys, which manage an account');
+  const keys = new ResourceCommands(group, ports, managementKeyView);
+  keys
+    .one(
+      'create',
+      'make a management key; its full text is shown this once',
+      async ({ admin }, { account: accountId, scopes }: { account: bigint; scopes: string[] }) =>
+        (await admin.createManagementKey({ accountId, scopes })).key,
+    )
+    .requiredOption('--account <account_id>', 'the account', idArgument)
+    .requiredOption('--scopes <scopes>', 'what it may do: all, or scopes with commas between them', wordsArgument);
+  keys
+    .list('list an account’s management keys', async ({ admin }, { account: accountId }: { account: bigint }) => {
+      const answer = await admin.listManagementKeys({ accountId });
+      return answer.keys;
+    })
+    .requiredOption('--account <account_id>', 'the account', idArgument);
+  keys
+    .one(
+      'set-scopes',
+      'replace the scopes of a management key',
+      async ({ admin }, managementKeyId: bigint, scopes: string[]) =>
+        (await admin.setManagementKeyScopes({ managementKeyId, scopes })).key,
+    )
+    .argument('<key_id>', 'the key', idArgument)
+    .argument('<scopes>', 'all, or scopes with commas between them', wordsArgument);
+  const setState = (name: string, description: string, state: KeyState): Command =>
+    keys
+      .one(name, description, async ({ admin }, managementKeyId: bigint) => {
+        const { key } = await admin.setManagementKeyState({ managementKeyId, state });
+        return key;
+      })
+      .argument('<key_id>', 'the key', idArgument);
+  setState('disable', 'refuse a key until it is enabled', KeyState.DISABLED);
+  setState('enable', 'let a disabled key work again', KeyState.ENABLED);
+  setState('revoke', 'end a key for good', KeyState.REVOKED);
+}
+
+interface StartOptions {
+  readonly plan: (typeof plans)[keyof typeof plans];
+  readonly period: (typeof planPeriods)[keyof typeof planPeriods];
+}
+
+/** `subscriptions start | show | cancel`. */
+export function subscriptionCommands(program: Command, ports: RemotePorts): void {
+  const group = program.command('subscriptions').description('plans of accounts');
+  const subscriptions = new ResourceCommands(group, ports, subscriptionView);
+  subscriptions
+    .one(
+      'start',
+      'start a plan: its price is debited from the account now and at each renewal',
+      async ({ admin }, accountId: bigint, { plan, period }: StartOptions) =>
+        (await admin.startSubscription({ accountId, plan, period })).subscription,
+    )
+    .argument('<account_id>', 'the account', idArgument)
+    .requiredOption('--plan <plan>', 'core or core_pro', nameArgument(plans))
+    .requiredOption('--period <period>', 'biweekly or monthly', nameArgument(planPeriods));
+  subscriptions
+    .one(
+      'show',
+      'show an account’s plan and what is left of it',
+      async ({ admin }, accountId: bigint) => (await admin.getSubscription({ accountId })).subscription,
+    )
+    .argument('<account_id>', 'the account', idArgument);
+  subscriptions
+    .one(
+      'cancel',
+      'let an account’s plan end with its period',
+      async ({ admin }, accountId: bigint) => (await admin.cancelSubscription({ accountId })).subscription,
+    )
+    .argument('<account_id>', 'the account', idArgument);
+}

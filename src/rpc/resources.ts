@@ -1,0 +1,105 @@
+import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
+import type { CachePricing, Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
+import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { isoTime } from '../lib/clock.ts';
+import { dollarsNumber, jsonDollars } from '../lib/dollars.ts';
+
+/** Resources of the contract as REST clients and the command line show them: the fields of service.md, times in ISO 8601. Source: decisions §1, §2, §4. */
+
+/** The API key resource, dollars as exact JSON numbers; `key` is full only if it was just made. */
+export function apiKeyJson(key: ApiKey) {
+  return {
+    api_key_id: Number(key.apiKeyId),
+    key: key.key,
+    created_at: isoTime(key.createdAtMs),
+    label: key.label,
+    daily_limit: Number(key.dailyLimit),
+    minute_limit: Number(key.minuteLimit),
+    monthly_limit: key.monthlyLimitNanoUsd === undefined ? null : jsonDollars(key.monthlyLimitNanoUsd),
+    balance: key.balanceNanoUsd === undefined ? null : jsonDollars(key.balanceNanoUsd),
+    usage_today: jsonDollars(key.usageTodayNanoUsd),
+    usage_minute: Number(key.usageMinute),
+    last_used_at: key.lastUsedAtMs === undefined ? null : isoTime(key.lastUsedAtMs),
+    use_subs_first: key.useSubsFirst,
+    fallback_to_payg: key.fallbackToPayg,
+    allowed_models: key.allowedModels?.models ?? null,
+    disabled: key.disabled,
+  };
+}
+
+/** The public path of each endpoint that a model can list. */
+export const endpointPaths: ReadonlyMap<Endpoint, string> = new Map([
+  [Endpoint.CHAT_COMPLETIONS, '/v1/chat/completions'],
+  [Endpoint.RESPONSES, '/v1/responses'],
+  [Endpoint.MESSAGES, '/v1/messages'],
+  [Endpoint.IMAGE_GENERATIONS, '/v1/images/generations'],
+  [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
+]);
+const tierNames: ReadonlyMap<ServiceTier, string> = new Map([
+  [ServiceTier.FLEX, 'flex'],
+  [ServiceTier.PRIORITY, 'priority'],
+]);
+
+/** The model resource: the specification's fields and those that both official clients' list calls read. */
+export function modelJson(model: Model) {
+  return {
+    id: model.id,
+    object: 'model',
+    created: Number(model.createdAt),
+    owned_by: model.ownedBy,
+    type: 'model',
+    display_name: model.name,
+    created_at: isoTime(Number(model.createdAt) * 1000),
+    name: model.name,
+    description: model.description,
+    context_length: model.contextLength ?? null,
+    max_output_tokens: model.maxOutputTokens ?? null,
+    endpoints: model.endpoints.flatMap(endpoint => endpointPaths.get(endpoint) ?? []),
+    capabilities: {
+      vision: model.vision,
+      function_call: model.functionCall,
+      reasoning: model.reasoning,
+      service_tiers: model.serviceTiers.flatMap(tier => tierNames.get(tier) ?? []),
+    },
+    available: model.available,
+    pricing: pricingJson(model.pricing),
+  };
+}
+
+/** Prices in dollars per 1 million tokens; `image` in dollars an image. null: it has no such price. */
+function pricingJson(pricing: Pricing | undefined) {
+  const images = pricing?.images.map(({ size, quality, imageNanoUsd }) => ({
+    size: size || null,
+    quality: quality || null,
+    image: dollarsNumber(imageNanoUsd),
+  }));
+  return {
+    input: perMillion(pricing?.inputPicoUsd),
+    output: perMillion(pricing?.outputPicoUsd),
+    image: pricing?.imageNanoUsd === undefined ? null : dollarsNumber(pricing.imageNanoUsd),
+    caching: cachingJson(pricing?.caching),
+    above: (pricing?.above ?? []).map(step => ({
+      input_tokens: step.inputTokens,
+      input: perMillion(step.inputPicoUsd),
+      output: perMillion(step.outputPicoUsd),
+      caching: cachingJson(step.caching),
+    })),
+    // Of images at other sizes and qualities, the first that fits holds; null means any. Only if the model has such prices.
+    ...(images === undefined || images.length === 0 ? {} : { images }),
+  };
+}
+
+/** Prices of cached input; null: charged as uncached input. */
+function cachingJson(caching: CachePricing | undefined) {
+  if (caching === undefined) return null;
+  return {
+    read: perMillion(caching.readPicoUsd),
+    write_5m: perMillion(caching.write5mPicoUsd),
+    write_1h: perMillion(caching.write1hPicoUsd),
+  };
+}
+
+/** Pico-dollars a token as dollars per 1 million tokens. Both operands are exact, so that the quotient is the double nearest to the decimal. */
+function perMillion(picoUsd: bigint | undefined): number | null {
+  return picoUsd === undefined ? null : Number(picoUsd) / 1_000_000;
+}
