@@ -1,6 +1,6 @@
+import { defined } from '../lib/defined.ts';
 import { parseDollars } from '../lib/dollars.ts';
 import { ConfigError, type Problem } from './config-error.ts';
-import { defined } from './defined.ts';
 import { Secret } from './secrets.ts';
 
 /** Variables by name, as `process.env` has them. */

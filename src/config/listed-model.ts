@@ -1,4 +1,4 @@
-import { defined } from './defined.ts';
+import { defined } from '../lib/defined.ts';
 import type { Preset } from './presets.ts';
 import type { CachePricingSettings, ModelSettings } from './settings.ts';
 

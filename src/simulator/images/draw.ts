@@ -15,8 +15,6 @@ export interface Sketch {
   readonly index: number;
   /** The largest size that the model draws. */
   readonly largest: ImageSize | undefined;
-  /** The format that is asked for. */
-  readonly type: ImageType;
 }
 
 /** Raw pixels, four bytes each: red, green, blue, opacity. */
@@ -40,17 +38,22 @@ async function loadSharp() {
   return sharp;
 }
 
-/** Draws a picture, or edits the request's first one. Throws the signal's reason when it is aborted. */
-export async function drawSketch(sketch: Sketch, signal: AbortSignal): Promise<Buffer> {
+/** Draws a picture, or edits the request's first one, in the format that is asked for. Throws the signal's reason when it is aborted. */
+export async function drawSketch(
+  sketch: Sketch,
+  format: { readonly type: ImageType },
+  signal: AbortSignal,
+): Promise<Buffer> {
   signal.throwIfAborted();
   const sharp = await loadSharp();
-  const [edited, reference] = sketch.request.images;
-  const scene = await paint(sketch, edited, reference);
+  const { request } = sketch;
+  const [edited, ...references] = request.images;
+  const scene = await paint(sketch, edited, references[0]);
   signal.throwIfAborted();
-  if (edited === undefined) return encode(scene, sketch.type);
+  if (edited === undefined) return encode(scene, format.type);
   const { data, size } = await blended(sketch, await pixelsOf(scene), { edited, signal });
   signal.throwIfAborted();
-  return encode(sharp(data, { raw: { ...size, channels: 4 } }), sketch.type);
+  return encode(sharp(data, { raw: { ...size, channels: 4 } }), format.type);
 }
 
 function encode(picture: Sharp, type: ImageType): Promise<Buffer> {
@@ -81,18 +84,23 @@ async function paint(
     size,
     steps,
     guidance: Math.max(0, request.guidanceScale ?? guidanceByDefault),
-    reference: reference === undefined ? undefined : await dominantColour(reference),
+    referenceHue: reference === undefined ? undefined : await hueOf(reference),
   });
   const painted = sharp(Buffer.from(svg), { limitInputPixels: false }).resize({ ...size, fit: 'fill' });
   const sigma = blurOf({ steps, size });
   return (sigma === 0 ? painted : painted.blur(sigma)).removeAlpha();
 }
 
-/** Returns a picture's commonest colour as CSS writes it. */
-async function dominantColour(picture: Uint8Array): Promise<string> {
+/** The hue of a picture's commonest colour, in degrees. */
+async function hueOf(picture: Uint8Array): Promise<number> {
   const sharp = await loadSharp();
   const { dominant } = await sharp(picture, { limitInputPixels: pixelsMax }).stats();
-  return `rgb(${dominant.r},${dominant.g},${dominant.b})`;
+  const [red, green, blue] = [dominant.r / 255, dominant.g / 255, dominant.b / 255];
+  const [most, least] = [Math.max(red, green, blue), Math.min(red, green, blue)];
+  if (most === least) return 0;
+  const spread = most - least;
+  if (most === red) return (60 * ((green - blue) / spread) + 360) % 360;
+  return most === green ? 60 * ((blue - red) / spread + 2) : 60 * ((red - green) / spread + 4);
 }
 
 async function pixelsOf(picture: Sharp): Promise<Pixels> {

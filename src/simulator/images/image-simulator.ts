@@ -40,7 +40,7 @@ export function createImageSimulator({ steering, runtime = systemRuntime }: Imag
       for (let index = 0; index < (request.n ?? 1); index += 1) {
         const release = await drawing.acquire(signal);
         try {
-          const bytes = await drawSketch({ request, prompt, index, largest, type }, signal);
+          const bytes = await drawSketch({ request, prompt, index, largest }, { type }, signal);
           images.push({ bytes, type, revisedPrompt: prompt, extraJson: '' });
         } finally {
           release?.();
