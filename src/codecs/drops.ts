@@ -28,6 +28,18 @@ export function unsupportedContent(request: GenerateRequest, what: string): Gate
   return unsupported(fieldName(request.endpoint, 'items'), what);
 }
 
+/** Returns the error for an item that a protocol without references and compactions can't say. */
+export function unsupportedItem({ content }: Item, request: GenerateRequest): GatewayError {
+  const what = {
+    compaction: 'a compacted conversation',
+    reference: 'references to stored items',
+    serverTool: 'calls of tools that another provider ran',
+  };
+  const { case: name } = content;
+  const isNamed = name === 'compaction' || name === 'reference' || name === 'serverTool';
+  return unsupportedContent(request, isNamed ? what[name] : 'an item without a type');
+}
+
 /** Members that no other protocol knows and that change what the client gets, or what is done for it. Source: wire.md C4. */
 const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, string>>>>> = {
   [Protocol.CHAT]: { modalities: 'answers that are not text', web_search_options: 'searches in the web' },

@@ -56,3 +56,9 @@ export function unknownMembers(value: object, known: ReadonlySet<string>): Recor
   }
   return unknown;
 }
+
+/** Returns the members that are not undefined, in their order. */
+export function defined<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const said = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(said) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}

@@ -1,10 +1,9 @@
-import { ItemStatus, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { ItemStatus, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Item, Part, TokenLogprob } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import {
   annotationAdded,
   delta,
-  extension,
   finished,
   itemClosed,
   itemOpened,
@@ -15,7 +14,6 @@ import {
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import {
-  extraOf,
   itemOf,
   messageContent,
   partOf,
@@ -25,10 +23,12 @@ import {
   summaryTextContent,
   textContent,
 } from '../content.ts';
-import { listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { extend } from '../extras.ts';
+import { listIn, objectIn, textIn } from '../json.ts';
 import { parseTokens } from '../logprobs.ts';
 import { parseAnnotation } from './annotation.ts';
 import { errorFacts, statusOf } from './error.ts';
+import { extras } from './extras.ts';
 import { parseFinishReason } from './finish-reason.ts';
 import { extraOfDetail, opaqueOfDetail, type ReasoningDetail } from './reasoning-details.ts';
 import { ToolCallsParser } from './tool-calls-parser.ts';
@@ -99,24 +99,19 @@ export class ChoiceParser {
     if (this.isFinished) return;
     if (choice['error'] != null) throw reported(choice['error']);
     const written = objectIn(choice['delta']) ?? objectIn(choice['message']);
-    this.#extend(ExtensionScope.CHOICE, unknownMembers(choice, knownOfChoice), events);
+    extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(choice, knownOfChoice));
     const logprobs = objectIn(choice['logprobs']);
     if (written !== undefined) this.#delta(written, logprobs, events);
     const reason = textIn(choice['finish_reason']);
     if (reason !== '') this.#finish(reason, choice, events);
   }
 
-  #extend(scope: ExtensionScope, members: Record<string, unknown> | undefined, events: GenerationEvent[]): void {
-    if (members === undefined) return;
-    events.push(extension(this.#index, scope, extraOf(Protocol.CHAT, JSON.stringify(members))));
-  }
-
   #delta(written: JsonObject, logprobs: JsonObject | undefined, events: GenerationEvent[]): void {
-    this.#extend(ExtensionScope.DELTA, unknownMembers(written, knownOfDelta), events);
+    extend(events, this.#index, ExtensionScope.DELTA, extras.unknown(written, knownOfDelta));
     this.#thoughts(written, events);
-    const tokens = logprobs === undefined ? [] : parseTokens(listIn(logprobs['content']));
+    const tokens = parseTokens(logprobs?.['content']);
     this.#content(written['content'], tokens, events);
-    const refused = logprobs === undefined ? [] : parseTokens(listIn(logprobs['refusal']));
+    const refused = parseTokens(logprobs?.['refusal']);
     this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, refused);
     const annotations = written['annotations'];
     if (annotations !== undefined) this.#annotate(listIn(annotations), events);

@@ -1,6 +1,6 @@
-import { type Extra, type Item, type Part, Protocol, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Item, type Part, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { cacheHint } from '../cache-hint.ts';
 import {
-  extraOf,
   imageContent,
   isBase64,
   itemOf,
@@ -17,43 +17,15 @@ import {
   toolResultContent,
 } from '../content.ts';
 import { invalidField, members, type UnknownMembers } from '../schema.ts';
-import { cacheHintOf } from './cache-hint.ts';
 import { inOrder } from './assistant-order.ts';
+import { extras } from './extras.ts';
 import { type PlacedThoughts, thoughtsOfDetails } from './reasoning-details.ts';
-import type { ChatMessage, ChatPart, ChatToolCall } from './request-schema.ts';
+import { type ChatMessage, type ChatPart, type ChatToolCall, messageMembers, partMembers } from './request-schema.ts';
 
 /** Chat Completions messages to items. Sources: wire.md C1, C3. */
 
 type AssistantMessage = ChatMessage & { role: 'assistant' };
 
-const knownOf: Readonly<Record<ChatMessage['role'], ReadonlySet<string>>> = {
-  system: members('role', 'content', 'name'),
-  developer: members('role', 'content', 'name'),
-  user: members('role', 'content', 'name'),
-  assistant: members(
-    'role',
-    'content',
-    'name',
-    'refusal',
-    'tool_calls',
-    'function_call',
-    'reasoning',
-    'reasoning_content',
-    'reasoning_details',
-    // What the official client's helpers read out of an answer and send back with it: it says nothing new.
-    'parsed',
-  ),
-  tool: members('role', 'content', 'tool_call_id'),
-  function: members('role', 'content', 'name'),
-};
-const cacheNames = ['cache_control', 'prompt_cache_breakpoint'];
-const knownOfPart: Readonly<Record<ChatPart['type'], ReadonlySet<string>>> = {
-  text: members('type', 'text', ...cacheNames),
-  refusal: members('type', 'refusal', ...cacheNames),
-  image_url: members('type', 'image_url', ...cacheNames),
-  input_audio: members('type', 'input_audio', ...cacheNames),
-  file: members('type', 'file', ...cacheNames),
-};
 const knownOfImage = members('url', 'detail');
 const knownOfAudio = members('data', 'format');
 const knownOfFile = members('file_data', 'file_id', 'filename');
@@ -84,7 +56,7 @@ class MessageDecoder {
 
   add(message: ChatMessage, index: number): void {
     const path = `messages.${index}`;
-    const extra = this.#unknown.note(message, knownOf[message.role], path);
+    const extra = this.#unknown.note(message, messageMembers[message.role], path);
     switch (message.role) {
       case 'assistant':
         return this.#assistant(message, index, extra);
@@ -163,11 +135,9 @@ class MessageDecoder {
   }
 
   #part(part: ChatPart, path: string): Part {
-    const extra = this.#unknown.note(part, knownOfPart[part.type], path);
+    const extra = this.#unknown.note(part, partMembers[part.type], path);
     const result = partOf(this.#content(part, path), extra);
-    const cache = part.type === 'refusal' ? undefined : cacheHintOf(part);
-    if (cache !== undefined) result.cache = cache;
-    return result;
+    return part.type === 'refusal' ? result : Object.assign(result, cacheHint(part));
   }
 
   #content(part: ChatPart, path: string): Part['content'] {
@@ -203,7 +173,7 @@ function googleSignatureOf(extraContent: object | null | undefined): string | un
 
 function merged(extra: Extra, other: Extra | undefined): Extra {
   if (other === undefined) return extra;
-  return extraOf(Protocol.CHAT, `${other.json.slice(0, -1)},${extra.json.slice(1)}`);
+  return extras.of({ ...extras.members(other), ...extras.members(extra) });
 }
 
 function imageSource(url: string, path: string): ReturnType<typeof mediaSource> {

@@ -5,7 +5,6 @@ import {
   OutputFormatType,
   type ReasoningConfig,
   ReasoningEffort,
-  ServiceTier,
   ThinkingMode,
   type Tool,
   type ToolChoice,
@@ -14,36 +13,30 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject, UpstreamQuirk } from '../codec.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
-import { effortOfBudget } from '../effort.ts';
+import { effortName, effortOfBudget } from '../effort.ts';
+import { sentBody } from '../sent-body.ts';
+import { patchServiceTier, tierName } from '../service-tier.ts';
 import { encodeMessages } from './encode-messages.ts';
-import { extraMembers } from './reasoning-details.ts';
+import { extras } from './extras.ts';
 
 /**
  * What a Chat Completions upstream is sent. A Chat client's own JSON is patched, so that everything in it arrives; any other request is
  * built from the model. Same input, same bytes. Sources: architecture.md, wire.md C3, C4. Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
-  if (input.request.source?.protocol === Protocol.CHAT)
-    return { body: patched(input, input.request.source.body), dropped: [] };
+  const { source } = input.request;
+  if (source?.protocol === Protocol.CHAT) return { body: patched(input, sentBody(source)), dropped: [] };
   const drops = new Drops();
   const body = built(input, drops);
-  dropUnknown(input.request.source, drops);
+  dropUnknown(source, drops);
   return { body, dropped: drops.list() };
 }
 
-function patched(
-  { request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput,
-  source: Uint8Array,
-): JsonObject {
-  // The decoder has checked that it is an object.
-  const body = JSON.parse(
-    Buffer.from(source.buffer, source.byteOffset, source.byteLength).toString('utf8'),
-  ) as JsonObject;
+/** Changes the client's own body to what the route wants. */
+function patched({ request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput, body: JsonObject): JsonObject {
   body['model'] = model;
   patchLimit(body, maxOutputTokens, quirks);
-  const tier = tierName(request.serviceTier);
-  if (tier !== undefined) body['service_tier'] = tier;
-  else if (body['service_tier'] === 'flex' || body['service_tier'] === 'priority') delete body['service_tier'];
+  patchServiceTier(body, request.serviceTier, ['auto', 'default']);
   if (typeof body['n'] === 'number') body['n'] = request.candidates ?? 1;
   if (stream) {
     body['stream'] = true;
@@ -69,11 +62,6 @@ function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonl
     return;
   }
   for (const name of named.length === 0 ? ['max_completion_tokens'] : named) body[name] = limit;
-}
-
-function tierName(tier: ServiceTier): string | undefined {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
 }
 
 function built(
@@ -130,22 +118,11 @@ function setSampling(
   if (sampling.topK !== undefined) drops.add('top_k');
 }
 
-const effortNames: Readonly<Record<ReasoningEffort, string | undefined>> = {
-  [ReasoningEffort.UNSPECIFIED]: undefined,
-  [ReasoningEffort.NONE]: 'none',
-  [ReasoningEffort.MINIMAL]: 'minimal',
-  [ReasoningEffort.LOW]: 'low',
-  [ReasoningEffort.MEDIUM]: 'medium',
-  [ReasoningEffort.HIGH]: 'high',
-  [ReasoningEffort.XHIGH]: 'xhigh',
-  [ReasoningEffort.MAX]: 'max',
-};
-
 function encodeEffort(reasoning: ReasoningConfig | undefined): string | undefined {
   if (reasoning === undefined) return undefined;
-  if (reasoning.effort !== ReasoningEffort.UNSPECIFIED) return effortNames[reasoning.effort];
+  if (reasoning.effort !== ReasoningEffort.UNSPECIFIED) return effortName(reasoning.effort);
   if (reasoning.thinking === ThinkingMode.DISABLED) return 'none';
-  return reasoning.budgetTokens === undefined ? undefined : effortNames[effortOfBudget(reasoning.budgetTokens)];
+  return reasoning.budgetTokens === undefined ? undefined : effortName(effortOfBudget(reasoning.budgetTokens));
 }
 
 /** The longest name that Chat takes, and its letters. */
@@ -153,7 +130,7 @@ const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
 
 function encodeTool(tool: Tool, path: string): JsonObject {
   const { tool: content } = tool;
-  const extra = extraMembers(tool.extra);
+  const extra = extras.members(tool.extra);
   switch (content.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = content.value;

@@ -1,15 +1,15 @@
-import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { completed, extension, started, usageReported } from '../../generation/events.ts';
+import { completed, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { extraOf } from '../content.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn, unknownMembers } from '../json.ts';
+import { extend } from '../extras.ts';
+import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
 import { ChoiceParser, reported } from './choice-parser.ts';
+import { extras } from './extras.ts';
 import { parseUsage } from './usage.ts';
 
 /** `obfuscation` is padding for one connection; it means nothing on the next. */
@@ -75,10 +75,7 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     if (body['object'] === 'error') throw reported(body);
     const events: GenerationEvent[] = [];
     this.#begin(body, events);
-    const rest = unknownMembers(body, known);
-    if (rest !== undefined) {
-      events.push(extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.CHAT, JSON.stringify(rest))));
-    }
+    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(body, known));
     for (const [position, value] of listIn(body['choices']).entries()) {
       const choice = objectIn(value);
       if (choice === undefined) continue;

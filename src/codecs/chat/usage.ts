@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../codec.ts';
 import { dollarsOf } from '../dollars.ts';
 import { countIn, objectIn } from '../json.ts';
 import { extraOfUsage, inputBuckets } from '../usage-details.ts';
-import { extraMembers } from './reasoning-details.ts';
+import { extras } from './extras.ts';
 
 /** Usage: Chat counts cached and written input inside `prompt_tokens`, the model in buckets that do not overlap. Source: wire.md B1, C3; cases US-02 to US-18. */
 
@@ -16,7 +16,7 @@ export function renderUsage(completed: Completed): JsonObject {
   const cached = usage?.cacheReadTokens ?? 0;
   const prompt = (usage?.inputTokens ?? 0) + cached + cacheWrite;
   const output = usage?.outputTokens ?? 0;
-  const rest = extraMembers(usage?.extra);
+  const rest = extras.members(usage?.extra);
   return {
     ...rest,
     prompt_tokens: prompt,

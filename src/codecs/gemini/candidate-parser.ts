@@ -1,4 +1,4 @@
-import { type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Item, ItemStatus, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import {
   delta,
@@ -23,6 +23,7 @@ import {
 } from '../content.ts';
 import { objectIn, objectsIn, textIn } from '../json.ts';
 import { makeCallId } from './call-id.ts';
+import { extras } from './extras.ts';
 import { isFailure, parseFinishReason } from './finish-reason.ts';
 import { parseLogprobs } from './logprobs.ts';
 import { signatureKind, thoughtKind } from './signature.ts';
@@ -82,10 +83,8 @@ export class CandidateParser {
     }
     if (serverParts.some(name => part[name] != null)) {
       this.#closeOpen(ItemStatus.COMPLETED, events);
-      const json = JSON.stringify(part);
-      const value = { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.GEMINI, json } as const;
       const item = this.#nextItem();
-      events.push(itemOpened(this.#context.index, item, itemOf({ case: 'serverTool', value }, 0)));
+      events.push(itemOpened(this.#context.index, item, itemOf(extras.serverTool(part), 0)));
       events.push(itemClosed(this.#context.index, item));
       return;
     }

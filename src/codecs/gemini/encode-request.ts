@@ -1,13 +1,9 @@
-import {
-  type GenerateRequest,
-  OutputFormatType,
-  ServiceTier,
-  type Tool,
-  ToolChoiceMode,
-} from '../../gen/tollgate/v1/request_pb.ts';
+import { type GenerateRequest, OutputFormatType, type Tool, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, JsonObject } from '../codec.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { dropGrammar, freeText } from '../free-form.ts';
+import { tierName } from '../service-tier.ts';
 import { encodeContents } from './encode-contents.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
 import { toDialect } from './schema-dialect.ts';
@@ -54,11 +50,6 @@ function refuse(request: GenerateRequest): void {
   if (sampling !== undefined && Object.keys(sampling.logitBias).length > 0) {
     throw unsupported('logit_bias', 'biased tokens');
   }
-}
-
-function tierName(tier: ServiceTier): string | undefined {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
 }
 
 function samplingConfig({ sampling, include }: GenerateRequest, drops: Drops): JsonObject {
@@ -140,9 +131,6 @@ function nameOf({ tool }: Tool): string {
   return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : '';
 }
 
-/** The input of a free-form tool, as a function's. Source: decisions §4. */
-const freeText = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] };
-
 /** The names that are taken. */
 const namePattern = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/;
 
@@ -153,9 +141,7 @@ function encodeTool({ tool }: Tool, path: string, drops: Drops): JsonObject {
   if (!namePattern.test(name)) throw unsupported(`${path}.name`, 'a tool name that begins with a digit or a dash');
   const body: JsonObject = { name, ...(description === undefined ? {} : { description }) };
   if (tool.case === 'custom') {
-    const { formatJson } = tool.value;
-    // A grammar can't be said: the model is told nothing of it.
-    if (formatJson !== '' && formatJson !== '{"type":"text"}') drops.add(`${path}.custom.format`);
+    dropGrammar(tool.value, path, drops);
     return { ...body, parametersJsonSchema: freeText };
   }
   const { parametersJson, strict } = tool.value;

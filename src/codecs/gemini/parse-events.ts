@@ -6,9 +6,10 @@ import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { countIn, listIn, objectIn, objectsIn, parsedJson, textIn } from '../json.ts';
+import { parseServiceTier } from '../service-tier.ts';
 import { CandidateParser } from './candidate-parser.ts';
 import { reported } from './parse-error.ts';
-import { parseServiceTier, parseUsage } from './usage.ts';
+import { parseUsage } from './usage.ts';
 
 /**
  * Frames of an upstream to events: each is a whole response with what is new, and there is no end but that of the bytes. Throws `UpstreamFailure`: `reported`
@@ -82,7 +83,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
   #count(members: JsonObject | undefined, events: GenerationEvent[]): void {
     if (members === undefined) return;
     Object.assign(this.#usage, members);
-    const tier = parseServiceTier(members['serviceTier']);
+    const tier = parseServiceTier(members['serviceTier'], 'standard');
     if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
     const usage = parseUsage(this.#usage);
     if (usage !== undefined) events.push(usageReported(usage));

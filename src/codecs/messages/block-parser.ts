@@ -1,4 +1,4 @@
-import { type Extra, type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Item, ItemStatus, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import {
   annotationAdded,
@@ -11,7 +11,6 @@ import {
 } from '../../generation/events.ts';
 import type { JsonObject } from '../codec.ts';
 import {
-  extraOf,
   itemOf,
   messageContent,
   opaqueOf,
@@ -21,8 +20,9 @@ import {
   textContent,
   toolCallContent,
 } from '../content.ts';
-import { isWholeJson, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
-import { addressOf, annotationOf } from './citation.ts';
+import { isWholeJson, listIn, objectIn, textIn } from '../json.ts';
+import { addressOf } from './citation.ts';
+import { extras } from './extras.ts';
 import { blobsOf, redactedKind } from './thought-blobs.ts';
 
 const knownOf: Readonly<Record<string, ReadonlySet<string>>> = {
@@ -147,7 +147,7 @@ export class BlockParser {
 
   #cite(open: OpenBlock, citation: JsonObject | undefined, events: GenerationEvent[]): void {
     if (open.kind !== 'text' || citation === undefined) return;
-    events.push(annotationAdded(0, [open.item, 0], annotationOf(citation)));
+    events.push(annotationAdded(0, [open.item, 0], extras.annotation(citation)));
     const address = addressOf(citation);
     if (address !== undefined) events.push(annotationAdded(0, [open.item, 0], address));
   }
@@ -184,17 +184,11 @@ function kindOf(type: string): OpenBlock['kind'] {
 }
 
 function extraOfBlock(block: JsonObject): Extra | undefined {
-  const rest = unknownMembers(block, knownOf[textIn(block['type'])] ?? new Set());
-  return rest === undefined ? undefined : extraOf(Protocol.MESSAGES, JSON.stringify(rest));
+  return extras.unknown(block, knownOf[textIn(block['type'])] ?? new Set());
 }
 
 /** A block of the upstream's own tools, with what it was called with in its place. */
 function serverItem(block: JsonObject, input: string): Item {
   const whole = input !== '' && isWholeJson(input) ? { ...block, input: JSON.parse(input) as JsonObject } : block;
-  const value = {
-    $typeName: 'tollgate.v1.ServerTool',
-    protocol: Protocol.MESSAGES,
-    json: JSON.stringify(whole),
-  } as const;
-  return itemOf({ case: 'serverTool', value }, 0);
+  return itemOf(extras.serverTool(whole), 0);
 }

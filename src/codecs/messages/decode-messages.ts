@@ -1,4 +1,5 @@
-import { type Item, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { cacheHint } from '../cache-hint.ts';
 import {
   imageContent,
   isBase64,
@@ -14,16 +15,16 @@ import {
   toolResultContent,
 } from '../content.ts';
 import { invalidField, members, type UnknownMembers } from '../schema.ts';
-import { annotationOf } from './citation.ts';
-import { cacheHintOf } from './extra.ts';
-import type {
-  DocumentBlock,
-  ImageBlock,
-  KnownBlock,
-  MessagesMessage,
-  MessagesRequest,
-  ResultBlock,
-  TextBlock,
+import { extras } from './extras.ts';
+import {
+  blockMembers,
+  type DocumentBlock,
+  type ImageBlock,
+  type KnownBlock,
+  type MessagesMessage,
+  type MessagesRequest,
+  type ResultBlock,
+  type TextBlock,
 } from './request-schema.ts';
 import { blobsOf, redactedKind } from './thought-blobs.ts';
 
@@ -32,17 +33,6 @@ import { blobsOf, redactedKind } from './thought-blobs.ts';
 type Block = MessagesMessage['content'][number];
 
 const knownOfMessage = members('role', 'content');
-const knownOf: Readonly<Record<KnownBlock['type'], ReadonlySet<string>>> = {
-  text: members('type', 'text', 'citations', 'cache_control'),
-  image: members('type', 'source', 'cache_control'),
-  document: members('type', 'source', 'title', 'context', 'citations', 'cache_control'),
-  search_result: members('type', 'source', 'title', 'content', 'citations', 'cache_control'),
-  tool_result: members('type', 'tool_use_id', 'content', 'is_error', 'cache_control'),
-  tool_use: members('type', 'id', 'name', 'input', 'cache_control'),
-  thinking: members('type', 'thinking', 'signature'),
-  redacted_thinking: members('type', 'data'),
-};
-
 /** Items in the order of the blocks, the system prompt first. Throws `validation_error`. */
 export function decodeMessages(
   system: NonNullable<MessagesRequest['system']> | undefined,
@@ -91,12 +81,7 @@ class MessageDecoder {
 
   #add({ block, role, turn }: { block: Block; role: Role; turn: number }, path: string): void {
     if (!isKnown(block)) {
-      const value = {
-        $typeName: 'tollgate.v1.ServerTool',
-        protocol: Protocol.MESSAGES,
-        json: JSON.stringify(block),
-      } as const;
-      this.items.push(itemOf({ case: 'serverTool', value }, turn));
+      this.items.push(itemOf(extras.serverTool(block), turn));
       return;
     }
     switch (block.type) {
@@ -125,19 +110,24 @@ class MessageDecoder {
     turn: number,
     path: string,
   ): Item {
-    const extra = this.#unknown.note(block, knownOf[block.type], path);
+    const extra = this.#unknown.note(block, blockMembers[block.type], path);
     switch (block.type) {
       case 'tool_use': {
         const { id: callId, name, input } = block;
         return itemOf(
-          toolCallContent({ callId, name, arguments: JSON.stringify(input), ...hinted(block) }),
+          toolCallContent({
+            callId,
+            name,
+            arguments: JSON.stringify(input),
+            ...cacheHint({ cache_control: block.cache_control }),
+          }),
           turn,
           extra,
         );
       }
       case 'tool_result': {
         const { tool_use_id: callId, content, is_error: isError } = block;
-        const fields = { callId, isError: isError === true, ...hinted(block) };
+        const fields = { callId, isError: isError === true, ...cacheHint({ cache_control: block.cache_control }) };
         if (content == null) return itemOf(toolResultContent({ ...fields, plain: true }), turn, extra);
         if (typeof content === 'string') {
           return itemOf(
@@ -160,26 +150,22 @@ class MessageDecoder {
   }
 
   #part(block: ResultBlock, path: string): Part {
-    const extra = this.#unknown.note(block, knownOf[block.type], path);
+    const extra = this.#unknown.note(block, blockMembers[block.type], path);
     const part = partOf(contentOf(block, path), extra);
-    return Object.assign(part, hinted(block));
+    return Object.assign(part, cacheHint({ cache_control: block.cache_control }));
   }
 }
 
 function isKnown(block: Block): block is KnownBlock {
-  return typeof block === 'object' && Object.hasOwn(knownOf, block.type);
-}
-
-function hinted(block: Pick<TextBlock, 'cache_control'>): Pick<Part, 'cache'> {
-  const cache = cacheHintOf(block.cache_control);
-  return cache === undefined ? {} : { cache };
+  return typeof block === 'object' && Object.hasOwn(blockMembers, block.type);
 }
 
 function contentOf(block: ResultBlock, path: string): Part['content'] {
   switch (block.type) {
     case 'text': {
       const content = textContent(block.text);
-      if (content.case === 'text') content.value.annotations.push(...(block.citations ?? []).map(annotationOf));
+      if (content.case === 'text')
+        content.value.annotations.push(...(block.citations ?? []).map(each => extras.annotation(each)));
       return content;
     }
     case 'image':

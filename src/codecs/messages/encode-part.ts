@@ -2,7 +2,7 @@ import { type FilePart, type MediaSource, type Part, Protocol } from '../../gen/
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { type Drops, unsupportedContent } from '../drops.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 
 /** Parts to content blocks. Sources: wire.md C3, C4; cases ME-01 to ME-11, RO-14. */
 
@@ -11,9 +11,7 @@ export function encodePart({ content }: Part, request: GenerateRequest, drops: D
   switch (content.case) {
     case 'text': {
       const citations = content.value.annotations.flatMap(({ annotation }) =>
-        annotation.case === 'other' && annotation.value.protocol === Protocol.MESSAGES
-          ? [extraMembers(annotation.value)]
-          : [],
+        annotation.case === 'other' ? (extras.own(annotation.value) ?? []) : [],
       );
       const { text } = content.value;
       return { type: 'text', text, ...(citations.length === 0 ? {} : { citations }) };

@@ -9,14 +9,17 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
+import { cacheMember } from '../cache-hint.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
-import { budgetOfEffort, effortOfBudget } from '../effort.ts';
+import { budgetOfEffort, effortName, effortOfBudget } from '../effort.ts';
 import { listIn, objectIn } from '../json.ts';
+import { dropGrammar, freeText } from '../free-form.ts';
+import { tierName } from '../service-tier.ts';
 import { limitCacheHints } from './cache-limit.ts';
 import { asContent, encodeMessages } from './encode-messages.ts';
-import { cacheMember, extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
-import { patchedRequest, thinkingBudgetMin, tierName } from './patch-request.ts';
+import { patchedRequest, thinkingBudgetMin } from './patch-request.ts';
 import { dropLoopThoughts, lacksThoughts } from './thinking-loop.ts';
 
 /**
@@ -27,7 +30,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   const drops = new Drops();
   const { source } = input.request;
   if (source?.protocol === Protocol.MESSAGES) {
-    return { body: patchedRequest(input, source.body, drops), dropped: drops.list() };
+    return { body: patchedRequest(input, source, drops), dropped: drops.list() };
   }
   const body = built(input, drops);
   dropUnknown(source, drops);
@@ -91,15 +94,6 @@ interface Situation {
   readonly limit: number;
 }
 
-const effortNames: Readonly<Partial<Record<ReasoningEffort, string>>> = {
-  [ReasoningEffort.MINIMAL]: 'low',
-  [ReasoningEffort.LOW]: 'low',
-  [ReasoningEffort.MEDIUM]: 'medium',
-  [ReasoningEffort.HIGH]: 'high',
-  [ReasoningEffort.XHIGH]: 'xhigh',
-  [ReasoningEffort.MAX]: 'max',
-};
-
 /** `thinking` and `output_config.effort`. Source: decisions §4 (the table of efforts and budgets). */
 function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, drops: Drops): JsonObject {
   const { reasoning } = request;
@@ -145,8 +139,9 @@ function thinkingInLoop(request: GenerateRequest, { asked, messages }: LoopThink
 }
 
 function effortMember(effort: ReasoningEffort): JsonObject {
-  const name = effortNames[effort];
-  return name === undefined ? {} : { output_config: { effort: name } };
+  // The least effort here is `low`; not to think at all is said elsewhere.
+  const name = effort === ReasoningEffort.MINIMAL ? 'low' : effortName(effort);
+  return name === undefined || name === 'none' ? {} : { output_config: { effort: name } };
 }
 
 function isThinking(members: JsonObject): boolean {
@@ -265,9 +260,6 @@ function encodeChoice(
   }
 }
 
-/** The input of a free-form tool, as a function's. Source: decisions §4. */
-const freeText = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] };
-
 interface ToolPlace {
   readonly path: string;
   readonly request: GenerateRequest;
@@ -275,7 +267,7 @@ interface ToolPlace {
 
 function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): JsonObject {
   const { tool: content } = tool;
-  const members = { ...extraMembers(tool.extra), ...cacheMember(tool.cache) };
+  const members = { ...extras.members(tool.extra), ...cacheMember(tool.cache) };
   switch (content.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = content.value;
@@ -290,9 +282,8 @@ function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): Jso
       };
     }
     case 'custom': {
-      const { name, description, formatJson } = content.value;
-      // A grammar can't be said: the model is told nothing of it.
-      if (formatJson !== '' && formatJson !== '{"type":"text"}') drops.add(`${path}.custom.format`);
+      const { name, description } = content.value;
+      dropGrammar(content.value, path, drops);
       return { name, ...(description === undefined ? {} : { description }), input_schema: freeText, ...members };
     }
     case 'hosted':

@@ -1,17 +1,18 @@
-import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, FinishReason, type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { completed, extension, finished, started, usageReported } from '../../generation/events.ts';
+import { completed, finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { extraOf } from '../content.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn, unknownMembers } from '../json.ts';
+import { extend } from '../extras.ts';
+import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
+import { parseServiceTier } from '../service-tier.ts';
 import { BlockParser } from './block-parser.ts';
+import { extras } from './extras.ts';
 import { reported } from './parse-error.ts';
 import { parseStopReason } from './stop-reason.ts';
-import { parseServiceTier, parseUsage } from './usage.ts';
+import { parseUsage } from './usage.ts';
 
 /** What a message says of itself that the model has fields for, or that only the connection needs. */
 const knownOfMessage = new Set([
@@ -102,14 +103,8 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#count(message['usage']);
     const usage = parseUsage(this.#usage);
     const events = [started(usage === undefined ? {} : { usage })];
-    this.#extend(unknownMembers(message, knownOfMessage), events);
+    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(message, knownOfMessage));
     return events;
-  }
-
-  #extend(members: Record<string, unknown> | undefined, events: GenerationEvent[]): void {
-    if (members === undefined) return;
-    const extra = extraOf(Protocol.MESSAGES, JSON.stringify(members));
-    events.push(extension(0, ExtensionScope.RESPONSE, extra));
   }
 
   /** Counts are cumulative: later ones stand over earlier ones, and what is not said again still holds. */
@@ -117,7 +112,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const usage = objectIn(value);
     if (usage === undefined) return;
     for (const [name, member] of Object.entries(usage)) if (member !== null) this.#usage[name] = member;
-    const tier = parseServiceTier(usage['service_tier']);
+    const tier = parseServiceTier(usage['service_tier'], 'standard');
     if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
   }
 
@@ -125,7 +120,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#count(usage);
     const counts = parseUsage(this.#usage);
     if (counts !== undefined) events.push(usageReported(counts));
-    this.#extend(unknownMembers(delta, knownOfDelta), events);
+    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(delta, knownOfDelta));
     const native = textIn(delta['stop_reason']);
     if (native === '' || this.#state !== 'started') return;
     const reason = parseStopReason(native);

@@ -6,7 +6,6 @@ import {
   type MediaSource,
   type Part,
   Phase,
-  Protocol,
   Role,
   ToolKind,
 } from '../../gen/tollgate/v1/content_pb.ts';
@@ -30,7 +29,15 @@ import {
 import { invalidField, members, type UnknownMembers } from '../schema.ts';
 import { parseAnnotation } from './annotation.ts';
 import { blobOf, compactionKind, encryptedKind } from './blobs.ts';
-import type { MessageItem, OtherItem, ResponsesItem, ResponsesPart } from './input-schema.ts';
+import { extras } from './extras.ts';
+import {
+  itemMembers,
+  type MessageItem,
+  type OtherItem,
+  partMembers,
+  type ResponsesItem,
+  type ResponsesPart,
+} from './input-schema.ts';
 import { parseTokens } from '../logprobs.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 
@@ -39,25 +46,6 @@ import { renumberTurns } from '../../generation/turns.ts';
 const shared = ['type', 'id', 'status'] as const;
 const knownOfMessage = members(...shared, 'role', 'content');
 const knownOfAnswer = members(...shared, 'role', 'content', 'phase');
-/** What the official client's helpers read out of an answer and send back with it: it says nothing new. */
-const readByClient = { call: 'parsed_arguments', text: 'parsed' } as const;
-const knownOf: Readonly<Record<OtherItem['type'], ReadonlySet<string>>> = {
-  reasoning: members(...shared, 'summary', 'content', 'encrypted_content'),
-  compaction: members(...shared, 'encrypted_content'),
-  function_call: members(...shared, 'call_id', 'name', 'arguments', readByClient.call),
-  function_call_output: members(...shared, 'call_id', 'output'),
-  custom_tool_call: members(...shared, 'call_id', 'name', 'input'),
-  custom_tool_call_output: members(...shared, 'call_id', 'output'),
-};
-const knownOfPart: Readonly<Record<ResponsesPart['type'], ReadonlySet<string>>> = {
-  input_text: members('type', 'text'),
-  input_image: members('type', 'image_url', 'file_id', 'detail'),
-  input_file: members('type', 'filename', 'file_data', 'file_url', 'file_id'),
-  input_audio: members('type', 'input_audio'),
-  input_video: members('type', 'video_url'),
-  output_text: members('type', 'text', 'annotations', 'logprobs', readByClient.text),
-  refusal: members('type', 'refusal'),
-};
 
 /** Items in the order of the input; a text is what the user says. Throws `validation_error`. */
 export function decodeInput(input: string | readonly ResponsesItem[], unknown: UnknownMembers): Item[] {
@@ -98,9 +86,7 @@ class ItemDecoder {
         0,
       );
     }
-    const json = JSON.stringify(item);
-    const value = { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.RESPONSES, json } as const;
-    return itemOf({ case: 'serverTool', value }, 0);
+    return itemOf(extras.serverTool(item), 0);
   }
 
   #message(item: MessageItem, path: string): Item {
@@ -112,7 +98,7 @@ class ItemDecoder {
   }
 
   #other(item: OtherItem, path: string): Item {
-    const extra = this.#unknown.note(item, knownOf[item.type], path);
+    const extra = this.#unknown.note(item, itemMembers[item.type], path);
     switch (item.type) {
       case 'reasoning':
         return itemOf(reasoningOf(item), 0, extra);
@@ -146,7 +132,7 @@ class ItemDecoder {
   #parts(content: string | readonly ResponsesPart[], path: string): Part[] {
     if (typeof content === 'string') return [partOf(textContent(content))];
     return content.map((part, index) => {
-      const extra = this.#unknown.note(part, knownOfPart[part.type], `${path}.${index}`);
+      const extra = this.#unknown.note(part, partMembers[part.type], `${path}.${index}`);
       return partOf(contentOf(part, `${path}.${index}`), extra);
     });
   }
@@ -157,7 +143,7 @@ function isMessage(item: ResponsesItem): item is MessageItem {
 }
 
 function isOther(item: ResponsesItem): item is OtherItem {
-  return typeof item.type === 'string' && Object.hasOwn(knownOf, item.type);
+  return typeof item.type === 'string' && Object.hasOwn(itemMembers, item.type);
 }
 
 function reasoningOf(item: Extract<OtherItem, { type: 'reasoning' }>): Item['content'] {
@@ -179,7 +165,7 @@ function contentOf(part: ResponsesPart, path: string): Part['content'] {
     case 'output_text': {
       const annotations = (part.annotations ?? []).map((each): Annotation => parseAnnotation(each as JsonObject));
       const value = { $typeName: 'tollgate.v1.TextPart', text: part.text, annotations } as const;
-      return { case: 'text', value: { ...value, logprobs: parseTokens(part.logprobs ?? []) } };
+      return { case: 'text', value: { ...value, logprobs: parseTokens(part.logprobs ?? undefined) } };
     }
     case 'input_image':
       return imageContent(imageSource(part, path), part.detail ?? '');

@@ -11,12 +11,14 @@ import {
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
-import { effortOfBudget } from '../effort.ts';
+import { effortName, effortOfBudget } from '../effort.ts';
+import { tierName } from '../service-tier.ts';
+import { defined } from '../json.ts';
 import { encodeFormat } from './custom-format.ts';
 import { InputEncoder } from './encode-input.ts';
-import { extraMembers } from './extra.ts';
-import { includes, outputLimit, patchedRequest, tierName } from './patch-request.ts';
-import { effortName, renderToolChoice } from './resource.ts';
+import { extras } from './extras.ts';
+import { includes, outputLimit, patchedRequest } from './patch-request.ts';
+import { renderToolChoice } from './resource.ts';
 
 /**
  * What a Responses upstream is sent. A Responses client's own JSON is patched, so that everything in it arrives; any other request is built from the model. Nothing
@@ -26,7 +28,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   const drops = new Drops();
   const { source } = input.request;
   if (source?.protocol === Protocol.RESPONSES) {
-    return { body: patchedRequest(input, source.body, drops), dropped: drops.list() };
+    return { body: patchedRequest(input, source, drops), dropped: drops.list() };
   }
   dropUnknown(source, drops);
   return { body: built(input, drops), dropped: drops.list() };
@@ -135,14 +137,13 @@ function encodeReasoning(reasoning: ReasoningConfig | undefined): JsonObject | u
   if (reasoning === undefined) return undefined;
   const effort = effortOf(reasoning);
   const summary = reasoning.summary ?? (isShown(reasoning) ? 'auto' : undefined);
-  if (effort === null && summary === undefined) return undefined;
-  return { ...(effort === null ? {} : { effort }), ...(summary === undefined ? {} : { summary }) };
+  return effort === undefined && summary === undefined ? undefined : defined({ effort, summary });
 }
 
-function effortOf({ effort, thinking, budgetTokens }: ReasoningConfig): string | null {
+function effortOf({ effort, thinking, budgetTokens }: ReasoningConfig): string | undefined {
   if (thinking === ThinkingMode.DISABLED) return 'none';
   if (effort !== ReasoningEffort.UNSPECIFIED) return effortName(effort);
-  return budgetTokens === undefined ? null : effortName(effortOfBudget(budgetTokens));
+  return budgetTokens === undefined ? undefined : effortName(effortOfBudget(budgetTokens));
 }
 
 /** Messages shows its thoughts unless it is told not to. */
@@ -154,7 +155,7 @@ function isShown({ thinking, display }: ReasoningConfig): boolean {
 const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
 
 function encodeTool({ tool, extra }: Tool, path: string, request: GenerateRequest): JsonObject {
-  const members = extraMembers(extra);
+  const members = extras.members(extra);
   switch (tool.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = tool.value;

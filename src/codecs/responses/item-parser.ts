@@ -1,13 +1,4 @@
-import {
-  type Extra,
-  type Item,
-  ItemStatus,
-  type Part,
-  Phase,
-  Protocol,
-  Role,
-  ToolKind,
-} from '../../gen/tollgate/v1/content_pb.ts';
+import { type Item, ItemStatus, type Part, Phase, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import {
   annotationAdded,
@@ -20,7 +11,6 @@ import {
 } from '../../generation/events.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import {
-  extraOf,
   itemOf,
   messageContent,
   opaqueOf,
@@ -32,9 +22,10 @@ import {
   textContent,
   toolCallContent,
 } from '../content.ts';
-import { isWholeJson, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import { isWholeJson, listIn, objectIn, textIn } from '../json.ts';
 import { parseAnnotation } from './annotation.ts';
 import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
+import { extras } from './extras.ts';
 import { parseTokens } from '../logprobs.ts';
 
 /** Whether an item of the type is put together from its deltas; others are taken as they are when they are done. */
@@ -129,7 +120,7 @@ export class ItemParser {
     const kind = kindOf(content);
     const opened = { number: open.parts.size, kind, text: '', annotations: 0, isClosed: false };
     open.parts.set(key, opened);
-    events.push(partOpened(0, [open.number, opened.number], partOf(content, extraOfPart(part))));
+    events.push(partOpened(0, [open.number, opened.number], partOf(content, extras.unknown(part, knownOfPart))));
     return opened;
   }
 
@@ -221,7 +212,7 @@ export class ItemParser {
     { text, logprobs }: { text: string; logprobs: Json | undefined },
     events: GenerationEvent[],
   ): void {
-    const likely = part.kind === DeltaKind.TEXT ? parseTokens(listIn(logprobs)) : [];
+    const likely = part.kind === DeltaKind.TEXT ? parseTokens(logprobs) : [];
     if (text === '' && likely.length === 0) return;
     part.text += text;
     events.push(delta(0, [open.number, part.number], { kind: part.kind, text, logprobs: likely }));
@@ -244,7 +235,7 @@ export class ItemParser {
     const { number, kind } = open;
     if (kind === 'server') {
       if (Object.keys(item).length === 0) return;
-      events.push(itemOpened(0, number, serverItem(item)), itemClosed(0, number, status));
+      events.push(itemOpened(0, number, itemOf(extras.serverTool(item), 0)), itemClosed(0, number, status));
       return;
     }
     for (const part of open.parts.values()) this.#closePart(open, part, events);
@@ -276,7 +267,7 @@ const phases: Readonly<Record<string, Phase>> = {
 };
 
 function itemFrom(kind: Exclude<Kind, 'server'>, item: JsonObject): Item {
-  const extra = extraOfItem(kind, item);
+  const extra = extras.unknown(item, knownOf[kind]);
   const call = { callId: textIn(item['call_id']) || textIn(item['id']), name: textIn(item['name']) };
   switch (kind) {
     case 'message':
@@ -292,25 +283,7 @@ function itemFrom(kind: Exclude<Kind, 'server'>, item: JsonObject): Item {
   }
 }
 
-function extraOfItem(kind: Exclude<Kind, 'server'>, item: JsonObject): Extra | undefined {
-  const unknown = unknownMembers(item, knownOf[kind]);
-  return unknown === undefined ? undefined : extraOf(Protocol.RESPONSES, JSON.stringify(unknown));
-}
-
 const knownOfPart = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs']);
-
-function extraOfPart(part: JsonObject): Extra | undefined {
-  const unknown = unknownMembers(part, knownOfPart);
-  return unknown === undefined ? undefined : extraOf(Protocol.RESPONSES, JSON.stringify(unknown));
-}
-
-function serverItem(item: JsonObject): Item {
-  const json = JSON.stringify(item);
-  return itemOf(
-    { case: 'serverTool', value: { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.RESPONSES, json } },
-    0,
-  );
-}
 
 /** The content of a part by its type; undefined where the model has none for it. */
 function contentFrom(type: string, list: PartPlace['list']): Part['content'] | undefined {

@@ -1,13 +1,13 @@
-import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, FinishReason, type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
-import { completed, extension, finished, started, usageReported } from '../../generation/events.ts';
+import { completed, finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { extraOf } from '../content.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn, unknownMembers } from '../json.ts';
+import { extend } from '../extras.ts';
+import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
+import { extras } from './extras.ts';
 import { ItemParser } from './item-parser.ts';
 import { reported } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
@@ -100,11 +100,8 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     }
     const native = textIn(objectIn(response['incomplete_details'])?.['reason']) || status;
     const reason = this.#reasonOf(status, native);
-    this.#items.end(isCut(reason), events);
-    const unknown = unknownMembers(response, known);
-    if (unknown !== undefined) {
-      events.push(extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.RESPONSES, JSON.stringify(unknown))));
-    }
+    this.#items.end(status === 'incomplete', events);
+    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(response, known));
     const usage = parseUsage(response['usage']);
     if (usage !== undefined) events.push(usageReported(usage));
     events.push(finished(0, reason, { native }));
@@ -121,10 +118,6 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (this.#items.hasCalls) return FinishReason.TOOL_CALLS;
     return this.#items.hasRefusal ? FinishReason.REFUSAL : FinishReason.STOP;
   }
-}
-
-function isCut(reason: FinishReason): boolean {
-  return reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
 }
 
 /** One event of an item. */

@@ -4,15 +4,15 @@ import {
   type GenerateRequest,
   OutputFormatType,
   type ReasoningConfig,
-  ReasoningEffort,
   type Tool,
   ToolChoiceMode,
   type ToolName,
   Truncation,
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
+import { effortName } from '../effort.ts';
 import { encodeFormat } from './custom-format.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { isShown, renderItem } from './render-item.ts';
 import { incompleteReason, type ResponseOutcome } from '../../generation/response-fold.ts';
 import { renderServiceTier } from '../service-tier.ts';
@@ -46,7 +46,7 @@ export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, set
   const reason = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
   const tier = completed?.serviceTier ?? facts.request.serviceTier;
   return {
-    ...membersOf(outcome),
+    ...extras.ofExtensions(outcome.extensions ?? [], ExtensionScope.RESPONSE),
     id: facts.id,
     object: 'response',
     created_at: secondsOf(facts.createdAtMs),
@@ -64,15 +64,6 @@ export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, set
 
 function secondsOf(ms: number): number {
   return Math.floor(ms / 1000);
-}
-
-/** Unknown members of an upstream's resource: of several with one name the last one stands. */
-function membersOf({ extensions }: ResponseOutcome): JsonObject {
-  const members: JsonObject = {};
-  for (const { scope, extra } of extensions ?? []) {
-    if (scope === ExtensionScope.RESPONSE) Object.assign(members, extraMembers(extra));
-  }
-  return members;
 }
 
 /** The members of a resource that say how it was asked. */
@@ -102,25 +93,9 @@ export function renderSettings({ request, previousResponseId, store, background 
   };
 }
 
-const effortNames: Readonly<Record<ReasoningEffort, string | null>> = {
-  [ReasoningEffort.UNSPECIFIED]: null,
-  [ReasoningEffort.NONE]: 'none',
-  [ReasoningEffort.MINIMAL]: 'minimal',
-  [ReasoningEffort.LOW]: 'low',
-  [ReasoningEffort.MEDIUM]: 'medium',
-  [ReasoningEffort.HIGH]: 'high',
-  [ReasoningEffort.XHIGH]: 'xhigh',
-  [ReasoningEffort.MAX]: 'max',
-};
-
-/** The name of an effort; null where none is said. */
-export function effortName(effort: ReasoningEffort): string | null {
-  return effortNames[effort] ?? null;
-}
-
 function renderReasoning(reasoning: ReasoningConfig | undefined): Json {
   if (reasoning === undefined) return null;
-  return { effort: effortName(reasoning.effort), summary: reasoning.summary ?? null };
+  return { effort: effortName(reasoning.effort) ?? null, summary: reasoning.summary ?? null };
 }
 
 function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
@@ -138,7 +113,7 @@ function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
 }
 
 function renderTool({ tool, extra }: Tool): JsonObject {
-  const members = extraMembers(extra);
+  const members = extras.members(extra);
   switch (tool.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = tool.value;

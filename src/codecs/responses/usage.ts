@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../codec.ts';
 import { dollarsOf } from '../dollars.ts';
 import { countIn, objectIn } from '../json.ts';
 import { extraOfUsage, inputBuckets } from '../usage-details.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 
 /** Usage: Responses counts cached and written input inside `input_tokens`, the model in buckets that do not overlap. Source: wire.md B2, C3; decisions §6. */
 
@@ -15,7 +15,7 @@ export function renderUsage({ usage, costNanoUsd }: Completed): JsonObject {
   const cached = usage?.cacheReadTokens ?? 0;
   const input = (usage?.inputTokens ?? 0) + cached + cacheWrite;
   const output = usage?.outputTokens ?? 0;
-  const rest = extraMembers(usage?.extra);
+  const rest = extras.members(usage?.extra);
   return {
     ...rest,
     input_tokens: input,
