@@ -137,6 +137,12 @@ export function toolChoice(mode: keyof typeof modes, tools: ToolName[] = [], res
   return { $typeName: 'tollgate.v1.ToolChoice', mode: modes[mode], tools, restricted };
 }
 
+/** Returns the rule in the words of OpenAI's protocols, which have no mode of their own for a named tool. */
+export function toolChoiceName(mode: ToolChoiceMode): 'none' | 'auto' | 'required' {
+  if (mode === ToolChoiceMode.NONE) return 'none';
+  return mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED ? 'required' : 'auto';
+}
+
 /** Returns the name of a tool. */
 export function toolName(name: string, kind: ToolKind = ToolKind.FUNCTION): ToolName {
   return { $typeName: 'tollgate.v1.ToolName', name, kind };

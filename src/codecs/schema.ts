@@ -84,7 +84,7 @@ export function oneBy<const Key extends string, const T extends readonly [Varian
   variants: T,
 ): z.ZodDiscriminatedUnion<T, Key> {
   const names = variants.map(variant => `"${variant.shape[key].value}"`);
-  const allowed = names.length === 1 ? `must be ${names[0]}` : `must be one of ${names.join(', ')}`;
+  const allowed = names.length === 1 ? `must be ${names.join()}` : `must be one of ${names.join(', ')}`;
   return z.discriminatedUnion(key, variants, allowed);
 }
 

@@ -10,21 +10,7 @@ import { cacheHint } from '../cache-hint.ts';
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
 import { requestOf } from '../content.ts';
 import { defined } from '../json.ts';
-import {
-  customTool,
-  delivery,
-  functionTool,
-  limit32,
-  plainFormat,
-  reasoningConfig,
-  sampling,
-  schemaFormat,
-  sharedFields,
-  sourceOf,
-  toolChoice,
-  toolName,
-  toolWith,
-} from '../request.ts';
+import * as decode from '../request.ts';
 import { invalidField, members, parseBody, UnknownMembers } from '../schema.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 import { decodeMessages } from './decode-messages.ts';
@@ -54,24 +40,24 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const request = requestOf({
     model: body.model,
     endpoint: Endpoint.CHAT_COMPLETIONS,
-    delivery: delivery(body.stream),
+    delivery: decode.delivery(body.stream),
     items: decodeMessages(body.messages, unknown),
     tools: decodeTools(body, unknown),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
     serviceTier: decodeServiceTier(body.service_tier),
     metadata: body.metadata ?? {},
-    ...sharedFields(body),
-    ...sampling(body),
+    ...decode.sharedFields(body),
+    ...decode.sampling(body),
     ...defined({
-      maxOutputTokens: limit32(body.max_completion_tokens ?? body.max_tokens),
+      maxOutputTokens: decode.limit32(body.max_completion_tokens ?? body.max_tokens),
       toolChoice: decodeToolChoice(body),
       outputFormat: format == null ? undefined : decodeFormat(format, unknown),
-      reasoning: effort == null ? undefined : reasoningConfig(effort),
+      reasoning: effort == null ? undefined : decode.reasoningConfig(effort),
       verbosity: body.verbosity ?? undefined,
       candidates: body.n ?? undefined,
     }),
   });
-  request.source = sourceOf(Protocol.CHAT, { body: received.raw, paths: unknown.paths });
+  request.source = decode.sourceOf(Protocol.CHAT, { body: received.raw, paths: unknown.paths });
   const stream = body.stream === true;
   const decoded = { request, stream, includeUsage: body.stream_options?.include_usage === true };
   return body.functions == null ? decoded : { ...decoded, legacyFunctions: true };
@@ -97,7 +83,7 @@ function decodeTools(body: ChatRequest, unknown: UnknownMembers): Tool[] {
   if (body.functions != null) {
     return body.functions.map((each, index) => {
       unknown.note(each, knownOfFunction, `functions.${index}`);
-      return toolWith(functionTool({ ...each, strict: undefined }), {});
+      return decode.toolWith(decode.functionTool({ ...each, strict: undefined }), {});
     });
   }
   return (body.tools ?? []).map((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
@@ -108,32 +94,34 @@ function decodeTool(tool: ChatTool, unknown: UnknownMembers, path: string): Tool
   const hints = { ...cacheHint(tool), ...defined({ extra }) };
   if (tool.type === 'function') {
     unknown.note(tool.function, knownOfFunction, `${path}.function`);
-    return toolWith(functionTool(tool.function), hints);
+    return decode.toolWith(decode.functionTool(tool.function), hints);
   }
   const { format } = tool.custom;
   unknown.note(tool.custom, knownOfCustom, `${path}.custom`);
-  return toolWith(customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
+  return decode.toolWith(decode.customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
 }
 
 function decodeToolChoice({ tool_choice: choice, function_call: legacy }: ChatRequest): ToolChoice | undefined {
   if (choice == null) {
     if (legacy == null) return undefined;
-    return typeof legacy === 'string' ? toolChoice(legacy) : toolChoice('named', [toolName(legacy.name)]);
+    return typeof legacy === 'string'
+      ? decode.toolChoice(legacy)
+      : decode.toolChoice('named', [decode.toolName(legacy.name)]);
   }
-  if (typeof choice === 'string') return toolChoice(choice);
-  if (choice.type !== 'allowed_tools') return toolChoice('named', [referenceOf(choice)]);
+  if (typeof choice === 'string') return decode.toolChoice(choice);
+  if (choice.type !== 'allowed_tools') return decode.toolChoice('named', [referenceOf(choice)]);
   const { mode, tools } = choice.allowed_tools;
-  return toolChoice(mode, tools.map(referenceOf), true);
+  return decode.toolChoice(mode, tools.map(referenceOf), true);
 }
 
 function referenceOf(reference: Exclude<ChatToolChoice, string | { type: 'allowed_tools' }>): ToolName {
-  if (reference.type === 'function') return toolName(reference.function.name);
-  return toolName(reference.custom.name, ToolKind.CUSTOM);
+  if (reference.type === 'function') return decode.toolName(reference.function.name);
+  return decode.toolName(reference.custom.name, ToolKind.CUSTOM);
 }
 
 function decodeFormat(format: NonNullable<ChatRequest['response_format']>, unknown: UnknownMembers): OutputFormat {
   unknown.note(format, knownOfFormat, 'response_format');
-  if (format.type !== 'json_schema') return plainFormat(format.type);
+  if (format.type !== 'json_schema') return decode.plainFormat(format.type);
   unknown.note(format.json_schema, knownOfJsonSchema, 'response_format.json_schema');
-  return schemaFormat(format.json_schema);
+  return decode.schemaFormat(format.json_schema);
 }

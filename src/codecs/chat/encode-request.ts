@@ -12,8 +12,10 @@ import {
   type ToolName,
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject, UpstreamQuirk } from '../codec.ts';
-import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { checkToolName, Drops, dropUnknown, isPrefill, unsupportedContent, unsupportedTool } from '../drops.ts';
 import { effortName, effortOfBudget } from '../effort.ts';
+import { defined, fieldJson } from '../json.ts';
+import { toolChoiceName } from '../request.ts';
 import { sentBody } from '../sent-body.ts';
 import { patchServiceTier, tierName } from '../service-tier.ts';
 import { encodeMessages } from './encode-messages.ts';
@@ -125,49 +127,31 @@ function encodeEffort(reasoning: ReasoningConfig | undefined): string | undefine
   return reasoning.budgetTokens === undefined ? undefined : effortName(effortOfBudget(reasoning.budgetTokens));
 }
 
-/** The longest name that Chat takes, and its letters. */
-const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
-
 function encodeTool(tool: Tool, path: string): JsonObject {
   const { tool: content } = tool;
-  const extra = extras.members(tool.extra);
   switch (content.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = content.value;
-      if (!namePattern.test(name))
-        throw unsupported(`${path}.name`, 'a tool name of more than 64 letters, digits, "_" and "-"');
-      const body: JsonObject = { name };
-      if (description !== undefined) body['description'] = description;
-      if (parametersJson !== '') body['parameters'] = JSON.parse(parametersJson) as JsonObject;
-      if (strict !== undefined) body['strict'] = strict;
-      return { type: 'function', function: body, ...extra };
+      checkToolName(name, `${path}.name`);
+      const body = defined({ name, description, parameters: fieldJson(parametersJson), strict });
+      return { type: 'function', function: body, ...extras.members(tool.extra) };
     }
     case 'custom': {
       const { name, description, formatJson } = content.value;
-      const body: JsonObject = { name };
-      if (description !== undefined) body['description'] = description;
-      if (formatJson !== '') body['format'] = JSON.parse(formatJson) as JsonObject;
-      return { type: 'custom', custom: body, ...extra };
+      const body = defined({ name, description, format: fieldJson(formatJson) });
+      return { type: 'custom', custom: body, ...extras.members(tool.extra) };
     }
-    case 'hosted':
-      if (content.value.protocol === Protocol.CHAT) return JSON.parse(content.value.json) as JsonObject;
-      throw unsupported(path, `the tool type "${content.value.type}"`);
-    default:
-      throw unsupported(path, 'a tool without a type');
+    default: {
+      const own = content.case === 'hosted' ? extras.own(content.value) : undefined;
+      if (own === undefined) throw unsupportedTool(tool, path);
+      return own;
+    }
   }
 }
 
-const modeNames: Readonly<Record<ToolChoiceMode, 'auto' | 'none' | 'required'>> = {
-  [ToolChoiceMode.UNSPECIFIED]: 'auto',
-  [ToolChoiceMode.AUTO]: 'auto',
-  [ToolChoiceMode.NONE]: 'none',
-  [ToolChoiceMode.REQUIRED]: 'required',
-  [ToolChoiceMode.NAMED]: 'required',
-};
-
 function encodeToolChoice({ mode, tools, restricted }: ToolChoice): Json {
   if (mode === ToolChoiceMode.NAMED && tools[0] !== undefined) return reference(tools[0]);
-  const rule = modeNames[mode] ?? 'auto';
+  const rule = toolChoiceName(mode);
   if (!restricted) return rule;
   // Chat has no allowed tools of which none may be called.
   if (mode === ToolChoiceMode.NONE) return 'none';
@@ -182,9 +166,6 @@ function encodeFormat(format: OutputFormat | undefined): JsonObject | undefined 
   if (format?.type === OutputFormatType.JSON_OBJECT) return { type: 'json_object' };
   if (format?.type === OutputFormatType.TEXT) return { type: 'text' };
   if (format?.type !== OutputFormatType.JSON_SCHEMA) return undefined;
-  const schema: JsonObject = { name: format.name };
-  if (format.description !== undefined) schema['description'] = format.description;
-  if (format.schemaJson !== '') schema['schema'] = JSON.parse(format.schemaJson) as JsonObject;
-  if (format.strict !== undefined) schema['strict'] = format.strict;
-  return { type: 'json_schema', json_schema: schema };
+  const { name, description, schemaJson, strict } = format;
+  return { type: 'json_schema', json_schema: defined({ name, description, schema: fieldJson(schemaJson), strict }) };
 }

@@ -80,7 +80,7 @@ class ContentsEncoder {
       default: {
         const own = content.case === 'serverTool' ? extras.own(content.value) : undefined;
         if (own === undefined) throw unsupportedItem(item, this.#request);
-        this.#model().push(own as GeminiPart);
+        this.#model().push(own);
       }
     }
   }

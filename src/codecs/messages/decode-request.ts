@@ -12,18 +12,7 @@ import { cacheHint } from '../cache-hint.ts';
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
 import { requestOf } from '../content.ts';
 import { defined } from '../json.ts';
-import {
-  delivery,
-  functionTool,
-  limit32,
-  reasoningConfig,
-  sampling,
-  schemaFormat,
-  sourceOf,
-  toolChoice,
-  toolName,
-  toolWith,
-} from '../request.ts';
+import * as decode from '../request.ts';
 import { members, parseBody, UnknownMembers } from '../schema.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 import { decodeMessages } from './decode-messages.ts';
@@ -73,16 +62,16 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   const request = requestOf({
     model: body.model,
     endpoint: Endpoint.MESSAGES,
-    delivery: delivery(body.stream),
+    delivery: decode.delivery(body.stream),
     items,
     tools,
     stop: body.stop_sequences ?? [],
     serviceTier: decodeServiceTier(body.service_tier),
-    ...sampling({ temperature: body.temperature, top_p: body.top_p, top_k: body.top_k }),
+    ...decode.sampling({ temperature: body.temperature, top_p: body.top_p, top_k: body.top_k }),
     ...cacheHint({ cache_control: body.cache_control }),
     ...(choice == null ? {} : decodeToolChoice(choice)),
     ...defined({
-      maxOutputTokens: limit32(body.max_tokens),
+      maxOutputTokens: decode.limit32(body.max_tokens),
       reasoning: decodeReasoning(body, unknown),
       user: metadata?.user_id ?? undefined,
     }),
@@ -90,11 +79,11 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   if (output?.format != null) {
     unknown.note(output.format, knownOfFormat, 'output_config.format');
     // Other protocols want a name for a schema.
-    request.outputFormat = schemaFormat({ name: 'response', schema: output.format.schema });
+    request.outputFormat = decode.schemaFormat({ name: 'response', schema: output.format.schema });
   }
   unknown.note(metadata, knownOfMetadata, 'metadata');
   const headers = protocolHeaders(received.headers);
-  request.source = sourceOf(Protocol.MESSAGES, { body: received.raw, paths: unknown.paths }, headers);
+  request.source = decode.sourceOf(Protocol.MESSAGES, { body: received.raw, paths: unknown.paths }, headers);
   return request;
 }
 
@@ -119,10 +108,10 @@ function decodeReasoning(body: MessagesRequest, unknown: UnknownMembers): Reason
   const { thinking, output_config: output } = body;
   unknown.note(output, knownOfOutputConfig, 'output_config');
   unknown.note(thinking, knownOfThinking, 'thinking');
-  if (thinking == null) return output?.effort == null ? undefined : reasoningConfig(output.effort);
-  const config = reasoningConfig(output?.effort, thinkingModes[thinking.type]);
+  if (thinking == null) return output?.effort == null ? undefined : decode.reasoningConfig(output.effort);
+  const config = decode.reasoningConfig(output?.effort, thinkingModes[thinking.type]);
   if (thinking.type === 'disabled') return config;
-  const budgetTokens = thinking.type === 'enabled' ? limit32(thinking.budget_tokens) : undefined;
+  const budgetTokens = thinking.type === 'enabled' ? decode.limit32(thinking.budget_tokens) : undefined;
   return { ...config, ...defined({ budgetTokens, display: thinking.display ?? undefined }) };
 }
 
@@ -132,16 +121,19 @@ function isOwn(tool: MessagesTool): tool is OwnTool {
 
 function decodeTool(tool: MessagesTool, unknown: UnknownMembers, path: string): Tool {
   const hint = cacheHint({ cache_control: tool.cache_control });
-  if (!isOwn(tool)) return toolWith(extras.hostedTool(tool), hint);
+  if (!isOwn(tool)) return decode.toolWith(extras.hostedTool(tool), hint);
   const extra = unknown.note(tool, knownOfTool, path);
-  return toolWith(functionTool({ ...tool, parameters: tool.input_schema }), { ...hint, ...defined({ extra }) });
+  return decode.toolWith(decode.functionTool({ ...tool, parameters: tool.input_schema }), {
+    ...hint,
+    ...defined({ extra }),
+  });
 }
 
 const modes = { auto: 'auto', any: 'required', tool: 'named', none: 'none' } as const;
 
 function decodeToolChoice(choice: MessagesToolChoice): { toolChoice: ToolChoice; parallelToolCalls?: boolean } {
-  const tools = choice.type === 'tool' ? [toolName(choice.name)] : [];
-  const rule = { toolChoice: toolChoice(modes[choice.type], tools) };
+  const tools = choice.type === 'tool' ? [decode.toolName(choice.name)] : [];
+  const rule = { toolChoice: decode.toolChoice(modes[choice.type], tools) };
   const disabled = choice.type === 'none' ? undefined : choice.disable_parallel_tool_use;
   return disabled == null ? rule : { ...rule, parallelToolCalls: !disabled };
 }

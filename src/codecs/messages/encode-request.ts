@@ -10,10 +10,10 @@ import {
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
 import { cacheMember } from '../cache-hint.ts';
-import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent, unsupportedTool } from '../drops.ts';
 import { budgetOfEffort, effortName, effortOfBudget } from '../effort.ts';
-import { listIn, objectIn } from '../json.ts';
-import { dropGrammar, freeText } from '../free-form.ts';
+import { defined, fieldJson, listIn, objectIn } from '../json.ts';
+import { dropGrammar, freeText, toolNameOf } from '../free-form.ts';
 import { tierName } from '../service-tier.ts';
 import { limitCacheHints } from './cache-limit.ts';
 import { asContent, encodeMessages } from './encode-messages.ts';
@@ -225,7 +225,7 @@ function encodeTools(request: GenerateRequest, situation: ToolSituation, drops: 
   const { toolChoice, parallelToolCalls } = request;
   if (request.tools.length === 0) return {};
   const allowed = toolChoice?.restricted === true ? new Set(toolChoice.tools.map(({ name }) => name)) : undefined;
-  const offered = allowed === undefined ? request.tools : request.tools.filter(tool => allowed.has(nameOf(tool)));
+  const offered = allowed === undefined ? request.tools : request.tools.filter(tool => allowed.has(toolNameOf(tool)));
   const tools = offered.map((tool, index) => encodeTool(tool, { path: `tools.${index}`, request }, drops));
   const choice = encodeChoice(request, situation);
   if (choice === undefined && parallelToolCalls !== false) return { tools };
@@ -233,10 +233,6 @@ function encodeTools(request: GenerateRequest, situation: ToolSituation, drops: 
   const isNone = rule['type'] === 'none';
   const parallel = parallelToolCalls === undefined || isNone ? {} : { disable_parallel_tool_use: !parallelToolCalls };
   return { tools, tool_choice: { ...rule, ...parallel } };
-}
-
-function nameOf({ tool }: Tool): string {
-  return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : '';
 }
 
 function encodeChoice(
@@ -273,30 +269,25 @@ function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): Jso
       const { name, description, parametersJson, strict } = content.value;
       const isOwn = request.source === undefined;
       if (strict === true && !isOwn) drops.add(`${path}.strict`);
-      return {
-        name,
-        ...(description === undefined ? {} : { description }),
-        input_schema: schemaOf(parametersJson, isOwn),
-        ...(strict !== undefined && isOwn ? { strict } : {}),
-        ...members,
-      };
+      const input_schema = schemaOf(parametersJson, isOwn);
+      return { ...defined({ name, description, input_schema, strict: isOwn ? strict : undefined }), ...members };
     }
     case 'custom': {
       const { name, description } = content.value;
       dropGrammar(content.value, path, drops);
-      return { name, ...(description === undefined ? {} : { description }), input_schema: freeText, ...members };
+      return { ...defined({ name, description, input_schema: freeText }), ...members };
     }
-    case 'hosted':
-      if (content.value.protocol === Protocol.MESSAGES) return JSON.parse(content.value.json) as JsonObject;
-      throw unsupported(path, `the tool type "${content.value.type}"`);
-    default:
-      throw unsupported(path, 'a tool without a type');
+    default: {
+      const own = content.case === 'hosted' ? extras.own(content.value) : undefined;
+      if (own === undefined) throw unsupportedTool(tool, path);
+      return own;
+    }
   }
 }
 
 /** The schema of a tool's input: always an object's (case CH-10). `asIs`: it came from a client of this protocol. */
 function schemaOf(json: string, asIs: boolean): JsonObject {
-  const schema = json === '' ? undefined : (JSON.parse(json) as JsonObject);
+  const schema = fieldJson(json);
   if (schema === undefined) return { type: 'object', properties: {} };
   return asIs || typeof schema['type'] === 'string' ? schema : { type: 'object', ...schema };
 }

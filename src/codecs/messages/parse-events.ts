@@ -1,13 +1,15 @@
-import { ExtensionScope, FinishReason, type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { completed, finished, started, usageReported } from '../../generation/events.ts';
+import { finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
+import { completedWith } from '../completed-with.ts';
 import { extend } from '../extras.ts';
 import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
+import { malformed } from '../upstream-error.ts';
 import { BlockParser } from './block-parser.ts';
 import { extras } from './extras.ts';
 import { reported } from './parse-error.ts';
@@ -50,7 +52,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
       // Servers send events of their own between those of the protocol.
       if (event !== '' && event !== 'message') return [];
       if (data.trim() === '' || data.trim() === '[DONE]') return [];
-      throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
+      throw malformed('the data of an event is no JSON object');
     }
     return this.#event(textIn(body['type']) || event, body);
   }
@@ -72,7 +74,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const { stop_reason = null, stop_sequence = null, stop_details = null } = message;
     this.#finish({ stop_reason, stop_sequence, stop_details }, undefined, events);
     if (this.#state !== 'finished') {
-      throw new UpstreamFailure('malformed', { cause: new Error('the answer has no stop_reason') });
+      throw malformed('the answer has no stop_reason');
     }
     this.#complete(events);
     return events;
@@ -87,7 +89,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     }
     if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return [];
     if (this.#state === 'new') {
-      throw new UpstreamFailure('malformed', { cause: new Error(`${type} before message_start`) });
+      throw malformed(`${type} before message_start`);
     }
     const index = countIn(body['index']) ?? 0;
     if (type === 'content_block_start') this.#blocks.start(index, objectIn(body['content_block']) ?? {}, events);
@@ -127,7 +129,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#blocks.end(isCut(reason), events);
     if (reason === FinishReason.TOOL_CALLS && !this.#blocks.hasCalls) {
       // The client would wait for calls that never came.
-      throw new UpstreamFailure('malformed', { cause: new Error('stop_reason tool_use without a call') });
+      throw malformed('stop_reason tool_use without a call');
     }
     const matched = delta['stop_sequence'];
     const details = objectIn(delta['stop_details']);
@@ -144,9 +146,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
   #complete(events: GenerationEvent[]): void {
     if (this.#state !== 'finished') throw new UpstreamFailure('truncated');
     this.#state = 'completed';
-    const usage = parseUsage(this.#usage);
-    const counted = usage === undefined ? {} : { usage, usageSource: UsageSource.REPORTED };
-    events.push(completed({ ...counted, serviceTier: this.#tier }));
+    events.push(completedWith(parseUsage(this.#usage), this.#tier));
   }
 }
 
@@ -163,7 +163,7 @@ function isCut(reason: FinishReason): boolean {
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const message = objectIn(body);
   if (message === undefined) {
-    throw new UpstreamFailure('malformed', { cause: new Error('the answer is no JSON object') });
+    throw malformed('the answer is no JSON object');
   }
   if (message['type'] === 'error' || message['error'] != null) throw reported(message);
   return new MessagesStreamParser(provider).whole(message);

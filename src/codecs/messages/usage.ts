@@ -2,7 +2,7 @@ import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { dollarsOf } from '../dollars.ts';
-import { countIn, objectIn } from '../json.ts';
+import { countIn, defined, objectIn } from '../json.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { extras } from './extras.ts';
 
@@ -54,15 +54,16 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   // No answer is made from nothing: upstreams that send zeros do not count.
   if (inputs.every(count => (count ?? 0) === 0) && (output ?? 0) === 0) return undefined;
   const thinking = countIn(objectIn(members['output_tokens_details'])?.['thinking_tokens']);
-  const extra = extras.unknown(members, known);
   return {
     $typeName: 'tollgate.v1.Usage',
-    ...(input === undefined ? {} : { inputTokens: input }),
-    ...(read === undefined ? {} : { cacheReadTokens: read }),
     ...written,
-    ...(output === undefined ? {} : { outputTokens: output }),
-    ...(thinking === undefined || thinking > (output ?? 0) ? {} : { reasoningTokens: thinking }),
-    ...(extra === undefined ? {} : { extra }),
+    ...defined({
+      inputTokens: input,
+      cacheReadTokens: read,
+      outputTokens: output,
+      reasoningTokens: thinking === undefined || thinking > (output ?? 0) ? undefined : thinking,
+      extra: extras.unknown(members, known),
+    }),
   };
 }
 

@@ -12,21 +12,7 @@ import {
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
 import { requestOf } from '../content.ts';
 import { defined } from '../json.ts';
-import {
-  customTool,
-  delivery,
-  functionTool,
-  limit32,
-  plainFormat,
-  reasoningConfig,
-  sampling,
-  schemaFormat,
-  sharedFields,
-  sourceOf,
-  toolChoice,
-  toolName,
-  toolWith,
-} from '../request.ts';
+import * as decode from '../request.ts';
 import { invalidField, members, parseBody, UnknownMembers } from '../schema.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 import { decodeFormat } from './custom-format.ts';
@@ -96,26 +82,26 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
   const request = requestOf({
     model: body.model,
     endpoint: Endpoint.RESPONSES,
-    delivery: delivery(body.stream),
+    delivery: decode.delivery(body.stream),
     items,
     tools,
     serviceTier: decodeServiceTier(body.service_tier),
     metadata: body.metadata ?? {},
     include: body.include ?? [],
     truncation: decodeTruncation(body.truncation),
-    ...sharedFields(body),
-    ...sampling({ ...samplingMembers(body), logprobs: wantsLogprobs ? true : undefined }),
+    ...decode.sharedFields(body),
+    ...decode.sampling({ ...samplingMembers(body), logprobs: wantsLogprobs ? true : undefined }),
     ...defined({
       instructions: body.instructions ?? undefined,
-      maxOutputTokens: limit32(body.max_output_tokens),
-      maxToolCalls: limit32(body.max_tool_calls),
+      maxOutputTokens: decode.limit32(body.max_output_tokens),
+      maxToolCalls: decode.limit32(body.max_tool_calls),
       toolChoice: choice == null ? undefined : decodeToolChoice(choice, unknown),
       outputFormat: text == null ? undefined : decodeOutputFormat(text, unknown),
       verbosity: text?.verbosity ?? undefined,
       reasoning: reasoning == null ? undefined : decodeReasoning(reasoning, unknown),
     }),
   });
-  request.source = sourceOf(Protocol.RESPONSES, { body: received.raw, paths: unknown.paths });
+  request.source = decode.sourceOf(Protocol.RESPONSES, { body: received.raw, paths: unknown.paths });
   return {
     request,
     stream: body.stream === true,
@@ -132,14 +118,14 @@ function decodeTruncation(truncation: ResponsesBody['truncation']): Truncation {
 }
 
 /** The members about sampling that the interface has: others that look so are unknown here. */
-function samplingMembers(body: ResponsesBody): Parameters<typeof sampling>[0] {
+function samplingMembers(body: ResponsesBody): Parameters<typeof decode.sampling>[0] {
   const { temperature, top_p, frequency_penalty, presence_penalty, top_logprobs } = body;
   return { temperature, top_p, frequency_penalty, presence_penalty, top_logprobs };
 }
 
 function decodeReasoning(reasoning: NonNullable<ResponsesBody['reasoning']>, unknown: UnknownMembers): ReasoningConfig {
   unknown.note(reasoning, knownOfReasoning, 'reasoning');
-  return { ...reasoningConfig(reasoning.effort), ...defined({ summary: reasoning.summary ?? undefined }) };
+  return { ...decode.reasoningConfig(reasoning.effort), ...defined({ summary: reasoning.summary ?? undefined }) };
 }
 
 function isFunction(tool: ResponsesTool): tool is ResponsesFunctionTool {
@@ -152,10 +138,13 @@ function isCustom(tool: ResponsesTool): tool is ResponsesCustomTool {
 
 function decodeTool(tool: ResponsesTool, unknown: UnknownMembers, path: string): Tool {
   if (isFunction(tool))
-    return toolWith(functionTool(tool), defined({ extra: unknown.note(tool, knownOfFunction, path) }));
-  if (!isCustom(tool)) return toolWith(extras.hostedTool(tool), {});
+    return decode.toolWith(decode.functionTool(tool), defined({ extra: unknown.note(tool, knownOfFunction, path) }));
+  if (!isCustom(tool)) return decode.toolWith(extras.hostedTool(tool), {});
   const formatJson = tool.format == null ? '' : decodeFormat(tool.format);
-  return toolWith(customTool(tool, formatJson), defined({ extra: unknown.note(tool, knownOfCustom, path) }));
+  return decode.toolWith(
+    decode.customTool(tool, formatJson),
+    defined({ extra: unknown.note(tool, knownOfCustom, path) }),
+  );
 }
 
 type AllowedTools = Extract<ResponsesToolChoice, { tools: unknown }>;
@@ -165,10 +154,10 @@ function isAllowedTools(choice: ResponsesToolReference | AllowedTools): choice i
 }
 
 function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): ToolChoice {
-  if (typeof value === 'string') return toolChoice(value);
+  if (typeof value === 'string') return decode.toolChoice(value);
   unknown.note(value, knownOfChoice, 'tool_choice');
-  if (isAllowedTools(value)) return toolChoice(value.mode ?? 'auto', value.tools.map(decodeToolName), true);
-  return toolChoice('named', [decodeToolName(value)]);
+  if (isAllowedTools(value)) return decode.toolChoice(value.mode ?? 'auto', value.tools.map(decodeToolName), true);
+  return decode.toolChoice('named', [decodeToolName(value)]);
 }
 
 const kinds: Readonly<Record<string, ToolKind>> = { function: ToolKind.FUNCTION, custom: ToolKind.CUSTOM };
@@ -177,7 +166,7 @@ const kinds: Readonly<Record<string, ToolKind>> = { function: ToolKind.FUNCTION,
 function decodeToolName(reference: ResponsesToolReference): ToolName {
   const { type, name } = reference as { type: string; name?: unknown };
   const kind = kinds[type] ?? ToolKind.UNSPECIFIED;
-  return toolName(kind !== ToolKind.UNSPECIFIED && typeof name === 'string' ? name : type, kind);
+  return decode.toolName(kind !== ToolKind.UNSPECIFIED && typeof name === 'string' ? name : type, kind);
 }
 
 function decodeOutputFormat(
@@ -188,5 +177,5 @@ function decodeOutputFormat(
   unknown.note(text, knownOfText, 'text');
   unknown.note(format, knownOfFormat, 'text.format');
   if (format == null) return undefined;
-  return format.type === 'json_schema' ? schemaFormat(format) : plainFormat(format.type);
+  return format.type === 'json_schema' ? decode.schemaFormat(format) : decode.plainFormat(format.type);
 }

@@ -12,10 +12,11 @@ import {
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { type Drops, unsupported, unsupportedContent, unsupportedItem } from '../drops.ts';
+import { checkToolName, type Drops, unsupportedContent, unsupportedItem } from '../drops.ts';
 import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
 import { callIdFor } from '../../generation/call-id.ts';
 import { encodeInputPart, encodeOutputPart, isForeign } from './encode-part.ts';
+import { defined } from '../json.ts';
 import { extras } from './extras.ts';
 import { phaseMember } from './render-item.ts';
 
@@ -85,10 +86,7 @@ export class InputEncoder {
   }
 
   #call({ callId, name, kind, arguments: text }: ToolCall): JsonObject {
-    if (!/^[a-zA-Z0-9_-]{1,64}$/.test(name)) {
-      const what = 'a tool name of more than 64 letters, digits, "_" and "-"';
-      throw unsupported(fieldName(this.#request.endpoint, 'items'), what);
-    }
+    checkToolName(name, fieldName(this.#request.endpoint, 'items'));
     this.#kinds.set(callId, kind);
     const call_id = this.#idOfCall(callId);
     if (kind === ToolKind.CUSTOM) return { type: 'custom_tool_call', call_id, name, input: text };
@@ -142,12 +140,10 @@ export class InputEncoder {
       part.content.case === 'summaryText' ? [{ type: 'summary_text', text: part.content.value.text }] : [],
     );
     const id = ours.find(({ kind }) => kind === itemIdKind)?.data ?? (sealed?.provider === '' ? item.id : '');
+    const shown = { id: id || undefined, summary, content: content.length === 0 ? undefined : content };
     return {
       type: 'reasoning',
-      ...(id === '' ? {} : { id }),
-      summary,
-      ...(content.length === 0 ? {} : { content }),
-      ...(sealed === undefined ? {} : { encrypted_content: sealed.data }),
+      ...defined({ ...shown, encrypted_content: sealed?.data }),
       ...extras.members(item.extra),
     };
   }

@@ -1,8 +1,8 @@
 import { type FilePart, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import type { Json, JsonObject } from '../codec.ts';
+import type { JsonObject } from '../codec.ts';
 import { type Drops, unsupportedContent } from '../drops.ts';
-import { listIn, objectIn, textIn } from '../json.ts';
+import { searchResultText } from '../search-result.ts';
 import { renderAnnotation } from './annotation.ts';
 import { extras } from './extras.ts';
 import { renderInputPart } from './render-part.ts';
@@ -56,11 +56,4 @@ function textOfFile({ source, filename, title, context }: FilePart): string | un
   if (source?.source.case !== 'text') return undefined;
   const lines = [filename === '' ? title : filename, context, source.source.value];
   return lines.filter(line => line !== '').join('\n\n');
-}
-
-/** A search result's title, source and texts. */
-function searchResultText(json: string): string {
-  const { title, source, content } = objectIn(JSON.parse(json) as Json) ?? {};
-  const texts = listIn(content).map(block => textIn(objectIn(block)?.['text']));
-  return [textIn(title), textIn(source), ...texts].filter(line => line !== '').join('\n\n');
 }

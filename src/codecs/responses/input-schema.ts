@@ -148,11 +148,6 @@ type InputItem =
 /** One item: which of the schemas it must fit is told by its type, and where that is missing by its role. */
 export const inputItem = chosen<InputItem>(schemaOf);
 
-/** Whether an upstream's item is one of a tool that it ran itself. */
-export function isHostedType(type: string): boolean {
-  return hostedType.test(type);
-}
-
 /** A checked item. */
 export type ResponsesItem = z.output<typeof inputItem>;
 /** A checked message. */

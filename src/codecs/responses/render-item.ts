@@ -50,7 +50,7 @@ export function renderItem(item: Item): JsonObject {
 }
 
 /** How far an item has come; one of a request that says nothing is whole. */
-export function statusName(status: ItemStatus): string {
+function statusName(status: ItemStatus): string {
   if (status === ItemStatus.INCOMPLETE) return 'incomplete';
   return status === ItemStatus.IN_PROGRESS ? 'in_progress' : 'completed';
 }

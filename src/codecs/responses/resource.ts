@@ -11,6 +11,8 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { effortName } from '../effort.ts';
+import { fieldJson } from '../json.ts';
+import { toolChoiceName } from '../request.ts';
 import { encodeFormat } from './custom-format.ts';
 import { extras } from './extras.ts';
 import { isShown, renderItem } from './render-item.ts';
@@ -104,7 +106,7 @@ function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
       return { type: 'json_object' };
     case OutputFormatType.JSON_SCHEMA: {
       const { name, description, schemaJson, strict } = outputFormat;
-      const schema = schemaJson === '' ? null : (JSON.parse(schemaJson) as JsonObject);
+      const schema = fieldJson(schemaJson) ?? null;
       return { type: 'json_schema', name, description: description ?? null, schema, strict: strict ?? false };
     }
     default:
@@ -117,7 +119,7 @@ function renderTool({ tool, extra }: Tool): JsonObject {
   switch (tool.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = tool.value;
-      const parameters = parametersJson === '' ? null : (JSON.parse(parametersJson) as JsonObject);
+      const parameters = fieldJson(parametersJson) ?? null;
       const said = { description: description ?? null, parameters, strict: strict ?? false };
       return { ...members, type: 'function', name, ...said };
     }
@@ -133,15 +135,6 @@ function renderTool({ tool, extra }: Tool): JsonObject {
   }
 }
 
-/** The names of the rules. */
-export const modeNames: Readonly<Record<ToolChoiceMode, 'auto' | 'none' | 'required'>> = {
-  [ToolChoiceMode.UNSPECIFIED]: 'auto',
-  [ToolChoiceMode.AUTO]: 'auto',
-  [ToolChoiceMode.NONE]: 'none',
-  [ToolChoiceMode.REQUIRED]: 'required',
-  [ToolChoiceMode.NAMED]: 'required',
-};
-
 /** A tool by name; one that the upstream runs by its type. */
 export function toolReference({ name, kind }: ToolName): JsonObject {
   if (kind === ToolKind.UNSPECIFIED) return { type: name };
@@ -154,6 +147,6 @@ export function renderToolChoice({ toolChoice }: GenerateRequest): Json {
   const { mode, tools, restricted } = toolChoice;
   const [first] = tools;
   if (mode === ToolChoiceMode.NAMED && first !== undefined) return toolReference(first);
-  const rule = modeNames[mode] ?? 'auto';
+  const rule = toolChoiceName(mode);
   return restricted ? { type: 'allowed_tools', mode: rule, tools: tools.map(toolReference) } : rule;
 }
