@@ -2,9 +2,9 @@ import type { GatewayError } from '../errors/gateway-error.ts';
 import type { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
-import type { UpstreamFailureFacts } from '../generation/upstream.ts';
 import type { SseMessage } from '../lib/sse.ts';
 import type { Stepper } from '../lib/stepper.ts';
+import type { ErrorFacts } from './upstream-error.ts';
 
 export type { SseMessage } from '../lib/sse.ts';
 
@@ -95,11 +95,5 @@ export interface UpstreamCodec {
   /** Parses a whole answer into the same events. Throws `UpstreamFailure` `malformed`. */
   parseWhole(body: Json, provider: string): GenerationEvent[];
   /** What an error body says; `status` and `retryAfterMs` where they say more than the head of the answer. Never throws. */
-  parseError(
-    status: number,
-    body: string,
-  ): Pick<
-    UpstreamFailureFacts,
-    'message' | 'param' | 'detailCode' | 'contextLengthExceeded' | 'status' | 'retryAfterMs'
-  >;
+  parseError(status: number, body: string): ErrorFacts;
 }

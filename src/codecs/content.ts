@@ -1,4 +1,5 @@
 import {
+  type Annotation,
   type Extra,
   type ImagePart,
   type Item,
@@ -113,6 +114,12 @@ export function extraOf(protocol: Protocol, json: string): Extra {
 /** A citation of a web page. */
 export function urlCitation(fields: Fields<UrlCitation>): UrlCitation {
   return { $typeName: 'tollgate.v1.UrlCitation', url: '', title: '', startIndex: 0, endIndex: 0, ...fields };
+}
+
+/** The same as an annotation. */
+export function urlAnnotation(fields: Fields<UrlCitation>): Annotation {
+  const annotation = { case: 'urlCitation', value: urlCitation(fields) } as const;
+  return { $typeName: 'tollgate.v1.Annotation', annotation };
 }
 
 /** A request with the given fields; the others empty. */

@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Item, Protocol, Role } from '../gen/tollgate/v1/content_pb.ts';
-import type { GenerateRequest, SourceRequest } from '../gen/tollgate/v1/request_pb.ts';
+import type { GenerateRequest, SourceRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../generation/check/field-names.ts';
 
 /** What an encoder can't say: dropped and listed where only quality may suffer, refused where the client would get something else. Source: wire.md C4. */
@@ -23,9 +23,32 @@ export function unsupported(param: string, what: string): GatewayError {
   return new GatewayError('unsupported_parameter', `The model’s provider does not take ${what}.`, { param });
 }
 
-/** The same for something in the conversation, by the client's name for the conversation. */
+/** Throws if OpenAI's protocols don't take a name of a tool. */
+export function checkToolName(name: string, param: string): void {
+  if (/^[a-zA-Z0-9_-]{1,64}$/.test(name)) return;
+  throw unsupported(param, 'a tool name of more than 64 letters, digits, "_" and "-"');
+}
+
+/** Returns what keeps a tool from being sent: it is of another protocol, or of no type. */
+export function unsupportedTool({ tool }: Pick<Tool, 'tool'>, path: string): GatewayError {
+  return unsupported(path, tool.case === 'hosted' ? `the tool type "${tool.value.type}"` : 'a tool without a type');
+}
+
+/** 400 `unsupported_parameter` for something in the conversation, by the client's name for the conversation. */
 export function unsupportedContent(request: GenerateRequest, what: string): GatewayError {
   return unsupported(fieldName(request.endpoint, 'items'), what);
+}
+
+/** Returns the error for an item that a protocol without references and compactions can't say. */
+export function unsupportedItem({ content }: Item, request: GenerateRequest): GatewayError {
+  const what = {
+    compaction: 'a compacted conversation',
+    reference: 'references to stored items',
+    serverTool: 'calls of tools that another provider ran',
+  };
+  const { case: name } = content;
+  const isNamed = name === 'compaction' || name === 'reference' || name === 'serverTool';
+  return unsupportedContent(request, isNamed ? what[name] : 'an item without a type');
 }
 
 /** Members that no other protocol knows and that change what the client gets, or what is done for it. Source: wire.md C4. */

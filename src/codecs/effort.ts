@@ -2,7 +2,30 @@ import { ReasoningEffort } from '../gen/tollgate/v1/request_pb.ts';
 
 /** Effort and thinking budget across protocols. Source: decisions §4. */
 
-/** From the lowest; `minimal` is as large as `low` and never what a budget maps to. */
+const named = {
+  none: ReasoningEffort.NONE,
+  minimal: ReasoningEffort.MINIMAL,
+  low: ReasoningEffort.LOW,
+  medium: ReasoningEffort.MEDIUM,
+  high: ReasoningEffort.HIGH,
+  xhigh: ReasoningEffort.XHIGH,
+  max: ReasoningEffort.MAX,
+} as const;
+
+/** The names of efforts. */
+export type EffortName = keyof typeof named;
+
+const names = new Map<ReasoningEffort, string>(Object.entries(named).map(([name, effort]) => [effort, name]));
+
+/** Returns the effort of a name; UNSPECIFIED if there is none. */
+export function decodeEffort(name: EffortName | null | undefined): ReasoningEffort {
+  return name == null ? ReasoningEffort.UNSPECIFIED : named[name];
+}
+
+/** Returns the name of an effort; undefined if none is said. */
+export function effortName(effort: ReasoningEffort): string | undefined {
+  return names.get(effort);
+}
 const budgets: readonly (readonly [effort: ReasoningEffort, tokens: number])[] = [
   [ReasoningEffort.LOW, 1_024],
   [ReasoningEffort.MEDIUM, 4_096],

@@ -38,6 +38,11 @@ export function parsedJson(text: string): Json | undefined {
   }
 }
 
+/** Returns the object that a field of the contract holds as JSON, which was checked; undefined if the field is ''. */
+export function fieldJson(json: string): JsonObject | undefined {
+  return json === '' ? undefined : (JSON.parse(json) as JsonObject);
+}
+
 /** Whether a text is one whole JSON value. */
 export function isWholeJson(text: string): boolean {
   return parsedJson(text) !== undefined;
@@ -55,4 +60,15 @@ export function unknownMembers(value: object, known: ReadonlySet<string>): Recor
     unknown[name] = member;
   }
   return unknown;
+}
+
+/** Returns the members that are not undefined, in their order. */
+export function defined<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const said: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
+  // A loop, because every request and usage comes through here.
+  for (const name in members) {
+    const value = members[name];
+    if (value !== undefined) said[name] = value as Exclude<T[typeof name], undefined>;
+  }
+  return said;
 }

@@ -66,6 +66,52 @@ export function listOf<T extends z.ZodType>(entry: T, min: number, max?: number)
   return max === undefined ? list : list.max(max, allowed);
 }
 
+const metadataAllowed = 'must be an object of at most 16 strings';
+/** The `metadata` of a request. */
+export const metadata = z
+  .record(
+    z.string().max(64, 'must have a name of at most 64 characters'),
+    text.max(512, 'must have at most 512 characters'),
+    metadataAllowed,
+  )
+  .refine(value => Object.keys(value).length <= 16, metadataAllowed);
+
+type Variant<Key extends string> = z.ZodObject<{ readonly [K in Key]: z.ZodLiteral<string> }, z.core.$loose>;
+
+/** One of several objects that their member `key` tells apart. */
+export function oneBy<const Key extends string, const T extends readonly [Variant<Key>, ...Variant<Key>[]]>(
+  key: Key,
+  variants: T,
+): z.ZodDiscriminatedUnion<T, Key> {
+  const names = variants.map(variant => `"${variant.shape[key].value}"`);
+  const allowed = names.length === 1 ? `must be ${names.join()}` : `must be one of ${names.join(', ')}`;
+  return z.discriminatedUnion(key, variants, allowed);
+}
+
+/** Returns the members that each of several objects has in its schema, by what tells them apart. */
+export function membersBy<const Key extends string, V extends Variant<Key>>(
+  key: Key,
+  variants: readonly V[],
+): Readonly<Record<V['shape'][Key]['value'], ReadonlySet<string>>> {
+  const entries = variants.map(({ shape }) => [shape[key].value, new Set(Object.keys(shape))]);
+  return Object.fromEntries(entries) as Record<V['shape'][Key]['value'], ReadonlySet<string>>;
+}
+
+/** A schema that is chosen by what the value says it is, so that its faults are told in the words of that one. */
+export function chosen<T>(choose: (value: unknown) => z.ZodType<T>): z.ZodType<T> {
+  return z.unknown().transform((value, context): T => {
+    const result = choose(value).safeParse(value);
+    if (result.success) return result.data;
+    for (const issue of result.error.issues) context.addIssue({ ...issue });
+    return z.NEVER;
+  });
+}
+
+/** Returns what a value says it is: its member `type`. */
+export function typeOf(value: unknown): unknown {
+  return typeof value === 'object' && value !== null ? (value as { type?: unknown }).type : undefined;
+}
+
 /** The checked body. Throws `validation_error` that names the first wrong field and lists all. */
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
   const result = schema.safeParse(body);
@@ -128,9 +174,9 @@ export class UnknownMembers {
     this.#protocol = protocol;
   }
 
-  /** Notes the unknown members of `value`, which stands at `path` ('' for the body). Members that are null count as not sent. */
-  note(value: object, known: ReadonlySet<string>, path: string): Extra | undefined {
-    const unknown = unknownMembers(value, known);
+  /** Notes the unknown members of `value`, which stands at `path` ('' for the body). What is null counts as not sent. */
+  note(value: object | null | undefined, known: ReadonlySet<string>, path: string): Extra | undefined {
+    const unknown = unknownMembers(value ?? {}, known);
     if (unknown === undefined) return undefined;
     for (const name in unknown) this.paths.push(path === '' ? name : `${path}.${name}`);
     return extraOf(this.#protocol, JSON.stringify(unknown));

@@ -1,17 +1,43 @@
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
-import type { Json } from './codec.ts';
+import type { Json, JsonObject } from './codec.ts';
 
-/** Service tiers in the words of Chat Completions and Responses. */
+/** Service tiers in the words of the protocols, which differ in the word for the standard one. */
 
-/** The tier that was billed. */
-export function renderServiceTier(tier: ServiceTier): string {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
+const named = {
+  auto: ServiceTier.DEFAULT,
+  default: ServiceTier.DEFAULT,
+  standard: ServiceTier.DEFAULT,
+  standard_only: ServiceTier.DEFAULT,
+  flex: ServiceTier.FLEX,
+  priority: ServiceTier.PRIORITY,
+} as const;
+
+/** Returns the tier that a request asks for. */
+export function decodeServiceTier(name: keyof typeof named | null | undefined): ServiceTier {
+  return name == null ? ServiceTier.UNSPECIFIED : named[name];
 }
 
-/** The tier that an upstream names; UNSPECIFIED where it names none that is known. */
-export function parseServiceTier(tier: Json | undefined): ServiceTier {
-  if (tier === 'flex') return ServiceTier.FLEX;
-  if (tier === 'priority') return ServiceTier.PRIORITY;
-  return tier === 'default' ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;
+/** Returns the tier in the words of a request; undefined for the standard one. */
+export function tierName(tier: ServiceTier): string | undefined {
+  if (tier === ServiceTier.FLEX) return 'flex';
+  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
+}
+
+/** Puts the route's tier into a client's own body; of the client's own words only those in `kept` may stay. */
+export function patchServiceTier(body: JsonObject, tier: ServiceTier, kept: readonly string[]): void {
+  const name = tierName(tier);
+  const sent = body['service_tier'];
+  if (name !== undefined) body['service_tier'] = name;
+  else if (typeof sent === 'string' && Object.hasOwn(named, sent) && !kept.includes(sent)) delete body['service_tier'];
+}
+
+/** Returns the tier that was billed. */
+export function renderServiceTier(tier: ServiceTier, standard: 'default' | 'standard' = 'default'): string {
+  return tierName(tier) ?? standard;
+}
+
+/** Returns the tier that an upstream names; UNSPECIFIED if it names none that is known. */
+export function parseServiceTier(tier: Json | undefined, standard: 'default' | 'standard' = 'default'): ServiceTier {
+  if (tier === 'flex' || tier === 'priority') return named[tier];
+  return tier === standard ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;
 }

@@ -1,36 +1,67 @@
-import type { UpstreamFailureFacts } from '../generation/upstream.ts';
+import { UpstreamFailure, type UpstreamFailureFacts } from '../generation/upstream.ts';
 import type { Json, JsonObject } from './codec.ts';
-import { listIn, objectIn, parsedJson, textIn } from './json.ts';
+import { countIn, defined, listIn, objectIn, objectsIn, parsedJson, textIn } from './json.ts';
 
 /** What upstreams say of a failure, as far as the protocols agree. Source: wire.md B5. */
+export type ErrorFacts = Pick<
+  UpstreamFailureFacts,
+  'message' | 'param' | 'detailCode' | 'contextLengthExceeded' | 'status' | 'retryAfterMs'
+>;
 
-/** What the body of an error says: `ofValue` reads its JSON, `ofText` takes any other text. A web page or an empty body says nothing. */
-export function readErrorBody<Facts extends object>(
-  body: string,
-  ofValue: (value: Json) => Facts,
-  ofText: (text: string) => Facts,
-): Facts | Record<string, never> {
+/** How a protocol says that its input is too long. */
+export interface TooLong {
+  /** The codes or types of such an error; undefined if there are none. */
+  readonly code?: RegExp;
+  /** The words for it, where there is no code. */
+  readonly message: RegExp;
+}
+
+/** Returns a failure of an answer that is not what the protocol says. */
+export function malformed(what: string): UpstreamFailure {
+  return new UpstreamFailure('malformed', { cause: new Error(what) });
+}
+
+/** Returns a failure that the upstream reports inside its answer. */
+export function reportedAs(facts: ErrorFacts, status: number | undefined): UpstreamFailure {
+  return new UpstreamFailure('reported', { ...facts, ...defined({ status }) });
+}
+
+/** Returns what the body of an error says: `ofValue` reads its JSON and any other text. A web page or an empty body says nothing. */
+export function readErrorBody(body: string, ofValue: (value: Json) => ErrorFacts): ErrorFacts {
   const text = body.trim();
   const value = parsedJson(text);
-  if (value !== undefined) return ofValue(value);
-  return text === '' || text.startsWith('<') ? {} : ofText(text);
+  return ofValue(value === undefined ? text.replace(/^<.*/s, '') : value);
+}
+
+/** Returns the object of an error: itself, or what stands in `error` or `errors`, a list of one included. */
+export function errorIn(value: Json | undefined): JsonObject | undefined {
+  const body = objectIn(value) ?? objectIn(listIn(value)[0]);
+  const error = body?.['error'] ?? body?.['errors'];
+  return typeof error === 'string'
+    ? { message: error, code: body?.['code'] ?? null }
+    : (objectIn(error) ?? objectIn(listIn(error)[0]) ?? body);
+}
+
+/** Returns what an error says in any of the shapes that compatible servers use; a text is its message. */
+export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
+  const error = typeof value === 'string' ? { message: value } : errorIn(value);
+  if (error === undefined) return {};
+  const message = messageOf(error);
+  const code = textIn(error['code']) || textIn(error['type']);
+  return defined({
+    message: message === '' ? undefined : message.slice(0, 2_000),
+    param: textIn(error['param']) || undefined,
+    contextLengthExceeded: tooLong.code?.test(code) === true || tooLong.message.test(message) ? true : undefined,
+  });
 }
 
 /** The message of an error object; `detail` is how servers that are built on FastAPI put it: a text, or one entry for each wrong field. */
-export function messageOf({ message, msg, detail }: JsonObject): string {
-  const entries = listIn(detail).map(each => textIn(objectIn(each)?.['msg']));
+function messageOf({ message, msg, detail }: JsonObject): string {
+  const entries = objectsIn(detail).map(each => textIn(each['msg']));
   return textIn(message) || textIn(msg) || textIn(detail) || entries.filter(text => text !== '').join('; ');
 }
 
-/** The facts of a failure; '' is left out, and a message is cut to 2,000 characters. */
-export function factsOf(
-  message: string,
-  param: string,
-  isTooLong: boolean,
-): Pick<UpstreamFailureFacts, 'message' | 'param' | 'contextLengthExceeded'> {
-  return {
-    ...(message === '' ? {} : { message: message.slice(0, 2_000) }),
-    ...(param === '' ? {} : { param }),
-    ...(isTooLong ? { contextLengthExceeded: true } : {}),
-  };
+/** Returns the HTTP status that one of the values names; undefined if none does. */
+export function statusIn(values: readonly (Json | undefined)[]): number | undefined {
+  return values.map(countIn).find(status => status !== undefined && status >= 400 && status <= 599);
 }

@@ -1,41 +1,120 @@
-import type { Extra, Protocol } from '../gen/tollgate/v1/content_pb.ts';
-import type { Usage } from '../gen/tollgate/v1/event_pb.ts';
-import type { JsonObject } from './codec.ts';
-import { extraOf } from './content.ts';
-import { countIn, objectIn, unknownMembers } from './json.ts';
+import type { Completed, Usage } from '../gen/tollgate/v1/event_pb.ts';
+import type { Json, JsonObject } from './codec.ts';
+import { dollarsOf } from './dollars.ts';
+import type { ProtocolExtras } from './extras.ts';
+import { countIn, defined, objectIn, unknownMembers } from './json.ts';
 
-/** Usage as Chat Completions and Responses break it down: what is cached and written stands inside the input. Source: wire.md C3. */
+/**
+ * Usage as Chat Completions and Responses break it down: what is cached and written stands inside the input, where the model has buckets that do not overlap.
+ * Source: wire.md B1, B2, C3; decisions §6; cases US-02 to US-18.
+ */
 
-/** The input in buckets that do not overlap. `cached`: read from a cache, absent where nothing says so; `details`: what was written. Parts that come to more than the whole are left out. */
-export function inputBuckets(
-  whole: number | undefined,
-  cached: number | undefined,
-  details: JsonObject,
-): Partial<Usage> {
+/** What a protocol calls its counts: the members with the details are named after them. */
+export interface UsageNames {
+  readonly input: 'prompt_tokens' | 'input_tokens';
+  readonly output: 'completion_tokens' | 'output_tokens';
+}
+
+/** Returns what `completed` says, with the cost in dollars. Counts that nobody gave are shown as 0, as the official interfaces do. */
+export function renderUsageAs(names: UsageNames, extras: ProtocolExtras, completed: Completed): JsonObject {
+  const { usage } = completed;
+  const write1h = usage?.cacheWrite1hTokens ?? 0;
+  const cacheWrite = (usage?.cacheWrite5mTokens ?? 0) + write1h;
+  const cached = usage?.cacheReadTokens ?? 0;
+  const input = (usage?.inputTokens ?? 0) + cached + cacheWrite;
+  const output = usage?.outputTokens ?? 0;
+  const rest = extras.members(usage?.extra);
+  const [inputDetails, outputDetails] = [`${names.input}_details`, `${names.output}_details`];
+  return {
+    ...rest,
+    [names.input]: input,
+    [names.output]: output,
+    total_tokens: input + output,
+    [inputDetails]: {
+      ...objectIn(rest[inputDetails]),
+      cached_tokens: cached,
+      cache_write_tokens: cacheWrite,
+      ...(write1h === 0 ? {} : { cache_write_1h_tokens: write1h }),
+    },
+    [outputDetails]: { ...objectIn(rest[outputDetails]), reasoning_tokens: usage?.reasoningTokens ?? 0 },
+    cost: dollarsOf(completed.costNanoUsd),
+  };
+}
+
+// The gateway's own price is the client's, so that the upstream's is not carried.
+const known: Readonly<Record<UsageNames['input'], ReadonlySet<string>>> = {
+  prompt_tokens: new Set(
+    'prompt_tokens completion_tokens total_tokens prompt_tokens_details completion_tokens_details cost'.split(' '),
+  ),
+  input_tokens: new Set(
+    'input_tokens output_tokens total_tokens input_tokens_details output_tokens_details cost'.split(' '),
+  ),
+};
+const knownDetails: Readonly<Record<'input' | 'output', ReadonlySet<string>>> = {
+  input: new Set(['cached_tokens', 'cache_write_tokens', 'cache_write_1h_tokens']),
+  output: new Set(['reasoning_tokens']),
+};
+
+/**
+ * Returns the usage that an upstream reports. Undefined if it says nothing that can be true, so that the gateway counts itself. Counts that contradict the whole are left
+ * out. `cachedIn` finds what was read from a cache.
+ */
+export function parseUsageAs(
+  names: UsageNames,
+  extras: ProtocolExtras,
+  value: Json | undefined,
+  cachedIn: (details: JsonObject, usage: JsonObject) => number | undefined,
+): Usage | undefined {
+  const usage = objectIn(value);
+  if (usage === undefined) return undefined;
+  const input = countIn(usage[names.input]);
+  const output = countIn(usage[names.output]);
+  // No answer is made from nothing: upstreams that send zeros do not count.
+  if ((input ?? 0) === 0 && (output ?? 0) === 0) return undefined;
+  const details = objectIn(usage[`${names.input}_details`]) ?? {};
+  return {
+    $typeName: 'tollgate.v1.Usage',
+    ...inputBuckets(input, cachedIn(details, usage), details),
+    ...outputBuckets(output, usage, names),
+    ...defined({ extra: extraOfUsage(names, extras, usage) }),
+  };
+}
+
+/** The input in buckets. `cached`: read from a cache, absent if nothing says so; `details`: what was written. Parts that come to more than the whole are left out. */
+function inputBuckets(whole: number | undefined, cached: number | undefined, details: JsonObject): Partial<Usage> {
   if (whole === undefined) return {};
   const written = countIn(details['cache_write_tokens']);
   const rest = whole - (cached ?? 0) - (written ?? 0);
   if (rest < 0) return { inputTokens: whole };
   const written1h = Math.min(countIn(details['cache_write_1h_tokens']) ?? 0, written ?? 0);
-  return {
+  return defined({
     inputTokens: rest,
-    ...(cached === undefined ? {} : { cacheReadTokens: cached }),
-    ...(written === undefined ? {} : { cacheWrite5mTokens: written - written1h }),
-    ...(written1h === 0 ? {} : { cacheWrite1hTokens: written1h }),
-  };
+    cacheReadTokens: cached,
+    cacheWrite5mTokens: written === undefined ? undefined : written - written1h,
+    cacheWrite1hTokens: written1h === 0 ? undefined : written1h,
+  });
 }
 
-/** Members of a usage that the model does not know, for clients of its protocol. `known`: its own, and by name those of the objects in it. */
-export function extraOfUsage(
-  protocol: Protocol,
-  usage: JsonObject,
-  known: { readonly own: ReadonlySet<string>; readonly inside: Readonly<Record<string, ReadonlySet<string>>> },
-): Extra | undefined {
-  const rest: Record<string, unknown> = unknownMembers(usage, known.own) ?? {};
-  for (const name in known.inside) {
-    const inner = unknownMembers(objectIn(usage[name]) ?? {}, known.inside[name] ?? new Set());
+/** Reasoning is part of the output (case US-18), but for Chat upstreams whose total says that it stands beside it. */
+function outputBuckets(output: number | undefined, usage: JsonObject, names: UsageNames): Partial<Usage> {
+  if (output === undefined) return {};
+  const reasoning = countIn(objectIn(usage[`${names.output}_details`])?.['reasoning_tokens']);
+  if (reasoning === undefined) return { outputTokens: output };
+  const total = (countIn(usage[names.input]) ?? 0) + output + reasoning;
+  if (names.output === 'completion_tokens' && reasoning > 0 && countIn(usage['total_tokens']) === total) {
+    return { outputTokens: output + reasoning, reasoningTokens: reasoning };
+  }
+  return { outputTokens: output, ...(reasoning > output ? {} : { reasoningTokens: reasoning }) };
+}
+
+/** Members of a usage that the model does not know. */
+function extraOfUsage(names: UsageNames, extras: ProtocolExtras, usage: JsonObject): Usage['extra'] {
+  const rest: Record<string, unknown> = unknownMembers(usage, known[names.input]) ?? {};
+  for (const side of ['input', 'output'] as const) {
+    const name = `${names[side]}_details`;
+    const inner = unknownMembers(objectIn(usage[name]) ?? {}, knownDetails[side]);
     if (inner !== undefined) rest[name] = inner;
   }
-  for (const _ in rest) return extraOf(protocol, JSON.stringify(rest));
+  for (const _ in rest) return extras.of(rest);
   return undefined;
 }

@@ -1,34 +1,16 @@
-import { ItemStatus, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { ItemStatus, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Item, Part, TokenLogprob } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import {
-  annotationAdded,
-  delta,
-  extension,
-  finished,
-  itemClosed,
-  itemOpened,
-  opaqueAdded,
-  partClosed,
-  partOpened,
-} from '../../generation/events.ts';
-import { UpstreamFailure } from '../../generation/upstream.ts';
+import * as emit from '../../generation/events.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import {
-  extraOf,
-  itemOf,
-  messageContent,
-  partOf,
-  reasoningContent,
-  reasoningTextContent,
-  refusalContent,
-  summaryTextContent,
-  textContent,
-} from '../content.ts';
-import { listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import * as make from '../content.ts';
+import { extend } from '../extras.ts';
+import { listIn, objectIn, textIn } from '../json.ts';
 import { parseTokens } from '../logprobs.ts';
+import { malformed } from '../upstream-error.ts';
 import { parseAnnotation } from './annotation.ts';
-import { errorFacts, statusOf } from './error.ts';
+import { reported } from './error.ts';
+import { extras } from './extras.ts';
 import { parseFinishReason } from './finish-reason.ts';
 import { extraOfDetail, opaqueOfDetail, type ReasoningDetail } from './reasoning-details.ts';
 import { ToolCallsParser } from './tool-calls-parser.ts';
@@ -50,10 +32,10 @@ const knownOfDelta = new Set([
 type PartKind = (typeof DeltaKind)['TEXT' | 'REFUSAL' | 'REASONING' | 'SUMMARY'];
 
 const emptyPart: Readonly<Record<PartKind, () => Part['content']>> = {
-  [DeltaKind.TEXT]: () => textContent(''),
-  [DeltaKind.REFUSAL]: () => refusalContent(''),
-  [DeltaKind.REASONING]: () => reasoningTextContent(''),
-  [DeltaKind.SUMMARY]: () => summaryTextContent(''),
+  [DeltaKind.TEXT]: () => make.textContent(''),
+  [DeltaKind.REFUSAL]: () => make.refusalContent(''),
+  [DeltaKind.REASONING]: () => make.reasoningTextContent(''),
+  [DeltaKind.SUMMARY]: () => make.summaryTextContent(''),
 };
 
 /** The message or block of thoughts that is being written. */
@@ -99,24 +81,19 @@ export class ChoiceParser {
     if (this.isFinished) return;
     if (choice['error'] != null) throw reported(choice['error']);
     const written = objectIn(choice['delta']) ?? objectIn(choice['message']);
-    this.#extend(ExtensionScope.CHOICE, unknownMembers(choice, knownOfChoice), events);
+    extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(choice, knownOfChoice));
     const logprobs = objectIn(choice['logprobs']);
     if (written !== undefined) this.#delta(written, logprobs, events);
     const reason = textIn(choice['finish_reason']);
     if (reason !== '') this.#finish(reason, choice, events);
   }
 
-  #extend(scope: ExtensionScope, members: Record<string, unknown> | undefined, events: GenerationEvent[]): void {
-    if (members === undefined) return;
-    events.push(extension(this.#index, scope, extraOf(Protocol.CHAT, JSON.stringify(members))));
-  }
-
   #delta(written: JsonObject, logprobs: JsonObject | undefined, events: GenerationEvent[]): void {
-    this.#extend(ExtensionScope.DELTA, unknownMembers(written, knownOfDelta), events);
+    extend(events, this.#index, ExtensionScope.DELTA, extras.unknown(written, knownOfDelta));
     this.#thoughts(written, events);
-    const tokens = logprobs === undefined ? [] : parseTokens(listIn(logprobs['content']));
+    const tokens = parseTokens(logprobs?.['content']);
     this.#content(written['content'], tokens, events);
-    const refused = logprobs === undefined ? [] : parseTokens(listIn(logprobs['refusal']));
+    const refused = parseTokens(logprobs?.['refusal']);
     this.#write(DeltaKind.REFUSAL, textIn(written['refusal']), events, refused);
     const annotations = written['annotations'];
     if (annotations !== undefined) this.#annotate(listIn(annotations), events);
@@ -131,7 +108,7 @@ export class ChoiceParser {
       const annotation = objectIn(value);
       if (annotation === undefined) continue;
       const open = this.#openPart('message', DeltaKind.TEXT, events);
-      events.push(annotationAdded(this.#index, [open.item, open.parts - 1], parseAnnotation(annotation)));
+      events.push(emit.annotationAdded(this.#index, [open.item, open.parts - 1], parseAnnotation(annotation)));
     }
   }
 
@@ -159,7 +136,7 @@ export class ChoiceParser {
       const redacted = opaque?.kind === 'anthropic.redacted';
       this.#openItem(
         'thoughts',
-        itemOf(reasoningContent({ redacted }), 0, extraOfDetail(detail, opaque)),
+        make.itemOf(make.reasoningContent({ redacted }), 0, extraOfDetail(detail, opaque)),
         events,
         block,
       );
@@ -167,7 +144,7 @@ export class ChoiceParser {
     this.#write(DeltaKind.SUMMARY, summary, events);
     this.#write(DeltaKind.REASONING, text, events);
     if (opaque !== undefined && this.#open !== undefined)
-      events.push(opaqueAdded(this.#index, this.#open.item, opaque));
+      events.push(emit.opaqueAdded(this.#index, this.#open.item, opaque));
   }
 
   /** Text, or a list of parts as some providers send it. */
@@ -186,20 +163,20 @@ export class ChoiceParser {
     if (text === '' && logprobs.length === 0) return;
     const isThought = kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY;
     const { item, parts } = this.#openPart(isThought ? 'thoughts' : 'message', kind, events);
-    events.push(delta(this.#index, [item, parts - 1], { kind, text, logprobs }));
+    events.push(emit.delta(this.#index, [item, parts - 1], { kind, text, logprobs }));
   }
 
   #openPart(kind: OpenItem['kind'], partKind: PartKind, events: GenerationEvent[]): OpenItem {
     let open = this.#open;
     if (open?.kind !== kind) {
-      const content = kind === 'message' ? messageContent(Role.ASSISTANT, []) : reasoningContent({});
-      open = this.#openItem(kind, itemOf(content, 0), events);
+      const content = kind === 'message' ? make.messageContent(Role.ASSISTANT, []) : make.reasoningContent({});
+      open = this.#openItem(kind, make.itemOf(content, 0), events);
     }
     if (open.partKind === partKind) return open;
     this.#closePart(open, events);
     open.partKind = partKind;
     open.parts += 1;
-    events.push(partOpened(this.#index, [open.item, open.parts - 1], partOf(emptyPart[partKind]())));
+    events.push(emit.partOpened(this.#index, [open.item, open.parts - 1], make.partOf(emptyPart[partKind]())));
     return open;
   }
 
@@ -208,7 +185,7 @@ export class ChoiceParser {
     this.#closeOpen(ItemStatus.COMPLETED, events);
     const open: OpenItem = { item: this.#nextItem(), kind, block, parts: 0, partKind: undefined };
     this.#open = open;
-    events.push(itemOpened(this.#index, open.item, content));
+    events.push(emit.itemOpened(this.#index, open.item, content));
     return open;
   }
 
@@ -218,13 +195,13 @@ export class ChoiceParser {
   }
 
   #closePart(open: OpenItem, events: GenerationEvent[]): void {
-    if (open.partKind !== undefined) events.push(partClosed(this.#index, [open.item, open.parts - 1]));
+    if (open.partKind !== undefined) events.push(emit.partClosed(this.#index, [open.item, open.parts - 1]));
   }
 
   #closeOpen(status: ItemStatus, events: GenerationEvent[]): void {
     if (this.#open === undefined) return;
     this.#closePart(this.#open, events);
-    events.push(itemClosed(this.#index, this.#open.item, status));
+    events.push(emit.itemClosed(this.#index, this.#open.item, status));
     this.#open = undefined;
   }
 
@@ -236,20 +213,14 @@ export class ChoiceParser {
     this.#calls.finish(wasCut, events);
     if (reason === FinishReason.TOOL_CALLS && this.#calls.count === 0) {
       // The client would wait for calls that never came (case FI-12).
-      throw new UpstreamFailure('malformed', { cause: new Error(`finish_reason ${native} without a call`) });
+      throw malformed(`finish_reason ${native} without a call`);
     }
     // vLLM and SGLang say which stop sequence came (case EF-13).
     const matched = textIn(choice['stop_reason']) || textIn(choice['matched_stop']);
     const matchedStop = reason === FinishReason.STOP && matched !== '' ? { matchedStop: matched } : {};
-    events.push(finished(this.#index, reason, { native, ...matchedStop }));
+    events.push(emit.finished(this.#index, reason, { native, ...matchedStop }));
     this.isFinished = true;
   }
-}
-
-/** A failure that the upstream reports inside its answer. */
-export function reported(error: Json): UpstreamFailure {
-  const status = statusOf(error);
-  return new UpstreamFailure('reported', { ...errorFacts(error), ...(status === undefined ? {} : { status }) });
 }
 
 /** An entry with only such members as it may have. */

@@ -13,7 +13,8 @@ import { renderAnnotation } from './annotation.ts';
 import type { ChunkFrame } from './chunk-frame.ts';
 import { renderFinishReason } from './finish-reason.ts';
 import { renderTokens } from './logprobs.ts';
-import { detailOfOpaque, detailType, extraMembers, placeMember } from './reasoning-details.ts';
+import { detailOfOpaque, detailType, placeMember } from './reasoning-details.ts';
+import { extras } from './extras.ts';
 import { callMembers, signatureMembers } from './tool-call.ts';
 
 /** An item that is being written. */
@@ -167,7 +168,7 @@ export class ChoiceRenderer {
   }
 
   #thoughtMembers({ extra }: Item): JsonObject {
-    return { ...extraMembers(extra), ...placeMember({ calls: this.#calls, text: this.#textLength }) };
+    return { ...extras.members(extra), ...placeMember({ calls: this.#calls, text: this.#textLength }) };
   }
 
   #callForm(kind: ToolKind): OpenItem['callForm'] {

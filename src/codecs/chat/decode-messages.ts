@@ -1,59 +1,16 @@
-import { type Extra, type Item, type Part, Protocol, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
-import {
-  extraOf,
-  imageContent,
-  isBase64,
-  itemOf,
-  mediaSource,
-  messageContent,
-  opaqueOf,
-  parseDataUrl,
-  partOf,
-  reasoningContent,
-  reasoningTextContent,
-  refusalContent,
-  textContent,
-  toolCallContent,
-  toolResultContent,
-} from '../content.ts';
+import { type Extra, type Item, type Part, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { cacheHint } from '../cache-hint.ts';
+import * as make from '../content.ts';
 import { invalidField, members, type UnknownMembers } from '../schema.ts';
-import { cacheHintOf } from './cache-hint.ts';
 import { inOrder } from './assistant-order.ts';
+import { extras } from './extras.ts';
 import { type PlacedThoughts, thoughtsOfDetails } from './reasoning-details.ts';
-import type { ChatMessage, ChatPart, ChatToolCall } from './request-schema.ts';
+import { type ChatMessage, type ChatPart, type ChatToolCall, messageMembers, partMembers } from './request-schema.ts';
 
 /** Chat Completions messages to items. Sources: wire.md C1, C3. */
 
 type AssistantMessage = ChatMessage & { role: 'assistant' };
 
-const knownOf: Readonly<Record<ChatMessage['role'], ReadonlySet<string>>> = {
-  system: members('role', 'content', 'name'),
-  developer: members('role', 'content', 'name'),
-  user: members('role', 'content', 'name'),
-  assistant: members(
-    'role',
-    'content',
-    'name',
-    'refusal',
-    'tool_calls',
-    'function_call',
-    'reasoning',
-    'reasoning_content',
-    'reasoning_details',
-    // What the official client's helpers read out of an answer and send back with it: it says nothing new.
-    'parsed',
-  ),
-  tool: members('role', 'content', 'tool_call_id'),
-  function: members('role', 'content', 'name'),
-};
-const cacheNames = ['cache_control', 'prompt_cache_breakpoint'];
-const knownOfPart: Readonly<Record<ChatPart['type'], ReadonlySet<string>>> = {
-  text: members('type', 'text', ...cacheNames),
-  refusal: members('type', 'refusal', ...cacheNames),
-  image_url: members('type', 'image_url', ...cacheNames),
-  input_audio: members('type', 'input_audio', ...cacheNames),
-  file: members('type', 'file', ...cacheNames),
-};
 const knownOfImage = members('url', 'detail');
 const knownOfAudio = members('data', 'format');
 const knownOfFile = members('file_data', 'file_id', 'filename');
@@ -84,25 +41,27 @@ class MessageDecoder {
 
   add(message: ChatMessage, index: number): void {
     const path = `messages.${index}`;
-    const extra = this.#unknown.note(message, knownOf[message.role], path);
+    const extra = this.#unknown.note(message, messageMembers[message.role], path);
     switch (message.role) {
       case 'assistant':
         return this.#assistant(message, index, extra);
       case 'tool': {
         const plain = typeof message.content === 'string';
         const parts = this.#parts(message.content, path);
-        this.items.push(itemOf(toolResultContent({ callId: message.tool_call_id, parts, plain }), 0, extra));
+        this.items.push(make.itemOf(make.toolResultContent({ callId: message.tool_call_id, parts, plain }), 0, extra));
         return;
       }
       case 'function': {
         const callId = this.#legacyCalls.get(message.name) ?? `call_${message.name}`;
-        const parts = [partOf(textContent(message.content ?? ''))];
-        this.items.push(itemOf(toolResultContent({ callId, name: message.name, parts, plain: true }), 0, extra));
+        const parts = [make.partOf(make.textContent(message.content ?? ''))];
+        this.items.push(
+          make.itemOf(make.toolResultContent({ callId, name: message.name, parts, plain: true }), 0, extra),
+        );
         return;
       }
       default: {
         const parts = this.#parts(message.content, path);
-        this.items.push(itemOf(messageContent(roles[message.role], parts, message.name ?? ''), 0, extra));
+        this.items.push(make.itemOf(make.messageContent(roles[message.role], parts, message.name ?? ''), 0, extra));
       }
     }
   }
@@ -114,14 +73,15 @@ class MessageDecoder {
     const thoughts = this.#reasoning(message, turn);
     const calls = message.tool_calls ?? [];
     const parts = message.content == null || message.content === '' ? [] : this.#parts(message.content, path);
-    if (message.refusal != null && message.refusal !== '') parts.push(partOf(refusalContent(message.refusal)));
+    if (message.refusal != null && message.refusal !== '')
+      parts.push(make.partOf(make.refusalContent(message.refusal)));
     const silent = calls.length > 0 || message.function_call != null || thoughts.length > 0;
     if (message.content == null && parts.length === 0 && !silent && extra === undefined) {
       throw invalidField(`${path}.content`, 'is required unless the message has tool calls', 'invalid_type');
     }
-    const said = parts.length === 0 && silent ? [] : [messageContent(Role.ASSISTANT, parts, message.name ?? '')];
+    const said = parts.length === 0 && silent ? [] : [make.messageContent(Role.ASSISTANT, parts, message.name ?? '')];
     const called = calls.map((call, at) => this.#call(call, `${path}.tool_calls.${at}`, turn));
-    this.items.push(...inOrder({ thoughts, said: said.map(content => itemOf(content, turn)), called }));
+    this.items.push(...inOrder({ thoughts, said: said.map(content => make.itemOf(content, turn)), called }));
     if (message.function_call != null) this.items.push(this.#legacyCall(message.function_call, turn));
     const head = this.items[first];
     if (extra !== undefined && head !== undefined) head.extra = merged(extra, head.extra);
@@ -132,7 +92,7 @@ class MessageDecoder {
     if (details.length > 0) return thoughtsOfDetails(details, turn);
     const text = message.reasoning_content ?? message.reasoning ?? '';
     if (text === '') return [];
-    const item = itemOf(reasoningContent({ parts: [partOf(reasoningTextContent(text))] }), turn);
+    const item = make.itemOf(make.reasoningContent({ parts: [make.partOf(make.reasoningTextContent(text))] }), turn);
     return [{ item, place: { calls: 0, text: 0 } }];
   }
 
@@ -142,48 +102,46 @@ class MessageDecoder {
     if (call.type === 'custom') {
       const { name, input } = call.custom;
       this.#unknown.note(call.custom, knownOfCustomCall, `${path}.custom`);
-      const content = toolCallContent({ callId: call.id, name, kind: ToolKind.CUSTOM, arguments: input });
-      return itemOf(content, turn, extra);
+      const content = make.toolCallContent({ callId: call.id, name, kind: ToolKind.CUSTOM, arguments: input });
+      return make.itemOf(content, turn, extra);
     }
     const { name, arguments: args } = call.function;
     this.#unknown.note(call.function, knownOfFunctionCall, `${path}.function`);
-    const signed = signature === undefined ? {} : { signature: opaqueOf('gemini.thought_signature', signature) };
-    return itemOf(toolCallContent({ callId: call.id, name, arguments: args, ...signed }), turn, extra);
+    const signed = signature === undefined ? {} : { signature: make.opaqueOf('gemini.thought_signature', signature) };
+    return make.itemOf(make.toolCallContent({ callId: call.id, name, arguments: args, ...signed }), turn, extra);
   }
 
   #legacyCall(call: { readonly name: string; readonly arguments: string }, turn: number): Item {
     const callId = `call_${turn}`;
     this.#legacyCalls.set(call.name, callId);
-    return itemOf(toolCallContent({ callId, name: call.name, arguments: call.arguments }), turn);
+    return make.itemOf(make.toolCallContent({ callId, name: call.name, arguments: call.arguments }), turn);
   }
 
   #parts(content: string | readonly ChatPart[], path: string): Part[] {
-    if (typeof content === 'string') return [partOf(textContent(content))];
+    if (typeof content === 'string') return [make.partOf(make.textContent(content))];
     return content.map((part, index) => this.#part(part, `${path}.content.${index}`));
   }
 
   #part(part: ChatPart, path: string): Part {
-    const extra = this.#unknown.note(part, knownOfPart[part.type], path);
-    const result = partOf(this.#content(part, path), extra);
-    const cache = part.type === 'refusal' ? undefined : cacheHintOf(part);
-    if (cache !== undefined) result.cache = cache;
-    return result;
+    const extra = this.#unknown.note(part, partMembers[part.type], path);
+    const result = make.partOf(this.#content(part, path), extra);
+    return part.type === 'refusal' ? result : Object.assign(result, cacheHint(part));
   }
 
   #content(part: ChatPart, path: string): Part['content'] {
     switch (part.type) {
       case 'text':
-        return textContent(part.text);
+        return make.textContent(part.text);
       case 'refusal':
-        return refusalContent(part.refusal);
+        return make.refusalContent(part.refusal);
       case 'image_url':
         this.#unknown.note(part.image_url, knownOfImage, `${path}.image_url`);
-        return imageContent(imageSource(part.image_url.url, `${path}.image_url.url`), part.image_url.detail ?? '');
+        return make.imageContent(imageSource(part.image_url.url, `${path}.image_url.url`), part.image_url.detail ?? '');
       case 'input_audio': {
         this.#unknown.note(part.input_audio, knownOfAudio, `${path}.input_audio`);
         const { data, format } = part.input_audio;
-        if (!isBase64(data)) throw invalidField(`${path}.input_audio.data`, 'must be base64');
-        const source = mediaSource({ case: 'base64', value: data }, `audio/${format}`);
+        if (!make.isBase64(data)) throw invalidField(`${path}.input_audio.data`, 'must be base64');
+        const source = make.mediaSource({ case: 'base64', value: data }, `audio/${format}`);
         return { case: 'audio', value: { $typeName: 'tollgate.v1.AudioPart', source, format } };
       }
       case 'file':
@@ -203,19 +161,19 @@ function googleSignatureOf(extraContent: object | null | undefined): string | un
 
 function merged(extra: Extra, other: Extra | undefined): Extra {
   if (other === undefined) return extra;
-  return extraOf(Protocol.CHAT, `${other.json.slice(0, -1)},${extra.json.slice(1)}`);
+  return extras.of({ ...extras.members(other), ...extras.members(extra) });
 }
 
-function imageSource(url: string, path: string): ReturnType<typeof mediaSource> {
+function imageSource(url: string, path: string): ReturnType<typeof make.mediaSource> {
   if (!url.startsWith('data:')) {
     if (!/^https?:\/\/[^/]/i.test(url)) throw invalidField(path, 'must be an http(s) address or a base64 data URL');
-    return mediaSource({ case: 'url', value: url });
+    return make.mediaSource({ case: 'url', value: url });
   }
-  const data = parseDataUrl(url);
-  if (data === undefined || !isBase64(data.base64)) {
+  const data = make.parseDataUrl(url);
+  if (data === undefined || !make.isBase64(data.base64)) {
     throw invalidField(path, 'must be a data URL of the form data:image/png;base64,…');
   }
-  return mediaSource({ case: 'base64', value: data.base64 }, data.mediaType);
+  return make.mediaSource({ case: 'base64', value: data.base64 }, data.mediaType);
 }
 
 interface ChatFile {
@@ -225,16 +183,16 @@ interface ChatFile {
 }
 
 function fileContent(file: ChatFile, path: string): Part['content'] {
-  const content = (source: ReturnType<typeof mediaSource>): Part['content'] => ({
+  const content = (source: ReturnType<typeof make.mediaSource>): Part['content'] => ({
     case: 'file',
     value: { $typeName: 'tollgate.v1.FilePart', source, filename: file.filename ?? '', title: '', context: '' },
   });
   if (file.file_data != null) {
-    const data = parseDataUrl(file.file_data);
+    const data = make.parseDataUrl(file.file_data);
     const base64 = data?.base64 ?? file.file_data;
-    if (!isBase64(base64)) throw invalidField(`${path}.file_data`, 'must be base64 or a base64 data URL');
-    return content(mediaSource({ case: 'base64', value: base64 }, data?.mediaType));
+    if (!make.isBase64(base64)) throw invalidField(`${path}.file_data`, 'must be base64 or a base64 data URL');
+    return content(make.mediaSource({ case: 'base64', value: base64 }, data?.mediaType));
   }
-  if (file.file_id != null) return content(mediaSource({ case: 'fileId', value: file.file_id }));
+  if (file.file_id != null) return content(make.mediaSource({ case: 'fileId', value: file.file_id }));
   throw invalidField(path, 'needs `file_data` or `file_id`');
 }

@@ -9,9 +9,10 @@ import {
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { type Drops, unsupportedContent } from '../drops.ts';
+import { type Drops, unsupportedContent, unsupportedItem } from '../drops.ts';
 import { searchResultText } from '../search-result.ts';
-import { detailsOfItem, extraMembers, thoughtOf } from './reasoning-details.ts';
+import { detailsOfItem, thoughtOf } from './reasoning-details.ts';
+import { extras } from './extras.ts';
 import { callMembers } from './tool-call.ts';
 
 /** Items to Chat Completions messages. Sources: wire.md C3, C4; cases TR-05, TR-13, TR-14, RE-25, RO-04, RO-07, ME-07. */
@@ -61,21 +62,14 @@ class MessageEncoder {
       case 'reasoning':
         this.#turnOf(item).thoughts.push(item);
         return;
-      case 'toolCall': {
+      case 'toolCall':
         this.#turnOf(item).calls.push(callMembers(item, content.value, content.value.arguments));
         return;
-      }
       case 'toolResult':
         this.#endAssistant();
         return this.#addResult(item, content.value);
-      case 'compaction':
-        throw this.#refusal('a compacted conversation');
-      case 'reference':
-        throw this.#refusal('references to stored items');
-      case 'serverTool':
-        throw this.#refusal('calls of tools that another provider ran');
       default:
-        throw this.#refusal('an item without a type');
+        throw unsupportedItem(item, this.#request);
     }
   }
 
@@ -95,7 +89,7 @@ class MessageEncoder {
       role: role === Role.USER ? 'user' : 'system',
       ...(name === '' ? {} : { name }),
       content: this.#content(parts),
-      ...extraMembers(item.extra),
+      ...extras.members(item.extra),
     });
   }
 
@@ -103,7 +97,7 @@ class MessageEncoder {
   #turnOf(item: Item): AssistantTurn {
     if (this.#assistant !== undefined && this.#assistant.turn !== item.turn) this.#endAssistant();
     this.#assistant ??= { turn: item.turn, name: '', text: undefined, refusal: '', thoughts: [], calls: [], extra: {} };
-    const members = extraMembers(item.extra);
+    const members = extras.members(item.extra);
     if (item.content.case === 'message') Object.assign(this.#assistant.extra, members);
     return this.#assistant;
   }
@@ -177,7 +171,7 @@ class MessageEncoder {
       texts[0] = `Error: ${texts[0] ?? ''}`;
     }
     const content: Json = texts.length > 1 ? texts.map(text => ({ type: 'text', text })) : (texts[0] ?? '');
-    this.#messages.push({ role: 'tool', tool_call_id: callId, content, ...extraMembers(item.extra) });
+    this.#messages.push({ role: 'tool', tool_call_id: callId, content, ...extras.members(item.extra) });
   }
 
   #endResults(): void {
@@ -194,7 +188,7 @@ class MessageEncoder {
   }
 
   #part(part: Part): JsonObject {
-    return { ...this.#partMembers(part), ...extraMembers(part.extra) };
+    return { ...this.#partMembers(part), ...extras.members(part.extra) };
   }
 
   #partMembers({ content }: Part): JsonObject {

@@ -5,7 +5,6 @@ import {
   OutputFormatType,
   type ReasoningConfig,
   ReasoningEffort,
-  ServiceTier,
   ThinkingMode,
   type Tool,
   type ToolChoice,
@@ -13,37 +12,33 @@ import {
   type ToolName,
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject, UpstreamQuirk } from '../codec.ts';
-import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
-import { effortOfBudget } from '../effort.ts';
+import { checkToolName, Drops, dropUnknown, isPrefill, unsupportedContent, unsupportedTool } from '../drops.ts';
+import { effortName, effortOfBudget } from '../effort.ts';
+import { defined, fieldJson } from '../json.ts';
+import { toolChoiceName } from '../request.ts';
+import { sentBody } from '../sent-body.ts';
+import { patchServiceTier, tierName } from '../service-tier.ts';
 import { encodeMessages } from './encode-messages.ts';
-import { extraMembers } from './reasoning-details.ts';
+import { extras } from './extras.ts';
 
 /**
  * What a Chat Completions upstream is sent. A Chat client's own JSON is patched, so that everything in it arrives; any other request is
  * built from the model. Same input, same bytes. Sources: architecture.md, wire.md C3, C4. Throws `unsupported_parameter`.
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
-  if (input.request.source?.protocol === Protocol.CHAT)
-    return { body: patched(input, input.request.source.body), dropped: [] };
+  const { source } = input.request;
+  if (source?.protocol === Protocol.CHAT) return { body: patched(input, sentBody(source)), dropped: [] };
   const drops = new Drops();
   const body = built(input, drops);
-  dropUnknown(input.request.source, drops);
+  dropUnknown(source, drops);
   return { body, dropped: drops.list() };
 }
 
-function patched(
-  { request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput,
-  source: Uint8Array,
-): JsonObject {
-  // The decoder has checked that it is an object.
-  const body = JSON.parse(
-    Buffer.from(source.buffer, source.byteOffset, source.byteLength).toString('utf8'),
-  ) as JsonObject;
+/** Changes the client's own body to what the route wants. */
+function patched({ request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput, body: JsonObject): JsonObject {
   body['model'] = model;
   patchLimit(body, maxOutputTokens, quirks);
-  const tier = tierName(request.serviceTier);
-  if (tier !== undefined) body['service_tier'] = tier;
-  else if (body['service_tier'] === 'flex' || body['service_tier'] === 'priority') delete body['service_tier'];
+  patchServiceTier(body, request.serviceTier, ['auto', 'default']);
   if (typeof body['n'] === 'number') body['n'] = request.candidates ?? 1;
   if (stream) {
     body['stream'] = true;
@@ -69,11 +64,6 @@ function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonl
     return;
   }
   for (const name of named.length === 0 ? ['max_completion_tokens'] : named) body[name] = limit;
-}
-
-function tierName(tier: ServiceTier): string | undefined {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
 }
 
 function built(
@@ -130,67 +120,38 @@ function setSampling(
   if (sampling.topK !== undefined) drops.add('top_k');
 }
 
-const effortNames: Readonly<Record<ReasoningEffort, string | undefined>> = {
-  [ReasoningEffort.UNSPECIFIED]: undefined,
-  [ReasoningEffort.NONE]: 'none',
-  [ReasoningEffort.MINIMAL]: 'minimal',
-  [ReasoningEffort.LOW]: 'low',
-  [ReasoningEffort.MEDIUM]: 'medium',
-  [ReasoningEffort.HIGH]: 'high',
-  [ReasoningEffort.XHIGH]: 'xhigh',
-  [ReasoningEffort.MAX]: 'max',
-};
-
 function encodeEffort(reasoning: ReasoningConfig | undefined): string | undefined {
   if (reasoning === undefined) return undefined;
-  if (reasoning.effort !== ReasoningEffort.UNSPECIFIED) return effortNames[reasoning.effort];
+  if (reasoning.effort !== ReasoningEffort.UNSPECIFIED) return effortName(reasoning.effort);
   if (reasoning.thinking === ThinkingMode.DISABLED) return 'none';
-  return reasoning.budgetTokens === undefined ? undefined : effortNames[effortOfBudget(reasoning.budgetTokens)];
+  return reasoning.budgetTokens === undefined ? undefined : effortName(effortOfBudget(reasoning.budgetTokens));
 }
-
-/** The longest name that Chat takes, and its letters. */
-const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
 
 function encodeTool(tool: Tool, path: string): JsonObject {
   const { tool: content } = tool;
-  const extra = extraMembers(tool.extra);
   switch (content.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = content.value;
-      if (!namePattern.test(name))
-        throw unsupported(`${path}.name`, 'a tool name of more than 64 letters, digits, "_" and "-"');
-      const body: JsonObject = { name };
-      if (description !== undefined) body['description'] = description;
-      if (parametersJson !== '') body['parameters'] = JSON.parse(parametersJson) as JsonObject;
-      if (strict !== undefined) body['strict'] = strict;
-      return { type: 'function', function: body, ...extra };
+      checkToolName(name, `${path}.name`);
+      const body = defined({ name, description, parameters: fieldJson(parametersJson), strict });
+      return { type: 'function', function: body, ...extras.members(tool.extra) };
     }
     case 'custom': {
       const { name, description, formatJson } = content.value;
-      const body: JsonObject = { name };
-      if (description !== undefined) body['description'] = description;
-      if (formatJson !== '') body['format'] = JSON.parse(formatJson) as JsonObject;
-      return { type: 'custom', custom: body, ...extra };
+      const body = defined({ name, description, format: fieldJson(formatJson) });
+      return { type: 'custom', custom: body, ...extras.members(tool.extra) };
     }
-    case 'hosted':
-      if (content.value.protocol === Protocol.CHAT) return JSON.parse(content.value.json) as JsonObject;
-      throw unsupported(path, `the tool type "${content.value.type}"`);
-    default:
-      throw unsupported(path, 'a tool without a type');
+    default: {
+      const own = content.case === 'hosted' ? extras.own(content.value) : undefined;
+      if (own === undefined) throw unsupportedTool(tool, path);
+      return own;
+    }
   }
 }
 
-const modeNames: Readonly<Record<ToolChoiceMode, 'auto' | 'none' | 'required'>> = {
-  [ToolChoiceMode.UNSPECIFIED]: 'auto',
-  [ToolChoiceMode.AUTO]: 'auto',
-  [ToolChoiceMode.NONE]: 'none',
-  [ToolChoiceMode.REQUIRED]: 'required',
-  [ToolChoiceMode.NAMED]: 'required',
-};
-
 function encodeToolChoice({ mode, tools, restricted }: ToolChoice): Json {
   if (mode === ToolChoiceMode.NAMED && tools[0] !== undefined) return reference(tools[0]);
-  const rule = modeNames[mode] ?? 'auto';
+  const rule = toolChoiceName(mode);
   if (!restricted) return rule;
   // Chat has no allowed tools of which none may be called.
   if (mode === ToolChoiceMode.NONE) return 'none';
@@ -205,9 +166,6 @@ function encodeFormat(format: OutputFormat | undefined): JsonObject | undefined 
   if (format?.type === OutputFormatType.JSON_OBJECT) return { type: 'json_object' };
   if (format?.type === OutputFormatType.TEXT) return { type: 'text' };
   if (format?.type !== OutputFormatType.JSON_SCHEMA) return undefined;
-  const schema: JsonObject = { name: format.name };
-  if (format.description !== undefined) schema['description'] = format.description;
-  if (format.schemaJson !== '') schema['schema'] = JSON.parse(format.schemaJson) as JsonObject;
-  if (format.strict !== undefined) schema['strict'] = format.strict;
-  return { type: 'json_schema', json_schema: schema };
+  const { name, description, schemaJson, strict } = format;
+  return { type: 'json_schema', json_schema: defined({ name, description, schema: fieldJson(schemaJson), strict }) };
 }

@@ -1,15 +1,18 @@
-import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
-import { ExtensionScope, type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { ExtensionScope, type GenerationEvent, type Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { completed, extension, started, usageReported } from '../../generation/events.ts';
+import { started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { extraOf } from '../content.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn, unknownMembers } from '../json.ts';
+import { completedWith } from '../completed-with.ts';
+import { extend } from '../extras.ts';
+import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
-import { ChoiceParser, reported } from './choice-parser.ts';
+import { malformed } from '../upstream-error.ts';
+import { ChoiceParser } from './choice-parser.ts';
+import { reported } from './error.ts';
+import { extras } from './extras.ts';
 import { parseUsage } from './usage.ts';
 
 /** `obfuscation` is padding for one connection; it means nothing on the next. */
@@ -54,7 +57,7 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
       // Servers send events of their own between the chunks.
       if (isNamed || text === '') return [];
-      throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
+      throw malformed('the data of an event is no JSON object');
     }
     return this.chunk(body);
   }
@@ -65,8 +68,7 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
       throw new UpstreamFailure('truncated');
     }
     this.#state = 'completed';
-    const usage = this.#usage === undefined ? {} : { usage: this.#usage, usageSource: UsageSource.REPORTED };
-    return [completed({ ...usage, serviceTier: this.#tier })];
+    return [completedWith(this.#usage, this.#tier)];
   }
 
   /** One chunk; a whole answer is a chunk whose choices have a `message`. */
@@ -75,10 +77,7 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     if (body['object'] === 'error') throw reported(body);
     const events: GenerationEvent[] = [];
     this.#begin(body, events);
-    const rest = unknownMembers(body, known);
-    if (rest !== undefined) {
-      events.push(extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.CHAT, JSON.stringify(rest))));
-    }
+    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(body, known));
     for (const [position, value] of listIn(body['choices']).entries()) {
       const choice = objectIn(value);
       if (choice === undefined) continue;
@@ -120,8 +119,7 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
 /** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const answer = objectIn(body);
-  if (answer === undefined)
-    throw new UpstreamFailure('malformed', { cause: new Error('the answer is no JSON object') });
+  if (answer === undefined) throw malformed('the answer is no JSON object');
   const parser = new ChatStreamParser(provider);
   const events = parser.chunk({ ...answer, choices: listIn(answer['choices']).map(withNumberedCalls) });
   try {

@@ -1,15 +1,8 @@
-import { type Extra, type Item, type Opaque, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Item, type Opaque, type Part } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import {
-  extraOf,
-  itemOf,
-  opaqueOf,
-  partOf,
-  reasoningContent,
-  reasoningTextContent,
-  summaryTextContent,
-} from '../content.ts';
+import { itemOf, opaqueOf, partOf, reasoningContent, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { countIn, objectIn } from '../json.ts';
+import { extras } from './extras.ts';
 
 /**
  * `reasoning_details`: how Chat Completions carries thoughts, summaries and blobs (an extension that OpenRouter brought and others follow). Entries with the
@@ -84,7 +77,7 @@ const own = new Set(['type', 'text', 'summary', 'data', 'signature', 'index', 'a
 /** The members of an entry beside its text and blob (`id`, …), which go back with every entry of its block; undefined: none. */
 export function extraOfDetail(detail: ReasoningDetail, opaque: Opaque | undefined): Extra | undefined {
   const rest = restOfDetail(detail, opaque);
-  return rest.length === 0 ? undefined : extraOf(Protocol.CHAT, JSON.stringify(Object.fromEntries(rest)));
+  return rest.length === 0 ? undefined : extras.of(Object.fromEntries(rest));
 }
 
 /** A format that the entry's blob says anyway is left out. */
@@ -141,7 +134,7 @@ function itemOfBlock(block: readonly ReasoningDetail[], turn: number): Item {
   const blobs = block.map(detail => opaqueOfDetail(detail, ''));
   const opaque = blobs.filter(each => each !== undefined);
   const rest = block.flatMap((detail, index) => restOfDetail(detail, blobs[index]));
-  const extra = rest.length === 0 ? undefined : extraOf(Protocol.CHAT, JSON.stringify(Object.fromEntries(rest)));
+  const extra = rest.length === 0 ? undefined : extras.of(Object.fromEntries(rest));
   const redacted = opaque.some(each => each.kind === 'anthropic.redacted');
   return itemOf(reasoningContent({ parts: partsOfBlock(block), opaque, redacted }), turn, extra);
 }
@@ -183,7 +176,7 @@ export function detailsOfItem(item: Item, index: number, { opaque, place }: Deta
   if (item.content.case !== 'reasoning') return [];
   const { parts } = item.content.value;
   const blobs = opaque ?? item.content.value.opaque;
-  const rest = { ...extraMembers(item.extra), ...(place === undefined ? {} : placeMember(place)) };
+  const rest = { ...extras.members(item.extra), ...(place === undefined ? {} : placeMember(place)) };
   const entries: JsonObject[] = parts.map(part =>
     part.content.case === 'summaryText'
       ? { type: detailType.summary, summary: part.content.value.text, ...rest, index }
@@ -204,10 +197,4 @@ export function detailOfOpaque(opaque: Opaque): JsonObject {
   const named: JsonObject = format === undefined ? {} : { format };
   if (isSignature(opaque.kind)) return { type: detailType.text, signature: opaque.data, ...named };
   return { type: detailType.encrypted, data: opaque.data, ...named };
-}
-
-/** The members that Chat Completions alone knows; none where there are none or they belong to another protocol. */
-export function extraMembers(extra: Extra | undefined): JsonObject {
-  if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json === '') return {};
-  return JSON.parse(extra.json) as JsonObject;
 }

@@ -7,7 +7,8 @@ import { renderAnnotation } from './annotation.ts';
 import { renderFinishReason } from './finish-reason.ts';
 import { identityOf } from './identity.ts';
 import { renderTokens } from './logprobs.ts';
-import { detailsOfItem, extraMembers, thoughtOf, type ThoughtPlace } from './reasoning-details.ts';
+import { detailsOfItem, thoughtOf, type ThoughtPlace } from './reasoning-details.ts';
+import { extras } from './extras.ts';
 import { callMembers } from './tool-call.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { renderUsage } from './usage.ts';
@@ -19,7 +20,10 @@ export function renderWhole(events: readonly GenerationEvent[], decoded: Decoded
   const { id, created, model, fingerprint } = identityOf(started);
   const legacy = decoded.legacyFunctions === true;
   return {
-    ...membersOf(choices, ExtensionScope.RESPONSE),
+    ...extras.ofExtensions(
+      choices.flatMap(choice => choice.extensions),
+      ExtensionScope.RESPONSE,
+    ),
     id,
     object: 'chat.completion',
     created,
@@ -31,17 +35,6 @@ export function renderWhole(events: readonly GenerationEvent[], decoded: Decoded
   };
 }
 
-/** Unknown members of one place, from all chunks: of several with one name the last one stands. */
-function membersOf(choices: readonly FoldedChoice[], scope: ExtensionScope): JsonObject {
-  const members: JsonObject = {};
-  for (const { extensions } of choices) {
-    for (const extension of extensions) {
-      if (extension.scope === scope) Object.assign(members, extraMembers(extension.extra));
-    }
-  }
-  return members;
-}
-
 function renderChoice(choice: FoldedChoice, index: number, legacy: boolean): JsonObject {
   const { items, finished } = choice;
   assert(finished !== undefined, `choice ${index} never finished`);
@@ -50,10 +43,13 @@ function renderChoice(choice: FoldedChoice, index: number, legacy: boolean): Jso
   const parts = items.flatMap(item => (item.content.case === 'message' ? item.content.value.parts : []));
   return {
     index,
-    message: { ...membersOf([choice], ExtensionScope.DELTA), ...renderMessage(items, parts, legacy) },
+    message: {
+      ...extras.ofExtensions(choice.extensions, ExtensionScope.DELTA),
+      ...renderMessage(items, parts, legacy),
+    },
     logprobs: renderLogprobs(parts),
     finish_reason: legacy && reason === 'tool_calls' ? 'function_call' : reason,
-    ...membersOf([choice], ExtensionScope.CHOICE),
+    ...extras.ofExtensions(choice.extensions, ExtensionScope.CHOICE),
   };
 }
 

@@ -4,8 +4,11 @@ import {
   integerIn,
   jsonObject,
   listOf,
+  membersBy,
+  metadata,
   numberIn,
   object,
+  oneBy,
   oneOf,
   someText,
   text,
@@ -22,7 +25,14 @@ const cacheControl = object({ type: text, ttl: text.nullish() }).nullish();
 const cacheHints = { cache_control: cacheControl, prompt_cache_breakpoint: jsonObject.nullish() };
 
 const textPart = object({ type: z.literal('text'), text, ...cacheHints });
-const refusalPart = object({ type: z.literal('refusal'), refusal: text });
+/** Carried by nobody and not checked. */
+const ignored = z.unknown().optional();
+const refusalPart = object({
+  type: z.literal('refusal'),
+  refusal: text,
+  cache_control: ignored,
+  prompt_cache_breakpoint: ignored,
+});
 const imagePart = object({
   type: z.literal('image_url'),
   image_url: object({ url: someText, detail: oneOf(['auto', 'low', 'high', 'original']).nullish() }),
@@ -39,26 +49,21 @@ const filePart = object({
   ...cacheHints,
 });
 
-const userPart = z.discriminatedUnion(
-  'type',
-  [textPart, imagePart, audioPart, filePart],
-  'must be one of "text", "image_url", "input_audio", "file"',
-);
-const assistantPart = z.discriminatedUnion('type', [textPart, refusalPart], 'must be one of "text", "refusal"');
-const onlyTextPart = z.discriminatedUnion('type', [textPart], 'must be "text"');
+/** The members that each type of part has. */
+export const partMembers = membersBy('type', [textPart, refusalPart, imagePart, audioPart, filePart]);
+
+const userPart = oneBy('type', [textPart, imagePart, audioPart, filePart]);
+const assistantPart = oneBy('type', [textPart, refusalPart]);
+const onlyTextPart = oneBy('type', [textPart]);
 
 const partsOf = <T extends z.ZodType>(part: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
   z.union([text, listOf(part, 1)], 'must be a string or an array of parts');
 
 const functionCall = object({ name: someText, arguments: text });
-const toolCall = z.discriminatedUnion(
-  'type',
-  [
-    object({ type: z.literal('function'), id: someText, function: functionCall, extra_content: jsonObject.nullish() }),
-    object({ type: z.literal('custom'), id: someText, custom: object({ name: someText, input: text }) }),
-  ],
-  'must be one of "function", "custom"',
-);
+const toolCall = oneBy('type', [
+  object({ type: z.literal('function'), id: someText, function: functionCall, extra_content: jsonObject.nullish() }),
+  object({ type: z.literal('custom'), id: someText, custom: object({ name: someText, input: text }) }),
+]);
 /** One entry of `reasoning_details` (an extension of several providers): a thought, a summary or a blob. */
 const reasoningDetail = object({
   type: someText,
@@ -71,93 +76,73 @@ const reasoningDetail = object({
 });
 
 const name = someText.nullish();
-const message = z.discriminatedUnion(
-  'role',
-  [
-    object({ role: z.literal('system'), content: partsOf(onlyTextPart), name }),
-    object({ role: z.literal('developer'), content: partsOf(onlyTextPart), name }),
-    object({ role: z.literal('user'), content: partsOf(userPart), name }),
-    object({
-      role: z.literal('assistant'),
-      content: partsOf(assistantPart).nullish(),
-      name,
-      refusal: text.nullish(),
-      tool_calls: listOf(toolCall, 0).nullish(),
-      function_call: functionCall.nullish(),
-      reasoning_content: text.nullish(),
-      reasoning: text.nullish(),
-      reasoning_details: z.array(reasoningDetail, 'must be an array').nullish(),
-    }),
-    object({ role: z.literal('tool'), content: partsOf(onlyTextPart), tool_call_id: someText }),
-    object({ role: z.literal('function'), content: text.nullable(), name: someText }),
-  ],
-  'must be one of "system", "developer", "user", "assistant", "tool", "function"',
-);
+const messages = [
+  object({ role: z.literal('system'), content: partsOf(onlyTextPart), name }),
+  object({ role: z.literal('developer'), content: partsOf(onlyTextPart), name }),
+  object({ role: z.literal('user'), content: partsOf(userPart), name }),
+  object({
+    role: z.literal('assistant'),
+    content: partsOf(assistantPart).nullish(),
+    name,
+    refusal: text.nullish(),
+    tool_calls: listOf(toolCall, 0).nullish(),
+    function_call: functionCall.nullish(),
+    reasoning_content: text.nullish(),
+    reasoning: text.nullish(),
+    reasoning_details: z.array(reasoningDetail, 'must be an array').nullish(),
+    // What the official client's helpers read out of an answer and send back with it: it says nothing new.
+    parsed: ignored,
+  }),
+  object({ role: z.literal('tool'), content: partsOf(onlyTextPart), tool_call_id: someText }),
+  object({ role: z.literal('function'), content: text.nullable(), name: someText }),
+] as const;
+const message = oneBy('role', messages);
+/** The members that the message of each role has. */
+export const messageMembers = membersBy('role', messages);
 
 const functionShape = { name: toolName, description: text.nullish(), parameters: jsonObject.nullish() };
-const tool = z.discriminatedUnion(
-  'type',
-  [
-    object({
-      type: z.literal('function'),
-      function: object({ ...functionShape, strict: flag.nullish() }),
-      ...cacheHints,
-    }),
-    object({
-      type: z.literal('custom'),
-      custom: object({ name: toolName, description: text.nullish(), format: jsonObject.nullish() }),
-      ...cacheHints,
-    }),
-  ],
-  'must be one of "function", "custom"',
-);
+const tool = oneBy('type', [
+  object({
+    type: z.literal('function'),
+    function: object({ ...functionShape, strict: flag.nullish() }),
+    ...cacheHints,
+  }),
+  object({
+    type: z.literal('custom'),
+    custom: object({ name: toolName, description: text.nullish(), format: jsonObject.nullish() }),
+    ...cacheHints,
+  }),
+]);
 
 const toolReferences = [
   object({ type: z.literal('function'), function: object({ name: someText }) }),
   object({ type: z.literal('custom'), custom: object({ name: someText }) }),
 ] as const;
-const toolReference = z.discriminatedUnion('type', toolReferences, 'must be one of "function", "custom"');
+const toolReference = oneBy('type', toolReferences);
 const allowedTools = object({ mode: oneOf(['auto', 'required']), tools: listOf(toolReference, 1) });
 const toolChoice = z.union(
   [
     oneOf(['none', 'auto', 'required']),
-    z.discriminatedUnion(
-      'type',
-      [...toolReferences, object({ type: z.literal('allowed_tools'), allowed_tools: allowedTools })],
-      'must be one of "function", "custom", "allowed_tools"',
-    ),
+    oneBy('type', [...toolReferences, object({ type: z.literal('allowed_tools'), allowed_tools: allowedTools })]),
   ],
   'must be "none", "auto", "required" or an object that names tools',
 );
 
-const responseFormat = z.discriminatedUnion(
-  'type',
-  [
-    object({ type: z.literal('text') }),
-    object({ type: z.literal('json_object') }),
-    object({
-      type: z.literal('json_schema'),
-      json_schema: object({
-        name: toolName,
-        description: text.nullish(),
-        schema: jsonObject.nullish(),
-        strict: flag.nullish(),
-      }),
+const responseFormat = oneBy('type', [
+  object({ type: z.literal('text') }),
+  object({ type: z.literal('json_object') }),
+  object({
+    type: z.literal('json_schema'),
+    json_schema: object({
+      name: toolName,
+      description: text.nullish(),
+      schema: jsonObject.nullish(),
+      strict: flag.nullish(),
     }),
-  ],
-  'must be one of "text", "json_object", "json_schema"',
-);
+  }),
+]);
 
 const biasKey = z.string().regex(/^\d+$/, 'must be the number of a token');
-const metadataAllowed = 'must be an object of at most 16 strings';
-const metadata = z
-  .record(
-    z.string().max(64, 'must have a name of at most 64 characters'),
-    text.max(512, 'must have at most 512 characters'),
-    metadataAllowed,
-  )
-  .refine(value => Object.keys(value).length <= 16, metadataAllowed);
-
 /** The body of a Chat Completions request. */
 export const chatRequestSchema = object({
   model: someText,

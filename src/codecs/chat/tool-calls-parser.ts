@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
-import { type Extra, ItemStatus, type Opaque, Protocol, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Extra, ItemStatus, type Opaque, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { delta, itemClosed, itemOpened } from '../../generation/events.ts';
-import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { extraOf, itemOf, opaqueOf, toolCallContent } from '../content.ts';
-import { countIn, isWholeJson, objectIn, textIn, unknownMembers } from '../json.ts';
+import { itemOf, opaqueOf, toolCallContent } from '../content.ts';
+import { countIn, isWholeJson, objectIn, textIn } from '../json.ts';
+import { malformed } from '../upstream-error.ts';
+import { extras } from './extras.ts';
 
 /** A call that an upstream is writing. */
 interface Call {
@@ -88,7 +89,7 @@ export class ToolCallsParser {
     if (entry['type'] === 'custom' || objectIn(entry['custom']) !== undefined) call.isCustom = true;
     if (call.isClosed) {
       if (added.trim() === '') return;
-      throw new UpstreamFailure('malformed', { cause: new Error('more arguments for a call that was whole') });
+      throw malformed('more arguments for a call that was whole');
     }
     if (call.item === undefined) this.#learn(call, entry);
     call.arguments += added;
@@ -134,12 +135,11 @@ export class ToolCallsParser {
     const google = objectIn(objectIn(entry['extra_content'])?.['google']);
     const signature = textIn(google?.['thought_signature']);
     if (signature !== '') call.signature = opaqueOf('gemini.thought_signature', signature, this.#context.provider);
-    const rest = unknownMembers(entry, signature === '' ? known : knownWithSignature);
-    if (rest !== undefined) call.extra ??= extraOf(Protocol.CHAT, JSON.stringify(rest));
+    call.extra ??= extras.unknown(entry, signature === '' ? known : knownWithSignature);
   }
 
   #open(call: Call, events: GenerationEvent[]): void {
-    if (call.name === '') throw new UpstreamFailure('malformed', { cause: new Error('a tool call without a name') });
+    if (call.name === '') throw malformed('a tool call without a name');
     if (call.id === '') call.id = this.#derivedId(call);
     this.closeWhole(events);
     call.item = this.#context.openItem(events);

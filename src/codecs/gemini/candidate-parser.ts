@@ -1,28 +1,12 @@
-import { type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Item, ItemStatus, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import {
-  delta,
-  finished,
-  itemClosed,
-  itemOpened,
-  opaqueAdded,
-  partClosed,
-  partOpened,
-} from '../../generation/events.ts';
+import * as emit from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { JsonObject } from '../codec.ts';
-import {
-  itemOf,
-  messageContent,
-  opaqueOf,
-  partOf,
-  reasoningContent,
-  summaryTextContent,
-  textContent,
-  toolCallContent,
-} from '../content.ts';
+import * as make from '../content.ts';
 import { objectIn, objectsIn, textIn } from '../json.ts';
 import { makeCallId } from './call-id.ts';
+import { extras } from './extras.ts';
 import { isFailure, parseFinishReason } from './finish-reason.ts';
 import { parseLogprobs } from './logprobs.ts';
 import { signatureKind, thoughtKind } from './signature.ts';
@@ -82,11 +66,9 @@ export class CandidateParser {
     }
     if (serverParts.some(name => part[name] != null)) {
       this.#closeOpen(ItemStatus.COMPLETED, events);
-      const json = JSON.stringify(part);
-      const value = { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.GEMINI, json } as const;
       const item = this.#nextItem();
-      events.push(itemOpened(this.#context.index, item, itemOf({ case: 'serverTool', value }, 0)));
-      events.push(itemClosed(this.#context.index, item));
+      events.push(emit.itemOpened(this.#context.index, item, make.itemOf(extras.serverTool(part), 0)));
+      events.push(emit.itemClosed(this.#context.index, item));
       return;
     }
     const text = textIn(part['text']);
@@ -107,19 +89,19 @@ export class CandidateParser {
       this.#closeOpen(ItemStatus.COMPLETED, events);
       const [item, part] = kind === 'text' ? emptyMessage() : emptyThoughts();
       this.#open = kind;
-      events.push(itemOpened(index, this.#nextItem(), item), partOpened(index, [this.#items - 1, 0], part));
+      events.push(emit.itemOpened(index, this.#nextItem(), item), emit.partOpened(index, [this.#items - 1, 0], part));
     }
     if (text === '') return;
     const deltaKind = kind === 'text' ? DeltaKind.TEXT : DeltaKind.SUMMARY;
-    events.push(delta(index, [this.#items - 1, 0], { kind: deltaKind, text, logprobs }));
+    events.push(emit.delta(index, [this.#items - 1, 0], { kind: deltaKind, text, logprobs }));
   }
 
   /** A signature ends its part: what comes after it is not signed by it. */
   #sign(kind: 'text' | 'thoughts', data: string, events: GenerationEvent[]): void {
     const { index, provider } = this.#context;
     const item = this.#items - 1;
-    const blob = opaqueOf(kind === 'text' ? signatureKind : thoughtKind, data, provider);
-    const added = opaqueAdded(index, item, blob);
+    const blob = make.opaqueOf(kind === 'text' ? signatureKind : thoughtKind, data, provider);
+    const added = emit.opaqueAdded(index, item, blob);
     if (kind === 'text' && added.event.case === 'opaqueAdded') added.event.value.part = 0;
     events.push(added);
     this.#closeOpen(ItemStatus.COMPLETED, events);
@@ -132,12 +114,12 @@ export class CandidateParser {
     const args = JSON.stringify(objectIn(call['args']) ?? {});
     const callId = textIn(call['id']) || makeCallId(answerId(), `${index} ${this.#calls} ${name} ${args}`);
     this.#calls += 1;
-    const signed = signature === '' ? {} : { signature: opaqueOf(signatureKind, signature, provider) };
+    const signed = signature === '' ? {} : { signature: make.opaqueOf(signatureKind, signature, provider) };
     const item = this.#nextItem();
     events.push(
-      itemOpened(index, item, itemOf(toolCallContent({ callId, name, ...signed }), 0)),
-      delta(index, [item, 0], { kind: DeltaKind.ARGUMENTS, text: args }),
-      itemClosed(index, item),
+      emit.itemOpened(index, item, make.itemOf(make.toolCallContent({ callId, name, ...signed }), 0)),
+      emit.delta(index, [item, 0], { kind: DeltaKind.ARGUMENTS, text: args }),
+      emit.itemClosed(index, item),
     );
   }
 
@@ -150,7 +132,7 @@ export class CandidateParser {
     if (this.#open === undefined) return;
     this.#open = undefined;
     const item = this.#items - 1;
-    events.push(partClosed(this.#context.index, [item, 0]), itemClosed(this.#context.index, item, status));
+    events.push(emit.partClosed(this.#context.index, [item, 0]), emit.itemClosed(this.#context.index, item, status));
   }
 
   #finish(native: string, message: string, events: GenerationEvent[]): void {
@@ -164,16 +146,16 @@ export class CandidateParser {
   #end(reason: FinishReason, native: string, events: GenerationEvent[]): void {
     const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
     this.#closeOpen(wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
-    events.push(finished(this.#context.index, reason, { native }));
+    events.push(emit.finished(this.#context.index, reason, { native }));
     this.isFinished = true;
   }
 }
 
 function emptyMessage(): [Item, Part] {
-  return [itemOf(messageContent(Role.ASSISTANT, []), 0), partOf(textContent(''))];
+  return [make.itemOf(make.messageContent(Role.ASSISTANT, []), 0), make.partOf(make.textContent(''))];
 }
 
 /** What the protocol shows of thoughts are summaries of them. */
 function emptyThoughts(): [Item, Part] {
-  return [itemOf(reasoningContent({}), 0), partOf(summaryTextContent(''))];
+  return [make.itemOf(make.reasoningContent({}), 0), make.partOf(make.summaryTextContent(''))];
 }

@@ -2,20 +2,20 @@ import {
   type Item,
   type Message,
   type Opaque,
-  Protocol,
   Role,
   type ToolCall,
-  ToolKind,
   type ToolResult,
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { JsonObject } from '../codec.ts';
-import { type Drops, unsupportedContent } from '../drops.ts';
+import { type Drops, unsupportedItem } from '../drops.ts';
 import { objectIn, parsedJson } from '../json.ts';
 import { madeCallId } from './call-id.ts';
+import { encodeArguments } from '../free-form.ts';
 import { encodePart } from './encode-part.ts';
 import type { ModelTraits } from './model-traits.ts';
+import { extras } from './extras.ts';
 import { canRead, signatureKind, skipCheck, thoughtKind } from './signature.ts';
 import type { FunctionResponse, GeminiContent, GeminiPart, InlineData } from './wire.ts';
 
@@ -77,25 +77,16 @@ class ContentsEncoder {
         return this.#addCall(content.value);
       case 'toolResult':
         return this.#addResult(content.value);
-      case 'serverTool':
-        if (content.value.protocol !== Protocol.GEMINI) throw this.#refusal('calls of tools that another provider ran');
-        this.#model().push(JSON.parse(content.value.json) as GeminiPart);
-        return;
-      case 'compaction':
-        throw this.#refusal('a compacted conversation');
-      case 'reference':
-        throw this.#refusal('references to stored items');
-      default:
-        throw this.#refusal('an item without a type');
+      default: {
+        const own = content.case === 'serverTool' ? extras.own(content.value) : undefined;
+        if (own === undefined) throw unsupportedItem(item, this.#request);
+        this.#model().push(own);
+      }
     }
   }
 
   end(): void {
     this.#flushSignature();
-  }
-
-  #refusal(what: string): Error {
-    return unsupportedContent(this.#request, what);
   }
 
   /** The parts of the model's content: everything that it said in a row is one. */
@@ -189,19 +180,9 @@ class ContentsEncoder {
     const thoughtSignature = own ?? waiting ?? skipped;
     this.#hasCall = true;
     parts.push({
-      functionCall: { ...idMember(callId), name, args: this.#args(call) },
+      functionCall: { ...idMember(callId), name, args: encodeArguments(call, this.#drops) },
       ...(thoughtSignature === undefined ? {} : { thoughtSignature }),
     });
-  }
-
-  /** Arguments are an object here; what is none is carried as text, and listed (case TR-17). */
-  #args({ kind, arguments: text }: ToolCall): JsonObject {
-    if (kind === ToolKind.CUSTOM) return { input: text };
-    if (text.trim() === '') return {};
-    const args = objectIn(parsedJson(text));
-    if (args !== undefined) return args;
-    this.#drops.add('arguments');
-    return { _unparsed: text };
   }
 
   /** All results that follow the model's calls stand in one content. */

@@ -1,5 +1,6 @@
 import { type FilePart, type MediaSource, type Part } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import { imageTypeIn } from '../image-type.ts';
 import { type Drops, unsupportedContent } from '../drops.ts';
 import { searchResultText } from '../search-result.ts';
 import type { GeminiPart } from './wire.ts';
@@ -43,13 +44,6 @@ function mediaPart(source: MediaSource | undefined, mimeType: string, request: G
   }
 }
 
-/** The first base64 digits of the formats that are taken: what is declared may be wrong (case ME-01). */
-const imageStarts: readonly (readonly [start: RegExp, mediaType: string])[] = [
-  [/^\/9j\//, 'image/jpeg'],
-  [/^iVBORw0KGgo/, 'image/png'],
-  [/^R0lGOD/, 'image/gif'],
-  [/^UklGR.{6}XRUJ/, 'image/webp'],
-];
 const imageEndings: readonly (readonly [end: RegExp, mediaType: string])[] = [
   [/\.jpe?g$/i, 'image/jpeg'],
   [/\.png$/i, 'image/png'],
@@ -62,7 +56,7 @@ function imageType(source: MediaSource | undefined): string {
   const declared = source?.mediaType === 'image/jpg' ? 'image/jpeg' : (source?.mediaType ?? '');
   if (source?.source.case === 'base64') {
     const { value } = source.source;
-    return imageStarts.find(([start]) => start.test(value))?.[1] ?? (declared || 'image/png');
+    return imageTypeIn(value) ?? (declared || 'image/png');
   }
   const path = source?.source.case === 'url' ? source.source.value.replace(/[?#].*$/s, '') : '';
   return declared || (imageEndings.find(([end]) => end.test(path))?.[1] ?? '');

@@ -1,13 +1,10 @@
-import {
-  type GenerateRequest,
-  OutputFormatType,
-  ServiceTier,
-  type Tool,
-  ToolChoiceMode,
-} from '../../gen/tollgate/v1/request_pb.ts';
+import { type GenerateRequest, OutputFormatType, type Tool, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, JsonObject } from '../codec.ts';
-import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
+import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent, unsupportedTool } from '../drops.ts';
+import { dropGrammar, freeText, toolNameOf } from '../free-form.ts';
+import { defined, fieldJson } from '../json.ts';
+import { tierName } from '../service-tier.ts';
 import { encodeContents } from './encode-contents.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
 import { toDialect } from './schema-dialect.ts';
@@ -56,17 +53,12 @@ function refuse(request: GenerateRequest): void {
   }
 }
 
-function tierName(tier: ServiceTier): string | undefined {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
-}
-
 function samplingConfig({ sampling, include }: GenerateRequest, drops: Drops): JsonObject {
   const wantsLogprobs = sampling?.logprobs === true || include.includes('message.output_text.logprobs');
   const seed = sampling?.seed === undefined ? undefined : Number(sampling.seed);
   const fits = seed === undefined || Math.abs(seed) < 2 ** 31;
   if (!fits) drops.add('seed');
-  const members: Record<string, number | boolean | undefined> = {
+  return defined({
     temperature: sampling?.temperature,
     topP: sampling?.topP,
     topK: sampling?.topK,
@@ -75,9 +67,7 @@ function samplingConfig({ sampling, include }: GenerateRequest, drops: Drops): J
     seed: fits ? seed : undefined,
     responseLogprobs: wantsLogprobs ? true : undefined,
     logprobs: wantsLogprobs ? sampling?.topLogprobs : undefined,
-  };
-  const said = Object.entries(members).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(said) as JsonObject;
+  });
 }
 
 /** The form of the answer: settings, and words where the model takes none beside tools. */
@@ -93,7 +83,7 @@ function encodeFormat(request: GenerateRequest, traits: ModelTraits, drops: Drop
     return { config: {}, instructions: [] };
   }
   const field = fieldName(endpoint, 'output_format');
-  const schema = isSchema ? schemaOf(outputFormat.schemaJson) : undefined;
+  const schema = isSchema ? (fieldJson(outputFormat.schemaJson) ?? {}) : undefined;
   if (tools.length > 0 && !traits.schemaWithTools) {
     drops.add(field);
     const asked = 'When you do not call a tool, answer with one JSON object and nothing else.';
@@ -109,11 +99,6 @@ function encodeFormat(request: GenerateRequest, traits: ModelTraits, drops: Drop
   return { config, instructions: [] };
 }
 
-function schemaOf(json: string): JsonObject {
-  // The check has seen that it is an object.
-  return json === '' ? {} : (JSON.parse(json) as JsonObject);
-}
-
 const callModes: Readonly<Partial<Record<ToolChoiceMode, string>>> = {
   [ToolChoiceMode.NONE]: 'NONE',
   [ToolChoiceMode.REQUIRED]: 'ANY',
@@ -125,7 +110,7 @@ function encodeTools(request: GenerateRequest, drops: Drops): JsonObject {
   if (tools.length === 0) return {};
   const named = toolChoice?.tools.map(({ name }) => name) ?? [];
   // Only where a call is forced may the choice name tools: else the others are not offered at all (case CH-04).
-  const offered = toolChoice?.restricted === true ? tools.filter(tool => named.includes(nameOf(tool))) : tools;
+  const offered = toolChoice?.restricted === true ? tools.filter(tool => named.includes(toolNameOf(tool))) : tools;
   const functionDeclarations = offered.map(tool => encodeTool(tool, `tools.${tools.indexOf(tool)}`, drops));
   const mode = callModes[toolChoice?.mode ?? ToolChoiceMode.UNSPECIFIED];
   if (mode === undefined) return { tools: [{ functionDeclarations }] };
@@ -136,32 +121,23 @@ function encodeTools(request: GenerateRequest, drops: Drops): JsonObject {
   };
 }
 
-function nameOf({ tool }: Tool): string {
-  return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : '';
-}
-
-/** The input of a free-form tool, as a function's. Source: decisions §4. */
-const freeText = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] };
-
 /** The names that are taken. */
 const namePattern = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/;
 
 function encodeTool({ tool }: Tool, path: string, drops: Drops): JsonObject {
-  if (tool.case === 'hosted') throw unsupported(path, `the tool type "${tool.value.type}"`);
-  if (tool.case === undefined) throw unsupported(path, 'a tool without a type');
+  if (tool.case === 'hosted' || tool.case === undefined) throw unsupportedTool({ tool }, path);
   const { name, description } = tool.value;
   if (!namePattern.test(name)) throw unsupported(`${path}.name`, 'a tool name that begins with a digit or a dash');
   const body: JsonObject = { name, ...(description === undefined ? {} : { description }) };
   if (tool.case === 'custom') {
-    const { formatJson } = tool.value;
-    // A grammar can't be said: the model is told nothing of it.
-    if (formatJson !== '' && formatJson !== '{"type":"text"}') drops.add(`${path}.custom.format`);
+    dropGrammar(tool.value, path, drops);
     return { ...body, parametersJsonSchema: freeText };
   }
   const { parametersJson, strict } = tool.value;
   if (strict === true) drops.add(`${path}.strict`);
-  if (parametersJson === '') return body;
-  const { schema, lost } = toDialect(schemaOf(parametersJson));
+  const parameters = fieldJson(parametersJson);
+  if (parameters === undefined) return body;
+  const { schema, lost } = toDialect(parameters);
   for (const keyword of lost) drops.add(`${path}.parameters.${keyword}`);
   // The parameters are always an object's (case CH-10).
   return { ...body, parametersJsonSchema: typeof schema['type'] === 'string' ? schema : { type: 'object', ...schema } };

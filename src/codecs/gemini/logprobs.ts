@@ -1,26 +1,16 @@
-import type { TokenLogprob, TopLogprob } from '../../gen/tollgate/v1/content_pb.ts';
+import type { TokenLogprob } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Json } from '../codec.ts';
-import { listIn, objectIn, textIn } from '../json.ts';
+import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
+import { toTokens } from '../logprobs.ts';
 
-/** `logprobsResult` of a candidate: what was chosen at each place, and what else might have been. */
+/** Returns what `logprobsResult` of a candidate says: what was chosen at each place, and what else might have been. */
 export function parseLogprobs(value: Json | undefined): TokenLogprob[] {
-  const result = objectIn(value);
-  if (result === undefined) return [];
+  const result = objectIn(value) ?? {};
   const tops = listIn(result['topCandidates']);
-  return listIn(result['chosenCandidates']).flatMap((each, place) => {
-    const chosen = tokenOf(each);
-    if (chosen === undefined) return [];
-    const top = listIn(objectIn(tops[place])?.['candidates']).flatMap(other => {
-      const token = tokenOf(other);
-      return token === undefined ? [] : [{ $typeName: 'tollgate.v1.TopLogprob', ...token } satisfies TopLogprob];
-    });
-    return [{ $typeName: 'tollgate.v1.TokenLogprob', ...chosen, top } satisfies TokenLogprob];
-  });
-}
-
-function tokenOf(value: Json): { token: string; logprob: number; utf8: Uint8Array<ArrayBuffer> } | undefined {
-  const candidate = objectIn(value);
-  const logprob = candidate?.['logProbability'];
-  if (typeof logprob !== 'number') return undefined;
-  return { token: textIn(candidate?.['token']), logprob, utf8: new Uint8Array() };
+  return toTokens(
+    listIn(result['chosenCandidates']).map(each => objectIn(each) ?? {}),
+    ({ token, logProbability: logprob }) =>
+      typeof logprob === 'number' ? { token: textIn(token), logprob, utf8: new Uint8Array() } : undefined,
+    (_, place) => objectsIn(objectIn(tops[place])?.['candidates']),
+  );
 }

@@ -1,35 +1,37 @@
-import { UpstreamFailure, type UpstreamFailureFacts } from '../../generation/upstream.ts';
+import type { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { countIn, listIn, objectIn, objectsIn, textIn } from '../json.ts';
-import { factsOf, readErrorBody } from '../upstream-error.ts';
+import { defined, objectIn, objectsIn, textIn } from '../json.ts';
+import {
+  errorFacts as sharedFacts,
+  type ErrorFacts,
+  errorIn,
+  readErrorBody,
+  reportedAs,
+  statusIn,
+  type TooLong,
+} from '../upstream-error.ts';
 
 /** What upstreams say of a failure (`google.rpc.Status`). Source: wire.md B5; ai.google.dev, troubleshooting. */
 
-/** What an error says; `status` and `retryAfterMs` where they say more than the answer's head. */
-export type ErrorFacts = Pick<UpstreamFailureFacts, 'message' | 'contextLengthExceeded' | 'status' | 'retryAfterMs'>;
-
-/** Their words for an input that is too long; there is no code of its own for it. */
-const tooLong =
-  /input token count .{0,60}exceeds|exceeds the maximum number of tokens|(prompt|input|request) is too long/i;
+const tooLong: TooLong = {
+  message: /input token count .{0,60}exceeds|exceeds the maximum number of tokens|(prompt|input|request) is too long/i,
+};
 
 /** What the body of an error says; a web page or an empty body says nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
-  return readErrorBody(body, errorFacts, text => named(text, {}));
+  return readErrorBody(body, errorFacts);
 }
 
-/** Without SSE an error stands in a list. */
+/** `status` and `retryAfterMs` where they say more than the answer's head. */
 function errorFacts(value: Json): ErrorFacts {
-  const body = objectIn(value) ?? objectIn(listIn(value)[0]);
-  if (body === undefined) return {};
-  const error = objectIn(body['error']) ?? body;
-  const details = objectsIn(error['details']);
-  const reasons = details.map(detail => textIn(detail['reason']));
-  const wait = details.map(detail => millisecondsOf(textIn(detail['retryDelay']))).find(each => each !== undefined);
-  return named(textIn(error['message']), {
-    // A wrong key is answered with 400, and would count as the client's fault.
-    ...(reasons.some(reason => /^API_KEY_(INVALID|EXPIRED)$/.test(reason)) ? { status: 401 } : {}),
-    ...(wait === undefined ? {} : { retryAfterMs: wait }),
-  });
+  const details = objectsIn(errorIn(value)?.['details']);
+  // A wrong key is answered with 400, and would count as the client's fault.
+  const isKeyWrong = details.some(({ reason }) => /^API_KEY_(INVALID|EXPIRED)$/.test(textIn(reason)));
+  const waits = details.map(detail => millisecondsOf(textIn(detail['retryDelay'])));
+  return {
+    ...sharedFacts(value, tooLong),
+    ...defined({ status: isKeyWrong ? 401 : undefined, retryAfterMs: waits.find(each => each !== undefined) }),
+  };
 }
 
 /** A `google.protobuf.Duration` ("34s", "1.5s"). */
@@ -38,13 +40,8 @@ function millisecondsOf(duration: string): number | undefined {
   return seconds === undefined ? undefined : Math.ceil(Number(seconds) * 1_000);
 }
 
-function named(message: string, facts: ErrorFacts): ErrorFacts {
-  return { ...factsOf(message, '', tooLong.test(message)), ...facts };
-}
-
 /** A failure that the upstream reports inside its answer. */
 export function reported(body: JsonObject): UpstreamFailure {
-  const status = countIn(objectIn(body['error'])?.['code']);
-  const named = status !== undefined && status >= 400 && status <= 599 ? { status } : {};
-  return new UpstreamFailure('reported', { ...named, ...errorFacts(body) });
+  const facts = errorFacts(body);
+  return reportedAs(facts, facts.status ?? statusIn([objectIn(body['error'])?.['code']]));
 }

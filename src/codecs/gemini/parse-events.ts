@@ -1,14 +1,17 @@
-import { type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { completed, started, usageReported } from '../../generation/events.ts';
+import { started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
+import { completedWith } from '../completed-with.ts';
 import { countIn, listIn, objectIn, objectsIn, parsedJson, textIn } from '../json.ts';
+import { parseServiceTier } from '../service-tier.ts';
+import { malformed } from '../upstream-error.ts';
 import { CandidateParser } from './candidate-parser.ts';
 import { reported } from './parse-error.ts';
-import { parseServiceTier, parseUsage } from './usage.ts';
+import { parseUsage } from './usage.ts';
 
 /**
  * Frames of an upstream to events: each is a whole response with what is new, and there is no end but that of the bytes. Throws `UpstreamFailure`: `reported`
@@ -33,7 +36,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     if (body !== undefined) return this.response(body);
     // What stands between the provider and the gateway may send events of its own.
     if (event !== '' && event !== 'message') return [];
-    throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
+    throw malformed('the data of an event is no JSON object');
   }
 
   end(): GenerationEvent[] {
@@ -43,9 +46,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
       throw new UpstreamFailure('truncated');
     }
     this.#state = 'completed';
-    const usage = parseUsage(this.#usage);
-    const counted = usage === undefined ? {} : { usage, usageSource: UsageSource.REPORTED };
-    return [completed({ ...counted, serviceTier: this.#tier })];
+    return [completedWith(parseUsage(this.#usage), this.#tier)];
   }
 
   /** One response: all of an answer, or what is new of it. */
@@ -82,7 +83,7 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
   #count(members: JsonObject | undefined, events: GenerationEvent[]): void {
     if (members === undefined) return;
     Object.assign(this.#usage, members);
-    const tier = parseServiceTier(members['serviceTier']);
+    const tier = parseServiceTier(members['serviceTier'], 'standard');
     if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
     const usage = parseUsage(this.#usage);
     if (usage !== undefined) events.push(usageReported(usage));

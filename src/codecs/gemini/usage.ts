@@ -1,6 +1,5 @@
 import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import type { Json, JsonObject } from '../codec.ts';
+import type { JsonObject } from '../codec.ts';
 import { countIn } from '../json.ts';
 
 /** `usageMetadata`: the prompt's count includes what was cached, thoughts stand beside the candidates. Source: wire.md B4, C3; cases US-11, US-18. */
@@ -31,11 +30,4 @@ export function parseUsage(members: JsonObject): Usage | undefined {
 
 function sum(one: number | undefined, other: number | undefined): number | undefined {
   return one === undefined ? other : one + (other ?? 0);
-}
-
-/** The tier that an upstream names; UNSPECIFIED where it names none that is known. */
-export function parseServiceTier(tier: Json | undefined): ServiceTier {
-  if (tier === 'flex') return ServiceTier.FLEX;
-  if (tier === 'priority') return ServiceTier.PRIORITY;
-  return tier === 'standard' ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;
 }

@@ -1,6 +1,6 @@
 import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { objectIn } from '../json.ts';
+import { defined, fieldJson, objectIn } from '../json.ts';
 
 /** One part of the form of an edit. */
 export interface EncodedPart {
@@ -24,7 +24,7 @@ const alwaysBytes = /^(?:chatgpt-|gpt-)image/;
 /** The JSON body of a generation. Same request, same bytes. */
 export function encodeGeneration({ request, model }: EncodeImages): JsonObject {
   return {
-    ...extraOf(request),
+    ...objectIn(fieldJson(request.extraJson)),
     ...sharedOf(request, model),
     ...(request.steps === undefined ? {} : { steps: request.steps }),
   };
@@ -33,7 +33,7 @@ export function encodeGeneration({ request, model }: EncodeImages): JsonObject {
 /** The form of an edit: `image`, or `image[]` where there are several, as the official client sends it. */
 export function encodeEdit({ request, model }: EncodeImages): EncodedPart[] {
   const fields: JsonObject = {
-    ...extraOf(request),
+    ...objectIn(fieldJson(request.extraJson)),
     ...sharedOf(request, model),
     ...(request.strength === undefined ? {} : { strength: request.strength }),
     ...(request.steps === undefined ? {} : { num_inference_steps: request.steps }),
@@ -49,21 +49,17 @@ export function encodeEdit({ request, model }: EncodeImages): EncodedPart[] {
 
 function sharedOf(request: ImageRequest, model: string): JsonObject {
   // The gateway keeps the pictures itself: it always wants the bytes.
-  return {
+  return defined({
     model,
     prompt: request.prompt,
-    ...(request.n === undefined ? {} : { n: request.n }),
-    ...(request.size === '' ? {} : { size: request.size }),
-    ...(request.quality === '' ? {} : { quality: request.quality }),
-    ...(request.seed === undefined ? {} : { seed: Number(request.seed) }),
-    ...(request.negativePrompt === '' ? {} : { negative_prompt: request.negativePrompt }),
-    ...(request.guidanceScale === undefined ? {} : { guidance_scale: request.guidanceScale }),
-    ...(alwaysBytes.test(model) ? {} : { response_format: 'b64_json' }),
-  };
-}
-
-function extraOf({ extraJson }: ImageRequest): JsonObject {
-  return extraJson === '' ? {} : (objectIn(JSON.parse(extraJson) as Json) ?? {});
+    n: request.n,
+    size: request.size || undefined,
+    quality: request.quality || undefined,
+    seed: request.seed === undefined ? undefined : Number(request.seed),
+    negative_prompt: request.negativePrompt || undefined,
+    guidance_scale: request.guidanceScale,
+    response_format: alwaysBytes.test(model) ? undefined : 'b64_json',
+  });
 }
 
 function fieldText(value: Json): string {

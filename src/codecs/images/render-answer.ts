@@ -7,8 +7,8 @@ import {
   type ImageTask,
   ImageTaskStatus,
 } from '../../gen/tollgate/v1/image_pb.ts';
-import type { Json, JsonObject } from '../codec.ts';
-import { objectIn } from '../json.ts';
+import type { JsonObject } from '../codec.ts';
+import { fieldJson, objectIn } from '../json.ts';
 
 /** The parts of an answer put together: pictures with their bytes, where these were asked for. */
 export class ImageAnswerFold {
@@ -33,7 +33,7 @@ export class ImageAnswerFold {
       });
     }
     return {
-      ...jsonOf(started.extraJson),
+      ...objectIn(fieldJson(started.extraJson)),
       created: Math.floor(Number(started.createdAtMs) / 1000),
       data: this.#images.map(({ head, chunks }) => imageJson(head, chunks)),
     };
@@ -42,11 +42,7 @@ export class ImageAnswerFold {
 
 function imageJson(head: ImageHead, chunks: readonly Uint8Array[]): JsonObject {
   const own = head.url === '' ? { b64_json: Buffer.concat(chunks).toString('base64') } : { url: head.url };
-  return { ...jsonOf(head.extraJson), ...own, revised_prompt: head.revisedPrompt };
-}
-
-function jsonOf(text: string): JsonObject {
-  return text === '' ? {} : (objectIn(JSON.parse(text) as Json) ?? {});
+  return { ...objectIn(fieldJson(head.extraJson)), ...own, revised_prompt: head.revisedPrompt };
 }
 
 const statuses: Readonly<Record<ImageTaskStatus, string>> = {

@@ -1,28 +1,11 @@
-import { type Extra, type Item, ItemStatus, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Item, ItemStatus, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import {
-  annotationAdded,
-  delta as deltaEvent,
-  itemClosed,
-  itemOpened,
-  opaqueAdded,
-  partClosed,
-  partOpened,
-} from '../../generation/events.ts';
+import * as emit from '../../generation/events.ts';
 import type { JsonObject } from '../codec.ts';
-import {
-  extraOf,
-  itemOf,
-  messageContent,
-  opaqueOf,
-  partOf,
-  reasoningContent,
-  reasoningTextContent,
-  textContent,
-  toolCallContent,
-} from '../content.ts';
-import { isWholeJson, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
-import { addressOf, annotationOf } from './citation.ts';
+import * as make from '../content.ts';
+import { isWholeJson, listIn, objectIn, textIn } from '../json.ts';
+import { addressOf } from './citation.ts';
+import { extras } from './extras.ts';
 import { blobsOf, redactedKind } from './thought-blobs.ts';
 
 const knownOf: Readonly<Record<string, ReadonlySet<string>>> = {
@@ -65,27 +48,29 @@ export class BlockParser {
     switch (open.kind) {
       case 'text':
         this.#openPart(
-          itemOf(messageContent(Role.ASSISTANT, []), 0),
-          partOf(textContent(''), extraOfBlock(block)),
+          make.itemOf(make.messageContent(Role.ASSISTANT, []), 0),
+          make.partOf(make.textContent(''), extraOfBlock(block)),
           events,
         );
         this.#add(open, DeltaKind.TEXT, textIn(block['text']), events);
         for (const citation of listIn(block['citations'])) this.#cite(open, objectIn(citation), events);
         return;
       case 'thinking': {
-        const item = itemOf(reasoningContent({}), 0, extraOfBlock(block));
-        this.#openPart(item, partOf(reasoningTextContent('')), events);
+        const item = make.itemOf(make.reasoningContent({}), 0, extraOfBlock(block));
+        this.#openPart(item, make.partOf(make.reasoningTextContent('')), events);
         this.#add(open, DeltaKind.REASONING, textIn(block['thinking']), events);
         open.signature = textIn(block['signature']);
         return;
       }
       case 'redacted':
-        events.push(itemOpened(0, open.item, itemOf(reasoningContent({ redacted: true }), 0, extraOfBlock(block))));
+        events.push(
+          emit.itemOpened(0, open.item, make.itemOf(make.reasoningContent({ redacted: true }), 0, extraOfBlock(block))),
+        );
         return;
       case 'call': {
         this.hasCalls = true;
-        const content = toolCallContent({ callId: textIn(block['id']), name: textIn(block['name']) });
-        events.push(itemOpened(0, open.item, itemOf(content, 0, extraOfBlock(block))));
+        const content = make.toolCallContent({ callId: textIn(block['id']), name: textIn(block['name']) });
+        events.push(emit.itemOpened(0, open.item, make.itemOf(content, 0, extraOfBlock(block))));
         break;
       }
       case 'server':
@@ -138,24 +123,24 @@ export class BlockParser {
 
   #openPart(item: Item, part: Part, events: GenerationEvent[]): void {
     const number = this.#items - 1;
-    events.push(itemOpened(0, number, item), partOpened(0, [number, 0], part));
+    events.push(emit.itemOpened(0, number, item), emit.partOpened(0, [number, 0], part));
   }
 
   #add(open: OpenBlock, kind: DeltaKind, text: string, events: GenerationEvent[]): void {
-    if (text !== '') events.push(deltaEvent(0, [open.item, 0], { kind, text }));
+    if (text !== '') events.push(emit.delta(0, [open.item, 0], { kind, text }));
   }
 
   #cite(open: OpenBlock, citation: JsonObject | undefined, events: GenerationEvent[]): void {
     if (open.kind !== 'text' || citation === undefined) return;
-    events.push(annotationAdded(0, [open.item, 0], annotationOf(citation)));
+    events.push(emit.annotationAdded(0, [open.item, 0], extras.annotation(citation)));
     const address = addressOf(citation);
-    if (address !== undefined) events.push(annotationAdded(0, [open.item, 0], address));
+    if (address !== undefined) events.push(emit.annotationAdded(0, [open.item, 0], address));
   }
 
   #close(open: OpenBlock, status: ItemStatus, events: GenerationEvent[]): void {
     const { item, kind, block, input } = open;
     if (kind === 'server') {
-      events.push(itemOpened(0, item, serverItem(block, input)), itemClosed(0, item, status));
+      events.push(emit.itemOpened(0, item, serverItem(block, input)), emit.itemClosed(0, item, status));
       return;
     }
     if (kind === 'call') {
@@ -164,16 +149,16 @@ export class BlockParser {
       if (isGiven) this.#add(open, DeltaKind.ARGUMENTS, JSON.stringify(whole), events);
       // Upstreams end the block of a call that their limit has cut as if it were whole.
       const isWhole = input === '' || isWholeJson(input);
-      events.push(itemClosed(0, item, isWhole ? status : ItemStatus.INCOMPLETE));
+      events.push(emit.itemClosed(0, item, isWhole ? status : ItemStatus.INCOMPLETE));
       return;
     }
-    if (kind !== 'redacted') events.push(partClosed(0, [item, 0]));
+    if (kind !== 'redacted') events.push(emit.partClosed(0, [item, 0]));
     const blobs =
       kind === 'redacted'
-        ? [opaqueOf(redactedKind, textIn(block['data']), this.#provider)]
+        ? [make.opaqueOf(redactedKind, textIn(block['data']), this.#provider)]
         : blobsOf(kind === 'thinking' ? open.signature : '', this.#provider);
-    for (const blob of blobs) events.push(opaqueAdded(0, item, blob));
-    events.push(itemClosed(0, item, status));
+    for (const blob of blobs) events.push(emit.opaqueAdded(0, item, blob));
+    events.push(emit.itemClosed(0, item, status));
   }
 }
 
@@ -184,17 +169,11 @@ function kindOf(type: string): OpenBlock['kind'] {
 }
 
 function extraOfBlock(block: JsonObject): Extra | undefined {
-  const rest = unknownMembers(block, knownOf[textIn(block['type'])] ?? new Set());
-  return rest === undefined ? undefined : extraOf(Protocol.MESSAGES, JSON.stringify(rest));
+  return extras.unknown(block, knownOf[textIn(block['type'])] ?? new Set());
 }
 
 /** A block of the upstream's own tools, with what it was called with in its place. */
 function serverItem(block: JsonObject, input: string): Item {
   const whole = input !== '' && isWholeJson(input) ? { ...block, input: JSON.parse(input) as JsonObject } : block;
-  const value = {
-    $typeName: 'tollgate.v1.ServerTool',
-    protocol: Protocol.MESSAGES,
-    json: JSON.stringify(whole),
-  } as const;
-  return itemOf({ case: 'serverTool', value }, 0);
+  return make.itemOf(extras.serverTool(whole), 0);
 }

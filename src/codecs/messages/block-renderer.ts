@@ -4,7 +4,6 @@ import {
   type Item,
   type Opaque,
   type Part,
-  Protocol,
   type ServerTool,
   ToolKind,
 } from '../../gen/tollgate/v1/content_pb.ts';
@@ -14,7 +13,7 @@ import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
 import { CitationRenderer } from './citation.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { redactedKind, signatureOf } from './thought-blobs.ts';
 
 /** The deltas of a block: what stands before and after the JSON of the new text. */
@@ -98,7 +97,7 @@ export class BlockRenderer {
     this.hasCalls = true;
     const { callId: id, name, signature } = content.value;
     if (signature !== undefined) this.#sealBefore(signature);
-    this.#openBlock({ type: 'tool_use', id, name, input: {}, ...extraMembers(item.extra) }, inputDelta);
+    this.#openBlock({ type: 'tool_use', id, name, input: {}, ...extras.members(item.extra) }, inputDelta);
     if (content.value.kind === ToolKind.CUSTOM) this.#writeDelta('"{\\"input\\":\\""');
   }
 
@@ -110,9 +109,9 @@ export class BlockRenderer {
   }
 
   /** The block as it came; what it was called with stands in a delta, where readers of streams look for it. */
-  #serverTool({ protocol, json }: ServerTool): void {
-    if (protocol !== Protocol.MESSAGES) return;
-    const block = JSON.parse(json) as JsonObject;
+  #serverTool(tool: ServerTool): void {
+    const block = extras.own(tool);
+    if (block === undefined) return;
     const input = objectIn(block['input']);
     if (input === undefined) {
       this.#openBlock(block, inputDelta);
@@ -125,7 +124,7 @@ export class BlockRenderer {
 
   #openPart(part: Part | undefined): void {
     const { item } = this.#open;
-    const members = { ...extraMembers(item.extra), ...extraMembers(part?.extra) };
+    const members = { ...extras.members(item.extra), ...extras.members(part?.extra) };
     switch (part?.content.case) {
       case 'refusal':
         this.hasRefusal = true;
@@ -144,7 +143,7 @@ export class BlockRenderer {
   }
 
   #openThoughts(): void {
-    const block = { type: 'thinking', thinking: '', signature: '', ...extraMembers(this.#open.item.extra) };
+    const block = { type: 'thinking', thinking: '', signature: '', ...extras.members(this.#open.item.extra) };
     this.#openBlock(block, thinkingDelta);
   }
 
@@ -207,7 +206,7 @@ export class BlockRenderer {
       return;
     }
     this.#endThoughts();
-    const block = { type: 'redacted_thinking', data: opaque.data, ...extraMembers(item.extra) };
+    const block = { type: 'redacted_thinking', data: opaque.data, ...extras.members(item.extra) };
     this.#openBlock(block, thinkingDelta);
     this.#closeBlock();
   }

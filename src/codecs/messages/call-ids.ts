@@ -1,3 +1,5 @@
+import { hashOf } from '../../generation/call-id.ts';
+
 /**
  * Ids of calls in the letters that the protocol takes, the same for the same conversation: what is legal and was not used before stays as it is.
  * Source: cases TR-08, TR-10.
@@ -28,11 +30,4 @@ export class CallIds {
 function legalId(callId: string): string {
   if (/^[a-zA-Z0-9_-]+$/.test(callId)) return callId;
   return `${callId.replaceAll(/[^a-zA-Z0-9_-]/g, '_')}_${hashOf(callId)}`;
-}
-
-/** FNV-1a, 32 bits: tells ids apart that differ only in letters which are not taken. */
-function hashOf(text: string): string {
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  return (hash >>> 0).toString(16).padStart(8, '0');
 }

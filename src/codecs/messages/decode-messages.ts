@@ -1,29 +1,17 @@
-import { type Item, type Part, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
-import {
-  imageContent,
-  isBase64,
-  itemOf,
-  mediaSource,
-  messageContent,
-  opaqueOf,
-  partOf,
-  reasoningContent,
-  reasoningTextContent,
-  textContent,
-  toolCallContent,
-  toolResultContent,
-} from '../content.ts';
+import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { cacheHint } from '../cache-hint.ts';
+import * as make from '../content.ts';
 import { invalidField, members, type UnknownMembers } from '../schema.ts';
-import { annotationOf } from './citation.ts';
-import { cacheHintOf } from './extra.ts';
-import type {
-  DocumentBlock,
-  ImageBlock,
-  KnownBlock,
-  MessagesMessage,
-  MessagesRequest,
-  ResultBlock,
-  TextBlock,
+import { extras } from './extras.ts';
+import {
+  blockMembers,
+  type DocumentBlock,
+  type ImageBlock,
+  type KnownBlock,
+  type MessagesMessage,
+  type MessagesRequest,
+  type ResultBlock,
+  type TextBlock,
 } from './request-schema.ts';
 import { blobsOf, redactedKind } from './thought-blobs.ts';
 
@@ -32,17 +20,6 @@ import { blobsOf, redactedKind } from './thought-blobs.ts';
 type Block = MessagesMessage['content'][number];
 
 const knownOfMessage = members('role', 'content');
-const knownOf: Readonly<Record<KnownBlock['type'], ReadonlySet<string>>> = {
-  text: members('type', 'text', 'citations', 'cache_control'),
-  image: members('type', 'source', 'cache_control'),
-  document: members('type', 'source', 'title', 'context', 'citations', 'cache_control'),
-  search_result: members('type', 'source', 'title', 'content', 'citations', 'cache_control'),
-  tool_result: members('type', 'tool_use_id', 'content', 'is_error', 'cache_control'),
-  tool_use: members('type', 'id', 'name', 'input', 'cache_control'),
-  thinking: members('type', 'thinking', 'signature'),
-  redacted_thinking: members('type', 'data'),
-};
-
 /** Items in the order of the blocks, the system prompt first. Throws `validation_error`. */
 export function decodeMessages(
   system: NonNullable<MessagesRequest['system']> | undefined,
@@ -67,9 +44,9 @@ class MessageDecoder {
     if (system === '') return;
     const parts =
       typeof system === 'string'
-        ? [partOf(textContent(system))]
+        ? [make.partOf(make.textContent(system))]
         : system.map((block, index) => this.#part(block, `system.${index}`));
-    if (parts.length > 0) this.items.push(itemOf(messageContent(Role.SYSTEM, parts), 0));
+    if (parts.length > 0) this.items.push(make.itemOf(make.messageContent(Role.SYSTEM, parts), 0));
   }
 
   add(message: MessagesMessage, index: number): void {
@@ -78,12 +55,12 @@ class MessageDecoder {
     const first = this.items.length;
     const extra = this.#unknown.note(message, knownOfMessage, `messages.${index}`);
     if (typeof message.content === 'string') {
-      this.items.push(itemOf(messageContent(role, [partOf(textContent(message.content))]), turn));
+      this.items.push(make.itemOf(make.messageContent(role, [make.partOf(make.textContent(message.content))]), turn));
     } else {
       for (const [at, block] of message.content.entries()) {
         this.#add({ block, role, turn }, `messages.${index}.content.${at}`);
       }
-      if (this.items.length === first) this.items.push(itemOf(messageContent(role, []), turn));
+      if (this.items.length === first) this.items.push(make.itemOf(make.messageContent(role, []), turn));
     }
     const head = this.items[first];
     if (extra !== undefined && head !== undefined && head.extra === undefined) head.extra = extra;
@@ -91,12 +68,7 @@ class MessageDecoder {
 
   #add({ block, role, turn }: { block: Block; role: Role; turn: number }, path: string): void {
     if (!isKnown(block)) {
-      const value = {
-        $typeName: 'tollgate.v1.ServerTool',
-        protocol: Protocol.MESSAGES,
-        json: JSON.stringify(block),
-      } as const;
-      this.items.push(itemOf({ case: 'serverTool', value }, turn));
+      this.items.push(make.itemOf(extras.serverTool(block), turn));
       return;
     }
     switch (block.type) {
@@ -116,7 +88,7 @@ class MessageDecoder {
     const last = this.items.at(-1);
     if (last?.turn === turn && last.content.case === 'message') return last.content.value.parts;
     const parts: Part[] = [];
-    this.items.push(itemOf(messageContent(role, parts), turn));
+    this.items.push(make.itemOf(make.messageContent(role, parts), turn));
     return parts;
   }
 
@@ -125,65 +97,70 @@ class MessageDecoder {
     turn: number,
     path: string,
   ): Item {
-    const extra = this.#unknown.note(block, knownOf[block.type], path);
+    const extra = this.#unknown.note(block, blockMembers[block.type], path);
     switch (block.type) {
       case 'tool_use': {
         const { id: callId, name, input } = block;
-        return itemOf(
-          toolCallContent({ callId, name, arguments: JSON.stringify(input), ...hinted(block) }),
+        return make.itemOf(
+          make.toolCallContent({
+            callId,
+            name,
+            arguments: JSON.stringify(input),
+            ...cacheHint({ cache_control: block.cache_control }),
+          }),
           turn,
           extra,
         );
       }
       case 'tool_result': {
         const { tool_use_id: callId, content, is_error: isError } = block;
-        const fields = { callId, isError: isError === true, ...hinted(block) };
-        if (content == null) return itemOf(toolResultContent({ ...fields, plain: true }), turn, extra);
+        const fields = { callId, isError: isError === true, ...cacheHint({ cache_control: block.cache_control }) };
+        if (content == null) return make.itemOf(make.toolResultContent({ ...fields, plain: true }), turn, extra);
         if (typeof content === 'string') {
-          return itemOf(
-            toolResultContent({ ...fields, plain: true, parts: [partOf(textContent(content))] }),
+          return make.itemOf(
+            make.toolResultContent({ ...fields, plain: true, parts: [make.partOf(make.textContent(content))] }),
             turn,
             extra,
           );
         }
         const parts = content.map((each, at) => this.#part(each, `${path}.content.${at}`));
-        return itemOf(toolResultContent({ ...fields, parts }), turn, extra);
+        return make.itemOf(make.toolResultContent({ ...fields, parts }), turn, extra);
       }
       case 'thinking': {
-        const parts = [partOf(reasoningTextContent(block.thinking))];
+        const parts = [make.partOf(make.reasoningTextContent(block.thinking))];
         // Who signed is not said: the upstream that it goes back to will judge it.
-        return itemOf(reasoningContent({ parts, opaque: blobsOf(block.signature ?? '', '') }), turn, extra);
+        return make.itemOf(make.reasoningContent({ parts, opaque: blobsOf(block.signature ?? '', '') }), turn, extra);
       }
       case 'redacted_thinking':
-        return itemOf(reasoningContent({ opaque: [opaqueOf(redactedKind, block.data)], redacted: true }), turn, extra);
+        return make.itemOf(
+          make.reasoningContent({ opaque: [make.opaqueOf(redactedKind, block.data)], redacted: true }),
+          turn,
+          extra,
+        );
     }
   }
 
   #part(block: ResultBlock, path: string): Part {
-    const extra = this.#unknown.note(block, knownOf[block.type], path);
-    const part = partOf(contentOf(block, path), extra);
-    return Object.assign(part, hinted(block));
+    const extra = this.#unknown.note(block, blockMembers[block.type], path);
+    const part = make.partOf(contentOf(block, path), extra);
+    return Object.assign(part, cacheHint({ cache_control: block.cache_control }));
   }
 }
 
 function isKnown(block: Block): block is KnownBlock {
-  return typeof block === 'object' && Object.hasOwn(knownOf, block.type);
-}
-
-function hinted(block: Pick<TextBlock, 'cache_control'>): Pick<Part, 'cache'> {
-  const cache = cacheHintOf(block.cache_control);
-  return cache === undefined ? {} : { cache };
+  return typeof block === 'object' && Object.hasOwn(blockMembers, block.type);
 }
 
 function contentOf(block: ResultBlock, path: string): Part['content'] {
   switch (block.type) {
     case 'text': {
-      const content = textContent(block.text);
-      if (content.case === 'text') content.value.annotations.push(...(block.citations ?? []).map(annotationOf));
+      const content = make.textContent(block.text);
+      if (content.case === 'text')
+        content.value.annotations.push(...(block.citations ?? []).map(each => extras.annotation(each)));
       return content;
     }
     case 'image':
-      return imageContent(imageSource(block.source, `${path}.source`));
+      return make.imageContent(imageSource(block.source, `${path}.source`));
     case 'search_result': {
       const { cache_control: _, ...rest } = block;
       return { case: 'searchResult', value: { $typeName: 'tollgate.v1.SearchResultPart', json: JSON.stringify(rest) } };
@@ -193,22 +170,22 @@ function contentOf(block: ResultBlock, path: string): Part['content'] {
   }
 }
 
-type MediaSource = ReturnType<typeof mediaSource>;
+type MediaSource = ReturnType<typeof make.mediaSource>;
 
 function base64Source(data: string, mediaType: string, path: string): MediaSource {
-  if (!isBase64(data)) throw invalidField(`${path}.data`, 'must be base64');
-  return mediaSource({ case: 'base64', value: data }, mediaType);
+  if (!make.isBase64(data)) throw invalidField(`${path}.data`, 'must be base64');
+  return make.mediaSource({ case: 'base64', value: data }, mediaType);
 }
 
 function urlSource(url: string, path: string): MediaSource {
   if (!/^https?:\/\/[^/]/i.test(url)) throw invalidField(`${path}.url`, 'must be an http(s) address');
-  return mediaSource({ case: 'url', value: url });
+  return make.mediaSource({ case: 'url', value: url });
 }
 
 function imageSource(source: ImageBlock['source'], path: string): MediaSource {
   if (source.type === 'base64') return base64Source(source.data, source.media_type, path);
   if (source.type === 'url') return urlSource(source.url, path);
-  return mediaSource({ case: 'fileId', value: source.file_id });
+  return make.mediaSource({ case: 'fileId', value: source.file_id });
 }
 
 function documentSource(source: DocumentBlock['source'], path: string): MediaSource {
@@ -216,16 +193,16 @@ function documentSource(source: DocumentBlock['source'], path: string): MediaSou
     case 'base64':
       return base64Source(source.data, source.media_type, path);
     case 'text':
-      return mediaSource({ case: 'text', value: source.data }, 'text/plain');
+      return make.mediaSource({ case: 'text', value: source.data }, 'text/plain');
     case 'content': {
       // Its text is what other protocols can read; an upstream of this one gets the block as it came.
       const blocks = typeof source.content === 'string' ? [source.content] : source.content.map(textOfBlock);
-      return mediaSource({ case: 'text', value: blocks.join('\n\n') }, 'text/plain');
+      return make.mediaSource({ case: 'text', value: blocks.join('\n\n') }, 'text/plain');
     }
     case 'url':
       return urlSource(source.url, path);
     case 'file':
-      return mediaSource({ case: 'fileId', value: source.file_id });
+      return make.mediaSource({ case: 'fileId', value: source.file_id });
   }
 }
 

@@ -1,24 +1,22 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { Protocol, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import {
-  Delivery,
   Endpoint,
   type GenerateRequest,
-  OutputFormatType,
   type ReasoningConfig,
-  ReasoningEffort,
-  type Sampling,
-  ServiceTier,
   ThinkingMode,
   type Tool,
   type ToolChoice,
-  ToolChoiceMode,
 } from '../../gen/tollgate/v1/request_pb.ts';
+import { cacheHint } from '../cache-hint.ts';
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
-import { requestOf, samplingOf } from '../content.ts';
+import { requestOf } from '../content.ts';
+import { defined } from '../json.ts';
+import * as decode from '../request.ts';
 import { members, parseBody, UnknownMembers } from '../schema.ts';
+import { decodeServiceTier } from '../service-tier.ts';
 import { decodeMessages } from './decode-messages.ts';
-import { cacheHintOf } from './extra.ts';
+import { extras } from './extras.ts';
 import {
   countRequestSchema,
   type MessagesRequest,
@@ -37,15 +35,6 @@ const knownOfThinking = members('type', 'budget_tokens', 'display');
 const knownOfOutputConfig = members('effort', 'format');
 const knownOfFormat = members('type', 'schema');
 const knownOfMetadata = members('user_id');
-
-const tiers: Readonly<Record<NonNullable<MessagesRequest['service_tier']>, ServiceTier>> = {
-  auto: ServiceTier.DEFAULT,
-  standard_only: ServiceTier.DEFAULT,
-  standard: ServiceTier.DEFAULT,
-  default: ServiceTier.DEFAULT,
-  flex: ServiceTier.FLEX,
-  priority: ServiceTier.PRIORITY,
-};
 
 /** Throws `validation_error`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
@@ -66,23 +55,35 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   }
   const unknown = new UnknownMembers(Protocol.MESSAGES);
   unknown.note(body, known, '');
+  const { tool_choice: choice, metadata, output_config: output } = body;
+  const items = decodeMessages(body.system ?? undefined, body.messages, unknown);
+  const tools = (body.tools ?? []).map((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
+  unknown.note(choice, knownOfChoice, 'tool_choice');
   const request = requestOf({
     model: body.model,
     endpoint: Endpoint.MESSAGES,
-    delivery: body.stream === true ? Delivery.STREAMED : Delivery.WHOLE,
-    items: decodeMessages(body.system ?? undefined, body.messages, unknown),
-    tools: (body.tools ?? []).map((tool, index) => toolOf(tool, unknown, `tools.${index}`)),
+    delivery: decode.delivery(body.stream),
+    items,
+    tools,
     stop: body.stop_sequences ?? [],
-    serviceTier: body.service_tier == null ? ServiceTier.UNSPECIFIED : tiers[body.service_tier],
+    serviceTier: decodeServiceTier(body.service_tier),
+    ...decode.sampling({ temperature: body.temperature, top_p: body.top_p, top_k: body.top_k }),
+    ...cacheHint({ cache_control: body.cache_control }),
+    ...(choice == null ? {} : decodeToolChoice(choice)),
+    ...defined({
+      maxOutputTokens: decode.limit32(body.max_tokens),
+      reasoning: decodeReasoning(body, unknown),
+      user: metadata?.user_id ?? undefined,
+    }),
   });
-  addOptional(request, body, unknown);
-  request.source = {
-    $typeName: 'tollgate.v1.SourceRequest',
-    protocol: Protocol.MESSAGES,
-    body: received.raw,
-    unknownFields: unknown.paths,
-    headers: protocolHeaders(received.headers),
-  };
+  if (output?.format != null) {
+    unknown.note(output.format, knownOfFormat, 'output_config.format');
+    // Other protocols want a name for a schema.
+    request.outputFormat = decode.schemaFormat({ name: 'response', schema: output.format.schema });
+  }
+  unknown.note(metadata, knownOfMetadata, 'metadata');
+  const headers = protocolHeaders(received.headers);
+  request.source = decode.sourceOf(Protocol.MESSAGES, { body: received.raw, paths: unknown.paths }, headers);
   return request;
 }
 
@@ -96,41 +97,6 @@ function protocolHeaders(headers: ReceivedRequest['headers']): Record<string, st
   return own;
 }
 
-const uint32Max = 2 ** 32 - 1;
-
-function addOptional(request: GenerateRequest, body: MessagesRequest, unknown: UnknownMembers): void {
-  // A limit above every model's means the model's own; the contract holds 32 bits.
-  if (body.max_tokens != null) request.maxOutputTokens = Math.min(body.max_tokens, uint32Max);
-  if (body.tool_choice != null) {
-    unknown.note(body.tool_choice, knownOfChoice, 'tool_choice');
-    request.toolChoice = toolChoiceOf(body.tool_choice);
-    const disabled = body.tool_choice.type === 'none' ? undefined : body.tool_choice.disable_parallel_tool_use;
-    if (disabled != null) request.parallelToolCalls = !disabled;
-  }
-  const reasoning = reasoningOf(body, unknown);
-  if (reasoning !== undefined) request.reasoning = reasoning;
-  if (body.output_config?.format != null) {
-    const { schema } = body.output_config.format;
-    unknown.note(body.output_config.format, knownOfFormat, 'output_config.format');
-    // Other protocols want a name for a schema.
-    const name = 'response';
-    request.outputFormat = {
-      $typeName: 'tollgate.v1.OutputFormat',
-      type: OutputFormatType.JSON_SCHEMA,
-      name,
-      schemaJson: JSON.stringify(schema),
-    };
-  }
-  const sampling = samplingFrom(body);
-  if (sampling !== undefined) request.sampling = sampling;
-  const cache = cacheHintOf(body.cache_control);
-  if (cache !== undefined) request.cache = cache;
-  if (body.metadata != null) {
-    unknown.note(body.metadata, knownOfMetadata, 'metadata');
-    if (body.metadata.user_id != null) request.user = body.metadata.user_id;
-  }
-}
-
 const thinkingModes = {
   enabled: ThinkingMode.ENABLED,
   disabled: ThinkingMode.DISABLED,
@@ -138,86 +104,36 @@ const thinkingModes = {
   between_tools: ThinkingMode.BETWEEN_TOOLS,
 } as const;
 
-const efforts = {
-  low: ReasoningEffort.LOW,
-  medium: ReasoningEffort.MEDIUM,
-  high: ReasoningEffort.HIGH,
-  xhigh: ReasoningEffort.XHIGH,
-  max: ReasoningEffort.MAX,
-} as const;
-
-function reasoningOf(body: MessagesRequest, unknown: UnknownMembers): ReasoningConfig | undefined {
+function decodeReasoning(body: MessagesRequest, unknown: UnknownMembers): ReasoningConfig | undefined {
   const { thinking, output_config: output } = body;
-  if (output != null) unknown.note(output, knownOfOutputConfig, 'output_config');
-  if (thinking != null) unknown.note(thinking, knownOfThinking, 'thinking');
-  if (thinking == null && output?.effort == null) return undefined;
-  const config: ReasoningConfig = {
-    $typeName: 'tollgate.v1.ReasoningConfig',
-    effort: output?.effort == null ? ReasoningEffort.UNSPECIFIED : efforts[output.effort],
-    thinking: thinking == null ? ThinkingMode.UNSPECIFIED : thinkingModes[thinking.type],
-  };
-  if (thinking == null || thinking.type === 'disabled') return config;
-  if (thinking.type === 'enabled') config.budgetTokens = Math.min(thinking.budget_tokens, uint32Max);
-  if (thinking.display != null) config.display = thinking.display;
-  return config;
-}
-
-function samplingFrom(body: MessagesRequest): Sampling | undefined {
-  const { temperature, top_p: topP, top_k: topK } = body;
-  if (temperature == null && topP == null && topK == null) return undefined;
-  return samplingOf({
-    ...(temperature == null ? {} : { temperature }),
-    ...(topP == null ? {} : { topP }),
-    ...(topK == null ? {} : { topK: Math.min(topK, uint32Max) }),
-  });
+  unknown.note(output, knownOfOutputConfig, 'output_config');
+  unknown.note(thinking, knownOfThinking, 'thinking');
+  if (thinking == null) return output?.effort == null ? undefined : decode.reasoningConfig(output.effort);
+  const config = decode.reasoningConfig(output?.effort, thinkingModes[thinking.type]);
+  if (thinking.type === 'disabled') return config;
+  const budgetTokens = thinking.type === 'enabled' ? decode.limit32(thinking.budget_tokens) : undefined;
+  return { ...config, ...defined({ budgetTokens, display: thinking.display ?? undefined }) };
 }
 
 function isOwn(tool: MessagesTool): tool is OwnTool {
   return tool.type == null || tool.type === 'custom';
 }
 
-function toolOf(tool: MessagesTool, unknown: UnknownMembers, path: string): Tool {
-  const cache = cacheHintOf(tool.cache_control);
-  const hint = cache === undefined ? {} : { cache };
-  if (!isOwn(tool)) {
-    const value = {
-      $typeName: 'tollgate.v1.HostedTool',
-      protocol: Protocol.MESSAGES,
-      type: tool.type,
-      json: JSON.stringify(tool),
-    } as const;
-    return { $typeName: 'tollgate.v1.Tool', tool: { case: 'hosted', value }, ...hint };
-  }
-  const { name, description, input_schema: schema, strict } = tool;
+function decodeTool(tool: MessagesTool, unknown: UnknownMembers, path: string): Tool {
+  const hint = cacheHint({ cache_control: tool.cache_control });
+  if (!isOwn(tool)) return decode.toolWith(extras.hostedTool(tool), hint);
   const extra = unknown.note(tool, knownOfTool, path);
-  return {
-    $typeName: 'tollgate.v1.Tool',
-    tool: {
-      case: 'function',
-      value: {
-        $typeName: 'tollgate.v1.FunctionTool',
-        name,
-        description: description ?? undefined,
-        parametersJson: JSON.stringify(schema),
-        strict: strict ?? undefined,
-      },
-    },
+  return decode.toolWith(decode.functionTool({ ...tool, parameters: tool.input_schema }), {
     ...hint,
-    ...(extra === undefined ? {} : { extra }),
-  };
+    ...defined({ extra }),
+  });
 }
 
-const modes = {
-  auto: ToolChoiceMode.AUTO,
-  any: ToolChoiceMode.REQUIRED,
-  tool: ToolChoiceMode.NAMED,
-  none: ToolChoiceMode.NONE,
-} as const;
+const modes = { auto: 'auto', any: 'required', tool: 'named', none: 'none' } as const;
 
-function toolChoiceOf(choice: MessagesToolChoice): ToolChoice {
-  const tools =
-    choice.type === 'tool'
-      ? [{ $typeName: 'tollgate.v1.ToolName' as const, name: choice.name, kind: ToolKind.FUNCTION }]
-      : [];
-  return { $typeName: 'tollgate.v1.ToolChoice', mode: modes[choice.type], tools, restricted: false };
+function decodeToolChoice(choice: MessagesToolChoice): { toolChoice: ToolChoice; parallelToolCalls?: boolean } {
+  const tools = choice.type === 'tool' ? [decode.toolName(choice.name)] : [];
+  const rule = { toolChoice: decode.toolChoice(modes[choice.type], tools) };
+  const disabled = choice.type === 'none' ? undefined : choice.disable_parallel_tool_use;
+  return disabled == null ? rule : { ...rule, parallelToolCalls: !disabled };
 }

@@ -3,20 +3,20 @@ import {
   type Message,
   type Opaque,
   type Part,
-  Protocol,
   Role,
   type ToolCall,
-  ToolKind,
   type ToolResult,
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { type Drops, unsupportedContent } from '../drops.ts';
-import { objectIn, parsedJson, textIn } from '../json.ts';
+import { cacheMember } from '../cache-hint.ts';
+import { type Drops, unsupportedItem } from '../drops.ts';
+import { textIn } from '../json.ts';
+import { encodeArguments } from '../free-form.ts';
 import { CallIds } from './call-ids.ts';
 import { encodePart } from './encode-part.ts';
-import { cacheMember, extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { redactedKind, signatureKind } from './thought-blobs.ts';
 
 /** Items to messages and the system prompt. Sources: wire.md C3, C4; cases TR-01 to TR-20, RO-01, RO-02, RO-04, RE-01, RE-04. */
@@ -79,22 +79,12 @@ class MessageEncoder {
         return;
       case 'toolResult':
         return this.#addResult(item, content.value);
-      case 'serverTool':
-        if (content.value.protocol !== Protocol.MESSAGES)
-          throw this.#refusal('calls of tools that another provider ran');
-        this.#message('assistant', item.turn).blocks.push(JSON.parse(content.value.json) as JsonObject);
-        return;
-      case 'compaction':
-        throw this.#refusal('a compacted conversation');
-      case 'reference':
-        throw this.#refusal('references to stored items');
-      default:
-        throw this.#refusal('an item without a type');
+      default: {
+        const own = content.case === 'serverTool' ? extras.own(content.value) : undefined;
+        if (own === undefined) throw unsupportedItem(item, this.#request);
+        this.#message('assistant', item.turn).blocks.push(own);
+      }
     }
-  }
-
-  #refusal(what: string): Error {
-    return unsupportedContent(this.#request, what);
   }
 
   /** The message that an item belongs to: the open one, where role and turn are its own. */
@@ -152,11 +142,15 @@ class MessageEncoder {
 
   /** Members of a message stand in its first item; those of a block belong to the block. */
   #itemMembers(item: Item): JsonObject {
-    return item.content.case === 'message' ? {} : extraMembers(item.extra);
+    return item.content.case === 'message' ? {} : extras.members(item.extra);
   }
 
   #part(part: Part): JsonObject {
-    return { ...encodePart(part, this.#request, this.#drops), ...extraMembers(part.extra), ...cacheMember(part.cache) };
+    return {
+      ...encodePart(part, this.#request, this.#drops),
+      ...extras.members(part.extra),
+      ...cacheMember(part.cache),
+    };
   }
 
   #call(item: Item, call: ToolCall): JsonObject {
@@ -166,20 +160,10 @@ class MessageEncoder {
       type: 'tool_use',
       id: this.#ids.ofCall(call.callId),
       name: call.name,
-      input: this.#input(call),
-      ...extraMembers(item.extra),
+      input: encodeArguments(call, this.#drops),
+      ...extras.members(item.extra),
       ...cacheMember(call.cache),
     };
-  }
-
-  /** Arguments are an object here; what is none is carried as text, and listed (case TR-17). */
-  #input({ kind, arguments: text }: ToolCall): JsonObject {
-    if (kind === ToolKind.CUSTOM) return { input: text };
-    if (text.trim() === '') return {};
-    const input = objectIn(parsedJson(text));
-    if (input !== undefined) return input;
-    this.#drops.add('arguments');
-    return { _unparsed: text };
   }
 
   #addResult(item: Item, { callId, parts, plain, isError, cache }: ToolResult): void {
@@ -195,7 +179,7 @@ class MessageEncoder {
       tool_use_id: this.#ids.ofResult(callId),
       ...(content === undefined ? {} : { content }),
       ...(isError ? { is_error: true } : {}),
-      ...extraMembers(item.extra),
+      ...extras.members(item.extra),
       ...cacheMember(cache),
     });
   }
@@ -212,7 +196,7 @@ class MessageEncoder {
     }
     if (signature === undefined && hidden.length === 0) return;
     const { blocks } = this.#message('assistant', item.turn);
-    const extra = extraMembers(item.extra);
+    const extra = extras.members(item.extra);
     if (signature !== undefined) {
       const thinking = parts
         .map(({ content }) => (content.case === 'reasoningText' ? content.value.text : ''))

@@ -1,8 +1,9 @@
 import { type FilePart, type MediaSource, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject } from '../codec.ts';
+import { imageTypeIn } from '../image-type.ts';
 import { type Drops, unsupportedContent } from '../drops.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 
 /** Parts to content blocks. Sources: wire.md C3, C4; cases ME-01 to ME-11, RO-14. */
 
@@ -11,9 +12,7 @@ export function encodePart({ content }: Part, request: GenerateRequest, drops: D
   switch (content.case) {
     case 'text': {
       const citations = content.value.annotations.flatMap(({ annotation }) =>
-        annotation.case === 'other' && annotation.value.protocol === Protocol.MESSAGES
-          ? [extraMembers(annotation.value)]
-          : [],
+        annotation.case === 'other' ? (extras.own(annotation.value) ?? []) : [],
       );
       const { text } = content.value;
       return { type: 'text', text, ...(citations.length === 0 ? {} : { citations }) };
@@ -33,21 +32,13 @@ export function encodePart({ content }: Part, request: GenerateRequest, drops: D
 
 const imageTypes = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp']);
 
-/** The first base64 digits of the formats that are taken: what is declared may be wrong (case ME-01). */
-const imageStarts: readonly (readonly [start: RegExp, mediaType: string])[] = [
-  [/^\/9j\//, 'image/jpeg'],
-  [/^iVBORw0KGgo/, 'image/png'],
-  [/^R0lGOD/, 'image/gif'],
-  [/^UklGR.{6}XRUJ/, 'image/webp'],
-];
-
 function imageSource(source: MediaSource | undefined, request: GenerateRequest): JsonObject {
   if (source?.source.case === 'url') return { type: 'url', url: source.source.value };
   if (source?.source.case === 'fileId') return fileSource(source.source.value, request, 'pictures by file id');
   if (source?.source.case !== 'base64') throw unsupportedContent(request, 'pictures without a source');
   const data = source.source.value;
   const declared = source.mediaType === 'image/jpg' ? 'image/jpeg' : source.mediaType;
-  const mediaType = imageStarts.find(([start]) => start.test(data))?.[1] ?? declared;
+  const mediaType = imageTypeIn(data) ?? declared;
   if (!imageTypes.has(mediaType)) throw unsupportedContent(request, `pictures of type ${mediaType}`);
   return { type: 'base64', media_type: mediaType, data };
 }

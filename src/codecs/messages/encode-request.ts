@@ -9,14 +9,17 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
-import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
-import { budgetOfEffort, effortOfBudget } from '../effort.ts';
-import { listIn, objectIn } from '../json.ts';
+import { cacheMember } from '../cache-hint.ts';
+import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent, unsupportedTool } from '../drops.ts';
+import { budgetOfEffort, effortName, effortOfBudget } from '../effort.ts';
+import { defined, fieldJson, listIn, objectIn } from '../json.ts';
+import { dropGrammar, freeText, toolNameOf } from '../free-form.ts';
+import { tierName } from '../service-tier.ts';
 import { limitCacheHints } from './cache-limit.ts';
 import { asContent, encodeMessages } from './encode-messages.ts';
-import { cacheMember, extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
-import { patchedRequest, thinkingBudgetMin, tierName } from './patch-request.ts';
+import { patchedRequest, thinkingBudgetMin } from './patch-request.ts';
 import { dropLoopThoughts, lacksThoughts } from './thinking-loop.ts';
 
 /**
@@ -27,7 +30,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   const drops = new Drops();
   const { source } = input.request;
   if (source?.protocol === Protocol.MESSAGES) {
-    return { body: patchedRequest(input, source.body, drops), dropped: drops.list() };
+    return { body: patchedRequest(input, source, drops), dropped: drops.list() };
   }
   const body = built(input, drops);
   dropUnknown(source, drops);
@@ -91,15 +94,6 @@ interface Situation {
   readonly limit: number;
 }
 
-const effortNames: Readonly<Partial<Record<ReasoningEffort, string>>> = {
-  [ReasoningEffort.MINIMAL]: 'low',
-  [ReasoningEffort.LOW]: 'low',
-  [ReasoningEffort.MEDIUM]: 'medium',
-  [ReasoningEffort.HIGH]: 'high',
-  [ReasoningEffort.XHIGH]: 'xhigh',
-  [ReasoningEffort.MAX]: 'max',
-};
-
 /** `thinking` and `output_config.effort`. Source: decisions §4 (the table of efforts and budgets). */
 function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, drops: Drops): JsonObject {
   const { reasoning } = request;
@@ -145,8 +139,9 @@ function thinkingInLoop(request: GenerateRequest, { asked, messages }: LoopThink
 }
 
 function effortMember(effort: ReasoningEffort): JsonObject {
-  const name = effortNames[effort];
-  return name === undefined ? {} : { output_config: { effort: name } };
+  // The least effort here is `low`; not to think at all is said elsewhere.
+  const name = effort === ReasoningEffort.MINIMAL ? 'low' : effortName(effort);
+  return name === undefined || name === 'none' ? {} : { output_config: { effort: name } };
 }
 
 function isThinking(members: JsonObject): boolean {
@@ -230,7 +225,7 @@ function encodeTools(request: GenerateRequest, situation: ToolSituation, drops: 
   const { toolChoice, parallelToolCalls } = request;
   if (request.tools.length === 0) return {};
   const allowed = toolChoice?.restricted === true ? new Set(toolChoice.tools.map(({ name }) => name)) : undefined;
-  const offered = allowed === undefined ? request.tools : request.tools.filter(tool => allowed.has(nameOf(tool)));
+  const offered = allowed === undefined ? request.tools : request.tools.filter(tool => allowed.has(toolNameOf(tool)));
   const tools = offered.map((tool, index) => encodeTool(tool, { path: `tools.${index}`, request }, drops));
   const choice = encodeChoice(request, situation);
   if (choice === undefined && parallelToolCalls !== false) return { tools };
@@ -238,10 +233,6 @@ function encodeTools(request: GenerateRequest, situation: ToolSituation, drops: 
   const isNone = rule['type'] === 'none';
   const parallel = parallelToolCalls === undefined || isNone ? {} : { disable_parallel_tool_use: !parallelToolCalls };
   return { tools, tool_choice: { ...rule, ...parallel } };
-}
-
-function nameOf({ tool }: Tool): string {
-  return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : '';
 }
 
 function encodeChoice(
@@ -265,9 +256,6 @@ function encodeChoice(
   }
 }
 
-/** The input of a free-form tool, as a function's. Source: decisions §4. */
-const freeText = { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] };
-
 interface ToolPlace {
   readonly path: string;
   readonly request: GenerateRequest;
@@ -275,37 +263,31 @@ interface ToolPlace {
 
 function encodeTool(tool: Tool, { path, request }: ToolPlace, drops: Drops): JsonObject {
   const { tool: content } = tool;
-  const members = { ...extraMembers(tool.extra), ...cacheMember(tool.cache) };
+  const members = { ...extras.members(tool.extra), ...cacheMember(tool.cache) };
   switch (content.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = content.value;
       const isOwn = request.source === undefined;
       if (strict === true && !isOwn) drops.add(`${path}.strict`);
-      return {
-        name,
-        ...(description === undefined ? {} : { description }),
-        input_schema: schemaOf(parametersJson, isOwn),
-        ...(strict !== undefined && isOwn ? { strict } : {}),
-        ...members,
-      };
+      const input_schema = schemaOf(parametersJson, isOwn);
+      return { ...defined({ name, description, input_schema, strict: isOwn ? strict : undefined }), ...members };
     }
     case 'custom': {
-      const { name, description, formatJson } = content.value;
-      // A grammar can't be said: the model is told nothing of it.
-      if (formatJson !== '' && formatJson !== '{"type":"text"}') drops.add(`${path}.custom.format`);
-      return { name, ...(description === undefined ? {} : { description }), input_schema: freeText, ...members };
+      const { name, description } = content.value;
+      dropGrammar(content.value, path, drops);
+      return { ...defined({ name, description, input_schema: freeText }), ...members };
     }
-    case 'hosted':
-      if (content.value.protocol === Protocol.MESSAGES) return JSON.parse(content.value.json) as JsonObject;
-      throw unsupported(path, `the tool type "${content.value.type}"`);
-    default:
-      throw unsupported(path, 'a tool without a type');
+    default: {
+      const own = content.case === 'hosted' ? extras.own(content.value) : undefined;
+      if (own === undefined) throw unsupportedTool(tool, path);
+      return own;
+    }
   }
 }
 
 /** The schema of a tool's input: always an object's (case CH-10). `asIs`: it came from a client of this protocol. */
 function schemaOf(json: string, asIs: boolean): JsonObject {
-  const schema = json === '' ? undefined : (JSON.parse(json) as JsonObject);
+  const schema = fieldJson(json);
   if (schema === undefined) return { type: 'object', properties: {} };
   return asIs || typeof schema['type'] === 'string' ? schema : { type: 'object', ...schema };
 }

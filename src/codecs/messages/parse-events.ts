@@ -1,17 +1,20 @@
-import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
-import { ExtensionScope, FinishReason, type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { completed, extension, finished, started, usageReported } from '../../generation/events.ts';
+import { finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { extraOf } from '../content.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn, unknownMembers } from '../json.ts';
+import { completedWith } from '../completed-with.ts';
+import { extend } from '../extras.ts';
+import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
+import { parseServiceTier } from '../service-tier.ts';
+import { malformed } from '../upstream-error.ts';
 import { BlockParser } from './block-parser.ts';
+import { extras } from './extras.ts';
 import { reported } from './parse-error.ts';
 import { parseStopReason } from './stop-reason.ts';
-import { parseServiceTier, parseUsage } from './usage.ts';
+import { parseUsage } from './usage.ts';
 
 /** What a message says of itself that the model has fields for, or that only the connection needs. */
 const knownOfMessage = new Set([
@@ -49,7 +52,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
       // Servers send events of their own between those of the protocol.
       if (event !== '' && event !== 'message') return [];
       if (data.trim() === '' || data.trim() === '[DONE]') return [];
-      throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
+      throw malformed('the data of an event is no JSON object');
     }
     return this.#event(textIn(body['type']) || event, body);
   }
@@ -71,7 +74,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const { stop_reason = null, stop_sequence = null, stop_details = null } = message;
     this.#finish({ stop_reason, stop_sequence, stop_details }, undefined, events);
     if (this.#state !== 'finished') {
-      throw new UpstreamFailure('malformed', { cause: new Error('the answer has no stop_reason') });
+      throw malformed('the answer has no stop_reason');
     }
     this.#complete(events);
     return events;
@@ -86,7 +89,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     }
     if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return [];
     if (this.#state === 'new') {
-      throw new UpstreamFailure('malformed', { cause: new Error(`${type} before message_start`) });
+      throw malformed(`${type} before message_start`);
     }
     const index = countIn(body['index']) ?? 0;
     if (type === 'content_block_start') this.#blocks.start(index, objectIn(body['content_block']) ?? {}, events);
@@ -102,14 +105,8 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#count(message['usage']);
     const usage = parseUsage(this.#usage);
     const events = [started(usage === undefined ? {} : { usage })];
-    this.#extend(unknownMembers(message, knownOfMessage), events);
+    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(message, knownOfMessage));
     return events;
-  }
-
-  #extend(members: Record<string, unknown> | undefined, events: GenerationEvent[]): void {
-    if (members === undefined) return;
-    const extra = extraOf(Protocol.MESSAGES, JSON.stringify(members));
-    events.push(extension(0, ExtensionScope.RESPONSE, extra));
   }
 
   /** Counts are cumulative: later ones stand over earlier ones, and what is not said again still holds. */
@@ -117,7 +114,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     const usage = objectIn(value);
     if (usage === undefined) return;
     for (const [name, member] of Object.entries(usage)) if (member !== null) this.#usage[name] = member;
-    const tier = parseServiceTier(usage['service_tier']);
+    const tier = parseServiceTier(usage['service_tier'], 'standard');
     if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
   }
 
@@ -125,14 +122,14 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#count(usage);
     const counts = parseUsage(this.#usage);
     if (counts !== undefined) events.push(usageReported(counts));
-    this.#extend(unknownMembers(delta, knownOfDelta), events);
+    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(delta, knownOfDelta));
     const native = textIn(delta['stop_reason']);
     if (native === '' || this.#state !== 'started') return;
     const reason = parseStopReason(native);
     this.#blocks.end(isCut(reason), events);
     if (reason === FinishReason.TOOL_CALLS && !this.#blocks.hasCalls) {
       // The client would wait for calls that never came.
-      throw new UpstreamFailure('malformed', { cause: new Error('stop_reason tool_use without a call') });
+      throw malformed('stop_reason tool_use without a call');
     }
     const matched = delta['stop_sequence'];
     const details = objectIn(delta['stop_details']);
@@ -149,9 +146,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
   #complete(events: GenerationEvent[]): void {
     if (this.#state !== 'finished') throw new UpstreamFailure('truncated');
     this.#state = 'completed';
-    const usage = parseUsage(this.#usage);
-    const counted = usage === undefined ? {} : { usage, usageSource: UsageSource.REPORTED };
-    events.push(completed({ ...counted, serviceTier: this.#tier }));
+    events.push(completedWith(parseUsage(this.#usage), this.#tier));
   }
 }
 
@@ -168,7 +163,7 @@ function isCut(reason: FinishReason): boolean {
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const message = objectIn(body);
   if (message === undefined) {
-    throw new UpstreamFailure('malformed', { cause: new Error('the answer is no JSON object') });
+    throw malformed('the answer is no JSON object');
   }
   if (message['type'] === 'error' || message['error'] != null) throw reported(message);
   return new MessagesStreamParser(provider).whole(message);

@@ -1,35 +1,26 @@
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
+import { patchServiceTier } from '../service-tier.ts';
+import { sentBody } from '../sent-body.ts';
 import { isForeign } from './thought-blobs.ts';
 
 /** Below it a thinking budget is refused (wire.md B3). */
 export const thinkingBudgetMin = 1_024;
 
-/** The tier in the words of a request; undefined for the standard one. */
-export function tierName(tier: ServiceTier): string | undefined {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
-}
-
 /**
  * A Messages client's own JSON for an upstream of the protocol: the model, the limit, the tier and the form of the answer are the route's, all else arrives
  * as it was sent. Nulls count as not sent; thoughts that another protocol sealed are dropped and listed, since this upstream would refuse them.
  */
-export function patchedRequest(input: EncodeInput, source: Uint8Array, drops: Drops): JsonObject {
+export function patchedRequest(input: EncodeInput, source: SourceRequest, drops: Drops): JsonObject {
   const { request, model, maxOutputTokens, stream } = input;
-  // The decoder has checked that it is an object.
-  const text = Buffer.from(source.buffer, source.byteOffset, source.byteLength).toString('utf8');
-  const body = JSON.parse(text) as JsonObject;
+  const body = sentBody(source);
   for (const [name, value] of Object.entries(body)) if (value === null) delete body[name];
   body['model'] = model;
   if (maxOutputTokens !== undefined) body['max_tokens'] = maxOutputTokens;
   patchThinking(body, drops);
-  const tier = tierName(request.serviceTier);
-  if (tier !== undefined) body['service_tier'] = tier;
-  else if (['flex', 'priority', 'standard', 'default'].includes(textIn(body['service_tier'])))
-    delete body['service_tier'];
+  patchServiceTier(body, request.serviceTier, ['auto', 'standard_only']);
   body['messages'] = listIn(body['messages']).map(message => patchedMessage(message, drops));
   if (stream) body['stream'] = true;
   else delete body['stream'];

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import type { GatewayError } from '../../errors/gateway-error.ts';
-import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import {
   type Completed,
   type Extension,
@@ -14,7 +13,7 @@ import { sseEvent } from '../../lib/sse.ts';
 import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
 import { BlockRenderer } from './block-renderer.ts';
 import { errorFrame } from './error.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { messageHead } from './message-shape.ts';
 import { renderStop } from './stop-reason.ts';
 import { renderCounts, renderUsage } from './usage.ts';
@@ -83,8 +82,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
   }
 
   #extend({ scope, extra }: Extension): void {
-    if (scope !== ExtensionScope.RESPONSE || extra?.protocol !== Protocol.MESSAGES) return;
-    Object.assign(this.#members, extraMembers(extra));
+    if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, extras.members(extra));
   }
 
   #complete(completed: Completed): string {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { type Item, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Item, Part } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { type FoldedChoice, foldEvents } from '../../generation/fold.ts';
+import { foldEvents } from '../../generation/fold.ts';
 import type { JsonObject } from '../codec.ts';
 import { CitationRenderer } from './citation.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { inputOf, messageHead } from './message-shape.ts';
 import { renderStop } from './stop-reason.ts';
 import { redactedKind, signatureOf } from './thought-blobs.ts';
@@ -17,7 +17,7 @@ export function renderWhole(events: readonly GenerationEvent[]): JsonObject {
   const [choice] = choices;
   assert(choice?.finished !== undefined, 'the answer never finished');
   return {
-    ...membersOf(choice),
+    ...extras.ofExtensions(choice.extensions, ExtensionScope.RESPONSE),
     ...messageHead(started),
     content: choice.items.flatMap(blocksOf),
     ...renderStop(choice.finished, {
@@ -26,15 +26,6 @@ export function renderWhole(events: readonly GenerationEvent[]): JsonObject {
     }),
     usage: renderUsage(completed),
   };
-}
-
-/** Unknown members of the message: of several with one name the last one stands. */
-function membersOf({ extensions }: FoldedChoice): JsonObject {
-  const members: JsonObject = {};
-  for (const { scope, extra } of extensions) {
-    if (scope === ExtensionScope.RESPONSE) Object.assign(members, extraMembers(extra));
-  }
-  return members;
 }
 
 function hasRefusal({ content }: Item): boolean {
@@ -55,18 +46,18 @@ function blocksOf(item: Item): JsonObject[] {
         signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: signatureOf([signature]) }];
       return [
         ...seal,
-        { type: 'tool_use', id, name, input: inputOf(item, content.value), ...extraMembers(item.extra) },
+        { type: 'tool_use', id, name, input: inputOf(item, content.value), ...extras.members(item.extra) },
       ];
     }
     case 'serverTool':
-      return content.value.protocol === Protocol.MESSAGES ? [JSON.parse(content.value.json) as JsonObject] : [];
+      return [extras.own(content.value) ?? []].flat();
     default:
       return [];
   }
 }
 
 function textBlock(item: Item, { content, extra }: Part): JsonObject[] {
-  const members = { ...extraMembers(item.extra), ...extraMembers(extra) };
+  const members = { ...extras.members(item.extra), ...extras.members(extra) };
   if (content.case === 'refusal') return [{ type: 'text', text: content.value.text.toWellFormed(), ...members }];
   if (content.case !== 'text') return [];
   const renderer = new CitationRenderer();
@@ -91,9 +82,9 @@ function thoughtBlocks(item: Item): JsonObject[] {
     const thinking = parts.map(thoughtOf).join('\n\n');
     // Signed thoughts go back byte for byte, or their signature does not hold.
     const shown = seals.length > 0 ? thinking : thinking.toWellFormed();
-    blocks.push({ type: 'thinking', thinking: shown, signature: signatureOf(seals), ...extraMembers(item.extra) });
+    blocks.push({ type: 'thinking', thinking: shown, signature: signatureOf(seals), ...extras.members(item.extra) });
   }
-  for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extraMembers(item.extra) });
+  for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extras.members(item.extra) });
   return blocks;
 }
 

@@ -1,5 +1,19 @@
 import * as z from 'zod';
-import { flag, integerIn, jsonObject, listOf, numberIn, object, oneOf, someText, text } from '../schema.ts';
+import {
+  chosen,
+  flag,
+  integerIn,
+  jsonObject,
+  listOf,
+  membersBy,
+  numberIn,
+  object,
+  oneBy,
+  oneOf,
+  someText,
+  text,
+  typeOf,
+} from '../schema.ts';
 
 /**
  * What the body of a Messages request looks like. Unknown members stay in the checked value; null in an optional field means that it was not sent.
@@ -15,11 +29,11 @@ const cached = { cache_control: cacheControl.nullish() };
 const imageTypes = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'] as const;
 const urlSource = object({ type: z.literal('url'), url: someText });
 const fileSource = object({ type: z.literal('file'), file_id: someText });
-const imageSource = z.discriminatedUnion(
-  'type',
-  [object({ type: z.literal('base64'), media_type: oneOf(imageTypes), data: someText }), urlSource, fileSource],
-  'must be one of "base64", "url", "file"',
-);
+const imageSource = oneBy('type', [
+  object({ type: z.literal('base64'), media_type: oneOf(imageTypes), data: someText }),
+  urlSource,
+  fileSource,
+]);
 
 const citations = z.array(jsonObject, 'must be an array');
 const textBlock = object({ type: z.literal('text'), text, citations: citations.nullish(), ...cached });
@@ -29,33 +43,30 @@ const searchResultBlock = object({
   source: text,
   title: text,
   content: listOf(object({ type: z.literal('text', 'must be "text"'), text }), 1),
+  citations: z.unknown().optional(),
   ...cached,
 });
-const documentSource = z.discriminatedUnion(
-  'type',
-  [
-    object({
-      type: z.literal('base64'),
-      media_type: z.literal('application/pdf', 'must be "application/pdf"'),
-      data: someText,
-    }),
-    object({
-      type: z.literal('text'),
-      media_type: z.literal('text/plain', 'must be "text/plain"').nullish(),
-      data: text,
-    }),
-    object({
-      type: z.literal('content'),
-      content: z.union(
-        [text, listOf(z.discriminatedUnion('type', [textBlock, imageBlock]), 1)],
-        'must be a string or an array of blocks',
-      ),
-    }),
-    urlSource,
-    fileSource,
-  ],
-  'must be one of "base64", "text", "content", "url", "file"',
-);
+const documentSource = oneBy('type', [
+  object({
+    type: z.literal('base64'),
+    media_type: z.literal('application/pdf', 'must be "application/pdf"'),
+    data: someText,
+  }),
+  object({
+    type: z.literal('text'),
+    media_type: z.literal('text/plain', 'must be "text/plain"').nullish(),
+    data: text,
+  }),
+  object({
+    type: z.literal('content'),
+    content: z.union(
+      [text, listOf(z.discriminatedUnion('type', [textBlock, imageBlock]), 1)],
+      'must be a string or an array of blocks',
+    ),
+  }),
+  urlSource,
+  fileSource,
+]);
 const documentBlock = object({
   type: z.literal('document'),
   source: documentSource,
@@ -65,11 +76,7 @@ const documentBlock = object({
   ...cached,
 });
 
-const resultBlock = z.discriminatedUnion(
-  'type',
-  [textBlock, imageBlock, searchResultBlock, documentBlock],
-  'must be one of "text", "image", "search_result", "document"',
-);
+const resultBlock = oneBy('type', [textBlock, imageBlock, searchResultBlock, documentBlock]);
 const toolResultBlock = object({
   type: z.literal('tool_result'),
   tool_use_id: someText,
@@ -89,6 +96,18 @@ const toolUseBlock = object({
 const thinkingBlock = object({ type: z.literal('thinking'), thinking: text, signature: text.nullish() });
 const redactedBlock = object({ type: z.literal('redacted_thinking'), data: someText });
 
+/** The members that each type of block has. */
+export const blockMembers = membersBy('type', [
+  textBlock,
+  imageBlock,
+  documentBlock,
+  searchResultBlock,
+  toolResultBlock,
+  toolUseBlock,
+  thinkingBlock,
+  redactedBlock,
+]);
+
 const known = {
   user: new Set(['text', 'image', 'document', 'search_result', 'tool_result']),
   assistant: new Set(['text', 'tool_use', 'thinking', 'redacted_thinking', 'image', 'document', 'search_result']),
@@ -102,43 +121,28 @@ const serverBlock = z.looseObject({
 const blocksOf = <T extends z.ZodType>(block: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
   z.union([text, z.array(block, 'must be an array')], 'must be a string or an array of blocks');
 
-const userKnown = z.discriminatedUnion(
-  'type',
-  [textBlock, imageBlock, documentBlock, searchResultBlock, toolResultBlock],
-  'must be one of "text", "image", "document", "search_result", "tool_result"',
-);
+const userKnown = oneBy('type', [textBlock, imageBlock, documentBlock, searchResultBlock, toolResultBlock]);
 const assistantKnown = z.discriminatedUnion(
   'type',
   [textBlock, toolUseBlock, thinkingBlock, redactedBlock, imageBlock, documentBlock, searchResultBlock],
   'must be one of "text", "tool_use", "thinking", "redacted_thinking"',
 );
 
-/** Whether a block is of a type that a schema of its own describes. */
-function isKnown(role: keyof typeof known, value: unknown): boolean {
-  const { type } = (typeof value === 'object' && value !== null ? value : {}) as { type?: unknown };
-  return typeof type !== 'string' || known[role].has(type) || !serverBlockName.test(type);
+type ServerBlock = z.output<typeof serverBlock>;
+
+/** A block of a message: one of a type with a schema of its own (`known`), or of the upstream's own tools. */
+function blockOf<T extends z.ZodType>(own: ReadonlySet<string>, known: T): z.ZodType<z.output<T> | ServerBlock> {
+  return chosen<z.output<T> | ServerBlock>(value => {
+    const type = typeOf(value);
+    const isKnown = typeof type !== 'string' || own.has(type) || !serverBlockName.test(type);
+    return (isKnown ? known : serverBlock) as z.ZodType<z.output<T> | ServerBlock>;
+  });
 }
 
-const either = <T extends z.ZodType, S extends z.ZodType>(
-  role: keyof typeof known,
-  one: T,
-  other: S,
-): z.ZodType<z.output<T> | z.output<S>> =>
-  z.unknown().transform((value, context): z.output<T> | z.output<S> => {
-    const result = (isKnown(role, value) ? one : other).safeParse(value);
-    if (result.success) return result.data;
-    for (const issue of result.error.issues) context.addIssue({ ...issue });
-    return z.NEVER;
-  });
-
-const message = z.discriminatedUnion(
-  'role',
-  [
-    object({ role: z.literal('user'), content: blocksOf(either('user', userKnown, serverBlock)) }),
-    object({ role: z.literal('assistant'), content: blocksOf(either('assistant', assistantKnown, serverBlock)) }),
-  ],
-  'must be one of "user", "assistant"',
-);
+const message = oneBy('role', [
+  object({ role: z.literal('user'), content: blocksOf(blockOf(known.user, userKnown)) }),
+  object({ role: z.literal('assistant'), content: blocksOf(blockOf(known.assistant, assistantKnown)) }),
+]);
 
 const toolName = z
   .string('must be a string')
@@ -152,25 +156,18 @@ const ownTool = object({
   ...cached,
 });
 const hostedTool = z.looseObject({ type: someText, ...cached });
-const tool = z.unknown().transform((value, context): z.output<typeof ownTool> | z.output<typeof hostedTool> => {
-  const { type } = (typeof value === 'object' && value !== null ? value : {}) as { type?: unknown };
-  const result = (typeof type === 'string' && type !== 'custom' ? hostedTool : ownTool).safeParse(value);
-  if (result.success) return result.data;
-  for (const issue of result.error.issues) context.addIssue({ ...issue });
-  return z.NEVER;
+const tool = chosen<z.output<typeof ownTool> | z.output<typeof hostedTool>>(value => {
+  const type = typeOf(value);
+  return typeof type === 'string' && type !== 'custom' ? hostedTool : ownTool;
 });
 
 const parallel = { disable_parallel_tool_use: flag.nullish() };
-const toolChoice = z.discriminatedUnion(
-  'type',
-  [
-    object({ type: z.literal('auto'), ...parallel }),
-    object({ type: z.literal('any'), ...parallel }),
-    object({ type: z.literal('tool'), name: someText, ...parallel }),
-    object({ type: z.literal('none') }),
-  ],
-  'must be one of "auto", "any", "tool", "none"',
-);
+const toolChoice = oneBy('type', [
+  object({ type: z.literal('auto'), ...parallel }),
+  object({ type: z.literal('any'), ...parallel }),
+  object({ type: z.literal('tool'), name: someText, ...parallel }),
+  object({ type: z.literal('none') }),
+]);
 
 const display = { display: oneOf(['summarized', 'omitted']).nullish() };
 const thinking = z.discriminatedUnion(
@@ -239,7 +236,3 @@ export type OwnTool = z.output<typeof ownTool>;
 export type MessagesTool = NonNullable<MessagesRequest['tools']>[number];
 /** A checked tool choice. */
 export type MessagesToolChoice = z.output<typeof toolChoice>;
-/** A checked `thinking`. */
-export type MessagesThinking = z.output<typeof thinking>;
-/** Where the cached prefix ends. */
-export type CacheControl = z.output<typeof cacheControl>;

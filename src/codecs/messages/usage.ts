@@ -1,11 +1,10 @@
-import { type Extra, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Completed, Usage } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import type { Json, JsonObject } from '../codec.ts';
-import { extraOf } from '../content.ts';
+import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { JsonObject } from '../codec.ts';
 import { dollarsOf } from '../dollars.ts';
-import { countIn, objectIn, unknownMembers } from '../json.ts';
-import { extraMembers } from './extra.ts';
+import { countIn, defined, objectIn } from '../json.ts';
+import { renderServiceTier } from '../service-tier.ts';
+import { extras } from './extras.ts';
 
 /** Usage: Messages counts cached and written input beside `input_tokens`, as the model does. Source: wire.md B3; decisions §4, §6. */
 
@@ -14,33 +13,20 @@ export function renderCounts(usage: Usage | undefined, tier: ServiceTier): JsonO
   const write5m = usage?.cacheWrite5mTokens ?? 0;
   const write1h = usage?.cacheWrite1hTokens ?? 0;
   return {
-    ...extraMembers(usage?.extra),
+    ...extras.members(usage?.extra),
     input_tokens: usage?.inputTokens ?? 0,
     output_tokens: usage?.outputTokens ?? 0,
     cache_creation_input_tokens: write5m + write1h,
     cache_read_input_tokens: usage?.cacheReadTokens ?? 0,
     cache_creation: { ephemeral_5m_input_tokens: write5m, ephemeral_1h_input_tokens: write1h },
     output_tokens_details: { thinking_tokens: usage?.reasoningTokens ?? 0 },
-    service_tier: renderServiceTier(tier),
+    service_tier: renderServiceTier(tier, 'standard'),
   };
 }
 
 /** What `completed` says, with the cost in dollars. */
 export function renderUsage({ usage, serviceTier, costNanoUsd }: Completed): JsonObject {
   return { ...renderCounts(usage, serviceTier), cost: dollarsOf(costNanoUsd) };
-}
-
-/** The tier in the words of Messages. */
-function renderServiceTier(tier: ServiceTier): string {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : 'standard';
-}
-
-/** The tier that an upstream names; UNSPECIFIED where it names none that is known. */
-export function parseServiceTier(tier: Json | undefined): ServiceTier {
-  if (tier === 'flex') return ServiceTier.FLEX;
-  if (tier === 'priority') return ServiceTier.PRIORITY;
-  return tier === 'standard' ? ServiceTier.DEFAULT : ServiceTier.UNSPECIFIED;
 }
 
 const known = new Set([
@@ -68,15 +54,16 @@ export function parseUsage(members: JsonObject): Usage | undefined {
   // No answer is made from nothing: upstreams that send zeros do not count.
   if (inputs.every(count => (count ?? 0) === 0) && (output ?? 0) === 0) return undefined;
   const thinking = countIn(objectIn(members['output_tokens_details'])?.['thinking_tokens']);
-  const extra = extraOfUsage(members);
   return {
     $typeName: 'tollgate.v1.Usage',
-    ...(input === undefined ? {} : { inputTokens: input }),
-    ...(read === undefined ? {} : { cacheReadTokens: read }),
     ...written,
-    ...(output === undefined ? {} : { outputTokens: output }),
-    ...(thinking === undefined || thinking > (output ?? 0) ? {} : { reasoningTokens: thinking }),
-    ...(extra === undefined ? {} : { extra }),
+    ...defined({
+      inputTokens: input,
+      cacheReadTokens: read,
+      outputTokens: output,
+      reasoningTokens: thinking === undefined || thinking > (output ?? 0) ? undefined : thinking,
+      extra: extras.unknown(members, known),
+    }),
   };
 }
 
@@ -89,9 +76,4 @@ function writtenOf(members: JsonObject): Pick<Usage, 'cacheWrite5mTokens' | 'cac
   const hasTotal = countIn(members['cache_creation_input_tokens']) !== undefined;
   const write5m = hasTotal ? Math.max(0, total - write1h) : total;
   return { cacheWrite5mTokens: write5m, ...(write1h === 0 ? {} : { cacheWrite1hTokens: write1h }) };
-}
-
-function extraOfUsage(members: JsonObject): Extra | undefined {
-  const rest = unknownMembers(members, known);
-  return rest === undefined ? undefined : extraOf(Protocol.MESSAGES, JSON.stringify(rest));
 }

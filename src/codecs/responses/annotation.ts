@@ -1,8 +1,8 @@
-import { type Annotation, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Annotation } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
-import { extraOf, urlCitation } from '../content.ts';
+import { urlAnnotation } from '../content.ts';
 import { countIn, textIn } from '../json.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 
 /** Citations in the form of Responses and back: addresses for every protocol, others only for its own clients. Source: wire.md C3; case SV-02. */
 
@@ -12,17 +12,14 @@ export function renderAnnotation({ annotation }: Annotation): JsonObject | undef
     const { url, title, startIndex, endIndex } = annotation.value;
     return { type: 'url_citation', url, title, start_index: startIndex, end_index: endIndex };
   }
-  if (annotation.case !== 'other' || annotation.value.protocol !== Protocol.RESPONSES) return undefined;
-  return extraMembers(annotation.value);
+  return annotation.case === 'other' ? extras.own(annotation.value) : undefined;
 }
 
 /** A citation as a client or an upstream wrote it. */
 export function parseAnnotation(value: JsonObject): Annotation {
   const { type, url, title, start_index: start, end_index: end } = value;
   if (type === 'url_citation' && typeof url === 'string') {
-    const fields = { url, title: textIn(title), startIndex: countIn(start) ?? 0, endIndex: countIn(end) ?? 0 };
-    return { $typeName: 'tollgate.v1.Annotation', annotation: { case: 'urlCitation', value: urlCitation(fields) } };
+    return urlAnnotation({ url, title: textIn(title), startIndex: countIn(start) ?? 0, endIndex: countIn(end) ?? 0 });
   }
-  const other = extraOf(Protocol.RESPONSES, JSON.stringify(value));
-  return { $typeName: 'tollgate.v1.Annotation', annotation: { case: 'other', value: other } };
+  return extras.annotation(value);
 }

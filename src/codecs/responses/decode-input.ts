@@ -6,31 +6,23 @@ import {
   type MediaSource,
   type Part,
   Phase,
-  Protocol,
   Role,
   ToolKind,
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
-import {
-  imageContent,
-  isBase64,
-  itemOf,
-  mediaSource,
-  messageContent,
-  parseDataUrl,
-  partOf,
-  reasoningContent,
-  reasoningTextContent,
-  refusalContent,
-  summaryTextContent,
-  textContent,
-  toolCallContent,
-  toolResultContent,
-} from '../content.ts';
+import * as make from '../content.ts';
 import { invalidField, members, type UnknownMembers } from '../schema.ts';
 import { parseAnnotation } from './annotation.ts';
 import { blobOf, compactionKind, encryptedKind } from './blobs.ts';
-import type { MessageItem, OtherItem, ResponsesItem, ResponsesPart } from './input-schema.ts';
+import { extras } from './extras.ts';
+import {
+  itemMembers,
+  type MessageItem,
+  type OtherItem,
+  partMembers,
+  type ResponsesItem,
+  type ResponsesPart,
+} from './input-schema.ts';
 import { parseTokens } from '../logprobs.ts';
 import { renumberTurns } from '../../generation/turns.ts';
 
@@ -39,29 +31,11 @@ import { renumberTurns } from '../../generation/turns.ts';
 const shared = ['type', 'id', 'status'] as const;
 const knownOfMessage = members(...shared, 'role', 'content');
 const knownOfAnswer = members(...shared, 'role', 'content', 'phase');
-/** What the official client's helpers read out of an answer and send back with it: it says nothing new. */
-const readByClient = { call: 'parsed_arguments', text: 'parsed' } as const;
-const knownOf: Readonly<Record<OtherItem['type'], ReadonlySet<string>>> = {
-  reasoning: members(...shared, 'summary', 'content', 'encrypted_content'),
-  compaction: members(...shared, 'encrypted_content'),
-  function_call: members(...shared, 'call_id', 'name', 'arguments', readByClient.call),
-  function_call_output: members(...shared, 'call_id', 'output'),
-  custom_tool_call: members(...shared, 'call_id', 'name', 'input'),
-  custom_tool_call_output: members(...shared, 'call_id', 'output'),
-};
-const knownOfPart: Readonly<Record<ResponsesPart['type'], ReadonlySet<string>>> = {
-  input_text: members('type', 'text'),
-  input_image: members('type', 'image_url', 'file_id', 'detail'),
-  input_file: members('type', 'filename', 'file_data', 'file_url', 'file_id'),
-  input_audio: members('type', 'input_audio'),
-  input_video: members('type', 'video_url'),
-  output_text: members('type', 'text', 'annotations', 'logprobs', readByClient.text),
-  refusal: members('type', 'refusal'),
-};
 
 /** Items in the order of the input; a text is what the user says. Throws `validation_error`. */
 export function decodeInput(input: string | readonly ResponsesItem[], unknown: UnknownMembers): Item[] {
-  if (typeof input === 'string') return [itemOf(messageContent(Role.USER, [partOf(textContent(input))]), 0)];
+  if (typeof input === 'string')
+    return [make.itemOf(make.messageContent(Role.USER, [make.partOf(make.textContent(input))]), 0)];
   const decoder = new ItemDecoder(unknown);
   return renumberTurns(input.map((item, index) => decoder.item(item, `input.${index}`)));
 }
@@ -93,40 +67,38 @@ class ItemDecoder {
     if (isMessage(item)) return this.#message(item, path);
     if (isOther(item)) return this.#other(item, path);
     if (item.type == null || item.type === 'item_reference') {
-      return itemOf(
+      return make.itemOf(
         { case: 'reference', value: { $typeName: 'tollgate.v1.ItemReference', id: String(item['id']) } },
         0,
       );
     }
-    const json = JSON.stringify(item);
-    const value = { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.RESPONSES, json } as const;
-    return itemOf({ case: 'serverTool', value }, 0);
+    return make.itemOf(extras.serverTool(item), 0);
   }
 
   #message(item: MessageItem, path: string): Item {
     const isAnswer = item.role === 'assistant';
     const extra = this.#unknown.note(item, isAnswer ? knownOfAnswer : knownOfMessage, path);
-    const content = messageContent(roles[item.role], this.#parts(item.content, `${path}.content`));
+    const content = make.messageContent(roles[item.role], this.#parts(item.content, `${path}.content`));
     if (isAnswer && item.phase != null && content.case === 'message') content.value.phase = phases[item.phase];
-    return itemOf(content, 0, extra);
+    return make.itemOf(content, 0, extra);
   }
 
   #other(item: OtherItem, path: string): Item {
-    const extra = this.#unknown.note(item, knownOf[item.type], path);
+    const extra = this.#unknown.note(item, itemMembers[item.type], path);
     switch (item.type) {
       case 'reasoning':
-        return itemOf(reasoningOf(item), 0, extra);
+        return make.itemOf(reasoningOf(item), 0, extra);
       case 'compaction': {
         const opaque = blobOf(item.encrypted_content, compactionKind);
-        return itemOf({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction', opaque } }, 0, extra);
+        return make.itemOf({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction', opaque } }, 0, extra);
       }
       case 'function_call': {
         const { call_id: callId, name } = item;
-        return itemOf(toolCallContent({ callId, name, arguments: item.arguments }), 0, extra);
+        return make.itemOf(make.toolCallContent({ callId, name, arguments: item.arguments }), 0, extra);
       }
       case 'custom_tool_call': {
         const { call_id: callId, name, input } = item;
-        return itemOf(toolCallContent({ callId, name, arguments: input, kind: ToolKind.CUSTOM }), 0, extra);
+        return make.itemOf(make.toolCallContent({ callId, name, arguments: input, kind: ToolKind.CUSTOM }), 0, extra);
       }
       default:
         return this.#result(item, path, extra);
@@ -140,14 +112,18 @@ class ItemDecoder {
   ): Item {
     const kind = type === 'custom_tool_call_output' ? ToolKind.CUSTOM : ToolKind.FUNCTION;
     const plain = typeof output === 'string';
-    return itemOf(toolResultContent({ callId, kind, plain, parts: this.#parts(output, `${path}.output`) }), 0, extra);
+    return make.itemOf(
+      make.toolResultContent({ callId, kind, plain, parts: this.#parts(output, `${path}.output`) }),
+      0,
+      extra,
+    );
   }
 
   #parts(content: string | readonly ResponsesPart[], path: string): Part[] {
-    if (typeof content === 'string') return [partOf(textContent(content))];
+    if (typeof content === 'string') return [make.partOf(make.textContent(content))];
     return content.map((part, index) => {
-      const extra = this.#unknown.note(part, knownOfPart[part.type], `${path}.${index}`);
-      return partOf(contentOf(part, `${path}.${index}`), extra);
+      const extra = this.#unknown.note(part, partMembers[part.type], `${path}.${index}`);
+      return make.partOf(contentOf(part, `${path}.${index}`), extra);
     });
   }
 }
@@ -157,14 +133,14 @@ function isMessage(item: ResponsesItem): item is MessageItem {
 }
 
 function isOther(item: ResponsesItem): item is OtherItem {
-  return typeof item.type === 'string' && Object.hasOwn(knownOf, item.type);
+  return typeof item.type === 'string' && Object.hasOwn(itemMembers, item.type);
 }
 
 function reasoningOf(item: Extract<OtherItem, { type: 'reasoning' }>): Item['content'] {
-  const summaries = item.summary.map(({ text }) => partOf(summaryTextContent(text)));
-  const thoughts = (item.content ?? []).map(({ text }) => partOf(reasoningTextContent(text)));
+  const summaries = item.summary.map(({ text }) => make.partOf(make.summaryTextContent(text)));
+  const thoughts = (item.content ?? []).map(({ text }) => make.partOf(make.reasoningTextContent(text)));
   const sealed = item.encrypted_content ?? '';
-  return reasoningContent({
+  return make.reasoningContent({
     parts: [...summaries, ...thoughts],
     opaque: sealed === '' ? [] : [blobOf(sealed, encryptedKind)],
   });
@@ -173,21 +149,21 @@ function reasoningOf(item: Extract<OtherItem, { type: 'reasoning' }>): Item['con
 function contentOf(part: ResponsesPart, path: string): Part['content'] {
   switch (part.type) {
     case 'input_text':
-      return textContent(part.text);
+      return make.textContent(part.text);
     case 'refusal':
-      return refusalContent(part.refusal);
+      return make.refusalContent(part.refusal);
     case 'output_text': {
       const annotations = (part.annotations ?? []).map((each): Annotation => parseAnnotation(each as JsonObject));
       const value = { $typeName: 'tollgate.v1.TextPart', text: part.text, annotations } as const;
-      return { case: 'text', value: { ...value, logprobs: parseTokens(part.logprobs ?? []) } };
+      return { case: 'text', value: { ...value, logprobs: parseTokens(part.logprobs ?? undefined) } };
     }
     case 'input_image':
-      return imageContent(imageSource(part, path), part.detail ?? '');
+      return make.imageContent(imageSource(part, path), part.detail ?? '');
     case 'input_file':
       return fileContent(part, path);
     case 'input_audio': {
       const { data, format } = part.input_audio;
-      const source = mediaSource({ case: 'base64', value: data }, `audio/${format === 'mp3' ? 'mpeg' : format}`);
+      const source = make.mediaSource({ case: 'base64', value: data }, `audio/${format === 'mp3' ? 'mpeg' : format}`);
       return { case: 'audio', value: { $typeName: 'tollgate.v1.AudioPart', source, format } };
     }
     case 'input_video': {
@@ -201,11 +177,12 @@ function contentOf(part: ResponsesPart, path: string): Part['content'] {
 function urlSource(url: string, path: string): MediaSource {
   if (!/^data:/i.test(url)) {
     if (!/^https?:\/\/[^/]/i.test(url)) throw invalidField(path, 'must be an http(s) address or a data URL');
-    return mediaSource({ case: 'url', value: url });
+    return make.mediaSource({ case: 'url', value: url });
   }
-  const data = parseDataUrl(url);
-  if (data === undefined || !isBase64(data.base64)) throw invalidField(path, 'must be a data URL with base64 data');
-  return mediaSource({ case: 'base64', value: data.base64 }, data.mediaType);
+  const data = make.parseDataUrl(url);
+  if (data === undefined || !make.isBase64(data.base64))
+    throw invalidField(path, 'must be a data URL with base64 data');
+  return make.mediaSource({ case: 'base64', value: data.base64 }, data.mediaType);
 }
 
 function imageSource(
@@ -213,7 +190,7 @@ function imageSource(
   path: string,
 ): MediaSource {
   if (url != null) return urlSource(url, `${path}.image_url`);
-  if (fileId != null) return mediaSource({ case: 'fileId', value: fileId });
+  if (fileId != null) return make.mediaSource({ case: 'fileId', value: fileId });
   throw invalidField(`${path}.image_url`, 'is required', 'invalid_type');
 }
 
@@ -234,10 +211,10 @@ function fileSource(
 ): MediaSource {
   if (data != null) {
     if (/^data:/i.test(data)) return urlSource(data, `${path}.file_data`);
-    if (!isBase64(data)) throw invalidField(`${path}.file_data`, 'must be base64, or a data URL with base64 data');
-    return mediaSource({ case: 'base64', value: data });
+    if (!make.isBase64(data)) throw invalidField(`${path}.file_data`, 'must be base64, or a data URL with base64 data');
+    return make.mediaSource({ case: 'base64', value: data });
   }
   if (url != null) return urlSource(url, `${path}.file_url`);
-  if (fileId != null) return mediaSource({ case: 'fileId', value: fileId });
+  if (fileId != null) return make.mediaSource({ case: 'fileId', value: fileId });
   throw invalidField(`${path}.file_data`, 'is required, or `file_url`', 'invalid_type');
 }

@@ -3,7 +3,6 @@ import {
   type Message,
   type Opaque,
   Phase,
-  Protocol,
   type Reasoning,
   Role,
   type ToolCall,
@@ -13,11 +12,12 @@ import {
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { type Drops, unsupported, unsupportedContent } from '../drops.ts';
+import { checkToolName, type Drops, unsupportedContent, unsupportedItem } from '../drops.ts';
 import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
 import { callIdFor } from '../../generation/call-id.ts';
 import { encodeInputPart, encodeOutputPart, isForeign } from './encode-part.ts';
-import { extraMembers } from './extra.ts';
+import { defined } from '../json.ts';
+import { extras } from './extras.ts';
 import { phaseMember } from './render-item.ts';
 
 /**
@@ -49,33 +49,27 @@ export class InputEncoder {
       case 'reasoning':
         return this.#reasoning(item, content.value);
       case 'toolCall':
-        return { ...this.#call(content.value), ...extraMembers(item.extra) };
+        return { ...this.#call(content.value), ...extras.members(item.extra) };
       case 'toolResult':
-        return { ...this.#result(content.value), ...extraMembers(item.extra) };
+        return { ...this.#result(content.value), ...extras.members(item.extra) };
       case 'compaction': {
         const { opaque } = content.value;
         if (opaque === undefined || opaque.kind !== compactionKind || !this.#isOurs(opaque)) {
-          throw this.#refusal('a conversation that another provider compacted');
+          throw unsupportedContent(this.#request, 'a conversation that another provider compacted');
         }
-        return { type: 'compaction', encrypted_content: opaque.data, ...extraMembers(item.extra) };
+        return { type: 'compaction', encrypted_content: opaque.data, ...extras.members(item.extra) };
       }
-      case 'serverTool':
-        if (content.value.protocol === Protocol.RESPONSES) return JSON.parse(content.value.json) as JsonObject;
-        throw this.#refusal('calls of tools that another provider ran');
-      case 'reference':
-        throw this.#refusal('references to stored items');
-      default:
-        throw this.#refusal('an item without a type');
+      default: {
+        const own = content.case === 'serverTool' ? extras.own(content.value) : undefined;
+        if (own === undefined) throw unsupportedItem(item, this.#request);
+        return own;
+      }
     }
-  }
-
-  #refusal(what: string): Error {
-    return unsupportedContent(this.#request, what);
   }
 
   #message(item: Item, { role, name, parts, phase }: Message): JsonObject | undefined {
     if (name !== '') this.#drops.add('name');
-    const members = extraMembers(item.extra);
+    const members = extras.members(item.extra);
     if (role !== Role.ASSISTANT) {
       const content = parts.map(part => encodeInputPart(part, this.#request, this.#drops));
       return { type: 'message', role: roleNames[role] ?? 'user', content, ...members };
@@ -92,10 +86,7 @@ export class InputEncoder {
   }
 
   #call({ callId, name, kind, arguments: text }: ToolCall): JsonObject {
-    if (!/^[a-zA-Z0-9_-]{1,64}$/.test(name)) {
-      const what = 'a tool name of more than 64 letters, digits, "_" and "-"';
-      throw unsupported(fieldName(this.#request.endpoint, 'items'), what);
-    }
+    checkToolName(name, fieldName(this.#request.endpoint, 'items'));
     this.#kinds.set(callId, kind);
     const call_id = this.#idOfCall(callId);
     if (kind === ToolKind.CUSTOM) return { type: 'custom_tool_call', call_id, name, input: text };
@@ -149,13 +140,11 @@ export class InputEncoder {
       part.content.case === 'summaryText' ? [{ type: 'summary_text', text: part.content.value.text }] : [],
     );
     const id = ours.find(({ kind }) => kind === itemIdKind)?.data ?? (sealed?.provider === '' ? item.id : '');
+    const shown = { id: id || undefined, summary, content: content.length === 0 ? undefined : content };
     return {
       type: 'reasoning',
-      ...(id === '' ? {} : { id }),
-      summary,
-      ...(content.length === 0 ? {} : { content }),
-      ...(sealed === undefined ? {} : { encrypted_content: sealed.data }),
-      ...extraMembers(item.extra),
+      ...defined({ ...shown, encrypted_content: sealed?.data }),
+      ...extras.members(item.extra),
     };
   }
 

@@ -1,23 +1,23 @@
 import { type FilePart, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import type { Json, JsonObject } from '../codec.ts';
+import type { JsonObject } from '../codec.ts';
 import { type Drops, unsupportedContent } from '../drops.ts';
-import { listIn, objectIn, textIn } from '../json.ts';
+import { searchResultText } from '../search-result.ts';
 import { renderAnnotation } from './annotation.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { renderInputPart } from './render-part.ts';
 
 /** Parts for a Responses upstream. Sources: wire.md C3, C4; cases ME-05, ME-07, ME-10. */
 
 /** A part of what the model said earlier. Throws `unsupported_parameter`. */
 export function encodeOutputPart({ content, extra }: Part, request: GenerateRequest): JsonObject {
-  if (content.case === 'refusal') return { type: 'refusal', refusal: content.value.text, ...extraMembers(extra) };
+  if (content.case === 'refusal') return { type: 'refusal', refusal: content.value.text, ...extras.members(extra) };
   if (content.case !== 'text') {
     throw unsupportedContent(request, `parts of type ${content.case ?? 'none'} in messages of the assistant`);
   }
   const { text, annotations } = content.value;
   const cited = annotations.map(renderAnnotation).filter(each => each !== undefined);
-  return { type: 'output_text', text, ...(cited.length === 0 ? {} : { annotations: cited }), ...extraMembers(extra) };
+  return { type: 'output_text', text, ...(cited.length === 0 ? {} : { annotations: cited }), ...extras.members(extra) };
 }
 
 /** A part of what anybody else said. Throws `unsupported_parameter`. */
@@ -34,7 +34,7 @@ export function encodeInputPart(part: Part, request: GenerateRequest, drops: Dro
     if (text !== undefined) return { type: 'input_text', text };
   }
   if (content.case === 'text') {
-    return { type: 'input_text', text: content.value.text, ...extraMembers(part.extra) };
+    return { type: 'input_text', text: content.value.text, ...extras.members(part.extra) };
   }
   const rendered = renderInputPart(part);
   if (rendered === undefined) throw unsupportedContent(request, `parts of type ${content.case ?? 'none'}`);
@@ -56,11 +56,4 @@ function textOfFile({ source, filename, title, context }: FilePart): string | un
   if (source?.source.case !== 'text') return undefined;
   const lines = [filename === '' ? title : filename, context, source.source.value];
   return lines.filter(line => line !== '').join('\n\n');
-}
-
-/** A search result's title, source and texts. */
-function searchResultText(json: string): string {
-  const { title, source, content } = objectIn(JSON.parse(json) as Json) ?? {};
-  const texts = listIn(content).map(block => textIn(objectIn(block)?.['text']));
-  return [textIn(title), textIn(source), ...texts].filter(line => line !== '').join('\n\n');
 }

@@ -10,13 +10,23 @@ import {
 } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, Json, JsonObject } from '../codec.ts';
-import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent } from '../drops.ts';
-import { effortOfBudget } from '../effort.ts';
+import {
+  checkToolName,
+  Drops,
+  dropUnknown,
+  isPrefill,
+  unsupported,
+  unsupportedContent,
+  unsupportedTool,
+} from '../drops.ts';
+import { effortName, effortOfBudget } from '../effort.ts';
+import { tierName } from '../service-tier.ts';
+import { defined, fieldJson } from '../json.ts';
 import { encodeFormat } from './custom-format.ts';
 import { InputEncoder } from './encode-input.ts';
-import { extraMembers } from './extra.ts';
-import { includes, outputLimit, patchedRequest, tierName } from './patch-request.ts';
-import { effortName, renderToolChoice } from './resource.ts';
+import { extras } from './extras.ts';
+import { includes, outputLimit, patchedRequest } from './patch-request.ts';
+import { renderToolChoice } from './resource.ts';
 
 /**
  * What a Responses upstream is sent. A Responses client's own JSON is patched, so that everything in it arrives; any other request is built from the model. Nothing
@@ -26,7 +36,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   const drops = new Drops();
   const { source } = input.request;
   if (source?.protocol === Protocol.RESPONSES) {
-    return { body: patchedRequest(input, source.body, drops), dropped: drops.list() };
+    return { body: patchedRequest(input, source, drops), dropped: drops.list() };
   }
   dropUnknown(source, drops);
   return { body: built(input, drops), dropped: drops.list() };
@@ -103,8 +113,7 @@ function setSampling(
 
 function encodeText({ outputFormat, verbosity }: GenerateRequest): JsonObject | undefined {
   const format = encodeOutputFormat(outputFormat);
-  if (format === undefined && verbosity === undefined) return undefined;
-  return { ...(format === undefined ? {} : { format }), ...(verbosity === undefined ? {} : { verbosity }) };
+  return format === undefined && verbosity === undefined ? undefined : defined({ format, verbosity });
 }
 
 function encodeOutputFormat(format: OutputFormat | undefined): JsonObject | undefined {
@@ -116,14 +125,8 @@ function encodeOutputFormat(format: OutputFormat | undefined): JsonObject | unde
     case OutputFormatType.JSON_SCHEMA: {
       const { name, description, schemaJson, strict } = format;
       // The interface insists on a schema: the one that allows everything.
-      const schema = schemaJson === '' ? {} : (JSON.parse(schemaJson) as JsonObject);
-      return {
-        type: 'json_schema',
-        name,
-        ...(description === undefined ? {} : { description }),
-        schema,
-        ...(strict === undefined ? {} : { strict }),
-      };
+      const schema = fieldJson(schemaJson) ?? {};
+      return defined({ type: 'json_schema', name, description, schema, strict });
     }
     default:
       return undefined;
@@ -135,14 +138,13 @@ function encodeReasoning(reasoning: ReasoningConfig | undefined): JsonObject | u
   if (reasoning === undefined) return undefined;
   const effort = effortOf(reasoning);
   const summary = reasoning.summary ?? (isShown(reasoning) ? 'auto' : undefined);
-  if (effort === null && summary === undefined) return undefined;
-  return { ...(effort === null ? {} : { effort }), ...(summary === undefined ? {} : { summary }) };
+  return effort === undefined && summary === undefined ? undefined : defined({ effort, summary });
 }
 
-function effortOf({ effort, thinking, budgetTokens }: ReasoningConfig): string | null {
+function effortOf({ effort, thinking, budgetTokens }: ReasoningConfig): string | undefined {
   if (thinking === ThinkingMode.DISABLED) return 'none';
   if (effort !== ReasoningEffort.UNSPECIFIED) return effortName(effort);
-  return budgetTokens === undefined ? null : effortName(effortOfBudget(budgetTokens));
+  return budgetTokens === undefined ? undefined : effortName(effortOfBudget(budgetTokens));
 }
 
 /** Messages shows its thoughts unless it is told not to. */
@@ -150,48 +152,27 @@ function isShown({ thinking, display }: ReasoningConfig): boolean {
   return thinking !== ThinkingMode.UNSPECIFIED && thinking !== ThinkingMode.DISABLED && display !== 'omitted';
 }
 
-/** The longest name that the protocol takes, and its letters. */
-const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
-
-function encodeTool({ tool, extra }: Tool, path: string, request: GenerateRequest): JsonObject {
-  const members = extraMembers(extra);
-  switch (tool.case) {
+function encodeTool(tool: Tool, path: string, request: GenerateRequest): JsonObject {
+  const { tool: content } = tool;
+  switch (content.case) {
     case 'function': {
-      const { name, description, parametersJson, strict } = tool.value;
-      checkName(name, path);
-      const parameters = parametersJson === '' ? undefined : (JSON.parse(parametersJson) as JsonObject);
+      const { name, description, parametersJson } = content.value;
+      checkToolName(name, `${path}.name`);
       // Left out it would mean strict, which other interfaces do not mean by it (case CH-08).
-      const isStrict = strict ?? (request.source === undefined ? undefined : false);
-      return {
-        type: 'function',
-        name,
-        ...(description === undefined ? {} : { description }),
-        ...(parameters === undefined ? {} : { parameters }),
-        ...(isStrict === undefined ? {} : { strict: isStrict }),
-        ...members,
-      };
+      const strict = content.value.strict ?? (request.source === undefined ? undefined : false);
+      const said = defined({ name, description, parameters: fieldJson(parametersJson), strict });
+      return { type: 'function', ...said, ...extras.members(tool.extra) };
     }
     case 'custom': {
-      const { name, description, formatJson } = tool.value;
-      checkName(name, path);
-      const format = encodeFormat(formatJson);
-      return {
-        type: 'custom',
-        name,
-        ...(description === undefined ? {} : { description }),
-        ...(format === undefined ? {} : { format }),
-        ...members,
-      };
+      const { name, description, formatJson } = content.value;
+      checkToolName(name, `${path}.name`);
+      const said = defined({ name, description, format: encodeFormat(formatJson) });
+      return { type: 'custom', ...said, ...extras.members(tool.extra) };
     }
-    case 'hosted':
-      if (tool.value.protocol === Protocol.RESPONSES) return JSON.parse(tool.value.json) as JsonObject;
-      throw unsupported(path, `the tool type "${tool.value.type}"`);
-    default:
-      throw unsupported(path, 'a tool without a type');
+    default: {
+      const own = content.case === 'hosted' ? extras.own(content.value) : undefined;
+      if (own === undefined) throw unsupportedTool(tool, path);
+      return own;
+    }
   }
-}
-
-function checkName(name: string, path: string): void {
-  if (namePattern.test(name)) return;
-  throw unsupported(`${path}.name`, 'a tool name of more than 64 letters, digits, "_" and "-"');
 }

@@ -1,26 +1,11 @@
 import * as z from 'zod';
 import { isBase64 } from '../content.ts';
-import { jsonObject, object, oneOf, someText, text, toolName } from '../schema.ts';
+import { chosen, jsonObject, membersBy, object, oneBy, oneOf, someText, text, toolName, typeOf } from '../schema.ts';
 
 /**
  * What the items of a Responses request look like. Unknown members stay in the checked value; null in an optional field means that it was not sent. Sources:
  * service.md (POST /v1/responses), wire.md B2; the lengths are those of the Open Responses schema.
  */
-
-/** A schema that is chosen by what the value says it is, so that its faults are told in the words of that one. */
-export function chosen<T>(choose: (value: unknown) => z.ZodType<T>): z.ZodType<T> {
-  return z.unknown().transform((value, context): T => {
-    const result = choose(value).safeParse(value);
-    if (result.success) return result.data;
-    for (const issue of result.error.issues) context.addIssue({ ...issue });
-    return z.NEVER;
-  });
-}
-
-/** What a value says it is: its member `type`. */
-export function typeOf(value: unknown): unknown {
-  return typeof value === 'object' && value !== null ? (value as { type?: unknown }).type : undefined;
-}
 
 /** Code points: a pair of surrogates is one character. */
 function charactersIn(value: string): number {
@@ -62,31 +47,30 @@ const inputAudio = object({
 });
 const inputVideo = object({ type: z.literal('input_video'), video_url: someText });
 
-const userPart = z.discriminatedUnion(
-  'type',
-  [inputText, inputImage, inputFile, inputAudio],
-  'must be one of "input_text", "input_image", "input_file", "input_audio"',
-);
-const resultPart = z.discriminatedUnion(
-  'type',
-  [inputText, inputImage, inputFile, inputVideo],
-  'must be one of "input_text", "input_image", "input_file", "input_video"',
-);
-const instructionPart = z.discriminatedUnion('type', [inputText], 'must be "input_text"');
-const tokens = z.array(jsonObject, 'must be an array');
-const assistantPart = z.discriminatedUnion(
-  'type',
-  [
-    object({
-      type: z.literal('output_text'),
-      text: limitedText(inputTextMax),
-      annotations: z.array(object({ type: someText }), 'must be an array').nullish(),
-      logprobs: tokens.nullish(),
-    }),
-    object({ type: z.literal('refusal'), refusal: limitedText(inputTextMax) }),
-  ],
-  'must be one of "output_text", "refusal"',
-);
+const userPart = oneBy('type', [inputText, inputImage, inputFile, inputAudio]);
+const resultPart = oneBy('type', [inputText, inputImage, inputFile, inputVideo]);
+const instructionPart = oneBy('type', [inputText]);
+/** What the official client's helpers read out of an answer and send back with it: it says nothing new. */
+const readByClient = z.unknown().optional();
+const outputText = object({
+  type: z.literal('output_text'),
+  text: limitedText(inputTextMax),
+  annotations: z.array(object({ type: someText }), 'must be an array').nullish(),
+  logprobs: z.array(jsonObject, 'must be an array').nullish(),
+  parsed: readByClient,
+});
+const refusal = object({ type: z.literal('refusal'), refusal: limitedText(inputTextMax) });
+const assistantPart = oneBy('type', [outputText, refusal]);
+/** The members that each type of part has. */
+export const partMembers = membersBy('type', [
+  inputText,
+  inputImage,
+  inputFile,
+  inputAudio,
+  inputVideo,
+  outputText,
+  refusal,
+]);
 
 const contentOf = <T extends z.ZodType>(part: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
   z.union([limitedText(inputTextMax), z.array(part, 'must be an array')], 'must be a string or an array of parts');
@@ -94,61 +78,55 @@ const contentOf = <T extends z.ZodType>(part: T): z.ZodUnion<[z.ZodString, z.Zod
 const itemStatus = oneOf(['in_progress', 'completed', 'incomplete']);
 const shared = { id: text.nullish(), status: itemStatus.nullish() };
 const message = { type: z.literal('message').nullish(), ...shared };
-const messageItem = z.discriminatedUnion(
-  'role',
-  [
-    object({ ...message, role: z.literal('user'), content: contentOf(userPart) }),
-    object({ ...message, role: z.literal('system'), content: contentOf(instructionPart) }),
-    object({ ...message, role: z.literal('developer'), content: contentOf(instructionPart) }),
-    object({
-      ...message,
-      role: z.literal('assistant'),
-      content: contentOf(assistantPart),
-      phase: oneOf(['commentary', 'final_answer']).nullish(),
-    }),
-  ],
-  'must be one of "user", "system", "developer", "assistant"',
-);
+const messageItem = oneBy('role', [
+  object({ ...message, role: z.literal('user'), content: contentOf(userPart) }),
+  object({ ...message, role: z.literal('system'), content: contentOf(instructionPart) }),
+  object({ ...message, role: z.literal('developer'), content: contentOf(instructionPart) }),
+  object({
+    ...message,
+    role: z.literal('assistant'),
+    content: contentOf(assistantPart),
+    phase: oneOf(['commentary', 'final_answer']).nullish(),
+  }),
+]);
 
 const callId = z
   .string('must be a string')
   .min(1, 'must have 1 to 64 characters')
   .max(64, 'must have 1 to 64 characters');
 const output = contentOf(resultPart);
-const otherItem = z.discriminatedUnion(
-  'type',
-  [
-    object({
-      type: z.literal('reasoning'),
-      ...shared,
-      summary: z.array(
-        object({ type: z.literal('summary_text', 'must be "summary_text"'), text }),
-        'must be an array of summaries',
-      ),
-      content: z
-        .array(object({ type: z.literal('reasoning_text', 'must be "reasoning_text"'), text }), 'must be an array')
-        .nullish(),
-      encrypted_content: text.nullish(),
-    }),
-    object({ type: z.literal('compaction'), ...shared, encrypted_content: limitedText(inputTextMax) }),
-    object({ type: z.literal('function_call'), ...shared, call_id: callId, name: toolName, arguments: text }),
-    object({ type: z.literal('function_call_output'), ...shared, call_id: callId, output }),
-    object({ type: z.literal('custom_tool_call'), ...shared, call_id: callId, name: toolName, input: text }),
-    object({ type: z.literal('custom_tool_call_output'), ...shared, call_id: callId, output }),
-  ],
-  'must be the type of an input item',
-);
+const otherItems = [
+  object({
+    type: z.literal('reasoning'),
+    ...shared,
+    summary: z.array(
+      object({ type: z.literal('summary_text', 'must be "summary_text"'), text }),
+      'must be an array of summaries',
+    ),
+    content: z
+      .array(object({ type: z.literal('reasoning_text', 'must be "reasoning_text"'), text }), 'must be an array')
+      .nullish(),
+    encrypted_content: text.nullish(),
+  }),
+  object({ type: z.literal('compaction'), ...shared, encrypted_content: limitedText(inputTextMax) }),
+  object({
+    type: z.literal('function_call'),
+    ...shared,
+    call_id: callId,
+    name: toolName,
+    arguments: text,
+    parsed_arguments: readByClient,
+  }),
+  object({ type: z.literal('function_call_output'), ...shared, call_id: callId, output }),
+  object({ type: z.literal('custom_tool_call'), ...shared, call_id: callId, name: toolName, input: text }),
+  object({ type: z.literal('custom_tool_call_output'), ...shared, call_id: callId, output }),
+] as const;
+const otherItem = z.discriminatedUnion('type', otherItems, 'must be the type of an input item');
+/** The members that an item of each of these types has. */
+export const itemMembers = membersBy('type', otherItems);
 const itemReference = object({ type: z.literal('item_reference').nullish(), id: someText });
 const hostedItem = z.looseObject({ type: someText });
 
-const otherTypes = new Set([
-  'reasoning',
-  'compaction',
-  'function_call',
-  'function_call_output',
-  'custom_tool_call',
-  'custom_tool_call_output',
-]);
 /** Items of tools that the upstream itself runs, or that only its own clients know: carried as they came. Source: wire.md B2. */
 const hostedType =
   /^(web_search|file_search|computer|image_generation|code_interpreter|local_shell|shell|apply_patch|mcp|tool_search)_call(_output)?$|^(mcp_list_tools|mcp_approval_request|mcp_approval_response|tool_search_output|additional_tools|program|program_output)$/;
@@ -158,7 +136,7 @@ function schemaOf(value: unknown): z.ZodType<InputItem> {
   const hasRole = typeof value === 'object' && value !== null && 'role' in value;
   if (type === 'item_reference' || (type == null && !hasRole)) return itemReference;
   if (typeof type !== 'string' || type === 'message') return messageItem;
-  return hostedType.test(type) && !otherTypes.has(type) ? hostedItem : otherItem;
+  return hostedType.test(type) && !Object.hasOwn(itemMembers, type) ? hostedItem : otherItem;
 }
 
 type InputItem =
@@ -169,11 +147,6 @@ type InputItem =
 
 /** One item: which of the schemas it must fit is told by its type, and where that is missing by its role. */
 export const inputItem = chosen<InputItem>(schemaOf);
-
-/** Whether an upstream's item is one of a tool that it ran itself. */
-export function isHostedType(type: string): boolean {
-  return hostedType.test(type);
-}
 
 /** A checked item. */
 export type ResponsesItem = z.output<typeof inputItem>;

@@ -1,40 +1,12 @@
-import {
-  type Extra,
-  type Item,
-  ItemStatus,
-  type Part,
-  Phase,
-  Protocol,
-  Role,
-  ToolKind,
-} from '../../gen/tollgate/v1/content_pb.ts';
+import { type Item, ItemStatus, type Part, Phase, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import {
-  annotationAdded,
-  delta,
-  itemClosed,
-  itemOpened,
-  opaqueAdded,
-  partClosed,
-  partOpened,
-} from '../../generation/events.ts';
+import * as emit from '../../generation/events.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import {
-  extraOf,
-  itemOf,
-  messageContent,
-  opaqueOf,
-  partOf,
-  reasoningContent,
-  reasoningTextContent,
-  refusalContent,
-  summaryTextContent,
-  textContent,
-  toolCallContent,
-} from '../content.ts';
-import { isWholeJson, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
+import * as make from '../content.ts';
+import { isWholeJson, listIn, objectIn, textIn } from '../json.ts';
 import { parseAnnotation } from './annotation.ts';
 import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
+import { extras } from './extras.ts';
 import { parseTokens } from '../logprobs.ts';
 
 /** Whether an item of the type is put together from its deltas; others are taken as they are when they are done. */
@@ -112,7 +84,7 @@ export class ItemParser {
     this.#open.set(outputIndex, open);
     if (kind === 'call' || kind === 'custom') this.hasCalls = true;
     // What the upstream's own tools do is known when it is done.
-    if (kind !== 'server') events.push(itemOpened(0, open.number, itemFrom(kind, item)));
+    if (kind !== 'server') events.push(emit.itemOpened(0, open.number, itemFrom(kind, item)));
   }
 
   /** A part begins; one that is told again has begun already. Undefined where its item is not known or is done. */
@@ -129,7 +101,9 @@ export class ItemParser {
     const kind = kindOf(content);
     const opened = { number: open.parts.size, kind, text: '', annotations: 0, isClosed: false };
     open.parts.set(key, opened);
-    events.push(partOpened(0, [open.number, opened.number], partOf(content, extraOfPart(part))));
+    events.push(
+      emit.partOpened(0, [open.number, opened.number], make.partOf(content, extras.unknown(part, knownOfPart))),
+    );
     return opened;
   }
 
@@ -151,7 +125,7 @@ export class ItemParser {
     const open = this.#open.get(outputIndex);
     if (open === undefined || open.isDone || (open.kind !== 'call' && open.kind !== 'custom') || text === '') return;
     open.text += text;
-    events.push(delta(0, [open.number, 0], { kind: DeltaKind.ARGUMENTS, text }));
+    events.push(emit.delta(0, [open.number, 0], { kind: DeltaKind.ARGUMENTS, text }));
   }
 
   /** The whole of a call's arguments: what did not come before. */
@@ -221,22 +195,22 @@ export class ItemParser {
     { text, logprobs }: { text: string; logprobs: Json | undefined },
     events: GenerationEvent[],
   ): void {
-    const likely = part.kind === DeltaKind.TEXT ? parseTokens(listIn(logprobs)) : [];
+    const likely = part.kind === DeltaKind.TEXT ? parseTokens(logprobs) : [];
     if (text === '' && likely.length === 0) return;
     part.text += text;
-    events.push(delta(0, [open.number, part.number], { kind: part.kind, text, logprobs: likely }));
+    events.push(emit.delta(0, [open.number, part.number], { kind: part.kind, text, logprobs: likely }));
   }
 
   #annotate(open: OpenItem, part: OpenPart, annotation: JsonObject | undefined, events: GenerationEvent[]): void {
     if (annotation === undefined || part.kind !== DeltaKind.TEXT) return;
     part.annotations += 1;
-    events.push(annotationAdded(0, [open.number, part.number], parseAnnotation(annotation)));
+    events.push(emit.annotationAdded(0, [open.number, part.number], parseAnnotation(annotation)));
   }
 
   #closePart(open: OpenItem, part: OpenPart, events: GenerationEvent[]): void {
     if (part.isClosed) return;
     part.isClosed = true;
-    events.push(partClosed(0, [open.number, part.number]));
+    events.push(emit.partClosed(0, [open.number, part.number]));
   }
 
   #close(open: OpenItem, { status, item }: { status: ItemStatus; item: JsonObject }, events: GenerationEvent[]): void {
@@ -244,17 +218,22 @@ export class ItemParser {
     const { number, kind } = open;
     if (kind === 'server') {
       if (Object.keys(item).length === 0) return;
-      events.push(itemOpened(0, number, serverItem(item)), itemClosed(0, number, status));
+      events.push(
+        emit.itemOpened(0, number, make.itemOf(extras.serverTool(item), 0)),
+        emit.itemClosed(0, number, status),
+      );
       return;
     }
     for (const part of open.parts.values()) this.#closePart(open, part, events);
     if (kind === 'reasoning') this.#seal(number, item, events);
     if (kind === 'compaction') {
-      events.push(opaqueAdded(0, number, opaqueOf(compactionKind, textIn(item['encrypted_content']), this.#provider)));
+      events.push(
+        emit.opaqueAdded(0, number, make.opaqueOf(compactionKind, textIn(item['encrypted_content']), this.#provider)),
+      );
     }
     // Servers end a call that their limit has cut as if it were whole.
     const isCut = kind === 'call' && open.text !== '' && !isWholeJson(open.text);
-    const closed = itemClosed(0, number, isCut ? ItemStatus.INCOMPLETE : status);
+    const closed = emit.itemClosed(0, number, isCut ? ItemStatus.INCOMPLETE : status);
     const phase = phases[textIn(item['phase'])];
     if (closed.event.case === 'itemClosed' && phase !== undefined) closed.event.value.phase = phase;
     events.push(closed);
@@ -265,8 +244,8 @@ export class ItemParser {
     const data = textIn(item['encrypted_content']);
     const id = textIn(item['id']);
     if (data === '') return;
-    events.push(opaqueAdded(0, number, opaqueOf(encryptedKind, data, this.#provider)));
-    if (id !== '') events.push(opaqueAdded(0, number, opaqueOf(itemIdKind, id, this.#provider)));
+    events.push(emit.opaqueAdded(0, number, make.opaqueOf(encryptedKind, data, this.#provider)));
+    if (id !== '') events.push(emit.opaqueAdded(0, number, make.opaqueOf(itemIdKind, id, this.#provider)));
   }
 }
 
@@ -276,49 +255,31 @@ const phases: Readonly<Record<string, Phase>> = {
 };
 
 function itemFrom(kind: Exclude<Kind, 'server'>, item: JsonObject): Item {
-  const extra = extraOfItem(kind, item);
+  const extra = extras.unknown(item, knownOf[kind]);
   const call = { callId: textIn(item['call_id']) || textIn(item['id']), name: textIn(item['name']) };
   switch (kind) {
     case 'message':
-      return itemOf(messageContent(Role.ASSISTANT, []), 0, extra);
+      return make.itemOf(make.messageContent(Role.ASSISTANT, []), 0, extra);
     case 'reasoning':
-      return itemOf(reasoningContent({}), 0, extra);
+      return make.itemOf(make.reasoningContent({}), 0, extra);
     case 'call':
-      return itemOf(toolCallContent(call), 0, extra);
+      return make.itemOf(make.toolCallContent(call), 0, extra);
     case 'custom':
-      return itemOf(toolCallContent({ ...call, kind: ToolKind.CUSTOM }), 0, extra);
+      return make.itemOf(make.toolCallContent({ ...call, kind: ToolKind.CUSTOM }), 0, extra);
     case 'compaction':
-      return itemOf({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction' } }, 0, extra);
+      return make.itemOf({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction' } }, 0, extra);
   }
-}
-
-function extraOfItem(kind: Exclude<Kind, 'server'>, item: JsonObject): Extra | undefined {
-  const unknown = unknownMembers(item, knownOf[kind]);
-  return unknown === undefined ? undefined : extraOf(Protocol.RESPONSES, JSON.stringify(unknown));
 }
 
 const knownOfPart = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs']);
 
-function extraOfPart(part: JsonObject): Extra | undefined {
-  const unknown = unknownMembers(part, knownOfPart);
-  return unknown === undefined ? undefined : extraOf(Protocol.RESPONSES, JSON.stringify(unknown));
-}
-
-function serverItem(item: JsonObject): Item {
-  const json = JSON.stringify(item);
-  return itemOf(
-    { case: 'serverTool', value: { $typeName: 'tollgate.v1.ServerTool', protocol: Protocol.RESPONSES, json } },
-    0,
-  );
-}
-
 /** The content of a part by its type; undefined where the model has none for it. */
 function contentFrom(type: string, list: PartPlace['list']): Part['content'] | undefined {
-  if (list === 'summary') return summaryTextContent('');
-  if (type === 'output_text' || type === 'text') return textContent('');
-  if (type === 'refusal') return refusalContent('');
-  if (type === 'reasoning_text') return reasoningTextContent('');
-  return type === 'summary_text' ? summaryTextContent('') : undefined;
+  if (list === 'summary') return make.summaryTextContent('');
+  if (type === 'output_text' || type === 'text') return make.textContent('');
+  if (type === 'refusal') return make.refusalContent('');
+  if (type === 'reasoning_text') return make.reasoningTextContent('');
+  return type === 'summary_text' ? make.summaryTextContent('') : undefined;
 }
 
 function kindOf(content: Part['content']): DeltaKind {

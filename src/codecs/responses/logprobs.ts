@@ -1,13 +1,8 @@
-import type { TokenLogprob, TopLogprob } from '../../gen/tollgate/v1/content_pb.ts';
+import type { TokenLogprob } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
+import { renderTokens as render } from '../logprobs.ts';
 
-/** Log probabilities in the form of Responses: bytes are always a list. */
-
-function renderOne({ token, logprob, utf8 }: TokenLogprob | TopLogprob): JsonObject {
-  return { token: token.toWellFormed(), logprob, bytes: [...utf8] };
-}
-
-/** The tokens as `logprobs` lists them. */
+/** Returns the tokens as `logprobs` lists them: bytes are always a list. */
 export function renderTokens(logprobs: readonly TokenLogprob[]): JsonObject[] {
-  return logprobs.map(each => ({ ...renderOne(each), top_logprobs: each.top.map(renderOne) }));
+  return render(logprobs, ({ token, logprob, utf8 }) => ({ token: token.toWellFormed(), logprob, bytes: [...utf8] }));
 }

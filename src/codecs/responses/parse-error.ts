@@ -1,14 +1,15 @@
-import { UpstreamFailure, type UpstreamFailureFacts } from '../../generation/upstream.ts';
+import type { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Json } from '../codec.ts';
-import { countIn, objectIn, textIn } from '../json.ts';
-import { factsOf, messageOf, readErrorBody } from '../upstream-error.ts';
+import { objectIn, textIn } from '../json.ts';
+import { errorFacts, type ErrorFacts, readErrorBody, reportedAs, statusIn, type TooLong } from '../upstream-error.ts';
 
 /** What upstreams say of a failure. Source: wire.md B5. */
-export type ErrorFacts = Pick<UpstreamFailureFacts, 'message' | 'param' | 'contextLengthExceeded'>;
 
-/** Their words for an input that is too long. */
-const tooLong =
-  /context[ _-]?(length|window|size)|maximum (context|prompt|input)|(prompt|input|request) (is|was) too (long|large)|too many (input )?tokens|exceeds? .{0,40}tokens/i;
+const tooLong: TooLong = {
+  code: /context_(length|window)/,
+  message:
+    /context[ _-]?(length|window|size)|maximum (context|prompt|input)|(prompt|input|request) (is|was) too (long|large)|too many (input )?tokens|exceeds? .{0,40}tokens/i,
+};
 
 /** The status of an error that a stream tells by its code or type. */
 const statusByCode: Readonly<Record<string, number>> = {
@@ -26,32 +27,14 @@ const statusByCode: Readonly<Record<string, number>> = {
 
 /** What the body of an error says; a web page or an empty body says nothing. Never throws. */
 export function parseError(_status: number, body: string): ErrorFacts {
-  return readErrorBody(body, errorFacts, text => named(text, '', ''));
-}
-
-/** What an error object says: the nested form, the flat one of streams, and those of compatible servers. */
-function errorFacts(value: Json): ErrorFacts {
-  if (typeof value === 'string') return named(value, '', '');
-  const body = objectIn(value);
-  if (body === undefined) return {};
-  const { error } = body;
-  if (typeof error === 'string') return named(error, '', textIn(body['code']));
-  const inner = objectIn(error) ?? body;
-  return named(messageOf(inner), textIn(inner['param']), textIn(inner['code']) || textIn(inner['type']));
-}
-
-function named(message: string, param: string, code: string): ErrorFacts {
-  return factsOf(message, param, /context_(length|window)/.test(code) || tooLong.test(message));
+  return readErrorBody(body, value => errorFacts(value, tooLong));
 }
 
 /** A failure that the upstream reports inside its answer: an `error` event, or a resource that failed. */
-export function reported(error: Json): UpstreamFailure {
-  const body = objectIn(error);
-  const inner = objectIn(body?.['error']) ?? body;
-  const named = [inner?.['status_code'], inner?.['status'], inner?.['code']].map(countIn);
-  const status =
-    named.find(each => each !== undefined && each >= 400 && each <= 599) ??
-    statusByCode[textIn(inner?.['code'])] ??
-    statusByCode[textIn(inner?.['type'])];
-  return new UpstreamFailure('reported', { ...errorFacts(error), ...(status === undefined ? {} : { status }) });
+export function reported(value: Json): UpstreamFailure {
+  const body = objectIn(value);
+  const error = objectIn(body?.['error']) ?? body ?? {};
+  const { code, type } = error;
+  const named = statusIn([error['status_code'], error['status'], code]);
+  return reportedAs(errorFacts(value, tooLong), named ?? statusByCode[textIn(code)] ?? statusByCode[textIn(type)]);
 }

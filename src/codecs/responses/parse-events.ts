@@ -1,13 +1,15 @@
-import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
-import { ExtensionScope, FinishReason, type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
-import { completed, extension, finished, started, usageReported } from '../../generation/events.ts';
+import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { extraOf } from '../content.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn, unknownMembers } from '../json.ts';
+import { completedWith } from '../completed-with.ts';
+import { extend } from '../extras.ts';
+import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
+import { malformed } from '../upstream-error.ts';
+import { extras } from './extras.ts';
 import { ItemParser } from './item-parser.ts';
 import { reported } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
@@ -42,7 +44,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
       // Servers send events of their own between those of the protocol.
       const isOther = event !== '' && event !== 'message' && !event.startsWith('response.');
       if (isOther || data.trim() === '' || data.trim() === '[DONE]') return [];
-      throw new UpstreamFailure('malformed', { cause: new Error('the data of an event is no JSON object') });
+      throw malformed('the data of an event is no JSON object');
     }
     const events: GenerationEvent[] = [];
     this.#event(textIn(body['type']) || event, body, events);
@@ -89,9 +91,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   #terminal(status: string, response: JsonObject, events: GenerationEvent[]): void {
     if (status === 'failed' || status === 'cancelled' || response['error'] != null) throw reported(response);
     if (status !== 'completed' && status !== 'incomplete') {
-      throw new UpstreamFailure('malformed', {
-        cause: new Error(`an answer that ends ${status || 'without a status'}`),
-      });
+      throw malformed(`an answer that ends ${status || 'without a status'}`);
     }
     this.#start(events);
     for (const [index, item] of listIn(response['output']).entries()) {
@@ -100,16 +100,12 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     }
     const native = textIn(objectIn(response['incomplete_details'])?.['reason']) || status;
     const reason = this.#reasonOf(status, native);
-    this.#items.end(isCut(reason), events);
-    const unknown = unknownMembers(response, known);
-    if (unknown !== undefined) {
-      events.push(extension(0, ExtensionScope.RESPONSE, extraOf(Protocol.RESPONSES, JSON.stringify(unknown))));
-    }
+    this.#items.end(status === 'incomplete', events);
+    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(response, known));
     const usage = parseUsage(response['usage']);
     if (usage !== undefined) events.push(usageReported(usage));
     events.push(finished(0, reason, { native }));
-    const counted = usage === undefined ? {} : { usage, usageSource: UsageSource.REPORTED };
-    events.push(completed({ ...counted, serviceTier: parseServiceTier(response['service_tier']) }));
+    events.push(completedWith(usage, parseServiceTier(response['service_tier'])));
     this.#state = 'completed';
   }
 
@@ -121,10 +117,6 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (this.#items.hasCalls) return FinishReason.TOOL_CALLS;
     return this.#items.hasRefusal ? FinishReason.REFUSAL : FinishReason.STOP;
   }
-}
-
-function isCut(reason: FinishReason): boolean {
-  return reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
 }
 
 /** One event of an item. */
@@ -187,7 +179,7 @@ const acts: Readonly<Record<string, Act>> = {
 export function parseWhole(body: Json, provider: string): GenerationEvent[] {
   const response = objectIn(body);
   if (response === undefined) {
-    throw new UpstreamFailure('malformed', { cause: new Error('the answer is no JSON object') });
+    throw malformed('the answer is no JSON object');
   }
   if (response['object'] !== 'response' && response['error'] != null) throw reported(response);
   return new ResponsesStreamParser(provider).whole(response);

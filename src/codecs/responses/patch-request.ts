@@ -1,10 +1,12 @@
 import type { Item, Part } from '../../gen/tollgate/v1/content_pb.ts';
 import { Role } from '../../gen/tollgate/v1/content_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { wantsReasoning } from '../../generation/check/check-features.ts';
 import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
+import { patchServiceTier } from '../service-tier.ts';
+import { sentBody } from '../sent-body.ts';
 import { InputEncoder } from './encode-input.ts';
 
 /** The least output limit that the protocol takes; the gateway cuts where the client's is lower. */
@@ -13,12 +15,6 @@ const outputTokensMin = 16;
 /** The output limit as the protocol takes it. */
 export function outputLimit(tokens: number): number {
   return Math.max(outputTokensMin, tokens);
-}
-
-/** The tier in the words of a request; undefined for the standard one. */
-export function tierName(tier: ServiceTier): string | undefined {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : undefined;
 }
 
 /** What else the answer should contain: thoughts are only worth something later with what the upstream encrypts. */
@@ -36,11 +32,9 @@ const stateful = ['previous_response_id', 'background', 'stream', 'model'];
  * A Responses client's own JSON for an upstream of the protocol: state is the gateway's, the model, the limit and the tier are the route's, all else arrives as it
  * was sent. Items that stand in the body as they stand in the request arrive as they were sent too; what the gateway put in their place or before them is built.
  */
-export function patchedRequest(input: EncodeInput, source: Uint8Array, drops: Drops): JsonObject {
+export function patchedRequest(input: EncodeInput, source: SourceRequest, drops: Drops): JsonObject {
   const { request, model, maxOutputTokens, stream } = input;
-  // The decoder has checked that it is an object.
-  const text = Buffer.from(source.buffer, source.byteOffset, source.byteLength).toString('utf8');
-  const sent = JSON.parse(text) as JsonObject;
+  const sent = sentBody(source);
   const body: JsonObject = { model };
   for (const [name, value] of Object.entries(sent)) {
     if (value !== null && !stateful.includes(name)) body[name] = value;
@@ -51,9 +45,7 @@ export function patchedRequest(input: EncodeInput, source: Uint8Array, drops: Dr
   if (include.length > 0) body['include'] = include;
   if (maxOutputTokens === undefined) delete body['max_output_tokens'];
   else body['max_output_tokens'] = outputLimit(maxOutputTokens);
-  const tier = tierName(request.serviceTier);
-  if (tier !== undefined) body['service_tier'] = tier;
-  else if (body['service_tier'] === 'flex' || body['service_tier'] === 'priority') delete body['service_tier'];
+  patchServiceTier(body, request.serviceTier, ['auto', 'default']);
   if (stream) body['stream'] = true;
   else delete body['stream_options'];
   return body;

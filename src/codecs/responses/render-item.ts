@@ -13,7 +13,7 @@ import {
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { envelopeIn } from './blobs.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { callIdFor } from '../../generation/call-id.ts';
 import { renderInputPart, renderOutputPart, renderThought } from './render-part.ts';
 
@@ -26,7 +26,7 @@ export function isShown({ content }: Item): boolean {
 
 /** An item of the output or the input, with all its fields. One that is not shown (`isShown`) is an empty object. */
 export function renderItem(item: Item): JsonObject {
-  const head = { ...extraMembers(item.extra), id: item.id };
+  const head = { ...extras.members(item.extra), id: item.id };
   const status = statusName(item.status);
   const { content } = item;
   switch (content.case) {
@@ -50,7 +50,7 @@ export function renderItem(item: Item): JsonObject {
 }
 
 /** How far an item has come; one of a request that says nothing is whole. */
-export function statusName(status: ItemStatus): string {
+function statusName(status: ItemStatus): string {
   if (status === ItemStatus.INCOMPLETE) return 'incomplete';
   return status === ItemStatus.IN_PROGRESS ? 'in_progress' : 'completed';
 }

@@ -1,7 +1,7 @@
 import type { MediaSource, Part } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { renderAnnotation } from './annotation.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { renderTokens } from './logprobs.ts';
 
 /** Parts in the form of Responses, for clients and upstreams. Source: wire.md B2, C3. */
@@ -12,7 +12,7 @@ export function renderOutputPart({ content, extra }: Part): JsonObject | undefin
     case 'text': {
       const { text, annotations, logprobs } = content.value;
       return {
-        ...extraMembers(extra),
+        ...extras.members(extra),
         type: 'output_text',
         text: text.toWellFormed(),
         annotations: annotations.map(renderAnnotation).filter(each => each !== undefined),
@@ -20,7 +20,7 @@ export function renderOutputPart({ content, extra }: Part): JsonObject | undefin
       };
     }
     case 'refusal':
-      return { ...extraMembers(extra), type: 'refusal', refusal: content.value.text.toWellFormed() };
+      return { ...extras.members(extra), type: 'refusal', refusal: content.value.text.toWellFormed() };
     default:
       return undefined;
   }
@@ -29,12 +29,12 @@ export function renderOutputPart({ content, extra }: Part): JsonObject | undefin
 /** A thought; raw ones are shown as summaries, which every client reads (wire.md B6). */
 export function renderThought({ content, extra }: Part): JsonObject | undefined {
   if (content.case !== 'summaryText' && content.case !== 'reasoningText') return undefined;
-  return { ...extraMembers(extra), type: 'summary_text', text: content.value.text.toWellFormed() };
+  return { ...extras.members(extra), type: 'summary_text', text: content.value.text.toWellFormed() };
 }
 
 /** A part of what anybody else said; undefined where the interface has no such part. */
 export function renderInputPart({ content, extra }: Part): JsonObject | undefined {
-  const members = extraMembers(extra);
+  const members = extras.members(extra);
   switch (content.case) {
     case 'text':
       return { ...members, type: 'input_text', text: content.value.text.toWellFormed() };

@@ -1,6 +1,21 @@
 import * as z from 'zod';
-import { flag, integerIn, jsonObject, listOf, numberIn, object, oneOf, someText, text, toolName } from '../schema.ts';
-import { chosen, inputItem, inputTextMax, limitedText, typeOf } from './input-schema.ts';
+import {
+  chosen,
+  flag,
+  integerIn,
+  jsonObject,
+  listOf,
+  metadata,
+  numberIn,
+  object,
+  oneBy,
+  oneOf,
+  someText,
+  text,
+  toolName,
+  typeOf,
+} from '../schema.ts';
+import { inputItem, inputTextMax, limitedText } from './input-schema.ts';
 
 /**
  * What the body of a Responses request looks like. Unknown members stay in the checked value; null in an optional field means that it was not sent.
@@ -52,30 +67,17 @@ const toolChoice = chosen<AnyChoice>(value => {
   return typeOf(value) === 'allowed_tools' ? allowedTools : referenceSchema(value);
 });
 
-const format = z.discriminatedUnion(
-  'type',
-  [
-    object({ type: z.literal('text') }),
-    object({ type: z.literal('json_object') }),
-    object({
-      type: z.literal('json_schema'),
-      name: toolName,
-      description: text.nullish(),
-      schema: jsonObject,
-      strict: flag.nullish(),
-    }),
-  ],
-  'must be one of "text", "json_object", "json_schema"',
-);
-
-const metadataAllowed = 'must be an object of at most 16 strings';
-const metadata = z
-  .record(
-    z.string().max(64, 'must have a name of at most 64 characters'),
-    text.max(512, 'must have at most 512 characters'),
-    metadataAllowed,
-  )
-  .refine(value => Object.keys(value).length <= 16, metadataAllowed);
+const format = oneBy('type', [
+  object({ type: z.literal('text') }),
+  object({ type: z.literal('json_object') }),
+  object({
+    type: z.literal('json_schema'),
+    name: toolName,
+    description: text.nullish(),
+    schema: jsonObject,
+    strict: flag.nullish(),
+  }),
+]);
 
 const input = z.union(
   [limitedText(inputTextMax), z.array(inputItem, 'must be an array')],
@@ -134,5 +136,3 @@ export type ResponsesCustomTool = z.output<typeof customTool>;
 export type ResponsesToolChoice = AnyChoice;
 /** A checked way to name a tool. */
 export type ResponsesToolReference = Reference;
-/** A checked output format. */
-export type ResponsesFormat = z.output<typeof format>;

@@ -4,15 +4,17 @@ import {
   type GenerateRequest,
   OutputFormatType,
   type ReasoningConfig,
-  ReasoningEffort,
   type Tool,
   ToolChoiceMode,
   type ToolName,
   Truncation,
 } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
+import { effortName } from '../effort.ts';
+import { fieldJson } from '../json.ts';
+import { toolChoiceName } from '../request.ts';
 import { encodeFormat } from './custom-format.ts';
-import { extraMembers } from './extra.ts';
+import { extras } from './extras.ts';
 import { isShown, renderItem } from './render-item.ts';
 import { incompleteReason, type ResponseOutcome } from '../../generation/response-fold.ts';
 import { renderServiceTier } from '../service-tier.ts';
@@ -46,7 +48,7 @@ export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, set
   const reason = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
   const tier = completed?.serviceTier ?? facts.request.serviceTier;
   return {
-    ...membersOf(outcome),
+    ...extras.ofExtensions(outcome.extensions ?? [], ExtensionScope.RESPONSE),
     id: facts.id,
     object: 'response',
     created_at: secondsOf(facts.createdAtMs),
@@ -64,15 +66,6 @@ export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, set
 
 function secondsOf(ms: number): number {
   return Math.floor(ms / 1000);
-}
-
-/** Unknown members of an upstream's resource: of several with one name the last one stands. */
-function membersOf({ extensions }: ResponseOutcome): JsonObject {
-  const members: JsonObject = {};
-  for (const { scope, extra } of extensions ?? []) {
-    if (scope === ExtensionScope.RESPONSE) Object.assign(members, extraMembers(extra));
-  }
-  return members;
 }
 
 /** The members of a resource that say how it was asked. */
@@ -102,25 +95,9 @@ export function renderSettings({ request, previousResponseId, store, background 
   };
 }
 
-const effortNames: Readonly<Record<ReasoningEffort, string | null>> = {
-  [ReasoningEffort.UNSPECIFIED]: null,
-  [ReasoningEffort.NONE]: 'none',
-  [ReasoningEffort.MINIMAL]: 'minimal',
-  [ReasoningEffort.LOW]: 'low',
-  [ReasoningEffort.MEDIUM]: 'medium',
-  [ReasoningEffort.HIGH]: 'high',
-  [ReasoningEffort.XHIGH]: 'xhigh',
-  [ReasoningEffort.MAX]: 'max',
-};
-
-/** The name of an effort; null where none is said. */
-export function effortName(effort: ReasoningEffort): string | null {
-  return effortNames[effort] ?? null;
-}
-
 function renderReasoning(reasoning: ReasoningConfig | undefined): Json {
   if (reasoning === undefined) return null;
-  return { effort: effortName(reasoning.effort), summary: reasoning.summary ?? null };
+  return { effort: effortName(reasoning.effort) ?? null, summary: reasoning.summary ?? null };
 }
 
 function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
@@ -129,7 +106,7 @@ function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
       return { type: 'json_object' };
     case OutputFormatType.JSON_SCHEMA: {
       const { name, description, schemaJson, strict } = outputFormat;
-      const schema = schemaJson === '' ? null : (JSON.parse(schemaJson) as JsonObject);
+      const schema = fieldJson(schemaJson) ?? null;
       return { type: 'json_schema', name, description: description ?? null, schema, strict: strict ?? false };
     }
     default:
@@ -138,11 +115,11 @@ function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
 }
 
 function renderTool({ tool, extra }: Tool): JsonObject {
-  const members = extraMembers(extra);
+  const members = extras.members(extra);
   switch (tool.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = tool.value;
-      const parameters = parametersJson === '' ? null : (JSON.parse(parametersJson) as JsonObject);
+      const parameters = fieldJson(parametersJson) ?? null;
       const said = { description: description ?? null, parameters, strict: strict ?? false };
       return { ...members, type: 'function', name, ...said };
     }
@@ -158,15 +135,6 @@ function renderTool({ tool, extra }: Tool): JsonObject {
   }
 }
 
-/** The names of the rules. */
-export const modeNames: Readonly<Record<ToolChoiceMode, 'auto' | 'none' | 'required'>> = {
-  [ToolChoiceMode.UNSPECIFIED]: 'auto',
-  [ToolChoiceMode.AUTO]: 'auto',
-  [ToolChoiceMode.NONE]: 'none',
-  [ToolChoiceMode.REQUIRED]: 'required',
-  [ToolChoiceMode.NAMED]: 'required',
-};
-
 /** A tool by name; one that the upstream runs by its type. */
 export function toolReference({ name, kind }: ToolName): JsonObject {
   if (kind === ToolKind.UNSPECIFIED) return { type: name };
@@ -179,6 +147,6 @@ export function renderToolChoice({ toolChoice }: GenerateRequest): Json {
   const { mode, tools, restricted } = toolChoice;
   const [first] = tools;
   if (mode === ToolChoiceMode.NAMED && first !== undefined) return toolReference(first);
-  const rule = modeNames[mode] ?? 'auto';
+  const rule = toolChoiceName(mode);
   return restricted ? { type: 'allowed_tools', mode: rule, tools: tools.map(toolReference) } : rule;
 }

@@ -1,0 +1,28 @@
+import { type CacheHint, CacheLifetime } from '../gen/tollgate/v1/content_pb.ts';
+import type { JsonObject } from './codec.ts';
+
+/** Members that hint to an upstream's cache: Anthropic's, which several providers take in Chat too, and OpenAI's breakpoint in Chat. */
+export interface CacheMembers {
+  readonly cache_control?: { readonly ttl?: string | null | undefined } | null | undefined;
+  readonly prompt_cache_breakpoint?: object | null | undefined;
+}
+
+/** Returns the member `cache` with the hint of a block, part, tool or request; no member if it gives none. */
+export function cacheHint(members: CacheMembers): { cache?: CacheHint } {
+  const { cache_control: control, prompt_cache_breakpoint: breakpoint } = members;
+  if (control == null && breakpoint == null) return {};
+  const lifetime = lifetimes.find(([, ttl]) => ttl === control?.ttl)?.[0] ?? CacheLifetime.CACHE_LIFETIME_UNSPECIFIED;
+  return { cache: { $typeName: 'tollgate.v1.CacheHint', lifetime } };
+}
+
+const lifetimes = [
+  [CacheLifetime.CACHE_LIFETIME_5M, '5m'],
+  [CacheLifetime.CACHE_LIFETIME_1H, '1h'],
+] as const;
+
+/** Returns a hint as the member `cache_control`; no member if there is none. */
+export function cacheMember(hint: CacheHint | undefined): JsonObject {
+  if (hint === undefined) return {};
+  const ttl = lifetimes.find(([lifetime]) => lifetime === hint.lifetime)?.[1];
+  return { cache_control: { type: 'ephemeral', ...(ttl === undefined ? {} : { ttl }) } };
+}

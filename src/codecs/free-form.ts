@@ -1,0 +1,34 @@
+import { type ToolCall, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
+import type { CustomTool, Tool } from '../gen/tollgate/v1/request_pb.ts';
+import type { JsonObject } from './codec.ts';
+import type { Drops } from './drops.ts';
+import { objectIn, parsedJson } from './json.ts';
+
+/** Calls and free-form tools for protocols whose calls have an object. */
+
+/** The input of a free-form tool, as a function's. Source: decisions §4. */
+export const freeText: JsonObject = {
+  type: 'object',
+  properties: { input: { type: 'string' } },
+  required: ['input'],
+};
+
+/** Lists the grammar of a free-form tool at `path`: such a protocol can't say it, and the model does not know it. */
+export function dropGrammar({ formatJson }: CustomTool, path: string, drops: Drops): void {
+  if (formatJson !== '' && formatJson !== '{"type":"text"}') drops.add(`${path}.custom.format`);
+}
+
+/** Returns the name of a tool that the client runs; '' for any other. */
+export function toolNameOf({ tool }: Tool): string {
+  return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : '';
+}
+
+/** Returns the arguments of a call as an object; text that is none is carried in a member of its own, and listed (case TR-17). */
+export function encodeArguments({ kind, arguments: text }: ToolCall, drops: Drops): JsonObject {
+  if (kind === ToolKind.CUSTOM) return { input: text };
+  if (text.trim() === '') return {};
+  const input = objectIn(parsedJson(text));
+  if (input !== undefined) return input;
+  drops.add('arguments');
+  return { _unparsed: text };
+}

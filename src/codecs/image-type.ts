@@ -1,0 +1,12 @@
+/** The first base64 digits of the formats that are taken. */
+const starts: readonly (readonly [start: RegExp, mediaType: string])[] = [
+  [/^\/9j\//, 'image/jpeg'],
+  [/^iVBORw0KGgo/, 'image/png'],
+  [/^R0lGOD/, 'image/gif'],
+  [/^UklGR.{6}XRUJ/, 'image/webp'],
+];
+
+/** Returns the type of a picture by its first base64 digits, because what is declared may be wrong (case ME-01); undefined if they don't say it. */
+export function imageTypeIn(base64: string): string | undefined {
+  return starts.find(([start]) => start.test(base64))?.[1];
+}

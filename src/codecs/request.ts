@@ -1,0 +1,174 @@
+import { type Protocol, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
+import {
+  Delivery,
+  type GenerateRequest,
+  type OutputFormat,
+  OutputFormatType,
+  type ReasoningConfig,
+  type Sampling,
+  ThinkingMode,
+  type Tool,
+  type ToolChoice,
+  ToolChoiceMode,
+  type ToolName,
+} from '../gen/tollgate/v1/request_pb.ts';
+import type { JsonObject, ReceivedRequest } from './codec.ts';
+import { samplingOf } from './content.ts';
+import { decodeEffort, type EffortName } from './effort.ts';
+import { defined } from './json.ts';
+
+/** Pieces of the model of a request, from members that the interfaces share. A member that is null was not sent. */
+
+type Sent<T> = T | null | undefined;
+
+/** Returns how the answer is to be delivered. */
+export function delivery(stream: Sent<boolean>): Delivery {
+  return stream === true ? Delivery.STREAMED : Delivery.WHOLE;
+}
+
+/** Returns a count as the contract holds it, in 32 bits: a limit above every model's means the model's own. */
+export function limit32(count: Sent<number>): number | undefined {
+  return count == null ? undefined : Math.min(count, 2 ** 32 - 1);
+}
+
+/** Returns the request as it came; `headers`: those that an upstream of the protocol gets as well. */
+export function sourceOf(
+  protocol: Protocol,
+  { body, paths }: { readonly body: ReceivedRequest['raw']; readonly paths: string[] },
+  headers: Record<string, string> = {},
+): GenerateRequest['source'] & object {
+  return { $typeName: 'tollgate.v1.SourceRequest', protocol, body, unknownFields: paths, headers };
+}
+
+/** Members that mean the same in Chat Completions and Responses. */
+interface SharedMembers {
+  readonly parallel_tool_calls?: Sent<boolean>;
+  readonly prompt_cache_key?: Sent<string>;
+  readonly safety_identifier?: Sent<string>;
+  readonly user?: Sent<string>;
+  readonly store?: Sent<boolean>;
+}
+
+/** Returns the fields of a request for members that mean the same in Chat Completions and Responses. */
+export function sharedFields(body: SharedMembers): Partial<GenerateRequest> {
+  return defined({
+    parallelToolCalls: body.parallel_tool_calls ?? undefined,
+    promptCacheKey: body.prompt_cache_key ?? undefined,
+    safetyIdentifier: body.safety_identifier ?? undefined,
+    user: body.user ?? undefined,
+    store: body.store ?? undefined,
+  });
+}
+
+/** Members about sampling, by the names that all interfaces use. */
+interface SamplingMembers {
+  readonly temperature?: Sent<number>;
+  readonly top_p?: Sent<number>;
+  readonly top_k?: Sent<number>;
+  readonly frequency_penalty?: Sent<number>;
+  readonly presence_penalty?: Sent<number>;
+  readonly seed?: Sent<number>;
+  readonly logit_bias?: Sent<Record<string, number>>;
+  readonly logprobs?: Sent<boolean>;
+  readonly top_logprobs?: Sent<number>;
+}
+
+/** Returns the sampling as the field of a request; no field if nothing is said of it. */
+export function sampling(body: SamplingMembers): { sampling?: Sampling } {
+  const { seed } = body;
+  const fields = defined({
+    temperature: body.temperature ?? undefined,
+    topP: body.top_p ?? undefined,
+    topK: limit32(body.top_k),
+    frequencyPenalty: body.frequency_penalty ?? undefined,
+    presencePenalty: body.presence_penalty ?? undefined,
+    // The largest seed of an official client, 2^63 - 1, is 2^63 once JSON has rounded it.
+    seed: seed == null ? undefined : seed >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(seed),
+    logitBias: body.logit_bias ?? undefined,
+    logprobs: body.logprobs ?? undefined,
+    topLogprobs: body.top_logprobs ?? undefined,
+  });
+  return Object.keys(fields).length === 0 ? {} : { sampling: samplingOf(fields) };
+}
+
+/** Returns how hard to think. */
+export function reasoningConfig(
+  effort: Sent<EffortName>,
+  thinking: ThinkingMode = ThinkingMode.UNSPECIFIED,
+): ReasoningConfig {
+  return { $typeName: 'tollgate.v1.ReasoningConfig', effort: decodeEffort(effort), thinking };
+}
+
+/** A tool with its cache hint and its further members. */
+export function toolWith(tool: Tool['tool'], hints: Pick<Tool, 'cache' | 'extra'>): Tool {
+  return { $typeName: 'tollgate.v1.Tool', tool, ...defined(hints) };
+}
+
+/** What interfaces say of a tool that the client runs. */
+interface ToolMembers {
+  readonly name: string;
+  readonly description?: Sent<string>;
+  readonly parameters?: Sent<JsonObject>;
+  readonly strict?: Sent<boolean>;
+}
+
+/** Returns a tool with a schema of its arguments. */
+export function functionTool({ name, description, parameters, strict }: ToolMembers): Tool['tool'] {
+  const parametersJson = parameters == null ? '' : JSON.stringify(parameters);
+  const said = { name, description: description ?? undefined, parametersJson, strict: strict ?? undefined };
+  return { case: 'function', value: { $typeName: 'tollgate.v1.FunctionTool', ...said } };
+}
+
+/** Returns a tool that takes free text; `formatJson` '' means any. */
+export function customTool({ name, description }: ToolMembers, formatJson: string): Tool['tool'] {
+  const said = { name, description: description ?? undefined, formatJson };
+  return { case: 'custom', value: { $typeName: 'tollgate.v1.CustomTool', ...said } };
+}
+
+const modes = {
+  none: ToolChoiceMode.NONE,
+  auto: ToolChoiceMode.AUTO,
+  required: ToolChoiceMode.REQUIRED,
+  named: ToolChoiceMode.NAMED,
+} as const;
+
+/** Returns the rule of which tools may or must be called; `restricted`: no other than `tools`. */
+export function toolChoice(mode: keyof typeof modes, tools: ToolName[] = [], restricted = false): ToolChoice {
+  return { $typeName: 'tollgate.v1.ToolChoice', mode: modes[mode], tools, restricted };
+}
+
+/** Returns the rule in the words of OpenAI's protocols, which have no mode of their own for a named tool. */
+export function toolChoiceName(mode: ToolChoiceMode): 'none' | 'auto' | 'required' {
+  if (mode === ToolChoiceMode.NONE) return 'none';
+  return mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED ? 'required' : 'auto';
+}
+
+/** Returns the name of a tool. */
+export function toolName(name: string, kind: ToolKind = ToolKind.FUNCTION): ToolName {
+  return { $typeName: 'tollgate.v1.ToolName', name, kind };
+}
+
+/** A schema that an answer is to follow. */
+interface SchemaMembers {
+  readonly name: string;
+  readonly description?: Sent<string>;
+  readonly schema?: Sent<JsonObject>;
+  readonly strict?: Sent<boolean>;
+}
+
+/** Returns the form of an answer without a schema. */
+export function plainFormat(type: 'text' | 'json_object'): OutputFormat {
+  const kind = type === 'text' ? OutputFormatType.TEXT : OutputFormatType.JSON_OBJECT;
+  return { $typeName: 'tollgate.v1.OutputFormat', type: kind, name: '', schemaJson: '' };
+}
+
+/** Returns the form of an answer that follows a schema. */
+export function schemaFormat({ name, description, schema, strict }: SchemaMembers): OutputFormat {
+  return {
+    $typeName: 'tollgate.v1.OutputFormat',
+    type: OutputFormatType.JSON_SCHEMA,
+    name,
+    schemaJson: schema == null ? '' : JSON.stringify(schema),
+    ...defined({ description: description ?? undefined, strict: strict ?? undefined }),
+  };
+}
