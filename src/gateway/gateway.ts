@@ -44,7 +44,7 @@ import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from '.
 import { retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
-import { Stopping } from './stopping.ts';
+import { createStopping } from './stopping.ts';
 import type { Files } from '../store/files.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
@@ -100,7 +100,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   setImmediate(() => void loadTokenizer());
   core.discovery.start();
   await core.images.resume();
-  const stopping = new Stopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
+  const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -110,7 +110,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
       core.discovery.stop();
       return stopping.stop();
     },
-    hurry: () => stopping.hurry(),
+    hurry: stopping.hurry,
     reload: () => void reloadedOrNot(core.reload, logger),
   };
 }

@@ -417,7 +417,6 @@ const unused: CountedUsage = { buckets: noUsage, source: 'reported' };
 /** What the client is told of an end without an answer. */
 function toClientError(outcome: Outcome): Error {
   if (outcome.kind === 'failed') return outcome.error;
-  if (outcome.kind === 'cut')
-    return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
+  if (outcome.kind === 'cut') return new GatewayError('overloaded', 'The gateway is stopping.', { retryAfterMs: 5_000 });
   return new ConnectError('The call was cancelled.', Code.Canceled);
 }
