@@ -71,8 +71,7 @@ async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketPart
   const call = callOf(edge, request);
   const key = readKey(request.headers);
   await identify(edge, call, { key, allowed: 'api_key' });
-  const strict = edge.options.strict || request.headers['x-tollgate-strict'] === 'true';
-  return { edge, call, key, strict };
+  return { edge, call, key, strict: edge.isStrict(request.headers) };
 }
 
 /** Answers an upgrade with the error envelope, as any other request. */
