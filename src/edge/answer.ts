@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AnswerHeaders } from './call.ts';
 import type { Edge } from './edge.ts';
@@ -23,6 +23,13 @@ export function jsonAnswer(status: number, headers: AnswerHeaders, value: unknow
   const body = JSON.stringify(value);
   headers['content-type'] = 'application/json; charset=utf-8';
   return { status, headers, body };
+}
+
+/** Returns an answer as text for a connection that has no response to write it to, and that is closed after it. */
+export function answerText({ status, headers, body }: Answer): string {
+  const whole = { ...headers, 'content-length': Buffer.byteLength(body), connection: 'close' };
+  const lines = Object.entries(whole).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`;
 }
 
 /** Answers a request that generates nothing with JSON and status 200, and records it. */

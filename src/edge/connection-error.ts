@@ -1,6 +1,7 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { GatewayError } from '../errors/gateway-error.ts';
+import { answerText, jsonAnswer } from './answer.ts';
 import type { Edge } from './edge.ts';
 import { errorEnvelope } from './error-answer.ts';
 
@@ -31,19 +32,8 @@ export function answerConnectionError(edge: Edge, error: Error & { code?: string
   const id = nextRequestId();
   const message = messages[error.code ?? ''] ?? 'The request is not valid HTTP.';
   const refusal = new GatewayError('invalid_request', message, { cause: error });
-  const body = JSON.stringify(errorEnvelope(refusal, id, texts));
   const { http } = refusal.facets;
-  socket.end(
-    [
-      `HTTP/1.1 ${http} ${STATUS_CODES[http] ?? ''}`,
-      `x-request-id: ${id}`,
-      'content-type: application/json; charset=utf-8',
-      `content-length: ${Buffer.byteLength(body)}`,
-      'connection: close',
-      '',
-      body,
-    ].join('\r\n'),
-    () => socket.destroy(),
-  );
+  const answer = jsonAnswer(http, { 'x-request-id': id }, errorEnvelope(refusal, id, texts));
+  socket.end(answerText(answer), () => socket.destroy());
   logger.info({ requestId: id, status: http, code: refusal.code, reason: error.code }, 'request');
 }

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type AuthenticateResponse, CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
@@ -34,6 +35,11 @@ export class Edge {
   authenticate(call: Call, limits: boolean): AuthenticateResponse | Promise<AuthenticateResponse> {
     const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits } as const;
     return this.options.transport.ask(CredentialService.method.authenticate, request, call);
+  }
+
+  /** Whether every translation warning of a request is refused. */
+  isStrict(headers: IncomingHttpHeaders): boolean {
+    return this.options.strict || headers['x-tollgate-strict'] === 'true';
   }
 
   /** Whether an answer is the last one on its connection, because the gateway stops. */

@@ -36,7 +36,7 @@ function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, { va
   exchange.isStream = stream;
   asked.endpoint = endpoint;
   asked.delivery = stream ? Delivery.STREAMED : Delivery.WHOLE;
-  asked.strict = edge.options.strict || headers['x-tollgate-strict'] === 'true';
+  asked.strict = edge.isStrict(headers);
   request.call.nameRepeat(request, raw);
   const sink = stream
     ? new StreamSink(exchange, eventFrames(codec.renderStream(decoded)))

@@ -4,6 +4,7 @@ import type { Config, ModelSettings } from '../config/settings.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import { listModels } from '../upstreams/model-list.ts';
+import { comparedText } from './live-config.ts';
 
 /** How often servers are asked again, and how long they may take. */
 const intervalMs = 60_000;
@@ -72,7 +73,8 @@ export class Discovery {
       const list = await listModels({ baseUrl, proxy, timeoutMs, ...(key === undefined ? {} : { key }) });
       const models = askedModels(preset, list);
       this.#away.delete(name);
-      if (idsOf(models) === idsOf(this.#models.get(name) ?? [])) return;
+      // Prices are a part of it: another Tollgate may change them.
+      if (comparedText(models) === comparedText(this.#models.get(name) ?? [])) return;
       this.#models.set(name, models);
       logger.info({ provider: name, models: models.length }, 'a server told its models');
       found([...this.#models.values()].flat());
@@ -85,9 +87,4 @@ export class Discovery {
       );
     }
   }
-}
-
-/** Prices are a part of it: another Tollgate may change them. */
-function idsOf(models: readonly ModelSettings[]): string {
-  return JSON.stringify(models, (_, value: unknown) => (typeof value === 'bigint' ? `${value}n` : value));
 }

@@ -9,7 +9,6 @@ import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { secretsEqual } from '../core/keys.ts';
-import type { Images } from '../core/images/images.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { edgeToken, operatorToken } from '../core/access-tokens.ts';
@@ -43,8 +42,7 @@ import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from '.
 import { retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
-import { Stopping } from './stopping.ts';
-import type { Files } from '../store/files.ts';
+import { createStopping } from './stopping.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -97,7 +95,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   state.serving = true;
   core.discovery.start();
   await core.images.resume();
-  const stopping = new Stopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
+  const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -107,7 +105,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
       core.discovery.stop();
       return stopping.stop();
     },
-    hurry: () => stopping.hurry(),
+    hurry: stopping.hurry,
     reload: () => void reloadedOrNot(core.reload, logger),
   };
 }
@@ -152,17 +150,7 @@ function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet)
 }
 
 /** What both listeners offer. */
-interface Core extends Stores {
-  readonly catalog: Catalog;
-  readonly generations: Generations;
-  readonly responses: Responses;
-  readonly images: Images;
-  readonly files: Files;
-  readonly token: string;
-  /** Throws `ConfigError`. */
-  readonly reload: () => Promise<Reloaded>;
-  readonly discovery: Discovery;
-}
+type Core = ReturnType<typeof makeCore>;
 
 /** What everything in the process is made from. */
 interface Parts extends Ground {
@@ -172,7 +160,8 @@ interface Parts extends Ground {
   readonly publicUrl: () => string;
 }
 
-function makeCore(parts: Parts): Core {
+/** The `reload` that it returns throws `ConfigError`. */
+function makeCore(parts: Parts) {
   const { environment, config, live, stores, ids, logger, publicUrl } = parts;
   const upstreams = new UpstreamSet(environment.proxy);
   const router = openRouter(parts, upstreams);

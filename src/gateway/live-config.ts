@@ -8,9 +8,8 @@ import type { RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
-import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { retryPolicy, routesOf } from './routing.ts';
+import { builtInModels, retryPolicy, routesOf } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
 
 /** What takes a new configuration. */
@@ -91,7 +90,7 @@ export class LiveConfig {
       throw thrown;
     }
     const needsRestart = atStart
-      .filter(([, of]) => textOf(of(config)) !== textOf(of(this.#started)))
+      .filter(([, of]) => comparedText(of(config)) !== comparedText(of(this.#started)))
       .map(([key]) => key);
     const content = this.#hand(config, targets);
     this.#current = config;
@@ -117,12 +116,10 @@ function withDiscovered(config: Config, models: readonly ModelSettings[]): Confi
   return more.length === 0 ? config : { ...config, models: [...config.models, ...more] };
 }
 
-/** Amounts of money are bigints, which JSON lacks. */
-function textOf(value: unknown): string {
+/** Returns a text by which values are compared. Amounts of money are bigints, which JSON lacks. */
+export function comparedText(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? `${each}n` : each));
 }
-
-const builtInModels = [...simulatorModels, ...simulatorImageModels];
 
 /** Configured models come first: where a model is chosen for the client, the operator's own is. */
 export function catalogContent(config: Config): CatalogContent {

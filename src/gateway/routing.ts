@@ -9,13 +9,16 @@ import { protocols } from '../upstreams/protocols.ts';
 /** The simulator's name as a provider. */
 export const simulatorName = 'simulator';
 
+/** The models that need no configuration. */
+export const builtInModels = [...simulatorModels, ...simulatorImageModels];
+
 /** Throws `ConfigError` where a provider speaks what this version does not: what `serve` refuses, `config check` refuses. */
 export function checkProtocols(config: Config): void {
   const spoken = [...Object.keys(protocols), 'images'];
   const problems = config.providers
     .filter(({ protocol }) => !spoken.includes(protocol))
     .map(({ name, protocol }) => ({
-      ...place(config),
+      ...(config.file === undefined ? {} : { file: config.file }),
       path: `providers.${name}.protocol`,
       message: `is ${protocol}, this version speaks ${spoken.join(', ')}`,
     }));
@@ -26,7 +29,7 @@ export function checkProtocols(config: Config): void {
 export function routesOf(config: Config): RoutingConfig['routes'] {
   const routes = new Map<string, readonly RouteConfig[]>();
   if (config.simulator.enabled) {
-    for (const { id } of [...simulatorModels, ...simulatorImageModels]) {
+    for (const { id } of builtInModels) {
       routes.set(id, [{ provider: simulatorName, model: id, priority: 1, weight: 1 }]);
     }
   }
@@ -35,10 +38,6 @@ export function routesOf(config: Config): RoutingConfig['routes'] {
     routes.set(model.id, own);
   }
   return routes;
-}
-
-function place({ file }: Config): { file?: string } {
-  return file === undefined ? {} : { file };
 }
 
 /** How often and how fast is tried again. */

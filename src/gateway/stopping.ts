@@ -23,43 +23,28 @@ export interface StoppingParts {
   readonly graceMs: number;
 }
 
-/** The end of a gateway, once. Source: decisions §1, "stopping". */
-export class Stopping {
-  readonly #parts: StoppingParts;
-  readonly #hurry = Promise.withResolvers<void>();
-  #stopped: Promise<void> | undefined;
+/** Returns what ends a gateway, once: no new requests, streams in flight get the grace, the rest is cut and settled. `hurry` ends the grace. Source: decisions §1, "stopping". */
+export function createStopping(parts: StoppingParts): { stop: () => Promise<void>; hurry: () => void } {
+  const hurry = Promise.withResolvers<void>();
+  let stopped: Promise<void> | undefined;
+  return { stop: () => (stopped ??= stop(parts, hurry.promise)), hurry: hurry.resolve };
+}
 
-  constructor(parts: StoppingParts) {
-    this.#parts = parts;
-  }
-
-  /** Ends it: no new requests, streams in flight get the grace, the rest is cut and settled. */
-  stop(): Promise<void> {
-    this.#stopped ??= this.#stop();
-    return this.#stopped;
-  }
-
-  /** Ends the grace now. */
-  hurry(): void {
-    this.#hurry.resolve();
-  }
-
-  async #stop(): Promise<void> {
-    const { edge, rpc, ledger, documents, files, generations, responses, images, graceMs } = this.#parts;
-    rpc.drain();
-    generations.drain();
-    const drained = images.drain();
-    const idle = (): Promise<unknown> => Promise.all([generations.idle(), images.idle(), drained]);
-    await Promise.race([idle(), after(graceMs), this.#hurry.promise]);
-    generations.cutAll();
-    images.cutAll();
-    await Promise.race([idle(), after(cutMs)]);
-    // What became of the responses in the background.
-    await Promise.race([responses.idle(), after(cutMs)]);
-    await Promise.all([edge.close(), rpc.close(cutMs)]);
-    // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
-    await Promise.race([Promise.all([documents.close(), ledger.close(), files.close()]), after(cutMs)]);
-  }
+async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<void> {
+  const { edge, rpc, ledger, documents, files, generations, responses, images, graceMs } = parts;
+  rpc.drain();
+  generations.drain();
+  const drained = images.drain();
+  const idle = (): Promise<unknown> => Promise.all([generations.idle(), images.idle(), drained]);
+  await Promise.race([idle(), after(graceMs), hurried]);
+  generations.cutAll();
+  images.cutAll();
+  await Promise.race([idle(), after(cutMs)]);
+  // What became of the responses in the background.
+  await Promise.race([responses.idle(), after(cutMs)]);
+  await Promise.all([edge.close(), rpc.close(cutMs)]);
+  // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
+  await Promise.race([Promise.all([documents.close(), ledger.close(), files.close()]), after(cutMs)]);
 }
 
 function after(ms: number): Promise<void> {

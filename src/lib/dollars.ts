@@ -37,16 +37,12 @@ export function parseJsonDollars(text: string): bigint | undefined {
   const match = jsonNumber.exec(text.length > jsonNumberLengthMax ? String(value) : text);
   if (match === null) return undefined;
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = match;
-  const digits = whole + fraction;
-  const point = whole.length + Number(exponent);
-  return parseDollars(
-    point > 0
-      ? `${sign}${digits
-          .slice(0, point)
-          .padEnd(point, '0')
-          .replace(/^0+(?=\d)/, '')}.${digits.slice(point)}0`
-      : `${sign}0.${'0'.repeat(-point)}${digits.slice(0, nanoDigits + 1)}`,
-  );
+  const shift = Number(exponent);
+  // Moving the point by the exponent needs that many digits on the side that it moves to.
+  const digits = '0'.repeat(Math.max(0, -shift)) + whole + fraction + '0'.repeat(Math.max(0, shift));
+  const point = Math.max(0, -shift) + whole.length + shift;
+  const significant = digits.slice(0, point).replace(/^0+(?=\d)/, '');
+  return parseDollars(`${sign}${significant}.${digits.slice(point, point + nanoDigits + 1)}0`);
 }
 
 /** The shortest decimal text of an amount: "10", "0.05", "-1.000000001". */

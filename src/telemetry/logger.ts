@@ -37,7 +37,7 @@ export function createLogger({
   destination: stream = new LineBuffer(),
   clock = systemClock,
 }: LoggerOptions): Logger {
-  const { member: timestamp } = new Timestamps(clock);
+  const timestamp = createTimestamp(clock);
   const log = pino({ level, base: null, timestamp, serializers: { error: describeError } }, stream);
   const line = (lineLevel: LineLevel, members: string): void => {
     const value = pino.levels.values[lineLevel] ?? 0;
@@ -46,24 +46,18 @@ export function createLogger({
   return Object.assign(log, { line });
 }
 
-/** The time of a line as a JSON member. Writing a date costs more than the rest of the line: the second's part is kept for the lines of that second. */
-class Timestamps {
-  readonly #clock: Clock;
-  #second = -1;
-  #begun = '';
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  readonly member = (): string => {
-    const now = this.#clock.now();
+/** Returns what writes the time as a JSON member. Writing a date costs more than the rest of the line: the second's part is kept for the lines of that second. */
+function createTimestamp(clock: Clock): () => string {
+  let keptSecond = -1;
+  let begun = '';
+  return () => {
+    const now = clock.now();
     const second = Math.floor(now / 1000);
-    if (second !== this.#second) {
-      this.#second = second;
-      this.#begun = `,"time":"${isoTime(second * 1000).slice(0, -4)}`;
+    if (second !== keptSecond) {
+      keptSecond = second;
+      begun = `,"time":"${isoTime(second * 1000).slice(0, -4)}`;
     }
-    return `${this.#begun}${String(now - second * 1000).padStart(3, '0')}Z"`;
+    return `${begun}${String(now - second * 1000).padStart(3, '0')}Z"`;
   };
 }
 

@@ -1,10 +1,6 @@
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
-import {
-  type GenerateResponse,
-  GenerateResponseSchema,
-  type GenerationService,
-} from '../../gen/tollgate/v1/generation_pb.ts';
+import { type GenerateResponse, GenerateResponseSchema, type GenerationService } from '../../gen/tollgate/v1/generation_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';

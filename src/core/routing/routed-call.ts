@@ -266,7 +266,8 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
 
 /** What an attempt's failure is to the observer. */
 export function toOutcome(failure: unknown): Outcome {
-  if (!(failure instanceof UpstreamFailure)) return { result: failure instanceof GatewayError ? 'refused' : 'defect' };
+  if (!(failure instanceof UpstreamFailure))
+    return { result: failure instanceof GatewayError ? 'refused' : 'defect' };
   const { kind, facts } = failure;
   return { result: kind, failure, ...(facts.status === undefined ? {} : { status: facts.status }) };
 }

@@ -36,8 +36,7 @@ function readBody(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): Pro
 /** A body as a call. */
 function decode(edge: Edge, { raw: { headers } }: FastifyRequest, { value, raw }: JsonBody) {
   const decoded = decodeContinuingRequest({ body: value, raw, headers });
-  const strict = edge.options.strict || headers['x-tollgate-strict'] === 'true';
-  return createCall({ ...decoded, background: false }, { delivery: Delivery.WHOLE, strict });
+  return createCall({ ...decoded, background: false }, { delivery: Delivery.WHOLE, strict: edge.isStrict(headers) });
 }
 
 /** Never rejects. */

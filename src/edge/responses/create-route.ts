@@ -36,7 +36,7 @@ function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
   exchange.isStream = stream;
   const call = createCall(decoded, {
     delivery: stream ? Delivery.STREAMED : Delivery.WHOLE,
-    strict: edge.options.strict || headers['x-tollgate-strict'] === 'true',
+    strict: edge.isStrict(headers),
   });
   request.call.nameRepeat(request, raw);
   const frames = stepFrames(-1, (error, id) => responsesCodec.renderStream(decoded).fail(error, id));

@@ -1,8 +1,9 @@
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { WebSocketServer } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
+import { answerText, jsonAnswer } from '../answer.ts';
 import { Call } from '../call.ts';
 import { identify, readKey } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
@@ -70,8 +71,7 @@ async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketPart
   const call = callOf(edge, request);
   const key = readKey(request.headers);
   await identify(edge, call, { key, allowed: 'api_key' });
-  const strict = edge.options.strict || request.headers['x-tollgate-strict'] === 'true';
-  return { edge, call, key, strict };
+  return { edge, call, key, strict: edge.isStrict(request.headers) };
 }
 
 /** Answers an upgrade with the error envelope, as any other request. */
@@ -83,17 +83,11 @@ function refuse(
   const error = clientError(thrown);
   const call = callOf(edge, request);
   const status = error.facets.http;
-  const body = JSON.stringify(errorEnvelope(error, call.id, edge.options.texts));
-  const headers = {
-    ...addErrorHeaders(call.headers, error, [], edge.options.runtime.now()),
-    'content-type': 'application/json; charset=utf-8',
-    'content-length': Buffer.byteLength(body),
-    connection: 'close',
-  };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const { runtime, texts } = edge.options;
+  const headers = addErrorHeaders(call.headers, error, [], runtime.now());
   // Nothing times an upgraded socket out, and the server waits for it when it closes: a client that keeps its side open must not keep both.
   socket.once('finish', () => socket.destroy());
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
+  socket.end(answerText(jsonAnswer(status, headers, errorEnvelope(error, call.id, texts))));
   const recorded = { call, method: 'GET', routeOptions: { url: responsesPath } };
   recordRequest(edge, recorded, { status, code: error.code, error });
 }
