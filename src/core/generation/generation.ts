@@ -206,14 +206,13 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** Routes the request; again for each pause of the upstream, with what was said so far. */
   #call(): void {
     const { admitted, model, request } = this.#asked;
-    const { maxOutputTokens: modelOutputTokens } = model;
     try {
       this.#routed = this.#tools.router.route(
         {
           hold: Hold.of(admitted),
           request: this.#request,
           maxOutputTokens: this.#limit,
-          ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
+          modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
         },

@@ -2,7 +2,7 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
-import { countInputInPieces, countTextInPieces } from '../count-input.ts';
+import { countInPieces, countInputInPieces } from '../count-input.ts';
 import { estimateTokens, loadTokenizer } from '../tokens.ts';
 import { addBuckets, sumInput, toBuckets, toUsage, type UsageBuckets } from '../usage-buckets.ts';
 
@@ -117,7 +117,7 @@ export class Tally {
 
   async #estimate(request: GenerateRequest, reported: Usage | undefined, outputMax: number): Promise<CountedUsage> {
     const tokenizer = await loadTokenizer();
-    const output = this.#final?.outputTokens ?? (await countTextInPieces(this.#output.toString(), tokenizer));
+    const output = this.#final?.outputTokens ?? (await countInPieces([this.#output.toString()], tokenizer));
     const input = reported?.inputTokens ?? this.calls * (await countInputInPieces(request, tokenizer));
     return this.#total(reported, { input, output, source: 'estimated' }, outputMax);
   }
