@@ -43,7 +43,6 @@ export class Running {
     });
   }
 
-  /** Ends all that runs. */
   cutAll(): void {
     for (const run of [...this.#running]) run.cut();
   }

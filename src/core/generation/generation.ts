@@ -108,7 +108,6 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     });
   }
 
-  /** `cut` was called. */
   get isCut(): boolean {
     return this.#isCut;
   }

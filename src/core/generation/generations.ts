@@ -27,8 +27,7 @@ import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
 
-/** What generations are made with. */
-export interface GenerationsTools extends GenerationTools {
+interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
   readonly ids: IdSource;
   readonly replays: Replays;

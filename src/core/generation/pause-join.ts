@@ -27,7 +27,6 @@ export class PauseJoin {
     return this.#isPaused;
   }
 
-  /** Takes events of the present call. */
   push(batch: readonly GenerationEvent[]): GenerationEvent[] {
     const joined: GenerationEvent[] = [];
     for (const event of batch) {

@@ -2,7 +2,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { RecordState, SettleCommand } from '../../ledger/ledger.ts';
 import { stopping } from '../running.ts';
 import { nameOfTier } from '../service-tiers.ts';

@@ -25,7 +25,6 @@ export interface ImageOrder {
   /** `model` is the listed id. */
   readonly request: ImageRequest;
   readonly model: Model;
-  /** How many pictures are wanted. */
   readonly count: number;
   readonly prices: PriceSheet;
 }

@@ -158,7 +158,6 @@ export class TaskStore {
     }
   }
 
-  /** Why a task has failed. */
   async error({ id }: StoredTask): Promise<ErrorDetail | undefined> {
     const [chunk] = await this.#documents.chunks({ kind, id }, lastSeq - 1, 1);
     return chunk && fromBinary(ErrorDetailSchema, chunk.content);

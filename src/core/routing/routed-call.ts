@@ -45,8 +45,7 @@ export interface RoutedReceiver {
   end(error?: Error): void;
 }
 
-/** What a routed call works with. */
-export interface RoutedCallTools {
+interface RoutedCallTools {
   readonly plan: RequestPlan;
   readonly observer: RoutingObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;

@@ -35,7 +35,6 @@ export class Tally {
   #afterFinish: Usage | undefined;
   /** Reported for the whole answer. */
   #final: Usage | undefined;
-  /** The choices that have finished. */
   #finished: number[] = [];
   #output = new GrowingText();
   #outputHigh = 0;
@@ -65,7 +64,6 @@ export class Tally {
     }
   }
 
-  /** No output has come. */
   get isEmpty(): boolean {
     return this.#output.length === 0 && this.#before === undefined;
   }
