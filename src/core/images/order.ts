@@ -13,7 +13,7 @@ import {
 } from '../../generation/images/image-size.ts';
 import { pngSize } from '../../generation/images/png.ts';
 import { imageSheet, type PriceSheet } from '../../generation/price.ts';
-import type { FundsEstimate } from '../../ledger/ledger.ts';
+import type { Credential, FundsEstimate } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { fixedFunds } from '../generation/funds.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
@@ -29,11 +29,6 @@ export interface ImageOrder {
   readonly prices: PriceSheet;
 }
 
-/** Who orders: the listed ids that the key may use, null for all. */
-export interface Orderer {
-  readonly allowedModels: readonly string[] | null;
-}
-
 /**
  * Checks a request and finds its model. Throws what the caller is refused with; nothing is charged or counted yet. `signal` ends the decoding of the
  * files.
@@ -41,7 +36,7 @@ export interface Orderer {
 export async function takeOrder(
   catalog: Catalog,
   asked: { readonly request: ImageRequest; readonly endpoint: Endpoint },
-  { allowedModels }: Orderer,
+  { allowedModels }: Pick<Credential, 'allowedModels'>,
   signal: AbortSignal,
 ): Promise<ImageOrder> {
   const { request, endpoint } = asked;

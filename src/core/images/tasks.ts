@@ -6,7 +6,7 @@ import { nobodyLeaves } from '../starting-call.ts';
 import type { Running } from '../running.ts';
 import { answerEnd } from './image-answer.ts';
 import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
-import type { NewTask, StoredTask, TaskStore } from './task-store.ts';
+import { type NewTask, type StoredTask, taskIdOf, type TaskStore } from './task-store.ts';
 
 interface TaskTools extends ImageRunTools {
   readonly store: TaskStore;
@@ -77,15 +77,14 @@ export class ImageTasks {
       request: order.request,
       createdAtMs,
     };
-    let stored: StoredTask;
     try {
       await beforeStored?.();
-      stored = await this.#tools.store.create(task);
+      await this.#tools.store.create(task);
     } catch (thrown) {
       await this.#tools.ledger.void(id, 'gateway_failure');
       throw thrown;
     }
-    this.#line.push({ id: stored.id, asked });
+    this.#line.push({ id: taskIdOf(requestId), asked });
     this.#next();
   }
 
