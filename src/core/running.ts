@@ -44,7 +44,7 @@ export class Running {
   }
 
   cutAll(): void {
-    for (const run of [...this.#running]) run.cut();
+    for (const run of this.#running.slice()) run.cut();
   }
 }
 

@@ -30,7 +30,7 @@ export function routedSteps(router: Router, { signal, judge, ...routed }: Readin
       {
         attemptStarted: nothing,
         attemptFailed: nothing,
-        begun: ({ mayPause: _, ...answer }) => sink.message({ kind: 'begun', ...answer }),
+        begun: ({ route, attempt, calls }) => sink.message({ kind: 'begun', route, attempt, calls }),
         events: events => {
           sink.message({ kind: 'events', events });
           return judge?.(events);

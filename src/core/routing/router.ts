@@ -58,7 +58,7 @@ export class Router {
   constructor(options: RouterOptions) {
     this.#observer = options.observer ?? unobserved;
     this.#runtime = options.runtime ?? systemRuntime;
-    this.#random = options.random ?? this.#runtime.random;
+    this.#random = options.random ?? (() => this.#runtime.random());
     this.#sleep = options.sleep ?? sleepOn(this.#runtime);
     this.#retry = options.retry ?? defaultRetryPolicy;
     this.#routes = new LiveRoutes(options.config, {
