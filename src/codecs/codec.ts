@@ -76,7 +76,7 @@ export interface EncodeInput {
   readonly model: string;
   readonly maxOutputTokens: number | undefined;
   /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
-  readonly modelOutputTokens?: number;
+  readonly modelOutputTokens?: number | undefined;
   /** Whether to ask for a stream. */
   readonly stream: boolean;
   /** What the upstream does otherwise than the protocol says; absent: nothing. */

@@ -8,10 +8,10 @@ import type {
 } from '../gen/tollgate/v1/account_pb.ts';
 import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { defined } from '../lib/defined.ts';
 import { toUsage } from '../generation/usage-buckets.ts';
 import type { KeyRow, KeySettings, PaidLine, RecordState, UsageRow } from '../ledger/ledger.ts';
+import { tierByName } from './service-tiers.ts';
 
 /** Keys, settings and records between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
 
@@ -151,12 +151,6 @@ const states: Record<RecordState, StateMessage> = {
   upstream_failed: StateMessage.UPSTREAM_FAILED,
 };
 
-const tiers: Record<UsageRow['serviceTier'], ServiceTier> = {
-  default: ServiceTier.DEFAULT,
-  flex: ServiceTier.FLEX,
-  priority: ServiceTier.PRIORITY,
-};
-
 const payers: Record<PaidLine['paidBy'], Payer> = {
   free: Payer.FREE,
   subscription: Payer.SUBSCRIPTION,
@@ -179,7 +173,7 @@ export function recordOf(
     writtenOffNanoUsd: row.writtenOffNanoUsd,
     state: states[row.state],
     usageSource: row.usageSource === 'reported' ? UsageSource.REPORTED : UsageSource.ESTIMATED,
-    serviceTier: tiers[row.serviceTier],
+    serviceTier: tierByName[row.serviceTier],
     latencyMs: BigInt(row.latencyMs),
     usage: toUsage(usage),
     buckets: lines.map(bucketOf),

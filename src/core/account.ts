@@ -7,8 +7,7 @@ import { apiKeyOf, found, idOf, invalidField, type ListedId, recordOf, settingsO
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { makeKey } from './keys.ts';
 
-/** What the account service works with. */
-export interface AccountOptions {
+interface AccountOptions {
   readonly ledger: Ledger;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;

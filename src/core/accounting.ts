@@ -14,8 +14,7 @@ import { deniedError } from './generation/admission.ts';
 import { fixedFunds } from './generation/funds.ts';
 import { limitState } from './limit-state.ts';
 
-/** What the accounting service works with. */
-export interface AccountingOptions {
+interface AccountingOptions {
   readonly ledger: Ledger;
   readonly operatorToken: string;
   readonly clock: Clock;

@@ -13,8 +13,7 @@ import { allScopes, operatorOnly } from './credential.ts';
 import { makeKey } from './keys.ts';
 import { subscriptions } from './subscriptions.ts';
 
-/** What the admin service works with. */
-export interface AdminOptions {
+interface AdminOptions {
   readonly ledger: Ledger;
   readonly operatorToken: string;
   /** Resolves entries of `allowed_models`. */

@@ -143,8 +143,7 @@ export async function requireCredential(caller: Caller, ledger: CredentialPort, 
   if (!isOperator(caller, operatorToken)) await authenticate(caller, ledger, 'any_key');
 }
 
-/** What the credential service works with. */
-export interface CredentialOptions {
+interface CredentialOptions {
   readonly ledger: CredentialPort;
   readonly operatorToken: string;
 }

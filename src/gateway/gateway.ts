@@ -11,9 +11,8 @@ import { credentialService, requireCredential, visibleModels } from '../core/cre
 import { secretsEqual } from '../core/keys.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
-import { edgeToken, operatorToken } from '../core/access-tokens.ts';
+import { edgeToken, operatorToken, serverSecrets } from '../core/secret-files.ts';
 import { Responses } from '../core/responses/responses.ts';
-import { serverSecrets } from '../core/server-secret.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';

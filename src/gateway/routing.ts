@@ -2,7 +2,7 @@ import { ConfigError } from '../config/config-error.ts';
 import type { Config } from '../config/settings.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RouteConfig, RoutingConfig } from '../core/routing/route-table.ts';
-import { tierByName } from '../core/catalog/configured-model.ts';
+import { tierByName } from '../core/service-tiers.ts';
 import { simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import { protocols } from '../upstreams/protocols.ts';
 

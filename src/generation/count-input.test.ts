@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { Role } from '../gen/tollgate/v1/content_pb.ts';
 import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
 import { countInput, loadTokenizer } from './tokens.ts';
-import { countInputInPieces, countTextInPieces } from './count-input.ts';
+import { countInPieces, countInputInPieces } from './count-input.ts';
 
 const tokenizer = await loadTokenizer();
 
@@ -42,7 +42,7 @@ test('an output is counted in pieces too, to the same sum', async () => {
   const other = setInterval(() => {
     turns += 1;
   }, 1);
-  expect(await countTextInPieces(text, tokenizer)).toBe(tokenizer.count(text));
+  expect(await countInPieces([text], tokenizer)).toBe(tokenizer.count(text));
   clearInterval(other);
   expect(turns).toBeGreaterThan(10);
 });

@@ -7,38 +7,21 @@ const runsInOneGo = 32;
 
 /** What `countInput` counts, in pieces: a body of many megabytes must not stop the gateway for seconds. */
 export async function countInputInPieces(request: GenerateRequest, tokenizer: Tokenizer): Promise<number> {
-  const counter = new PieceCounter(tokenizer);
+  const segments = [...inputSegments(request)];
+  const texts = segments.map(({ text }) => text);
+  return segments.reduce((sum, { flatTokens }) => sum + flatTokens, await countInPieces(texts, tokenizer));
+}
+
+/** The tokens of texts, in pieces as well: an answer whose upstream reports no usage may be as long. */
+export async function countInPieces(texts: readonly string[], tokenizer: Tokenizer): Promise<number> {
   let tokens = 0;
-  for (const segment of inputSegments(request)) tokens += segment.flatTokens + (await counter.count(segment.text));
-  return tokens;
-}
-
-/** The tokens of a text, in pieces as well: an answer whose upstream reports no usage may be as long. */
-export async function countTextInPieces(text: string, tokenizer: Tokenizer): Promise<number> {
-  return new PieceCounter(tokenizer).count(text);
-}
-
-class PieceCounter {
-  readonly #tokenizer: Tokenizer;
-  #runs = 0;
-
-  constructor(tokenizer: Tokenizer) {
-    this.#tokenizer = tokenizer;
-  }
-
-  async count(text: string): Promise<number> {
-    let tokens = 0;
+  let runs = 0;
+  for (const text of texts) {
     for (const run of tokenRuns(text)) {
-      tokens += this.#tokenizer.count(run);
-      this.#runs += 1;
-      if (this.#runs % runsInOneGo === 0) await turn();
+      tokens += tokenizer.count(run);
+      runs += 1;
+      if (runs % runsInOneGo === 0) await new Promise(setImmediate);
     }
-    return tokens;
   }
-}
-
-function turn(): Promise<void> {
-  return new Promise(resolve => {
-    setImmediate(resolve);
-  });
+  return tokens;
 }

@@ -187,18 +187,15 @@ function addOpaque({ content }: Item, opaque: Opaque): void {
 function copyOfContent(content: Item['content']): Item['content'] {
   switch (content.case) {
     case 'message':
-    case 'toolResult': {
-      const parts = content.value.parts.map(part => ({ ...part, content: copyOfPart(part.content) }));
-      return { ...content, value: { ...content.value, parts } } as Item['content'];
-    }
+    case 'toolResult':
     case 'reasoning': {
       const parts = content.value.parts.map(part => ({ ...part, content: copyOfPart(part.content) }));
+      if (content.case !== 'reasoning') return { ...content, value: { ...content.value, parts } } as Item['content'];
       return { case: 'reasoning', value: { ...content.value, parts, opaque: [...content.value.opaque] } };
     }
     case 'toolCall':
-      return { case: 'toolCall', value: { ...content.value } };
     case 'compaction':
-      return { case: 'compaction', value: { ...content.value } };
+      return { ...content, value: { ...content.value } } as Item['content'];
     default:
       return content;
   }

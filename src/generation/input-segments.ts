@@ -127,13 +127,11 @@ function* itemSegments({ content }: Item): Generator<InputSegment> {
 function toolSegment(tool: Tool): InputSegment {
   const facts = { flat: toolTokens, cache: tool.cache };
   switch (tool.tool.case) {
-    case 'function': {
-      const { name, description = '', parametersJson } = tool.tool.value;
-      return segment('tool', `${name}\n${description}\n${parametersJson}`, facts);
-    }
+    case 'function':
     case 'custom': {
-      const { name, description = '', formatJson } = tool.tool.value;
-      return segment('tool', `${name}\n${description}\n${formatJson}`, facts);
+      const { value } = tool.tool;
+      const shape = 'parametersJson' in value ? value.parametersJson : value.formatJson;
+      return segment('tool', `${value.name}\n${value.description ?? ''}\n${shape}`, facts);
     }
     case 'hosted':
       return segment('tool', tool.tool.value.json, facts);

@@ -13,7 +13,7 @@ export interface UpstreamCall {
   /** The output limit to send: the client's, lowered to the model's or to what funds pay. Undefined: send none. */
   readonly maxOutputTokens: number | undefined;
   /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
-  readonly modelOutputTokens?: number;
+  readonly modelOutputTokens?: number | undefined;
   /** Which attempt of this request it is, over all routes, from 1. */
   readonly attempt: number;
   /** Nothing of the answer is needed before its end: an upstream that can give it whole is asked for that instead of a stream. */

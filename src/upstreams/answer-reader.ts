@@ -31,7 +31,6 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   readonly #reading: AnswerReading;
   readonly #candidates: number;
   readonly #restorers: readonly EventRestorer[];
-  /** Choices that have ended. */
   readonly #finished: number[] = [];
   #contentType = '';
   #format: AnswerFormat | undefined;
@@ -47,7 +46,6 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     this.#restorers = restorers;
   }
 
-  /** `completed` has come. */
   get completed(): boolean {
     return this.#completed;
   }

@@ -3,9 +3,7 @@ import { type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 
 /** Proxies as the environment names them; absent: none. */
 export interface ProxySettings {
-  /** For `http:` upstreams. */
   readonly httpProxy?: string;
-  /** For `https:` upstreams. */
   readonly httpsProxy?: string;
   /** Hosts that are reached directly. */
   readonly noProxy?: string;

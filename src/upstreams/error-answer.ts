@@ -1,6 +1,7 @@
 import type { UpstreamCodec } from '../codecs/codec.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import type { Clock } from '../lib/clock.ts';
+import { defined } from '../lib/defined.ts';
 import { type CleanMessage, cleanParam } from './message-cleaner.ts';
 
 /** The beginning of an answer. */
@@ -38,7 +39,7 @@ export function statusFailure(
 ): UpstreamFailure {
   const said = codec.parseError(status, body);
   const wait = retryAfterMs(headers, clock);
-  return new UpstreamFailure('status', { status, ...said, ...(wait === undefined ? {} : { retryAfterMs: wait }) });
+  return new UpstreamFailure('status', { status, ...said, ...defined({ retryAfterMs: wait }) });
 }
 
 /** Returns the same failure with its texts fit for a client. */
@@ -46,11 +47,7 @@ export function cleanFailure({ kind, facts }: UpstreamFailure, clean: CleanMessa
   const { message: said, param: named, detailCode = '', ...rest } = facts;
   const message = said === undefined ? undefined : clean(said);
   const param = named === undefined ? undefined : cleanParam(named);
-  return new UpstreamFailure(kind, {
-    ...rest,
-    ...(message === undefined ? {} : { message }),
-    ...(param === undefined ? {} : { param }),
-    // A code that has to be cleaned is none.
-    ...(detailCode !== '' && clean(detailCode) === detailCode ? { detailCode } : {}),
-  });
+  // A code that has to be cleaned is none.
+  const code = detailCode !== '' && clean(detailCode) === detailCode ? detailCode : undefined;
+  return new UpstreamFailure(kind, { ...rest, ...defined({ message, param, detailCode: code }) });
 }

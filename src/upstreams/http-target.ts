@@ -1,6 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import type { Dispatcher } from 'undici';
 import type { UpstreamFailure } from '../generation/upstream.ts';
+import { defined } from '../lib/defined.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import { type Authentication, authentications } from './authentication.ts';
 import { type ConnectionSettings, openConnections, type ProxySettings } from './connections.ts';
@@ -55,15 +56,9 @@ export class HttpTarget {
     this.timeouts = options.timeouts;
     this.runtime = options.runtime;
     const { proxy, lookup, timeouts } = options;
-    this.#settings = {
-      origin: this.origin,
-      connectMs: timeouts.connectMs,
-      proxy,
-      ...(lookup === undefined ? {} : { lookup }),
-    };
-    this.#configured = Object.fromEntries(
-      Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const),
-    );
+    this.#settings = { origin: this.origin, connectMs: timeouts.connectMs, proxy, ...defined({ lookup }) };
+    const configured = Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const);
+    this.#configured = Object.fromEntries(configured);
     this.#credentials = keys.length === 0 ? [{}] : keys.map(key => Object.fromEntries([credentialOf(key)]));
     this.keys = new KeyRing(this.#credentials.length);
     const secrets = [...keys, ...Object.values(this.#configured)];

@@ -95,7 +95,7 @@ export class HttpProvider implements Upstream {
       request,
       model,
       maxOutputTokens,
-      ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
+      modelOutputTokens,
       stream: !whole,
       provider: this.#reading.provider,
       quirks: this.#quirks,

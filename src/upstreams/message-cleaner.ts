@@ -2,7 +2,6 @@
 export interface CleanerOptions {
   /** Keys and configured header values. */
   readonly secrets: readonly string[];
-  /** The upstream's base URL. */
   readonly baseUrl: string;
 }
 

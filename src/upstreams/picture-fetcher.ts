@@ -7,7 +7,6 @@ import { isPublicAddress } from './public-address.ts';
 
 /** How pictures are fetched. */
 export interface PictureFetcherOptions {
-  /** The most bytes of one picture. */
   readonly bytesMax: number;
   readonly runtime: Runtime;
   /** Finds the addresses of a host; absent: the system's way. */

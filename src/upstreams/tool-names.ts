@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Item } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
+import { toolName } from '../generation/check/check-request.ts';
 import { itemOpened } from '../generation/events.ts';
 
 /** The length of a made-up name: every protocol takes it. */
@@ -34,7 +35,7 @@ export class ToolNames {
 
   #fits({ tools, items }: GenerateRequest): boolean {
     return (
-      tools.every(tool => this.#legal.test(nameOf(tool) ?? 'none')) &&
+      tools.every(tool => this.#legal.test(toolName(tool) ?? 'none')) &&
       items.every(({ content }) => content.case !== 'toolCall' || this.#legal.test(content.value.name))
     );
   }
@@ -89,9 +90,4 @@ export class ToolNames {
       content: { case: 'toolCall', value: { ...opened.content.value, name } },
     });
   }
-}
-
-/** Undefined for tools that an upstream runs itself. */
-function nameOf({ tool }: Tool): string | undefined {
-  return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : undefined;
 }

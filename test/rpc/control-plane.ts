@@ -12,7 +12,7 @@ import { adminService } from '../../src/core/admin.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
 import { catalogService } from '../../src/core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../../src/core/credential.ts';
-import { operatorToken } from '../../src/core/access-tokens.ts';
+import { operatorToken } from '../../src/core/secret-files.ts';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';

@@ -11,8 +11,7 @@ import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Catalog } from './catalog.ts';
 
-/** What the catalogue service works with. */
-export interface CatalogServiceOptions {
+interface CatalogServiceOptions {
   readonly catalog: Catalog;
   /** The listed ids that the caller may see; null: all. Throws where the credential is none. */
   readonly visible: (context: CallContext) => Promise<readonly string[] | null>;

@@ -3,7 +3,7 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { isImageEndpoint, pathOf } from '../../generation/endpoints.ts';
 import { closest } from '../../lib/closest.ts';
-import { tierByName } from './configured-model.ts';
+import { nameOfTier, tierByName } from '../service-tiers.ts';
 
 /** What there is to resolve. */
 export interface CatalogContent {
@@ -204,11 +204,6 @@ function tierOf(name: string, named: ServiceTier | undefined, field: ServiceTier
     `The model "${name}" asks for the tier ${suffix}, but service_tier for ${nameOfTier(field)}.`,
     { param: 'service_tier', tip: `Leave service_tier out, or the suffix :${suffix} of the model.` },
   );
-}
-
-function nameOfTier(tier: ServiceTier): string {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
 }
 
 function tiersTip(model: Model): string {

@@ -7,8 +7,8 @@ import {
   type Pricing,
   type PricingAbove,
 } from '../../gen/tollgate/v1/catalog_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { endpointOf } from '../../generation/endpoints.ts';
+import { tierByName } from '../service-tiers.ts';
 
 type Plain<Fields extends Message, Other extends keyof Fields = never> = Readonly<Omit<Fields, keyof Message | Other>>;
 
@@ -27,12 +27,6 @@ interface ConfiguredPricing extends Plain<Pricing, 'images' | 'caching' | 'above
   readonly caching?: Plain<CachePricing>;
   readonly above: readonly (Plain<PricingAbove, 'caching'> & { readonly caching?: Plain<CachePricing> })[];
 }
-
-/** The tier that a word of the public interfaces names. */
-export const tierByName: Readonly<Record<'flex' | 'priority', ServiceTier>> = {
-  flex: ServiceTier.FLEX,
-  priority: ServiceTier.PRIORITY,
-};
 
 /** The catalogue's model. Throws where a path is none that a model can list. */
 export function modelOf({ pricing, ...model }: ConfiguredModel): Model {

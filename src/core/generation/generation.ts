@@ -16,11 +16,10 @@ import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
 import type { Cuttable } from '../running.ts';
-import { continued } from './continued.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
-import { PauseJoin } from './pause-join.ts';
+import { continued, PauseJoin } from './pause-join.ts';
 import { billedTier, chargeOf, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
 import type { UnseenOutput } from './unseen-output.ts';
@@ -108,7 +107,6 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     });
   }
 
-  /** `cut` was called. */
   get isCut(): boolean {
     return this.#isCut;
   }
@@ -206,14 +204,13 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** Routes the request; again for each pause of the upstream, with what was said so far. */
   #call(): void {
     const { admitted, model, request } = this.#asked;
-    const { maxOutputTokens: modelOutputTokens } = model;
     try {
       this.#routed = this.#tools.router.route(
         {
           hold: Hold.of(admitted),
           request: this.#request,
           maxOutputTokens: this.#limit,
-          ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
+          modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
         },

@@ -1,6 +1,10 @@
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type GenerationEvent, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
-import { type GenerateResponse, GenerateResponseSchema, type GenerationService } from '../../gen/tollgate/v1/generation_pb.ts';
+import {
+  type GenerateResponse,
+  GenerateResponseSchema,
+  type GenerationService,
+} from '../../gen/tollgate/v1/generation_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
@@ -23,8 +27,7 @@ import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
 
-/** What generations are made with. */
-export interface GenerationsTools extends GenerationTools {
+interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
   readonly ids: IdSource;
   readonly replays: Replays;

@@ -1,5 +1,7 @@
 import { FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
+import { foldEvents } from '../../generation/fold.ts';
 import { itemOf, withItem } from '../../generation/guard/serialise.ts';
 
 /** How often an upstream may pause one answer; after that the pause is told as a length limit. Source: decisions §4 ("bounded"). */
@@ -27,7 +29,6 @@ export class PauseJoin {
     return this.#isPaused;
   }
 
-  /** Takes events of the present call. */
   push(batch: readonly GenerationEvent[]): GenerationEvent[] {
     const joined: GenerationEvent[] = [];
     for (const event of batch) {
@@ -74,4 +75,13 @@ function withoutLogprobs(event: GenerationEvent): GenerationEvent {
   const { event: step } = event;
   if (step.case !== 'delta' || step.value.logprobs.length === 0) return event;
   return { ...event, event: { case: 'delta', value: { ...step.value, logprobs: [] } } };
+}
+
+/** The request that goes on where a paused answer stopped: the same, with what was said so far as the assistant's latest items. */
+export function continued(request: GenerateRequest, said: readonly GenerationEvent[]): GenerateRequest {
+  const items = foldEvents(said).choices.flatMap(choice => choice.items);
+  const next: GenerateRequest = { ...request, items: [...request.items, ...items] };
+  // The client's own JSON says nothing of what was answered since: the request has to be built from the model.
+  delete next.source;
+  return next;
 }

@@ -2,9 +2,10 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { RecordState, SettleCommand } from '../../ledger/ledger.ts';
 import { stopping } from '../running.ts';
+import { nameOfTier } from '../service-tiers.ts';
 import { multiplierOf } from './funds.ts';
 import { pricePlan } from './price-plan.ts';
 import type { CountedUsage } from '../../generation/guard/tally.ts';
@@ -100,11 +101,6 @@ export function billedTier(asked: ServiceTier, reported: ServiceTier | undefined
   return reported;
 }
 
-function tierName(tier: ServiceTier): SettleCommand['serviceTier'] {
-  if (tier === ServiceTier.FLEX) return 'flex';
-  return tier === ServiceTier.PRIORITY ? 'priority' : 'default';
-}
-
 /** The settle command of a generation. */
 export function toSettleCommand(facts: SettleFacts): SettleCommand {
   const { model, counted } = facts;
@@ -116,7 +112,7 @@ export function toSettleCommand(facts: SettleFacts): SettleCommand {
     state: facts.state,
     usage: buckets,
     usageSource: counted.source,
-    serviceTier: tierName(tier),
+    serviceTier: nameOfTier(tier),
     latencyMs: Math.round(facts.latencyMs),
     firstEventMs: facts.firstEventMs === undefined ? undefined : Math.round(facts.firstEventMs),
     provider: facts.provider,

@@ -45,7 +45,6 @@ export class Slices {
     this.#most += most;
   }
 
-  /** An extension is under way. */
   get isExtending(): boolean {
     return this.#pending !== undefined;
   }

@@ -13,7 +13,10 @@ const answerTokens = 1024;
  * The request with as many of its oldest items left out as it takes to fit the model's context, where it asks for that; else, or where
  * nothing helps, unchanged. A promise only if items have to be counted. Source: decisions §4, "truncation".
  */
-export function truncated(request: GenerateRequest, { contextLength }: Model): GenerateRequest | Promise<GenerateRequest> {
+export function truncated(
+  request: GenerateRequest,
+  { contextLength }: Model,
+): GenerateRequest | Promise<GenerateRequest> {
   if (request.truncation !== Truncation.AUTO || contextLength === undefined) return request;
   return estimateInput(request) <= contextLength ? request : truncatedTo(request, contextLength);
 }

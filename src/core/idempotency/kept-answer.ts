@@ -27,7 +27,6 @@ export class MessageLog<Desc extends DescMessage> {
     this.#desc = desc;
   }
 
-  /** Nothing was added. */
   get isEmpty(): boolean {
     return this.#pieces.length === 0 && this.#open.length === 0;
   }

@@ -43,7 +43,6 @@ interface KeyedCall {
 
 /** A request with a key, and how its service answers it. */
 export interface KeyedRequest<Desc extends DescMessage> extends KeyedCall {
-  /** The messages of the answer. */
   readonly answer: Desc;
   /** Starts the answer and keeps it. If it keeps nothing (because it fails, for one), the key is free. The answer is never cancelled: it goes on if its caller leaves. */
   readonly run: (keeper: Keeper<MessageShape<Desc>>, sink: Sink<MessageShape<Desc>>) => StreamControl;

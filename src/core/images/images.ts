@@ -32,8 +32,7 @@ import { imageFunds, type ImageOrder, takeOrder } from './order.ts';
 import { taskDocument, taskIdOf, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
 import { ImageTasks } from './tasks.ts';
 
-/** What pictures are made with. */
-export interface ImageTools extends ImageRunTools {
+interface ImageTools extends ImageRunTools {
   readonly catalog: Catalog;
   readonly documents: Documents;
   readonly ids: IdSource;
@@ -81,7 +80,6 @@ export class Images {
     });
   }
 
-  /** ImageService on these pictures. */
   get service(): PushedService<typeof ImageService> {
     return {
       generate: (asked, context, sink) =>

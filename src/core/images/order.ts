@@ -13,7 +13,7 @@ import {
 } from '../../generation/images/image-size.ts';
 import { pngSize } from '../../generation/images/png.ts';
 import { imageSheet, type PriceSheet } from '../../generation/price.ts';
-import type { FundsEstimate } from '../../ledger/ledger.ts';
+import type { Credential, FundsEstimate } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { fixedFunds } from '../generation/funds.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
@@ -25,14 +25,8 @@ export interface ImageOrder {
   /** `model` is the listed id. */
   readonly request: ImageRequest;
   readonly model: Model;
-  /** How many pictures are wanted. */
   readonly count: number;
   readonly prices: PriceSheet;
-}
-
-/** Who orders: the listed ids that the key may use, null for all. */
-export interface Orderer {
-  readonly allowedModels: readonly string[] | null;
 }
 
 /**
@@ -42,7 +36,7 @@ export interface Orderer {
 export async function takeOrder(
   catalog: Catalog,
   asked: { readonly request: ImageRequest; readonly endpoint: Endpoint },
-  { allowedModels }: Orderer,
+  { allowedModels }: Pick<Credential, 'allowedModels'>,
   signal: AbortSignal,
 ): Promise<ImageOrder> {
   const { request, endpoint } = asked;

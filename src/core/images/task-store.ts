@@ -76,7 +76,7 @@ export class TaskStore {
   }
 
   /** Stores a queued task, durably. */
-  async create({ requestId, accountId, keyId, endpoint, request, createdAtMs }: NewTask): Promise<StoredTask> {
+  async create({ requestId, accountId, keyId, endpoint, request, createdAtMs }: NewTask): Promise<void> {
     const id = taskIdOf(requestId);
     const outcome = await this.#documents.put({
       kind,
@@ -89,11 +89,9 @@ export class TaskStore {
       endsAtMs: createdAtMs + unfinishedMs,
       body: bodyOf(endpoint, request),
     });
-    const ids = requestIdOf(id);
-    if (outcome.kind !== 'stored' || ids === undefined) {
+    if (outcome.kind !== 'stored') {
       throw new GatewayError('internal', 'The gateway failed.', { cause: new Error(`task ${id}: ${outcome.kind}`) });
     }
-    return { id, ...ids, accountId, keyId, endpoint, request, state: 'queued', createdAtMs };
   }
 
   /** An account's task (any account's without one); undefined where it has none of that id. */
@@ -158,7 +156,6 @@ export class TaskStore {
     }
   }
 
-  /** Why a task has failed. */
   async error({ id }: StoredTask): Promise<ErrorDetail | undefined> {
     const [chunk] = await this.#documents.chunks({ kind, id }, lastSeq - 1, 1);
     return chunk && fromBinary(ErrorDetailSchema, chunk.content);

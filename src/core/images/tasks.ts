@@ -6,10 +6,9 @@ import { nobodyLeaves } from '../starting-call.ts';
 import type { Running } from '../running.ts';
 import { answerEnd } from './image-answer.ts';
 import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
-import type { NewTask, StoredTask, TaskStore } from './task-store.ts';
+import { type NewTask, type StoredTask, taskIdOf, type TaskStore } from './task-store.ts';
 
-/** What tasks run with. */
-export interface TaskTools extends ImageRunTools {
+interface TaskTools extends ImageRunTools {
   readonly store: TaskStore;
   /** What is ended when the gateway stops. */
   readonly running: Running;
@@ -17,7 +16,6 @@ export interface TaskTools extends ImageRunTools {
   readonly readmit: (task: StoredTask) => Promise<AdmittedOrder>;
   /** The parts of an answer, all but the last. */
   readonly partsOf: (asked: AdmittedOrder, drawing: KeptDrawing) => Iterable<ImageAnswer>;
-  /** How many run at once. */
   readonly slots: number;
   /** How many may wait; more are refused. */
   readonly waitersMax: number;
@@ -79,15 +77,14 @@ export class ImageTasks {
       request: order.request,
       createdAtMs,
     };
-    let stored: StoredTask;
     try {
       await beforeStored?.();
-      stored = await this.#tools.store.create(task);
+      await this.#tools.store.create(task);
     } catch (thrown) {
       await this.#tools.ledger.void(id, 'gateway_failure');
       throw thrown;
     }
-    this.#line.push({ id: stored.id, asked });
+    this.#line.push({ id: taskIdOf(requestId), asked });
     this.#next();
   }
 

@@ -70,7 +70,6 @@ export class BackgroundJob implements GenerationSink {
     return this.#written === 0 ? ResponseStatus.QUEUED : ResponseStatus.IN_PROGRESS;
   }
 
-  /** What the model has said so far. */
   get answer(): Answer {
     return toAnswer(this.#facts.head.id, this.#log.read(), false);
   }

@@ -44,7 +44,6 @@ export class RecentConversations {
     }
   }
 
-  /** Remembers it no longer. */
   forget(responseId: string): void {
     const found = this.#remembered.get(responseId);
     if (found !== undefined) this.#bytes -= sizeOf(found);

@@ -13,7 +13,6 @@ import { pump } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
-import type { Documents } from '../../store/documents.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
 import type { Generation } from '../generation/generation.ts';
@@ -26,22 +25,19 @@ import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
 import { Conversations, upstreamItems } from './conversations.ts';
 import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
+import type { WriterTools } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
 import { Sessions } from './sessions.ts';
 import { Settling } from './settling.ts';
 import { StoredResponses } from './stored-responses.ts';
 
-/** What responses are made with. */
-export interface ResponseTools {
-  readonly documents: Documents;
+interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly ledger: Ledger;
   readonly generations: Generations;
   readonly replays: Replays;
   readonly runtime: Runtime;
   readonly ids: IdSource;
   readonly box: SealedBox;
-  /** How long a response is stored. */
-  readonly lifetimeMs: number;
 }
 
 type KeyedCreate = KeyedRequest<typeof CreateResponseResponseSchema>;

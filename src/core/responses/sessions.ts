@@ -66,7 +66,6 @@ export class Sessions {
     if (session !== undefined) this.#drop(session, responseId);
   }
 
-  /** Forgets a session. */
   end(name: SessionName): void {
     this.#sessions.delete(keyOf(name));
   }

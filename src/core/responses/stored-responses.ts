@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { type ErrorFacts, GatewayError } from '../../errors/gateway-error.ts';
 import type { Completed, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import {
   type FollowResponseRequest,
@@ -71,7 +71,10 @@ export class StoredResponses {
       followResponse: (request, context, sink) => pump(signal => this.#follow(request, context, signal), sink),
       cancelResponse: async ({ id }, context) => {
         const name = await this.#name(id, context);
-        await this.#cancel(name);
+        await this.#background(name, 'Only a response that runs in the background can be cancelled.', {
+          tip: 'Close the connection of a response that does not run in the background: that ends it.',
+        });
+        await this.#endJob(id);
         return { response: await this.#response(name, []) };
       },
       deleteResponse: async ({ id }, context) => {
@@ -130,12 +133,9 @@ export class StoredResponses {
     signal: AbortSignal,
   ): AsyncGenerator<FollowResponseResponse, void, undefined> {
     const name = await this.#name(id, context);
-    const { head } = storedIn(await this.#document(name));
-    if (head?.background !== true) {
-      throw new GatewayError('invalid_request', 'Only a response that ran in the background can be streamed again.', {
-        param: 'stream',
-      });
-    }
+    const head = await this.#background(name, 'Only a response that ran in the background can be streamed again.', {
+      param: 'stream',
+    });
     yield step([], { head });
     const sealing = new Sealing(this.#tools.box, name.accountId).step([...include, ...(head.settings?.include ?? [])]);
     let skip = skipEvents;
@@ -209,14 +209,11 @@ export class StoredResponses {
     };
   }
 
-  async #cancel(name: OwnedName): Promise<void> {
+  /** Returns the head of a response in the background. Throws `invalid_request` with `message` for any other. */
+  async #background(name: OwnedName, message: string, facts: ErrorFacts): Promise<ResponseHead> {
     const { head } = storedIn(await this.#document(name));
-    if (head?.background !== true) {
-      throw new GatewayError('invalid_request', 'Only a response that runs in the background can be cancelled.', {
-        tip: 'Close the connection of a response that does not run in the background: that ends it.',
-      });
-    }
-    await this.#endJob(name.id);
+    if (head?.background !== true) throw new GatewayError('invalid_request', message, facts);
+    return head;
   }
 
   async #endJob(id: string): Promise<void> {

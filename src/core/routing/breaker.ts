@@ -82,9 +82,10 @@ export class Breaker {
       answering: () => {
         if (answered || reported || era !== this.#era) return;
         answered = true;
-        if (probe) this.#trust();
+        // A probe whose route has begun to answer lets the others in, because its own answer may take an hour; the next failure opens the breaker again at once.
+        if (probe) this.#close(this.#policy.failuresToOpen - 1);
       },
-      succeeded: () => once(() => this.#close()),
+      succeeded: () => once(() => this.#close(0)),
       failed: () => once(() => this.#countFailure(probe)),
       released: () =>
         once(() => {
@@ -99,19 +100,10 @@ export class Breaker {
     return elapsed < 0 || elapsed >= this.#policy.openMs;
   }
 
-  /**
-   * A probe whose route has begun to answer lets the others in, because its own answer may take an hour; the next failure opens
-   * the breaker again at once.
-   */
-  #trust(): void {
+  /** Lets requests pass; `failures`: how many it has counted already. */
+  #close(failures: number): void {
     this.#probing = false;
-    this.#failures = this.#policy.failuresToOpen - 1;
-    this.#become('closed');
-  }
-
-  #close(): void {
-    this.#probing = false;
-    this.#failures = 0;
+    this.#failures = failures;
     this.#become('closed');
   }
 

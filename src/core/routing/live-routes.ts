@@ -25,8 +25,7 @@ interface LiveProvider {
 const sameLimits = (one: Provider['concurrency'], other: Provider['concurrency']): boolean =>
   one?.slots === other?.slots && one?.waitersMax === other?.waitersMax && one?.waitMs === other?.waitMs;
 
-/** What live routes are made with. */
-export interface LiveRouteTools {
+interface LiveRouteTools {
   readonly clock: Clock;
   readonly breaker: BreakerPolicy;
   readonly observer: RoutingObserver;
@@ -69,7 +68,6 @@ export class LiveRoutes {
     return this.#routes.get(modelId) ?? [];
   }
 
-  /** Every route. */
   all(): LiveRoute[] {
     return [...this.#routes.values()].flat();
   }

@@ -1,26 +1,20 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import type { Hold } from '../../generation/hold.ts';
-import { type RunningAttempt, UpstreamFailure, type UpstreamReceiver } from '../../generation/upstream.ts';
+import {
+  type RunningAttempt,
+  type UpstreamCall,
+  UpstreamFailure,
+  type UpstreamReceiver,
+} from '../../generation/upstream.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { LiveRoute } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts';
 
 /** A generation that is to be answered. */
-export interface RoutedRequest {
-  readonly hold: Hold;
-  /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
-  readonly request: GenerateRequest;
-  /** The output limit to send; undefined: none. */
-  readonly maxOutputTokens: number | undefined;
-  /** The model's own maximum, for protocols that insist on a limit. Absent: it is not known. */
-  readonly modelOutputTokens?: number;
+export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt'> {
   /** Whether the receiver can forget what it got: then an answer that breaks in the middle may be begun again. */
   readonly restartable: boolean;
-  /** Nothing of the answer is needed before its end. */
-  readonly whole: boolean;
 }
 
 /** An answer that begins. */
@@ -51,8 +45,7 @@ export interface RoutedReceiver {
   end(error?: Error): void;
 }
 
-/** What a routed call works with. */
-export interface RoutedCallTools {
+interface RoutedCallTools {
   readonly plan: RequestPlan;
   readonly observer: RoutingObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
@@ -137,27 +130,15 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
       return;
     }
     if (next instanceof Error) return this.#finish(next);
-    const { hold, request, maxOutputTokens, modelOutputTokens, whole } = this.#routed;
     const { route, number } = next;
     this.#attempt = next;
     this.#firstEventAtMs = undefined;
     this.#isWhole = false;
     this.#startedAtMs = this.#tools.runtime.monotonicMs();
     this.#receiver.attemptStarted(route.name);
-    this.#tools.observer.attemptStarted?.({ route: route.name, holdId: hold.id, number });
+    this.#tools.observer.attemptStarted?.({ route: route.name, holdId: this.#routed.hold.id, number });
     if (route.upstream === undefined) return this.#ended(new Error(`${route.name.provider} answers no text`));
-    this.#running = route.upstream.generate(
-      {
-        hold,
-        request,
-        maxOutputTokens,
-        ...(modelOutputTokens === undefined ? {} : { modelOutputTokens }),
-        model: route.model,
-        attempt: number,
-        whole,
-      },
-      this,
-    );
+    this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number }, this);
     if (this.#isPaused) this.#running.pause();
   }
 
@@ -266,8 +247,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
 
 /** What an attempt's failure is to the observer. */
 export function toOutcome(failure: unknown): Outcome {
-  if (!(failure instanceof UpstreamFailure))
-    return { result: failure instanceof GatewayError ? 'refused' : 'defect' };
+  if (!(failure instanceof UpstreamFailure)) return { result: failure instanceof GatewayError ? 'refused' : 'defect' };
   const { kind, facts } = failure;
   return { result: kind, failure, ...(facts.status === undefined ? {} : { status: facts.status }) };
 }

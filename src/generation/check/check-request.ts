@@ -64,14 +64,15 @@ function checkParts(request: GenerateRequest, parts: readonly Part[], at: string
   throw invalid(request, 'items', 'a part must say what it is', at);
 }
 
-function nameOf(tool: Tool): string | undefined {
-  return tool.tool.case === 'function' || tool.tool.case === 'custom' ? tool.tool.value.name : undefined;
+/** Returns a tool's name; undefined for tools that an upstream runs itself. */
+export function toolName({ tool }: Tool): string | undefined {
+  return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : undefined;
 }
 
 function checkTools(request: GenerateRequest): void {
   const names = new Set<string>();
   for (const [index, tool] of request.tools.entries()) {
-    const name = nameOf(tool);
+    const name = toolName(tool);
     if (name === undefined) continue;
     if (names.has(name)) throw invalid(request, 'tools', `there are two tools named ${name}`, `tools.${index}`);
     names.add(name);

@@ -64,7 +64,6 @@ export class Guard {
 
 /** The last step. */
 class Shown implements EventStep {
-  /** How many choices have finished. */
   finished = 0;
   #events: GenerationEvent[] = [];
 

@@ -24,7 +24,6 @@ export class LengthCutter implements EventStep {
     this.#choices = new PerChoice(choice => new LengthChoice(next, choice));
   }
 
-  /** Some choice was cut. */
   get hasCut(): boolean {
     return this.#choices.all().some(choice => choice.end.isCut);
   }

@@ -19,7 +19,6 @@ export class StopCutter implements EventStep {
     this.#choices = new PerChoice(choice => new StopChoice(next, choice, stop));
   }
 
-  /** Some choice was cut. */
   get hasCut(): boolean {
     return this.#choices.all().some(choice => choice.end.isCut);
   }

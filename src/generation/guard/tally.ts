@@ -2,7 +2,7 @@ import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
-import { countInputInPieces, countTextInPieces } from '../count-input.ts';
+import { countInPieces, countInputInPieces } from '../count-input.ts';
 import { estimateTokens, loadTokenizer } from '../tokens.ts';
 import { addBuckets, sumInput, toBuckets, toUsage, type UsageBuckets } from '../usage-buckets.ts';
 
@@ -35,7 +35,6 @@ export class Tally {
   #afterFinish: Usage | undefined;
   /** Reported for the whole answer. */
   #final: Usage | undefined;
-  /** The choices that have finished. */
   #finished: number[] = [];
   #output = new GrowingText();
   #outputHigh = 0;
@@ -65,7 +64,6 @@ export class Tally {
     }
   }
 
-  /** No output has come. */
   get isEmpty(): boolean {
     return this.#output.length === 0 && this.#before === undefined;
   }
@@ -117,7 +115,7 @@ export class Tally {
 
   async #estimate(request: GenerateRequest, reported: Usage | undefined, outputMax: number): Promise<CountedUsage> {
     const tokenizer = await loadTokenizer();
-    const output = this.#final?.outputTokens ?? (await countTextInPieces(this.#output.toString(), tokenizer));
+    const output = this.#final?.outputTokens ?? (await countInPieces([this.#output.toString()], tokenizer));
     const input = reported?.inputTokens ?? this.calls * (await countInputInPieces(request, tokenizer));
     return this.#total(reported, { input, output, source: 'estimated' }, outputMax);
   }

@@ -7,8 +7,7 @@ import { endingOf, type ImageType, typeOfEnding } from '../../generation/images/
 import type { Clock } from '../../lib/clock.ts';
 import type { Files, OpenFile } from '../files.ts';
 
-/** How to open the files. */
-export interface DiskFilesOptions {
+interface DiskFilesOptions {
   /** Made for the first file; nothing else may be in it. */
   readonly folder: string;
   readonly clock: Clock;

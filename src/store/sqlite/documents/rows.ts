@@ -60,12 +60,10 @@ export class DocumentRows {
     return this.#sql.head.get(kind, id);
   }
 
-  /** The row of that number. */
   headAt(row: number): HeadRow | undefined {
     return this.#sql.headAt.get(row);
   }
 
-  /** A row's document with its body. */
   read(head: HeadRow): StoredDocument {
     const body = this.#sql.body.get(head.row)?.content;
     if (body === undefined) throw new Error(`document ${head.id} has no body`);
@@ -80,7 +78,6 @@ export class DocumentRows {
     return this.#sql.links.all(row);
   }
 
-  /** Bytes of a body. */
   bodyLength(row: number): number {
     return this.#sql.bodyLength.get(row)?.length ?? 0;
   }
@@ -96,7 +93,6 @@ export class DocumentRows {
     return row;
   }
 
-  /** Writes what a change says. */
   change(head: HeadRow, change: DocumentChange, bytes: number): void {
     const { state = head.state, finished = head.finished === 1, endsAtMs = head.ends_at_ms, body } = change;
     this.#sql.update.run(state, Number(finished), endsAtMs, bytes, head.row);

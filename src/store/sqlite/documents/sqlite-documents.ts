@@ -16,8 +16,7 @@ import { type Connection, openForReading, type Query } from '../../../lib/sqlite
 import { DocumentWriter } from './document-writer.ts';
 import { DocumentRows, factsOf, type HeadRow } from './rows.ts';
 
-/** How to open the documents. */
-export interface SqliteDocumentsOptions {
+interface SqliteDocumentsOptions {
   /** Made where it is missing. Whoever opens it holds its node lock, which opening the ledger takes. */
   readonly dataDir: string;
   readonly clock: Clock;

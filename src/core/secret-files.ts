@@ -15,6 +15,14 @@ export function edgeToken(dataDir: string): string {
   return keepToken(dataDir, 'edge.token', 'ed-tg-');
 }
 
+/**
+ * The server secrets of a data directory, newest first: lines of `server.secret`, mode 0600. The first one is made at the first start. To
+ * rotate, put a new line before the others: it seals from the next start on, and the others still open. Throws where the file can't be read or made.
+ */
+export function serverSecrets(dataDir: string): string[] {
+  return keepSecretFile(join(dataDir, 'server.secret'), () => randomBase62(43)).split(/\s+/);
+}
+
 /** `prefix`: what its text begins with, so that nobody takes it for a key. */
 function keepToken(dataDir: string, name: string, prefix: string): string {
   return keepSecretFile(join(dataDir, name), () => prefix + randomBase62(43));
