@@ -26,10 +26,7 @@ export interface Reading extends Omit<RoutedRequest, 'whole'> {
 }
 
 /** Reads a routed answer. A reader that stops has had enough; one whose signal is aborted has left. */
-export function routedSteps(
-  router: Router,
-  { signal, judge, ...routed }: Reading,
-): AsyncIterableIterator<RoutedStep> {
+export function routedSteps(router: Router, { signal, judge, ...routed }: Reading): AsyncIterableIterator<RoutedStep> {
   return pull<RoutedStep>(sink => {
     if (signal.aborted) {
       queueMicrotask(() => sink.end());
