@@ -19,7 +19,7 @@ export function dropGrammar({ formatJson }: CustomTool, path: string, drops: Dro
 }
 
 /** Returns the name of a tool that the client runs; '' for any other. */
-export function toolNameOf({ tool }: Tool): string {
+export function clientToolName({ tool }: Tool): string {
   return tool.case === 'function' || tool.case === 'custom' ? tool.value.name : '';
 }
 

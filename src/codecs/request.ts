@@ -32,7 +32,7 @@ export function limit32(count: Sent<number>): number | undefined {
 }
 
 /** Returns the request as it came; `headers`: those that an upstream of the protocol gets as well. */
-export function sourceOf(
+export function sourceRequest(
   protocol: Protocol,
   { body, paths }: { readonly body: ReceivedRequest['raw']; readonly paths: string[] },
   headers: Record<string, string> = {},

@@ -57,7 +57,7 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
       candidates: body.n ?? undefined,
     }),
   });
-  request.source = decode.sourceOf(Protocol.CHAT, { body: received.raw, paths: unknown.paths });
+  request.source = decode.sourceRequest(Protocol.CHAT, { body: received.raw, paths: unknown.paths });
   const stream = body.stream === true;
   const decoded = { request, stream, includeUsage: body.stream_options?.include_usage === true };
   return body.functions == null ? decoded : { ...decoded, legacyFunctions: true };

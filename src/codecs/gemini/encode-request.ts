@@ -2,7 +2,7 @@ import { type GenerateRequest, OutputFormatType, type Tool, ToolChoiceMode } fro
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { EncodedRequest, EncodeInput, JsonObject } from '../codec.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent, unsupportedTool } from '../drops.ts';
-import { dropGrammar, freeText, toolNameOf } from '../free-form.ts';
+import { dropGrammar, freeText, clientToolName } from '../free-form.ts';
 import { defined, fieldJson } from '../json.ts';
 import { tierName } from '../service-tier.ts';
 import { encodeContents } from './encode-contents.ts';
@@ -110,7 +110,7 @@ function encodeTools(request: GenerateRequest, drops: Drops): JsonObject {
   if (tools.length === 0) return {};
   const named = toolChoice?.tools.map(({ name }) => name) ?? [];
   // Only where a call is forced may the choice name tools: else the others are not offered at all (case CH-04).
-  const offered = toolChoice?.restricted === true ? tools.filter(tool => named.includes(toolNameOf(tool))) : tools;
+  const offered = toolChoice?.restricted === true ? tools.filter(tool => named.includes(clientToolName(tool))) : tools;
   const functionDeclarations = offered.map(tool => encodeTool(tool, `tools.${tools.indexOf(tool)}`, drops));
   const mode = callModes[toolChoice?.mode ?? ToolChoiceMode.UNSPECIFIED];
   if (mode === undefined) return { tools: [{ functionDeclarations }] };

@@ -83,7 +83,7 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   }
   unknown.note(metadata, knownOfMetadata, 'metadata');
   const headers = protocolHeaders(received.headers);
-  request.source = decode.sourceOf(Protocol.MESSAGES, { body: received.raw, paths: unknown.paths }, headers);
+  request.source = decode.sourceRequest(Protocol.MESSAGES, { body: received.raw, paths: unknown.paths }, headers);
   return request;
 }
 

@@ -13,7 +13,7 @@ import { cacheMember } from '../cache-hint.ts';
 import { Drops, dropUnknown, isPrefill, unsupported, unsupportedContent, unsupportedTool } from '../drops.ts';
 import { budgetOfEffort, effortName, effortOfBudget } from '../effort.ts';
 import { defined, fieldJson, listIn, objectIn } from '../json.ts';
-import { dropGrammar, freeText, toolNameOf } from '../free-form.ts';
+import { dropGrammar, freeText, clientToolName } from '../free-form.ts';
 import { tierName } from '../service-tier.ts';
 import { limitCacheHints } from './cache-limit.ts';
 import { asContent, encodeMessages } from './encode-messages.ts';
@@ -225,7 +225,8 @@ function encodeTools(request: GenerateRequest, situation: ToolSituation, drops: 
   const { toolChoice, parallelToolCalls } = request;
   if (request.tools.length === 0) return {};
   const allowed = toolChoice?.restricted === true ? new Set(toolChoice.tools.map(({ name }) => name)) : undefined;
-  const offered = allowed === undefined ? request.tools : request.tools.filter(tool => allowed.has(toolNameOf(tool)));
+  const offered =
+    allowed === undefined ? request.tools : request.tools.filter(tool => allowed.has(clientToolName(tool)));
   const tools = offered.map((tool, index) => encodeTool(tool, { path: `tools.${index}`, request }, drops));
   const choice = encodeChoice(request, situation);
   if (choice === undefined && parallelToolCalls !== false) return { tools };

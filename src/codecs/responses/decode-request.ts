@@ -101,7 +101,7 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
       reasoning: reasoning == null ? undefined : decodeReasoning(reasoning, unknown),
     }),
   });
-  request.source = decode.sourceOf(Protocol.RESPONSES, { body: received.raw, paths: unknown.paths });
+  request.source = decode.sourceRequest(Protocol.RESPONSES, { body: received.raw, paths: unknown.paths });
   return {
     request,
     stream: body.stream === true,
