@@ -76,7 +76,8 @@ export class Engine {
   #runApart(command: WireCommand): WireReply {
     let outcome: 'storage' | 'failed' = 'storage';
     try {
-      sweep(this.#context, command[1]);
+      // Committed by itself: what has ended stays ended if the command breaks.
+      this.#transact([['sweep', command[1]]]);
       outcome = 'failed';
       return this.#transact([command])[0] ?? describe(outcome, undefined);
     } catch (error) {
