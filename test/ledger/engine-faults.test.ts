@@ -236,3 +236,14 @@ test('a disk that is full refuses the batch, keeps what was done, and goes on wh
   expect(again?.[0]).toBe('done');
   expect(connection.prepare('SELECT count(*) FROM hold').pluck().get()).toBe(BigInt(done + 1));
 });
+
+test('what is over stays over, also if the command that met it fails', () => {
+  const connection = newDatabase();
+  const engine = engineWith(connection);
+  runAll(engine);
+  const later = now + 2 * periodMs;
+  engine.run([encodeAdmit(admitOf(100, { funds: amount(1n), expiresAtMs: later + 1 }), first, later)]);
+  const broken = encodeAdmit(admitOf(101, { funds: amount(-1n) }), first, later + 1);
+  expect(engine.run([broken]).map(([outcome]) => outcome)).toEqual(['failed']);
+  expect(connection.prepare('SELECT reason FROM voided WHERE id = 100').pluck().all()).toEqual(['expired']);
+});

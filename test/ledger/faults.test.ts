@@ -45,6 +45,8 @@ test('while the disk is full admits are refused at once and settles wait; both g
   const fault = { point: 'commit', kind: 'SQLITE_FULL', nth: 2, times: 4 } as const;
   bench.ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans, fault });
   const { ledger } = bench;
+  // Starts the reader's thread, which may take longer than the disk is full.
+  await ledger.findAccount(1);
   expect(await ledger.admit(admitOf(1, { funds: amount(5n) }))).toMatchObject({ kind: 'admitted' });
   let settled = false;
   const settle = ledger.settle(settleAmount(1, 5n)).then(reply => {

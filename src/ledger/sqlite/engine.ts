@@ -76,8 +76,9 @@ export class Engine {
   #runApart(command: WireCommand): WireReply {
     let outcome: 'storage' | 'failed' = 'storage';
     try {
-      // Committed by itself: what has ended stays ended if the command breaks.
-      this.#transact([['sweep', command[1]]]);
+      // What is over stays so, also if the command fails.
+      sweep(this.#context, command[1]);
+      this.#commit(false);
       outcome = 'failed';
       return this.#transact([command])[0] ?? describe(outcome, undefined);
     } catch (error) {
