@@ -32,7 +32,8 @@ import { imageFunds, type ImageOrder, takeOrder } from './order.ts';
 import { taskDocument, taskIdOf, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
 import { ImageTasks } from './tasks.ts';
 
-interface ImageTools extends ImageRunTools {
+/** What images are made with. */
+export interface ImageTools extends ImageRunTools {
   readonly catalog: Catalog;
   readonly documents: Documents;
   readonly ids: IdSource;
