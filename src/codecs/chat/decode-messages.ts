@@ -33,7 +33,7 @@ class MessageDecoder {
   readonly items: Item[] = [];
   readonly #unknown: UnknownMembers;
   /** The ids that calls of the deprecated form were given, by function name: their results carry only the name. */
-  readonly #legacyCalls = new Map<string, string>();
+  #legacyCalls: Map<string, string> | undefined;
 
   constructor(unknown: UnknownMembers) {
     this.#unknown = unknown;
@@ -52,7 +52,7 @@ class MessageDecoder {
         return;
       }
       case 'function': {
-        const callId = this.#legacyCalls.get(message.name) ?? `call_${message.name}`;
+        const callId = this.#legacyCalls?.get(message.name) ?? `call_${message.name}`;
         const parts = [make.partOf(make.textContent(message.content ?? ''))];
         this.items.push(
           make.itemOf(make.toolResultContent({ callId, name: message.name, parts, plain: true }), 0, extra),
@@ -113,6 +113,7 @@ class MessageDecoder {
 
   #legacyCall(call: { readonly name: string; readonly arguments: string }, turn: number): Item {
     const callId = `call_${turn}`;
+    this.#legacyCalls ??= new Map();
     this.#legacyCalls.set(call.name, callId);
     return make.itemOf(make.toolCallContent({ callId, name: call.name, arguments: call.arguments }), turn);
   }

@@ -43,7 +43,7 @@ const knownWithSignature = new Set([...known, 'extra_content']);
 export class ToolCallsParser {
   readonly #context: CallContext;
   readonly #calls: Call[] = [];
-  readonly #byIndex = new Map<number, Call>();
+  #byIndex: Map<number, Call> | undefined;
 
   constructor(context: CallContext) {
     this.#context = context;
@@ -106,11 +106,12 @@ export class ToolCallsParser {
       const last = hints.position === undefined ? this.#calls.at(-1) : this.#calls[hints.position];
       return last === undefined || startsAnew(last, hints) ? this.#new() : last;
     }
-    const current = this.#byIndex.get(index);
+    const current = this.#byIndex?.get(index);
     const isOther =
       current !== undefined && (id === '' ? startsAnew(current, hints) : current.id !== '' && current.id !== id);
     if (current !== undefined && !isOther) return current;
     const call = isOther && same !== undefined ? same : this.#new();
+    this.#byIndex ??= new Map();
     this.#byIndex.set(index, call);
     return call;
   }

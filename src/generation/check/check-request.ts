@@ -70,6 +70,7 @@ export function toolName({ tool }: Tool): string | undefined {
 }
 
 function checkTools(request: GenerateRequest): void {
+  if (request.tools.length === 0 && request.toolChoice === undefined) return;
   const names = new Set<string>();
   for (const [index, tool] of request.tools.entries()) {
     const name = toolName(tool);
@@ -90,6 +91,7 @@ function checkTools(request: GenerateRequest): void {
 
 /** Every result answers an earlier call, and every call is answered before the conversation goes on. Source: wire.md C4. */
 function checkCalls(request: GenerateRequest): void {
+  if (request.items.every(({ content }) => content.case === 'message')) return;
   const open = new Map<string, string>();
   for (const [index, { content }] of request.items.entries()) {
     if (content.case === 'toolCall') open.set(content.value.callId, content.value.name);
