@@ -47,6 +47,8 @@ export class StreamSink implements Sink<AnswerMessage> {
   #hasBegun = false;
   #hasEnded = false;
   #isPaused = false;
+  /** The body is in chunks, which `#chunk` makes: Node's own framing takes three writes for each. */
+  #isChunked = false;
   /** Frames that wait: the last ones, or of events that make none. */
   #frames = '';
   /** Why the rest is not wanted, although the core goes on. */
@@ -112,6 +114,13 @@ export class StreamSink implements Sink<AnswerMessage> {
     const { edge, reply } = this.#exchange;
     if (edge.stopping()) headers['connection'] = 'close';
     reply.raw.writeHead(200, headers);
+    this.#isChunked = reply.raw.chunkedEncoding;
+    reply.raw.chunkedEncoding = false;
+  }
+
+  /** Returns a text as it stands in the body. */
+  #chunk(text: string): string {
+    return this.#isChunked && text !== '' ? `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n` : text;
   }
 
   #write(): void {
@@ -119,7 +128,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     const frames = this.#frames;
     this.#frames = '';
     this.#timer.restart(this.#keepAliveMs);
-    if (raw.write(frames) || this.#isPaused) return;
+    if (raw.write(this.#chunk(frames)) || this.#isPaused) return;
     this.#isPaused = true;
     this.#exchange.control?.pause();
     raw.once('drain', () => {
@@ -143,7 +152,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     const { socket } = reply.raw;
     // The connection was promised to stay open when the stream began; a gateway that stops can't keep that.
     if (edge.stopping()) reply.raw.once('finish', () => socket?.end());
-    reply.raw.end(frames);
+    reply.raw.end(this.#chunk(frames) + (this.#isChunked ? '0\r\n\r\n' : ''));
   }
 
   /** Called if the stream was quiet for long. */
@@ -158,7 +167,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     }
     if (this.#hasEnded || this.#exchange.isGone) return;
     // A client that does not read has enough to read already.
-    if (!reply.raw.writableNeedDrain) reply.raw.write(this.#renderer.keepAlive);
+    if (!reply.raw.writableNeedDrain) reply.raw.write(this.#chunk(this.#renderer.keepAlive));
     this.#timer.restart(this.#keepAliveMs);
   }
 }
