@@ -82,7 +82,10 @@ function partSegment(kind: string, part: Part): InputSegment {
         cache,
       });
     case 'searchResult':
+    case 'unknown':
       return segment(kind, content.value.json, { cache });
+    case 'toolReference':
+      return segment(kind, content.value.name, { cache });
     case undefined:
       return segment(kind, '', { cache });
   }
@@ -118,6 +121,9 @@ function* itemSegments({ content }: Item): Generator<InputSegment> {
       return;
     case 'serverTool':
       yield segment('server tool', content.value.json);
+      break;
+    case 'unknown':
+      yield segment('unknown', content.value.json);
       break;
     case 'reference':
     case undefined:

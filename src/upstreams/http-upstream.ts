@@ -1,7 +1,9 @@
 import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import type { RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
+import { checkCalls } from '../generation/portable/arrange-calls.ts';
+import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
 import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
@@ -68,12 +70,15 @@ export class HttpProvider implements Upstream {
     const { request, hold, model, whole } = call;
     const { codec } = this.#reading;
     const isOwn = request.source?.protocol === codec.protocol;
-    const names = isOwn ? undefined : new ToolNames(request, this.#protocol.toolName);
     let outgoing: OutgoingRequest;
-    let dropped: readonly string[];
+    let restorers: EventRestorer[];
     try {
+      const portable = isOwn ? asOwn(request, codec.protocol) : toPortable(request, codec.protocol);
+      const names = isOwn ? undefined : new ToolNames(portable.request, this.#protocol.toolName);
       const encoded = this.#encode(call, names?.request ?? request);
-      ({ dropped } = encoded);
+      const dropped = [...new Set([...portable.dropped, ...encoded.dropped])];
+      refuseLoss(request, dropped);
+      restorers = this.#restorers(portable, names, dropped);
       const own = isOwn ? (request.source?.headers ?? {}) : {};
       const plan = this.#plan(model, whole);
       const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
@@ -82,7 +87,6 @@ export class HttpProvider implements Upstream {
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
-    const restorers = this.#restorers(request, names, dropped);
     const reader = new AnswerReader(this.#reading, request.candidates ?? 1, restorers);
     return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
@@ -91,7 +95,7 @@ export class HttpProvider implements Upstream {
     { model, maxOutputTokens, modelOutputTokens, whole }: UpstreamCall,
     request: GenerateRequest,
   ): EncodedRequest {
-    const encoded = this.#reading.codec.encodeRequest({
+    return this.#reading.codec.encodeRequest({
       request,
       model,
       maxOutputTokens,
@@ -100,10 +104,6 @@ export class HttpProvider implements Upstream {
       provider: this.#reading.provider,
       quirks: this.#quirks,
     });
-    const [param] = encoded.dropped;
-    if (param === undefined || !request.strict) return encoded;
-    const fields = encoded.dropped.join(', ');
-    throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${fields}.`, { param });
   }
 
   #plan(model: string, whole: boolean): ModelPlan {
@@ -125,7 +125,11 @@ export class HttpProvider implements Upstream {
   }
 
   /** Returns what undoes the words in which the codec said a request that the protocol has no words for, and tells what was dropped. */
-  #restorers(request: GenerateRequest, names: ToolNames | undefined, dropped: readonly string[]): EventRestorer[] {
+  #restorers(
+    { request, calls }: PortableRequest,
+    names: ToolNames | undefined,
+    dropped: readonly string[],
+  ): EventRestorer[] {
     const { lacksCustomTools, answerTool } = this.#protocol;
     const restorers: EventRestorer[] = [];
     if (names !== undefined && names.request !== request) restorers.push(names);
@@ -135,9 +139,16 @@ export class HttpProvider implements Upstream {
     if (answerTool !== undefined && request.outputFormat?.type === OutputFormatType.JSON_SCHEMA) {
       restorers.push(new AnswerTool(answerTool));
     }
+    if (calls !== undefined) restorers.push(calls);
     if (dropped.length > 0) restorers.push(warning(`dropped=${dropped.join(',')}`));
     return restorers;
   }
+}
+
+/** Returns a request for an upstream of its client's protocol, which gets it as it came. Throws for calls without results, unless the upstream judges them itself. */
+function asOwn(request: GenerateRequest, protocol: Protocol): PortableRequest {
+  if (protocol !== Protocol.RESPONSES) checkCalls(request.items, request.endpoint);
+  return { request, dropped: [], calls: undefined };
 }
 
 /** Returns what adds a warning to the start of an answer. */

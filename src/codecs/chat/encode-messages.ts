@@ -9,7 +9,7 @@ import {
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { type Drops, unsupportedContent, unsupportedItem } from '../drops.ts';
+import { type Drops, unsupportedContent, unsupportedItem, unsupportedPart } from '../drops.ts';
 import { searchResultText } from '../search-result.ts';
 import { detailsOfItem, thoughtOf } from './reasoning-details.ts';
 import { extras } from './extras.ts';
@@ -68,8 +68,12 @@ class MessageEncoder {
       case 'toolResult':
         this.#endAssistant();
         return this.#addResult(item, content.value);
-      default:
-        throw unsupportedItem(item, this.#request);
+      default: {
+        const own = content.case === 'unknown' ? extras.own(content.value) : undefined;
+        if (own === undefined) throw unsupportedItem(item, this.#request);
+        this.#endAssistant();
+        this.#messages.push(own);
+      }
     }
   }
 
@@ -106,10 +110,11 @@ class MessageEncoder {
     const turn = this.#turnOf(item);
     turn.name = name;
     turn.text ??= '';
-    for (const { content } of parts) {
+    for (const part of parts) {
+      const { content } = part;
       if (content.case === 'text') turn.text += content.value.text;
       else if (content.case === 'refusal') turn.refusal += content.value.text;
-      else throw this.#refusal(`parts of type ${content.case ?? 'none'} in messages of the assistant`);
+      else throw unsupportedPart(part, this.#request, ' in messages of the assistant');
     }
   }
 
@@ -191,7 +196,8 @@ class MessageEncoder {
     return { ...this.#partMembers(part), ...extras.members(part.extra) };
   }
 
-  #partMembers({ content }: Part): JsonObject {
+  #partMembers(part: Part): JsonObject {
+    const { content } = part;
     switch (content.case) {
       case 'text':
         return { type: 'text', text: content.value.text };
@@ -209,8 +215,11 @@ class MessageEncoder {
         return this.#file(content.value);
       case 'searchResult':
         return { type: 'text', text: searchResultText(content.value.json) };
-      default:
-        throw this.#refusal(`parts of type ${content.case ?? 'none'}`);
+      default: {
+        const own = content.case === 'unknown' ? extras.own(content.value) : undefined;
+        if (own === undefined) throw unsupportedPart(part, this.#request);
+        return own;
+      }
     }
   }
 

@@ -94,7 +94,7 @@ function isSame(sent: JsonObject, { content }: Item): boolean {
       return sent['call_id'] === callId && sent['name'] === name && (sent['arguments'] ?? sent['input']) === text;
     }
     case 'toolResult':
-      return sent['call_id'] === content.value.callId && areSame(sent['output'], content.value.parts);
+      return (sent['call_id'] ?? '') === content.value.callId && areSame(sent['output'], content.value.parts);
     default:
       return false;
   }
@@ -108,6 +108,7 @@ function areSame(sent: Json | undefined, parts: readonly Part[]): boolean {
 function isSamePart(sent: JsonObject | undefined, { content }: Part): boolean {
   if (content.case === 'text') return sent?.['text'] === content.value.text;
   if (content.case === 'refusal') return sent?.['refusal'] === content.value.text;
+  if (content.case === 'unknown') return JSON.stringify(sent) === content.value.json;
   return sent !== undefined && sent['type'] === partTypes[content.case ?? 'text'];
 }
 
