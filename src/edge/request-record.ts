@@ -25,9 +25,20 @@ export interface RequestOutcome {
   readonly costNanoUsd?: bigint | undefined;
 }
 
-/** What is known of a request itself; `url` is the route's pattern. */
+/** What is known of a request itself; `url` is the route's pattern, absent where no route was found: then `raw` says what was asked for. */
 export interface RecordedRequest extends Pick<FastifyRequest, 'call' | 'method'> {
   readonly routeOptions: { readonly url?: string | undefined };
+  readonly raw?: { readonly url?: string | undefined };
+}
+
+/** The longest unknown path that is logged whole. */
+const pathLengthMax = 200;
+
+/** The path of a request for the log, without its query, which may hold secrets. */
+function pathOf({ routeOptions, raw }: RecordedRequest): string {
+  if (routeOptions.url !== undefined) return routeOptions.url;
+  const [path = ''] = (raw?.url ?? '').split('?', 1);
+  return path.length <= pathLengthMax ? path : `${path.slice(0, pathLengthMax)}…`;
 }
 
 /** Writes the one log line and the metrics of an answered request. */
@@ -48,14 +59,15 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
 }
 
 /** The line's members as JSON text: to write them one by one costs a fraction of what an object and a general writer do. */
-function lineMembers({ call, method }: RecordedRequest, outcome: RequestOutcome, sample: RequestSample): string {
+function lineMembers(request: RecordedRequest, outcome: RequestOutcome, sample: RequestSample): string {
+  const { call, method } = request;
   const { status, code, error, stream, repeats } = outcome;
-  const { endpoint, durationMs, model, firstEventMs, tokens, costUsd } = sample;
+  const { durationMs, model, firstEventMs, tokens, costUsd } = sample;
   return (
     member('requestId', call.id) +
     (call.credential === undefined ? '' : `,"keyId":${Number(call.credential.keyId)}`) +
     member('method', method) +
-    member('path', endpoint) +
+    member('path', pathOf(request)) +
     `,"status":${status}` +
     member('code', code) +
     // An upstream's own words for a field are not the gateway's to log.

@@ -174,9 +174,8 @@ export class Generations {
     );
   }
 
-  /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
-  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
-    checkRequest(asked);
+  /** Returns the model that a request names, with its tier. Throws if the credential can't use it for the request. */
+  resolve(asked: GenerateRequest, credential: Credential): Resolved {
     const { endpoint, serviceTier } = asked;
     const visible = credential.allowedModels;
     const resolved = this.#tools.catalog.resolve(asked.model, { endpoint, serviceTier, visible });
@@ -185,6 +184,14 @@ export class Generations {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
     checkFeatures(asked, model);
+    return resolved;
+  }
+
+  /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
+  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
+    checkRequest(asked);
+    const resolved = this.resolve(asked, credential);
+    const { model } = resolved;
     const fitting = truncated(asked, model);
     return fitting instanceof Promise
       ? fitting.then(request => measured(request, resolved))
