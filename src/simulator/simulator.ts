@@ -60,7 +60,8 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     const input = cache.account(model.id, cacheModeOf(model), counted, request.cache);
     const sights = await sight.describe(prompt.images);
     signal.throwIfAborted();
-    const plan = { request, model: model.id, prompt, steering, sights, tokenizer };
+    const answerId = `${call.hold.id} ${call.attempt}`;
+    const plan = { request, model: model.id, prompt, answerId, steering, sights, tokenizer };
     const answer = planAnswer(call, model, plan, { input, dropped });
     const events = paced(answer, steering.tps ?? options.tokensPerSecond, waiting);
     if (calls === undefined) yield* events;

@@ -5,11 +5,13 @@ import {
   type Opaque,
   type Part,
   Role,
+  type ToolCall,
   type ToolResult,
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { type Drops, unsupportedContent, unsupportedItem, unsupportedPart } from '../drops.ts';
+import { callIdFor } from '../../generation/call-id.ts';
 import { searchResultText } from '../search-result.ts';
 import { detailsOfItem, thoughtOf } from './reasoning-details.ts';
 import { extras } from './extras.ts';
@@ -63,7 +65,7 @@ class MessageEncoder {
         this.#turnOf(item).thoughts.push(item);
         return;
       case 'toolCall':
-        this.#turnOf(item).calls.push(callMembers(item, content.value, content.value.arguments));
+        this.#turnOf(item).calls.push(this.#call(item, content.value));
         return;
       case 'toolResult':
         this.#endAssistant();
@@ -95,6 +97,11 @@ class MessageEncoder {
       content: this.#content(parts),
       ...extras.members(item.extra),
     });
+  }
+
+  /** Ids of other protocols may be longer than Chat takes. */
+  #call(item: Item, call: ToolCall): JsonObject {
+    return callMembers(item, { ...call, callId: callIdFor(call.callId) }, call.arguments);
   }
 
   /** The assistant message that the item belongs to: items of one turn, or of none, that follow each other. */
@@ -176,7 +183,7 @@ class MessageEncoder {
       texts[0] = `Error: ${texts[0] ?? ''}`;
     }
     const content: Json = texts.length > 1 ? texts.map(text => ({ type: 'text', text })) : (texts[0] ?? '');
-    this.#messages.push({ role: 'tool', tool_call_id: callId, content, ...extras.members(item.extra) });
+    this.#messages.push({ role: 'tool', tool_call_id: callIdFor(callId), content, ...extras.members(item.extra) });
   }
 
   #endResults(): void {

@@ -40,7 +40,8 @@ const knownOfMetadata = members('user_id');
 /** Throws `validation_error`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(messagesRequestSchema, received.body);
-  return { request: requestFrom(body, received), stream: body.stream === true, includeUsage: true };
+  const decoded = { request: requestFrom(body, received), stream: body.stream === true, includeUsage: true };
+  return received.headers['anthropic-version'] === undefined ? decoded : { ...decoded, ownStopReasons: true };
 }
 
 /** A request whose input is to be counted: `max_tokens` may be missing. Throws `validation_error`. */
