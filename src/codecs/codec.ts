@@ -63,6 +63,8 @@ export interface EncodedRequest {
   readonly body: JsonObject;
   /** What was dropped because the protocol can't say it, by the client's field name ("top_k"). */
   readonly dropped: readonly string[];
+  /** Puts what the body has marked into its written text. Absent: nothing is marked. */
+  readonly restore?: (json: string) => string;
 }
 
 /**

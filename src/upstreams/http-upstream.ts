@@ -11,6 +11,7 @@ import { CustomCalls } from './custom-calls.ts';
 import { FanOut } from './fan-out.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
+import { outgoingJson } from './outgoing-json.ts';
 import { ToolNames } from './tool-names.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
@@ -82,7 +83,7 @@ export class HttpProvider implements Upstream {
       const own = isOwn ? (request.source?.headers ?? {}) : {};
       const plan = this.#plan(model, whole);
       const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
-      const body = Buffer.from(JSON.stringify(encoded.body));
+      const body = outgoingJson(encoded.body, encoded.restore);
       outgoing = { asker: hold, model, path: plan.path, headers, body, whole, codec };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);

@@ -1,3 +1,4 @@
+import { outgoingJson } from './outgoing-json.ts';
 import { createHash } from 'node:crypto';
 import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encode-request.ts';
 import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
@@ -51,7 +52,7 @@ export class ImagesProvider implements ImageUpstream {
 
   #encode(call: ImageCall): Omit<OutgoingRequest, 'whole'> {
     if (call.request.images.length === 0) {
-      const body = Buffer.from(JSON.stringify(encodeGeneration(call)));
+      const body = outgoingJson(encodeGeneration(call));
       return this.#outgoing(call, '/images/generations', 'application/json', body);
     }
     const parts = encodeEdit(call);

@@ -27,7 +27,10 @@ import { extras } from './extras.ts';
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const { source } = input.request;
-  if (source?.protocol === Protocol.CHAT) return { body: patched(input, sentBody(source)), dropped: [] };
+  if (source?.protocol === Protocol.CHAT) {
+    const sent = sentBody(source);
+    return { ...sent, body: patched(input, sent.body), dropped: [] };
+  }
   const drops = new Drops();
   const body = built(input, drops);
   dropUnknown(source, drops);

@@ -6,7 +6,7 @@ import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
 import { listIn, objectIn, textIn } from '../json.ts';
 import { patchServiceTier } from '../service-tier.ts';
-import { sentBody } from '../sent-body.ts';
+import { type SentBody, sentBody } from '../sent-body.ts';
 import { InputEncoder } from './encode-input.ts';
 
 /** The least output limit that the protocol takes; the gateway cuts where the client's is lower. */
@@ -32,9 +32,9 @@ const stateful = ['previous_response_id', 'background', 'stream', 'model'];
  * A Responses client's own JSON for an upstream of the protocol: state is the gateway's, the model, the limit and the tier are the route's, all else arrives as it
  * was sent. Items that stand in the body as they stand in the request arrive as they were sent too; what the gateway put in their place or before them is built.
  */
-export function patchedRequest(input: EncodeInput, source: SourceRequest, drops: Drops): JsonObject {
+export function patchedRequest(input: EncodeInput, source: SourceRequest, drops: Drops): SentBody {
   const { request, model, maxOutputTokens, stream } = input;
-  const sent = sentBody(source);
+  const { body: sent, ...rest } = sentBody(source);
   const body: JsonObject = { model };
   for (const [name, value] of Object.entries(sent)) {
     if (value !== null && !stateful.includes(name)) body[name] = value;
@@ -48,7 +48,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   patchServiceTier(body, request.serviceTier, ['auto', 'default']);
   if (stream) body['stream'] = true;
   else delete body['stream_options'];
-  return body;
+  return { ...rest, body };
 }
 
 /** The items of the request; those that the client sent stand at their end. */

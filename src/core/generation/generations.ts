@@ -25,7 +25,7 @@ import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
-import { checkCountedLength, truncated } from './truncation.ts';
+import { checkCountedLength, isNearLimit, truncated } from './truncation.ts';
 
 interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
@@ -39,8 +39,6 @@ export interface GenerationAsk {
   readonly credential: Credential;
   /** The public request id that the edge has made; null: the generation makes one. */
   readonly requestId: string | null;
-  /** Its caller is answered before an upstream is asked: what that would refuse for its length is refused here. */
-  readonly isAnsweredEarly?: boolean;
   /** Its admission is told at once, so that it has to be durable. */
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
@@ -111,7 +109,7 @@ export class Generations {
     const checking = this.#check(ask.request, credential);
     const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
     if (!model.available) throw modelUnavailable(model.id);
-    if (ask.isAnsweredEarly === true) await checkCountedLength(request, model, bounds);
+    if (isNearLimit(model, bounds)) await checkCountedLength(request, model);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);

@@ -195,7 +195,7 @@ export async function beginInBackground(
   const { documents, generations, jobs } = tools;
   const { credential, requestId } = asked;
   const request = { ...asked.request, delivery: Delivery.STREAMED };
-  const told = { isAnsweredEarly: true, durable: true, freeWhenCut: true };
+  const told = { durable: true, freeWhenCut: true };
   const generation = await withCallerPaths(asked, () => generations.begin({ request, credential, requestId, ...told }));
   const head = responseHead(asked, generation);
   const { id, input } = ownInput(asked);
