@@ -21,6 +21,7 @@ type Block = Exclude<MessagesMessage['content'][number], string>;
 type SystemPrompt = NonNullable<MessagesRequest['system']>;
 
 const knownOfMessage = members('role', 'content');
+const knownOfSource = members('type', 'media_type', 'data', 'url', 'file_id', 'content');
 const roles = { user: Role.USER, assistant: Role.ASSISTANT, system: Role.SYSTEM } as const;
 /** Blocks of the upstream's own tools: `server_tool_use`, `web_search_tool_result`, `mcp_tool_use`, `container_upload`, … They are carried as they came. */
 const serverBlockName = /^(server_tool_use|[a-z_]+_tool_(use|result)|container_upload|compaction)$/;
@@ -162,6 +163,9 @@ class MessageDecoder {
     const source = unknownSource(block);
     if (source !== undefined) return this.#unreadable(block, source, path);
     const extra = this.#unknown.note(block, blockMembers[block.type], path);
+    if (block.type === 'image' || block.type === 'document') {
+      this.#unknown.note(block.source, knownOfSource, `${path}.source`);
+    }
     const part = make.partOf(contentOf(block, path), extra);
     return Object.assign(part, this.#cache(block, path));
   }

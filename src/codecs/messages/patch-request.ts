@@ -5,7 +5,10 @@ import { listIn, objectIn, textIn } from '../json.ts';
 import { patchServiceTier } from '../service-tier.ts';
 import { type SentBody, sentBody } from '../sent-body.ts';
 import { type ModelTraits, traitsOf } from './model-traits.ts';
+import { blockMembers, messagesRequestSchema } from './request-schema.ts';
 import { isForeign } from './thought-blobs.ts';
+
+const knownMembers = new Set(Object.keys(messagesRequestSchema.shape));
 
 /** Below it a thinking budget is refused (wire.md B3). */
 export const thinkingBudgetMin = 1_024;
@@ -18,7 +21,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   const { request, model, maxOutputTokens, stream } = input;
   const sent = sentBody(source);
   const { body } = sent;
-  for (const [name, value] of Object.entries(body)) if (value === null) delete body[name];
+  for (const [name, value] of Object.entries(body)) if (value === null && knownMembers.has(name)) delete body[name];
   body['model'] = model;
   if (maxOutputTokens !== undefined) body['max_tokens'] = maxOutputTokens;
   patchFormat(body);
@@ -86,10 +89,18 @@ function isForeignThought(block: JsonObject | undefined): boolean {
   return signature === '' || isForeign(signature);
 }
 
-/** Members that clients echo from answers (`citations: null`, `parsed_output`) are refused as unknown (case RE-20). */
+/** Members that clients echo from answers (`citations: null`, `parsed_output`) are refused (case RE-20). What is unknown stays, null or not. */
 function withoutNulls(value: Json): Json {
   const block = objectIn(value);
-  if (block === undefined) return value;
-  const known = Object.entries(block).filter(([name, member]) => member !== null && name !== 'parsed_output');
-  return Object.fromEntries(known);
+  const type = textIn(block?.['type']);
+  if (block === undefined || !isBlockType(type)) return value;
+  const known = blockMembers[type];
+  const kept = Object.entries(block).filter(
+    ([name, member]) => (member !== null || !known.has(name)) && name !== 'parsed_output',
+  );
+  return kept.length === Object.keys(block).length ? value : Object.fromEntries(kept);
+}
+
+function isBlockType(type: string): type is keyof typeof blockMembers {
+  return Object.hasOwn(blockMembers, type);
 }

@@ -30,6 +30,7 @@ import { renumberTurns } from '../../generation/turns.ts';
 
 const shared = ['type', 'id', 'status'] as const;
 const knownOfMessage = members(...shared, 'role', 'content');
+const knownOfThought = members('type', 'text');
 const knownOfAnswer = members(...shared, 'role', 'content', 'phase');
 
 /** Items in the order of the input; a text is what the user says. Throws `validation_error`. */
@@ -147,7 +148,8 @@ class ItemDecoder {
     // Thoughts may be dropped whole where their upstream did not make them.
     if (part instanceof UnknownValue) return make.partOf(this.#unknown.content(part, path, true));
     const isSummary = part.type === 'summary_text';
-    return make.partOf(isSummary ? make.summaryTextContent(part.text) : make.reasoningTextContent(part.text));
+    const content = isSummary ? make.summaryTextContent(part.text) : make.reasoningTextContent(part.text);
+    return make.partOf(content, this.#unknown.note(part, knownOfThought, path));
   }
 }
 

@@ -130,8 +130,7 @@ function decodeTurn(connection: ResponsesSocket, call: Call, message: Buffer): C
   const event = parseJson(message).value;
   try {
     const { body, generate } = readTurn(event);
-    const raw = Buffer.from(JSON.stringify(body));
-    const decoded = decodeRequest({ body, raw, headers: {} });
+    const decoded = decodeRequest({ body, raw: message, headers: {} });
     return createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
   } catch (thrown) {
     const previous = (event as { previous_response_id?: unknown } | null)?.previous_response_id;
