@@ -225,6 +225,23 @@ describe('what upstreams are sent', () => {
   });
 });
 
+test('results of a Chat client’s calls are moved to them for an upstream of its own protocol too', async () => {
+  const calls = ['a', 'b'].map(id => ({ id, type: 'function', function: { name: 'f', arguments: '{}' } }));
+  const [asked, calling, between] = [
+    { role: 'user', content: 'Go.' },
+    { role: 'assistant', content: null, tool_calls: calls },
+    { role: 'user', content: 'Are you there?' },
+  ];
+  const [a, b] = ['a', 'b'].map(id => ({ role: 'tool', tool_call_id: id, content: `said ${id}` }));
+  const response = await fetch(`${chain.gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${chain.gateway.apiKey}` },
+    body: JSON.stringify({ model: 'via/chat', messages: [asked, calling, b, between, a] }),
+  });
+  expect(response.status).toBe(200);
+  expect(chain.sent('via/chat')['messages']).toEqual([asked, calling, a, b, between]);
+});
+
 test('generate must be a boolean, and only a WebSocket knows it', async () => {
   const socket = await SocketClient.open(chain.gateway.url, chain.gateway.apiKey);
   const answer = await socket.ask(bodyOf('sim/large', [user('Hi')], { generate: 'no' }));

@@ -1,12 +1,13 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { type Item, type Part, Phase, Protocol, Role, type ToolResult, type Unknown } from '../../gen/tollgate/v1/content_pb.ts';
-import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
+import type { GenerateRequest, Tool } from '../../gen/tollgate/v1/request_pb.ts';
+import { toolName } from '../check/check-request.ts';
 import { arrangeCalls } from './arrange-calls.ts';
 import { CallRestorer } from './call-restorer.ts';
 import type { FlatNames } from './flat-names.ts';
 import { offerTools } from './portable-tools.ts';
 import { textPart } from './text-part.ts';
-import { plainCalls } from './vendor-calls.ts';
+import { foundTools, plainCalls } from './vendor-calls.ts';
 
 /** A request as any upstream can be asked it. */
 export interface PortableRequest {
@@ -26,8 +27,8 @@ export interface PortableRequest {
 export function toPortable(asked: GenerateRequest, protocol?: Protocol): PortableRequest {
   const dropped: string[] = [];
   for (const value of asked.source?.unknownValues ?? []) leaveOut(value, protocol, dropped);
-  const offer = offerTools(asked, protocol, dropped);
   const read = protocol === Protocol.RESPONSES ? asked.items : plainCalls(asked.items);
+  const offer = offerTools(withFoundTools(asked, read), protocol, dropped);
   const known = read.some(needsWords) ? read.flatMap(item => inWords(item, protocol, dropped)) : read;
   const named = known.some(isGrouped) ? known.map(item => withFlatName(item, offer.flat)) : known;
   const items = protocol === Protocol.RESPONSES ? named : arrangeCalls(named, asked.endpoint);
@@ -38,6 +39,23 @@ export function toPortable(asked: GenerateRequest, protocol?: Protocol): Portabl
   const request = { ...rest, items: [...items], tools: [...tools], ...(toolChoice === undefined ? {} : { toolChoice }) };
   const isRestored = !offer.flat.isEmpty || offer.plain.size > 0;
   return { request, dropped, calls: isRestored ? new CallRestorer(offer.flat, offer.plain) : undefined };
+}
+
+/** The request with the tools that searches have found, where its own list does not have them. `read`: its items as they are sent. */
+function withFoundTools(asked: GenerateRequest, read: readonly Item[]): GenerateRequest {
+  if (read === asked.items) return asked;
+  const known = new Set(asked.tools.map(wholeName));
+  const found = foundTools(asked.items).filter(tool => {
+    const isNew = !known.has(wholeName(tool));
+    known.add(wholeName(tool));
+    return isNew;
+  });
+  const tools = found.length === 0 ? asked.tools : [...asked.tools, ...found];
+  return { ...asked, tools, items: [...read] };
+}
+
+function wholeName(tool: Tool): string {
+  return `${tool.namespace?.name ?? ''} ${toolName(tool) ?? ''}`;
 }
 
 /** Throws 400 `unsupported_parameter` if a request that wants no loss would be sent without something. */

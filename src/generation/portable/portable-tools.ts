@@ -44,7 +44,7 @@ export function offerTools(request: GenerateRequest, protocol: Protocol | undefi
     return [];
   });
   for (const type of left) dropped.push(`tools.${type}`);
-  const found = left.some(type => type.startsWith('tool_search')) ? undefined : foundTools(request);
+  const found = left.some(type => type.startsWith('tool_search')) ? undefined : foundNames(request);
   const offered = translated.flatMap(tool => {
     const isHidden = tool.deferred === true && found?.has(toolName(tool) ?? '') === false;
     return isHidden ? [] : [flattened(tool, flat)];
@@ -53,7 +53,7 @@ export function offerTools(request: GenerateRequest, protocol: Protocol | undefi
 }
 
 /** The names of deferred tools that the conversation has come to: found, called, or chosen by the request. */
-function foundTools({ items, toolChoice }: GenerateRequest): ReadonlySet<string> {
+function foundNames({ items, toolChoice }: GenerateRequest): ReadonlySet<string> {
   const found = new Set(toolChoice?.tools.map(({ name }) => name));
   for (const { content } of items) {
     if (content.case === 'toolCall') found.add(content.value.name);

@@ -1,4 +1,5 @@
-import { type Item, ItemStatus, Protocol, type ServerTool, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Item, ItemStatus, type Part, Protocol, type ServerTool, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
 import { textPart } from './text-part.ts';
 
 /** Calls of tools whose form only Responses knows (`shell_call`, …) and their results, as those of plain functions and back. */
@@ -56,11 +57,51 @@ function plainItem(item: Item): Item {
     const call = { callId, name: names[type] ?? type, kind: ToolKind.FUNCTION, arguments: text };
     return { ...item, content: { case: 'toolCall', value: { $typeName: 'tollgate.v1.ToolCall', ...call } } };
   }
-  const { type: _, id: __, call_id: ___, ...rest } = said;
-  const { output } = rest;
-  const text = typeof output === 'string' ? output : JSON.stringify(output ?? rest);
-  const result = { callId, name: '', kind: ToolKind.FUNCTION, parts: [textPart(text)], plain: true, isError: false };
+  const found = type === 'tool_search_output' ? toolsIn(said) : [];
+  const parts = found.length > 0 ? found.map(referenceTo) : [textPart(outputText(said))];
+  const result = { callId, name: '', kind: ToolKind.FUNCTION, parts, plain: parts.length === 1, isError: false };
   return { ...item, content: { case: 'toolResult', value: { $typeName: 'tollgate.v1.ToolResult', ...result } } };
+}
+
+function outputText({ type: _, id: __, call_id: ___, ...rest }: Members): string {
+  const { output } = rest;
+  return typeof output === 'string' ? output : JSON.stringify(output ?? rest);
+}
+
+function referenceTo({ tool }: Tool): Part {
+  const name = tool.case === 'function' ? tool.value.name : '';
+  return { $typeName: 'tollgate.v1.Part', content: { case: 'toolReference', value: { $typeName: 'tollgate.v1.ToolReferencePart', name } } };
+}
+
+/** Returns the tools that searches of the client have found, which a request need not repeat. */
+export function foundTools(items: readonly Item[]): Tool[] {
+  return items.flatMap(({ content }) => {
+    if (content.case !== 'serverTool' || typeOf(content.value) !== 'tool_search_output') return [];
+    return toolsIn(JSON.parse(content.value.json) as Members);
+  });
+}
+
+interface FoundTool {
+  readonly type?: unknown;
+  readonly name?: unknown;
+  readonly description?: unknown;
+  readonly parameters?: unknown;
+  readonly tools?: unknown;
+}
+
+/** The functions of a search's result, those of groups too. */
+function toolsIn({ tools }: { readonly tools?: unknown }, group?: string): Tool[] {
+  if (!Array.isArray(tools)) return [];
+  return (tools as FoundTool[]).flatMap(({ type, name, description, parameters, tools: inner }) => {
+    if (typeof name !== 'string') return [];
+    if (type === 'namespace') return toolsIn({ tools: inner }, name);
+    if (type !== 'function') return [];
+    const parametersJson = typeof parameters === 'object' && parameters !== null ? JSON.stringify(parameters) : '';
+    const said = typeof description === 'string' ? { description } : {};
+    const value = { $typeName: 'tollgate.v1.FunctionTool', name, parametersJson, ...said } as const;
+    const tool: Tool = { $typeName: 'tollgate.v1.Tool', tool: { case: 'function', value } };
+    return [group === undefined ? tool : { ...tool, namespace: { $typeName: 'tollgate.v1.ToolNamespace', name: group } }];
+  });
 }
 
 /** A call of such a tool that has ended. */
