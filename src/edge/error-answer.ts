@@ -73,14 +73,10 @@ function accountErrorEnvelope(error: GatewayError, id: string, texts: ErrorTexts
 
 const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, account: accountErrorEnvelope } as const;
 
-/** Refusals of the request itself: the same request is refused again. */
-const finalStatuses: ReadonlySet<number> = new Set([400, 401, 403, 404, 413, 422]);
-
 /**
  * `x-should-retry`: of all refusals with 429 only those of a minute window pass soon enough for an automatic retry. Undefined leaves it to the client.
  */
 function shouldRetry(error: GatewayError): boolean | undefined {
-  if (finalStatuses.has(error.facets.http)) return false;
   if (error.facets.http !== 429) return error.retry;
   return minuteWindows.has(error.facts.denial?.limit ?? '') || error.facts.retry === true;
 }
