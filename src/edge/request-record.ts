@@ -33,12 +33,15 @@ export interface RecordedRequest extends Pick<FastifyRequest, 'call' | 'method'>
 
 /** The longest unknown path that is logged whole. */
 const pathLengthMax = 200;
+/** A piece of a path that can be neither a key nor what somebody said. */
+const plainSegment = /^(?!(?:sk|mk)-)[\w.:-]{0,24}$/i;
 
-/** The path of a request for the log, without its query, which may hold secrets. */
+/** The path of a request for the log, without its query; what may be a secret in an unknown one is left out. */
 function pathOf({ routeOptions, raw }: RecordedRequest): string {
   if (routeOptions.url !== undefined) return routeOptions.url;
   const [path = ''] = (raw?.url ?? '').split('?', 1);
-  return path.length <= pathLengthMax ? path : `${path.slice(0, pathLengthMax)}…`;
+  const shown = path.split('/').map(segment => (plainSegment.test(segment) ? segment : '…'));
+  return shown.join('/').slice(0, pathLengthMax);
 }
 
 /** Writes the one log line and the metrics of an answered request. */

@@ -48,7 +48,11 @@ describe('JSON that is read and written again', () => {
 
   test('whatever JSON it is, with any names', () => {
     const name = fc.oneof(fc.string(), fc.nat().map(String), fc.constant('__proto__'));
-    const leaf = fc.oneof(fc.string({ unit: 'binary' }), fc.bigInt(), fc.double({ noNaN: true, noDefaultInfinity: true }));
+    const leaf = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.bigInt(),
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+    );
     const { json } = fc.letrec<{ json: string; leaf: string }>(tie => ({
       leaf: leaf.map(value => (typeof value === 'bigint' ? String(value) : JSON.stringify(value))),
       json: fc.oneof(

@@ -211,7 +211,11 @@ export function planCalls(input: PlanInput, seed: string): PlannedCall[] {
   const prefix = input.request.endpoint === Endpoint.MESSAGES ? 'toolu' : 'call';
   return choose(input).map(({ tool, skip }, at) => {
     const values = new PromptValues(input.prompt.text, skip);
-    const id = createHash('sha256').update(`call ${seed} ${input.answerId} ${at}`).digest('base64url').replace(/[-_]/g, 'x').slice(0, 24);
+    const id = createHash('sha256')
+      .update(`call ${seed} ${input.answerId} ${at}`)
+      .digest('base64url')
+      .replace(/[-_]/g, 'x')
+      .slice(0, 24);
     return {
       callId: `${prefix}_${id}`,
       name: tool.name,

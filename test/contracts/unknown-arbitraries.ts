@@ -63,7 +63,10 @@ export const samples: Readonly<Record<'chat' | 'responses' | 'messages', Protoco
       ['response_format'],
       ['response_format', 'json_schema'],
     ],
-    free: [['tools', 0, 'function', 'parameters'], ['response_format', 'json_schema', 'schema']],
+    free: [
+      ['tools', 0, 'function', 'parameters'],
+      ['response_format', 'json_schema', 'schema'],
+    ],
     lists: [
       { path: ['messages'], key: 'role' },
       { path: ['messages', 0, 'content'], key: 'type' },
@@ -127,7 +130,10 @@ export const samples: Readonly<Record<'chat' | 'responses' | 'messages', Protoco
       ['text', 'format'],
       ['reasoning'],
     ],
-    free: [['tools', 0, 'parameters'], ['text', 'format', 'schema']],
+    free: [
+      ['tools', 0, 'parameters'],
+      ['text', 'format', 'schema'],
+    ],
     lists: [
       { path: ['input'], key: 'type' },
       { path: ['input'], key: 'role' },
@@ -230,13 +236,22 @@ export const samples: Readonly<Record<'chat' | 'responses' | 'messages', Protoco
   },
 };
 
-const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 6 }), fc.constantFrom('\ud83d', 'a\udc00b', '\uf8ff', '\\ud83d'));
+const text = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 6 }),
+  fc.constantFrom('\ud83d', 'a\udc00b', '\uf8ff', '\\ud83d'),
+);
 const number = fc.oneof(
   fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }).map(String),
-  fc.tuple(fc.integer(), fc.nat(), fc.integer({ min: -400, max: 400 })).map(([whole, rest, e]) => `${whole}.${rest}e${e}`),
+  fc
+    .tuple(fc.integer(), fc.nat(), fc.integer({ min: -400, max: 400 }))
+    .map(([whole, rest, e]) => `${whole}.${rest}e${e}`),
   fc.constantFrom('0.1', '1e3', '9007199254740993', '-0.30000000000000000001'),
 );
-const name = fc.oneof(fc.nat({ max: 30 }).map(String), fc.string({ unit: 'grapheme', maxLength: 5 }), fc.constant('__proto__'));
+const name = fc.oneof(
+  fc.nat({ max: 30 }).map(String),
+  fc.string({ unit: 'grapheme', maxLength: 5 }),
+  fc.constant('__proto__'),
+);
 
 /** Any JSON, as text. */
 const { json } = fc.letrec<{ json: string }>(tie => ({
@@ -257,7 +272,13 @@ const newName = fc.nat({ max: 99 }).map(number_ => `x_new_${number_}`);
 /** A change of a request: what is put where. */
 type Change =
   | { readonly kind: 'member'; readonly path: TreePath; readonly name: string; readonly json: string }
-  | { readonly kind: 'entry'; readonly path: TreePath; readonly key: string; readonly name: string; readonly json: string }
+  | {
+      readonly kind: 'entry';
+      readonly path: TreePath;
+      readonly key: string;
+      readonly name: string;
+      readonly json: string;
+    }
   | { readonly kind: 'word'; readonly path: TreePath; readonly name: string };
 
 /** What may be changed: everything, or only what the interface itself reads (null means there that nothing was sent). */

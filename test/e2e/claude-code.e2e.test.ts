@@ -31,7 +31,8 @@ const headers = {
   'content-type': 'application/json',
   authorization: `Bearer ${chain.gateway.apiKey}`,
   'anthropic-version': '2023-06-01',
-  'anthropic-beta': 'claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,effort-2025-11-24',
+  'anthropic-beta':
+    'claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,effort-2025-11-24',
   'x-app': 'cli',
   'user-agent': 'claude-cli/2.1.330 (external, cli)',
 };
@@ -43,7 +44,12 @@ const schema = (property: string): Json => ({
   required: [property],
   additionalProperties: false,
 });
-const bash = { name: 'Bash', description: 'Runs a command.', input_schema: schema('command'), eager_input_streaming: true };
+const bash = {
+  name: 'Bash',
+  description: 'Runs a command.',
+  input_schema: schema('command'),
+  eager_input_streaming: true,
+};
 const search = { name: 'ToolSearch', description: 'Finds tools.', input_schema: schema('query') };
 const deferred = { name: 'WebFetch', description: 'Fetches a page.', input_schema: schema('url'), defer_loading: true };
 const hosted = { type: 'web_search_20260209', name: 'web_search', max_uses: 8 };
@@ -101,7 +107,9 @@ async function ask(model: string, messages: readonly unknown[]): Promise<Answer>
       if (added !== undefined) open[name] = `${open[name] ?? ''}${added}`;
     }
   }
-  const whole = blocks.map(({ json, ...block }) => (json === '' ? block : { ...block, input: JSON.parse(json) as Json }));
+  const whole = blocks.map(({ json, ...block }) =>
+    json === '' ? block : { ...block, input: JSON.parse(json) as Json },
+  );
   return { status, headers: seen, blocks: whole, stopReason, error: undefined };
 }
 
@@ -123,7 +131,10 @@ const question = {
     { type: 'text', text: 'Run the Bash command to list files.', ...cached },
   ],
 };
-const midSystem = { role: 'system', content: [{ type: 'text', text: 'The user has opened main.ts. Run the Bash command that was asked for.', ...cached }] };
+const midSystem = {
+  role: 'system',
+  content: [{ type: 'text', text: 'The user has opened main.ts. Run the Bash command that was asked for.', ...cached }],
+};
 
 describe.each(chainModels)('on %s', model => {
   test('a conversation of five turns has no error', async () => {
@@ -180,7 +191,9 @@ describe.each(chainModels)('on %s', model => {
   });
 
   test('a deferred tool is not called before it is found', async () => {
-    const answer = await ask(model, [{ role: 'user', content: 'Call WebFetch with the url https://example.com to fetch the page.' }]);
+    const answer = await ask(model, [
+      { role: 'user', content: 'Call WebFetch with the url https://example.com to fetch the page.' },
+    ]);
     expect([answer.error, answer.blocks.some(({ name }) => name === 'WebFetch')]).toEqual([undefined, false]);
   });
 });
@@ -196,16 +209,19 @@ describe('what upstreams are sent', () => {
     expect(chain.sentHeaders('via/messages')['anthropic-beta']).toBe(headers['anthropic-beta']);
   });
 
-  test.each(translated)('%s gets instructions in their place, no hosted and no deferred tool, and the client is told', async model => {
-    const { headers: told } = await ask(model, [question, midSystem, { role: 'user', content: 'Go on.' }]);
-    const text = chain.sentText(model);
-    expect(text.indexOf('list files')).toBeLessThan(text.indexOf('opened main.ts'));
-    expect(text.indexOf('opened main.ts')).toBeLessThan(text.indexOf('Go on.'));
-    expect(text).toContain('ToolSearch');
-    expect(text).not.toMatch(/WebFetch|web_search/);
-    expect(told.get('x-tollgate-warnings')).toContain('tools.web_search_20260209');
-    expect(told.get('x-tollgate-warnings')).toContain('context_management');
-  });
+  test.each(translated)(
+    '%s gets instructions in their place, no hosted and no deferred tool, and the client is told',
+    async model => {
+      const { headers: told } = await ask(model, [question, midSystem, { role: 'user', content: 'Go on.' }]);
+      const text = chain.sentText(model);
+      expect(text.indexOf('list files')).toBeLessThan(text.indexOf('opened main.ts'));
+      expect(text.indexOf('opened main.ts')).toBeLessThan(text.indexOf('Go on.'));
+      expect(text).toContain('ToolSearch');
+      expect(text).not.toMatch(/WebFetch|web_search/);
+      expect(told.get('x-tollgate-warnings')).toContain('tools.web_search_20260209');
+      expect(told.get('x-tollgate-warnings')).toContain('context_management');
+    },
+  );
 
   test.each(translated)('%s gets a role that nobody knows refused in Anthropic’s own words', async model => {
     const answer = await ask(model, [question, { role: 'critic', content: 'Hm.' }]);
@@ -233,7 +249,11 @@ test('every path that it asks for fails in the envelope of its interface, and sa
     ['/api/claude_cli/bootstrap', 'GET'],
     ['/v1/messages', 'POST'],
   ] as const) {
-    const answer = await fetch(`${chain.gateway.url}${path}`, { method, headers, ...(method === 'POST' ? { body: '{' } : {}) });
+    const answer = await fetch(`${chain.gateway.url}${path}`, {
+      method,
+      headers,
+      ...(method === 'POST' ? { body: '{' } : {}),
+    });
     const { type, error } = (await answer.json()) as { type: string; error: Json };
     expect([path, type, answer.headers.get('x-should-retry')]).toEqual([path, 'error', 'false']);
     expect(error['type']).toBe(answer.status === 404 ? 'not_found_error' : 'invalid_request_error');

@@ -37,7 +37,13 @@ const parameters = (property: string): Json => ({
   additionalProperties: false,
 });
 const tools = [
-  { type: 'function', name: 'exec_command', description: 'Runs a command in a PTY.', strict: false, parameters: parameters('cmd') },
+  {
+    type: 'function',
+    name: 'exec_command',
+    description: 'Runs a command in a PTY.',
+    strict: false,
+    parameters: parameters('cmd'),
+  },
   {
     type: 'custom',
     name: 'apply_patch',
@@ -49,7 +55,13 @@ const tools = [
     name: 'mcp__docs__',
     description: 'Tools in the mcp__docs__ namespace.',
     tools: [
-      { type: 'function', name: 'search', description: 'Looks into the manual.', strict: false, parameters: parameters('topic') },
+      {
+        type: 'function',
+        name: 'search',
+        description: 'Looks into the manual.',
+        strict: false,
+        parameters: parameters('topic'),
+      },
       { type: 'function', name: 'exec_command', description: 'Prints a chapter.', parameters: parameters('chapter') },
     ],
   },
@@ -96,7 +108,14 @@ async function ask(model: string, input: readonly unknown[], more: Json = {}): P
   const events = text
     .split('\n')
     .filter(line => line.startsWith('data: {'))
-    .map(line => JSON.parse(line.slice(6)) as { type: string; item?: OutputItem; response?: { output: OutputItem[]; error: Json } });
+    .map(
+      line =>
+        JSON.parse(line.slice(6)) as {
+          type: string;
+          item?: OutputItem;
+          response?: { output: OutputItem[]; error: Json };
+        },
+    );
   const last = events.at(-1)?.response;
   const added = events.flatMap(({ type, item }) => (type === 'response.output_item.added' && item ? [item] : []));
   return { status, headers, output: last?.output ?? [], added, error: last?.error ?? undefined };
@@ -113,7 +132,11 @@ const callOf = ({ output }: Pick<Answer, 'output'>): OutputItem => {
   if (call === undefined) throw new Error(`no call in ${JSON.stringify(output)}`);
   return call;
 };
-const resultOf = (call: OutputItem, output: unknown): Json => ({ type: 'function_call_output', call_id: call.call_id, output });
+const resultOf = (call: OutputItem, output: unknown): Json => ({
+  type: 'function_call_output',
+  call_id: call.call_id,
+  output,
+});
 const textOf = ({ output }: Pick<Answer, 'output'>): string =>
   output.flatMap(({ content = [] }) => content.map(({ text = '' }) => text)).join('');
 
@@ -165,12 +188,12 @@ describe.each(chainModels)('on %s', model => {
     const asked = [user('Search the manual for the topic sandboxes.')];
     const first = await socket.ask(bodyOf(model, asked, previous(prepared.response.id)));
     if ('error' in first) throw new Error(JSON.stringify(first.error));
-    const call = callOf(first.response as unknown as Answer);
+    const call = callOf(first.response);
     expect(call).toMatchObject({ name: 'search', namespace: 'mcp__docs__' });
 
     const second = await socket.ask(bodyOf(model, [resultOf(call, 'Boxes.')], previous(first.response.id)));
     if ('error' in second) throw new Error(JSON.stringify(second.error));
-    expect(textOf(second.response as unknown as Answer)).toContain('Boxes.');
+    expect(textOf(second.response)).toContain('Boxes.');
     await socket.close();
     expect(await balanceOf(chain.gateway)).toBeLessThan(before);
   });
@@ -217,7 +240,12 @@ describe('what upstreams are sent', () => {
 
   test('a Responses upstream judges itself where results stand; for others they are moved to their calls', async () => {
     const call = { type: 'function_call', call_id: 'call_1', name: 'exec_command', arguments: '{"cmd":"ls"}' };
-    const input = [user('List.'), call, user('Are you there?'), { type: 'function_call_output', call_id: 'call_1', output: 'a.txt' }];
+    const input = [
+      user('List.'),
+      call,
+      user('Are you there?'),
+      { type: 'function_call_output', call_id: 'call_1', output: 'a.txt' },
+    ];
     for (const model of chainModels) expect([model, (await ask(model, input)).error]).toEqual([model, undefined]);
     expect(chain.sent('via/responses')['input']).toEqual(input);
     const roles = (chain.sent('via/chat')['messages'] as { role: string }[]).map(({ role }) => role);

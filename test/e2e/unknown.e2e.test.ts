@@ -31,7 +31,13 @@ const answers: Readonly<Record<string, object>> = {
     status: 'completed',
     model: 'm',
     output: [
-      { id: 'msg_1', type: 'message', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'Hi', annotations: [] }] },
+      {
+        id: 'msg_1',
+        type: 'message',
+        role: 'assistant',
+        status: 'completed',
+        content: [{ type: 'output_text', text: 'Hi', annotations: [] }],
+      },
     ],
     usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
   },
@@ -99,7 +105,15 @@ async function post(protocol: ProtocolName, body: string): Promise<{ status: num
 }
 
 /** What the route writes itself. */
-const routed = new Set(['model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'max_output_tokens', 'store']);
+const routed = new Set([
+  'model',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'max_output_tokens',
+  'store',
+]);
 
 /** The members of a body that are the client's, by name. */
 function ownMembers(tree: JsonTree): Record<string, JsonTree> {
@@ -123,17 +137,21 @@ describe.each(protocols)('%s', protocol => {
   test('others and built-in models answer, or refuse with 400 and name the place', { timeout: 120_000 }, async () => {
     const models = [...protocols.filter(name => name !== protocol).map(name => `via/${name}`), 'sim/large'];
     await fc.assert(
-      fc.asyncProperty(unknownRequest(samples[protocol], 'interface'), fc.constantFrom(...models), async (tree, model) => {
-        const { status, text, headers } = await post(protocol, withModel(tree, model));
-        if (status === 200) {
-          const warned = headers.get('x-tollgate-warnings') ?? '';
-          expect([warned, /dropped=/.test(warned)]).toEqual([warned, true]);
-          return;
-        }
-        const { error } = JSON.parse(text) as { error: { code: string; param: string | null } };
-        expect([status, error.code]).toEqual([400, expect.stringMatching(/^unsupported_(feature|parameter)$/)]);
-        expect(error.param).not.toBeNull();
-      }),
+      fc.asyncProperty(
+        unknownRequest(samples[protocol], 'interface'),
+        fc.constantFrom(...models),
+        async (tree, model) => {
+          const { status, text, headers } = await post(protocol, withModel(tree, model));
+          if (status === 200) {
+            const warned = headers.get('x-tollgate-warnings') ?? '';
+            expect([warned, /dropped=/.test(warned)]).toEqual([warned, true]);
+            return;
+          }
+          const { error } = JSON.parse(text) as { error: { code: string; param: string | null } };
+          expect([status, error.code]).toEqual([400, expect.stringMatching(/^unsupported_(feature|parameter)$/)]);
+          expect(error.param).not.toBeNull();
+        },
+      ),
       { numRuns: 150 },
     );
   });

@@ -49,7 +49,8 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
     expect(call?.[member]).toMatchObject(expected);
     expect(first.added.filter(item => item['type'] !== 'reasoning')).toEqual(outputOf(first.response));
 
-    const output = type === 'shell' ? [{ stdout: 'It worked.', stderr: '', outcome: { type: 'exit', exit_code: 0 } }] : 'It worked.';
+    const output =
+      type === 'shell' ? [{ stdout: 'It worked.', stderr: '', outcome: { type: 'exit', exit_code: 0 } }] : 'It worked.';
     const result = {
       type: `${callType}_output`,
       ...(type === 'local_shell' ? { id: call?.['call_id'] } : { call_id: call?.['call_id'] }),
@@ -61,15 +62,35 @@ describe.each(['sim/large', 'via/chat', 'via/messages', 'via/gemini'] as const)(
   });
 
   test('a tool search of the client finds a deferred tool, which can be called from then on', async () => {
-    const found = { type: 'function', name: 'fetch_page', description: 'Fetches a page.', parameters: { type: 'object' }, defer_loading: true };
-    const tools = [{ type: 'tool_search', execution: 'client', description: 'Finds tools.', parameters: { type: 'object' } }, found];
+    const found = {
+      type: 'function',
+      name: 'fetch_page',
+      description: 'Fetches a page.',
+      parameters: { type: 'object' },
+      defer_loading: true,
+    };
+    const tools = [
+      { type: 'tool_search', execution: 'client', description: 'Finds tools.', parameters: { type: 'object' } },
+      found,
+    ];
     const question = { role: 'user', content: '!sim calls=1' };
     const first = await post('/v1/responses', { model, input: [question], tools, store: false });
     const [search] = outputOf(first);
     expect(search).toMatchObject({ type: 'tool_search_call', execution: 'client' });
-    const result = { type: 'tool_search_output', call_id: search?.['call_id'], execution: 'client', status: 'completed', tools: [found] };
+    const result = {
+      type: 'tool_search_output',
+      call_id: search?.['call_id'],
+      execution: 'client',
+      status: 'completed',
+      tools: [found],
+    };
     const again = { role: 'user', content: 'Fetch the page.' };
-    const second = await post('/v1/responses', { model, input: [question, search, result, again], tools, store: false });
+    const second = await post('/v1/responses', {
+      model,
+      input: [question, search, result, again],
+      tools,
+      store: false,
+    });
     expect(outputOf(second)[0]).toMatchObject({ type: 'function_call', name: 'fetch_page' });
   });
 });
@@ -81,7 +102,12 @@ describe.each(['sim/large', 'via/chat', 'via/responses', 'via/gemini'] as const)
     ['memory_20250818', 'memory', { command: 'view' }],
     ['computer_20250124', 'computer', { action: expect.any(String) as unknown }],
   ])('%s is called as a plain tool', async (type, name, input) => {
-    const body = { model, max_tokens: 500, tools: [{ type, name }], messages: [{ role: 'user', content: '!sim calls=1' }] };
+    const body = {
+      model,
+      max_tokens: 500,
+      tools: [{ type, name }],
+      messages: [{ role: 'user', content: '!sim calls=1' }],
+    };
     const answer = await post('/v1/messages', body);
     // Gemini’s signatures stand before calls.
     const called = (answer['content'] as Json[]).filter(block => block['type'] !== 'thinking');

@@ -325,8 +325,18 @@ test('metrics are public only where configured', async () => {
 
 test('public paths are found without their version, and /health is /healthz', async () => {
   const listener = await startListener();
-  for (const path of ['/chat/completions', '/messages', '/messages/count_tokens', '/responses', '/models', '/models/x/y']) {
-    const [short, whole] = [await ask(listener, path, { body: '{}' }), await ask(listener, `/v1${path}`, { body: '{}' })];
+  for (const path of [
+    '/chat/completions',
+    '/messages',
+    '/messages/count_tokens',
+    '/responses',
+    '/models',
+    '/models/x/y',
+  ]) {
+    const [short, whole] = [
+      await ask(listener, path, { body: '{}' }),
+      await ask(listener, `/v1${path}`, { body: '{}' }),
+    ];
     expect([path, short.status, short.headers['content-type']]).toEqual([
       path,
       whole.status,
@@ -353,7 +363,10 @@ test('who names a version of the Anthropic interface gets its envelope on every 
   const listener = await startListener();
   const headers = { 'anthropic-version': '2023-06-01' };
   for (const path of ['/v1/files', '/v1/skills', '/nothing', '/v1/messages/batches']) {
-    expect((await ask(listener, path, { headers })).json).toMatchObject({ type: 'error', error: { type: 'not_found_error' } });
+    expect((await ask(listener, path, { headers })).json).toMatchObject({
+      type: 'error',
+      error: { type: 'not_found_error' },
+    });
   }
   expect((await ask(listener, '/v1/nothing')).json).not.toHaveProperty('type');
 });

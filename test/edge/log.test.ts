@@ -34,12 +34,19 @@ test('a refused request is one line with its code and field', async () => {
   expect(listener.log[0]).toMatchObject({ level: 30, status: 422, code: 'validation_error', param: 'temperature' });
 });
 
-test('a path is logged by its pattern, not as it was sent; an unknown one as it was sent, without its query', async () => {
+test('a path is logged by its pattern, not as it was sent; an unknown one as it was sent, but for what may be a secret', async () => {
   const listener = await startListener();
   await ask(listener, `/v1/models/${canary}?q=${canary}`);
   await ask(listener, `/v2/nothing?q=${canary}`);
-  await ask(listener, `/${'x'.repeat(300)}`);
-  expect(listener.log.map(line => line['path'])).toEqual(['/v1/models/*', '/v2/nothing', `/${'x'.repeat(199)}…`]);
+  await ask(listener, `/v1/skills/${apiKey}/sk-short/a%20b`);
+  await ask(listener, '/a'.repeat(300));
+  expect(listener.log.map(line => line['path'])).toEqual([
+    '/v1/models/*',
+    '/v2/nothing',
+    '/v1/skills/…/…/…',
+    '/a'.repeat(100),
+  ]);
+  expect(JSON.stringify(listener.log)).not.toContain(apiKey);
   expect(JSON.stringify(listener.log)).not.toContain(canary);
 });
 

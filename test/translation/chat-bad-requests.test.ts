@@ -57,9 +57,7 @@ test.each([
     name: 'sound of a format that the interface does not have',
     body: {
       model: 'sim/small',
-      messages: [
-        { role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'midi' } }] },
-      ],
+      messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'midi' } }] }],
     },
   },
   {

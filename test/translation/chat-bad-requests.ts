@@ -544,5 +544,8 @@ export const chatBadRequests: readonly BadRequest[] = [
 ];
 
 /** Requests with a value of an enumeration that the gateway does not know, and the field that an upstream of another protocol goes without. */
-export const chatUnknownHints: readonly { readonly name: string; readonly body: unknown; readonly field: string | null }[] =
-  hints.map(([name, body, param]) => ({ name, body, field: param }));
+export const chatUnknownHints: readonly {
+  readonly name: string;
+  readonly body: unknown;
+  readonly field: string | null;
+}[] = hints.map(([name, body, param]) => ({ name, body, field: param }));

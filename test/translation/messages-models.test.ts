@@ -130,7 +130,13 @@ describe('EF-08: sampling', () => {
     ['beside thinking', { temperature: 0.2, reasoning_effort: 'low' }, 'claude-sonnet-4-5', {}, ['temperature']],
     ['above the range', { temperature: 1.5 }, 'claude-sonnet-4-5', { temperature: 1 }, ['temperature']],
     ['in the range', { temperature: 0.2, top_p: 0.5 }, 'claude-sonnet-4', { temperature: 0.2, top_p: 0.5 }, []],
-    ['a pair that the model refuses', { temperature: 0.2, top_p: 0.5 }, 'claude-haiku-4-5', { temperature: 0.2 }, ['top_p']],
+    [
+      'a pair that the model refuses',
+      { temperature: 0.2, top_p: 0.5 },
+      'claude-haiku-4-5',
+      { temperature: 0.2 },
+      ['top_p'],
+    ],
     ['one of that pair', { top_p: 0.5 }, 'claude-haiku-4-5', { top_p: 0.5 }, []],
   ])('%s', (...[, sampling, model, sent, listed]) => {
     const { body, dropped } = fromChat({ messages: [user()], ...sampling }, { model, limit: 4_000 });

@@ -13,7 +13,9 @@ export function withOrderedResults(messages: readonly Json[]): readonly Json[] {
     if (used.has(message)) continue;
     ordered.push(message);
     for (const { id } of objectsIn(objectIn(message)?.['tool_calls'])) {
-      const result = messages.slice(index + 1).find(each => isResult(each) && each['tool_call_id'] === id && !used.has(each));
+      const result = messages
+        .slice(index + 1)
+        .find(each => isResult(each) && each['tool_call_id'] === id && !used.has(each));
       if (result === undefined) continue;
       used.add(result);
       ordered.push(result);

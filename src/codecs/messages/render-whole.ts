@@ -11,7 +11,10 @@ import { redactedKind, signatureOf } from './thought-blobs.ts';
 import { renderUsage } from './usage.ts';
 
 /** The whole answer: what the frames of the same events add up to. Source: service.md (Message resource), wire.md B3. */
-export function renderWhole(events: readonly GenerationEvent[], decoded: Pick<DecodedRequest, 'ownStopReasons'>): JsonObject {
+export function renderWhole(
+  events: readonly GenerationEvent[],
+  decoded: Pick<DecodedRequest, 'ownStopReasons'>,
+): JsonObject {
   const { started, choices, completed } = foldEvents(events);
   assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
   const [choice] = choices;

@@ -149,7 +149,11 @@ const otherItem = z.discriminatedUnion('type', otherItems, 'must be the type of 
 export const itemMembers = membersBy('type', otherItems);
 const itemReference = object({ type: z.literal('item_reference').nullish(), id: someText });
 const hostedItem = z.looseObject({ type: someText });
-const unknownItem = unknownBy('type', ['message', 'item_reference', ...otherItems.map(({ shape }) => shape.type.value)]);
+const unknownItem = unknownBy('type', [
+  'message',
+  'item_reference',
+  ...otherItems.map(({ shape }) => shape.type.value),
+]);
 
 /** Items of tools that the upstream itself runs, or that only its own clients know: carried as they came. Source: wire.md B2. */
 const hostedType =

@@ -66,7 +66,9 @@ describe('results of calls', () => {
       'call a, call b, result a, result b, user, user',
     );
     expect(arrange(calls('a', 1), says(Role.ASSISTANT, 'x', 2), answers('a'))).toBe('call a, result a, assistant');
-    expect(arrange(calls('a', 1), calls('b', 2), answers('a'), answers('b'))).toBe('call a, result a, call b, result b');
+    expect(arrange(calls('a', 1), calls('b', 2), answers('a'), answers('b'))).toBe(
+      'call a, result a, call b, result b',
+    );
     expect(arrange(calls('a'), says(Role.DEVELOPER, 'x'), answers('a'))).toBe('call a, result a, developer');
   });
 

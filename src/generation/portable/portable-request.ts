@@ -1,5 +1,13 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { type Item, type Part, Phase, Protocol, Role, type ToolResult, type Unknown } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type Item,
+  type Part,
+  Phase,
+  Protocol,
+  Role,
+  type ToolResult,
+  type Unknown,
+} from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest, Tool } from '../../gen/tollgate/v1/request_pb.ts';
 import { toolName } from '../check/check-request.ts';
 import { arrangeCalls } from './arrange-calls.ts';
@@ -36,7 +44,12 @@ export function toPortable(asked: GenerateRequest, protocol?: Protocol): Portabl
   if (isSame) return { request: asked, dropped, calls: undefined };
   const { toolChoice: _, ...rest } = asked;
   const { tools, toolChoice } = offer;
-  const request = { ...rest, items: [...items], tools: [...tools], ...(toolChoice === undefined ? {} : { toolChoice }) };
+  const request = {
+    ...rest,
+    items: [...items],
+    tools: [...tools],
+    ...(toolChoice === undefined ? {} : { toolChoice }),
+  };
   const isRestored = !offer.flat.isEmpty || offer.plain.size > 0;
   return { request, dropped, calls: isRestored ? new CallRestorer(offer.flat, offer.plain) : undefined };
 }
@@ -62,7 +75,9 @@ function wholeName(tool: Tool): string {
 export function refuseLoss({ strict }: GenerateRequest, dropped: readonly string[]): void {
   const [param] = dropped;
   if (param === undefined || !strict) return;
-  throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${dropped.join(', ')}.`, { param });
+  throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${dropped.join(', ')}.`, {
+    param,
+  });
 }
 
 /** Lists an unknown value of another protocol if nobody would read it, else throws. */
@@ -138,7 +153,13 @@ function spokenBy({ name, namespace, parts }: ToolResult, { $typeName, id, statu
   const tool = [namespace, name].filter(each => each !== undefined && each !== '').join('.');
   const head = textPart(`Output of ${tool === '' ? 'a tool' : `the tool ${tool}`}:`);
   const said = { role: Role.DEVELOPER, name: '', parts: [head, ...parts], phase: Phase.UNSPECIFIED };
-  return { $typeName, id, status, turn, content: { case: 'message', value: { $typeName: 'tollgate.v1.Message', ...said } } };
+  return {
+    $typeName,
+    id,
+    status,
+    turn,
+    content: { case: 'message', value: { $typeName: 'tollgate.v1.Message', ...said } },
+  };
 }
 
 function isGrouped({ content }: Item): boolean {

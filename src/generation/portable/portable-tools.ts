@@ -1,11 +1,6 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
-import {
-  type GenerateRequest,
-  type Tool,
-  type ToolChoice,
-  ToolChoiceMode,
-} from '../../gen/tollgate/v1/request_pb.ts';
+import { type GenerateRequest, type Tool, type ToolChoice, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
 import { toolName } from '../check/check-request.ts';
 import { FlatNames } from './flat-names.ts';
 import { vendorTool, type VendorTool } from './vendor-tools.ts';
@@ -29,7 +24,9 @@ export function offerTools(request: GenerateRequest, protocol: Protocol | undefi
   const { tools, toolChoice } = request;
   const isForeign = ({ tool }: Tool): boolean => tool.case === 'hosted' && tool.value.protocol !== protocol;
   const plain = new Map<string, VendorTool>();
-  const flat = new FlatNames(new Set(tools.flatMap(tool => (tool.namespace === undefined ? (toolName(tool) ?? []) : []))));
+  const flat = new FlatNames(
+    new Set(tools.flatMap(tool => (tool.namespace === undefined ? (toolName(tool) ?? []) : []))),
+  );
   const isPortable = tools.every(tool => !isForeign(tool) && tool.namespace === undefined && tool.deferred !== true);
   if (isPortable) return { tools, toolChoice, flat, plain };
   const left: string[] = [];
@@ -92,9 +89,13 @@ function choiceAmong(request: GenerateRequest, { offered, left, flat }: Offer): 
   const insists = mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED;
   if (insists && (offered.length === 0 || (missing !== undefined && kept.length === 0))) {
     const what = missing?.name ?? left[0] ?? 'deferred';
-    throw new GatewayError('unsupported_feature', `The model’s provider can’t run the tool ${what}, which tool_choice demands.`, {
-      param: 'tool_choice',
-    });
+    throw new GatewayError(
+      'unsupported_feature',
+      `The model’s provider can’t run the tool ${what}, which tool_choice demands.`,
+      {
+        param: 'tool_choice',
+      },
+    );
   }
   if (offered.length === 0) return undefined;
   const renamed = kept.map(tool => {
@@ -102,6 +103,7 @@ function choiceAmong(request: GenerateRequest, { offered, left, flat }: Offer): 
     return group === undefined ? tool : { ...tool, name: flat.flatten({ namespace: group.name, name: tool.name }) };
   });
   // Of allowed tools none is left: none may be called.
-  if (restricted && renamed.length === 0) return { ...toolChoice, mode: ToolChoiceMode.NONE, tools: [], restricted: false };
+  if (restricted && renamed.length === 0)
+    return { ...toolChoice, mode: ToolChoiceMode.NONE, tools: [], restricted: false };
   return { ...toolChoice, tools: renamed };
 }

@@ -1,4 +1,11 @@
-import { type Item, ItemStatus, type Part, Protocol, type ServerTool, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type Item,
+  ItemStatus,
+  type Part,
+  Protocol,
+  type ServerTool,
+  ToolKind,
+} from '../../gen/tollgate/v1/content_pb.ts';
 import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
 import { textPart } from './text-part.ts';
 
@@ -38,7 +45,8 @@ function isVendorItem({ content }: Item): boolean {
 
 /** The type of an item that is such a call or result; '' for any other. Looked for in the text first, since most items are none. */
 function typeOf({ json }: ServerTool): string {
-  if (!/"(?:local_shell|shell|apply_patch|tool_search)_(?:call|output|call_output)"/.test(json.slice(0, 4_096))) return '';
+  if (!/"(?:local_shell|shell|apply_patch|tool_search)_(?:call|output|call_output)"/.test(json.slice(0, 4_096)))
+    return '';
   const { type } = JSON.parse(json) as { type?: unknown };
   return typeof type === 'string' && (type in argumentMembers || type in answered) ? type : '';
 }
@@ -47,8 +55,8 @@ function plainItem(item: Item): Item {
   const { content } = item;
   if (content.case !== 'serverTool' || !isVendorItem(item)) return item;
   const said = JSON.parse(content.value.json) as Members;
-  const type = String(said['type']);
-  const callId = String(said['call_id'] ?? said['id'] ?? '');
+  const type = textOf(said['type']);
+  const callId = textOf(said['call_id']) || textOf(said['id']);
   const argumentMember = argumentMembers[type];
   if (argumentMember !== undefined) {
     const { type: form, ...args } = (said[argumentMember] ?? {}) as Members;
@@ -63,14 +71,25 @@ function plainItem(item: Item): Item {
   return { ...item, content: { case: 'toolResult', value: { $typeName: 'tollgate.v1.ToolResult', ...result } } };
 }
 
-function outputText({ type: _, id: __, call_id: ___, ...rest }: Members): string {
-  const { output } = rest;
-  return typeof output === 'string' ? output : JSON.stringify(output ?? rest);
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
+
+function outputText(said: Members): string {
+  const { output } = said;
+  if (output !== undefined) return typeof output === 'string' ? output : JSON.stringify(output);
+  return JSON.stringify(Object.fromEntries(Object.entries(said).filter(([name]) => !named.has(name))));
+}
+
+/** What an item is named by. */
+const named: ReadonlySet<string> = new Set(['type', 'id', 'call_id']);
 
 function referenceTo({ tool }: Tool): Part {
   const name = tool.case === 'function' ? tool.value.name : '';
-  return { $typeName: 'tollgate.v1.Part', content: { case: 'toolReference', value: { $typeName: 'tollgate.v1.ToolReferencePart', name } } };
+  return {
+    $typeName: 'tollgate.v1.Part',
+    content: { case: 'toolReference', value: { $typeName: 'tollgate.v1.ToolReferencePart', name } },
+  };
 }
 
 /** Returns the tools that searches of the client have found, which a request need not repeat. */
@@ -100,7 +119,9 @@ function toolsIn({ tools }: { readonly tools?: unknown }, group?: string): Tool[
     const said = typeof description === 'string' ? { description } : {};
     const value = { $typeName: 'tollgate.v1.FunctionTool', name, parametersJson, ...said } as const;
     const tool: Tool = { $typeName: 'tollgate.v1.Tool', tool: { case: 'function', value } };
-    return [group === undefined ? tool : { ...tool, namespace: { $typeName: 'tollgate.v1.ToolNamespace', name: group } }];
+    return [
+      group === undefined ? tool : { ...tool, namespace: { $typeName: 'tollgate.v1.ToolNamespace', name: group } },
+    ];
   });
 }
 

@@ -150,7 +150,9 @@ export function vendorTool({ tool, cache }: Tool): VendorTool | undefined {
   const name = typeof said.name === 'string' ? said.name : type;
   const description = typeof said.description === 'string' ? said.description : form.description;
   const own = typeof said.parameters === 'object' && said.parameters !== null ? said.parameters : undefined;
-  const parametersJson = JSON.stringify(own ?? { type: 'object', properties: form.properties, required: form.required });
+  const parametersJson = JSON.stringify(
+    own ?? { type: 'object', properties: form.properties, required: form.required },
+  );
   const value = { $typeName: 'tollgate.v1.FunctionTool', name, description, parametersJson } as const;
   const plain: Tool = { $typeName: 'tollgate.v1.Tool', tool: { case: 'function', value } };
   return {
