@@ -40,6 +40,7 @@ function patched({ request, model, maxOutputTokens, stream, quirks = [] }: Encod
   patchLimit(body, maxOutputTokens, quirks);
   patchServiceTier(body, request.serviceTier, ['auto', 'default']);
   if (typeof body['n'] === 'number') body['n'] = request.candidates ?? 1;
+  patchSeed(body, request);
   if (stream) {
     body['stream'] = true;
     if (quirks.includes('no_stream_options')) delete body['stream_options'];
@@ -49,6 +50,12 @@ function patched({ request, model, maxOutputTokens, stream, quirks = [] }: Encod
     delete body['stream_options'];
   }
   return body;
+}
+
+/** Each answer of a fan-out has a seed of its own. */
+function patchSeed(body: JsonObject, { sampling }: GenerateRequest): void {
+  const seed = sampling?.seed === undefined ? undefined : Number(sampling.seed);
+  if (seed !== undefined && body['seed'] !== seed) body['seed'] = seed;
 }
 
 /** The limit stands where the client named it; elsewhere under the name that newer upstreams insist on. */

@@ -64,9 +64,9 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
 
   end(): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    if (this.#choices.size === 0 || [...this.#choices.values()].some(choice => !choice.isFinished)) {
-      throw new UpstreamFailure('truncated');
-    }
+    const choices = [...this.#choices.values()];
+    if (choices.length === 0 || choices.some(choice => !choice.isFinished)) throw new UpstreamFailure('truncated');
+    for (const choice of choices) choice.end();
     this.#state = 'completed';
     return [completedWith(this.#usage, this.#tier)];
   }
@@ -78,9 +78,12 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     const events: GenerationEvent[] = [];
     this.#begin(body, events);
     extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(body, known));
+    // llama.cpp tells the stop sequence beside the choices, some versions in a member of its own.
+    const word = textIn(body['stopping_word']) || textIn(objectIn(body['__verbose'])?.['stopping_word']);
     for (const [position, value] of listIn(body['choices']).entries()) {
-      const choice = objectIn(value);
-      if (choice === undefined) continue;
+      const said = objectIn(value);
+      if (said === undefined) continue;
+      const choice = word === '' ? said : { stop_reason: word, ...said };
       this.#choice(countIn(choice['index']) ?? position).push(choice, events);
       this.#report(choice['usage'], events);
     }

@@ -37,9 +37,8 @@ export class CandidateParser {
     this.#context = context;
   }
 
-  /** The candidate as it stands in one chunk. What follows its end is not part of the answer. */
+  /** The candidate as it stands in one chunk. What follows an end goes on with the answer, and the last end holds. */
   push(candidate: JsonObject, events: GenerationEvent[]): void {
-    if (this.isFinished) return;
     const parts = objectsIn(objectIn(candidate['content'])?.['parts']);
     const logprobs = parseLogprobs(candidate['logprobsResult']);
     for (const part of parts) {

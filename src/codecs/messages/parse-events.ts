@@ -39,6 +39,8 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
   #usage: JsonObject = {};
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
   #state: 'new' | 'started' | 'finished' | 'completed' = 'new';
+  /** Of the last finish so far, which holds (decisions §4, 2026-11-22). */
+  #reason: FinishReason = FinishReason.UNSPECIFIED;
 
   constructor(provider: string) {
     this.#blocks = new BlockParser(provider);
@@ -124,13 +126,10 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     if (counts !== undefined) events.push(usageReported(counts));
     extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(delta, knownOfDelta));
     const native = textIn(delta['stop_reason']);
-    if (native === '' || this.#state !== 'started') return;
+    if (native === '') return;
     const reason = parseStopReason(native);
+    this.#reason = reason;
     this.#blocks.end(isCut(reason), events);
-    if (reason === FinishReason.TOOL_CALLS && !this.#blocks.hasCalls) {
-      // The client would wait for calls that never came.
-      throw malformed('stop_reason tool_use without a call');
-    }
     const matched = delta['stop_sequence'];
     const details = objectIn(delta['stop_details']);
     events.push(
@@ -145,6 +144,11 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
 
   #complete(events: GenerationEvent[]): void {
     if (this.#state !== 'finished') throw new UpstreamFailure('truncated');
+    this.#blocks.end(isCut(this.#reason), events);
+    if (this.#reason === FinishReason.TOOL_CALLS && !this.#blocks.hasCalls) {
+      // The client would wait for calls that never came.
+      throw malformed('stop_reason tool_use without a call');
+    }
     this.#state = 'completed';
     events.push(completedWith(parseUsage(this.#usage), this.#tier));
   }
