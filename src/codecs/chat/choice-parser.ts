@@ -82,9 +82,10 @@ export class ChoiceParser {
     return this.#native !== undefined;
   }
 
-  /** The answer has ended. Throws `UpstreamFailure` `malformed` if it ended for calls that never came: the client would wait for them (case FI-12). */
-  end(): void {
+  /** The answer has ended: ends what followed the finish. Throws `UpstreamFailure` `malformed` if it ended for calls that never came: the client would wait for them (case FI-12). */
+  end(events: GenerationEvent[]): void {
     const native = this.#native ?? '';
+    this.#close(parseFinishReason(native), events);
     if (parseFinishReason(native) === FinishReason.TOOL_CALLS && this.#calls.count === 0) {
       throw malformed(`finish_reason ${native} without a call`);
     }
@@ -217,12 +218,16 @@ export class ChoiceParser {
     this.#open = undefined;
   }
 
-  #finish(native: string, choice: JsonObject, events: GenerationEvent[]): void {
-    if (native === 'error') throw reported(choice['error'] ?? null);
-    const reason = parseFinishReason(native);
+  #close(reason: FinishReason, events: GenerationEvent[]): void {
     const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
     this.#closeOpen(wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
     this.#calls.finish(wasCut, events);
+  }
+
+  #finish(native: string, choice: JsonObject, events: GenerationEvent[]): void {
+    if (native === 'error') throw reported(choice['error'] ?? null);
+    const reason = parseFinishReason(native);
+    this.#close(reason, events);
     const matched = reason === FinishReason.STOP ? matchedStopIn(choice) : '';
     // Servers say it again with the usage.
     if (native === this.#native && matched === '') return;

@@ -66,9 +66,11 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     if (this.#state === 'completed') return [];
     const choices = [...this.#choices.values()];
     if (choices.length === 0 || choices.some(choice => !choice.isFinished)) throw new UpstreamFailure('truncated');
-    for (const choice of choices) choice.end();
+    const events: GenerationEvent[] = [];
+    for (const choice of choices) choice.end(events);
     this.#state = 'completed';
-    return [completedWith(this.#usage, this.#tier)];
+    events.push(completedWith(this.#usage, this.#tier));
+    return events;
   }
 
   /** One chunk; a whole answer is a chunk whose choices have a `message`. */

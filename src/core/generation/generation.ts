@@ -72,6 +72,8 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #outcome: Outcome | undefined;
   #isPaused = false;
   #isCut = false;
+  /** Something of the answer beside its start has gone to the client. */
+  #hasShown = false;
   /** An attempt has gone to an upstream. */
   #wasSent = false;
   /** One is there now. */
@@ -254,8 +256,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       if (step.case === 'completed' || step.case === 'usageReported') continue;
       if (step.case === 'finished') this.#finishes.push(step.value.reason);
       const shown = step.case === 'started' ? this.#started(event) : event;
-      if (this.#isStreamed && step.case !== 'finished') ready.push(shown);
-      else this.#kept.add(shown);
+      if (this.#isStreamed && step.case !== 'finished') {
+        ready.push(shown);
+        if (step.case !== 'started') this.#hasShown = true;
+      } else this.#kept.add(shown);
     }
     return ready;
   }
@@ -352,7 +356,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   get #progress(): Progress {
     return {
       streamed: this.#isStreamed && !(this.#isCut && this.#asked.freeWhenCut === true),
-      hasOutput: !this.#tally.isEmpty,
+      hasOutput: this.#hasShown && !this.#tally.isEmpty,
       wasSent: this.#wasSent,
       isTrying: this.#isTrying,
     };
