@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Item, ItemStatus, type Opaque, type TokenLogprob, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Item, ItemStatus, type Opaque, type Part, type TokenLogprob, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import {
   type Delta,
   DeltaKind,
@@ -9,6 +9,7 @@ import {
 } from '../../gen/tollgate/v1/event_pb.ts';
 import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
+import { partOf, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { renderAnnotation } from './annotation.ts';
 import type { ChunkFrame } from './chunk-frame.ts';
 import { renderFinishReason } from './finish-reason.ts';
@@ -28,6 +29,8 @@ interface OpenItem {
   /** A half character may wait in it; it is of the kind of the last delta. */
   readonly gate: SurrogateGate;
   deltaKind: DeltaKind;
+  /** Thoughts so far, for blobs that take them along. */
+  readonly thoughts: Part[];
   /** Nothing of the text or the arguments was sent. */
   empty: boolean;
 }
@@ -73,6 +76,9 @@ export class ChoiceRenderer {
         break;
       case 'delta':
         this.#delta(event.value);
+        break;
+      case 'partOpened':
+        this.#openPart(this.#item(event.value.item), event.value.content);
         break;
       case 'annotationAdded': {
         const annotation = event.value.annotation === undefined ? undefined : renderAnnotation(event.value.annotation);
@@ -151,6 +157,7 @@ export class ChoiceRenderer {
       callForm: isCall ? this.#callForm(content.value.kind) : undefined,
       extra: content.case === 'reasoning' ? this.#thoughtMembers(item) : {},
       gate: new SurrogateGate(),
+      thoughts: [],
       deltaKind: DeltaKind.UNSPECIFIED,
       empty: true,
     };
@@ -167,6 +174,11 @@ export class ChoiceRenderer {
     }
   }
 
+  #openPart({ thoughts }: OpenItem, part: Part | undefined): void {
+    if (part?.content.case === 'summaryText') thoughts.push(partOf(summaryTextContent('')));
+    else if (part?.content.case === 'reasoningText') thoughts.push(partOf(reasoningTextContent('')));
+  }
+
   #thoughtMembers({ extra }: Item): JsonObject {
     return { ...extras.members(extra), ...placeMember({ calls: this.#calls, text: this.#textLength }) };
   }
@@ -178,7 +190,7 @@ export class ChoiceRenderer {
 
   #addOpaque(item: OpenItem, opaque: Opaque): void {
     if (item.callForm === undefined) {
-      const entry = { ...detailOfOpaque(opaque), ...item.extra, index: item.index };
+      const entry = { ...detailOfOpaque(opaque, item.thoughts), ...item.extra, index: item.index };
       this.#chunk(`"reasoning_details":[${JSON.stringify(entry)}]`);
       return;
     }
@@ -191,6 +203,8 @@ export class ChoiceRenderer {
     const item = this.#item(number);
     item.deltaKind = kind;
     if (kind === DeltaKind.TEXT) this.#textLength += text.length;
+    const thought = item.thoughts.at(-1)?.content;
+    if (thought?.case === 'reasoningText' || thought?.case === 'summaryText') thought.value.text += text;
     const ready = item.gate.push(text);
     if (logprobs.length > 0) {
       item.empty = false;

@@ -2,6 +2,7 @@ import { type Extra, type Item, type Opaque, type Part } from '../../gen/tollgat
 import type { Json, JsonObject } from '../codec.ts';
 import { itemOf, opaqueOf, partOf, reasoningContent, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { countIn, objectIn } from '../json.ts';
+import { unwrapThoughts, wrapThoughts } from '../thought-envelope.ts';
 import { extras } from './extras.ts';
 
 /**
@@ -29,19 +30,24 @@ export const detailType = {
   encrypted: 'reasoning.encrypted',
 } as const;
 
+/** The format of what only this gateway can read. */
+const envelopeFormat = 'tollgate-v1';
+
 const formatOfKind: Readonly<Record<string, string>> = {
   'anthropic.signature': 'anthropic-claude-v1',
   'anthropic.redacted': 'anthropic-claude-v1',
   'openai.encrypted': 'openai-responses-v1',
   'gemini.thought_signature': 'google-gemini-v1',
-  'tollgate.envelope': 'tollgate-v1',
+  'tollgate.envelope': envelopeFormat,
 };
 
 /** The blob of an entry: a signature of its text, or data that hides it. Undefined where it has none. */
 export function opaqueOfDetail(detail: ReasoningDetail, provider: string): Opaque | undefined {
   const { signature, data, format } = detail;
   if (signature != null && signature !== '') return opaqueOf(signatureKind(format), signature, provider);
-  if (data != null && data !== '') return opaqueOf(encryptedKind(format), data, provider);
+  if (data != null && data !== '') {
+    return unwrapThoughts(data)?.blobs[0] ?? opaqueOf(encryptedKind(format), data, provider);
+  }
   return undefined;
 }
 
@@ -56,7 +62,7 @@ function encryptedKind(format: string | null | undefined): string {
       return 'anthropic.redacted';
     case 'google-gemini-v1':
       return 'gemini.thought_signature';
-    case 'tollgate-v1':
+    case envelopeFormat:
       return 'tollgate.envelope';
     case 'openai-responses-v1':
     case 'azure-openai-responses-v1':
@@ -82,7 +88,8 @@ export function extraOfDetail(detail: ReasoningDetail, opaque: Opaque | undefine
 
 /** A format that the entry's blob says anyway is left out. */
 function restOfDetail(detail: ReasoningDetail, opaque: Opaque | undefined): [string, unknown][] {
-  const saidByBlob = opaque !== undefined && formatOfKind[opaque.kind] === detail.format;
+  const saidByBlob =
+    opaque !== undefined && (formatOfKind[opaque.kind] === detail.format || detail.format === envelopeFormat);
   return Object.entries(detail).filter(
     ([name, value]) => !own.has(name) && value != null && !(name === 'format' && saidByBlob),
   );
@@ -136,7 +143,8 @@ function itemOfBlock(block: readonly ReasoningDetail[], turn: number): Item {
   const rest = block.flatMap((detail, index) => restOfDetail(detail, blobs[index]));
   const extra = rest.length === 0 ? undefined : extras.of(Object.fromEntries(rest));
   const redacted = opaque.some(each => each.kind === 'anthropic.redacted');
-  return itemOf(reasoningContent({ parts: partsOfBlock(block), opaque, redacted }), turn, extra);
+  const sealed = block.map(({ data }) => unwrapThoughts(data ?? '')?.parts).find(parts => parts !== undefined);
+  return itemOf(reasoningContent({ parts: sealed ?? partsOfBlock(block), opaque, redacted }), turn, extra);
 }
 
 /** Pieces of the same kind that follow each other are pieces of one text. */
@@ -183,7 +191,7 @@ export function detailsOfItem(item: Item, index: number, { opaque, place }: Deta
       : { type: detailType.text, text: thoughtOf(part), ...rest, index },
   );
   for (const blob of blobs) {
-    const entry: JsonObject = { ...detailOfOpaque(blob), ...rest, index };
+    const entry: JsonObject = { ...detailOfOpaque(blob, parts), ...rest, index };
     const last = entries.at(-1);
     if (entry['type'] === detailType.text && last?.['type'] === detailType.text) Object.assign(last, entry);
     else entries.push(entry);
@@ -191,9 +199,13 @@ export function detailsOfItem(item: Item, index: number, { opaque, place }: Deta
   return entries;
 }
 
-/** The entry of one blob, without its index. */
-export function detailOfOpaque(opaque: Opaque): JsonObject {
+/** The entry of one blob, without its index. A blob that no format has a word for stands in an envelope with the `parts` of its item. */
+export function detailOfOpaque(opaque: Opaque, parts: readonly Part[] = []): JsonObject {
   const format = formatOfKind[opaque.kind];
+  if (format === undefined && !opaque.kind.startsWith('chat.')) {
+    const data = wrapThoughts([opaque], parts);
+    return { type: detailType.encrypted, data, format: envelopeFormat };
+  }
   const named: JsonObject = format === undefined ? {} : { format };
   if (isSignature(opaque.kind)) return { type: detailType.text, signature: opaque.data, ...named };
   return { type: detailType.encrypted, data: opaque.data, ...named };

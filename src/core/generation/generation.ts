@@ -125,9 +125,9 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     else void this.#endUnanswered(this.#outcome);
   }
 
-  /** The client has left. */
-  cancel(): void {
-    this.#stop({ kind: 'client_gone' });
+  /** The client has left; with a failure, what it was given can't be told to it. */
+  cancel(failure?: Error): void {
+    this.#stop(failure === undefined ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(failure) });
   }
 
   /** The gateway stops: ends the answer now. */
