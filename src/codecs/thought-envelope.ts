@@ -1,7 +1,7 @@
-import type { Opaque, Part } from '../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Opaque, type Part, Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { Json } from './codec.ts';
 import { opaqueOf, partOf, reasoningTextContent, summaryTextContent } from './content.ts';
-import { listIn, objectIn, textIn } from './json.ts';
+import { listIn, objectIn, parsedJson, textIn } from './json.ts';
 
 /**
  * Blobs of thoughts, with their provenance and the thoughts that they sign, as one text: for protocols whose one place for a blob says neither who made it nor of which kind the
@@ -10,20 +10,29 @@ import { listIn, objectIn, textIn } from './json.ts';
 
 const start = 'tgb1.';
 
+/** The reasoning item that blobs belong to. */
+export interface EnvelopedItem {
+  readonly parts: readonly Part[];
+  /** Members that one protocol alone knows. */
+  readonly extra: Extra | undefined;
+}
+
 /** What an envelope holds. */
 export interface EnvelopedThoughts {
   readonly blobs: Opaque[];
-  /** Undefined: the thoughts stand beside the envelope as they are. */
+  readonly extra: Extra | undefined;
+  /** Empty: there are none. Undefined: they stand beside the envelope (envelopes of earlier versions). */
   readonly parts: Part[] | undefined;
 }
 
-/** Returns blobs and thoughts as one text. Without `parts` the thoughts are not in it. */
-export function wrapThoughts(blobs: readonly Opaque[], parts: readonly Part[] = []): string {
+/** Returns blobs and the item that they belong to as one text. */
+export function wrapThoughts(blobs: readonly Opaque[], { parts, extra }: EnvelopedItem): string {
   const entries = blobs.map(({ provider, model, kind, data }) => [provider, model, kind, data]);
   const thoughts = parts.flatMap(({ content }) =>
     content.case === 'summaryText' || content.case === 'reasoningText' ? [[content.case, content.value.text]] : [],
   );
-  const said = thoughts.length === 0 ? entries : { blobs: entries, parts: thoughts };
+  const members = extra === undefined ? {} : { extra: [extra.protocol, extra.json] };
+  const said = { blobs: entries, parts: thoughts, ...members };
   return start + Buffer.from(JSON.stringify(said), 'utf8').toString('base64url');
 }
 
@@ -37,13 +46,22 @@ export function unwrapThoughts(text: string): EnvelopedThoughts | undefined {
       const [provider, model, kind, data] = listIn(entry).map(textIn);
       return opaqueOf(kind ?? '', data ?? '', provider, model);
     });
-    const parts = listIn(members?.['parts']).map(entry => {
-      const [kind, thought = ''] = listIn(entry).map(textIn);
-      return partOf(kind === 'summaryText' ? summaryTextContent(thought) : reasoningTextContent(thought));
-    });
-    return { blobs, parts: parts.length === 0 ? undefined : parts };
+    const parts = members === undefined ? undefined : listIn(members['parts']).map(partIn);
+    return { blobs, parts, extra: extraIn(listIn(members?.['extra'])) };
   } catch {
     // Not of ours after all: its maker will judge it.
     return undefined;
   }
+}
+
+function partIn(entry: Json): Part {
+  const [kind, thought = ''] = listIn(entry).map(textIn);
+  return partOf(kind === 'summaryText' ? summaryTextContent(thought) : reasoningTextContent(thought));
+}
+
+function extraIn([named, json]: readonly Json[]): Extra | undefined {
+  const protocol = Object.values(Protocol).find(each => each === named);
+  // Clients can change what is in an envelope: nothing but an object is an extra.
+  if (protocol === undefined || typeof json !== 'string' || objectIn(parsedJson(json)) === undefined) return undefined;
+  return { $typeName: 'tollgate.v1.Extra', protocol, json };
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Item, ItemStatus, type Opaque, type Part, type TokenLogprob, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Item, ItemStatus, type Opaque, type Part, type TokenLogprob, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import {
   type Delta,
   DeltaKind,
@@ -14,7 +14,7 @@ import { renderAnnotation } from './annotation.ts';
 import type { ChunkFrame } from './chunk-frame.ts';
 import { renderFinishReason } from './finish-reason.ts';
 import { renderTokens } from './logprobs.ts';
-import { detailOfOpaque, detailType, placeMember } from './reasoning-details.ts';
+import { detailsOfBlobs, detailType, placeMember } from './reasoning-details.ts';
 import { extras } from './extras.ts';
 import { callMembers, signatureMembers } from './tool-call.ts';
 
@@ -26,11 +26,15 @@ interface OpenItem {
   readonly callForm: 'function' | 'custom' | 'legacy' | undefined;
   /** Members that only Chat knows, and the place of thoughts. */
   readonly extra: JsonObject;
+  /** As the item has them, whatever their protocol. */
+  readonly itemExtra: Extra | undefined;
   /** A half character may wait in it; it is of the kind of the last delta. */
   readonly gate: SurrogateGate;
   deltaKind: DeltaKind;
   /** Thoughts so far, for blobs that take them along. */
   readonly thoughts: Part[];
+  /** They are told at the end, in the form that all of them have together. */
+  readonly blobs: Opaque[];
   /** Nothing of the text or the arguments was sent. */
   empty: boolean;
 }
@@ -156,8 +160,10 @@ export class ChoiceRenderer {
       index,
       callForm: isCall ? this.#callForm(content.value.kind) : undefined,
       extra: content.case === 'reasoning' ? this.#thoughtMembers(item) : {},
+      itemExtra: item.extra,
       gate: new SurrogateGate(),
       thoughts: [],
+      blobs: [],
       deltaKind: DeltaKind.UNSPECIFIED,
       empty: true,
     };
@@ -190,8 +196,7 @@ export class ChoiceRenderer {
 
   #addOpaque(item: OpenItem, opaque: Opaque): void {
     if (item.callForm === undefined) {
-      const entry = { ...detailOfOpaque(opaque, item.thoughts), ...item.extra, index: item.index };
-      this.#chunk(`"reasoning_details":[${JSON.stringify(entry)}]`);
+      item.blobs.push(opaque);
       return;
     }
     const signed = signatureMembers(opaque);
@@ -267,6 +272,10 @@ export class ChoiceRenderer {
     const item = this.#item(number);
     this.#closePart(item);
     this.#items.delete(number);
+    for (const blob of detailsOfBlobs(item.blobs, { parts: item.thoughts, extra: item.itemExtra })) {
+      const entry = { ...blob, ...item.extra, index: item.index };
+      this.#chunk(`"reasoning_details":[${JSON.stringify(entry)}]`);
+    }
     const isFunction = item.callForm === 'function' || item.callForm === 'legacy';
     if (!isFunction || !item.empty || status === ItemStatus.INCOMPLETE) return;
     // Strict clients refuse a call without any arguments (case TS-10).

@@ -2,7 +2,7 @@ import { type Extra, type Item, type Opaque, type Part } from '../../gen/tollgat
 import type { Json, JsonObject } from '../codec.ts';
 import { itemOf, opaqueOf, partOf, reasoningContent, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { countIn, objectIn } from '../json.ts';
-import { unwrapThoughts, wrapThoughts } from '../thought-envelope.ts';
+import { type EnvelopedItem, unwrapThoughts, wrapThoughts } from '../thought-envelope.ts';
 import { extras } from './extras.ts';
 
 /**
@@ -45,15 +45,18 @@ const formatOfKind: Readonly<Record<string, string>> = {
 export function opaqueOfDetail(detail: ReasoningDetail, provider: string): Opaque | undefined {
   const { signature, data, format } = detail;
   if (signature != null && signature !== '') return opaqueOf(signatureKind(format), signature, provider);
-  if (data != null && data !== '') {
-    return unwrapThoughts(data)?.blobs[0] ?? opaqueOf(encryptedKind(format), data, provider);
-  }
+  if (data != null && data !== '') return opaqueOf(encryptedKind(format), data, provider);
   return undefined;
 }
 
 function signatureKind(format: string | null | undefined): string {
   if (format === 'anthropic-claude-v1') return 'anthropic.signature';
   return format === 'google-gemini-v1' ? 'gemini.thought_signature' : 'chat.signature';
+}
+
+/** Whether there is an entry for a blob of the kind that its readers know. */
+function hasEntry(kind: string): boolean {
+  return kind.startsWith('chat.') || formatOfKind[kind] !== undefined;
 }
 
 function encryptedKind(format: string | null | undefined): string {
@@ -88,8 +91,7 @@ export function extraOfDetail(detail: ReasoningDetail, opaque: Opaque | undefine
 
 /** A format that the entry's blob says anyway is left out. */
 function restOfDetail(detail: ReasoningDetail, opaque: Opaque | undefined): [string, unknown][] {
-  const saidByBlob =
-    opaque !== undefined && (formatOfKind[opaque.kind] === detail.format || detail.format === envelopeFormat);
+  const saidByBlob = opaque !== undefined && formatOfKind[opaque.kind] === detail.format;
   return Object.entries(detail).filter(
     ([name, value]) => !own.has(name) && value != null && !(name === 'format' && saidByBlob),
   );
@@ -139,12 +141,14 @@ export function thoughtsOfDetails(details: readonly ReasoningDetail[], turn: num
 
 function itemOfBlock(block: readonly ReasoningDetail[], turn: number): Item {
   const blobs = block.map(detail => opaqueOfDetail(detail, ''));
-  const opaque = blobs.filter(each => each !== undefined);
+  const envelopes = block.map(({ data }) => unwrapThoughts(data ?? ''));
+  const opaque = blobs.flatMap((blob, index) => envelopes[index]?.blobs ?? blob ?? []);
   const rest = block.flatMap((detail, index) => restOfDetail(detail, blobs[index]));
-  const extra = rest.length === 0 ? undefined : extras.of(Object.fromEntries(rest));
+  const sealed = envelopes.find(envelope => envelope !== undefined);
+  const extra = sealed?.extra ?? (rest.length === 0 ? undefined : extras.of(Object.fromEntries(rest)));
   const redacted = opaque.some(each => each.kind === 'anthropic.redacted');
-  const sealed = block.map(({ data }) => unwrapThoughts(data ?? '')?.parts).find(parts => parts !== undefined);
-  return itemOf(reasoningContent({ parts: sealed ?? partsOfBlock(block), opaque, redacted }), turn, extra);
+  const parts = sealed?.parts ?? partsOfBlock(block);
+  return itemOf(reasoningContent({ parts, opaque, redacted }), turn, extra);
 }
 
 /** Pieces of the same kind that follow each other are pieces of one text. */
@@ -190,8 +194,8 @@ export function detailsOfItem(item: Item, index: number, { opaque, place }: Deta
       ? { type: detailType.summary, summary: part.content.value.text, ...rest, index }
       : { type: detailType.text, text: thoughtOf(part), ...rest, index },
   );
-  for (const blob of blobs) {
-    const entry: JsonObject = { ...detailOfOpaque(blob, parts), ...rest, index };
+  for (const blob of detailsOfBlobs(blobs, { parts, extra: item.extra })) {
+    const entry: JsonObject = { ...blob, ...rest, index };
     const last = entries.at(-1);
     if (entry['type'] === detailType.text && last?.['type'] === detailType.text) Object.assign(last, entry);
     else entries.push(entry);
@@ -199,13 +203,14 @@ export function detailsOfItem(item: Item, index: number, { opaque, place }: Deta
   return entries;
 }
 
-/** The entry of one blob, without its index. A blob that no format has a word for stands in an envelope with the `parts` of its item. */
-export function detailOfOpaque(opaque: Opaque, parts: readonly Part[] = []): JsonObject {
+/** The entries of the blobs of one item, without its index. Blobs of which one has no entry of its own stand together in an envelope, with the thoughts. */
+export function detailsOfBlobs(blobs: readonly Opaque[], item: EnvelopedItem): JsonObject[] {
+  if (blobs.every(({ kind }) => hasEntry(kind))) return blobs.map(detailOfOpaque);
+  return [{ type: detailType.encrypted, data: wrapThoughts(blobs, item), format: envelopeFormat }];
+}
+
+function detailOfOpaque(opaque: Opaque): JsonObject {
   const format = formatOfKind[opaque.kind];
-  if (format === undefined && !opaque.kind.startsWith('chat.')) {
-    const data = wrapThoughts([opaque], parts);
-    return { type: detailType.encrypted, data, format: envelopeFormat };
-  }
   const named: JsonObject = format === undefined ? {} : { format };
   if (isSignature(opaque.kind)) return { type: detailType.text, signature: opaque.data, ...named };
   return { type: detailType.encrypted, data: opaque.data, ...named };

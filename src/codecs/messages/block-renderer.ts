@@ -220,11 +220,11 @@ export class BlockRenderer {
 
   /** Thoughts that were sealed end with their signature, which readers take from one delta. */
   #endThoughts(): void {
-    const { seals, thoughts } = this.#open;
+    const { seals, thoughts, item } = this.#open;
     if (seals.length > 0) {
       if (this.#block === undefined) this.#openThoughts();
       this.#flush();
-      this.#otherDelta({ type: 'signature_delta', signature: signatureOf(seals.splice(0), thoughts) });
+      this.#otherDelta({ type: 'signature_delta', signature: signatureOf(seals.splice(0), { parts: thoughts, extra: item.extra }) });
     }
     this.#closeBlock();
   }

@@ -13,7 +13,7 @@ import {
   type ResultBlock,
   type TextBlock,
 } from './request-schema.ts';
-import { blobsOf, partsIn, redactedKind } from './thought-blobs.ts';
+import { blobsOf, envelopeIn, redactedKind } from './thought-blobs.ts';
 
 /** Messages to items: user text is a message, calls, results and thoughts are items of their own, in the order of the blocks. Sources: wire.md C1, C3. */
 
@@ -128,9 +128,10 @@ class MessageDecoder {
       }
       case 'thinking': {
         const signature = block.signature ?? '';
-        const parts = partsIn(signature) ?? [make.partOf(make.reasoningTextContent(block.thinking))];
+        const sealed = envelopeIn(signature);
+        const parts = sealed?.parts ?? [make.partOf(make.reasoningTextContent(block.thinking))];
         // Who signed is not said: the upstream that it goes back to will judge it.
-        return make.itemOf(make.reasoningContent({ parts, opaque: blobsOf(signature, '') }), turn, extra);
+        return make.itemOf(make.reasoningContent({ parts, opaque: blobsOf(signature, '') }), turn, sealed?.extra ?? extra);
       }
       case 'redacted_thinking':
         return make.itemOf(

@@ -1,6 +1,6 @@
-import type { Opaque, Part } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Opaque } from '../../gen/tollgate/v1/content_pb.ts';
 import { opaqueOf } from '../content.ts';
-import { unwrapThoughts, wrapThoughts } from '../thought-envelope.ts';
+import { type EnvelopedItem, type EnvelopedThoughts, unwrapThoughts, wrapThoughts } from '../thought-envelope.ts';
 
 /**
  * Blobs of thoughts in the one text that a `thinking` block has for them. A signature of the protocol's own stands there byte for byte; blobs of other
@@ -12,12 +12,14 @@ export const signatureKind = 'anthropic.signature';
 /** The kind of hidden thoughts, which are a block of their own. */
 export const redactedKind = 'anthropic.redacted';
 
+const noItem: EnvelopedItem = { parts: [], extra: undefined };
+
 /** The `signature` of a thinking block with these thoughts; '' where there is nothing to give back. */
-export function signatureOf(blobs: readonly Opaque[], parts: readonly Part[] = []): string {
+export function signatureOf(blobs: readonly Opaque[], item: EnvelopedItem = noItem): string {
   const [first] = blobs;
   if (first === undefined) return '';
   if (blobs.length === 1 && first.kind === signatureKind) return first.data;
-  return wrapThoughts(blobs, parts);
+  return wrapThoughts(blobs, item);
 }
 
 /** The blobs of a `signature`. One of the protocol's own is said to come from `provider` ('' where that is not known). */
@@ -26,9 +28,9 @@ export function blobsOf(signature: string, provider: string): Opaque[] {
   return unwrapThoughts(signature)?.blobs ?? [opaqueOf(signatureKind, signature, provider)];
 }
 
-/** The thoughts that a `signature` holds itself; undefined if it holds none. */
-export function partsIn(signature: string): Part[] | undefined {
-  return unwrapThoughts(signature)?.parts;
+/** What a `signature` of other protocols holds; undefined if it is one of this protocol. */
+export function envelopeIn(signature: string): EnvelopedThoughts | undefined {
+  return unwrapThoughts(signature);
 }
 
 /** Whether a signature is an envelope around blobs of other protocols. */

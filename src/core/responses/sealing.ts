@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { type Item, type Opaque, type Part, PartSchema, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Item, type Opaque, type Part, PartSchema, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { type SealedThoughts, SealedThoughtsSchema } from '../../gen/tollgate/v1/response_pb.ts';
 import { envelopeKind, envelopeOf, summaryKind } from '../../generation/envelope.ts';
@@ -11,6 +11,14 @@ import { textMessage } from './text-message.ts';
 
 /** What a client asks for to get the blobs of reasoning items, sealed. */
 export const includeEncrypted = 'reasoning.encrypted_content';
+
+/** The reasoning item that blobs belong to. */
+interface SealedItem {
+  readonly parts: readonly Part[];
+  readonly extra?: Extra | undefined;
+}
+
+const noItem: SealedItem = { parts: [] };
 
 /**
  * Blobs on their way to a client and back. A client never sees an upstream's own blob: it gets an envelope that only this gateway opens, only for the
@@ -26,8 +34,9 @@ export class Sealing {
   }
 
   /** Blobs as one envelope, with the thoughts that they belong to: clients see those in another form, and upstreams want them back as they came. */
-  seal(kind: 'reasoning' | 'compaction', blobs: readonly Opaque[], parts: readonly Part[] = []): Opaque {
-    const thoughts = create(SealedThoughtsSchema, { opaque: [...blobs], parts: [...parts] });
+  seal(kind: 'reasoning' | 'compaction', blobs: readonly Opaque[], item: SealedItem = noItem): Opaque {
+    const { parts, extra } = item;
+    const thoughts = create(SealedThoughtsSchema, { opaque: [...blobs], parts: [...parts], ...defined({ extra }) });
     return envelopeOf(this.#box.seal(toBinary(SealedThoughtsSchema, thoughts), this.#context(kind)));
   }
 
@@ -42,7 +51,7 @@ export class Sealing {
     if (content.case !== 'reasoning' || content.value.opaque.length === 0) return item;
     const { opaque, parts } = content.value;
     if (opaque.every(({ kind }) => kind === envelopeKind)) return item;
-    const shown = include.includes(includeEncrypted) ? [this.seal('reasoning', opaque, parts)] : [];
+    const shown = include.includes(includeEncrypted) ? [this.seal('reasoning', opaque, { parts, extra: item.extra })] : [];
     return { ...item, content: { case: 'reasoning', value: { ...content.value, opaque: shown } } };
   }
 
@@ -58,12 +67,16 @@ export class Sealing {
     const { content } = item;
     if (content.case === 'reasoning' && content.value.opaque.some(({ kind }) => kind === envelopeKind)) {
       const sealed = content.value.opaque.map(blob =>
-        blob.kind === envelopeKind ? this.#thoughtsOf(blob, 'reasoning', index) : { opaque: [blob], parts: [] },
+        blob.kind === envelopeKind
+          ? this.#thoughtsOf(blob, 'reasoning', index)
+          : create(SealedThoughtsSchema, { opaque: [blob] }),
       );
+      const extra = sealed.map(each => each.extra).find(each => each !== undefined) ?? item.extra;
       const opaque = sealed.flatMap(thoughts => thoughts.opaque);
       const thoughts = sealed.flatMap(({ parts }) => parts);
       const parts = thoughts.length === 0 ? content.value.parts : thoughts;
-      return { ...item, content: { case: 'reasoning', value: { ...content.value, opaque, parts } } };
+      const value = { ...content.value, opaque, parts };
+      return { ...item, content: { case: 'reasoning', value }, ...defined({ extra }) };
     }
     return content.case === 'compaction' ? this.#openCompaction(item, content.value.opaque, index) : item;
   }
@@ -101,6 +114,7 @@ function unreadable(index: number, why: string): GatewayError {
 interface OpenThoughts {
   readonly blobs: Opaque[];
   readonly parts: Part[];
+  readonly extra: Extra | undefined;
 }
 
 /** Gathers the blobs of a reasoning item and its thoughts, and tells them sealed, as one, just before the item closes. */
@@ -127,7 +141,9 @@ export class SealStep {
     const open = this.#open[choice];
     switch (event.case) {
       case 'itemOpened':
-        if (event.value.content?.content.case === 'reasoning') this.#open[choice] = { blobs: [], parts: [] };
+        if (event.value.content?.content.case === 'reasoning') {
+          this.#open[choice] = { blobs: [], parts: [], extra: event.value.content.extra };
+        }
         return false;
       case 'partOpened':
         if (open !== undefined && event.value.content !== undefined) open.parts.push(emptyThought(event.value.content));
@@ -143,7 +159,7 @@ export class SealStep {
       case 'itemClosed': {
         this.#open[choice] = undefined;
         if (open === undefined || open.blobs.length === 0 || !this.#shows) return false;
-        const sealed = this.#sealing.seal('reasoning', open.blobs, open.parts);
+        const sealed = this.#sealing.seal('reasoning', open.blobs, open);
         shown.push(opaqueAdded(choice, event.value.item, sealed));
         return false;
       }
