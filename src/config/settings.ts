@@ -94,7 +94,11 @@ export type UpstreamQuirk =
   /** Chat: `stream_options` is refused; usage comes without it. */
   | 'no_stream_options'
   /** One answer to a request. */
-  | 'one_answer';
+  | 'one_answer'
+  /** It counts tokens while it streams, where `timings_per_token` asks for it. */
+  | 'running_timings'
+  /** It counts tokens while it streams, where `stream_options.continuous_usage_stats` asks for it. */
+  | 'running_usage';
 
 /** An upstream's address and credentials. */
 export interface ProviderSettings {

@@ -174,10 +174,14 @@ function makeCore(parts: Parts) {
     replays: new Replays(stores.documents, stores.ledger, systemClock),
     exposeRoute: () => live.current.exposeRoute,
   };
+  const unseenOutput = new UnseenOutput();
+  parts.metrics.showLearned(() =>
+    unseenOutput.tokens.samples().map(({ route, of, ratio }) => ({ provider: route.provider, model: route.modelId, of, ratio })),
+  );
   const generations = new Generations({
     ...shared,
     runtime: systemRuntime,
-    unseenOutput: new UnseenOutput(),
+    unseenOutput,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({

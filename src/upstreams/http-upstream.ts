@@ -9,6 +9,7 @@ import { CustomCalls } from './custom-calls.ts';
 import { FanOut } from './fan-out.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
+import { RunningTimings } from './running-timings.ts';
 import { ToolNames } from './tool-names.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
@@ -32,6 +33,7 @@ interface ModelPlan {
 
 /** The client of one provider, with connections of its own. It folds nothing: an upstream that answers whole gives one batch. */
 export class HttpProvider implements Upstream {
+  readonly isRemote = true;
   readonly mayPause: boolean;
   readonly #protocol: UpstreamProtocol;
   readonly #quirks: readonly UpstreamQuirk[];
@@ -135,9 +137,15 @@ export class HttpProvider implements Upstream {
     if (answerTool !== undefined && request.outputFormat?.type === OutputFormatType.JSON_SCHEMA) {
       restorers.push(new AnswerTool(answerTool));
     }
+    if (this.#quirks.includes('running_timings') && !asksForTimings(request)) restorers.push(new RunningTimings());
     if (dropped.length > 0) restorers.push(warning(`dropped=${dropped.join(',')}`));
     return restorers;
   }
+}
+
+/** Whether the client itself wants llama.cpp's timings with every chunk. */
+function asksForTimings({ source }: GenerateRequest): boolean {
+  return source !== undefined && Buffer.from(source.body).includes('"timings_per_token"');
 }
 
 /** Returns what adds a warning to the start of an answer. */

@@ -44,7 +44,11 @@ function patched({ request, model, maxOutputTokens, stream, quirks = [] }: Encod
   if (stream) {
     body['stream'] = true;
     if (quirks.includes('no_stream_options')) delete body['stream_options'];
-    else body['stream_options'] = { ...(body['stream_options'] as JsonObject | null | undefined), include_usage: true };
+    else {
+      const own = body['stream_options'] as JsonObject | null | undefined;
+      body['stream_options'] = { ...own, ...streamOptions(quirks) };
+    }
+    if (quirks.includes('running_timings')) body['timings_per_token'] = true;
   } else {
     delete body['stream'];
     delete body['stream_options'];
@@ -71,6 +75,11 @@ function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonl
     return;
   }
   for (const name of named.length === 0 ? ['max_completion_tokens'] : named) body[name] = limit;
+}
+
+/** What is asked of a stream: usage, and while it runs where the server counts then. */
+function streamOptions(quirks: readonly UpstreamQuirk[]): JsonObject {
+  return { include_usage: true, ...(quirks.includes('running_usage') ? { continuous_usage_stats: true } : {}) };
 }
 
 function built(
@@ -103,7 +112,8 @@ function built(
   set('safety_identifier', request.safetyIdentifier);
   if (stream) {
     body['stream'] = true;
-    if (!quirks.includes('no_stream_options')) body['stream_options'] = { include_usage: true };
+    if (!quirks.includes('no_stream_options')) body['stream_options'] = streamOptions(quirks);
+    if (quirks.includes('running_timings')) body['timings_per_token'] = true;
   }
   return body;
 }

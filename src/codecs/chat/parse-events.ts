@@ -13,7 +13,7 @@ import { malformed } from '../upstream-error.ts';
 import { ChoiceParser } from './choice-parser.ts';
 import { reported } from './error.ts';
 import { extras } from './extras.ts';
-import { parseUsage } from './usage.ts';
+import { parseTimings, parseUsage } from './usage.ts';
 
 /** `obfuscation` is padding for one connection; it means nothing on the next. */
 const known = new Set([
@@ -91,7 +91,9 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     }
     const tier = parseServiceTier(body['service_tier']);
     if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
-    this.#report(body['usage'] ?? objectIn(body['x_groq'])?.['usage'], events);
+    const usage = body['usage'] ?? objectIn(body['x_groq'])?.['usage'];
+    if (usage == null) this.#reportTimings(body['timings'], events);
+    else this.#report(usage, events);
     return events;
   }
 
@@ -109,6 +111,12 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
       this.#choices.set(index, choice);
     }
     return choice;
+  }
+
+  /** A running count, which the usage at the end replaces. */
+  #reportTimings(value: Json | undefined, events: GenerationEvent[]): void {
+    const usage = value == null ? undefined : parseTimings(value);
+    if (usage !== undefined) events.push(usageReported(usage));
   }
 
   /** Counts are cumulative, wherever they stand: the last ones hold. */

@@ -16,16 +16,16 @@ import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
 import type { Cuttable } from '../running.ts';
+import { AnswerCounts, type CountingTools } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { continued, PauseJoin } from './pause-join.ts';
 import { billedTier, chargeOf, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
-import type { UnseenOutput } from './unseen-output.ts';
 
 /** What generations run with. */
-export interface GenerationTools {
+export interface GenerationTools extends CountingTools {
   readonly ledger: Ledger;
   readonly router: Router;
   readonly runtime: Runtime;
@@ -33,7 +33,6 @@ export interface GenerationTools {
   readonly exposeRoute: () => boolean;
   /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
   readonly toleranceOf: (provider: string) => number;
-  readonly unseenOutput: UnseenOutput;
 }
 
 /**
@@ -56,6 +55,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
   readonly #limit: number | undefined;
   readonly #tally: Tally;
+  readonly #counts: AnswerCounts;
   readonly #slices: Slices;
   #sink: GenerationSink | undefined;
   #request: GenerateRequest;
@@ -78,8 +78,6 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #wasSent = false;
   /** One is there now. */
   #isTrying = false;
-  #sentAtMs = 0;
-  #sentTo = nowhere;
   #firstEventMs: number | undefined;
   #wholeAtMs: bigint | undefined;
   /** The route that has begun to answer. */
@@ -103,6 +101,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
     const candidates = this.#candidates;
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
+    this.#counts = new AnswerCounts(tools, request, asked.input);
     this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), tokens => {
       this.#paidTokens = tokens;
       this.#guard?.lowerLimit(Math.floor(tokens / candidates));
@@ -146,11 +145,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#routed?.resume();
   }
 
-  attemptStarted(route: RouteName): void {
+  attemptStarted(route: RouteName, isRemote: boolean): void {
     this.#wasSent = true;
     this.#isTrying = true;
-    this.#sentTo = route;
-    this.#sentAtMs = this.#tools.runtime.monotonicMs();
+    this.#counts.sent(route, isRemote);
   }
 
   attemptFailed(): void {
@@ -176,6 +174,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
     this.#tally.take(events);
+    this.#counts.look(this.#tally);
     const joined = this.#join?.push(events) ?? events;
     // Before any of it is shown: what funds turn out not to pay is cut off.
     const slice = this.#slices.reach(this.#tally.outputTokensHigh);
@@ -196,11 +195,6 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   #elapsedMs(): number {
     return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
-  }
-
-  /** How long the last attempt has run. */
-  #sentMs(): number {
-    return this.#tools.runtime.monotonicMs() - this.#sentAtMs;
   }
 
   /** Routes the request; again for each pause of the upstream, with what was said so far. */
@@ -287,6 +281,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   #answered(): void {
+    this.#counts.stopped();
     this.#routed?.enough();
     this.#outcome = { kind: 'answered', finishes: this.#finishes };
     void this.#endAnswered(this.#outcome);
@@ -296,6 +291,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #stop(outcome: Outcome): void {
     if (this.#outcome !== undefined) return;
     this.#outcome = outcome;
+    this.#counts.stopped();
     this.#routed?.cancel();
     if (outcome.kind === 'client_gone') this.#tally.takeReportOfWhole();
     if (this.#sink !== undefined) void this.#endUnanswered(outcome);
@@ -312,7 +308,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       if (this.#slices.isExtending) await this.#slices.idle();
       const settled = await this.#tools.ledger.settle(this.#settleCommand(outcome, usage));
       checkSettled(settled, this.#asked.id);
-      if (this.#isWhole) this.#tools.unseenOutput.learn(this.#sentTo, usage.buckets.output, this.#sentMs());
+      this.#counts.learn(this.#tally, this.#isWhole);
       last = this.#kept.read();
       last.push(this.#completed(usage, settled.costNanoUsd));
     } catch (thrown) {
@@ -364,16 +360,18 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   #count(): CountedUsage | Promise<CountedUsage> {
     const limit = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
-    return this.#tally.count(this.#asked.request, Math.min(limit, this.#paidTokens));
+    // What is only estimated never exceeds the hold.
+    const most = Math.min(limit, this.#paidTokens, this.#tally.reported === undefined ? this.#slices.held : Infinity);
+    return this.#tally.count(this.#asked.request, most, this.#counts);
   }
 
   /** What an answer that broke off has used. Of one that was asked for whole nothing was seen: what ran is estimated. */
   async #countUnanswered(outcome: Outcome): Promise<CountedUsage> {
     const counted = await this.#count();
-    if (!this.#isWhole || outcome.kind !== 'client_gone' || !this.#tally.isEmpty) return counted;
+    const isUnseen = this.#isWhole && this.#counts.isRemote && this.#tally.isEmpty;
+    if (!isUnseen || outcome.kind !== 'client_gone') return counted;
     const { outputTokens } = this.#asked.admitted;
-    const ran = this.#tools.unseenOutput.estimate(this.#sentTo, this.#sentMs());
-    const output = Math.min(ran, outputTokens, this.#limit ?? Infinity);
+    const output = Math.min(this.#counts.unseen(), outputTokens, this.#limit ?? Infinity);
     return { buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 
