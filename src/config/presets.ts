@@ -78,7 +78,14 @@ export const presets: readonly Preset[] = [
     quirks: ['max_tokens'],
   },
   { ...local, name: 'ollama', title: 'Ollama', addressVariable: 'OLLAMA_HOST', quirks: ['max_tokens', 'one_answer'] },
-  { ...local, name: 'vllm', title: 'vLLM', addressVariable: 'VLLM_BASE_URL', keyVariables: ['VLLM_API_KEY'], quirks: ['running_usage'] },
+  {
+    ...local,
+    name: 'vllm',
+    title: 'vLLM',
+    addressVariable: 'VLLM_BASE_URL',
+    keyVariables: ['VLLM_API_KEY'],
+    quirks: ['running_usage'],
+  },
   {
     ...local,
     name: 'llama-cpp',

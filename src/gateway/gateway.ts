@@ -176,7 +176,9 @@ function makeCore(parts: Parts) {
   };
   const unseenOutput = new UnseenOutput();
   parts.metrics.showLearned(() =>
-    unseenOutput.tokens.samples().map(({ route, of, ratio }) => ({ provider: route.provider, model: route.modelId, of, ratio })),
+    unseenOutput.tokens
+      .samples()
+      .map(({ route, of, ratio }) => ({ provider: route.provider, model: route.modelId, of, ratio })),
   );
   const generations = new Generations({
     ...shared,

@@ -183,7 +183,8 @@ export class Metrics {
     for (const { provider, model, state } of this.#readBreakers())
       this.#breakers.of(provider, model).value = breakerValues[state];
     this.#learned.clear();
-    for (const { provider, model, of, ratio } of this.#readLearned()) this.#learned.of(provider, model, of).value = ratio;
+    for (const { provider, model, of, ratio } of this.#readLearned())
+      this.#learned.of(provider, model, of).value = ratio;
     const families = [
       this.#requests,
       this.#duration,

@@ -12,7 +12,8 @@ export class RunningTimings implements EventRestorer {
   #restore(whole: GenerationEvent): GenerationEvent[] {
     const { event } = whole;
     if (event.case === 'finished') this.#hasFinished = true;
-    if (this.#hasFinished || event.case !== 'extension' || event.value.scope !== ExtensionScope.RESPONSE) return [whole];
+    if (this.#hasFinished || event.case !== 'extension' || event.value.scope !== ExtensionScope.RESPONSE)
+      return [whole];
     const { extra } = event.value;
     if (extra === undefined || !extra.json.includes('"timings"')) return [whole];
     const { timings: _, ...rest } = JSON.parse(extra.json) as Record<string, unknown>;

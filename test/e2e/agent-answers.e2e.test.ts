@@ -69,7 +69,11 @@ const ways = interfaces.flatMap(face => [
   { face, streamed: false },
 ]);
 const pairs = protocols.flatMap(protocol =>
-  ways.map(way => ({ ...way, protocol, title: `${way.face.name} ${way.streamed ? 'streamed' : 'whole'} ← ${protocol}` })),
+  ways.map(way => ({
+    ...way,
+    protocol,
+    title: `${way.face.name} ${way.streamed ? 'streamed' : 'whole'} ← ${protocol}`,
+  })),
 );
 const jsonPairs = pairs.filter(({ protocol }) => protocol !== 'gemini');
 const ask = ({ face, streamed, protocol }: (typeof pairs)[number], word: string, more: Json = {}) =>
@@ -136,10 +140,17 @@ test('in Chat the upstream’s stop stays if the client named the function', asy
   }
 });
 
-test.each(ways)('an answer without the choice that was asked for fails and costs nothing: $face.name $streamed', async way => {
-  const { status, error, finish, requestId } = await askFor(gateway, { ...way, model: 'up/chat', word: 'only-choice-1' });
-  expect([status, error, finish]).toEqual([502, 'upstream_error', undefined]);
-  await closeBreaker({ ...way, protocol: 'chat', title: '' });
-  const record = await recordOf(gateway, requestId);
-  expect([record.state, record.costNanoUsd]).toEqual([RecordState.UPSTREAM_FAILED, 0n]);
-});
+test.each(ways)(
+  'an answer without the choice that was asked for fails and costs nothing: $face.name $streamed',
+  async way => {
+    const { status, error, finish, requestId } = await askFor(gateway, {
+      ...way,
+      model: 'up/chat',
+      word: 'only-choice-1',
+    });
+    expect([status, error, finish]).toEqual([502, 'upstream_error', undefined]);
+    await closeBreaker({ ...way, protocol: 'chat', title: '' });
+    const record = await recordOf(gateway, requestId);
+    expect([record.state, record.costNanoUsd]).toEqual([RecordState.UPSTREAM_FAILED, 0n]);
+  },
+);

@@ -47,20 +47,28 @@ afterAll(async () => {
 
 const texts: Readonly<Record<string, { input: string; say: string }>> = {
   words: { input: 'The quick brown fox jumps over the lazy dog and runs away. '.repeat(20), say: 'and so it went on ' },
-  json: { input: JSON.stringify(Array.from({ length: 60 }, (_, id) => ({ id, x: 0.5 * id }))), say: '{"a":1,"b":[2,3]},' },
+  json: {
+    input: JSON.stringify(Array.from({ length: 60 }, (_, id) => ({ id, x: 0.5 * id }))),
+    say: '{"a":1,"b":[2,3]},',
+  },
   chinese: { input: '今天天气很好，我们去公园散步吧。'.repeat(25), say: '我们明天再说，' },
   short: { input: 'Hi', say: 'Hello to you ' },
 };
 
 /** A request whose prompt tells the provider what to do. */
-function bodyOf(model: string, { input, say }: { input: string; say: string }, more: Json = {}, order: Json = {}): Json {
+function bodyOf(
+  model: string,
+  { input, say }: { input: string; say: string },
+  more: Json = {},
+  order: Json = {},
+): Json {
   const content = `${input}\n${JSON.stringify({ say, times: 20, thinkMs: 0, ...order })}`;
   return { model, messages: [{ role: 'user', content }], ...more };
 }
 
 async function whole(body: Json): Promise<void> {
   const response = await post(gateway, '/v1/chat/completions', body);
-  expect(response.status, await response.clone().text()).toBe(200);
+  expect(response.status).toBe(200);
   await response.text();
 }
 

@@ -38,10 +38,19 @@ function chat(answer: Answer): Scripted {
   const usage = { prompt_tokens: 7, completion_tokens: 9, total_tokens: 16 };
   const end = [dataFrame({ ...head, choices: [], usage }), 'data: [DONE]\n\n'];
   const finish = chunk({}, answer.late === true ? 'stop' : answer.finish);
-  const message = { role: 'assistant', content: said(answer) || null, ...(calls.length > 0 ? { tool_calls: calls } : {}) };
+  const message = {
+    role: 'assistant',
+    content: said(answer) || null,
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+  };
   return {
     frames: answer.late === true ? [...texts, finish, ...called, ...end] : [...texts, ...called, finish, ...end],
-    whole: { ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: answer.finish }], usage },
+    whole: {
+      ...head,
+      object: 'chat.completion',
+      choices: [{ index: 0, message, finish_reason: answer.finish }],
+      usage,
+    },
   };
 }
 
@@ -132,7 +141,11 @@ function messages(answer: Answer): Scripted {
     input: isJson(args) ? JSON.parse(args) : {},
   }));
   return {
-    frames: [typedFrame('message_start', { message: { ...head, content: [], usage } }), ...middle, typedFrame('message_stop', {})],
+    frames: [
+      typedFrame('message_start', { message: { ...head, content: [], usage } }),
+      ...middle,
+      typedFrame('message_stop', {}),
+    ],
     whole: { ...head, content: [...texts, ...blocks], stop_reason: stop, stop_sequence: null, usage },
   };
 }
@@ -151,9 +164,7 @@ function gemini(answer: Answer): Scripted {
   });
   const reason = answer.finish === 'length' ? 'MAX_TOKENS' : 'STOP';
   const frames =
-    answer.late === true
-      ? [frame(texts, 'STOP'), frame(calls)]
-      : [frame([...texts, ...calls]), frame([], reason)];
+    answer.late === true ? [frame(texts, 'STOP'), frame(calls)] : [frame([...texts, ...calls]), frame([], reason)];
   return { frames: frames.map(dataFrame), whole: frame([...texts, ...calls], reason) };
 }
 

@@ -18,8 +18,7 @@ export interface Scripted {
 /** A frame without a name. */
 export const dataFrame = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 /** A frame with the name that its type says. */
-export const typedFrame = (type: string, members: Json): string =>
-  `event: ${type}\n${dataFrame({ type, ...members })}`;
+export const typedFrame = (type: string, members: Json): string => `event: ${type}\n${dataFrame({ type, ...members })}`;
 
 /** A server that answers by the first of its words that stands in a request; others get 404. */
 export class ScriptedUpstream {
@@ -127,13 +126,13 @@ const chat: Interface = {
     const calls: { name: string; arguments: string }[] = [];
     for (const entry of deltas.flatMap(delta => list(delta['tool_calls']))) {
       const { name, arguments: args } = object(entry['function']);
-      const call = (calls[Number(entry['index'])] ??= { name: '', arguments: '' });
-      call.name += text(name);
-      call.arguments += text(args);
+      const index = Number(entry['index']);
+      const known = calls[index] ?? { name: '', arguments: '' };
+      calls[index] = { name: known.name + text(name), arguments: known.arguments + text(args) };
     }
     const finish = choices.map(choice => choice['finish_reason']).findLast(reason => typeof reason === 'string');
     return {
-      finish: finish as string | undefined,
+      finish,
       text: deltas.map(delta => text(delta['content'])).join(''),
       calls,
     };
@@ -194,7 +193,7 @@ const messages: Interface = {
     }
     const ends = events.map(event => object(event['delta'])['stop_reason']);
     return {
-      finish: ends.find(reason => typeof reason === 'string') as string | undefined,
+      finish: ends.find(reason => typeof reason === 'string'),
       text: events.map(event => text(object(event['delta'])['text'])).join(''),
       calls: [...calls.values()],
     };

@@ -2,10 +2,19 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 import type { UpstreamProtocol } from './scripted-answers.ts';
-import { askFor, dataFrame, interfaces, type Json, type Scripted, ScriptedUpstream, typedFrame } from './scripted-upstream.ts';
+import {
+  askFor,
+  dataFrame,
+  interfaces,
+  type Json,
+  type Scripted,
+  ScriptedUpstream,
+  typedFrame,
+} from './scripted-upstream.ts';
 
 const list = (value: unknown): Json[] => (Array.isArray(value) ? (value as Json[]) : []);
 const object = (value: unknown): Json => (value ?? {}) as Json;
+const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 const args = '{"city":"Paris"}';
 const usage = { input_tokens: 7, output_tokens: 9 };
@@ -95,7 +104,9 @@ const signed: Readonly<Record<UpstreamProtocol, { answer: Scripted; wanted: Json
 /** What a client sends next: what it got, and the result of the call. */
 const continued: Readonly<Record<string, (said: Json | readonly Json[]) => Json>> = {
   Chat: said => {
-    const message = Array.isArray(said) ? chatMessage(said as Json[]) : object(list((said as Json)['choices'])[0]?.['message']);
+    const message = Array.isArray(said)
+      ? chatMessage(said as Json[])
+      : object(list((said as Json)['choices'])[0]?.['message']);
     const id = list(message['tool_calls'])[0]?.['id'];
     const result = { role: 'tool', tool_call_id: id, content: 'sunny' };
     return { messages: [{ role: 'user', content: 'signed' }, message, result] };
@@ -128,7 +139,7 @@ function chatMessage(chunks: readonly Json[]): Json {
     if (known === undefined) details.push({ ...entry, index });
     else {
       for (const name of ['text', 'summary']) {
-        if (entry[name] !== undefined) entry[name] = `${(known[name] as string | undefined) ?? ''}${String(entry[name])}`;
+        if (entry[name] !== undefined) entry[name] = text(known[name]) + text(entry[name]);
       }
       Object.assign(known, entry);
     }
@@ -137,8 +148,9 @@ function chatMessage(chunks: readonly Json[]): Json {
   for (const { index, ...entry } of deltas.flatMap(delta => list(delta['tool_calls']))) {
     const known = calls[Number(index)];
     const { arguments: more } = object(entry['function']);
+    const called = object(known?.['function']);
     if (known === undefined) calls[Number(index)] = structuredClone(entry);
-    else if (typeof more === 'string') (known['function'] as Json)['arguments'] += more;
+    else called['arguments'] = text(called['arguments']) + text(more);
     if (known !== undefined && entry['extra_content'] !== undefined) known['extra_content'] = entry['extra_content'];
   }
   return { role: 'assistant', content: null, reasoning_details: details, tool_calls: calls };
@@ -150,11 +162,11 @@ function blocksOf(events: readonly Json[]): Json[] {
     const index = Number(event['index']);
     if (event['type'] === 'content_block_start') blocks[index] = structuredClone(object(event['content_block']));
     const block = blocks[index] ?? {};
-    const { thinking, signature, text, partial_json: input } = object(event['delta']);
-    if (thinking !== undefined) block['thinking'] += String(thinking);
-    if (text !== undefined) block['text'] += String(text);
+    const { thinking, signature, text: said, partial_json: input } = object(event['delta']);
+    if (thinking !== undefined) block['thinking'] = text(block['thinking']) + text(thinking);
+    if (said !== undefined) block['text'] = text(block['text']) + text(said);
     if (signature !== undefined) block['signature'] = signature;
-    if (input !== undefined) block['input'] = JSON.parse(String(input));
+    if (input !== undefined) block['input'] = JSON.parse(text(input));
   }
   return blocks;
 }
@@ -193,9 +205,9 @@ test.each(pairs)('$title', async ({ protocol, face, streamed }) => {
   const asked = { face, model: `up/${protocol}`, word: 'signed', streamed };
   const more = face.name === 'Responses' ? { include: ['reasoning.encrypted_content'], store: false } : {};
   const first = await askFor(gateway, asked, more);
-  expect(first.status, JSON.stringify(first.said)).toBe(200);
+  expect(first.status).toBe(200);
   const next = await askFor(gateway, asked, { ...more, ...continued[face.name]?.(first.said) });
-  expect(next.status, JSON.stringify(next.said)).toBe(200);
+  expect(next.status).toBe(200);
   const { wanted, sent } = signed[protocol];
   expect(sent(upstreams.get(protocol)?.bodies.at(-1) ?? {})).toMatchObject(wanted);
 });

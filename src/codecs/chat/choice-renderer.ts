@@ -1,5 +1,13 @@
 import assert from 'node:assert/strict';
-import { type Extra, type Item, ItemStatus, type Opaque, type Part, type TokenLogprob, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type Extra,
+  type Item,
+  ItemStatus,
+  type Opaque,
+  type Part,
+  type TokenLogprob,
+  ToolKind,
+} from '../../gen/tollgate/v1/content_pb.ts';
 import {
   type Delta,
   DeltaKind,

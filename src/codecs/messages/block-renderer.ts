@@ -136,7 +136,9 @@ export class BlockRenderer {
         return this.#openBlock({ type: 'text', text: '', ...members }, textDelta);
       case 'reasoningText':
       case 'summaryText':
-        this.#open.thoughts.push(partOf(part.content.case === 'summaryText' ? summaryTextContent('') : reasoningTextContent('')));
+        this.#open.thoughts.push(
+          partOf(part.content.case === 'summaryText' ? summaryTextContent('') : reasoningTextContent('')),
+        );
         // Further parts of the same thoughts go on in their block.
         if (this.#block === undefined) return this.#openThoughts();
         this.#flush();
@@ -224,7 +226,10 @@ export class BlockRenderer {
     if (seals.length > 0) {
       if (this.#block === undefined) this.#openThoughts();
       this.#flush();
-      this.#otherDelta({ type: 'signature_delta', signature: signatureOf(seals.splice(0), { parts: thoughts, extra: item.extra }) });
+      this.#otherDelta({
+        type: 'signature_delta',
+        signature: signatureOf(seals.splice(0), { parts: thoughts, extra: item.extra }),
+      });
     }
     this.#closeBlock();
   }

@@ -131,7 +131,11 @@ class MessageDecoder {
         const sealed = envelopeIn(signature);
         const parts = sealed?.parts ?? [make.partOf(make.reasoningTextContent(block.thinking))];
         // Who signed is not said: the upstream that it goes back to will judge it.
-        return make.itemOf(make.reasoningContent({ parts, opaque: blobsOf(signature, '') }), turn, sealed?.extra ?? extra);
+        return make.itemOf(
+          make.reasoningContent({ parts, opaque: blobsOf(signature, '') }),
+          turn,
+          sealed?.extra ?? extra,
+        );
       }
       case 'redacted_thinking':
         return make.itemOf(

@@ -85,7 +85,12 @@ function thoughtBlocks(item: Item): JsonObject[] {
     const thinking = parts.map(thoughtOf).join('\n\n');
     // Signed thoughts go back byte for byte, or their signature does not hold.
     const shown = seals.length > 0 ? thinking : thinking.toWellFormed();
-    blocks.push({ type: 'thinking', thinking: shown, signature: signatureOf(seals, { parts, extra: item.extra }), ...extras.members(item.extra) });
+    blocks.push({
+      type: 'thinking',
+      thinking: shown,
+      signature: signatureOf(seals, { parts, extra: item.extra }),
+      ...extras.members(item.extra),
+    });
   }
   for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extras.members(item.extra) });
   return blocks;

@@ -1,4 +1,4 @@
-import { DeltaKind } from '../../gen/tollgate/v1/event_pb.ts';
+import type { DeltaKind } from '../../gen/tollgate/v1/event_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { objectsIn, textIn } from '../json.ts';
 

@@ -135,8 +135,7 @@ const textDelta =
   (type: string): Act =>
   (items, event, events) =>
     items.text(event.at, { ...contentPlace(event), type }, event.body, events);
-const argumentsDelta: Act = (items, { at, body }, events) =>
-  items.arguments(at, textIn(body['delta']), events);
+const argumentsDelta: Act = (items, { at, body }, events) => items.arguments(at, textIn(body['delta']), events);
 const summaryDelta: Act = (items, event, events) =>
   items.text(event.at, { ...summaryPlace(event), type: 'summary_text' }, event.body, events);
 

@@ -65,7 +65,8 @@ export class AnswerCounts implements CountCorrection {
     return measured && tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
   };
 
-  readonly output = (text: MeasuredText): number | undefined => this.#tools.unseenOutput.tokens.output(this.#route, text);
+  readonly output = (text: MeasuredText): number | undefined =>
+    this.#tools.unseenOutput.tokens.output(this.#route, text);
 
   readonly reasoning = (isShown: boolean): number | undefined => {
     if (!this.#isRemote) return undefined;
@@ -86,7 +87,8 @@ export class AnswerCounts implements CountCorrection {
     if (!tokens.isDue(this.#route, runtime.monotonicMs())) return;
     const { text, reasoningHigh } = tally.measured();
     const measured = tally.calls === 1 ? this.#measured : undefined;
-    const hidden = reasoningTokens === undefined ? { high: 0, tokens: 0 } : { high: reasoningHigh, tokens: reasoningTokens };
+    const hidden =
+      reasoningTokens === undefined ? { high: 0, tokens: 0 } : { high: reasoningHigh, tokens: reasoningTokens };
     const visible = { kind: text.kind, estimate: text.estimate - hidden.high };
     // A whole answer is measured in one piece, a stream in many: their estimates differ.
     const isKnown = outputTokens !== undefined && visible.estimate > 0 && !wasWhole;

@@ -125,7 +125,11 @@ export class Generations {
     if (admitted.kind === 'denied') {
       throw await refusal(ledger, admitted, applicant);
     }
-    const generation = new Generation(this.#tools, { ...applicant, admitted, admittedAtMs, freeWhenCut, input: bounds }, this.#ended);
+    const generation = new Generation(
+      this.#tools,
+      { ...applicant, admitted, admittedAtMs, freeWhenCut, input: bounds },
+      this.#ended,
+    );
     this.#running.add(generation);
     return generation;
   }

@@ -163,7 +163,9 @@ export class LearnedTokens {
 
   /** The likely tokens of an input of a model, by the route that counts most; undefined if nothing was learned of such. */
   inputOfModel(modelId: string, measured: MeasuredTokens): number | undefined {
-    const known = [...(this.#models.get(modelId)?.values() ?? [])].flatMap(({ name }) => this.input(name, measured) ?? []);
+    const known = [...(this.#models.get(modelId)?.values() ?? [])].flatMap(
+      ({ name }) => this.input(name, measured) ?? [],
+    );
     return known.length === 0 ? undefined : Math.max(...known);
   }
 

@@ -77,11 +77,7 @@ export class CallSignatures {
 /** A reasoning item that has a signature and nothing else. */
 function signatureItem(choice: number, number: number, signature: Opaque): GenerationEvent[] {
   const reasoning = create(ItemSchema, { content: { case: 'reasoning', value: {} } });
-  return [
-    itemOpened(choice, number, reasoning),
-    opaqueAdded(choice, number, signature),
-    itemClosed(choice, number),
-  ];
+  return [itemOpened(choice, number, reasoning), opaqueAdded(choice, number, signature), itemClosed(choice, number)];
 }
 
 /** Signatures that stand before calls in their calls again, where upstreams want them; the input is not changed. */

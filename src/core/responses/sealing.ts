@@ -51,7 +51,9 @@ export class Sealing {
     if (content.case !== 'reasoning' || content.value.opaque.length === 0) return item;
     const { opaque, parts } = content.value;
     if (opaque.every(({ kind }) => kind === envelopeKind)) return item;
-    const shown = include.includes(includeEncrypted) ? [this.seal('reasoning', opaque, { parts, extra: item.extra })] : [];
+    const shown = include.includes(includeEncrypted)
+      ? [this.seal('reasoning', opaque, { parts, extra: item.extra })]
+      : [];
     return { ...item, content: { case: 'reasoning', value: { ...content.value, opaque: shown } } };
   }
 
@@ -150,7 +152,8 @@ export class SealStep {
         return false;
       case 'delta': {
         const thought = open?.parts.at(-1)?.content;
-        if (thought?.case === 'reasoningText' || thought?.case === 'summaryText') thought.value.text += event.value.text;
+        if (thought?.case === 'reasoningText' || thought?.case === 'summaryText')
+          thought.value.text += event.value.text;
         return false;
       }
       case 'opaqueAdded':

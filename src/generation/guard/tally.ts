@@ -1,5 +1,11 @@
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
-import { type Delta, DeltaKind, type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import {
+  type Delta,
+  DeltaKind,
+  type GenerationEvent,
+  type Usage,
+  UsageSource,
+} from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
 import { countInPieces, countInputInPieces } from '../count-input.ts';
@@ -168,8 +174,7 @@ export class Tally {
   ): Promise<CountedUsage> {
     const tokenizer = await loadTokenizer();
     const learned = reported?.inputTokens === undefined ? correction?.input() : undefined;
-    const input =
-      reported?.inputTokens ?? this.calls * (learned ?? (await countInputInPieces(request, tokenizer)));
+    const input = reported?.inputTokens ?? this.calls * (learned ?? (await countInputInPieces(request, tokenizer)));
     const output = this.#final?.outputTokens;
     const counted = output === undefined ? await this.#countOutput(tokenizer, correction) : { output };
     return this.#total(reported, { input, ...counted, source: 'estimated' }, outputMax);

@@ -130,7 +130,7 @@ class ValidChoice {
     if (value.part !== this.#parts) throw malformed(`part ${value.part} where ${this.#parts} comes next`);
     const kind = value.content?.content.case;
     if (kind === undefined) throw malformed('a part without content');
-    if (!mayHave(this.#open, kind)) throw malformed(`a ${kind} part in a ${this.#open}`);
+    if (!mayHave(this.#open, kind)) throw malformed(`a ${kind} part in a ${this.#open ?? 'nameless item'}`);
     this.#part = kind;
     this.#parts += 1;
   }
