@@ -1,4 +1,4 @@
-import { ItemStatus, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { ItemStatus, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Item, Part, TokenLogprob } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import * as emit from '../../generation/events.ts';
@@ -231,7 +231,9 @@ export class ChoiceParser {
     const matched = reason === FinishReason.STOP ? matchedStopIn(choice) : '';
     // Servers say it again with the usage.
     if (native === this.#native && matched === '') return;
-    events.push(emit.finished(this.#index, reason, { native, ...(matched === '' ? {} : { matchedStop: matched }) }));
+    const unknown = reason === FinishReason.OTHER ? { protocol: Protocol.CHAT } : {};
+    const stop = matched === '' ? {} : { matchedStop: matched };
+    events.push(emit.finished(this.#index, reason, { native, ...stop, ...unknown }));
     this.#native = native;
   }
 }

@@ -131,9 +131,9 @@ export class ChoiceRenderer {
   finish(members: string): void {
     if (this.#finished === undefined) return;
     if (this.#deltaMembers !== '') this.flush();
-    const reason = renderFinishReason(this.#finished.reason, this.#calls > 0);
+    const reason = renderFinishReason(this.#finished, this.#calls > 0);
     const shown = this.#legacyFunctions && reason === 'tool_calls' ? 'function_call' : reason;
-    const choice = `{"index":${this.#index},"delta":{},"logprobs":null,"finish_reason":"${shown}"${this.#choiceMembers}}`;
+    const choice = `{"index":${this.#index},"delta":{},"logprobs":null,"finish_reason":${JSON.stringify(shown)}${this.#choiceMembers}}`;
     this.#choiceMembers = '';
     this.#frame.writeChoice(choice, members);
   }

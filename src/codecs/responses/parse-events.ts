@@ -1,3 +1,4 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
@@ -78,10 +79,16 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
       return;
     }
     const act = acts[type];
-    if (act === undefined) return;
+    if (act === undefined) return this.#unknown(type, body, events);
     this.#start(events);
     const at = { index: countIn(body['output_index']), id: textIn(body['item_id']) };
     act(this.#items, { at, body }, events);
+  }
+
+  /** An event of a type that the gateway does not know, for clients of the protocol. */
+  #unknown(type: string, body: JsonObject, events: GenerationEvent[]): void {
+    if (this.#state === 'new' || type === '' || repeated.has(type)) return;
+    extend(events, 0, ExtensionScope.EVENT, extras.of({ ...body, type }));
   }
 
   #start(events: GenerationEvent[]): void {
@@ -103,7 +110,8 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(response, known));
     const usage = parseUsage(response['usage']);
     if (usage !== undefined) events.push(usageReported(usage));
-    events.push(finished(0, reason, { native }));
+    const isKnown = status === 'completed' || native === 'max_output_tokens' || native === 'content_filter';
+    events.push(finished(0, reason, { native, ...(isKnown ? {} : { protocol: Protocol.RESPONSES }) }));
     events.push(completedWith(usage, parseServiceTier(response['service_tier'])));
     this.#state = 'completed';
   }
@@ -117,6 +125,17 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     return this.#items.hasRefusal ? FinishReason.REFUSAL : FinishReason.STOP;
   }
 }
+
+/** Events that repeat what others say, or that mean something for one connection only. */
+const repeated = new Set([
+  'ping',
+  'keepalive',
+  'response.output_text.done',
+  'response.refusal.done',
+  'response.reasoning_text.done',
+  'response.reasoning.done',
+  'response.reasoning_summary_text.done',
+]);
 
 /** One event of an item. */
 interface ItemEvent {

@@ -358,11 +358,14 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     };
   }
 
+  /** Of an answer that was stopped the upstream has made more than it has told: that is estimated, never above the hold. What an upstream has failed or ended is counted as it came. */
   #count(): CountedUsage | Promise<CountedUsage> {
     const limit = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
-    // What is only estimated never exceeds the hold.
-    const most = Math.min(limit, this.#paidTokens, this.#tally.reported === undefined ? this.#slices.held : Infinity);
-    return this.#tally.count(this.#asked.request, most, this.#counts);
+    const most = Math.min(limit, this.#paidTokens);
+    const isStopped = this.#outcome?.kind !== 'failed' && !this.#tally.isEnded;
+    return isStopped
+      ? this.#tally.count(this.#asked.request, Math.min(most, this.#slices.held), this.#counts)
+      : this.#tally.count(this.#asked.request, most);
   }
 
   /** What an answer that broke off has used. Of one that was asked for whole nothing was seen: what ran is estimated. */

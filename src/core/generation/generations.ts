@@ -137,7 +137,8 @@ export class Generations {
   /** The most that an input comes to: its own upper bound, or what the model's providers have reported for such inputs. */
   #inputHigh(modelId: string, { high, ownHigh: estimate, kind, hasMedia }: MeasuredInput): number {
     const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(modelId, { kind, estimate });
-    return Math.max(high, learned ?? 0);
+    // A provider that counts wrongly must not hold all that its customers have.
+    return Math.max(high, Math.min(learned ?? 0, 2 * high + 512));
   }
 
   /** Never rejects. It awaits as little as it can: each `await` of a request makes a promise. */

@@ -34,7 +34,7 @@ const pauseMs = 1_000;
 const routesMax = 2_000;
 /** No tokenizer needs more for an upper bound of o200k_base, or less; a chat template adds no more. */
 const slope = { min: 1 / 16, max: 4 };
-const templateTokensMax = 4_096;
+const templateTokensMax = 1_024;
 /** How far above its prediction a report may lead the upper bound. */
 const spreadMax = 4;
 
@@ -54,6 +54,8 @@ class TokenLine {
   }
 
   learn(estimate: number, tokens: number): void {
+    // No tokenizer counts so: what one wrong report says must not hold the money of the next requests.
+    if (tokens > templateTokensMax + slope.max * estimate || tokens < slope.min * estimate) return;
     const predicted = this.predict(estimate);
     if (predicted > 0) {
       this.#spread = Math.min(spreadMax, Math.max(tokens / predicted, 1 + (this.#spread - 1) * keptShare));

@@ -68,6 +68,7 @@ export class Tally {
   #outputHigh = 0;
   /** The part of it that is reasoning. */
   #reasoningHigh = 0;
+  #isEnded = false;
   /** Something has come that is not reasoning. */
   #hasAnswer = false;
   /** Usage of earlier calls for the same answer (a continued pause). */
@@ -90,6 +91,7 @@ export class Tally {
       else if (event.case === 'usageReported') this.#reported(event.value.usage);
       else if (event.case === 'started') this.#interim = event.value.usage ?? this.#interim;
       else if (event.case === 'completed') {
+        this.#isEnded = true;
         this.#final = event.value.usage;
         if (event.value.serviceTier !== ServiceTier.UNSPECIFIED) this.serviceTier = event.value.serviceTier;
       }
@@ -110,9 +112,14 @@ export class Tally {
     return this.#hasAnswer;
   }
 
-  /** What the upstream has reported of a whole answer of one call; undefined if it has not. */
+  /** What the upstream has reported of a whole answer of one call, as far as it can be true; undefined if it has not. */
   get reported(): Usage | undefined {
-    return this.#before === undefined ? this.#final : undefined;
+    return this.#before === undefined ? this.#believable(this.#final) : undefined;
+  }
+
+  /** The upstream has ended its answer, whether or not it reported. */
+  get isEnded(): boolean {
+    return this.#isEnded;
   }
 
   /** All that has come, and the upper bound of the part that is reasoning. */
@@ -141,6 +148,7 @@ export class Tally {
     this.#outputHigh = 0;
     this.#reasoningHigh = 0;
     this.#hasAnswer = false;
+    this.#isEnded = false;
   }
 
   /** Ends one call of an answer that goes on with another: their usage is summed. */
@@ -152,7 +160,8 @@ export class Tally {
 
   /**
    * Returns the usage of all calls: as reported if the upstream reported it; else, and if it reports more input than the model takes, counted here, which needs the tokenizer. Output is
-   * never more than `outputMax`, and of one call never more than the model's own limit: a wrong report must not empty an account. `correction`: how the upstream's counts differ from the gateway's.
+   * never more than `outputMax`, and of one call never more than the model's own limit: a wrong report must not empty an account. `correction`: how the upstream's counts differ from the
+   * gateway's; absent: nothing but what has come is counted, by the gateway.
    */
   count(
     request: GenerateRequest,
@@ -185,13 +194,14 @@ export class Tally {
     tokenizer: Tokenizer,
     correction: CountCorrection | undefined,
   ): Promise<{ readonly output: number; readonly reasoning?: number }> {
-    const { tokens = 0, high = 0, length = 0 } = this.#running ?? {};
+    const running = correction === undefined ? undefined : this.#running;
+    const { tokens = 0, high = 0, length = 0 } = running ?? {};
     const since = this.#measure(this.#outputHigh - high);
     const learned = this.#outputHigh === high ? 0 : correction?.output(since);
     const text = this.#output.toString();
     const visible = learned ?? (await countInPieces([length === 0 ? text : text.slice(length)], tokenizer));
     // A running count has the reasoning that is not shown in it.
-    if (this.#running !== undefined) return { output: tokens + visible };
+    if (running !== undefined) return { output: tokens + visible };
     const shown = this.#outputHigh === 0 ? 0 : Math.round((visible * this.#reasoningHigh) / this.#outputHigh);
     const reasoning = Math.max(shown, correction?.reasoning(this.#reasoningHigh > 0) ?? 0);
     return { output: visible - shown + reasoning, ...(reasoning === 0 ? {} : { reasoning }) };
