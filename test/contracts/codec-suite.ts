@@ -136,14 +136,19 @@ export function codecSuite(under: CodecUnderTest): void {
       expect(withoutExtensions(parse(strange))).toEqual(withoutExtensions(parse(bytes)));
     });
 
-    test.each(Object.entries(goldens))('%s: a frame that nobody knows changes nothing else, wherever it stands', (_, bytes) => {
-      const whole = parse(bytes);
-      const frames = framesOf(bytes);
-      for (let at = 0; at <= frames.length; at += 1) {
-        const strange = [...frames.slice(0, at), ...under.strangeFrames, ...frames.slice(at)].join('');
-        expect(withoutExtensions(parse(Buffer.from(strange))), `before frame ${at}`).toEqual(withoutExtensions(whole));
-      }
-    });
+    test.each(Object.entries(goldens))(
+      '%s: a frame that nobody knows changes nothing else, wherever it stands',
+      (_, bytes) => {
+        const whole = parse(bytes);
+        const frames = framesOf(bytes);
+        for (let at = 0; at <= frames.length; at += 1) {
+          const strange = [...frames.slice(0, at), ...under.strangeFrames, ...frames.slice(at)].join('');
+          expect(withoutExtensions(parse(Buffer.from(strange))), `before frame ${at}`).toEqual(
+            withoutExtensions(whole),
+          );
+        }
+      },
+    );
 
     test.each(Object.entries(goldens))('%s: an end before the end is truncated, never a finish', (_, bytes) => {
       const frames = framesOf(bytes);

@@ -146,20 +146,32 @@ test('a call without arguments at the end of a cut answer is incomplete, and who
     ItemStatus.COMPLETED,
     ItemStatus.INCOMPLETE,
   ]);
-  expect(statusOf(...items.map(item => done(item)), ended(items))).toEqual([ItemStatus.COMPLETED, ItemStatus.COMPLETED]);
+  expect(statusOf(...items.map(item => done(item)), ended(items))).toEqual([
+    ItemStatus.COMPLETED,
+    ItemStatus.COMPLETED,
+  ]);
 });
 
 test('what the gateway does not know reaches a client of the interface as it came', () => {
   const strange = { type: 'response.web_search_call.searching', item_id: 'ws', output_index: 0, query: { q: 'x' } };
   const reason = { status: 'incomplete', incomplete_details: { reason: 'acme_quota' } };
-  const frames = [added(message('m')), frame(strange.type, strange), said('m', 'Hi'), ended([message('m', text('Hi'))], reason)];
+  const frames = [
+    added(message('m')),
+    frame(strange.type, strange),
+    said('m', 'Hi'),
+    ended([message('m', text('Hi'))], reason),
+  ];
   const events = parseChunks(responsesCodec, 'acme', [Buffer.from(frames.join(''))]);
   expect(foldEvents(events).choices[0]?.finished).toMatchObject({ reason: FinishReason.LENGTH, native: 'acme_quota' });
-  const request = responsesCodec.decodeRequest({ body: { model: 'm', input: 'x' }, raw: Buffer.from('{}'), headers: {} });
+  const request = responsesCodec.decodeRequest({
+    body: { model: 'm', input: 'x' },
+    raw: Buffer.from('{}'),
+    headers: {},
+  });
   const renderer = responsesCodec.renderStream(request);
   const told = events.map(event => renderer.push(event)).join('') + renderer.end();
   const data = [...told.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json ?? '') as JsonObject);
   expect(data.map(each => each['sequence_number'])).toEqual(data.map((_, index) => index));
   expect(data).toContainEqual({ ...strange, sequence_number: expect.any(Number) });
-  expect((data.at(-1)?.['response'] as JsonObject)['incomplete_details']).toEqual({ reason: 'acme_quota' });
+  expect(data.at(-1)).toMatchObject({ response: { incomplete_details: { reason: 'acme_quota' } } });
 });
