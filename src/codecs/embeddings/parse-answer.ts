@@ -1,10 +1,10 @@
 import type { Vector } from '../../gen/tollgate/v1/embedding_pb.ts';
 import type { Embedded } from '../../generation/embeddings/embedding-upstream.ts';
-import { vectorOfFloats, vectorOfNumbers } from '../../generation/embeddings/vectors.ts';
+import { vectorOfFloats } from '../../generation/embeddings/vectors.ts';
 import { decodeBase64 } from '../../generation/media.ts';
-import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { Json } from '../codec.ts';
 import { objectIn } from '../json.ts';
+import { malformedAnswer, parseAnswerJson, parseNumbers } from '../vector-answer.ts';
 
 /** Parses an answer in OpenAI's shape; vectors come in the order of their inputs. Throws `UpstreamFailure` `malformed` where it is none. */
 export function parseEmbedAnswer(text: string): Omit<Embedded, 'dropped'> {
@@ -17,28 +17,6 @@ export function parseEmbedAnswer(text: string): Omit<Embedded, 'dropped'> {
     vectors: ordered(data),
     inputTokens: typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined,
   };
-}
-
-/** Parses an answer's JSON. Throws `UpstreamFailure` `malformed`. */
-export function parseAnswerJson(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch (cause) {
-    throw new UpstreamFailure('malformed', { cause });
-  }
-}
-
-/** Returns the vector that a list of numbers is. Throws `UpstreamFailure` `malformed` where it is none. */
-export function parseNumbers(value: Json | undefined): Vector {
-  if (!Array.isArray(value) || !value.every(each => typeof each === 'number')) {
-    throw malformedAnswer('a vector that is no list of numbers');
-  }
-  return vectorOfNumbers(value);
-}
-
-/** Returns a failure that says what is wrong with an answer. */
-export function malformedAnswer(what: string): UpstreamFailure {
-  return new UpstreamFailure('malformed', { cause: new Error(`the answer has ${what}`) });
 }
 
 /** Another order is put right where the indexes are exactly 0..n-1; where none has one, the order is that of the list. */

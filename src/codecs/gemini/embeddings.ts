@@ -1,8 +1,8 @@
 import type { EmbedRequest } from '../../gen/tollgate/v1/embedding_pb.ts';
 import type { Embedded } from '../../generation/embeddings/embedding-upstream.ts';
 import type { JsonObject } from '../codec.ts';
-import { malformedAnswer, parseAnswerJson, parseNumbers } from '../embeddings/parse-answer.ts';
 import { countIn, defined, listIn, objectIn } from '../json.ts';
+import { malformedAnswer, parseAnswerJson, parseNumbers } from '../vector-answer.ts';
 
 /** Returns the JSON body of a batch: one request for each text. Token ids have no words here. `model` is the upstream's own name, "models/…" or what follows that. */
 export function encodeEmbedBatch({ inputs, dimensions }: EmbedRequest, model: string): JsonObject {
