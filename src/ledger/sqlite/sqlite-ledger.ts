@@ -1,3 +1,4 @@
+import { siblingModule } from '../../lib/sibling-module.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
@@ -107,7 +108,7 @@ interface Checkpointer {
 
 /** The gateway works without it, should it die: the writer then checkpoints by itself, in larger pieces. */
 function startCheckpointer(workerData: CheckpointerData): Checkpointer {
-  const worker = new Worker(new URL('./checkpointer.ts', import.meta.url), { workerData });
+  const worker = new Worker(siblingModule(import.meta.url, 'checkpointer'), { workerData });
   worker.on('error', () => undefined);
   const ended = new Promise<void>(resolve => {
     worker.once('exit', () => resolve());
