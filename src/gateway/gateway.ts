@@ -25,8 +25,9 @@ import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
+import { overloaded } from '../errors/overloaded.ts';
 import { systemClock } from '../lib/clock.ts';
-import { IdSource, publicRequestId } from '../lib/ids.ts';
+import { IdSource, publicRequestId, unnumberedRequestId } from '../lib/ids.ts';
 import type { CallContext } from '../lib/pushed-service.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import { SealedBox } from '../lib/sealed-box.ts';
@@ -77,13 +78,17 @@ export interface Ground {
 export async function openGateway(ground: Ground): Promise<Gateway> {
   const { environment, config, stores, logger } = ground;
   const live = new LiveConfig(config, ground.readAgain);
-  const ids = new IdSource(systemClock, stores.ledger.lastId);
+  const refusal = (reason: string): Error => {
+    logger.error({ reason }, 'no request id can be made: set the clock right and restart');
+    return overloaded('The gateway’s clock is wrong.', new Error(reason));
+  };
+  const ids = new IdSource(systemClock, stores.ledger.lastId, { monotonicMs: systemRuntime.monotonicMs, refusal });
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
   await core.responses.recover();
   const state = { serving: false };
-  const nextRequestId = (): string => publicRequestId(ids.next());
+  const nextRequestId = (): string => requestIdOrNot(ids);
   const listening = { ...parts, services: makeServices(core), nextRequestId };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
@@ -107,6 +112,15 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     hurry: stopping.hurry,
     reload: () => void reloadedOrNot(core.reload, logger),
   };
+}
+
+/** Names a request, also while no id can be made: what it may do without one is answered, and its admission is refused. */
+function requestIdOrNot(ids: IdSource): string {
+  try {
+    return publicRequestId(ids.next());
+  } catch {
+    return unnumberedRequestId();
+  }
 }
 
 /** What hands other configurations on: the file read again, and the models that servers tell. */
