@@ -1,5 +1,6 @@
 import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
-import { type Connection, isStorageFailure, type Query } from '../../../lib/sqlite/database.ts';
+import { type Connection, isStorageFailure, losesWrites, type Query } from '../../../lib/sqlite/database.ts';
+import { StorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { Eviction } from './eviction.ts';
 import { DocumentRows, lengthOf, sizeOf } from './rows.ts';
 
@@ -7,7 +8,9 @@ import { DocumentRows, lengthOf, sizeOf } from './rows.ts';
 export type DocumentCommand =
   | { readonly kind: 'put'; readonly document: NewDocument }
   | { readonly kind: 'update'; readonly change: DocumentChange }
-  | { readonly kind: 'delete'; readonly name: DocumentName };
+  | { readonly kind: 'delete'; readonly name: DocumentName }
+  /** Writes something of no meaning, to see whether that is possible. */
+  | { readonly kind: 'probe' };
 
 /** A command with the clock's time. */
 export interface TimedCommand {
@@ -40,7 +43,7 @@ export class DocumentEngine {
     this.#insertChunk = db.prepare('INSERT INTO chunk (document, seq, content) VALUES (?, ?, ?)');
   }
 
-  /** Does a batch. The replies are true only once this has returned: the batch is then on the disk. */
+  /** Does a batch. The replies are true only once this has returned: the batch is then on the disk. Throws `StorageLost` only. */
   run(batch: readonly TimedCommand[]): DocumentReply[] {
     try {
       this.#db.exec('BEGIN IMMEDIATE');
@@ -49,6 +52,7 @@ export class DocumentEngine {
       this.#db.exec('COMMIT');
       return replies;
     } catch (error) {
+      if (losesWrites(error)) throw new StorageLost(error);
       // A full disk makes SQLite itself roll back.
       if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
       this.#eviction.forget();
@@ -79,6 +83,7 @@ export class DocumentEngine {
   #execute(command: DocumentCommand, nowMs: number): unknown {
     if (command.kind === 'put') return this.#put(command.document, nowMs);
     if (command.kind === 'update') return this.#update(command.change, nowMs);
+    if (command.kind === 'probe') return this.#eviction.touch();
     return this.#delete(command.name, nowMs);
   }
 

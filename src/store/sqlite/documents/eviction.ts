@@ -32,6 +32,11 @@ export class Eviction {
     this.#sql.setBytes.run(this.#total);
   }
 
+  /** Writes what is stored already. */
+  touch(): void {
+    this.grow(0);
+  }
+
   /** The batch was undone, wholly or in part. */
   forget(): void {
     this.#total = undefined;
