@@ -43,6 +43,7 @@ import { retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
+import type { StorageHealth } from './storage-health.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -52,8 +53,8 @@ export interface Gateway {
   readonly rpcUrl: string;
   /** Absent but on the first start. */
   readonly firstKeys?: FirstKeys;
-  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed. */
-  stop(): Promise<void>;
+  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
+  stop(): Promise<boolean>;
   /** Ends the grace of a stop that is under way. */
   hurry(): void;
   /** Reads the configuration again; the log says what came of it. A bad one changes nothing. */
@@ -70,6 +71,7 @@ export interface Ground {
   readonly stores: Stores;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly health: StorageHealth;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
   readonly readAgain: () => Promise<Config>;
 }
@@ -99,7 +101,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   state.serving = true;
   core.discovery.start();
   await core.images.resume();
-  const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
+  const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs, unready: () => ground.health.reason });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -236,7 +238,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, nextRequestId, publicUrl } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -265,6 +267,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
       return live.current.corsOrigins;
     },
     draining,
+    unready: () => health.reason,
   });
 }
 
@@ -299,6 +302,7 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     nextRequestId,
     isEdgeToken: token => secretsEqual(token, own),
     messageBytesMax: live.current.limits.bodyBytes,
+    unready: () => parts.health.reason,
     gate: context => requireCredential(context, core.ledger, core.token),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
     observe: call => {

@@ -1,7 +1,7 @@
 import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
 import { type Connection, isStorageFailure, losesWrites, type Query } from '../../../lib/sqlite/database.ts';
 import { StorageLost } from '../../../lib/sqlite/storage-lost.ts';
-import { Eviction } from './eviction.ts';
+import { type DocumentOwner, Eviction, type SpaceMax } from './eviction.ts';
 import { DocumentRows, lengthOf, sizeOf } from './rows.ts';
 
 /** A command on its way to the writer. */
@@ -35,11 +35,11 @@ export class DocumentEngine {
   readonly #eviction: Eviction;
   readonly #insertChunk: Query<[number, number, Uint8Array], unknown>;
 
-  /** The file must be up to date. `bytesMax`: of all bodies and chunks together. */
-  constructor(db: Connection, bytesMax: number) {
+  /** The file must be up to date. */
+  constructor(db: Connection, max: SpaceMax) {
     this.#db = db;
     this.#rows = new DocumentRows(db);
-    this.#eviction = new Eviction(db, this.#rows, bytesMax);
+    this.#eviction = new Eviction(db, this.#rows, max);
     this.#insertChunk = db.prepare('INSERT INTO chunk (document, seq, content) VALUES (?, ?, ?)');
   }
 
@@ -97,10 +97,10 @@ export class DocumentEngine {
     }
     const parent = this.#parentOf(document);
     if (parent === undefined) return { kind: 'no_parent' };
-    this.#makeRoom(sizeOf(document), nowMs, parent);
+    this.#makeRoom(document, sizeOf(document), nowMs, parent);
     const row = this.#rows.insert(document, parent);
     this.#addChunks(row, document.chunks ?? []);
-    this.#eviction.grow(sizeOf(document));
+    this.#eviction.grow(document, sizeOf(document));
     return { kind: 'stored' };
   }
 
@@ -117,10 +117,11 @@ export class DocumentEngine {
     if (change.ifState !== undefined && change.ifState !== head.state) return 'other_state';
     const { body, chunks = [] } = change;
     const growth = lengthOf(chunks) + (body === undefined ? 0 : body.length - this.#rows.bodyLength(head.row));
-    this.#makeRoom(growth, nowMs, head.row);
+    const owner = { kind: head.kind, accountId: head.account_id };
+    this.#makeRoom(owner, growth, nowMs, head.row);
     this.#rows.change(head, change, head.bytes + growth);
     this.#addChunks(head.row, chunks);
-    this.#eviction.grow(growth);
+    this.#eviction.grow(owner, growth);
     return 'updated';
   }
 
@@ -132,8 +133,8 @@ export class DocumentEngine {
   }
 
   /** `spared` is not evicted for it. */
-  #makeRoom(growth: number, nowMs: number, spared: number | null): void {
-    if (growth > 0 && !this.#eviction.makeRoom(growth, nowMs, spared)) {
+  #makeRoom(owner: DocumentOwner, growth: number, nowMs: number, spared: number | null): void {
+    if (growth > 0 && !this.#eviction.makeRoom(owner, growth, nowMs, spared)) {
       throw new StoreFull('There is no room for it.');
     }
   }

@@ -4,13 +4,13 @@ import { checkpoint, logBytes, refuseDamaged } from '../../../lib/sqlite/log-fil
 import { isStorageLost, StorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { migrate, readMigrations } from '../../../lib/sqlite/migrations.ts';
 import { serveCalls } from '../../../lib/threads/serve-calls.ts';
+import type { SpaceMax } from './eviction.ts';
 import { DocumentEngine, type DocumentReply, type TimedCommand } from './document-engine.ts';
 
 /** What the writer of documents is started with. */
 export interface DocumentWriterData {
   readonly path: string;
-  /** Of all bodies and chunks together. */
-  readonly bytesMax: number;
+  readonly max: SpaceMax;
   readonly nowMs: number;
   /** Look for damage first: an earlier process did not end as it should. */
   readonly checksFile: boolean;
@@ -23,7 +23,7 @@ const logBytesMax = 4 << 20;
 const damageAdvice =
   'Restore it from a backup, or move it away: stored responses, answers of idempotency keys and image tasks are lost then, and no money.';
 
-const { path, bytesMax, nowMs, checksFile } = workerData as DocumentWriterData;
+const { path, max, nowMs, checksFile } = workerData as DocumentWriterData;
 const db = openForWriting(path);
 // Times and counts of bytes are exact numbers; there is no money here.
 db.defaultSafeIntegers(false);
@@ -31,7 +31,7 @@ db.defaultSafeIntegers(false);
 db.pragma('secure_delete = ON');
 if (checksFile) refuseDamaged(db, path, damageAdvice);
 migrate(db, readMigrations(new URL('migrations/', import.meta.url)), nowMs, 'content file');
-const engine = new DocumentEngine(db, bytesMax);
+const engine = new DocumentEngine(db, max);
 
 /** Throws `StorageLost`; a disk that is full shows itself to the next command, which answers for it. */
 function emptyLog(): void {

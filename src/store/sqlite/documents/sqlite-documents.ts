@@ -21,8 +21,10 @@ interface SqliteDocumentsOptions {
   /** Made where it is missing. Whoever opens it holds its node lock, which opening the ledger takes. */
   readonly dataDir: string;
   readonly clock: Clock;
-  /** Of all documents together; the oldest finished ones go first. */
+  /** Of all documents but those of idempotency keys together; see `Eviction`. */
   readonly bytesMax: number;
+  /** Of those of idempotency keys; absent: as much. */
+  readonly replayBytesMax?: number;
   /** Told of failures; absent: nobody is. */
   readonly watch?: DocumentWatch;
 }
@@ -31,10 +33,10 @@ const chunksBytesMax = 1_000_000;
 
 /** Opens the documents of a data directory, in a file of their own. Throws `LedgerStartError` where that can't be used. */
 export async function openSqliteDocuments(options: SqliteDocumentsOptions): Promise<Documents> {
-  const { dataDir, clock, bytesMax, watch = unwatched } = options;
+  const { dataDir, clock, bytesMax, replayBytesMax: keptBytesMax = bytesMax, watch = unwatched } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = documentsPath(dataDir);
-  const data = { path, bytesMax, checksFile: logBytes(path) > 0 };
+  const data = { path, max: { bytesMax, keptBytesMax }, checksFile: logBytes(path) > 0 };
   const held = holdLog(path);
   try {
     const writer = await DocumentWriter.start(data, () => clock.now(), watch);
