@@ -1,5 +1,12 @@
 import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
-import { type Account, AccountSuspension, type ManagementKey, Plan, PlanPeriod, type Subscription } from '../gen/tollgate/v1/admin_pb.ts';
+import {
+  type Account,
+  AccountSuspension,
+  type ManagementKey,
+  Plan,
+  PlanPeriod,
+  type Subscription,
+} from '../gen/tollgate/v1/admin_pb.ts';
 import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { defined } from '../lib/defined.ts';

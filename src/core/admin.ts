@@ -54,9 +54,9 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
   return operatorOnly(methods, options);
 }
 
-function accounts({ ledger }: AdminOptions): Part<
-  'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit' | 'resumeAccount'
-> {
+function accounts({
+  ledger,
+}: AdminOptions): Part<'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit' | 'resumeAccount'> {
   return {
     async createAccount({ name, balanceNanoUsd: balance }) {
       checkText('name', name, nameMax);

@@ -101,7 +101,13 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   state.serving = true;
   core.discovery.start();
   await core.images.resume();
-  const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs, unready: () => ground.health.reason });
+  const stopping = createStopping({
+    edge,
+    rpc,
+    ...core,
+    graceMs: config.shutdownGraceMs,
+    unready: () => ground.health.reason,
+  });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -189,6 +195,7 @@ function makeCore(parts: Parts) {
     // One for all paths: a key that was used on another is known.
     replays: new Replays(stores.documents, stores.ledger, systemClock),
     exposeRoute: () => live.current.exposeRoute,
+    settleMs: config.ledger.settleTimeoutMs,
   };
   const generations = new Generations({
     ...shared,

@@ -170,18 +170,22 @@ export interface InputBounds {
    * At most so many, for a hold. What an upstream adds for its own tool prompt is in it; what another vocabulary than o200k_base needs more is not.
    */
   readonly high: number;
+  /** Something in it can't be counted here: `high` says nothing of it. */
+  readonly isOpen: boolean;
 }
 
 /** Returns the bounds of a request's input. One pass over its text. */
 export function measureInput(request: GenerateRequest): InputBounds {
   let low = 0;
   let high = request.tools.length > 0 ? toolPromptTokens : 0;
+  let isOpen = false;
   for (const segment of inputSegments(request)) {
     const text = estimateTokens(segment.text);
     low += text.low;
     high += text.high + segment.flatTokensMax;
+    isOpen ||= segment.isOpen;
   }
-  return { low, high };
+  return { low, high, isOpen };
 }
 
 /** Returns the upper bound of a request's input tokens alone. */

@@ -23,6 +23,7 @@ import { Running, stopping } from '../running.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
+import { inputTokensHeld } from './funds.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
@@ -115,7 +116,7 @@ export class Generations {
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);
-    const measured = { inputTokens: bounds.high, calls: router.callsFor(request) };
+    const measured = { inputTokens: inputTokensHeld(bounds, model), calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable };
     const admittedAtMs = runtime.now();
     const admitted = await ledger.admit(toAdmitCommand(applicant));

@@ -18,7 +18,11 @@ export interface ImageRunTools {
   readonly router: Router;
   readonly files: Files;
   readonly runtime: Runtime;
+  /** How long a client waits for the end of a charge or a hold after drawing failed; absent: 10 s. */
+  readonly settleMs?: number;
 }
+
+const settleMsDefault = 10_000;
 
 /** An order that is admitted. */
 export interface AdmittedOrder {
@@ -84,20 +88,21 @@ export class ImageRun implements Cuttable {
     if (signal.aborted) abort();
     try {
       const drawing = await this.#drawn(beforeSettle);
-      const costNanoUsd = await this.charge(drawing.images.length).catch((thrown: unknown) => {
-        // A ledger that can't be written may stay so for long: the client is told at once, and the hold is given back when it can be.
-        this.#tools.ledger.void(this.#asked.id, 'gateway_failure').catch(() => undefined);
-        throw thrown;
-      });
-      return { ...drawing, costNanoUsd };
+      return { ...drawing, costNanoUsd: await this.charge(drawing.images.length) };
     } finally {
       signal.removeEventListener('abort', abort);
     }
   }
 
-  /** Charges that many pictures, which are drawn and kept. Returns the cost in nano-dollars. */
-  charge(images: number): Promise<bigint> {
-    return this.#settle(images < this.#asked.order.count ? 'incomplete' : 'completed', images);
+  /** Charges that many pictures, which are drawn and kept. Returns the cost in nano-dollars. If that can't be stored they are free, and it throws. */
+  async charge(images: number): Promise<bigint> {
+    try {
+      return await this.#settle(images < this.#asked.order.count ? 'incomplete' : 'completed', images, 'bounded');
+    } catch (thrown) {
+      // A ledger that can't be written may stay so for long: the hold is given back when it can be.
+      this.#tools.ledger.void(this.#asked.id, 'gateway_failure').catch(() => undefined);
+      throw thrown;
+    }
   }
 
   /** The kept pictures, not charged yet. What it throws has ended the hold. */
@@ -111,7 +116,9 @@ export class ImageRun implements Cuttable {
       // Nobody is told their names.
       for (const name of names) await this.#tools.files.delete(name);
       const outcome = this.#outcome(thrown);
-      await this.#endUnanswered(outcome);
+      const { promise: late, resolve } = Promise.withResolvers<void>();
+      const timer = this.#tools.runtime.after(this.#tools.settleMs ?? settleMsDefault, resolve);
+      await Promise.race([this.#endUnanswered(outcome), late]).finally(() => timer.cancel());
       throw toClientError(outcome);
     }
   }
@@ -159,21 +166,24 @@ export class ImageRun implements Cuttable {
     else await this.#settle(charge.state, 0);
   }
 
-  async #settle(state: RecordState, images: number): Promise<bigint> {
+  async #settle(state: RecordState, images: number, patience?: 'bounded'): Promise<bigint> {
     const { id, order } = this.#asked;
-    const settled = await this.#tools.ledger.settle({
-      id,
-      state,
-      usage: { ...noUsage, images },
-      usageSource: 'reported',
-      serviceTier: 'default',
-      latencyMs: Math.round(this.#tools.runtime.monotonicMs() - this.#startedAtMs),
-      firstEventMs: this.#firstEventMs === undefined ? undefined : Math.round(this.#firstEventMs),
-      provider: this.#provider,
-      attempts: this.#attempts,
-      prices: order.prices,
-      multiplierPermille: 1000,
-    });
+    const settled = await this.#tools.ledger.settle(
+      {
+        id,
+        state,
+        usage: { ...noUsage, images },
+        usageSource: 'reported',
+        serviceTier: 'default',
+        latencyMs: Math.round(this.#tools.runtime.monotonicMs() - this.#startedAtMs),
+        firstEventMs: this.#firstEventMs === undefined ? undefined : Math.round(this.#firstEventMs),
+        provider: this.#provider,
+        attempts: this.#attempts,
+        prices: order.prices,
+        multiplierPermille: 1000,
+      },
+      patience,
+    );
     if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
     return settled.costNanoUsd;
   }

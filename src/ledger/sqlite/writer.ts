@@ -223,7 +223,13 @@ export class Writer {
   /** Sends what is parked, a probe last; a writer that has died is started again first. */
   #tryAgain(): void {
     if (this.#thread.isRunning) return this.#unpark();
-    const data = { ...this.#data, fault: undefined, checksFile: false, first: false, nowMs: this.#tools.now() } satisfies WriterData;
+    const data = {
+      ...this.#data,
+      fault: undefined,
+      checksFile: false,
+      first: false,
+      nowMs: this.#tools.now(),
+    } satisfies WriterData;
     // If it fails, `#onEnd` tries again.
     this.#spawning = this.#thread.start(data).catch(() => undefined);
     this.#unpark();

@@ -49,7 +49,9 @@ export function isIoFailure(thrown: unknown): thrown is Error {
 /** Whether writes may be lost that the operating system had taken, or the file is damaged. */
 export function losesWrites(thrown: unknown): thrown is Error {
   const code = sqliteCode(thrown) ?? '';
-  return ['SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_DIR_FSYNC', 'SQLITE_CORRUPT', 'SQLITE_NOTADB'].some(bad => code.startsWith(bad));
+  return ['SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_DIR_FSYNC', 'SQLITE_CORRUPT', 'SQLITE_NOTADB'].some(bad =>
+    code.startsWith(bad),
+  );
 }
 
 /** An error as SQLite would throw it, for faults on purpose. */

@@ -9,14 +9,15 @@ const sharedMs = 2000;
 
 /**
  * Moves committed pages from a file's log into the file. PASSIVE blocks nobody and leaves what others still read; TRUNCATE waits for them and empties the log. Returns the pages that the
- * log then has. Throws `StorageLost` if reading, writing or syncing failed, and what SQLite throws otherwise (a full disk).
+ * log then has. Throws `StorageLost` if reading, writing or syncing failed, and what SQLite throws otherwise (a full disk, a log that can't be emptied).
  */
 export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): number {
   try {
     const [row] = db.pragma(`wal_checkpoint(${mode})`) as { log: number | bigint }[];
     return Number(row?.log ?? 0);
   } catch (error) {
-    throw isIoFailure(error) ? new StorageLost(error) : error;
+    // By the time the log is emptied everything is in the file, and synced.
+    throw isIoFailure(error) && sqliteCode(error) !== 'SQLITE_IOERR_TRUNCATE' ? new StorageLost(error) : error;
   }
 }
 
@@ -27,7 +28,10 @@ export function logBytes(path: string): number {
 
 /** Throws `LedgerStartError` if SQLite finds damage in the file that is open. `advice`: what the operator can do. */
 export function refuseDamaged(db: Connection, path: string, advice: string): void {
-  const found = db.prepare<[], { quick_check: string }>('PRAGMA quick_check(3)').all().map(row => row.quick_check);
+  const found = db
+    .prepare<[], { quick_check: string }>('PRAGMA quick_check(3)')
+    .all()
+    .map(row => row.quick_check);
   if (found.length === 1 && found[0] === 'ok') return;
   throw new LedgerStartError('damaged', `${path} is damaged (${found.join('; ')}). ${advice}`);
 }

@@ -119,7 +119,7 @@ export class Eviction {
 
   /** Finds what goes next for `bytes` more of an account: of the account that has the most of those that have something to give, or its own if it then had more than that. */
   #findOldest(accountId: number, bytes: number, spared: number): HeadRow | undefined {
-    const other = this.#sql.oldestOfOthers.get(accountId, spared);
+    const other = this.#sql.oldestOfOthers.get(spared, accountId);
     const own = this.#share(0, accountId) + bytes;
     if (other !== undefined && this.#share(0, other.account_id) >= own) return other;
     return this.#sql.oldest.get(accountId, spared);
@@ -165,8 +165,8 @@ function prepare(db: Connection) {
     ),
     oldestOfOthers: db.prepare<[number, number], HeadRow>(
       `SELECT d.* FROM share s CROSS JOIN document d ON d.row =
-         (SELECT row FROM document WHERE account_id = s.account_id AND ${evictable} AND row <> ?2 ORDER BY created_at_ms LIMIT 1)
-       WHERE s.kept = 0 AND s.account_id <> ?1 ORDER BY s.bytes DESC LIMIT 1`,
+         (SELECT row FROM document WHERE account_id = s.account_id AND ${evictable} AND row <> ? ORDER BY created_at_ms LIMIT 1)
+       WHERE s.kept = 0 AND s.account_id <> ? ORDER BY s.bytes DESC LIMIT 1`,
     ),
     end: db.prepare('UPDATE document SET ends_at_ms = 0, finished = 1 WHERE row = ?'),
     remove: db.prepare('DELETE FROM document WHERE row = ?'),

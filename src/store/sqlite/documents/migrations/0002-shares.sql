@@ -2,7 +2,7 @@
 CREATE TABLE share (
   kept INTEGER NOT NULL CHECK (kept IN (0, 1)),
   account_id INTEGER NOT NULL,
-  bytes INTEGER NOT NULL CHECK (bytes >= 0),
+  bytes INTEGER NOT NULL,
   PRIMARY KEY (kept, account_id)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO share SELECT kind = 'replay' AS kept, account_id, sum(bytes) FROM document GROUP BY 1, 2;

@@ -61,7 +61,9 @@ async function writer(name: string): Promise<never> {
     const body = Buffer.alloc(1 + ((round * 977) % 40_000), `begun ${id} `);
     await insist(() => documents.put({ ...facts, createdAtMs, endsAtMs: createdAtMs + 86_400_000, body }));
     say(`stored ${id}`);
-    await insist(() => documents.update({ kind: 'response', id, state: 'done', finished: true, body: Buffer.from(id) }));
+    await insist(() =>
+      documents.update({ kind: 'response', id, state: 'done', finished: true, body: Buffer.from(id) }),
+    );
     say(`finished ${id}`);
   }
 }

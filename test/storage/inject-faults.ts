@@ -119,7 +119,10 @@ async function seeThatItHolds(dataDir: string, said: Said): Promise<void> {
   for (const [id, cost] of said.settled) assert.equal(charged.get(id), cost, `settled ${id}`);
   const references = db.prepare<[], string>("SELECT reference FROM entry WHERE note = 'load'").pluck().all();
   assert.equal(new Set(references).size, references.length, 'no credit is there twice');
-  assert.deepEqual([...said.credited].filter(reference => !references.includes(reference)), []);
+  assert.deepEqual(
+    [...said.credited].filter(reference => !references.includes(reference)),
+    [],
+  );
   db.close();
   const documents = await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: 1e9 });
   for (const id of said.stored) {
