@@ -12,7 +12,9 @@ CREATE INDEX share_size ON share (kept, bytes);
 DELETE FROM meta WHERE name = 'bytes';
 INSERT INTO meta (name, value) VALUES
   ('bytes', (SELECT coalesce(sum(bytes), 0) FROM share WHERE kept = 0)),
-  ('kept_bytes', (SELECT coalesce(sum(bytes), 0) FROM share WHERE kept = 1));
+  ('kept_bytes', (SELECT coalesce(sum(bytes), 0) FROM share WHERE kept = 1)),
+  -- Written to see whether that is possible.
+  ('probe', 0);
 
 -- What goes first of an account when space is short.
 DROP INDEX document_age;
