@@ -57,7 +57,7 @@ export class StorageHealth {
       lost: cause => this.#lose('ledger', cause),
       suspended: account => {
         this.metrics.suspended(account.reason);
-        logger.error(account, 'an account was suspended: see docs/operations.md, then `tollgate accounts resume`');
+        logger.error(account, 'an account was suspended: see docs/storage.md');
       },
       wroteOff: (id, nanoUsd) => {
         const dollars = dollarsNumber(nanoUsd);
