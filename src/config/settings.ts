@@ -105,7 +105,11 @@ export type UpstreamQuirk =
   /** Chat: `stream_options` is refused; usage comes without it. */
   | 'no_stream_options'
   /** One answer to a request. */
-  | 'one_answer';
+  | 'one_answer'
+  /** It counts tokens while it streams, where `timings_per_token` asks for it. */
+  | 'running_timings'
+  /** It counts tokens while it streams, where `stream_options.continuous_usage_stats` asks for it. */
+  | 'running_usage';
 
 /** An upstream's address and credentials. */
 export interface ProviderSettings {
@@ -125,6 +129,8 @@ export interface ProviderSettings {
   readonly timeouts: Timeouts;
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
+  /** Embeddings may be asked for by token ids; absent: as providers of its protocol. */
+  readonly tokenIds?: boolean;
 }
 
 /** How many calls a provider takes at once, and who waits. */
@@ -141,7 +147,8 @@ export type EndpointPath =
   | '/v1/responses'
   | '/v1/messages'
   | '/v1/images/generations'
-  | '/v1/images/edits';
+  | '/v1/images/edits'
+  | '/v1/embeddings';
 
 /** A model of the catalogue. */
 export interface ModelSettings {
@@ -160,6 +167,10 @@ export interface ModelSettings {
   readonly vision: boolean;
   readonly functionCall: boolean;
   readonly reasoning: boolean;
+  /** Makes vectors of an asked length. */
+  readonly dimensions?: true;
+  /** The vocabulary of its token ids; absent: not said. */
+  readonly tokenizer?: string;
   /** Beside the standard one. */
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   /** False: listed, but never routed. */
