@@ -86,7 +86,10 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     logger.error({ reason }, 'no request id can be made: set the clock right and restart');
     return overloaded('The gateway’s clock is wrong.', new Error(reason));
   };
-  const ids = new IdSource(systemClock, stores.ledger.lastId, { monotonicMs: systemRuntime.monotonicMs, refusal });
+  const ids = new IdSource(systemClock, stores.ledger.lastId, {
+    monotonicMs: () => systemRuntime.monotonicMs(),
+    refusal,
+  });
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);

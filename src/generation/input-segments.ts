@@ -126,7 +126,7 @@ function* itemSegments({ content }: Item): Generator<InputSegment> {
       return;
     case 'reference':
       yield segment('reference', '', { isOpen: true });
-      return;
+      break;
     case undefined:
   }
 }
