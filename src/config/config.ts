@@ -152,7 +152,12 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       imageTasks: file.limits.image_tasks,
       imageTaskQueue: file.limits.image_task_queue,
     },
-    content: { bytesMax: file.content.max_bytes, responseLifetimeMs: file.content.response_lifetime },
+    ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    content: {
+      bytesMax: file.content.max_bytes,
+      replayBytesMax: file.content.replay_bytes,
+      responseLifetimeMs: file.content.response_lifetime,
+    },
     texts: { ...texts, ...defined({ docs, support, community }) },
     simulator: { enabled, tokensPerSecond, steering },
     providers: Object.entries(file.providers).map(([name, provider]) => ({

@@ -164,8 +164,13 @@ export const fileSchema = mapping({
     image_tasks: whole(1, 1_000).default(8),
     image_task_queue: whole(0, 1_000_000).default(1_000),
   }).prefault({}),
+  ledger: mapping({
+    settle_timeout: duration(10).default(10_000),
+    write_off_limit: dollars.default(10_000_000_000n),
+  }).prefault({}),
   content: mapping({
     max_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),
+    replay_bytes: size(1024 ** 2, 1024 ** 5).default(2 * 1024 ** 3),
     response_lifetime: duration(1000, 3650).default(30 * 24 * 3_600_000),
   }).prefault({}),
   texts: mapping({

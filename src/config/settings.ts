@@ -26,6 +26,7 @@ export interface Config {
   /** Further tries on a route before the next route. */
   readonly retries: number;
   readonly limits: Limits;
+  readonly ledger: LedgerSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
@@ -58,10 +59,20 @@ export interface Limits {
   readonly imageTaskQueue: number;
 }
 
+/** How the ledger answers for storage and for money that nobody pays. */
+export interface LedgerSettings {
+  /** How long a finished answer waits to be charged before it fails. */
+  readonly settleTimeoutMs: number;
+  /** An account of whose requests more is written off is suspended. 0: none is. */
+  readonly writeOffMaxNanoUsd: bigint;
+}
+
 /** What is kept beside the ledger: stored responses, answers of idempotency keys, image tasks. */
 export interface ContentSettings {
-  /** Of all of it together; the oldest finished goes first. */
+  /** Of responses and image tasks together; what is finished goes, the oldest of the account with the most first. */
   readonly bytesMax: number;
+  /** Of answers of idempotency keys, which never go before their time; a quarter of it for one account. */
+  readonly replayBytesMax: number;
   /** How long a response is stored. */
   readonly responseLifetimeMs: number;
 }

@@ -11,7 +11,11 @@ import { type Cuttable, stopping } from './running.ts';
 export interface AdmittedRunTools {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
+  /** How long a client waits for the end of a hold after its answer failed; absent: 10 s. */
+  readonly settleMs?: number;
 }
+
+const settleMsDefault = 10_000;
 
 /** A checked request that the ledger has admitted. */
 export interface AdmittedOrder<Order> {
@@ -84,21 +88,26 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     if (signal.aborted) abort();
     try {
       const answer = await this.#made(beforeSettle);
-      const costNanoUsd = await this.settle(this.countUsage(answer)).catch((thrown: unknown) => {
-        // A ledger that can't be written may stay so for long: the client is told at once, and the hold is given back when it can be.
-        this.#tools.ledger.void(this.asked.id, 'gateway_failure').catch(() => undefined);
-        throw thrown;
-      });
-      return { answer, costNanoUsd };
+      return { answer, costNanoUsd: await this.charge(this.countUsage(answer)) };
     } finally {
       signal.removeEventListener('abort', abort);
     }
   }
 
-  /** Charges what was used. Returns the cost in nano-dollars. */
-  async settle({ state, usage, usageSource }: UsedUp): Promise<bigint> {
+  /** Charges what a kept answer has used. Returns the cost in nano-dollars. If that can't be stored the answer is free, and it throws. */
+  async charge(used: UsedUp): Promise<bigint> {
+    try {
+      return await this.#settle(used, 'bounded');
+    } catch (thrown) {
+      // A ledger that can't be written may stay so for long: the hold is given back when it can be.
+      this.#tools.ledger.void(this.asked.id, 'gateway_failure').catch(() => undefined);
+      throw thrown;
+    }
+  }
+
+  async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
     const { id, order } = this.asked;
-    const settled = await this.#tools.ledger.settle({
+    const command = {
       id,
       state,
       usage,
@@ -110,7 +119,8 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
       attempts: this.#attempts,
       prices: order.prices,
       multiplierPermille: 1000,
-    });
+    } as const;
+    const settled = await this.#tools.ledger.settle(command, patience);
     if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
     return settled.costNanoUsd;
   }
@@ -139,7 +149,9 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     } catch (thrown) {
       await this.discard();
       const outcome = this.#outcome(thrown);
-      await this.#endUnanswered(outcome);
+      const { promise: late, resolve } = Promise.withResolvers<void>();
+      const timer = this.#tools.runtime.after(this.#tools.settleMs ?? settleMsDefault, resolve);
+      await Promise.race([this.#endUnanswered(outcome), late]).finally(() => timer.cancel());
       throw toClientError(outcome);
     }
   }
@@ -153,6 +165,6 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
     const charge = chargeOf(outcome, progress);
     if (charge.kind === 'void') await this.#tools.ledger.void(this.asked.id, charge.reason);
-    else await this.settle({ state: charge.state, usage: noUsage, usageSource: 'reported' });
+    else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }
 }

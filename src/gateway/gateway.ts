@@ -27,8 +27,9 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
+import { overloaded } from '../errors/overloaded.ts';
 import { systemClock } from '../lib/clock.ts';
-import { IdSource, publicRequestId } from '../lib/ids.ts';
+import { IdSource, publicRequestId, unnumberedRequestId } from '../lib/ids.ts';
 import type { CallContext } from '../lib/pushed-service.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import { SealedBox } from '../lib/sealed-box.ts';
@@ -44,6 +45,7 @@ import { retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
+import type { StorageHealth } from './storage-health.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -53,8 +55,8 @@ export interface Gateway {
   readonly rpcUrl: string;
   /** Absent but on the first start. */
   readonly firstKeys?: FirstKeys;
-  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed. */
-  stop(): Promise<void>;
+  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
+  stop(): Promise<boolean>;
   /** Ends the grace of a stop that is under way. */
   hurry(): void;
   /** Reads the configuration again; the log says what came of it. A bad one changes nothing. */
@@ -71,6 +73,7 @@ export interface Ground {
   readonly stores: Stores;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly health: StorageHealth;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
   readonly readAgain: () => Promise<Config>;
 }
@@ -79,13 +82,20 @@ export interface Ground {
 export async function openGateway(ground: Ground): Promise<Gateway> {
   const { environment, config, stores, logger } = ground;
   const live = new LiveConfig(config, ground.readAgain);
-  const ids = new IdSource(systemClock, stores.ledger.lastId);
+  const refusal = (reason: string): Error => {
+    logger.error({ reason }, 'no request id can be made: set the clock right and restart');
+    return overloaded('The gateway’s clock is wrong.', new Error(reason));
+  };
+  const ids = new IdSource(systemClock, stores.ledger.lastId, {
+    monotonicMs: () => systemRuntime.monotonicMs(),
+    refusal,
+  });
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
   await core.responses.recover();
   const state = { serving: false };
-  const nextRequestId = (): string => publicRequestId(ids.next());
+  const nextRequestId = (): string => requestIdOrNot(ids);
   const listening = { ...parts, services: makeServices(core), nextRequestId };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
@@ -96,7 +106,13 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   state.serving = true;
   core.discovery.start();
   await core.images.resume();
-  const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
+  const stopping = createStopping({
+    edge,
+    rpc,
+    ...core,
+    graceMs: config.shutdownGraceMs,
+    unready: () => ground.health.reason,
+  });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -109,6 +125,15 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     hurry: stopping.hurry,
     reload: () => void reloadedOrNot(core.reload, logger),
   };
+}
+
+/** Names a request, also while no id can be made: what it may do without one is answered, and its admission is refused. */
+function requestIdOrNot(ids: IdSource): string {
+  try {
+    return publicRequestId(ids.next());
+  } catch {
+    return unnumberedRequestId();
+  }
 }
 
 /** What hands other configurations on: the file read again, and the models that servers tell. */
@@ -175,6 +200,7 @@ function makeCore(parts: Parts) {
     // One for all paths: a key that was used on another is known.
     replays: new Replays(stores.documents, stores.ledger, systemClock),
     exposeRoute: () => live.current.exposeRoute,
+    settleMs: config.ledger.settleTimeoutMs,
   };
   const unseenOutput = new UnseenOutput();
   parts.metrics.showLearned(() =>
@@ -231,7 +257,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, nextRequestId, publicUrl } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -260,6 +286,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
       return live.current.corsOrigins;
     },
     draining,
+    unready: () => health.reason,
   });
 }
 
@@ -295,6 +322,7 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     nextRequestId,
     isEdgeToken: token => secretsEqual(token, own),
     messageBytesMax: live.current.limits.bodyBytes,
+    unready: () => parts.health.reason,
     gate: context => requireCredential(context, core.ledger, core.token),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
     observe: call => {

@@ -171,6 +171,8 @@ export interface InputBounds {
    * At most so many, for a hold. What an upstream adds for its own tool prompt is in it; what another vocabulary than o200k_base needs more is not.
    */
   readonly high: number;
+  /** Something in it can't be counted here: `high` says nothing of it. */
+  readonly isOpen: boolean;
 }
 
 /** The bounds of a request's input, and what it is made of. */
@@ -188,15 +190,17 @@ export function measureInput(request: GenerateRequest): MeasuredInput {
   let ownHigh = 0;
   let hasMedia = false;
   const sample = new TextSample();
+  let isOpen = false;
   for (const segment of inputSegments(request)) {
     const text = estimateTokens(segment.text);
     sample.add(segment.text);
     low += text.low;
     ownHigh += text.high + segment.flatTokensMax;
     hasMedia ||= segment.flatTokensMax > frameTokensMax;
+    isOpen ||= segment.isOpen;
   }
   const high = ownHigh + (request.tools.length > 0 ? toolPromptTokens : 0);
-  return { low, high, kind: sample.kind, ownHigh, hasMedia };
+  return { low, high, isOpen, kind: sample.kind, ownHigh, hasMedia };
 }
 
 /** What frames a message, a call or a tool takes less; what stands for an image or a file more. */

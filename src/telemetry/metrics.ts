@@ -129,12 +129,18 @@ export class Metrics {
   readonly #ledgerQueue = this.#ledgerQueues.of();
   #readLearned: () => readonly LearnedSample[] = () => [];
   #readBreakers: () => readonly BreakerSample[] = () => [];
+  readonly #further: (() => string)[] = [];
 
   /** Counts an attempt that has ended. */
   attempted({ provider, model, result, durationMs, firstEventMs }: AttemptSample): void {
     this.#attempts.of(provider, model, result).value += 1;
     this.#attemptDuration.of(provider).observe(durationMs / 1000);
     if (firstEventMs !== undefined) this.#attemptFirstEvent.of(provider, model).observe(firstEventMs / 1000);
+  }
+
+  /** Shows what `read` returns, families in Prometheus' text format, behind the others. */
+  add(read: () => string): void {
+    this.#further.push(read);
   }
 
   /** Shows the breakers' states whenever somebody looks: 0 closed, 0.5 half open, 1 open. */
@@ -200,7 +206,8 @@ export class Metrics {
       this.#breakers,
       this.#learned,
     ];
-    return `${families.map(family => family.text()).join('\n\n')}\n`;
+    const texts = [...families.map(family => family.text()), ...this.#further.map(read => read())];
+    return `${texts.join('\n\n')}\n`;
   }
 
   #modelLabel(model: string): string {

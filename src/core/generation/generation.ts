@@ -33,7 +33,11 @@ export interface GenerationTools extends CountingTools {
   readonly exposeRoute: () => boolean;
   /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
   readonly toleranceOf: (provider: string) => number;
+  /** How long a client waits for a charge after its answer broke off; absent: 10 s. */
+  readonly settleMs?: number;
 }
+
+const settleMsDefault = 10_000;
 
 /**
  * One admitted request: its attempts, its answer and its one end. Accounting belongs to it, not to the client's connection: however it ends, its hold is settled or voided exactly once, and its
@@ -306,7 +310,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       const usage = counted instanceof Promise ? await counted : counted;
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
-      const settled = await this.#tools.ledger.settle(this.#settleCommand(outcome, usage));
+      const settled = await this.#tools.ledger.settle(this.#settleCommand(outcome, usage), 'bounded');
       checkSettled(settled, this.#asked.id);
       this.#counts.learn(this.#tally, this.#isWhole);
       last = this.#kept.read();
@@ -326,15 +330,25 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const error = toClientError(outcome);
     const isLedgerFailing = this.#wasSent && outcome.kind === 'failed' && outcome.error.code === 'overloaded';
     // A ledger that can't be written may stay so for long: its client is told at once, and the hold is given back when it can be.
-    if (isLedgerFailing) this.#sink?.end(error);
-    let failure: Error | undefined;
+    let isTold = false;
+    const tell = (told: Error): void => {
+      if (!isTold) this.#sink?.end(told);
+      isTold = true;
+    };
+    if (isLedgerFailing) tell(error);
+    const { runtime, settleMs = settleMsDefault } = this.#tools;
+    const late = runtime.after(settleMs, () => tell(error));
     try {
       await this.#settleUnanswered(outcome, error);
     } catch (thrown) {
-      failure = toGatewayError(thrown);
+      this.#onEnd(this);
+      tell(toGatewayError(thrown));
+      return;
+    } finally {
+      late.cancel();
     }
     this.#onEnd(this);
-    if (!isLedgerFailing) this.#sink?.end(failure ?? error);
+    tell(error);
   }
 
   async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {

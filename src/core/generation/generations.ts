@@ -5,6 +5,7 @@ import {
   GenerateResponseSchema,
   type GenerationService,
 } from '../../gen/tollgate/v1/generation_pb.ts';
+import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
@@ -23,6 +24,7 @@ import { Running, stopping } from '../running.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
+import { inputTokensHeld } from './funds.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
@@ -118,7 +120,7 @@ export class Generations {
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);
-    const measured = { inputTokens: this.#inputHigh(model.id, bounds), calls: router.callsFor(request) };
+    const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable };
     const admittedAtMs = runtime.now();
     const admitted = await ledger.admit(toAdmitCommand(applicant));
@@ -134,11 +136,12 @@ export class Generations {
     return generation;
   }
 
-  /** The most that an input comes to: its own upper bound, or what the model's providers have reported for such inputs. */
-  #inputHigh(modelId: string, { high, ownHigh: estimate, kind, hasMedia }: MeasuredInput): number {
-    const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(modelId, { kind, estimate });
+  /** The most that an input comes to: its own upper bound, or what the model's providers have reported for such inputs; all that the model takes if something in it can't be counted. */
+  #inputHigh(model: Model, bounds: MeasuredInput): number {
+    const { high, ownHigh: estimate, kind, hasMedia } = bounds;
+    const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
     // A provider that counts wrongly must not hold all that its customers have.
-    return Math.max(high, Math.min(learned ?? 0, 2 * high + 512));
+    return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
   }
 
   /** Never rejects. It awaits as little as it can: each `await` of a request makes a promise. */
