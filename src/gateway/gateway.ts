@@ -26,6 +26,7 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { systemClock } from '../lib/clock.ts';
+import { dollarsNumber } from '../lib/dollars.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
 import type { CallContext } from '../lib/pushed-service.ts';
 import { systemRuntime } from '../lib/runtime.ts';
@@ -34,13 +35,14 @@ import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { metricsContentType, type Metrics } from '../telemetry/metrics.ts';
+import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
-import { retryPolicy, routesOf, simulatorName } from './routing.ts';
+import { readFileSizes } from './file-sizes.ts';
+import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts';
 import { Discovery } from './discovery.ts';
-import { routingObserver } from './routing-observer.ts';
+import { observeKey, routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
@@ -81,6 +83,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
+  ground.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
@@ -136,17 +139,32 @@ async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): P
 }
 
 function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet): Router {
-  const router = new Router({
-    config: { providers: upstreams.replace(config), routes: routesOf(config) },
+  return new Router({
+    config: { providers: upstreams.replace(config), routes: routesOf(config), strategies: strategiesOf(config) },
     clock: systemClock,
     retry: retryPolicy(config),
     observer: routingObserver(metrics, logger),
   });
-  metrics.showBreakers(() =>
-    router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
-  );
-  return router;
 }
+
+/** Returns what the metrics look at whenever somebody asks for them. */
+function gaugeSources(dataDir: string, core: Pick<Core, 'router' | 'upstreams' | 'generations'>): GaugeSources {
+  const { router, upstreams, generations } = core;
+  return {
+    breakers: () =>
+      router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
+    providerKeys: () =>
+      upstreams
+        .keys()
+        .flatMap(({ provider, keys }) =>
+          keyStates.map(state => ({ provider, state, count: keys.filter(key => key.state === state).length })),
+        ),
+    heldUsd: () => dollarsNumber(generations.heldNanoUsd()),
+    fileBytes: () => readFileSizes(dataDir),
+  };
+}
+
+const keyStates = ['working', 'resting', 'probing'] as const;
 
 /** What both listeners offer. */
 type Core = ReturnType<typeof makeCore>;
@@ -162,7 +180,9 @@ interface Parts extends Ground {
 /** The `reload` that it returns throws `ConfigError`. */
 function makeCore(parts: Parts) {
   const { environment, config, live, stores, ids, logger, publicUrl } = parts;
-  const upstreams = new UpstreamSet(environment.proxy);
+  const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
+    observeKey(parts.metrics, logger, provider, health),
+  );
   const router = openRouter(parts, upstreams);
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = {
@@ -200,6 +220,8 @@ function makeCore(parts: Parts) {
   const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, environment.proxy);
   return {
     ...stores,
+    router,
+    upstreams,
     files,
     catalog,
     generations,

@@ -3,6 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { simulatorModels } from '../simulator/models.ts';
+import { version } from '../lib/version.ts';
 import { LedgerStartError } from '../lib/sqlite/start-error.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
@@ -47,7 +48,7 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
 /** The stores open on threads of their own while the rest of the program is loaded: a tenth of a second less. Throws what opening throws. */
 async function opened(environment: Environment, config: Config, readAgain: () => Promise<Config>): Promise<Gateway> {
   const logger = createLogger({ level: config.logLevel });
-  const metrics = new Metrics();
+  const metrics = new Metrics(version);
   const [stores, { openGateway }] = await Promise.all([
     openStores(environment, config, { metrics, logger }),
     import('./gateway.ts'),

@@ -1,5 +1,6 @@
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import type { Provider } from '../core/routing/route-table.ts';
+import type { KeyHealth } from '../generation/upstream.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import { createImageSimulator } from '../simulator/images/image-simulator.ts';
 import { createSimulator } from '../simulator/simulator.ts';
@@ -23,10 +24,21 @@ interface Opened {
  */
 export class UpstreamSet {
   readonly #proxy: ProxySettings;
+  readonly #keyChanged: (provider: string, health: KeyHealth) => void;
   #opened = new Map<string, Opened>();
 
-  constructor(proxy: ProxySettings) {
+  /** `keyChanged`: told of every refusal of a provider's key, and of every key that works again. */
+  constructor(proxy: ProxySettings, keyChanged: (provider: string, health: KeyHealth) => void) {
     this.#proxy = proxy;
+    this.#keyChanged = keyChanged;
+  }
+
+  /** How the keys of each provider are, those without keys left out. */
+  keys(): { readonly provider: string; readonly keys: readonly KeyHealth[] }[] {
+    return [...this.#opened].flatMap(([provider, { answers }]) => {
+      const keys = (answers.upstream?.keys ?? answers.images?.keys)?.health() ?? [];
+      return keys.length === 0 ? [] : [{ provider, keys }];
+    });
   }
 
   /** The providers of a checked configuration, from now on those in use. */
@@ -64,6 +76,7 @@ export class UpstreamSet {
       eventBytesMax: config.limits.upstreamEventBytes,
       proxy: this.#proxy,
       runtime: systemRuntime,
+      keyChanged: (health: KeyHealth) => this.#keyChanged(name, health),
     };
     const settings = fingerprint(provider, config);
     if (provider.protocol === 'images') {

@@ -1,7 +1,7 @@
 import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
-import type { RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
+import type { KeysHealth, RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
@@ -33,6 +33,7 @@ interface ModelPlan {
 /** The client of one provider, with connections of its own. It folds nothing: an upstream that answers whole gives one batch. */
 export class HttpProvider implements Upstream {
   readonly mayPause: boolean;
+  readonly keys: KeysHealth;
   readonly #protocol: UpstreamProtocol;
   readonly #quirks: readonly UpstreamQuirk[];
   readonly #target: HttpTarget;
@@ -46,6 +47,7 @@ export class HttpProvider implements Upstream {
     this.#protocol = protocol;
     this.#quirks = quirks;
     this.#target = new HttpTarget(options, protocol.authentication);
+    this.keys = this.#target.keys;
     this.#reading = { codec: protocol.codec, provider: name, eventBytesMax };
   }
 
@@ -65,7 +67,7 @@ export class HttpProvider implements Upstream {
   }
 
   #attempt(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
-    const { request, hold, model, whole } = call;
+    const { request, hold, model, whole, watch } = call;
     const { codec } = this.#reading;
     const isOwn = request.source?.protocol === codec.protocol;
     const names = isOwn ? undefined : new ToolNames(request, this.#protocol.toolName);
@@ -78,7 +80,7 @@ export class HttpProvider implements Upstream {
       const plan = this.#plan(model, whole);
       const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
       const body = Buffer.from(JSON.stringify(encoded.body));
-      outgoing = { asker: hold, model, path: plan.path, headers, body, whole, codec };
+      outgoing = { asker: hold, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }

@@ -3,7 +3,7 @@ import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encod
 import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
 import { imageTypeOf } from '../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../generation/images/image-upstream.ts';
-import { UpstreamFailure } from '../generation/upstream.ts';
+import { type KeysHealth, UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
 import type { OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
@@ -19,6 +19,7 @@ export interface ImagesProviderOptions extends HttpTargetOptions {
 
 /** The client of one provider of OpenAI's Images interface. Credentials travel in headers only, and no failure names one, nor an address. */
 export class ImagesProvider implements ImageUpstream {
+  readonly keys: KeysHealth;
   readonly #target: HttpTarget;
   readonly #bytesMax: number;
   readonly #fetcher: Pick<PictureFetcher, 'fetch'>;
@@ -26,6 +27,7 @@ export class ImagesProvider implements ImageUpstream {
   constructor(options: ImagesProviderOptions) {
     const { eventBytesMax: bytesMax, runtime } = options;
     this.#target = new HttpTarget(options, 'bearer');
+    this.keys = this.#target.keys;
     this.#bytesMax = bytesMax;
     this.#fetcher = options.fetcher ?? new PictureFetcher({ bytesMax, runtime });
   }
@@ -67,10 +69,15 @@ export class ImagesProvider implements ImageUpstream {
     );
   }
 
-  #outgoing({ hold, model }: ImageCall, below: string, type: string, body: Buffer): Omit<OutgoingRequest, 'whole'> {
+  #outgoing(
+    { hold, model, watch }: ImageCall,
+    below: string,
+    type: string,
+    body: Buffer,
+  ): Omit<OutgoingRequest, 'whole'> {
     const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
     const headers = this.#target.headers(defaults, { 'content-type': type });
-    return { asker: hold, model, path: this.#target.path(below), headers, body, codec: { parseError } };
+    return { asker: hold, model, path: this.#target.path(below), headers, body, codec: { parseError }, watch };
   }
 
   async #drawn({ source, revisedPrompt, extraJson }: ParsedImage, signal: AbortSignal): Promise<DrawnImage> {

@@ -1,5 +1,6 @@
 import { callRules } from '../../generation/guard/call-filter.ts';
 import type { Admitted } from '../../ledger/ledger.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { Applicant } from './admission.ts';
 import { clientLimit, outputTokensMost } from './funds.ts';
 
@@ -9,6 +10,8 @@ export interface AdmittedRequest extends Applicant {
   readonly admittedAtMs: number;
   /** An answer that the gateway cuts costs nothing and leaves no record: nobody is there who has had a part of it. */
   readonly freeWhenCut?: boolean | undefined;
+  /** Where what becomes known of it is written; undefined: nobody reads it. */
+  readonly story?: RequestStory | undefined;
 }
 
 /**

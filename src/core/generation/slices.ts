@@ -11,6 +11,7 @@ export class Slices {
   #most: number;
   readonly #onEnd: (outputTokens: number) => void;
   #held: number;
+  #heldNanoUsd: bigint;
   #pending: Promise<void> | undefined;
   #ended: boolean;
 
@@ -23,6 +24,7 @@ export class Slices {
     this.#id = admitted.id;
     this.#most = most;
     this.#held = admitted.outputTokens;
+    this.#heldNanoUsd = admitted.heldNanoUsd;
     this.#onEnd = onEnd;
     this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
   }
@@ -43,6 +45,11 @@ export class Slices {
     // Ended by the limit, not by funds: those grant less than was wanted.
     if (this.#held >= this.#most) this.#ended = false;
     this.#most += most;
+  }
+
+  /** All that the request holds now. It never shrinks. */
+  get heldNanoUsd(): bigint {
+    return this.#heldNanoUsd;
   }
 
   get isExtending(): boolean {
@@ -72,6 +79,7 @@ export class Slices {
     try {
       const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
       this.#held += reply.outputTokens;
+      if (reply.heldNanoUsd > this.#heldNanoUsd) this.#heldNanoUsd = reply.heldNanoUsd;
       this.#ended = reply.outputTokens < wanted || this.#held >= this.#most;
       if (reply.outputTokens < wanted) this.#onEnd(this.#held);
     } finally {

@@ -6,6 +6,7 @@ import { noUsage } from '../../generation/usage-buckets.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Files } from '../../store/files.ts';
 import type { Admitted, Ledger, RecordState } from '../../ledger/ledger.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import { chargeOf, type Outcome, toClientError } from '../generation/settlement.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { RoutedPictures, Router } from '../routing/router.ts';
@@ -28,6 +29,8 @@ export interface AdmittedOrder {
   /** What the client is told. */
   readonly requestId: string;
   readonly admitted: Admitted;
+  /** Undefined: nobody follows it. */
+  readonly story?: RequestStory | undefined;
 }
 
 /** A picture that is there: kept under a name, or as its bytes. */
@@ -120,8 +123,10 @@ export class ImageRun implements Cuttable {
     const { order, admitted } = this.#asked;
     const pictures = await this.#tools.router.draw({
       hold: Hold.of(admitted),
+      requestId: this.#asked.requestId,
       request: order.request,
       signal: this.#abort.signal,
+      story: this.#asked.story,
       onAttempt: () => {
         this.#attempts += 1;
       },
@@ -155,12 +160,15 @@ export class ImageRun implements Cuttable {
   async #endUnanswered(outcome: Outcome): Promise<void> {
     const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
     const charge = chargeOf(outcome, progress);
-    if (charge.kind === 'void') await this.#tools.ledger.void(this.#asked.id, charge.reason);
-    else await this.#settle(charge.state, 0);
+    if (charge.kind === 'void') {
+      await this.#tools.ledger.void(this.#asked.id, charge.reason);
+      this.#asked.story?.settleEnded(undefined);
+    } else await this.#settle(charge.state, 0);
   }
 
   async #settle(state: RecordState, images: number): Promise<bigint> {
-    const { id, order } = this.#asked;
+    const { id, order, story } = this.#asked;
+    story?.trace?.settleBegan();
     const settled = await this.#tools.ledger.settle({
       id,
       state,
@@ -175,6 +183,7 @@ export class ImageRun implements Cuttable {
       multiplierPermille: 1000,
     });
     if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
+    story?.settleEnded({ state, tokens: {}, costNanoUsd: settled.costNanoUsd });
     return settled.costNanoUsd;
   }
 }

@@ -21,6 +21,8 @@ import type { Documents } from '../../store/documents.ts';
 import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
+import { findStory } from '../find-story.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import { isFree, refusal } from '../generation/admission.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { limitState } from '../limit-state.ts';
@@ -55,7 +57,11 @@ interface ImageAsk {
   readonly credential: Credential;
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
+  readonly story: RequestStory | undefined;
 }
+
+/** What names an order in the ledger, and who follows it. */
+type Applied = Pick<AdmitCommand, 'id' | 'requestId' | 'durable'> & Pick<AdmittedOrder, 'story'>;
 
 /** Where kept pictures are on the public listener. */
 export const imageFilesPath = '/v1/images/files';
@@ -249,27 +255,29 @@ export class Images {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
-    return { request, endpoint, credential, named: context.requestHeader.get(requestIdHeader) };
+    const named = context.requestHeader.get(requestIdHeader);
+    return { request, endpoint, credential, named, story: findStory(context) };
   }
 
   /** That it can be drawn and is paid for. */
   async #admitted(
-    { request, endpoint, credential, named }: ImageAsk,
+    { request, endpoint, credential, named, story }: ImageAsk,
     signal: AbortSignal,
     told: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedOrder> {
     const { catalog, ids } = this.#tools;
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
-    return this.#admit(order, { id, requestId: named ?? publicRequestId(id), ...told }, credential);
+    return this.#admit(order, { id, requestId: named ?? publicRequestId(id), story, ...told }, credential);
   }
 
   async #admit(
     order: ImageOrder,
-    { id, requestId, ...told }: Pick<AdmitCommand, 'id' | 'requestId' | 'durable'>,
+    { id, requestId, story, ...told }: Applied,
     { keyId, accountId }: Pick<Credential, 'keyId' | 'accountId'>,
   ): Promise<AdmittedOrder> {
     const { model } = order;
+    story?.admissionBegan({ accountId, keyId, model: model.id });
     const reply = await this.#tools.ledger.admit({
       id,
       requestId,
@@ -280,9 +288,11 @@ export class Images {
       ...told,
     });
     if (reply.kind === 'denied') {
+      story?.admissionEnded(undefined, reply.code);
       throw await refusal(this.#tools.ledger, reply, { model, accountId, keyId });
     }
-    return { order, id, requestId, admitted: reply };
+    story?.admissionEnded(reply.heldNanoUsd);
+    return { order, id, requestId, admitted: reply, story };
   }
 
   /** A task of an earlier process, with the catalogue as it is now. Its key's models are the ledger's matter. */
