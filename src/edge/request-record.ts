@@ -56,7 +56,15 @@ export function recordRequest(edge: Edge, request: RecordedRequest, outcome: Req
   };
   edge.options.metrics.answered(sample);
   edge.options.logger.line(outcome.error?.facets.log ?? 'info', lineMembers(request, outcome, sample));
-  call.trace?.ended(call, { endpoint: sample.endpoint, method: request.method, status, code, finish: outcome.finish });
+  const { method } = request;
+  call.trace?.ended(call, {
+    endpoint: sample.endpoint,
+    method,
+    requestId: call.id,
+    status,
+    code,
+    finish: outcome.finish,
+  });
 }
 
 /** What stands for a path or a model that nobody knows: others' words are no labels. */

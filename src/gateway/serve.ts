@@ -7,9 +7,11 @@ import { version } from '../lib/version.ts';
 import { LedgerStartError } from '../lib/sqlite/start-error.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
+import { readOtelSettings } from '../telemetry/otel/settings.ts';
 import { banner } from './banner.ts';
-import type { Gateway } from './gateway.ts';
+import type { Gateway, Ground } from './gateway.ts';
 import { readConfig } from './read-config.ts';
+import { startFacts } from './start-line.ts';
 import { openStores } from './stores.ts';
 
 /** What the command line says of a start. */
@@ -25,9 +27,13 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   const config = await readConfig(environment, configPath);
   // Before anything is opened: whoever reads the banner, or /readyz, may stop the gateway at once.
   const stopped = stopSignals();
+  const logger = createLogger({ level: config.logLevel });
+  const otel = readOtelSettings(environment.variables);
+  const exported = otel === undefined ? undefined : (await openExport()).openOpenTelemetry(otel, version, logger);
   let gateway: Gateway;
   try {
-    gateway = await opened(environment, config, () => readConfig(environment, configPath));
+    const parts = { environment, config, logger, startTrace: exported?.startTrace };
+    gateway = await opened(parts, () => readConfig(environment, configPath));
   } catch (thrown) {
     const reason = startFailure(thrown, environment);
     if (reason === undefined) throw thrown;
@@ -41,19 +47,27 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   const model = config.simulator.enabled ? simulatorModels[0]?.id : config.models[0]?.id;
   const facts = { publicUrl, rpcUrl, dataDir: environment.dataDir, model };
   process.stdout.write(banner(firstKeys === undefined ? facts : { ...facts, firstKeys }));
-  await stopped(gateway);
+  logger.info(startFacts({ environment, config, otel }, gateway), 'started');
+  const { signal, stoppedMs } = await stopped(gateway);
+  await exported?.close();
+  logger.info({ version, signal, stopping_ms: stoppedMs, uptime_s: Math.round(process.uptime()) }, 'stopped');
   return 0;
 }
 
+/** Loaded only where it is switched on. */
+const openExport = () => import('../telemetry/otel/open.ts');
+
 /** The stores open on threads of their own while the rest of the program is loaded: a tenth of a second less. Throws what opening throws. */
-async function opened(environment: Environment, config: Config, readAgain: () => Promise<Config>): Promise<Gateway> {
-  const logger = createLogger({ level: config.logLevel });
+async function opened(
+  { environment, config, logger, startTrace }: Pick<Ground, 'environment' | 'config' | 'logger' | 'startTrace'>,
+  readAgain: () => Promise<Config>,
+): Promise<Gateway> {
   const metrics = new Metrics(version);
   const [stores, { openGateway }] = await Promise.all([
     openStores(environment, config, { metrics, logger }),
     import('./gateway.ts'),
   ]);
-  return openGateway({ environment, config, stores, logger, metrics, readAgain });
+  return openGateway({ environment, config, stores, logger, metrics, startTrace, readAgain });
 }
 
 const addressCalls = new Set(['listen', 'bind', 'getaddrinfo']);
@@ -69,6 +83,12 @@ function startFailure(thrown: unknown, environment: Environment): string | undef
   return `The data directory ${environment.dataDir} can’t be used: ${thrown.message}. Choose another with TOLLGATE_DATA_DIR.`;
 }
 
+/** What stopped a gateway, and how long that took. */
+interface Stopped {
+  readonly signal: NodeJS.Signals;
+  readonly stoppedMs: number;
+}
+
 /** A terminal sends Ctrl-C to npm and to the gateway, and npm passes it on: what comes so soon is the same wish. */
 const sameWishMs = 1_000;
 
@@ -76,14 +96,14 @@ const sameWishMs = 1_000;
  * Takes SIGTERM and SIGINT from now on. What it answers resolves when a signal has stopped the gateway, one that came while it started too; a second one, later,
  * ends the grace of the first.
  */
-function stopSignals(): (gateway: Gateway) => Promise<void> {
-  const first = Promise.withResolvers<void>();
+function stopSignals(): (gateway: Gateway) => Promise<Stopped> {
+  const first = Promise.withResolvers<NodeJS.Signals>();
   const second = Promise.withResolvers<void>();
   let firstAtMs: number | undefined;
-  const stop = (): void => {
+  const stop = (signal: NodeJS.Signals): void => {
     if (firstAtMs === undefined) {
       firstAtMs = performance.now();
-      first.resolve();
+      first.resolve(signal);
     } else if (performance.now() - firstAtMs > sameWishMs) {
       second.resolve();
     }
@@ -91,8 +111,10 @@ function stopSignals(): (gateway: Gateway) => Promise<void> {
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
   return async gateway => {
-    await first.promise;
+    const signal = await first.promise;
     void second.promise.then(() => gateway.hurry());
+    const beganAtMs = performance.now();
     await gateway.stop();
+    return { signal, stoppedMs: Math.round(performance.now() - beganAtMs) };
   };
 }

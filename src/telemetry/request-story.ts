@@ -23,6 +23,9 @@ export type RouteReason =
   /** An earlier route failed. */
   | 'fallback';
 
+/** What a provider is asked for, in the words of OpenTelemetry's conventions: text, or something else (images). */
+export type Operation = 'chat' | 'generate_content';
+
 /** How an attempt ended, for a trace. */
 export interface AttemptEnd {
   /** `completed`, or what ended it. */
@@ -45,6 +48,7 @@ export interface RequestEnd {
   /** The path's pattern. */
   readonly endpoint: string;
   readonly method: string;
+  readonly requestId: string;
   readonly status: number;
   readonly code: string | undefined;
   /** Why the answer ended; undefined: it did not, or it generated nothing. */
@@ -53,10 +57,11 @@ export interface RequestEnd {
 
 /** The trace of one request; every method is told the moment that it is called in. Made only where traces are switched on. */
 export interface RequestTrace {
-  readonly traceId: string;
+  /** Undefined: only metrics are made. */
+  readonly traceId: string | undefined;
   admissionBegan(): void;
   admissionEnded(story: RequestStory, code: string | undefined): void;
-  attemptBegan(route: StoryRoute, attempt: number, reason: RouteReason | undefined): void;
+  attemptBegan(route: StoryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void;
   /** The request was said in the words of the provider's protocol, which took this long. In ms. */
   translated(protocol: string, durationMs: number): void;
   attemptEnded(story: RequestStory, end: AttemptEnd): void;
@@ -64,8 +69,8 @@ export interface RequestTrace {
   settleEnded(settled: SettledFacts | undefined): void;
   /** The request was answered: nothing follows. */
   ended(story: RequestStory, end: RequestEnd): void;
-  /** The W3C `traceparent` that names the attempt. */
-  readonly traceparent: string;
+  /** The W3C `traceparent` that names the attempt; undefined: only metrics are made. */
+  readonly traceparent: string | undefined;
 }
 
 /**
@@ -105,13 +110,18 @@ export class RequestStory {
   }
 
   /** An attempt goes to a route. */
-  attemptBegan(route: StoryRoute, attempt: number, reason: RouteReason | undefined): void {
+  attemptBegan(
+    route: StoryRoute,
+    attempt: number,
+    reason: RouteReason | undefined,
+    operation: Operation = 'chat',
+  ): void {
     this.route = route;
     this.routeReason = reason;
     this.attempts = attempt;
     this.upstreamRequestId = undefined;
     this.upstreamMessage = undefined;
-    this.trace?.attemptBegan(route, attempt, reason);
+    this.trace?.attemptBegan(route, attempt, reason, operation);
   }
 
   /** The headers to send upstream beside the provider's own, names and values in turn; undefined: none. */

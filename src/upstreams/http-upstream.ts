@@ -1,6 +1,7 @@
 import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
+import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { KeysHealth, RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
@@ -74,12 +75,14 @@ export class HttpProvider implements Upstream {
     let outgoing: OutgoingRequest;
     let dropped: readonly string[];
     try {
+      const beganMs = this.#target.runtime.monotonicMs();
       const encoded = this.#encode(call, names?.request ?? request);
       ({ dropped } = encoded);
       const own = isOwn ? (request.source?.headers ?? {}) : {};
       const plan = this.#plan(model, whole);
       const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
       const body = Buffer.from(JSON.stringify(encoded.body));
+      watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
       outgoing = { asker: hold, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
@@ -141,6 +144,14 @@ export class HttpProvider implements Upstream {
     return restorers;
   }
 }
+
+/** Protocols as traces name them. */
+const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {
+  [Protocol.CHAT]: 'chat',
+  [Protocol.RESPONSES]: 'responses',
+  [Protocol.MESSAGES]: 'messages',
+  [Protocol.GEMINI]: 'gemini',
+};
 
 /** Returns what adds a warning to the start of an answer. */
 function warning(text: string): EventRestorer {

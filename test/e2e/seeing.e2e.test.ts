@@ -106,7 +106,8 @@ async function metric(name: string): Promise<string[]> {
   return page.split('\n').filter(line => line.startsWith(`${name}{`));
 }
 
-test('the first line says what was started: version, places, listeners, providers with their models', () => {
+test('the first line says what was started: version, places, listeners, providers with their models', async () => {
+  await expect.poll(() => lines().length, { timeout: 10_000 }).toBeGreaterThan(0);
   expect(lines()[0]).toMatchObject({
     level: 'info',
     msg: 'started',
@@ -128,6 +129,7 @@ test('a key that is refused is seen within one request: the next one answers, an
     200,
     [`Bearer ${keys.bad}`, `Bearer ${keys.good}`],
   ]);
+  await expect.poll(() => lines().some(line => line['endpoint'] !== undefined), { timeout: 10_000 }).toBe(true);
   const refused = lines().filter(line => line['msg'] === 'a provider’s key was refused');
   expect(refused).toEqual([
     {

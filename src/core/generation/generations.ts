@@ -118,7 +118,7 @@ export class Generations {
     const { ledger, router, runtime, ids } = this.#tools;
     const checking = this.#check(ask.request, credential);
     const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
-    if (!model.available) throw modelUnavailable(model.id);
+    if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
     if (ask.isAnsweredEarly === true) await checkCountedLength(request, model, bounds);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;

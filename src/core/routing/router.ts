@@ -90,6 +90,13 @@ export class Router {
     return this.#routes.of(modelId).some(route => route.breaker.passable && route.keys?.isUsable !== false);
   }
 
+  /** How long the keys of a model that is not available still rest, in ms; undefined: it is not for its keys. */
+  restMs(modelId: string): number | undefined {
+    const rests = this.#routes.of(modelId).map(({ keys }) => keys?.restMs ?? 0);
+    const shortest = Math.min(...rests.filter(ms => ms > 0));
+    return shortest === Infinity ? undefined : shortest;
+  }
+
   /** The most calls that a route of the model makes of a request, each with the whole input. */
   callsFor(request: GenerateRequest): number {
     let most = 1;
@@ -166,7 +173,7 @@ export class Router {
       this.#observer.attemptEnded?.(attempt, outcome);
     };
     call.onAttempt?.();
-    call.story?.attemptBegan(route.name, number, reason);
+    call.story?.attemptBegan(route.name, number, reason, 'generate_content');
     this.#observer.attemptStarted?.(attempt);
     try {
       const drawing = await draw(route, call, number);
