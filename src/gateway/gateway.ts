@@ -45,6 +45,7 @@ import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts
 import { Discovery } from './discovery.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
+import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -313,10 +314,6 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     messageBytesMax: live.current.limits.bodyBytes,
     gate: context => requireCredential(context, core.ledger, core.token),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
-    observe: call => {
-      const { error, ...facts } = call;
-      if (error === undefined) logger.info(facts, 'call');
-      else logger[error.facets.log]({ ...facts, error }, 'call');
-    },
+    observe: call => logCall(logger, call),
   });
 }

@@ -195,7 +195,11 @@ test('neither traces nor metrics have credentials, prompts or outputs', () => {
 test('a collector that is away costs no request anything', async () => {
   const lonely = await startGateway({
     config,
-    environment: { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9', OTEL_BSP_SCHEDULE_DELAY: '50' },
+    environment: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '200',
+      OTEL_BSP_SCHEDULE_DELAY: '50',
+    },
   });
   for (let time = 0; time < 5; time += 1) expect((await ask(lonely)).status).toBe(200);
   const began = performance.now();
