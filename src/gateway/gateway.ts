@@ -232,6 +232,15 @@ function makeCore(parts: Parts) {
     responses,
     images,
     token: operatorToken(environment.dataDir),
+    providers: () => {
+      const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
+      return live.current.providers.map(({ name, protocol, baseUrl }) => ({
+        name,
+        protocol,
+        baseUrl,
+        keys: keys.get(name) ?? [],
+      }));
+    },
     reload,
     discovery,
   };
@@ -283,8 +292,10 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, token } = core;
+  const { ledger, catalog, generations, responses, images, token, router, providers, upstreams } = core;
   const listedId = (name: string): string => catalog.listedId(name);
+  const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
+  const seen = { router, providers, testProvider };
   const visible = (context: CallContext) => visibleModels(context, ledger, token);
   const reload = async (): Promise<Reloaded> => {
     try {
@@ -301,7 +312,7 @@ function makeServices(core: Core): InProcessTransport {
     .service(ImageService, images.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
     .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
+    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, ...seen }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {

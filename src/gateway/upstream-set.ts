@@ -8,6 +8,7 @@ import type { ProxySettings } from '../upstreams/connections.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
 import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols } from '../upstreams/protocols.ts';
+import { type ProviderTest, testImagesProvider, testProvider } from '../upstreams/provider-test.ts';
 import { rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
 import { simulatorName } from './routing.ts';
 
@@ -39,6 +40,14 @@ export class UpstreamSet {
       const keys = (answers.upstream?.keys ?? answers.images?.keys)?.health() ?? [];
       return keys.length === 0 ? [] : [{ provider, keys }];
     });
+  }
+
+  /** Tests a provider that is in use; `model`: its own name of one. Throws where there is no such provider over HTTP. */
+  test(name: string, model: string | undefined): Promise<ProviderTest> {
+    const { upstream, images } = this.#opened.get(name)?.answers ?? {};
+    if (upstream instanceof HttpProvider) return testProvider(upstream, model);
+    if (images instanceof ImagesProvider) return testImagesProvider(images);
+    throw new Error(`${name} is no provider over HTTP`);
   }
 
   /** The providers of a checked configuration, from now on those in use. */

@@ -10,6 +10,7 @@ import { CustomCalls } from './custom-calls.ts';
 import { FanOut } from './fan-out.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
+import { listOwnModels } from './own-models.ts';
 import { ToolNames } from './tool-names.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
@@ -23,6 +24,12 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   /** The most bytes of one event, or of an answer that is not streamed. */
   readonly eventBytesMax: number;
 }
+
+/** A call as far as it is sent. */
+type SentCall = Omit<UpstreamCall, 'hold' | 'attempt'>;
+
+/** Output tokens of the operator's own call. */
+const probeTokens = 1;
 
 /** What is the same for all calls of a model that want their answers in the same way. */
 interface ModelPlan {
@@ -62,13 +69,28 @@ export class HttpProvider implements Upstream {
     return this.#quirks.includes('one_answer') || this.#protocol.givesOne?.(model) === true ? candidates : 1;
   }
 
+  /** Begins a call that is nobody's request: the operator's own, to see whether the provider works. */
+  probe(request: GenerateRequest, model: string, receiver: UpstreamReceiver): RunningAttempt {
+    return this.#send({ request, model, maxOutputTokens: probeTokens, whole: false }, {}, receiver);
+  }
+
+  /** Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
+  listModels(signal: AbortSignal): Promise<string[]> {
+    return listOwnModels(this.#target, this.#protocol, signal);
+  }
+
   /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
   async close(): Promise<void> {
     await this.#target.close();
   }
 
   #attempt(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
-    const { request, hold, model, whole, watch } = call;
+    return this.#send(call, call.hold, receiver);
+  }
+
+  /** `asker`: what it has learnt of the keys holds for all that it sends. */
+  #send(call: SentCall, asker: object, receiver: UpstreamReceiver): RunningAttempt {
+    const { request, model, whole, watch } = call;
     const { codec } = this.#reading;
     const isOwn = request.source?.protocol === codec.protocol;
     const names = isOwn ? undefined : new ToolNames(request, this.#protocol.toolName);
@@ -83,7 +105,7 @@ export class HttpProvider implements Upstream {
       const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
       const body = Buffer.from(JSON.stringify(encoded.body));
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
-      outgoing = { asker: hold, model, path: plan.path, headers, body, whole, codec, watch };
+      outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
@@ -92,10 +114,7 @@ export class HttpProvider implements Upstream {
     return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
 
-  #encode(
-    { model, maxOutputTokens, modelOutputTokens, whole }: UpstreamCall,
-    request: GenerateRequest,
-  ): EncodedRequest {
+  #encode({ model, maxOutputTokens, modelOutputTokens, whole }: SentCall, request: GenerateRequest): EncodedRequest {
     const encoded = this.#reading.codec.encodeRequest({
       request,
       model,

@@ -7,6 +7,7 @@ import { type KeysHealth, UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
 import type { OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
+import { listOwnModels } from './own-models.ts';
 import { PictureFetcher } from './picture-fetcher.ts';
 
 /** An images upstream of the configuration; the base URL ends in the version, as the official client takes it. */
@@ -44,6 +45,11 @@ export class ImagesProvider implements ImageUpstream {
     } catch (thrown) {
       throw thrown instanceof UpstreamFailure ? this.#target.clean(thrown) : thrown;
     }
+  }
+
+  /** Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
+  listModels(signal: AbortSignal): Promise<string[]> {
+    return listOwnModels(this.#target, { listPath: '/models' }, signal);
   }
 
   /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
