@@ -9,6 +9,7 @@ import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { secretsEqual } from '../core/keys.ts';
+import { Embeddings } from '../core/embeddings/embeddings.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { edgeToken, operatorToken, serverSecrets } from '../core/secret-files.ts';
@@ -24,6 +25,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { systemClock } from '../lib/clock.ts';
 import { dollarsNumber } from '../lib/dollars.ts';
@@ -231,6 +233,7 @@ function makeCore(parts: Parts) {
     generations,
     responses,
     images,
+    embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
     token: operatorToken(environment.dataDir),
     providers: () => {
       const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
@@ -292,7 +295,8 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, token, router, providers, upstreams } = core;
+  const { ledger, catalog, generations, responses, images, embeddings, token } = core;
+  const { router, providers, upstreams } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
   const seen = { router, providers, testProvider };
@@ -310,6 +314,7 @@ function makeServices(core: Core): InProcessTransport {
     .service(GenerationService, generations.service)
     .service(ResponseService, responses.service)
     .service(ImageService, images.service)
+    .service(EmbeddingService, embeddings.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
     .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
     .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, ...seen }));

@@ -23,8 +23,8 @@ export type RouteReason =
   /** An earlier route failed. */
   | 'fallback';
 
-/** What a provider is asked for, in the words of OpenTelemetry's conventions: text, or something else (images). */
-export type Operation = 'chat' | 'generate_content';
+/** What a provider is asked for, in the words of OpenTelemetry's conventions: text, images, vectors. */
+export type Operation = 'chat' | 'generate_content' | 'embeddings';
 
 /** How an attempt ended, for a trace. */
 export interface AttemptEnd {

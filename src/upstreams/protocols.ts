@@ -4,6 +4,7 @@ import { geminiCodec, lacksCandidates } from '../codecs/gemini/index.ts';
 import { answerToolName, messagesCodec } from '../codecs/messages/index.ts';
 import { responsesCodec } from '../codecs/responses/index.ts';
 import type { Authentication } from './authentication.ts';
+import { type EmbeddingProtocol, geminiEmbeddings, openaiEmbeddings } from './http-embeddings.ts';
 
 /** What is the same for all upstreams of a wire protocol. */
 export interface UpstreamProtocol {
@@ -27,6 +28,8 @@ export interface UpstreamProtocol {
   readonly headers?: Readonly<Record<string, string>>;
   /** A header whose values of the client and of the configuration are both sent, joined. */
   readonly joinedHeader?: string;
+  /** How embeddings are asked for; absent: not at all. */
+  readonly embeddings?: EmbeddingProtocol;
 }
 
 /** Chat Completions; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
@@ -36,6 +39,7 @@ export const chatProtocol: UpstreamProtocol = {
   authentication: 'bearer',
   path: () => '/chat/completions',
   listPath: '/models',
+  embeddings: openaiEmbeddings,
 };
 
 /** Messages; the base URL has no version ("https://api.anthropic.com"), as the official client takes it. */
@@ -62,6 +66,7 @@ export const responsesProtocol: UpstreamProtocol = {
   path: () => '/responses',
   listPath: '/models',
   givesOne: () => true,
+  embeddings: openaiEmbeddings,
 };
 
 /** Gemini; the base URL has no version ("https://generativelanguage.googleapis.com"), as the official client takes it. */
@@ -74,6 +79,7 @@ export const geminiProtocol: UpstreamProtocol = {
   listPath: '/v1beta/models?pageSize=1000',
   lacksCustomTools: true,
   givesOne: lacksCandidates,
+  embeddings: geminiEmbeddings,
 };
 
 /** The name as a piece of a path; "models/…" is how the provider itself lists them. */

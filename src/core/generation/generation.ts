@@ -11,12 +11,12 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Ledger, SettleCommand, Settled } from '../../ledger/ledger.ts';
-import type { TokenCounts } from '../../telemetry/metrics.ts';
 import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
 import type { Cuttable } from '../running.ts';
+import { toTokenCounts } from '../token-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
@@ -427,16 +427,6 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       attempts: this.#attempts,
     });
   }
-}
-
-function toTokenCounts(usage: SettleCommand['usage']): TokenCounts {
-  return {
-    input: usage.input,
-    cache_read: usage.cacheRead,
-    cache_write_5m: usage.cacheWrite5m,
-    cache_write_1h: usage.cacheWrite1h,
-    output: usage.output,
-  };
 }
 
 function checkSettled({ kind }: Settled, id: number): void {

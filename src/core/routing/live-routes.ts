@@ -1,3 +1,4 @@
+import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
 import type { ImageUpstream } from '../../generation/images/image-upstream.ts';
 import type { KeysHealth, Upstream } from '../../generation/upstream.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -13,6 +14,7 @@ export interface LiveRoute extends RouteConfig {
   /** As its provider has them. */
   readonly upstream: Upstream | undefined;
   readonly images: ImageUpstream | undefined;
+  readonly embeddings: EmbeddingUpstream | undefined;
   /** Undefined: its provider has no keys that could be refused. */
   readonly keys: KeysHealth | undefined;
   /** What its last attempts have come to. */
@@ -102,6 +104,7 @@ export class LiveRoutes {
       name,
       upstream: live.provider.upstream,
       images: live.provider.images,
+      embeddings: live.provider.embeddings,
       keys: live.provider.upstream?.keys ?? live.provider.images?.keys,
       semaphore: live.semaphore,
       record: known?.record ?? new RouteRecord(clock),

@@ -1,8 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import type { Hold } from '../../generation/hold.ts';
-import type { Drawing } from '../../generation/images/image-upstream.ts';
 import { type Random, type Sleep, sleepOn } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
@@ -14,7 +11,7 @@ import { RoutedCall, type RoutedReceiver, type RoutedRequest, toOutcome } from '
 import { RouteStrategies } from './route-strategy.ts';
 import { carriesTier, type RouteStrategy, type RoutingConfig } from './route-table.ts';
 import { StickyRoutes } from './sticky-routes.ts';
-import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { Operation, RequestStory } from '../../telemetry/request-story.ts';
 
 /** What a router is made with; what is left out has the decided default. */
 export interface RouterOptions {
@@ -28,25 +25,27 @@ export interface RouterOptions {
   readonly sleep?: Sleep;
 }
 
-/** Pictures that are to be drawn. */
-export interface RoutedDrawing {
-  readonly hold: Hold;
+/** A request whose answer comes all at once (pictures, vectors), as the routes of its model see it. */
+export interface RoutedWork<Answer> {
+  /** The listed id of the model. */
+  readonly model: string;
   /** The public request id, for logs. */
   readonly requestId: string;
-  /** The checked request; `model` is the listed id. */
-  readonly request: ImageRequest;
-  /** Aborted when nobody wants the pictures any more. */
-  readonly signal: AbortSignal;
-  /** Told when an attempt goes to an upstream. */
-  readonly onAttempt?: () => void;
+  readonly operation: Operation;
   /** Absent: nobody follows it. */
   readonly story?: RequestStory | undefined;
+  /** Aborted when nobody wants the answer any more. */
+  readonly signal: AbortSignal;
+  /** Told when an attempt goes to an upstream. */
+  readonly onAttempt: () => void;
+  /** Asks the upstream of a route. `number`: which attempt of this request it is, from 1. Throws `UpstreamFailure`, and the signal's reason once it is aborted. */
+  readonly attempt: (route: LiveRoute, number: number) => Promise<Answer>;
 }
 
-/** Pictures and where they come from. */
-export interface RoutedPictures extends Drawing {
+/** An answer and where it comes from. */
+export interface Routed<Answer> {
+  readonly answer: Answer;
   readonly route: RouteName;
-  readonly attempt: number;
 }
 
 const unobserved: RoutingObserver = {};
@@ -137,19 +136,18 @@ export class Router {
     );
   }
 
-  /** The pictures of a request, by as many attempts as it takes. Throws what the client is told, and the signal's reason once it is aborted. */
-  async draw(call: RoutedDrawing): Promise<RoutedPictures> {
-    const { request, signal } = call;
+  /** The answer of a request, by as many attempts as it takes. Throws what the client is told, and the signal's reason once it is aborted. */
+  async perform<Answer>(work: RoutedWork<Answer>): Promise<Routed<Answer>> {
+    const { model, signal } = work;
     signal.throwIfAborted();
-    const strategy = this.strategy(request.model);
-    const ordered = this.#strategies.order(this.#routes.of(request.model), strategy, true);
-    const plan = this.#plan(ordered, request.model);
+    const ordered = this.#strategies.order(this.#routes.of(model), this.strategy(model), true);
+    const plan = this.#plan(ordered, model);
     const abandon = (): void => plan.abandon();
     signal.addEventListener('abort', abandon, { once: true });
     try {
       for (;;) {
-        const pictures = await this.#drawOnce(call, plan);
-        if (pictures !== undefined) return pictures;
+        const answer = await this.#performOnce(work, plan);
+        if (answer !== undefined) return answer;
       }
     } catch (thrown) {
       signal.throwIfAborted();
@@ -159,31 +157,32 @@ export class Router {
     }
   }
 
-  /** The pictures of one attempt; undefined: it failed, and another may follow. */
-  async #drawOnce(call: RoutedDrawing, plan: RequestPlan): Promise<RoutedPictures | undefined> {
+  /** The answer of one attempt; undefined: it failed, and another may follow. */
+  async #performOnce<Answer>(work: RoutedWork<Answer>, plan: RequestPlan): Promise<Routed<Answer> | undefined> {
     const next = await plan.next();
     if (next instanceof Error) throw next;
     const { route, number, reason } = next;
-    const attempt = { route: route.name, requestId: call.requestId, number };
+    const { signal, story } = work;
+    const attempt = { route: route.name, requestId: work.requestId, number };
     const startedAtMs = this.#runtime.monotonicMs();
     const ended = (result: ReturnType<typeof toOutcome>): void => {
       const outcome = { ...result, durationMs: this.#runtime.monotonicMs() - startedAtMs };
       route.record.add(outcome, true);
-      call.story?.attemptEnded(result, result.failure?.facts.logMessage);
+      story?.attemptEnded(result, result.failure?.facts.logMessage);
       this.#observer.attemptEnded?.(attempt, outcome);
     };
-    call.onAttempt?.();
-    call.story?.attemptBegan(route.name, number, reason, 'generate_content');
+    work.onAttempt();
+    story?.attemptBegan(route.name, number, reason, work.operation);
     this.#observer.attemptStarted?.(attempt);
     try {
-      const drawing = await draw(route, call, number);
+      const answer = await work.attempt(route, number);
       plan.completed();
       ended({ result: 'completed' });
-      return { ...drawing, route: route.name, attempt: number };
+      return { answer, route: route.name };
     } catch (thrown) {
-      ended(call.signal.aborted ? { result: 'aborted' } : toOutcome(thrown));
-      if (call.signal.aborted) plan.left(false);
-      call.signal.throwIfAborted();
+      ended(signal.aborted ? { result: 'aborted' } : toOutcome(thrown));
+      if (signal.aborted) plan.left(false);
+      signal.throwIfAborted();
       const error = plan.failed(thrown instanceof Error ? thrown : new Error('failed', { cause: thrown }), false);
       if (error !== undefined) throw error;
       return undefined;
@@ -209,9 +208,4 @@ export class Router {
     const routes = this.#sticky.ordered(ordered.routes, request, strategy !== 'priority');
     return routes[0] === ordered.routes[0] ? ordered : { routes, reason: 'conversation' };
   }
-}
-
-function draw(route: LiveRoute, { hold, request, signal, story }: RoutedDrawing, attempt: number): Promise<Drawing> {
-  if (route.images === undefined) throw new Error(`${route.name.provider} draws no pictures`);
-  return route.images.draw({ hold, request, model: route.model, attempt, signal, watch: story });
 }
