@@ -5,7 +5,7 @@ import { countIn, defined, listIn, objectIn, objectsIn, parsedJson, textIn } fro
 /** What upstreams say of a failure, as far as the protocols agree. Source: wire.md B5. */
 export type ErrorFacts = Pick<
   UpstreamFailureFacts,
-  'message' | 'param' | 'detailCode' | 'contextLengthExceeded' | 'status' | 'retryAfterMs'
+  'message' | 'param' | 'detailCode' | 'contextLengthExceeded' | 'billing' | 'status' | 'retryAfterMs'
 >;
 
 /** How a protocol says that its input is too long. */
@@ -15,6 +15,13 @@ export interface TooLong {
   /** The words for it, where there is no code. */
   readonly message: RegExp;
 }
+
+/** The codes and types of errors that are about the operator's bill. */
+const billingCode =
+  /^(?:insufficient_quota|billing(?:_\w+)?|insufficient_(?:balance|funds|credits?)|quota_exceeded|payment_required)$/i;
+/** How messages about it begin. Only their beginning counts: further on a message may quote what a client wrote. */
+const billingMessage =
+  /^\W*(?:you(?:r|’ve| have)? (?:exceeded your current quota|credit balance|account (?:is not active|balance))|insufficient (?:balance|funds|credits?|quota)|payment required|this request requires more credits)/i;
 
 /** Returns a failure of an answer that is not what the protocol says. */
 export function malformed(what: string): UpstreamFailure {
@@ -48,7 +55,10 @@ export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
   if (error === undefined) return {};
   const message = messageOf(error);
   const code = textIn(error['code']) || textIn(error['type']);
+  const isBilling =
+    [error['code'], error['type']].some(each => billingCode.test(textIn(each))) || billingMessage.test(message);
   return defined({
+    billing: isBilling ? true : undefined,
     message: message === '' ? undefined : message.slice(0, 2_000),
     param: textIn(error['param']) || undefined,
     contextLengthExceeded: tooLong.code?.test(code) === true || tooLong.message.test(message) ? true : undefined,

@@ -22,6 +22,7 @@ import { Secret } from './secrets.ts';
 import type {
   Config,
   ImagePriceSettings,
+  RouteCostSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
@@ -227,8 +228,16 @@ function modelOf(model: ParsedModel): ModelSettings {
     available: model.available,
     pricing: pricingOf(model),
     maxSize: model.max_size,
-    routes: routes.map(({ tiers, ...route }) => ({ ...route, ...defined({ tiers }) })),
+    ...(model.strategy === 'priority' ? {} : { strategy: model.strategy }),
+    routes: routes.map(({ tiers, cost, ...route }) => ({
+      ...route,
+      ...defined({ tiers, cost: cost && routeCostOf(cost) }),
+    })),
   };
+}
+
+function routeCostOf({ input, output, image }: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
+  return defined({ inputPicoUsd: input, outputPicoUsd: output, imageNanoUsd: image });
 }
 
 function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {

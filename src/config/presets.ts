@@ -124,6 +124,13 @@ export function presetProviders(variables: Variables, named: readonly string[]):
   return providers;
 }
 
+/** Returns the variable that has switched a preset on; undefined: none has. */
+export function switchedOnBy(name: string, variables: Variables): string | undefined {
+  const { addressVariable, keyVariables = [] } = presets.find(preset => preset.name === name) ?? {};
+  const names = addressVariable === undefined ? keyVariables : [addressVariable];
+  return names.find(each => textIn(variables[each]) !== undefined);
+}
+
 function providerOf(preset: Preset, variables: Variables): ParsedProvider | undefined {
   const { addressVariable, keyVariables = [], keyHeader, protocol } = preset;
   const given = addressVariable === undefined ? undefined : textIn(variables[addressVariable]);

@@ -96,6 +96,7 @@ const route = mapping({
   priority: whole(0, 1_000_000).default(1),
   weight: numberBetween(0, 1_000_000).default(1),
   tiers: listOf(oneOf('flex', 'priority')).optional(),
+  cost: mapping({ input: tokenPrice.optional(), output: tokenPrice.optional(), image: dollars.optional() }).optional(),
 });
 
 const model = mapping({
@@ -122,6 +123,7 @@ const model = mapping({
   available: flag.default(true),
   pricing: pricing.optional(),
   max_size: matching(/^[1-9]\d{1,4}x[1-9]\d{1,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').default(''),
+  strategy: oneOf('priority', 'cheapest', 'fastest').default('priority'),
   tokenizer: oneOf('cl100k_base', 'o200k_base').optional(),
   routes: listOf(route).default([]),
 });
@@ -194,6 +196,7 @@ export const fileSchema = mapping({
 export type ParsedFile = z.output<typeof fileSchema>;
 export type ParsedProvider = ParsedFile['providers'][string];
 export type ParsedModel = ParsedFile['models'][number];
+export type ParsedRoute = ParsedModel['routes'][number];
 export type ParsedPricing = NonNullable<ParsedModel['pricing']>;
 export type ParsedTimeouts = NonNullable<ParsedFile['timeouts']>;
 export type ParsedCaching = NonNullable<ParsedPricing['caching']>;

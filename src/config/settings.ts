@@ -178,6 +178,8 @@ export interface ModelSettings {
   readonly pricing: PricingSettings;
   /** "2048x2048"; '' where not said. */
   readonly maxSize: string;
+  /** Which of its routes a request takes first; absent: `priority`. */
+  readonly strategy?: 'priority' | 'cheapest' | 'fastest';
   /** Empty only where `available` is false. */
   readonly routes: readonly RouteSettings[];
 }
@@ -228,6 +230,15 @@ export interface RouteSettings {
   readonly weight: number;
   /** Tiers beside the standard one that it can carry; absent: all of the model's. */
   readonly tiers?: readonly ('flex' | 'priority')[];
+  /** What the provider charges the operator; absent: not said. */
+  readonly cost?: RouteCostSettings;
+}
+
+/** What a provider charges: pico-dollars a token, nano-dollars an image. Absent: nothing. */
+export interface RouteCostSettings {
+  readonly inputPicoUsd?: bigint;
+  readonly outputPicoUsd?: bigint;
+  readonly imageNanoUsd?: bigint;
 }
 
 /** A plan that an account can subscribe to. */

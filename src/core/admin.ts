@@ -14,9 +14,10 @@ import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, Voided
 import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
 import { allScopes, operatorOnly } from './credential.ts';
 import { makeKey } from './keys.ts';
+import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
 import { subscriptions } from './subscriptions.ts';
 
-interface AdminOptions {
+interface AdminOptions extends ProviderAdminOptions {
   readonly ledger: Ledger;
   readonly operatorToken: string;
   /** Resolves entries of `allowed_models`. */
@@ -50,6 +51,7 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...managementKeys(options),
     ...subscriptions(options.ledger),
     ...gateway(options),
+    ...providerAdmin(options),
   };
   return operatorOnly(methods, options);
 }

@@ -4,7 +4,9 @@ import { noUsage, type UsageBuckets } from '../generation/usage-buckets.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import type { Admitted, Ledger, RecordState } from '../ledger/ledger.ts';
 import { chargeOf, type Outcome, toClientError } from './generation/settlement.ts';
+import type { RequestStory } from '../telemetry/request-story.ts';
 import type { RouteName } from './routing/observer.ts';
+import { toTokenCounts } from './token-counts.ts';
 import { type Cuttable, stopping } from './running.ts';
 
 /** What an admitted request is worked on with. */
@@ -25,6 +27,8 @@ export interface AdmittedOrder<Order> {
   /** What the client is told. */
   readonly requestId: string;
   readonly admitted: Admitted;
+  /** Undefined: nobody follows it. */
+  readonly story?: RequestStory | undefined;
 }
 
 /** What an answer has used. */
@@ -106,7 +110,8 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
   }
 
   async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
-    const { id, order } = this.asked;
+    const { id, order, story } = this.asked;
+    story?.trace?.settleBegan();
     const command = {
       id,
       state,
@@ -122,6 +127,7 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     } as const;
     const settled = await this.#tools.ledger.settle(command, patience);
     if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
+    story?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd: settled.costNanoUsd });
     return settled.costNanoUsd;
   }
 
@@ -164,7 +170,9 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
   async #endUnanswered(outcome: Outcome): Promise<void> {
     const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
     const charge = chargeOf(outcome, progress);
-    if (charge.kind === 'void') await this.#tools.ledger.void(this.asked.id, charge.reason);
-    else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
+    if (charge.kind === 'void') {
+      await this.#tools.ledger.void(this.asked.id, charge.reason);
+      this.asked.story?.settleEnded(undefined);
+    } else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }
 }

@@ -29,6 +29,7 @@ import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { overloaded } from '../errors/overloaded.ts';
 import { systemClock } from '../lib/clock.ts';
+import { dollarsNumber } from '../lib/dollars.ts';
 import { IdSource, publicRequestId, unnumberedRequestId } from '../lib/ids.ts';
 import type { CallContext } from '../lib/pushed-service.ts';
 import { systemRuntime } from '../lib/runtime.ts';
@@ -37,15 +38,18 @@ import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { metricsContentType, type Metrics } from '../telemetry/metrics.ts';
+import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
+import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
-import { retryPolicy, routesOf, simulatorName } from './routing.ts';
+import { readFileSizes } from './file-sizes.ts';
+import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts';
 import { Discovery } from './discovery.ts';
-import { routingObserver } from './routing-observer.ts';
+import { observeKey, routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
 import type { StorageHealth } from './storage-health.ts';
+import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -74,6 +78,8 @@ export interface Ground {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly health: StorageHealth;
+  /** Begins the trace of a request; absent: traces are switched off. */
+  readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
   readonly readAgain: () => Promise<Config>;
 }
@@ -93,6 +99,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
+  ground.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => requestIdOrNot(ids);
@@ -163,17 +170,36 @@ async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): P
 }
 
 function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet): Router {
-  const router = new Router({
-    config: { providers: upstreams.replace(config), routes: routesOf(config) },
+  return new Router({
+    config: { providers: upstreams.replace(config), routes: routesOf(config), strategies: strategiesOf(config) },
     clock: systemClock,
     retry: retryPolicy(config),
     observer: routingObserver(metrics, logger),
   });
-  metrics.showBreakers(() =>
-    router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
-  );
-  return router;
 }
+
+/** Returns what the metrics look at whenever somebody asks for them. */
+function gaugeSources(dataDir: string, core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>): GaugeSources {
+  const { router, upstreams, generations, unseenOutput } = core;
+  return {
+    breakers: () =>
+      router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
+    providerKeys: () =>
+      upstreams
+        .keys()
+        .flatMap(({ provider, keys }) =>
+          keyStates.map(state => ({ provider, state, count: keys.filter(key => key.state === state).length })),
+        ),
+    heldUsd: () => dollarsNumber(generations.heldNanoUsd()),
+    fileBytes: () => readFileSizes(dataDir),
+    learnedTokens: () =>
+      unseenOutput.tokens
+        .samples()
+        .map(({ route, of, ratio }) => ({ provider: route.provider, model: route.modelId, of, ratio })),
+  };
+}
+
+const keyStates = ['working', 'resting', 'probing'] as const;
 
 /** What both listeners offer. */
 type Core = ReturnType<typeof makeCore>;
@@ -189,7 +215,9 @@ interface Parts extends Ground {
 /** The `reload` that it returns throws `ConfigError`. */
 function makeCore(parts: Parts) {
   const { environment, config, live, stores, ids, logger, publicUrl } = parts;
-  const upstreams = new UpstreamSet(environment.proxy);
+  const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
+    observeKey(parts.metrics, logger, provider, health),
+  );
   const router = openRouter(parts, upstreams);
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = {
@@ -203,11 +231,6 @@ function makeCore(parts: Parts) {
     settleMs: config.ledger.settleTimeoutMs,
   };
   const unseenOutput = new UnseenOutput();
-  parts.metrics.showLearned(() =>
-    unseenOutput.tokens
-      .samples()
-      .map(({ route, of, ratio }) => ({ provider: route.provider, model: route.modelId, of, ratio })),
-  );
   const generations = new Generations({
     ...shared,
     runtime: systemRuntime,
@@ -234,13 +257,25 @@ function makeCore(parts: Parts) {
   const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, environment.proxy);
   return {
     ...stores,
+    router,
+    upstreams,
     files,
     catalog,
     generations,
+    unseenOutput,
     responses,
     images,
     embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
     token: operatorToken(environment.dataDir),
+    providers: () => {
+      const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
+      return live.current.providers.map(({ name, protocol, baseUrl }) => ({
+        name,
+        protocol,
+        baseUrl,
+        keys: keys.get(name) ?? [],
+      }));
+    },
     reload,
     discovery,
   };
@@ -257,7 +292,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, health, nextRequestId, publicUrl } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -265,6 +300,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     runtime: systemRuntime,
     logger,
     metrics,
+    startTrace,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
     get keepAliveMs() {
@@ -293,7 +329,10 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core): InProcessTransport {
   const { ledger, catalog, generations, responses, images, embeddings, token } = core;
+  const { router, providers, upstreams } = core;
   const listedId = (name: string): string => catalog.listedId(name);
+  const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
+  const seen = { router, providers, testProvider };
   const visible = (context: CallContext) => visibleModels(context, ledger, token);
   const reload = async (): Promise<Reloaded> => {
     try {
@@ -311,7 +350,7 @@ function makeServices(core: Core): InProcessTransport {
     .service(EmbeddingService, embeddings.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
     .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
+    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, ...seen }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {
@@ -325,10 +364,6 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     unready: () => parts.health.reason,
     gate: context => requireCredential(context, core.ledger, core.token),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
-    observe: call => {
-      const { error, ...facts } = call;
-      if (error === undefined) logger.info(facts, 'call');
-      else logger[error.facets.log]({ ...facts, error }, 'call');
-    },
+    observe: call => logCall(logger, call),
   });
 }

@@ -9,7 +9,7 @@ import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { builtInModels, retryPolicy, routesOf } from './routing.ts';
+import { builtInModels, retryPolicy, routesOf, strategiesOf } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
 
 /** What takes a new configuration. */
@@ -73,7 +73,8 @@ export class LiveConfig {
   #hand(config: Config, { upstreams, router, catalog }: ReloadTargets): CatalogContent {
     const whole = withDiscovered(config, this.#discovered);
     const content = catalogContent(whole);
-    router.replace({ providers: upstreams.replace(whole), routes: routesOf(whole) }, retryPolicy(whole));
+    const routing = { providers: upstreams.replace(whole), routes: routesOf(whole), strategies: strategiesOf(whole) };
+    router.replace(routing, retryPolicy(whole));
     catalog.replace(content);
     return content;
   }

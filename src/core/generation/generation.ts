@@ -16,6 +16,7 @@ import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
 import type { Cuttable } from '../running.ts';
+import { toTokenCounts } from '../token-counts.ts';
 import { AnswerCounts, type CountingTools } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
@@ -110,6 +111,11 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       this.#paidTokens = tokens;
       this.#guard?.lowerLimit(Math.floor(tokens / candidates));
     });
+  }
+
+  /** What it holds now. */
+  get heldNanoUsd(): bigint {
+    return this.#slices.heldNanoUsd;
   }
 
   get isCut(): boolean {
@@ -208,11 +214,13 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       this.#routed = this.#tools.router.route(
         {
           hold: Hold.of(admitted),
+          requestId: this.requestId,
           request: this.#request,
           maxOutputTokens: this.#limit,
           modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
+          watch: this.#asked.story,
         },
         this,
       );
@@ -310,8 +318,11 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       const usage = counted instanceof Promise ? await counted : counted;
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
-      const settled = await this.#tools.ledger.settle(this.#settleCommand(outcome, usage), 'bounded');
+      this.#asked.story?.trace?.settleBegan();
+      const command = this.#settleCommand(outcome, usage);
+      const settled = await this.#tools.ledger.settle(command, 'bounded');
       checkSettled(settled, this.#asked.id);
+      this.#tellSettled(command, settled);
       this.#counts.learn(this.#tally, this.#isWhole);
       last = this.#kept.read();
       last.push(this.#completed(usage, settled.costNanoUsd));
@@ -354,13 +365,27 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {
     await this.#slices.idle();
     const charge = chargeOf(outcome, this.#progress);
+    const { id, story } = this.#asked;
+    story?.trace?.settleBegan();
     if (charge.kind === 'void') {
-      await this.#tools.ledger.void(this.#asked.id, charge.reason);
+      await this.#tools.ledger.void(id, charge.reason);
+      story?.holds(this.heldNanoUsd);
+      story?.settleEnded(undefined);
       return;
     }
     await this.#sink?.beforeBrokenSettle?.(error);
     const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
-    checkSettled(await this.#tools.ledger.settle(this.#settleCommand(outcome, counted)), this.#asked.id);
+    const command = this.#settleCommand(outcome, counted);
+    const settled = await this.#tools.ledger.settle(command);
+    checkSettled(settled, id);
+    this.#tellSettled(command, settled);
+  }
+
+  #tellSettled({ state, usage }: SettleCommand, { costNanoUsd }: Settled): void {
+    const { story } = this.#asked;
+    if (story === undefined) return;
+    story.holds(this.heldNanoUsd);
+    story.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd });
   }
 
   get #progress(): Progress {

@@ -15,8 +15,10 @@ import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
+import { findStory } from '../find-story.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
@@ -47,6 +49,7 @@ export interface GenerationAsk {
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
   readonly freeWhenCut?: boolean;
+  readonly story?: RequestStory | undefined;
 }
 
 /** A request whose model is found and whose input is checked. */
@@ -58,7 +61,7 @@ interface CheckedRequest extends Resolved {
 /** All generations of this process. */
 export class Generations {
   readonly #tools: GenerationsTools;
-  readonly #running = new Running();
+  readonly #running = new Running<Generation>();
   readonly #ended = (generation: Generation): void => this.#running.delete(generation);
   #isDraining = false;
 
@@ -74,6 +77,11 @@ export class Generations {
   /** Takes no new ones from now on. */
   drain(): void {
     this.#isDraining = true;
+  }
+
+  /** What all that run hold. */
+  heldNanoUsd(): bigint {
+    return this.#running.all.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n);
   }
 
   /** Ends those that still run; each settles what it delivered. */
@@ -110,12 +118,12 @@ export class Generations {
 
   /** Checks and admits a request. Whoever calls it starts the generation. Throws what the caller is refused with; nothing is held then. */
   async begin(ask: GenerationAsk): Promise<Generation> {
-    const { credential, requestId: named, freeWhenCut, durable } = ask;
+    const { credential, requestId: named, freeWhenCut, durable, story } = ask;
     if (this.#isDraining) throw stopping();
     const { ledger, router, runtime, ids } = this.#tools;
     const checking = this.#check(ask.request, credential);
     const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
-    if (!model.available) throw modelUnavailable(model.id);
+    if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
     if (ask.isAnsweredEarly === true) await checkCountedLength(request, model, bounds);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
@@ -123,15 +131,15 @@ export class Generations {
     const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable };
     const admittedAtMs = runtime.now();
+    story?.admissionBegan({ accountId, keyId, model: model.id });
     const admitted = await ledger.admit(toAdmitCommand(applicant));
     if (admitted.kind === 'denied') {
+      story?.admissionEnded(undefined, admitted.code);
       throw await refusal(ledger, admitted, applicant);
     }
-    const generation = new Generation(
-      this.#tools,
-      { ...applicant, admitted, admittedAtMs, freeWhenCut, input: bounds },
-      this.#ended,
-    );
+    story?.admissionEnded(admitted.heldNanoUsd);
+    const asked = { ...applicant, admitted, admittedAtMs, freeWhenCut, story, input: bounds };
+    const generation = new Generation(this.#tools, asked, this.#ended);
     this.#running.add(generation);
     return generation;
   }
@@ -154,7 +162,8 @@ export class Generations {
       const found = authenticate(context, this.#tools.ledger, 'api_key');
       const credential = found instanceof Promise ? await found : found;
       const key = idempotencyKey(context);
-      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader) };
+      const story = findStory(context);
+      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader), story };
       if (key !== undefined) return call.attach(this.#startOnce({ ...ask, context, key }, sink));
       const generation = await this.begin(ask);
       call.attach(generation);

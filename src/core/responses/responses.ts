@@ -15,6 +15,7 @@ import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
+import { findStory } from '../find-story.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
@@ -163,9 +164,11 @@ export class Responses {
   }
 
   async #begin(asked: AskedResponse): Promise<Generation> {
-    const { request, credential, requestId, session, previousResponseId } = asked;
+    const { request, credential, requestId, session, previousResponseId, story } = asked;
     try {
-      return await withCallerPaths(asked, () => this.#tools.generations.begin({ request, credential, requestId }));
+      return await withCallerPaths(asked, () =>
+        this.#tools.generations.begin({ request, credential, requestId, story }),
+      );
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;
@@ -195,7 +198,8 @@ export class Responses {
     });
   }
 
-  async #ask(ask: Ask, { requestHeader }: CallContext, credential: Credential): Promise<AskedResponse> {
+  async #ask(ask: Ask, context: CallContext, credential: Credential): Promise<AskedResponse> {
+    const { requestHeader } = context;
     const { accountId } = credential;
     const { previousResponseId } = ask;
     const session = ask.session === undefined ? undefined : { accountId, session: ask.session };
@@ -207,7 +211,7 @@ export class Responses {
       const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#tools.ids.next());
       const whole = { ...request, items: upstreamItems(conversation, sealing) };
       const asked = { credential, sealing, requestId, request: whole, settings: request, conversation };
-      return { ...asked, previousResponseId, store, background, session };
+      return { ...asked, previousResponseId, store, background, session, story: findStory(context) };
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;

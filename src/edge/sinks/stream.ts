@@ -96,7 +96,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     if (exchange.isGone || (failure !== undefined && !this.#hasBegun)) return exchange.fail(failure);
     if (failure !== undefined) return this.#endFailed(failure);
     this.#close(this.#frames);
-    exchange.end(exchange.facts.outcome(200, true));
+    exchange.end(exchange.facts.outcome(200));
   }
 
   #headers(): AnswerHeaders {
@@ -144,7 +144,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     const { call, facts } = exchange;
     const error = clientError(failure);
     this.#close(this.#renderer.fail(error, facts.repeatedId ?? call.id));
-    exchange.end({ ...facts.outcome(200, true), code: error.code, error });
+    exchange.end({ ...facts.outcome(200), code: error.code, error });
   }
 
   #close(frames: string): void {

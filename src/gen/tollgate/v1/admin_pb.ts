@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/admin.proto.
  */
 export const file_tollgate_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEipwEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoAxIMCgRuYW1lGAIgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAyABKAMSFQoNaGVsZF9uYW5vX3VzZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEjIKCnN1c3BlbnNpb24YBiABKA4yHi50b2xsZ2F0ZS52MS5BY2NvdW50U3VzcGVuc2lvbiKEAQoNTWFuYWdlbWVudEtleRIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEgsKA2tleRgDIAEoCRIOCgZzY29wZXMYBCADKAkSEAoIZGlzYWJsZWQYBSABKAgSFQoNY3JlYXRlZF9hdF9tcxgGIAEoAyI+ChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAiABKAMiPgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IhUKE0xpc3RBY2NvdW50c1JlcXVlc3QiPgoUTGlzdEFjY291bnRzUmVzcG9uc2USJgoIYWNjb3VudHMYASADKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IicKEUdldEFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOwoSR2V0QWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50ImAKEEFkZENyZWRpdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIXCg9hbW91bnRfbmFub191c2QYAiABKAMSDAoEbm90ZRgDIAEoCRIRCglyZWZlcmVuY2UYBCABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiKgoUUmVzdW1lQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI+ChVSZXN1bWVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IlwKFlNldE1vbnRobHlMaW1pdFJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgCIAEoA0gAiAEBQhEKD19saW1pdF9uYW5vX3VzZCI7ChdTZXRNb250aGx5TGltaXRSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiQAoaQ3JlYXRlTWFuYWdlbWVudEtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiRgobQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiLwoZTGlzdE1hbmFnZW1lbnRLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkYKGkxpc3RNYW5hZ2VtZW50S2V5c1Jlc3BvbnNlEigKBGtleXMYASADKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5IkoKHVNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJJCh5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJfChxTZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiSAodU2V0TWFuYWdlbWVudEtleVN0YXRlUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSInChZMaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNIkEKF0xpc3RWb2lkZWRIb2xkc1Jlc3BvbnNlEiYKBWhvbGRzGAEgAygLMhcudG9sbGdhdGUudjEuVm9pZGVkSG9sZCKmAQoKVm9pZGVkSG9sZBIKCgJpZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEhIKCmFwaV9rZXlfaWQYAyABKAMSDQoFbW9kZWwYBCABKAkSFwoPYW1vdW50X25hbm9fdXNkGAUgASgDEhYKDmFkbWl0dGVkX2F0X21zGAYgASgDEhQKDHZvaWRlZF9hdF9tcxgHIAEoAxIOCgZyZWFzb24YCCABKAkimQIKDFN1YnNjcmlwdGlvbhISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QSFQoNc3RhcnRlZF9hdF9tcxgEIAEoAxIXCg9wZXJpb2Rfc3RhcnRfbXMYBSABKAMSFQoNcGVyaW9kX2VuZF9tcxgGIAEoAxIRCgljYW5jZWxsZWQYByABKAgSDgoGdG9rZW5zGAggASgEEhMKC3Rva2Vuc191c2VkGAkgASgEEhMKC3Rva2Vuc19oZWxkGAogASgEEhcKD2ZyZWVfbGVmdF90b2RheRgLIAEoDSJ4ChhTdGFydFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIfCgRwbGFuGAIgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAyABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kIkwKGVN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIiwKFkdldFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJKChdHZXRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLwoZQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIk0KGkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIcChpSZWxvYWRDb25maWd1cmF0aW9uUmVxdWVzdCJlChtSZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2USDAoEZmlsZRgBIAEoCRIRCglwcm92aWRlcnMYAiABKA0SDgoGbW9kZWxzGAMgASgNEhUKDW5lZWRzX3Jlc3RhcnQYBCADKAkqawoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFQoRS0VZX1NUQVRFX0VOQUJMRUQQARIWChJLRVlfU1RBVEVfRElTQUJMRUQQAhIVChFLRVlfU1RBVEVfUkVWT0tFRBADKnoKEUFjY291bnRTdXNwZW5zaW9uEiIKHkFDQ09VTlRfU1VTUEVOU0lPTl9VTlNQRUNJRklFRBAAEh4KGkFDQ09VTlRfU1VTUEVOU0lPTl9EQU1BR0VEEAESIQodQUNDT1VOVF9TVVNQRU5TSU9OX1dSSVRFX09GRlMQAio+CgRQbGFuEhQKEFBMQU5fVU5TUEVDSUZJRUQQABINCglQTEFOX0NPUkUQARIRCg1QTEFOX0NPUkVfUFJPEAIqXAoKUGxhblBlcmlvZBIbChdQTEFOX1BFUklPRF9VTlNQRUNJRklFRBAAEhgKFFBMQU5fUEVSSU9EX0JJV0VFS0xZEAESFwoTUExBTl9QRVJJT0RfTU9OVEhMWRACMrMNCgxBZG1pblNlcnZpY2USVgoNQ3JlYXRlQWNjb3VudBIhLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlc3BvbnNlElMKDExpc3RBY2NvdW50cxIgLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1JlcXVlc3QaIS50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJNCgpHZXRBY2NvdW50Eh4udG9sbGdhdGUudjEuR2V0QWNjb3VudFJlcXVlc3QaHy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVzcG9uc2USSgoJQWRkQ3JlZGl0Eh0udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVxdWVzdBoeLnRvbGxnYXRlLnYxLkFkZENyZWRpdFJlc3BvbnNlElYKDVJlc3VtZUFjY291bnQSIS50b2xsZ2F0ZS52MS5SZXN1bWVBY2NvdW50UmVxdWVzdBoiLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXNwb25zZRJTCgxDcmVhdGVBcGlLZXkSIC50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiEudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USUAoLTGlzdEFwaUtleXMSHy50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIC50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlElkKDlNldEFwaUtleVN0YXRlEiIudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXF1ZXN0GiMudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXNwb25zZRJcCg9TZXRNb250aGx5TGltaXQSIy50b2xsZ2F0ZS52MS5TZXRNb250aGx5TGltaXRSZXF1ZXN0GiQudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVzcG9uc2USaAoTQ3JlYXRlTWFuYWdlbWVudEtleRInLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXF1ZXN0GigudG9sbGdhdGUudjEuQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEmUKEkxpc3RNYW5hZ2VtZW50S2V5cxImLnRvbGxnYXRlLnYxLkxpc3RNYW5hZ2VtZW50S2V5c1JlcXVlc3QaJy50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXNwb25zZRJxChZTZXRNYW5hZ2VtZW50S2V5U2NvcGVzEioudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1JlcXVlc3QaKy50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USbgoVU2V0TWFuYWdlbWVudEtleVN0YXRlEikudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVN0YXRlUmVxdWVzdBoqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlc3BvbnNlEmIKEVN0YXJ0U3Vic2NyaXB0aW9uEiUudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXF1ZXN0GiYudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRJcCg9HZXRTdWJzY3JpcHRpb24SIy50b2xsZ2F0ZS52MS5HZXRTdWJzY3JpcHRpb25SZXF1ZXN0GiQudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVzcG9uc2USZQoSQ2FuY2VsU3Vic2NyaXB0aW9uEiYudG9sbGdhdGUudjEuQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBonLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlElwKD0xpc3RWb2lkZWRIb2xkcxIjLnRvbGxnYXRlLnYxLkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QaJC50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXNwb25zZRJoChNSZWxvYWRDb25maWd1cmF0aW9uEicudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlcXVlc3QaKC50b2xsZ2F0ZS52MS5SZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_account]);
+  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEipwEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoAxIMCgRuYW1lGAIgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAyABKAMSFQoNaGVsZF9uYW5vX3VzZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEjIKCnN1c3BlbnNpb24YBiABKA4yHi50b2xsZ2F0ZS52MS5BY2NvdW50U3VzcGVuc2lvbiKEAQoNTWFuYWdlbWVudEtleRIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEgsKA2tleRgDIAEoCRIOCgZzY29wZXMYBCADKAkSEAoIZGlzYWJsZWQYBSABKAgSFQoNY3JlYXRlZF9hdF9tcxgGIAEoAyI+ChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAiABKAMiPgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IhUKE0xpc3RBY2NvdW50c1JlcXVlc3QiPgoUTGlzdEFjY291bnRzUmVzcG9uc2USJgoIYWNjb3VudHMYASADKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IicKEUdldEFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOwoSR2V0QWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50ImAKEEFkZENyZWRpdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIXCg9hbW91bnRfbmFub191c2QYAiABKAMSDAoEbm90ZRgDIAEoCRIRCglyZWZlcmVuY2UYBCABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiKgoUUmVzdW1lQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI+ChVSZXN1bWVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IlwKFlNldE1vbnRobHlMaW1pdFJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgCIAEoA0gAiAEBQhEKD19saW1pdF9uYW5vX3VzZCI7ChdTZXRNb250aGx5TGltaXRSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiQAoaQ3JlYXRlTWFuYWdlbWVudEtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiRgobQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiLwoZTGlzdE1hbmFnZW1lbnRLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkYKGkxpc3RNYW5hZ2VtZW50S2V5c1Jlc3BvbnNlEigKBGtleXMYASADKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5IkoKHVNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJJCh5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJfChxTZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiSAodU2V0TWFuYWdlbWVudEtleVN0YXRlUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSInChZMaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNIkEKF0xpc3RWb2lkZWRIb2xkc1Jlc3BvbnNlEiYKBWhvbGRzGAEgAygLMhcudG9sbGdhdGUudjEuVm9pZGVkSG9sZCKmAQoKVm9pZGVkSG9sZBIKCgJpZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEhIKCmFwaV9rZXlfaWQYAyABKAMSDQoFbW9kZWwYBCABKAkSFwoPYW1vdW50X25hbm9fdXNkGAUgASgDEhYKDmFkbWl0dGVkX2F0X21zGAYgASgDEhQKDHZvaWRlZF9hdF9tcxgHIAEoAxIOCgZyZWFzb24YCCABKAkimQIKDFN1YnNjcmlwdGlvbhISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QSFQoNc3RhcnRlZF9hdF9tcxgEIAEoAxIXCg9wZXJpb2Rfc3RhcnRfbXMYBSABKAMSFQoNcGVyaW9kX2VuZF9tcxgGIAEoAxIRCgljYW5jZWxsZWQYByABKAgSDgoGdG9rZW5zGAggASgEEhMKC3Rva2Vuc191c2VkGAkgASgEEhMKC3Rva2Vuc19oZWxkGAogASgEEhcKD2ZyZWVfbGVmdF90b2RheRgLIAEoDSJ4ChhTdGFydFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIfCgRwbGFuGAIgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAyABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kIkwKGVN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIiwKFkdldFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJKChdHZXRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLwoZQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIk0KGkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIcChpSZWxvYWRDb25maWd1cmF0aW9uUmVxdWVzdCJlChtSZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2USDAoEZmlsZRgBIAEoCRIRCglwcm92aWRlcnMYAiABKA0SDgoGbW9kZWxzGAMgASgNEhUKDW5lZWRzX3Jlc3RhcnQYBCADKAkiFgoUTGlzdFByb3ZpZGVyc1JlcXVlc3QiRwoVTGlzdFByb3ZpZGVyc1Jlc3BvbnNlEi4KCXByb3ZpZGVycxgBIAMoCzIbLnRvbGxnYXRlLnYxLlByb3ZpZGVyU3RhdHVzIsoBCg5Qcm92aWRlclN0YXR1cxIMCgRuYW1lGAEgASgJEhAKCHByb3RvY29sGAIgASgJEhAKCGJhc2VfdXJsGAMgASgJEg0KBXN0YXRlGAQgASgJEiYKBGtleXMYBSADKAsyGC50b2xsZ2F0ZS52MS5Qcm92aWRlcktleRIOCgZtb2RlbHMYBiABKA0SMAoKbGFzdF9lcnJvchgHIAEoCzIXLnRvbGxnYXRlLnYxLlJvdXRlRXJyb3JIAIgBAUINCgtfbGFzdF9lcnJvciK1AQoLUHJvdmlkZXJLZXkSDgoGbnVtYmVyGAEgASgNEg0KBXN0YXRlGAIgASgJEhsKDnJlc3RzX3VudGlsX21zGAMgASgDSACIAQESEAoIcmVmdXNhbHMYBCABKA0SEwoLbGFzdF9zdGF0dXMYBSABKA0SGgoSbGFzdF9yZWZ1c2VkX2F0X21zGAYgASgDEhQKDGxhc3RfbWVzc2FnZRgHIAEoCUIRCg9fcmVzdHNfdW50aWxfbXMiTAoKUm91dGVFcnJvchINCgVhdF9tcxgBIAEoAxIOCgZyZXN1bHQYAiABKAkSDgoGc3RhdHVzGAMgASgNEg8KB21lc3NhZ2UYBCABKAkiEwoRTGlzdFJvdXRlc1JlcXVlc3QiPgoSTGlzdFJvdXRlc1Jlc3BvbnNlEigKBnJvdXRlcxgBIAMoCzIYLnRvbGxnYXRlLnYxLlJvdXRlU3RhdHVzIuwCCgtSb3V0ZVN0YXR1cxINCgVtb2RlbBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIWCg51cHN0cmVhbV9tb2RlbBgDIAEoCRIQCghwcmlvcml0eRgEIAEoDRIOCgZ3ZWlnaHQYBSABKAESEAoIc3RyYXRlZ3kYBiABKAkSDQoFc3RhdGUYByABKAkSEAoIYXR0ZW1wdHMYCCABKAQSEAoIZmFpbHVyZXMYCSABKAQSMAoKbGFzdF9lcnJvchgKIAEoCzIXLnRvbGxnYXRlLnYxLlJvdXRlRXJyb3JIAIgBARIwCgtmaXJzdF9ldmVudBgLIAEoCzIWLnRvbGxnYXRlLnYxLlF1YW50aWxlc0gBiAEBEi0KCGR1cmF0aW9uGAwgASgLMhYudG9sbGdhdGUudjEuUXVhbnRpbGVzSAKIAQFCDQoLX2xhc3RfZXJyb3JCDgoMX2ZpcnN0X2V2ZW50QgsKCV9kdXJhdGlvbiI6CglRdWFudGlsZXMSDQoFY291bnQYASABKA0SDgoGcDUwX21zGAIgASgBEg4KBnA5OV9tcxgDIAEoASIyChNUZXN0UHJvdmlkZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkSDQoFbW9kZWwYAiABKAkivgIKFFRlc3RQcm92aWRlclJlc3BvbnNlEgwKBG5hbWUYASABKAkSDQoFbW9kZWwYAiABKAkSCgoCb2sYAyABKAgSDQoFZXJyb3IYBCABKAkSGwoOZmlyc3RfZXZlbnRfbXMYBSABKAFIAIgBARIYCgtkdXJhdGlvbl9tcxgGIAEoAUgBiAEBEhUKDXJlcG9ydHNfdXNhZ2UYByABKAgSDgoGbW9kZWxzGAggAygJEhQKDG1vZGVsc19lcnJvchgJIAEoCRIvCglhYmlsaXRpZXMYCiADKAsyHC50b2xsZ2F0ZS52MS5Qcm92aWRlckFiaWxpdHkSJgoEa2V5cxgLIAMoCzIYLnRvbGxnYXRlLnYxLlByb3ZpZGVyS2V5QhEKD19maXJzdF9ldmVudF9tc0IOCgxfZHVyYXRpb25fbXMiOgoPUHJvdmlkZXJBYmlsaXR5EgwKBG5hbWUYASABKAkSCgoCb2sYAiABKAgSDQoFZXJyb3IYAyABKAkqawoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFQoRS0VZX1NUQVRFX0VOQUJMRUQQARIWChJLRVlfU1RBVEVfRElTQUJMRUQQAhIVChFLRVlfU1RBVEVfUkVWT0tFRBADKnoKEUFjY291bnRTdXNwZW5zaW9uEiIKHkFDQ09VTlRfU1VTUEVOU0lPTl9VTlNQRUNJRklFRBAAEh4KGkFDQ09VTlRfU1VTUEVOU0lPTl9EQU1BR0VEEAESIQodQUNDT1VOVF9TVVNQRU5TSU9OX1dSSVRFX09GRlMQAio+CgRQbGFuEhQKEFBMQU5fVU5TUEVDSUZJRUQQABINCglQTEFOX0NPUkUQARIRCg1QTEFOX0NPUkVfUFJPEAIqXAoKUGxhblBlcmlvZBIbChdQTEFOX1BFUklPRF9VTlNQRUNJRklFRBAAEhgKFFBMQU5fUEVSSU9EX0JJV0VFS0xZEAESFwoTUExBTl9QRVJJT0RfTU9OVEhMWRACMq8PCgxBZG1pblNlcnZpY2USVgoNQ3JlYXRlQWNjb3VudBIhLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlc3BvbnNlElMKDExpc3RBY2NvdW50cxIgLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1JlcXVlc3QaIS50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJNCgpHZXRBY2NvdW50Eh4udG9sbGdhdGUudjEuR2V0QWNjb3VudFJlcXVlc3QaHy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVzcG9uc2USSgoJQWRkQ3JlZGl0Eh0udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVxdWVzdBoeLnRvbGxnYXRlLnYxLkFkZENyZWRpdFJlc3BvbnNlElYKDVJlc3VtZUFjY291bnQSIS50b2xsZ2F0ZS52MS5SZXN1bWVBY2NvdW50UmVxdWVzdBoiLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXNwb25zZRJTCgxDcmVhdGVBcGlLZXkSIC50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiEudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USUAoLTGlzdEFwaUtleXMSHy50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIC50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlElkKDlNldEFwaUtleVN0YXRlEiIudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXF1ZXN0GiMudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXNwb25zZRJcCg9TZXRNb250aGx5TGltaXQSIy50b2xsZ2F0ZS52MS5TZXRNb250aGx5TGltaXRSZXF1ZXN0GiQudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVzcG9uc2USaAoTQ3JlYXRlTWFuYWdlbWVudEtleRInLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXF1ZXN0GigudG9sbGdhdGUudjEuQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEmUKEkxpc3RNYW5hZ2VtZW50S2V5cxImLnRvbGxnYXRlLnYxLkxpc3RNYW5hZ2VtZW50S2V5c1JlcXVlc3QaJy50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXNwb25zZRJxChZTZXRNYW5hZ2VtZW50S2V5U2NvcGVzEioudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1JlcXVlc3QaKy50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USbgoVU2V0TWFuYWdlbWVudEtleVN0YXRlEikudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVN0YXRlUmVxdWVzdBoqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlc3BvbnNlEmIKEVN0YXJ0U3Vic2NyaXB0aW9uEiUudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXF1ZXN0GiYudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRJcCg9HZXRTdWJzY3JpcHRpb24SIy50b2xsZ2F0ZS52MS5HZXRTdWJzY3JpcHRpb25SZXF1ZXN0GiQudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVzcG9uc2USZQoSQ2FuY2VsU3Vic2NyaXB0aW9uEiYudG9sbGdhdGUudjEuQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBonLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlElwKD0xpc3RWb2lkZWRIb2xkcxIjLnRvbGxnYXRlLnYxLkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QaJC50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXNwb25zZRJoChNSZWxvYWRDb25maWd1cmF0aW9uEicudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlcXVlc3QaKC50b2xsZ2F0ZS52MS5SZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2USVgoNTGlzdFByb3ZpZGVycxIhLnRvbGxnYXRlLnYxLkxpc3RQcm92aWRlcnNSZXF1ZXN0GiIudG9sbGdhdGUudjEuTGlzdFByb3ZpZGVyc1Jlc3BvbnNlEk0KCkxpc3RSb3V0ZXMSHi50b2xsZ2F0ZS52MS5MaXN0Um91dGVzUmVxdWVzdBofLnRvbGxnYXRlLnYxLkxpc3RSb3V0ZXNSZXNwb25zZRJTCgxUZXN0UHJvdmlkZXISIC50b2xsZ2F0ZS52MS5UZXN0UHJvdmlkZXJSZXF1ZXN0GiEudG9sbGdhdGUudjEuVGVzdFByb3ZpZGVyUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_account]);
 
 /**
  * An account.
@@ -1141,6 +1141,533 @@ export const ReloadConfigurationResponseSchema: GenMessage<ReloadConfigurationRe
   messageDesc(file_tollgate_v1_admin, 39);
 
 /**
+ * Nothing to say.
+ *
+ * @generated from message tollgate.v1.ListProvidersRequest
+ */
+export type ListProvidersRequest = Message<"tollgate.v1.ListProvidersRequest"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.ListProvidersRequest.
+ * Use `create(ListProvidersRequestSchema)` to create a new message.
+ */
+export const ListProvidersRequestSchema: GenMessage<ListProvidersRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 40);
+
+/**
+ * The providers.
+ *
+ * @generated from message tollgate.v1.ListProvidersResponse
+ */
+export type ListProvidersResponse = Message<"tollgate.v1.ListProvidersResponse"> & {
+  /**
+   * In the order of the configuration.
+   *
+   * @generated from field: repeated tollgate.v1.ProviderStatus providers = 1;
+   */
+  providers: ProviderStatus[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListProvidersResponse.
+ * Use `create(ListProvidersResponseSchema)` to create a new message.
+ */
+export const ListProvidersResponseSchema: GenMessage<ListProvidersResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 41);
+
+/**
+ * A provider of the configuration.
+ *
+ * @generated from message tollgate.v1.ProviderStatus
+ */
+export type ProviderStatus = Message<"tollgate.v1.ProviderStatus"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What it speaks: "chat", "responses", "messages", "gemini", "images".
+   *
+   * @generated from field: string protocol = 2;
+   */
+  protocol: string;
+
+  /**
+   * Its address.
+   *
+   * @generated from field: string base_url = 3;
+   */
+  baseUrl: string;
+
+  /**
+   * "available"; "no_key" if all its keys rest; "failing" if the circuit breakers of all its routes are open; "unused" if it has no route.
+   *
+   * @generated from field: string state = 4;
+   */
+  state: string;
+
+  /**
+   * Its keys, in the order of the configuration; empty if it takes none.
+   *
+   * @generated from field: repeated tollgate.v1.ProviderKey keys = 5;
+   */
+  keys: ProviderKey[];
+
+  /**
+   * How many listed models have a route to it.
+   *
+   * @generated from field: uint32 models = 6;
+   */
+  models: number;
+
+  /**
+   * The last try that failed, of all its routes; absence means none has since the start.
+   *
+   * @generated from field: optional tollgate.v1.RouteError last_error = 7;
+   */
+  lastError?: RouteError | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.ProviderStatus.
+ * Use `create(ProviderStatusSchema)` to create a new message.
+ */
+export const ProviderStatusSchema: GenMessage<ProviderStatus> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 42);
+
+/**
+ * A provider's key. Its text is never told.
+ *
+ * @generated from message tollgate.v1.ProviderKey
+ */
+export type ProviderKey = Message<"tollgate.v1.ProviderKey"> & {
+  /**
+   * Its place in the configuration, from 1.
+   *
+   * @generated from field: uint32 number = 1;
+   */
+  number: number;
+
+  /**
+   * "working"; "resting" if it was refused and no request uses it; "probing" if one request tries it again.
+   *
+   * @generated from field: string state = 2;
+   */
+  state: string;
+
+  /**
+   * When its rest ends, in milliseconds since 1970 UTC; absence means it does not rest.
+   *
+   * @generated from field: optional int64 rests_until_ms = 3;
+   */
+  restsUntilMs?: bigint | undefined;
+
+  /**
+   * How often it was refused since the start.
+   *
+   * @generated from field: uint32 refusals = 4;
+   */
+  refusals: number;
+
+  /**
+   * The status of the last refusal; 0 means there was none.
+   *
+   * @generated from field: uint32 last_status = 5;
+   */
+  lastStatus: number;
+
+  /**
+   * When that was, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 last_refused_at_ms = 6;
+   */
+  lastRefusedAtMs: bigint;
+
+  /**
+   * What the provider said, without anything of the request; empty means nothing.
+   *
+   * @generated from field: string last_message = 7;
+   */
+  lastMessage: string;
+};
+
+/**
+ * Describes the message tollgate.v1.ProviderKey.
+ * Use `create(ProviderKeySchema)` to create a new message.
+ */
+export const ProviderKeySchema: GenMessage<ProviderKey> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 43);
+
+/**
+ * How a try failed.
+ *
+ * @generated from message tollgate.v1.RouteError
+ */
+export type RouteError = Message<"tollgate.v1.RouteError"> & {
+  /**
+   * When, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 at_ms = 1;
+   */
+  atMs: bigint;
+
+  /**
+   * What ended it ("status", "connect", "first_event_timeout", "truncated").
+   *
+   * @generated from field: string result = 2;
+   */
+  result: string;
+
+  /**
+   * The provider's status; 0 means it gave none.
+   *
+   * @generated from field: uint32 status = 3;
+   */
+  status: number;
+
+  /**
+   * What the provider said, without anything of the request; empty means nothing.
+   *
+   * @generated from field: string message = 4;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message tollgate.v1.RouteError.
+ * Use `create(RouteErrorSchema)` to create a new message.
+ */
+export const RouteErrorSchema: GenMessage<RouteError> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 44);
+
+/**
+ * Nothing to say.
+ *
+ * @generated from message tollgate.v1.ListRoutesRequest
+ */
+export type ListRoutesRequest = Message<"tollgate.v1.ListRoutesRequest"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.ListRoutesRequest.
+ * Use `create(ListRoutesRequestSchema)` to create a new message.
+ */
+export const ListRoutesRequestSchema: GenMessage<ListRoutesRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 45);
+
+/**
+ * The routes.
+ *
+ * @generated from message tollgate.v1.ListRoutesResponse
+ */
+export type ListRoutesResponse = Message<"tollgate.v1.ListRoutesResponse"> & {
+  /**
+   * By model, those of one in the order of the configuration.
+   *
+   * @generated from field: repeated tollgate.v1.RouteStatus routes = 1;
+   */
+  routes: RouteStatus[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListRoutesResponse.
+ * Use `create(ListRoutesResponseSchema)` to create a new message.
+ */
+export const ListRoutesResponseSchema: GenMessage<ListRoutesResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 46);
+
+/**
+ * A route of a model. Times are those of the last five minutes.
+ *
+ * @generated from message tollgate.v1.RouteStatus
+ */
+export type RouteStatus = Message<"tollgate.v1.RouteStatus"> & {
+  /**
+   * The listed id.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * The provider's name.
+   *
+   * @generated from field: string provider = 2;
+   */
+  provider: string;
+
+  /**
+   * The provider's own name of the model.
+   *
+   * @generated from field: string upstream_model = 3;
+   */
+  upstreamModel: string;
+
+  /**
+   * The lower number is taken first.
+   *
+   * @generated from field: uint32 priority = 4;
+   */
+  priority: number;
+
+  /**
+   * Its share among the routes of the same priority.
+   *
+   * @generated from field: double weight = 5;
+   */
+  weight: number;
+
+  /**
+   * How the model's routes are ordered: "priority", "cheapest", "fastest".
+   *
+   * @generated from field: string strategy = 6;
+   */
+  strategy: string;
+
+  /**
+   * "available"; "no_key" if all keys of the provider rest; "open" or "half_open" as its circuit breaker is.
+   *
+   * @generated from field: string state = 7;
+   */
+  state: string;
+
+  /**
+   * Tries since the start.
+   *
+   * @generated from field: uint64 attempts = 8;
+   */
+  attempts: bigint;
+
+  /**
+   * Those that failed.
+   *
+   * @generated from field: uint64 failures = 9;
+   */
+  failures: bigint;
+
+  /**
+   * The last that failed; absence means none has.
+   *
+   * @generated from field: optional tollgate.v1.RouteError last_error = 10;
+   */
+  lastError?: RouteError | undefined;
+
+  /**
+   * From the start of a try to its first event, of streamed answers; absence means there was none.
+   *
+   * @generated from field: optional tollgate.v1.Quantiles first_event = 11;
+   */
+  firstEvent?: Quantiles | undefined;
+
+  /**
+   * Of whole tries that completed; absence means there was none.
+   *
+   * @generated from field: optional tollgate.v1.Quantiles duration = 12;
+   */
+  duration?: Quantiles | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.RouteStatus.
+ * Use `create(RouteStatusSchema)` to create a new message.
+ */
+export const RouteStatusSchema: GenMessage<RouteStatus> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 47);
+
+/**
+ * How long something took.
+ *
+ * @generated from message tollgate.v1.Quantiles
+ */
+export type Quantiles = Message<"tollgate.v1.Quantiles"> & {
+  /**
+   * Of so many.
+   *
+   * @generated from field: uint32 count = 1;
+   */
+  count: number;
+
+  /**
+   * The median, in milliseconds.
+   *
+   * @generated from field: double p50_ms = 2;
+   */
+  p50Ms: number;
+
+  /**
+   * What 99 of 100 do not exceed, in milliseconds.
+   *
+   * @generated from field: double p99_ms = 3;
+   */
+  p99Ms: number;
+};
+
+/**
+ * Describes the message tollgate.v1.Quantiles.
+ * Use `create(QuantilesSchema)` to create a new message.
+ */
+export const QuantilesSchema: GenMessage<Quantiles> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 48);
+
+/**
+ * Which provider.
+ *
+ * @generated from message tollgate.v1.TestProviderRequest
+ */
+export type TestProviderRequest = Message<"tollgate.v1.TestProviderRequest"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The provider's own name of the model to ask; empty means that of its first route, or the first that it lists.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+};
+
+/**
+ * Describes the message tollgate.v1.TestProviderRequest.
+ * Use `create(TestProviderRequestSchema)` to create a new message.
+ */
+export const TestProviderRequestSchema: GenMessage<TestProviderRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 49);
+
+/**
+ * What the test has found.
+ *
+ * @generated from message tollgate.v1.TestProviderResponse
+ */
+export type TestProviderResponse = Message<"tollgate.v1.TestProviderResponse"> & {
+  /**
+   * The provider's name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The model that was asked, by the provider's own name; empty means none was.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * Whether it has answered: with a token, or of a provider that only draws, with its list.
+   *
+   * @generated from field: bool ok = 3;
+   */
+  ok: boolean;
+
+  /**
+   * How it failed; empty means it did not.
+   *
+   * @generated from field: string error = 4;
+   */
+  error: string;
+
+  /**
+   * Until its first event, in milliseconds; absence means none came.
+   *
+   * @generated from field: optional double first_event_ms = 5;
+   */
+  firstEventMs?: number | undefined;
+
+  /**
+   * Until its end, in milliseconds; absence means it did not end well.
+   *
+   * @generated from field: optional double duration_ms = 6;
+   */
+  durationMs?: number | undefined;
+
+  /**
+   * Whether it has said what it used: without that the gateway estimates.
+   *
+   * @generated from field: bool reports_usage = 7;
+   */
+  reportsUsage: boolean;
+
+  /**
+   * What it lists, by its own names, at most 1,000.
+   *
+   * @generated from field: repeated string models = 8;
+   */
+  models: string[];
+
+  /**
+   * Why there is no list; empty means there is one.
+   *
+   * @generated from field: string models_error = 9;
+   */
+  modelsError: string;
+
+  /**
+   * What the model can do.
+   *
+   * @generated from field: repeated tollgate.v1.ProviderAbility abilities = 10;
+   */
+  abilities: ProviderAbility[];
+
+  /**
+   * How the provider's keys are after the test.
+   *
+   * @generated from field: repeated tollgate.v1.ProviderKey keys = 11;
+   */
+  keys: ProviderKey[];
+};
+
+/**
+ * Describes the message tollgate.v1.TestProviderResponse.
+ * Use `create(TestProviderResponseSchema)` to create a new message.
+ */
+export const TestProviderResponseSchema: GenMessage<TestProviderResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 50);
+
+/**
+ * Something that a model can do or not.
+ *
+ * @generated from message tollgate.v1.ProviderAbility
+ */
+export type ProviderAbility = Message<"tollgate.v1.ProviderAbility"> & {
+  /**
+   * "tools", "json_schema", "images".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Whether the provider has taken a request with it.
+   *
+   * @generated from field: bool ok = 2;
+   */
+  ok: boolean;
+
+  /**
+   * Why not, in the provider's words; empty means it can.
+   *
+   * @generated from field: string error = 3;
+   */
+  error: string;
+};
+
+/**
+ * Describes the message tollgate.v1.ProviderAbility.
+ * Use `create(ProviderAbilitySchema)` to create a new message.
+ */
+export const ProviderAbilitySchema: GenMessage<ProviderAbility> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 51);
+
+/**
  * What becomes of a key.
  *
  * @generated from enum tollgate.v1.KeyState
@@ -1496,6 +2023,37 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof ReloadConfigurationRequestSchema;
     output: typeof ReloadConfigurationResponseSchema;
+  },
+  /**
+   * The providers of the configuration, and how their keys are.
+   *
+   * @generated from rpc tollgate.v1.AdminService.ListProviders
+   */
+  listProviders: {
+    methodKind: "unary";
+    input: typeof ListProvidersRequestSchema;
+    output: typeof ListProvidersResponseSchema;
+  },
+  /**
+   * The routes of all models: what state they are in, how they failed last and how fast they are.
+   *
+   * @generated from rpc tollgate.v1.AdminService.ListRoutes
+   */
+  listRoutes: {
+    methodKind: "unary";
+    input: typeof ListRoutesRequestSchema;
+    output: typeof ListRoutesResponseSchema;
+  },
+  /**
+   * Asks a provider for one token, for its list of models, and for what a model of it can do. It costs what a few tokens cost there. A provider that fails is
+   * no error: the answer says how.
+   *
+   * @generated from rpc tollgate.v1.AdminService.TestProvider
+   */
+  testProvider: {
+    methodKind: "unary";
+    input: typeof TestProviderRequestSchema;
+    output: typeof TestProviderResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_tollgate_v1_admin, 0);
