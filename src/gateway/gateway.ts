@@ -35,6 +35,7 @@ import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { metricsContentType, type Metrics } from '../telemetry/metrics.ts';
+import { decodeSource } from './decode-source.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
@@ -284,6 +285,7 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     services,
     nextRequestId,
     isEdgeToken: token => secretsEqual(token, own),
+    decodeSource,
     messageBytesMax: live.current.limits.bodyBytes,
     gate: context => requireCredential(context, core.ledger, core.token),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),

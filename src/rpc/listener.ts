@@ -16,6 +16,7 @@ import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
 import { writeReply } from './reply-writer.ts';
+import type { DecodeSource } from './trusted-request.ts';
 
 /** What the internal listener serves. */
 export interface RpcListenerOptions {
@@ -28,6 +29,8 @@ export interface RpcListenerOptions {
    * nobody is one.
    */
   readonly isEdgeToken?: (token: string) => boolean;
+  /** Decodes the raw body that an edge sends with a request; absent: raw bodies are taken from nobody. */
+  readonly decodeSource?: DecodeSource;
   /** What a call must satisfy before its body is read, beside what its service checks; absent: nothing. */
   readonly gate?: (context: HandlerContext) => Promise<void>;
   /** Returns `GET /metrics`, a page as Prometheus reads it; absent: 404. */
@@ -149,7 +152,7 @@ function createHandlers(
     requestGate: createGate(check, watch),
     readMaxBytes,
   });
-  for (const service of services) router.service(service, networkService(service, options.services));
+  for (const service of services) router.service(service, networkService(service, options.services, options.decodeSource));
   router.service(
     Health,
     healthService(

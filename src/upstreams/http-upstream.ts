@@ -7,6 +7,7 @@ import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
 import { CustomCalls } from './custom-calls.ts';
 import { FanOut } from './fan-out.ts';
+import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { ToolNames } from './tool-names.ts';
@@ -74,9 +75,9 @@ export class HttpProvider implements Upstream {
     try {
       const encoded = this.#encode(call, names?.request ?? request);
       ({ dropped } = encoded);
-      const own = isOwn ? (request.source?.headers ?? {}) : {};
+      const own = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
       const plan = this.#plan(model, whole);
-      const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
+      const headers = own === noHeaders ? plan.headers : this.#headers(whole, own);
       const body = Buffer.from(JSON.stringify(encoded.body));
       outgoing = { asker: hold, model, path: plan.path, headers, body, whole, codec };
     } catch (thrown) {
@@ -110,7 +111,7 @@ export class HttpProvider implements Upstream {
     const plans = whole ? this.#plans.whole : this.#plans.streamed;
     let plan = plans.get(model);
     if (plan === undefined) {
-      plan = { path: this.#target.path(this.#protocol.path(model, whole)), headers: this.#headers(whole, {}) };
+      plan = { path: this.#target.path(this.#protocol.path(model, whole)), headers: this.#headers(whole, noHeaders) };
       plans.set(model, plan);
     }
     return plan;
