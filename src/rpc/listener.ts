@@ -6,13 +6,18 @@ import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } f
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
+import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
+import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { callBoundary, type CallObserver, createGate } from './call-boundary.ts';
+import { boundedCall, type MessageBounds } from './bounded-body.ts';
 import { healthService } from './health.ts';
 import type { InProcessTransport } from './in-process.ts';
 import { networkService } from './network-services.ts';
 import { edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
 import { ledgerIdOf, requestIdHeader } from '../lib/ids.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
+import { OpenCalls, type OpenCallLimits } from './open-calls.ts';
 import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
 import { writeReply } from './reply-writer.ts';
@@ -39,8 +44,14 @@ export interface RpcListenerOptions {
   readonly observe?: CallObserver;
   /** What calls are timed by; absent: the machine's clock. */
   readonly runtime?: Runtime;
-  /** The largest message, in bytes; default 64 MiB. An edge's may be twice as large. */
+  /** The largest message of a service that takes prompts or images, in bytes; default 64 MiB. An edge's may be twice as large. */
   readonly messageBytesMax?: number;
+  /** The largest message of any other service, in bytes; default 1 MiB. */
+  readonly controlBytesMax?: number;
+  /** Fields and list entries of one message; default 100,000. */
+  readonly elementsMax?: number;
+  /** What differs from `defaultOpenCallLimits`. */
+  readonly openCalls?: Partial<OpenCallLimits>;
   /** What differs from `defaultConnectionLimits`. */
   readonly connections?: Partial<ConnectionLimits>;
 }
@@ -65,7 +76,19 @@ const defaultConnectionLimits: ConnectionLimits = {
   windowBytes: 1 << 20,
 };
 
-const messageBytesMax = 64 << 20;
+/** Enough for probes and for people who look at the contract. */
+const defaultOpenCallLimits: OpenCallLimits = {
+  bytesMax: 4_096,
+  callsMax: 256,
+  perAddressMax: 32,
+  durationMs: 600_000,
+};
+
+const defaultMessageBytesMax = 64 << 20;
+const defaultControlBytesMax = 1 << 20;
+const defaultElementsMax = 100_000;
+/** Services whose messages hold prompts or images. */
+const contentServices: readonly DescService[] = [GenerationService, ResponseService, ImageService];
 /** What an edge's message may have beside the body of its client, which it has twice: as it came, and decoded. */
 const edgeExtraBytes = 1 << 20;
 const ownServices: readonly DescService[] = [Health, ServerReflection];
@@ -78,19 +101,26 @@ const drainRetryMs = 1_000;
 export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const stopping = new AbortController();
   const draining = stopping.signal;
-  const bytesMax = options.messageBytesMax ?? messageBytesMax;
-  const handlers = createHandlers(options, draining, bytesMax);
-  const edgeHandlers = createHandlers(options, draining, 2 * bytesMax + edgeExtraBytes);
+  const handlers = createHandlers(options, draining);
+  const openCalls = new OpenCalls({ ...defaultOpenCallLimits, ...options.openCalls }, options.runtime ?? systemRuntime);
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const requestId = admitHeaders(request.headers, options);
     response.setHeader('x-request-id', requestId);
+    response.setHeader('x-content-type-options', 'nosniff');
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
-    const handler = (edgeHeader in request.headers ? edgeHandlers : handlers).get(path);
+    const handler = handlers.get(path);
     if (handler === undefined) {
       return answerPlainHttp({ path, request, response }, draining, options.metrics);
     }
+    response.setHeader('cache-control', 'no-store');
+    const { service, method } = handler;
+    const isOpen = ownServices.includes(service);
+    if (isOpen && !openCalls.admit(request, response)) return refuseBusy(request, response);
     const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
-    await writeReply(await handler(call), response, call.signal);
+    const bounds = messageBounds(options, service, edgeHeader in request.headers);
+    // Messages of open calls are so small that their handlers bound them.
+    const taken = isOpen ? call : boundedCall(call, { ...bounds, input: method.input, requestId });
+    await writeReply(await handler(taken), { request, response }, call.signal);
   };
   const ports = createProtocolSwitch(
     (request, response) => {
@@ -112,6 +142,23 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   };
 }
 
+/** Returns what a message to a service may be. */
+function messageBounds(options: RpcListenerOptions, service: DescService, isEdge: boolean): MessageBounds {
+  const elementsMax = options.elementsMax ?? defaultElementsMax;
+  if (!contentServices.includes(service)) {
+    return { bytesMax: options.controlBytesMax ?? defaultControlBytesMax, elementsMax };
+  }
+  const bytesMax = options.messageBytesMax ?? defaultMessageBytesMax;
+  return { bytesMax: isEdge ? 2 * bytesMax + edgeExtraBytes : bytesMax, elementsMax };
+}
+
+/** Refuses a call that needs no credential because there are too many of them. Every protocol of the listener takes this status for "unavailable". */
+function refuseBusy(request: IncomingMessage, response: ServerResponse): void {
+  if (request.httpVersionMajor === 1) response.setHeader('connection', 'close');
+  response.writeHead(503, { 'retry-after': '1' });
+  response.end();
+}
+
 /**
  * Makes the headers of a call tell the truth, before anything reads them: its request id, which is returned, and `edgeHeader` and `fingerprintHeader` only in the calls of an
  * edge.
@@ -130,11 +177,7 @@ function admitHeaders(headers: IncomingHttpHeaders, options: RpcListenerOptions)
 }
 
 /** Returns the handlers of all methods by their paths. */
-function createHandlers(
-  options: RpcListenerOptions,
-  draining: AbortSignal,
-  readMaxBytes: number,
-): ReadonlyMap<string, UniversalHandler> {
+function createHandlers(options: RpcListenerOptions, draining: AbortSignal): ReadonlyMap<string, UniversalHandler> {
   const watch = { observe: options.observe ?? (() => undefined), runtime: options.runtime ?? systemRuntime };
   const check = async (context: HandlerContext): Promise<void> => {
     if (ownServices.includes(context.service)) return;
@@ -150,17 +193,19 @@ function createHandlers(
     acceptCompression: [compressionGzip, compressionBrotli],
     interceptors: [callBoundary(watch)],
     requestGate: createGate(check, watch),
-    readMaxBytes,
+    // Of what a caller's newer contract says beyond this one nothing would be done.
+    binaryOptions: { readUnknownFields: false },
+    // What a message may be is seen to by `boundedCall`, per service.
+    readMaxBytes: 2 * (options.messageBytesMax ?? defaultMessageBytesMax) + edgeExtraBytes,
   });
-  for (const service of services) router.service(service, networkService(service, options.services, options.decodeSource));
-  router.service(
-    Health,
-    healthService(
-      offered.map(({ typeName }) => typeName),
-      draining,
-    ),
-  );
-  router.service(ServerReflection, reflectionService(offered, draining));
+  for (const service of services) {
+    router.service(service, networkService(service, options.services, options.decodeSource));
+  }
+  const { bytesMax, durationMs } = { ...defaultOpenCallLimits, ...options.openCalls };
+  const open = { acceptCompression: [], readMaxBytes: bytesMax };
+  const names = offered.map(({ typeName }) => typeName);
+  router.service(Health, healthService(names, draining, durationMs), open);
+  router.service(ServerReflection, reflectionService(offered, draining, durationMs), open);
   return new Map(router.handlers.map(handler => [handler.requestPath, handler]));
 }
 
