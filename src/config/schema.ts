@@ -53,6 +53,7 @@ const provider = mapping({
   api_key: oneOrMore(secret).optional(),
   headers: named(headerName, secret).default({}),
   timeouts: mapping(timeoutsShape).optional(),
+  passthrough: oneOf('all', 'unpriced', 'known').default('unpriced'),
   concurrency: whole(1, 100_000).optional(),
   queue: whole(0, 1_000_000).default(1000),
   queue_timeout: duration(1).default(30_000),

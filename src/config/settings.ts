@@ -112,6 +112,8 @@ export interface ProviderSettings {
   readonly headers: Readonly<Record<string, Secret>>;
   /** The general ones where the provider has none of its own. */
   readonly timeouts: Timeouts;
+  /** What of its clients' own words it gets; absent: `unpriced`. */
+  readonly passthrough?: 'all' | 'unpriced' | 'known';
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
 }

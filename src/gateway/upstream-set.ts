@@ -54,7 +54,7 @@ export class UpstreamSet {
   }
 
   #open(provider: ProviderSettings, config: Config): Opened {
-    const { name, baseUrl, headers, timeouts, quirks = [] } = provider;
+    const { name, baseUrl, headers, timeouts, quirks = [], passthrough } = provider;
     const options = {
       name,
       baseUrl,
@@ -72,7 +72,7 @@ export class UpstreamSet {
     }
     const protocol = protocols[provider.protocol];
     if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
-    const upstream = new HttpProvider({ ...options, protocol, quirks });
+    const upstream = new HttpProvider({ ...options, protocol, quirks, passthrough });
     return { settings, answers: { upstream }, close: () => void upstream.close() };
   }
 }
@@ -87,8 +87,8 @@ function openSimulator(settings: string, { simulator, timeouts }: Config): Opene
 
 /** All that an upstream is made from; secrets are revealed, because a changed key makes another upstream. It never leaves this file. */
 function fingerprint(provider: ProviderSettings, { limits }: Config): string {
-  const { protocol, baseUrl, apiKeys, headers, timeouts } = provider;
+  const { protocol, baseUrl, apiKeys, headers, timeouts, passthrough } = provider;
   const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
   const keys = apiKeys.map(key => key.reveal());
-  return JSON.stringify([protocol, baseUrl, keys, revealed, timeouts, limits.upstreamEventBytes]);
+  return JSON.stringify([protocol, baseUrl, keys, revealed, timeouts, passthrough, limits.upstreamEventBytes]);
 }

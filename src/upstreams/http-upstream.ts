@@ -10,6 +10,7 @@ import { FanOut } from './fan-out.ts';
 import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
+import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './passthrough.ts';
 import { ToolNames } from './tool-names.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
@@ -20,6 +21,8 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   readonly protocol: UpstreamProtocol;
   /** What it does otherwise than its protocol says; absent: nothing. */
   readonly quirks?: readonly UpstreamQuirk[];
+  /** What of its clients' own words it gets; absent: `unpriced`. */
+  readonly passthrough?: Passthrough | undefined;
   /** The most bytes of one event, or of an answer that is not streamed. */
   readonly eventBytesMax: number;
 }
@@ -36,16 +39,18 @@ export class HttpProvider implements Upstream {
   readonly mayPause: boolean;
   readonly #protocol: UpstreamProtocol;
   readonly #quirks: readonly UpstreamQuirk[];
+  readonly #passthrough: Passthrough;
   readonly #target: HttpTarget;
   readonly #reading: AnswerReading;
   /** Made at first use: for streamed and for whole answers, by the upstream's name of the model. */
   readonly #plans = { streamed: new Map<string, ModelPlan>(), whole: new Map<string, ModelPlan>() };
 
   constructor(options: HttpUpstreamOptions) {
-    const { protocol, name, eventBytesMax, quirks = [] } = options;
+    const { protocol, name, eventBytesMax, quirks = [], passthrough = 'unpriced' } = options;
     this.mayPause = protocol.mayPause === true;
     this.#protocol = protocol;
     this.#quirks = quirks;
+    this.#passthrough = passthrough;
     this.#target = new HttpTarget(options, protocol.authentication);
     this.#reading = { codec: protocol.codec, provider: name, eventBytesMax };
   }
@@ -73,9 +78,10 @@ export class HttpProvider implements Upstream {
     let outgoing: OutgoingRequest;
     let dropped: readonly string[];
     try {
-      const encoded = this.#encode(call, names?.request ?? request);
+      const forwarded = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
+      const { headers: own, withheld } = filterHeaders(this.#passthrough, forwarded);
+      const encoded = this.#encode(call, names?.request ?? request, withheld);
       ({ dropped } = encoded);
-      const own = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
       const plan = this.#plan(model, whole);
       const headers = own === noHeaders ? plan.headers : this.#headers(whole, own);
       const body = Buffer.from(JSON.stringify(encoded.body));
@@ -88,12 +94,15 @@ export class HttpProvider implements Upstream {
     return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
 
+  /** `withheld`: what the headers have lost. */
   #encode(
-    { model, maxOutputTokens, modelOutputTokens, whole }: UpstreamCall,
+    { model, maxOutputTokens, modelOutputTokens, whole, accountId }: UpstreamCall,
     request: GenerateRequest,
+    withheld: readonly string[],
   ): EncodedRequest {
-    const encoded = this.#reading.codec.encodeRequest({
-      request,
+    const { codec } = this.#reading;
+    const own = codec.encodeRequest({
+      request: this.#passthrough === 'known' ? withoutExtras(request) : request,
       model,
       maxOutputTokens,
       modelOutputTokens,
@@ -101,6 +110,10 @@ export class HttpProvider implements Upstream {
       provider: this.#reading.provider,
       quirks: this.#quirks,
     });
+    const { protocol } = codec;
+    const filtered = filterBody(this.#passthrough, { protocol, request, encoded: own, accountId });
+    const encoded =
+      withheld.length === 0 ? filtered : { ...filtered, dropped: [...filtered.dropped, ...withheld] };
     const [param] = encoded.dropped;
     if (param === undefined || !request.strict) return encoded;
     const fields = encoded.dropped.join(', ');

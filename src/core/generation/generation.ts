@@ -203,11 +203,12 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   /** Routes the request; again for each pause of the upstream, with what was said so far. */
   #call(): void {
-    const { admitted, model, request } = this.#asked;
+    const { accountId, admitted, model, request } = this.#asked;
     try {
       this.#routed = this.#tools.router.route(
         {
           hold: Hold.of(admitted),
+          accountId,
           request: this.#request,
           maxOutputTokens: this.#limit,
           modelOutputTokens: model.maxOutputTokens,
