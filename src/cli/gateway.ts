@@ -66,7 +66,8 @@ function readToken(path: string): string {
     new CommandFailure(1, [`The operator token ${path} ${why}.`, hint], cause);
   let token: string | undefined;
   try {
-    token = readSecretFile(path);
+    // While one token replaces another, the first line is the one to use.
+    token = readSecretFile(path)?.split(/\s+/, 1)[0];
   } catch (error) {
     throw absent(`can't be read: ${error instanceof Error ? error.message : String(error)}`, error);
   }

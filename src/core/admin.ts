@@ -9,13 +9,14 @@ import {
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { AccountRow, KeyState, Ledger, ManagementKeyRow, VoidedHoldRow } from '../ledger/ledger.ts';
 import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
-import { allScopes, operatorOnly } from './credential.ts';
+import { allScopes, servicesOnly } from './credential.ts';
 import { makeKey } from './keys.ts';
+import type { ServiceTokens } from './service-tokens.ts';
 import { subscriptions } from './subscriptions.ts';
 
 interface AdminOptions {
   readonly ledger: Ledger;
-  readonly operatorToken: string;
+  readonly tokens: ServiceTokens;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
   /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
@@ -47,7 +48,7 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...subscriptions(options.ledger),
     ...gateway(options),
   };
-  return operatorOnly(methods, options);
+  return servicesOnly(methods, options, name => (/^(?:get|list)/.test(name) ? 'admin:read' : 'admin:write'));
 }
 
 function accounts({ ledger }: AdminOptions): Part<'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit'> {

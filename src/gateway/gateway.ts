@@ -8,10 +8,10 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
-import { secretsEqual } from '../core/keys.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
-import { edgeToken, operatorToken, serverSecrets } from '../core/secret-files.ts';
+import { serverSecrets } from '../core/secret-files.ts';
+import { hasScope, ServiceTokens } from '../core/service-tokens.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
@@ -43,6 +43,7 @@ import { retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
+import { serviceTokens } from './service-tokens.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -198,7 +199,10 @@ function makeCore(parts: Parts) {
     logger,
     publicUrl,
   });
-  const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, environment.proxy);
+  const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
+  const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
+  const targets = { upstreams, router, catalog, logger, tokens: tokensOf };
+  const { reload, discovery } = reloading(live, targets, environment.proxy);
   return {
     ...stores,
     files,
@@ -206,7 +210,7 @@ function makeCore(parts: Parts) {
     generations,
     responses,
     images,
-    token: operatorToken(environment.dataDir),
+    tokens,
     reload,
     discovery,
   };
@@ -257,9 +261,9 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, token } = core;
+  const { ledger, catalog, generations, responses, images, tokens } = core;
   const listedId = (name: string): string => catalog.listedId(name);
-  const visible = (context: CallContext) => visibleModels(context, ledger, token);
+  const visible = (context: CallContext) => visibleModels(context, { ledger, tokens });
   const reload = async (): Promise<Reloaded> => {
     try {
       return await core.reload();
@@ -268,26 +272,33 @@ function makeServices(core: Core): InProcessTransport {
     }
   };
   return new InProcessTransport()
-    .service(CredentialService, credentialService({ ledger, operatorToken: token }))
+    .service(CredentialService, credentialService({ ledger, tokens }))
     .service(CatalogService, catalogService({ catalog, visible }))
     .service(GenerationService, generations.service)
     .service(ResponseService, responses.service)
     .service(ImageService, images.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
-    .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
+    .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
+    .service(AdminService, adminService({ ledger, tokens, listedId, reload }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {
-  const { environment, live, services, logger, metrics, nextRequestId } = parts;
-  const own = edgeToken(environment.dataDir);
+  const { live, services, logger, metrics, nextRequestId } = parts;
+  const { ledger, tokens } = core;
+  const settings = live.current.rpc;
   return createRpcListener({
     services,
     nextRequestId,
-    isEdgeToken: token => secretsEqual(token, own),
+    hasScope: (token, scope) => {
+      const found = tokens.find(token);
+      return found !== undefined && hasScope(found, scope);
+    },
     decodeSource,
     messageBytesMax: live.current.limits.bodyBytes,
-    gate: context => requireCredential(context, core.ledger, core.token),
+    controlBytesMax: settings.controlBytes,
+    elementsMax: settings.messageElements,
+    openCalls: settings.open,
+    gate: context => requireCredential(context, { ledger, tokens }),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
     observe: call => {
       const { error, ...facts } = call;

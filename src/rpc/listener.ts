@@ -14,7 +14,7 @@ import { boundedCall, type MessageBounds } from './bounded-body.ts';
 import { healthService } from './health.ts';
 import type { InProcessTransport } from './in-process.ts';
 import { networkService } from './network-services.ts';
-import { edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
+import { actsForHeader, apiKeyIdHeader, edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
 import { ledgerIdOf, requestIdHeader } from '../lib/ids.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import { OpenCalls, type OpenCallLimits } from './open-calls.ts';
@@ -30,10 +30,10 @@ export interface RpcListenerOptions {
   /** Makes a public request id (`req_…`), for every call but those of an edge that bring their own. */
   readonly nextRequestId: () => string;
   /**
-   * Whether a token proves that its caller is an edge. Such a caller names its requests, says what their bodies were, and authorises its own clients: it passes the gate. Absent:
-   * nobody is one.
+   * Whether a service token has a scope. `edge`: its caller names its requests, says what their bodies were, and authorises its own clients: it passes the gate. `generate`: it works for the API
+   * key that it names by id. Absent: there are no service tokens.
    */
-  readonly isEdgeToken?: (token: string) => boolean;
+  readonly hasScope?: (token: string, scope: 'edge' | 'generate') => boolean;
   /** Decodes the raw body that an edge sends with a request; absent: raw bodies are taken from nobody. */
   readonly decodeSource?: DecodeSource;
   /** What a call must satisfy before its body is read, beside what its service checks; absent: nothing. */
@@ -160,15 +160,20 @@ function refuseBusy(request: IncomingMessage, response: ServerResponse): void {
 }
 
 /**
- * Makes the headers of a call tell the truth, before anything reads them: its request id, which is returned, and `edgeHeader` and `fingerprintHeader` only in the calls of an
- * edge.
+ * Makes the headers of a call tell the truth, before anything reads them: its request id, which is returned, `edgeHeader` and `fingerprintHeader` only in the calls of an
+ * edge, and `actsForHeader` only in those of a service that may generate.
  */
 function admitHeaders(headers: IncomingHttpHeaders, options: RpcListenerOptions): string {
-  const { [edgeHeader]: token, [requestIdHeader]: named } = headers;
-  const isEdge = typeof token === 'string' && options.isEdgeToken?.(token) === true;
+  const { [edgeHeader]: token, [requestIdHeader]: named, [apiKeyIdHeader]: keyId } = headers;
+  const isEdge = typeof token === 'string' && options.hasScope?.(token, 'edge') === true;
   if (!isEdge) {
     delete headers[edgeHeader];
     delete headers[fingerprintHeader];
+  }
+  delete headers[actsForHeader];
+  if (typeof keyId === 'string' && /^[1-9]\d{0,15}$/.test(keyId)) {
+    const bearer = /^Bearer (\S+)$/i.exec(headers.authorization ?? '')?.[1];
+    if (bearer !== undefined && options.hasScope?.(bearer, 'generate') === true) headers[actsForHeader] = keyId;
   }
   const keepsId = isEdge && typeof named === 'string' && ledgerIdOf(named) !== undefined;
   const requestId = keepsId ? named : options.nextRequestId();

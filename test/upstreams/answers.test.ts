@@ -84,7 +84,7 @@ describe('what is sent', () => {
     });
     expect(bodyOf(upstream.requests[0])).toMatchObject({ foo: 1 });
     await answerOf(client, callOf({ source: { ...source, protocol: Protocol.MESSAGES } }));
-    expect(upstream.requests[1]?.headers).not.toHaveProperty(traceparent);
+    expect(upstream.requests[1]?.headers).not.toHaveProperty('traceparent');
   });
 
   test('tells the reader what was dropped for this upstream, or is refused by a strict request', async () => {

@@ -136,6 +136,7 @@ class WorkerLedger implements SqliteLedger {
   readonly #parts: Parts;
   readonly #reader: Reader;
   readonly #credentials: KnownCredentials;
+  readonly #storedCredentials: Credentials;
   /** Never used twice, not even by another process. */
   #nextExtension = randomBytes(6).readUIntBE(0, 6);
 
@@ -146,6 +147,7 @@ class WorkerLedger implements SqliteLedger {
     this.#reader = this.#startReader();
     const credentials = new Credentials(parts.db, parts.dailyLimitUnit);
     this.#credentials = new KnownCredentials(hash => credentials.find(hash));
+    this.#storedCredentials = credentials;
   }
 
   get lastId(): number {
@@ -182,6 +184,10 @@ class WorkerLedger implements SqliteLedger {
 
   findCredential(hash: Uint8Array): Credential | undefined {
     return this.#credentials.find(hash);
+  }
+
+  findApiKey(keyId: number): Credential | undefined {
+    return this.#storedCredentials.findApiKey(keyId);
   }
 
   async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {
