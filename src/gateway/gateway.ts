@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../config/config-error.ts';
-import { type Environment, httpUrl } from '../config/env.ts';
+import { type Environment, listenerUrl } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { accountService } from '../core/account.ts';
 import { accountingService } from '../core/accounting.ts';
@@ -45,6 +45,7 @@ import { routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
 import { serviceTokens } from './service-tokens.ts';
 import type { Stores } from './stores.ts';
+import { type ListenerTls, openTls } from './tls.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
 /** A running gateway. */
@@ -80,16 +81,19 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const { environment, config, stores, logger } = ground;
   const live = new LiveConfig(config, ground.readAgain);
   const ids = new IdSource(systemClock, stores.ledger.lastId);
-  const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
+  const publicUrl = (): string => live.current.publicUrl ?? address();
+  const address = (): string => listenerUrl(environment.host, portOf(edge, environment.port), config.tls !== undefined);
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
   await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
-  const listening = { ...parts, services: makeServices(core), nextRequestId };
+  const tls = openTls(config, logger);
+  const listening = { ...parts, tls, services: makeServices(core), nextRequestId };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
+  await openSocket(rpc, ground);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
@@ -98,16 +102,20 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   await core.images.resume();
   const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
   return {
-    publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
-    rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
+    publicUrl: address(),
+    rpcUrl: listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined),
     ...(firstKeys === undefined ? {} : { firstKeys }),
     stop: () => {
       state.serving = false;
       core.discovery.stop();
+      tls.close();
       return stopping.stop();
     },
     hurry: stopping.hurry,
-    reload: () => void reloadedOrNot(core.reload, logger),
+    reload: () => {
+      tls.refresh();
+      void reloadedOrNot(core.reload, logger);
+    },
   };
 }
 
@@ -216,7 +224,20 @@ function makeCore(parts: Parts) {
   };
 }
 
+/** Opens the Unix socket for the operator's commands. One that was not asked for may fail: the port does the same. */
+async function openSocket(rpc: RpcListener, { environment, logger }: Ground): Promise<void> {
+  const { rpcSocket } = environment;
+  if (rpcSocket === undefined) return;
+  try {
+    await rpc.listenOnSocket(rpcSocket.path);
+  } catch (thrown) {
+    if (rpcSocket.isNamed) throw thrown;
+    logger.warn({ error: thrown }, 'the socket for commands could not be opened: they use the port');
+  }
+}
+
 interface ListenerParts extends Parts {
+  readonly tls: ListenerTls;
   readonly services: InProcessTransport;
   readonly nextRequestId: () => string;
 }
@@ -237,6 +258,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     metrics,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
+    tls: parts.tls.edge,
     get keepAliveMs() {
       return live.current.keepAliveMs;
     },
@@ -298,6 +320,8 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     controlBytesMax: settings.controlBytes,
     elementsMax: settings.messageElements,
     openCalls: settings.open,
+    tls: parts.tls.rpc,
+    socketOnly: settings.admin === 'socket' ? [AdminService] : [],
     gate: context => requireCredential(context, { ledger, tokens }),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
     observe: call => {

@@ -17,8 +17,9 @@ import { networkService } from './network-services.ts';
 import { actsForHeader, apiKeyIdHeader, edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
 import { ledgerIdOf, requestIdHeader } from '../lib/ids.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
+import type { TlsFiles } from '../lib/tls-files.ts';
 import { OpenCalls, type OpenCallLimits } from './open-calls.ts';
-import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
+import { type ConnectionLimits, createProtocolSwitch, type ProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
 import { writeReply } from './reply-writer.ts';
 import type { DecodeSource } from './trusted-request.ts';
@@ -52,6 +53,10 @@ export interface RpcListenerOptions {
   readonly elementsMax?: number;
   /** What differs from `defaultOpenCallLimits`. */
   readonly openCalls?: Partial<OpenCallLimits>;
+  /** The certificate of the port; absent: cleartext. The socket is always cleartext. */
+  readonly tls?: TlsFiles | undefined;
+  /** Services that answer on the Unix socket alone; absent: none. */
+  readonly socketOnly?: readonly DescService[];
   /** What differs from `defaultConnectionLimits`. */
   readonly connections?: Partial<ConnectionLimits>;
 }
@@ -60,6 +65,8 @@ export interface RpcListenerOptions {
 export interface RpcListener {
   /** Opens the port (0: the system picks one) and answers what was opened. */
   listen(host: string, port: number): Promise<{ readonly host: string; readonly port: number }>;
+  /** Opens the same services on a Unix socket that only its owner can open, which replaces one that is there. */
+  listenOnSocket(path: string): Promise<void>;
   /** From now on `/readyz` is 503, health NOT_SERVING, and new calls are `overloaded`; calls in flight go on. */
   drain(): void;
   /** Drains, waits at most `graceMs` for calls in flight, then cuts them. */
@@ -95,7 +102,7 @@ const ownServices: readonly DescService[] = [Health, ServerReflection];
 const drainRetryMs = 1_000;
 
 /**
- * The internal listener: gRPC, gRPC-Web and Connect over cleartext HTTP/2 and HTTP/1.1 on one port, with health, reflection, `/healthz`,
+ * The internal listener: gRPC, gRPC-Web and Connect over HTTP/2 and HTTP/1.1 on one port, over TLS if it has a certificate, with health, reflection, `/healthz`,
  * `/readyz` and `/metrics`. Errors are thrown as `GatewayError` by services and carry an `ErrorDetail`. Source: decisions §1.
  */
 export function createRpcListener(options: RpcListenerOptions): RpcListener {
@@ -103,13 +110,14 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const draining = stopping.signal;
   const handlers = createHandlers(options, draining);
   const openCalls = new OpenCalls({ ...defaultOpenCallLimits, ...options.openCalls }, options.runtime ?? systemRuntime);
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const answer = async (request: IncomingMessage, response: ServerResponse, isSocket: boolean): Promise<void> => {
     const requestId = admitHeaders(request.headers, options);
     response.setHeader('x-request-id', requestId);
     response.setHeader('x-content-type-options', 'nosniff');
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
     const handler = handlers.get(path);
-    if (handler === undefined) {
+    const isHidden = !isSocket && handler !== undefined && options.socketOnly?.includes(handler.service) === true;
+    if (handler === undefined || isHidden) {
       return answerPlainHttp({ path, request, response }, draining, options.metrics);
     }
     response.setHeader('cache-control', 'no-store');
@@ -122,22 +130,30 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
     const taken = isOpen ? call : boundedCall(call, { ...bounds, input: method.input, requestId });
     await writeReply(await handler(taken), { request, response }, call.signal);
   };
-  const ports = createProtocolSwitch(
-    (request, response) => {
-      // What is thrown here is a request that can't be parsed (its `Host`), or an answer that nobody takes any more: services' errors are answers.
-      answer(request, response).catch(() => {
-        if (!response.headersSent) response.writeHead(400);
-        response.end();
-      });
-    },
-    { ...defaultConnectionLimits, ...options.connections },
-  );
+  const serve = (isSocket: boolean, tls?: TlsFiles): ProtocolSwitch =>
+    createProtocolSwitch(
+      (request, response) => {
+        // What is thrown here is a request that can't be parsed (its `Host`), or an answer that nobody takes any more: services' errors are answers.
+        answer(request, response, isSocket).catch(() => {
+          if (!response.headersSent) response.writeHead(400);
+          response.end();
+        });
+      },
+      { ...defaultConnectionLimits, ...options.connections },
+      tls,
+    );
+  const ports = serve(false, options.tls);
+  let socket: ProtocolSwitch | undefined;
   return {
     listen: async (host, port) => ({ host, port: await ports.listen(host, port) }),
+    listenOnSocket: path => {
+      socket = serve(true);
+      return socket.listenOnSocket(path);
+    },
     drain: () => stopping.abort(),
     close: async graceMs => {
       stopping.abort();
-      await ports.close(graceMs);
+      await Promise.all([ports.close(graceMs), socket?.close(graceMs)]);
     },
   };
 }
