@@ -126,7 +126,8 @@ class EnvironmentReader {
     if (value === 'off') return undefined;
     const path = resolve(value ?? standard);
     const isTooLong = Buffer.byteLength(path) > socketPathMax;
-    if (isTooLong && value !== undefined) this.#refuse(name, `must be a path of at most ${socketPathMax} bytes, or off`);
+    if (isTooLong && value !== undefined)
+      this.#refuse(name, `must be a path of at most ${socketPathMax} bytes, or off`);
     return isTooLong ? undefined : { path, isNamed: value !== undefined };
   }
 

@@ -19,6 +19,8 @@ interface AdminOptions {
   readonly tokens: ServiceTokens;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
+  /** Told of every API key that has been revoked. */
+  readonly revoked: (keyId: number) => void;
   /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
   readonly reload: () => Promise<Reloaded>;
 }
@@ -80,6 +82,7 @@ async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
 function apiKeys({
   ledger,
   listedId,
+  revoked,
 }: AdminOptions): Part<'createApiKey' | 'listApiKeys' | 'setApiKeyState' | 'setMonthlyLimit'> {
   return {
     async createApiKey(request) {
@@ -96,7 +99,9 @@ function apiKeys({
     async setApiKeyState({ apiKeyId, state }) {
       const keyId = idOf(apiKeyId, 'API key');
       const row = await ledger.setKeyState({ keyId, accountId: undefined, state: stateOf(state) });
-      return { key: apiKeyOf(found(row, 'API key', keyId)) };
+      const key = apiKeyOf(found(row, 'API key', keyId));
+      if (state === StateMessage.REVOKED) revoked(keyId);
+      return { key };
     },
     async setMonthlyLimit({ apiKeyId, limitNanoUsd: limit }) {
       const keyId = idOf(apiKeyId, 'API key');

@@ -35,7 +35,7 @@ import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { metricsContentType, type Metrics } from '../telemetry/metrics.ts';
-import { decodeSource } from './decode-source.ts';
+import { decodeSource } from '../edge/decode-source.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
@@ -293,15 +293,19 @@ function makeServices(core: Core): InProcessTransport {
       throw reloadRefusal(thrown);
     }
   };
+  const revoked = (keyId: number): void => {
+    generations.revoke(keyId);
+    images.revoke(keyId);
+  };
   return new InProcessTransport()
     .service(CredentialService, credentialService({ ledger, tokens }))
     .service(CatalogService, catalogService({ catalog, visible }))
     .service(GenerationService, generations.service)
     .service(ResponseService, responses.service)
     .service(ImageService, images.service)
-    .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
+    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, tokens, listedId, reload }));
+    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {

@@ -30,7 +30,11 @@ export function openTls(config: Config, logger: Logger): ListenerTls {
   return {
     edge,
     rpc,
-    refresh: () => each.forEach(files => files.refresh()),
-    close: () => each.forEach(files => files.close()),
+    refresh: () => {
+      for (const files of each) files.refresh();
+    },
+    close: () => {
+      for (const files of each) files.close();
+    },
   };
 }

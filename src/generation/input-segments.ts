@@ -1,4 +1,11 @@
-import { type CacheHint, type Extra, type Item, type MediaSource, type Part, Role } from '../gen/tollgate/v1/content_pb.ts';
+import {
+  type CacheHint,
+  type Extra,
+  type Item,
+  type MediaSource,
+  type Part,
+  Role,
+} from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 
 /** One piece of a model's input, in the order in which an upstream reads it: tools, output format, instructions, items. */

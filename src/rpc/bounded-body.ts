@@ -120,10 +120,7 @@ async function* readMessages(body: AsyncIterable<Uint8Array>, reading: BodyReadi
 }
 
 /** Yields messages with a prefix each, decompressed. */
-async function* messagesOf(
-  chunks: ByteQueue,
-  { decompressor, ...reading }: BodyReading,
-): AsyncGenerator<Uint8Array> {
+async function* messagesOf(chunks: ByteQueue, { decompressor, ...reading }: BodyReading): AsyncGenerator<Uint8Array> {
   const { bytesMax, makeScanner } = reading;
   for (;;) {
     const prefix = await chunks.take(prefixLength);

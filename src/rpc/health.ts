@@ -29,7 +29,8 @@ export function healthService(
       yield { status };
       if (draining.aborted) return;
       await untilAborted(AbortSignal.any([draining, context.signal, AbortSignal.timeout(durationMs)]));
-      if (draining.aborted && !context.signal.aborted && status === Status.SERVING) yield { status: readStatus(service) };
+      if (draining.aborted && !context.signal.aborted && status === Status.SERVING)
+        yield { status: readStatus(service) };
     },
   };
 }

@@ -25,8 +25,7 @@ export function networkService<S extends DescService>(
       throw new Error(`${method.name}: ${method.methodKind} is not offered`);
     const stream = (request: never, { requestHeader, signal }: HandlerContext): unknown =>
       pull(
-        sink =>
-          core.push(method as DescMethodServerStreaming, trusted(request, requestHeader), requestHeader, sink),
+        sink => core.push(method as DescMethodServerStreaming, trusted(request, requestHeader), requestHeader, sink),
         signal,
       );
     return [method.localName, stream];

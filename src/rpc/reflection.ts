@@ -75,7 +75,7 @@ function failure(code: Code, message: string): Answer {
 
 /** A name that is short enough to be a type's is told back to whoever mistyped it; nothing else is. */
 function unknown(name: string): Answer {
-  const named = /^[\w.\/]{1,100}$/.test(name) ? name : 'that';
+  const named = /^[\w./]{1,100}$/.test(name) ? name : 'that';
   return failure(Code.NotFound, `${named} is not known`);
 }
 

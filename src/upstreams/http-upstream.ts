@@ -112,8 +112,7 @@ export class HttpProvider implements Upstream {
     });
     const { protocol } = codec;
     const filtered = filterBody(this.#passthrough, { protocol, request, encoded: own, accountId });
-    const encoded =
-      withheld.length === 0 ? filtered : { ...filtered, dropped: [...filtered.dropped, ...withheld] };
+    const encoded = withheld.length === 0 ? filtered : { ...filtered, dropped: [...filtered.dropped, ...withheld] };
     const [param] = encoded.dropped;
     if (param === undefined || !request.strict) return encoded;
     const fields = encoded.dropped.join(', ');

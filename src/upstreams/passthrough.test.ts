@@ -78,7 +78,12 @@ test('`known` removes what the gateway does not know, and says so', () => {
 
 test('names that group requests at a provider belong to their account', () => {
   const long = 'k'.repeat(64);
-  const sent = filtered('unpriced', { user: 'ann', safety_identifier: 'a', prompt_cache_key: long, metadata: { user_id: 'b' } });
+  const sent = filtered('unpriced', {
+    user: 'ann',
+    safety_identifier: 'a',
+    prompt_cache_key: long,
+    metadata: { user_id: 'b' },
+  });
   expect(sent).toMatchObject({ user: '7:ann', safety_identifier: '7:a', metadata: { user_id: 'b' } });
   const { prompt_cache_key: key } = sent as { prompt_cache_key: string };
   expect(key).toMatch(/^7:[\w-]{43}$/);

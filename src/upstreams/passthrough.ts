@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { EncodedRequest, JsonObject } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
-import { type Item, type Part, Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Item, Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { findPriced, findRouting, isPricedBeta, type WithheldFeature } from './withheld-features.ts';
 
@@ -67,7 +67,8 @@ function addNamespace(body: JsonObject, protocol: Protocol, accountId: number): 
   }
   const { metadata } = body;
   // Elsewhere they are labels of the client's own.
-  if (protocol !== Protocol.MESSAGES || typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return;
+  if (protocol !== Protocol.MESSAGES || typeof metadata !== 'object' || metadata === null || Array.isArray(metadata))
+    return;
   if (typeof metadata['user_id'] === 'string') {
     body['metadata'] = { ...metadata, user_id: namespaced(metadata['user_id'], accountId) };
   }
@@ -101,21 +102,29 @@ const betaHeader = 'anthropic-beta';
 
 /** Returns a request without the members that the gateway does not know, where they are kept beside its items, parts and tools. */
 export function withoutExtras(request: GenerateRequest): GenerateRequest {
-  const tools = request.tools.map(({ extra: _, ...tool }) => tool);
-  return { ...request, items: request.items.map(plainItem), tools };
+  return { ...request, items: request.items.map(plainItem), tools: request.tools.map(plain) };
 }
 
-function plainItem({ extra: _, ...item }: Item): Item {
+function plainItem(item: Item): Item {
   const { content } = item;
   if (content.case === 'message') {
-    return { ...item, content: { ...content, value: { ...content.value, parts: content.value.parts.map(plainPart) } } };
+    return plain({
+      ...item,
+      content: { ...content, value: { ...content.value, parts: content.value.parts.map(plain) } },
+    });
   }
   if (content.case === 'toolResult') {
-    return { ...item, content: { ...content, value: { ...content.value, parts: content.value.parts.map(plainPart) } } };
+    return plain({
+      ...item,
+      content: { ...content, value: { ...content.value, parts: content.value.parts.map(plain) } },
+    });
   }
-  return item;
+  return plain(item);
 }
 
-function plainPart({ extra: _, ...part }: Part): Part {
-  return part;
+function plain<T extends { extra?: Extra | undefined }>(value: T): T {
+  if (value.extra === undefined) return value;
+  const copy = { ...value };
+  delete copy.extra;
+  return copy;
 }

@@ -91,10 +91,13 @@ export async function startControlPlane(): Promise<ControlPlane> {
     gate: context => requireCredential(context, { ledger, tokens }),
     services: new InProcessTransport()
       .service(CredentialService, credentialService({ ledger, tokens }))
-      .service(CatalogService, catalogService({ catalog, visible: context => visibleModels(context, { ledger, tokens }) }))
-      .service(AccountService, accountService({ ledger, clock, listedId }))
+      .service(
+        CatalogService,
+        catalogService({ catalog, visible: context => visibleModels(context, { ledger, tokens }) }),
+      )
+      .service(AccountService, accountService({ ledger, clock, listedId, revoked: () => undefined }))
       .service(AccountingService, accountingService({ ledger, tokens, clock }))
-      .service(AdminService, adminService({ ledger, tokens, listedId, reload })),
+      .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked: () => undefined })),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
   const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>

@@ -20,25 +20,27 @@ const count = '/tollgate.v1.GenerationService/CountTokens';
 /** Sends one Connect call over HTTP/1.1. */
 async function send(port: number, path: string, { body, headers }: { body: Buffer; headers?: Record<string, string> }) {
   const beganMs = performance.now();
-  const reply = await new Promise<{ status: number; body: string; headers: Record<string, unknown> }>((done, failed) => {
-    const request = httpRequest(
-      {
-        port,
-        path,
-        method: 'POST',
-        headers: { 'content-type': 'application/proto', 'content-length': body.length, ...headers },
-      },
-      response => {
-        let text = '';
-        response.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')));
-        response.on('end', () =>
-          done({ status: response.statusCode ?? 0, body: text, headers: response.headers }),
-        );
-      },
-    );
-    request.on('error', failed).setTimeout(5_000, () => request.destroy(new Error(`no answer: ${path} ${JSON.stringify(headers)}`)));
-    request.end(body);
-  });
+  const reply = await new Promise<{ status: number; body: string; headers: Record<string, unknown> }>(
+    (done, failed) => {
+      const request = httpRequest(
+        {
+          port,
+          path,
+          method: 'POST',
+          headers: { 'content-type': 'application/proto', 'content-length': body.length, ...headers },
+        },
+        response => {
+          let text = '';
+          response.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')));
+          response.on('end', () => done({ status: response.statusCode ?? 0, body: text, headers: response.headers }));
+        },
+      );
+      request
+        .on('error', failed)
+        .setTimeout(5_000, () => request.destroy(new Error(`no answer: ${path} ${JSON.stringify(headers)}`)));
+      request.end(body);
+    },
+  );
   return { ...reply, ms: performance.now() - beganMs };
 }
 
@@ -114,7 +116,7 @@ test('watches and conversations end by themselves, and one address has few of th
   expect(ends.toSorted()).toEqual(['ended after 1', 'ended after 1', 'ended after 1', 'refused', 'refused']);
   const questions = async function* () {
     yield { messageRequest: { case: 'listServices', value: '' } } as const;
-    await new Promise(() => undefined);
+    await Promise.withResolvers<void>().promise;
   };
   const conversation = createClient(ServerReflection, createGrpcTransport({ baseUrl }));
   expect(await Array.fromAsync(conversation.serverReflectionInfo(questions()))).toHaveLength(1);

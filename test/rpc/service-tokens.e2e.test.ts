@@ -100,9 +100,7 @@ test('a service generates on behalf of a key that it names; the key pays, its li
   const on = { 'x-tollgate-api-key-id': String(key.id) };
   const generate = (token: string, headers: Record<string, string>): Promise<string> =>
     codeOf(
-      Array.fromAsync(
-        client(GenerationService, token, headers).generate(rpcRequest('sim/large', Delivery.WHOLE)),
-      ),
+      Array.fromAsync(client(GenerationService, token, headers).generate(rpcRequest('sim/large', Delivery.WHOLE))),
     );
   const writer = 'writer-secret-000000000000';
   expect(await generate(writer, on)).toBe('ok');

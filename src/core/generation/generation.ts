@@ -15,7 +15,7 @@ import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
-import type { Cuttable } from '../running.ts';
+import { type Cuttable, keyRevoked } from '../running.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
@@ -132,6 +132,15 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   cut(): void {
     this.#isCut = true;
     this.#stop({ kind: 'cut' });
+  }
+
+  /** The key has been revoked: ends the answer now. */
+  revoke(): void {
+    this.#stop({ kind: 'client_gone', error: keyRevoked() });
+  }
+
+  get keyId(): number {
+    return this.#asked.keyId;
   }
 
   pause(): void {

@@ -9,7 +9,7 @@ import type { Admitted, Ledger, RecordState } from '../../ledger/ledger.ts';
 import { chargeOf, type Outcome, toClientError } from '../generation/settlement.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { RoutedPictures, Router } from '../routing/router.ts';
-import { type Cuttable, stopping } from '../running.ts';
+import { type Cuttable, keyRevoked, stopping } from '../running.ts';
 import type { ImageOrder } from './order.ts';
 
 /** What pictures are drawn with. */
@@ -27,6 +27,8 @@ export interface AdmittedOrder {
   readonly id: number;
   /** What the client is told. */
   readonly requestId: string;
+  /** The API key that pays. */
+  readonly keyId: number;
   readonly admitted: Admitted;
 }
 
@@ -58,6 +60,7 @@ export class ImageRun implements Cuttable {
   place = -1;
   /** It was ended because the gateway stops. */
   isCut = false;
+  #isRevoked = false;
   #firstEventMs: number | undefined;
   #provider = '';
   #attempts = 0;
@@ -72,6 +75,16 @@ export class ImageRun implements Cuttable {
   cut(): void {
     this.isCut = true;
     this.#abort.abort(stopping());
+  }
+
+  get keyId(): number {
+    return this.#asked.keyId;
+  }
+
+  /** The key has been revoked: ends it now. */
+  revoke(): void {
+    this.#isRevoked = true;
+    this.#abort.abort(keyRevoked());
   }
 
   /**
@@ -149,6 +162,7 @@ export class ImageRun implements Cuttable {
 
   #outcome(thrown: unknown): Outcome {
     if (this.isCut) return { kind: 'cut' };
+    if (this.#isRevoked) return { kind: 'client_gone', error: keyRevoked() };
     return this.#abort.signal.aborted ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(thrown) };
   }
 

@@ -120,6 +120,11 @@ export class Images {
     this.#running.cutAll();
   }
 
+  /** Ends those of a key that has been revoked. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
+  }
+
   #answer(
     asked: ImageServiceGenerateRequest | ImageServiceEditRequest,
     endpoint: Endpoint,
@@ -282,7 +287,7 @@ export class Images {
     if (reply.kind === 'denied') {
       throw await refusal(this.#tools.ledger, reply, { model, accountId, keyId });
     }
-    return { order, id, requestId, admitted: reply };
+    return { order, id, requestId, keyId, admitted: reply };
   }
 
   /** A task of an earlier process, with the catalogue as it is now. Its key's models are the ledger's matter. */

@@ -1,7 +1,7 @@
 import { chatCodec } from '../codecs/chat/index.ts';
 import { decodeCountRequest, messagesCodec } from '../codecs/messages/index.ts';
 import { decodeContinuingRequest, decodeRequest } from '../codecs/responses/index.ts';
-import { parseJson } from '../edge/json-body.ts';
+import { parseJson } from './json-body.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { DecodedSource, DecodeSource } from '../rpc/trusted-request.ts';
