@@ -9,11 +9,12 @@ export function healthService(
   services: readonly string[],
   draining: AbortSignal,
   durationMs: number,
+  unready: () => string | undefined = () => undefined,
 ): ServiceImpl<typeof Health> {
   const known = ['', ...services];
   const readStatus = (service: string): Status => {
     if (!known.includes(service)) return Status.SERVICE_UNKNOWN;
-    return draining.aborted ? Status.NOT_SERVING : Status.SERVING;
+    return draining.aborted || unready() !== undefined ? Status.NOT_SERVING : Status.SERVING;
   };
   return {
     check({ service }) {

@@ -6,6 +6,7 @@ import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } f
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
+import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
@@ -41,6 +42,8 @@ export interface RpcListenerOptions {
   readonly gate?: (context: HandlerContext) => Promise<void>;
   /** Returns `GET /metrics`, a page as Prometheus reads it; absent: 404. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly body: string }>;
+  /** Why the gateway can't take requests though it runs, for people; undefined: it can. Absent: it always can. */
+  readonly unready?: () => string | undefined;
   /** Told of every call that ended. */
   readonly observe?: CallObserver;
   /** What calls are timed by; absent: the machine's clock. */
@@ -95,7 +98,7 @@ const defaultMessageBytesMax = 64 << 20;
 const defaultControlBytesMax = 1 << 20;
 const defaultElementsMax = 100_000;
 /** Services whose messages hold prompts or images. */
-const contentServices: readonly DescService[] = [GenerationService, ResponseService, ImageService];
+const contentServices: readonly DescService[] = [GenerationService, ResponseService, ImageService, EmbeddingService];
 /** What an edge's message may have beside the body of its client, which it has twice: as it came, and decoded. */
 const edgeExtraBytes = 1 << 20;
 const ownServices: readonly DescService[] = [Health, ServerReflection];
@@ -118,7 +121,7 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
     const handler = handlers.get(path);
     const isHidden = !isSocket && handler !== undefined && options.socketOnly?.includes(handler.service) === true;
     if (handler === undefined || isHidden) {
-      return answerPlainHttp({ path, request, response }, draining, options.metrics);
+      return answerPlainHttp({ path, request, response }, draining, options);
     }
     response.setHeader('cache-control', 'no-store');
     const { service, method } = handler;
@@ -225,7 +228,7 @@ function createHandlers(options: RpcListenerOptions, draining: AbortSignal): Rea
   const { bytesMax, durationMs } = { ...defaultOpenCallLimits, ...options.openCalls };
   const open = { acceptCompression: [], readMaxBytes: bytesMax };
   const names = offered.map(({ typeName }) => typeName);
-  router.service(Health, healthService(names, draining, durationMs), open);
+  router.service(Health, healthService(names, draining, durationMs, options.unready), open);
   router.service(ServerReflection, reflectionService(offered, draining, durationMs), open);
   return new Map(router.handlers.map(handler => [handler.requestPath, handler]));
 }
@@ -233,7 +236,7 @@ function createHandlers(options: RpcListenerOptions, draining: AbortSignal): Rea
 async function answerPlainHttp(
   { path, request, response }: { path: string; request: IncomingMessage; response: ServerResponse },
   draining: AbortSignal,
-  metrics: RpcListenerOptions['metrics'],
+  { metrics, unready }: Pick<RpcListenerOptions, 'metrics' | 'unready'>,
 ): Promise<void> {
   const reads = request.method === 'GET' || request.method === 'HEAD';
   const send = (status: number, contentType: string, body: string): void => {
@@ -243,7 +246,10 @@ async function answerPlainHttp(
   const json = (status: number, body: object): void => send(status, 'application/json', JSON.stringify(body));
   if (reads && path === '/healthz') json(200, { status: 'ok' });
   else if (reads && path === '/readyz') {
-    json(draining.aborted ? 503 : 200, { status: draining.aborted ? 'draining' : 'ready' });
+    const reason = unready?.();
+    if (draining.aborted) json(503, { status: 'draining' });
+    else if (reason !== undefined) json(503, { status: 'unready', reason });
+    else json(200, { status: 'ready' });
   } else if (reads && path === '/metrics' && metrics !== undefined) {
     const page = await metrics();
     send(200, page.contentType, page.body);

@@ -25,13 +25,19 @@ interface Outgoing {
 export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequest {
   const { protocol, request, encoded, accountId } = outgoing;
   const { body } = encoded;
-  const routing = findRouting(body);
-  if (routing !== undefined) throw withheld(routing);
+  refuseRouting(body);
   if (policy !== 'all') for (const priced of findPriced(body)) throw withheld(priced);
   if (accountId !== undefined) addNamespace(body, protocol, accountId);
   if (policy !== 'known' || request.source?.protocol !== protocol) return encoded;
   const dropped = request.source.unknownFields.filter(path => removePath(body, path.split('.')));
   return dropped.length === 0 ? encoded : { body, dropped: [...encoded.dropped, ...dropped] };
+}
+
+/** Throws `unsupported_feature` if a body names other models, hosts or credentials. */
+export function refuseRouting<Body extends object>(body: Body): Body {
+  const routing = findRouting(body as JsonObject);
+  if (routing !== undefined) throw withheld(routing);
+  return body;
 }
 
 function withheld({ feature, param }: WithheldFeature): GatewayError {

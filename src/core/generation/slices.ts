@@ -10,6 +10,7 @@ export class Slices {
   readonly #id: number;
   #most: number;
   readonly #onEnd: (outputTokens: number) => void;
+  readonly #isFree: boolean;
   #held: number;
   #pending: Promise<void> | undefined;
   #ended: boolean;
@@ -24,7 +25,13 @@ export class Slices {
     this.#most = most;
     this.#held = admitted.outputTokens;
     this.#onEnd = onEnd;
+    this.#isFree = admitted.outputTokensAvailable === Infinity;
     this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
+  }
+
+  /** Output tokens that are held; Infinity if they cost nothing. */
+  get held(): number {
+    return this.#isFree ? Infinity : this.#held;
   }
 
   /**
