@@ -7,6 +7,7 @@ import { kindOfModel, rulesOfKind } from './model-kind.ts';
 import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { presetModelIds, presetProviders, quirksOf } from './presets.ts';
+import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
   fileSchema,
@@ -95,7 +96,7 @@ function withShown(source: YamlSource, path: YamlPath, message: string): string 
   const shown = source.shownOf(path);
   const isAddress = path.includes('base_url') || path.includes('public_url');
   const hidden = isAddress ? credentialedAddress : credentialed;
-  const secret = path.includes('api_key') || path.includes('headers') || hidden.test(shown ?? '');
+  const secret = ['api_key', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
   return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
 }
 
@@ -146,6 +147,8 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     dailyLimitUnit: file.daily_limit_unit,
     timeouts,
     retries: file.retries,
+    ...defined({ tls: tlsSettings(file.tls) }),
+    rpc: rpcSettings(file),
     limits: {
       bodyBytes: file.limits.body_bytes,
       upstreamEventBytes: file.limits.upstream_event_bytes,
@@ -195,6 +198,7 @@ function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts):
       Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),
     ),
     timeouts: timeoutsOf(provider.timeouts, timeouts),
+    passthrough: provider.passthrough,
     ...defined({ tokenIds: provider.token_ids }),
     ...(provider.concurrency === undefined
       ? {}

@@ -144,6 +144,7 @@ function providerOf(preset: Preset, variables: Variables): ParsedProvider | unde
     base_url: baseUrl,
     ...(key === undefined || keyHeader !== undefined ? {} : { api_key: [key] }),
     headers: key === undefined || keyHeader === undefined ? {} : { [keyHeader]: key },
+    passthrough: 'unpriced',
     queue: 1_000,
     queue_timeout: 30_000,
   };

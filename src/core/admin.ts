@@ -12,16 +12,19 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { defined } from '../lib/defined.ts';
 import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, VoidedHoldRow } from '../ledger/ledger.ts';
 import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
-import { allScopes, operatorOnly } from './credential.ts';
+import { allScopes, servicesOnly } from './credential.ts';
 import { makeKey } from './keys.ts';
 import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
+import type { ServiceTokens } from './service-tokens.ts';
 import { subscriptions } from './subscriptions.ts';
 
 interface AdminOptions extends ProviderAdminOptions {
   readonly ledger: Ledger;
-  readonly operatorToken: string;
+  readonly tokens: ServiceTokens;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
+  /** Told of every API key that has been revoked. */
+  readonly revoked: (keyId: number) => void;
   /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
   readonly reload: () => Promise<Reloaded>;
 }
@@ -53,7 +56,7 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...gateway(options),
     ...providerAdmin(options),
   };
-  return operatorOnly(methods, options);
+  return servicesOnly(methods, options, name => (/^(?:get|list)/.test(name) ? 'admin:read' : 'admin:write'));
 }
 
 function accounts({
@@ -103,6 +106,7 @@ async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
 function apiKeys({
   ledger,
   listedId,
+  revoked,
 }: AdminOptions): Part<'createApiKey' | 'listApiKeys' | 'setApiKeyState' | 'setMonthlyLimit'> {
   return {
     async createApiKey(request) {
@@ -119,7 +123,9 @@ function apiKeys({
     async setApiKeyState({ apiKeyId, state }) {
       const keyId = idOf(apiKeyId, 'API key');
       const row = await ledger.setKeyState({ keyId, accountId: undefined, state: stateOf(state) });
-      return { key: apiKeyOf(found(row, 'API key', keyId)) };
+      const key = apiKeyOf(found(row, 'API key', keyId));
+      if (state === StateMessage.REVOKED) revoked(keyId);
+      return { key };
     },
     async setMonthlyLimit({ apiKeyId, limitNanoUsd: limit }) {
       const keyId = idOf(apiKeyId, 'API key');

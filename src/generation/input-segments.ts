@@ -1,4 +1,11 @@
-import { type CacheHint, type Item, type MediaSource, type Part, Role } from '../gen/tollgate/v1/content_pb.ts';
+import {
+  type CacheHint,
+  type Extra,
+  type Item,
+  type MediaSource,
+  type Part,
+  Role,
+} from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 
 /** One piece of a model's input, in the order in which an upstream reads it: tools, output format, instructions, items. */
@@ -93,6 +100,13 @@ function partSegment(kind: string, part: Part): InputSegment {
   }
 }
 
+/** Members that only their own protocol knows. A model may read them, so a hold covers them; how many tokens they are is not known. */
+function* extraSegments(...extras: readonly (Extra | undefined)[]): Generator<InputSegment> {
+  let length = 0;
+  for (const extra of extras) length += extra?.json.length ?? 0;
+  if (length > 0) yield segment('extra', '', { flatMax: Math.ceil(length / 2) });
+}
+
 function* itemSegments({ content }: Item): Generator<InputSegment> {
   switch (content.case) {
     case 'message': {
@@ -131,6 +145,14 @@ function* itemSegments({ content }: Item): Generator<InputSegment> {
   }
 }
 
+const none: readonly undefined[] = [];
+
+function partExtras({ content }: Item): readonly (Extra | undefined)[] {
+  if (content.case !== 'message' && content.case !== 'toolResult') return none;
+  const { parts } = content.value;
+  return parts.some(({ extra }) => extra !== undefined) ? parts.map(({ extra }) => extra) : none;
+}
+
 function toolSegment(tool: Tool): InputSegment {
   const facts = { flat: toolTokens, cache: tool.cache };
   switch (tool.tool.case) {
@@ -149,11 +171,17 @@ function toolSegment(tool: Tool): InputSegment {
 
 /** A request's input as an upstream reads it, piece by piece; the order is what prompt caches see as a prefix. */
 export function* inputSegments(request: GenerateRequest): Generator<InputSegment> {
-  for (const tool of request.tools) yield toolSegment(tool);
+  for (const tool of request.tools) {
+    yield toolSegment(tool);
+    yield* extraSegments(tool.extra);
+  }
   const schema = request.outputFormat?.schemaJson ?? '';
   if (schema !== '') yield segment('format', schema, { flat: toolTokens });
   if (request.instructions !== undefined) yield segment('system', request.instructions, { flat: messageTokens });
-  for (const item of request.items) yield* itemSegments(item);
+  for (const item of request.items) {
+    yield* itemSegments(item);
+    yield* extraSegments(item.extra, ...partExtras(item));
+  }
   // What primes the answer.
   yield segment('end', '', { flat: 3, cache: undefined });
 }

@@ -18,6 +18,8 @@ export interface UpstreamCall {
   readonly hold: Hold;
   /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
   readonly request: GenerateRequest;
+  /** The account that asks; absent: the gateway itself. */
+  readonly accountId?: number;
   /** The upstream's own name of the model. */
   readonly model: string;
   /** The output limit to send: the client's, lowered to the model's or to what funds pay. Undefined: send none. */

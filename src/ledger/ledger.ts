@@ -32,6 +32,8 @@ export interface Ledger {
    * a promise, if it is known.
    */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
+  /** Returns an API key by its id; undefined: there is none, or it was revoked. */
+  findApiKey(keyId: number): Credential | undefined;
   /** The request windows of a key as they stand, tightest first; free windows included where `free`. Consumes nothing. */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
 

@@ -9,9 +9,11 @@ import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
 import { CustomCalls } from './custom-calls.ts';
 import { FanOut } from './fan-out.ts';
+import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { embedOverHttp } from './http-embeddings.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
+import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './passthrough.ts';
 import { RunningTimings } from './running-timings.ts';
 import { listOwnModels } from './own-models.ts';
 import { ToolNames } from './tool-names.ts';
@@ -24,6 +26,8 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   readonly protocol: UpstreamProtocol;
   /** What it does otherwise than its protocol says; absent: nothing. */
   readonly quirks?: readonly UpstreamQuirk[];
+  /** What of its clients' own words it gets; absent: `unpriced`. */
+  readonly passthrough?: Passthrough | undefined;
   /** The most bytes of one event, or of an answer that is not streamed. */
   readonly eventBytesMax: number;
   /** Embeddings may be asked for by token ids. */
@@ -51,17 +55,19 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
   readonly takesTokenIds: boolean;
   readonly #protocol: UpstreamProtocol;
   readonly #quirks: readonly UpstreamQuirk[];
+  readonly #passthrough: Passthrough;
   readonly #target: HttpTarget;
   readonly #reading: AnswerReading;
   /** Made at first use: for streamed and for whole answers, by the upstream's name of the model. */
   readonly #plans = { streamed: new Map<string, ModelPlan>(), whole: new Map<string, ModelPlan>() };
 
   constructor(options: HttpUpstreamOptions) {
-    const { protocol, name, eventBytesMax, quirks = [] } = options;
+    const { protocol, name, eventBytesMax, quirks = [], passthrough = 'unpriced' } = options;
     this.mayPause = protocol.mayPause === true;
     this.takesTokenIds = options.takesTokenIds;
     this.#protocol = protocol;
     this.#quirks = quirks;
+    this.#passthrough = passthrough;
     this.#target = new HttpTarget(options, protocol.authentication);
     this.keys = this.#target.keys;
     this.#reading = { codec: protocol.codec, provider: name, eventBytesMax };
@@ -113,11 +119,12 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     let dropped: readonly string[];
     try {
       const beganMs = this.#target.runtime.monotonicMs();
-      const encoded = this.#encode(call, names?.request ?? request);
+      const forwarded = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
+      const { headers: own, withheld } = filterHeaders(this.#passthrough, forwarded);
+      const encoded = this.#encode(call, names?.request ?? request, withheld);
       ({ dropped } = encoded);
-      const own = isOwn ? (request.source?.headers ?? {}) : {};
       const plan = this.#plan(model, whole);
-      const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
+      const headers = own === noHeaders ? plan.headers : this.#headers(whole, own);
       const body = Buffer.from(JSON.stringify(encoded.body));
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
       outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
@@ -129,9 +136,15 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
 
-  #encode({ model, maxOutputTokens, modelOutputTokens, whole }: SentCall, request: GenerateRequest): EncodedRequest {
-    const encoded = this.#reading.codec.encodeRequest({
-      request,
+  /** `withheld`: what the headers have lost. */
+  #encode(
+    { model, maxOutputTokens, modelOutputTokens, whole, accountId }: SentCall,
+    request: GenerateRequest,
+    withheld: readonly string[],
+  ): EncodedRequest {
+    const { codec } = this.#reading;
+    const own = codec.encodeRequest({
+      request: this.#passthrough === 'known' ? withoutExtras(request) : request,
       model,
       maxOutputTokens,
       modelOutputTokens,
@@ -139,6 +152,9 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
       provider: this.#reading.provider,
       quirks: this.#quirks,
     });
+    const { protocol } = codec;
+    const filtered = filterBody(this.#passthrough, { protocol, request, encoded: own, accountId });
+    const encoded = withheld.length === 0 ? filtered : { ...filtered, dropped: [...filtered.dropped, ...withheld] };
     const [param] = encoded.dropped;
     if (param === undefined || !request.strict) return encoded;
     const fields = encoded.dropped.join(', ');
@@ -149,7 +165,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     const plans = whole ? this.#plans.whole : this.#plans.streamed;
     let plan = plans.get(model);
     if (plan === undefined) {
-      plan = { path: this.#target.path(this.#protocol.path(model, whole)), headers: this.#headers(whole, {}) };
+      plan = { path: this.#target.path(this.#protocol.path(model, whole)), headers: this.#headers(whole, noHeaders) };
       plans.set(model, plan);
     }
     return plan;

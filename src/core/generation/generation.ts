@@ -15,7 +15,7 @@ import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
-import type { Cuttable } from '../running.ts';
+import { type Cuttable, keyRevoked } from '../running.ts';
 import { toTokenCounts } from '../token-counts.ts';
 import { AnswerCounts, type CountingTools } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
@@ -145,6 +145,15 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#stop({ kind: 'cut' });
   }
 
+  /** The key has been revoked: ends the answer now. */
+  revoke(): void {
+    this.#stop({ kind: 'client_gone', error: keyRevoked() });
+  }
+
+  get keyId(): number {
+    return this.#asked.keyId;
+  }
+
   pause(): void {
     this.#isPaused = true;
     this.#routed?.pause();
@@ -209,12 +218,13 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   /** Routes the request; again for each pause of the upstream, with what was said so far. */
   #call(): void {
-    const { admitted, model, request } = this.#asked;
+    const { accountId, admitted, model, request } = this.#asked;
     try {
       this.#routed = this.#tools.router.route(
         {
           hold: Hold.of(admitted),
           requestId: this.requestId,
+          accountId,
           request: this.#request,
           maxOutputTokens: this.#limit,
           modelOutputTokens: model.maxOutputTokens,

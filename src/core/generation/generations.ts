@@ -89,6 +89,11 @@ export class Generations {
     this.#running.cutAll();
   }
 
+  /** Ends those of a key that has been revoked; each settles what it delivered. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
+  }
+
   /** GenerationService on these generations. */
   get service(): PushedService<typeof GenerationService> {
     return {

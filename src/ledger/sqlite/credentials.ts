@@ -21,20 +21,34 @@ interface ManagementKeyRecord {
 export class Credentials {
   readonly #unit: DailyLimitUnit;
   readonly #apiKey: Query<[Uint8Array], ApiKeyRecord>;
+  readonly #apiKeyById: Query<[bigint], ApiKeyRecord>;
   readonly #managementKey: Query<[Uint8Array], ManagementKeyRecord>;
 
   constructor(db: Connection, unit: DailyLimitUnit) {
     this.#unit = unit;
-    this.#apiKey = db.prepare(
-      'SELECT id, account_id, state, allowed_models, minute_limit, daily_limit FROM api_key WHERE hash = ?',
-    );
+    const apiKeys = 'SELECT id, account_id, state, allowed_models, minute_limit, daily_limit FROM api_key';
+    this.#apiKey = db.prepare(`${apiKeys} WHERE hash = ?`);
+    this.#apiKeyById = db.prepare(`${apiKeys} WHERE id = ?`);
     this.#managementKey = db.prepare('SELECT id, account_id, state, scopes FROM management_key WHERE hash = ?');
   }
 
   /** Returns the credential as committed; undefined if no key has this hash or it was revoked. */
   find(hash: Uint8Array): Credential | undefined {
     const apiKey = this.#apiKey.get(hash);
-    const record = apiKey ?? this.#managementKey.get(hash);
+    return this.#toCredential(apiKey, apiKey ?? this.#managementKey.get(hash));
+  }
+
+  /** Returns an API key as committed; undefined if there is none with this id or it was revoked. */
+  findApiKey(keyId: number): Credential | undefined {
+    if (!Number.isSafeInteger(keyId)) return undefined;
+    const apiKey = this.#apiKeyById.get(BigInt(keyId));
+    return this.#toCredential(apiKey, apiKey);
+  }
+
+  #toCredential(
+    apiKey: ApiKeyRecord | undefined,
+    record: ApiKeyRecord | ManagementKeyRecord | undefined,
+  ): Credential | undefined {
     if (record === undefined || record.state === 'revoked') return undefined;
     return {
       kind: apiKey === undefined ? 'management_key' : 'api_key',

@@ -140,6 +140,7 @@ class WorkerLedger implements SqliteLedger {
   readonly #parts: Parts;
   readonly #reader: Reader;
   readonly #credentials: KnownCredentials;
+  readonly #storedCredentials: Credentials;
   /** Never used twice, not even by another process. */
   #nextExtension = randomBytes(6).readUIntBE(0, 6);
 
@@ -150,6 +151,7 @@ class WorkerLedger implements SqliteLedger {
     this.#reader = this.#startReader();
     const credentials = new Credentials(parts.db, parts.dailyLimitUnit);
     this.#credentials = new KnownCredentials(hash => credentials.find(hash));
+    this.#storedCredentials = credentials;
   }
 
   get logBytes(): number {
@@ -194,6 +196,10 @@ class WorkerLedger implements SqliteLedger {
 
   findCredential(hash: Uint8Array): Credential | undefined {
     return this.#credentials.find(hash);
+  }
+
+  findApiKey(keyId: number): Credential | undefined {
+    return this.#storedCredentials.findApiKey(keyId);
   }
 
   async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {
