@@ -1,4 +1,4 @@
-import type { Credential, DailyLimitUnit, KeyState } from '../ledger.ts';
+import type { Credential, KeyState } from '../ledger.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 
 interface ApiKeyRecord {
@@ -6,8 +6,7 @@ interface ApiKeyRecord {
   account_id: bigint;
   state: KeyState;
   allowed_models: string | null;
-  minute_limit: bigint;
-  daily_limit: bigint;
+  has_window: bigint;
 }
 
 interface ManagementKeyRecord {
@@ -19,14 +18,15 @@ interface ManagementKeyRecord {
 
 /** Reads credentials by their hash on the calling thread: a point read of a few microseconds, once for each credential (`KnownCredentials`). */
 export class Credentials {
-  readonly #unit: DailyLimitUnit;
   readonly #apiKey: Query<[Uint8Array], ApiKeyRecord>;
   readonly #managementKey: Query<[Uint8Array], ManagementKeyRecord>;
 
-  constructor(db: Connection, unit: DailyLimitUnit) {
-    this.#unit = unit;
+  constructor(db: Connection) {
     this.#apiKey = db.prepare(
-      'SELECT id, account_id, state, allowed_models, minute_limit, daily_limit FROM api_key WHERE hash = ?',
+      `SELECT id, account_id, state, allowed_models, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
+         AND l.unit IN ('requests', 'tokens') AND coalesce(l.field, '') NOT IN ('free_minute', 'free_day')
+         AND ((l.scope = 'key' AND l.scope_id = k.id) OR (l.scope = 'account' AND l.scope_id = k.account_id))) AS has_window
+       FROM api_key k WHERE hash = ?`,
     );
     this.#managementKey = db.prepare('SELECT id, account_id, state, scopes FROM management_key WHERE hash = ?');
   }
@@ -43,12 +43,8 @@ export class Credentials {
       disabled: record.state === 'disabled',
       scopes: 'scopes' in record ? (JSON.parse(record.scopes) as string[]) : [],
       allowedModels: apiKey === undefined ? null : modelList(apiKey.allowed_models),
-      hasWindow: apiKey !== undefined && this.#hasWindow(apiKey),
+      hasWindow: apiKey?.has_window === 1n,
     };
-  }
-
-  #hasWindow(key: ApiKeyRecord): boolean {
-    return key.minute_limit > 0n || (this.#unit === 'requests' && key.daily_limit > 0n);
   }
 }
 

@@ -22,6 +22,8 @@ import type {
   KeyOwner,
   KeyRow,
   Ledger,
+  LimitFilter,
+  LimitRow,
   ManagementKeyRow,
   PaidLine,
   Plans,
@@ -89,11 +91,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
     const { writer, voidedHolds, violations } = await Writer.start(data, { now: () => clock.now(), observe });
     const checkpointer = startCheckpointer({ path, commits });
     const db = openForReading(path);
-    return new WorkerLedger(
-      { read: { path, plans }, clock, dailyLimitUnit, writer, checkpointer, db, lock },
-      voidedHolds,
-      violations,
-    );
+    return new WorkerLedger({ read: { path, plans }, clock, writer, checkpointer, db, lock }, voidedHolds, violations);
   } catch (error) {
     lock.release();
     throw error;
@@ -123,7 +121,6 @@ function startCheckpointer(workerData: CheckpointerData): Checkpointer {
 interface Parts {
   readonly read: ReaderData;
   readonly clock: Clock;
-  readonly dailyLimitUnit: DailyLimitUnit;
   readonly writer: Writer;
   readonly checkpointer: Checkpointer;
   readonly db: Connection;
@@ -144,7 +141,7 @@ class WorkerLedger implements SqliteLedger {
     this.violationsAtStart = violations;
     this.#parts = parts;
     this.#reader = this.#startReader();
-    const credentials = new Credentials(parts.db, parts.dailyLimitUnit);
+    const credentials = new Credentials(parts.db);
     this.#credentials = new KnownCredentials(hash => credentials.find(hash));
   }
 
@@ -225,6 +222,34 @@ class WorkerLedger implements SqliteLedger {
 
   async setMonthlyLimit(command: AdminCommands['setMonthlyLimit']): Promise<KeyRow | 'not_found'> {
     return this.#knownKeyAfter(await this.#admin('setMonthlyLimit', command));
+  }
+
+  async createLimit(command: AdminCommands['createLimit']): Promise<LimitRow | 'not_found' | 'too_many'> {
+    const reply = await this.#admin('createLimit', command);
+    if (typeof reply === 'number') return found(await this.#reader.read('limit', reply, undefined, this.#now()));
+    return reply === 'too_many' ? reply : 'not_found';
+  }
+
+  listLimits(filter: LimitFilter): Promise<LimitRow[]> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'limits', filter, nowMs));
+  }
+
+  findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
+  }
+
+  async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | 'not_found' | 'locked'> {
+    const reply = await this.#admin('updateLimit', command);
+    if (typeof reply === 'number') return found(await this.#reader.read('limit', reply, undefined, this.#now()));
+    return reply === 'locked' ? reply : 'not_found';
+  }
+
+  async deleteLimit(command: AdminCommands['deleteLimit']): Promise<'deleted' | 'not_found' | 'locked'> {
+    const reply = await this.#admin('deleteLimit', command);
+    if (typeof reply === 'number') return 'deleted';
+    return reply === 'locked' ? reply : 'not_found';
   }
 
   async createManagementKey(command: AdminCommands['createManagementKey']): Promise<ManagementKeyRow | 'not_found'> {

@@ -1,24 +1,39 @@
 import type { PriceSheet } from '../../generation/price.ts';
-import type { Query } from '../../lib/sqlite/database.ts';
-import type { Hold, Key, ManagementKey, PlanPeriod, Rows, SumChange, Entry, Table } from '../rows.ts';
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import type { LimitScope } from '../ledger.ts';
+import type {
+  Entry,
+  Hold,
+  Key,
+  Limit,
+  LimitUse,
+  ManagementKey,
+  PlanPeriod,
+  Rows,
+  SumChange,
+  Table,
+  Tally,
+  TallySpan,
+} from '../rows.ts';
 import { AddedTable } from './added-table.ts';
 import { CachedTable } from './cached-table.ts';
+import { LimitTable } from './limit-table.ts';
 import { Names } from './names.ts';
 import type { Sql } from './sql.ts';
 import { SumTable } from './sum-table.ts';
+import { Tallies } from './tallies.ts';
 import {
-  accountDayTable,
   accountTable,
   appliedTable,
   counterTable,
   entryTable,
-  freeMinuteTable,
   holdTable,
   keyDayTable,
-  keyMinuteTable,
   keyTable,
+  limitUseTable,
   managementKeyTable,
   periodTable,
+  planDayTable,
   subscriptionTable,
   usageTable,
   voidedTable,
@@ -34,10 +49,9 @@ export class StoredRows implements Rows {
   readonly keys;
   readonly managementKeys;
   readonly keyDays;
-  readonly freeDays;
   readonly planDays;
-  readonly keyMinutes;
-  readonly freeMinutes;
+  readonly limits: LimitTable;
+  readonly limitUses: CachedTable<LimitUse>;
   readonly usage;
   readonly voided;
   readonly subscriptions;
@@ -52,6 +66,10 @@ export class StoredRows implements Rows {
   readonly #models: Names;
   readonly #providers: Names;
   readonly #prices: Names;
+  readonly #endUsers: Names;
+  readonly #tallies: Tallies;
+  readonly #db: Connection;
+  readonly #removeUses: Query<[number], unknown>;
   readonly #tables: readonly { write(): void; settle(): void; clear(): void }[];
   readonly #findHash: Query<[Uint8Array, Uint8Array], unknown>;
   readonly #pruneApplied: Query<[number], unknown>;
@@ -71,10 +89,9 @@ export class StoredRows implements Rows {
     this.keys = new CachedTable(sql, keyTable);
     this.managementKeys = new CachedTable(sql, managementKeyTable);
     this.keyDays = new CachedTable(sql, keyDayTable);
-    this.freeDays = new CachedTable(sql, accountDayTable('free_day'));
-    this.planDays = new CachedTable(sql, accountDayTable('plan_day'));
-    this.keyMinutes = new CachedTable(sql, keyMinuteTable);
-    this.freeMinutes = new CachedTable(sql, freeMinuteTable);
+    this.planDays = new CachedTable(sql, planDayTable);
+    this.limits = new LimitTable(sql);
+    this.limitUses = new CachedTable(sql, limitUseTable);
     this.subscriptions = new CachedTable(sql, subscriptionTable);
     this.counters = new CachedTable(sql, counterTable);
     this.applied = new AddedTable(sql, appliedTable);
@@ -87,6 +104,10 @@ export class StoredRows implements Rows {
     this.#models = new Names(sql, 'model', ['name']);
     this.#providers = new Names(sql, 'provider', ['name']);
     this.#prices = new Names(sql, 'price', priceColumns);
+    this.#endUsers = new Names(sql, 'end_user', ['name']);
+    this.#tallies = new Tallies(sql);
+    this.#db = sql.db;
+    this.#removeUses = sql.prepare('DELETE FROM limit_use WHERE limit_id = ?');
     this.holds = watched(this.#holds, hold => {
       this.#nextExpiryMs = this.#nextExpiryMs && Math.min(this.#nextExpiryMs, expiryMs(hold));
     });
@@ -104,10 +125,10 @@ export class StoredRows implements Rows {
       this.keys,
       this.managementKeys,
       this.keyDays,
-      this.freeDays,
       this.planDays,
-      this.keyMinutes,
-      this.freeMinutes,
+      this.limits,
+      this.limitUses,
+      this.#endUsers,
       this.#holds,
       this.usage,
       this.voided,
@@ -133,6 +154,25 @@ export class StoredRows implements Rows {
 
   raiseSum(change: SumChange): void {
     this.#sums.add(change);
+  }
+
+  limitsOf(scope: LimitScope, scopeId: number): readonly Limit[] {
+    return this.limits.of(scope, scopeId);
+  }
+
+  forgetUses(limitId: number): void {
+    this.flush();
+    this.#removeUses.run(limitId);
+    this.limitUses.forget();
+  }
+
+  tally(span: TallySpan): readonly Tally[] {
+    this.flush();
+    return this.#tallies.read(span);
+  }
+
+  modelName(modelId: number): string {
+    return this.#models.name(modelId);
   }
 
   hasHash(hash: Uint8Array): boolean {
@@ -176,6 +216,11 @@ export class StoredRows implements Rows {
     return this.#models.number(name, () => [name]);
   }
 
+  /** Returns the number of an end user; null for nobody. */
+  endUserNumber(name: string | undefined): number | null {
+    return name === undefined ? null : this.#endUsers.number(name, () => [name]);
+  }
+
   /** Returns the number of a provider. */
   providerNumber(name: string): number {
     return this.#providers.number(name, () => [name]);
@@ -191,6 +236,13 @@ export class StoredRows implements Rows {
       sheet.output,
       sheet.image,
     ]);
+  }
+
+  /** Writes what the batch has changed so far, in its transaction, which it begins where it has not begun. */
+  flush(): void {
+    if (!this.#db.inTransaction) this.#db.exec('BEGIN IMMEDIATE');
+    this.write();
+    this.settle();
   }
 
   /** Writes what the batch has changed, each row once. Throws what SQLite throws: then `clear` must follow. */

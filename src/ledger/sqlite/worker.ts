@@ -31,7 +31,7 @@ export interface WriterReady {
 
 const { path, dailyLimitUnit, plans, nowMs, first, commits, fault } = workerData as WriterData;
 const db = openForWriting(path, 'NORMAL');
-migrateLedger(db, nowMs);
+migrateLedger(db, nowMs, dailyLimitUnit);
 // By an engine of its own, so that faults on purpose begin with the first command.
 const voidedHolds = first ? new Engine(db, { dailyLimitUnit, plans }).recover(nowMs) : 0;
 const faults = fault === undefined ? undefined : new Faults(fault, sqliteFailure);
