@@ -3,6 +3,7 @@ import { defined } from '../lib/defined.ts';
 import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';
+import { kindOfModel, rulesOfKind } from './model-kind.ts';
 import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { presetModelIds, presetProviders, quirksOf } from './presets.ts';
@@ -151,7 +152,12 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       imageTasks: file.limits.image_tasks,
       imageTaskQueue: file.limits.image_task_queue,
     },
-    content: { bytesMax: file.content.max_bytes, responseLifetimeMs: file.content.response_lifetime },
+    ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    content: {
+      bytesMax: file.content.max_bytes,
+      replayBytesMax: file.content.replay_bytes,
+      responseLifetimeMs: file.content.response_lifetime,
+    },
     texts: { ...texts, ...defined({ docs, support, community }) },
     simulator: { enabled, tokensPerSecond, steering },
     providers: Object.entries(file.providers).map(([name, provider]) => ({
@@ -188,6 +194,7 @@ function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts):
       Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),
     ),
     timeouts: timeoutsOf(provider.timeouts, timeouts),
+    ...defined({ tokenIds: provider.token_ids }),
     ...(provider.concurrency === undefined
       ? {}
       : {
@@ -214,6 +221,8 @@ function modelOf(model: ParsedModel): ModelSettings {
     vision: capabilities.vision,
     functionCall: capabilities.function_call,
     reasoning: capabilities.reasoning,
+    ...(capabilities.dimensions ? { dimensions: true } : {}),
+    ...defined({ tokenizer: model.tokenizer }),
     serviceTiers: capabilities.service_tiers,
     available: model.available,
     pricing: pricingOf(model),
@@ -224,11 +233,9 @@ function modelOf(model: ParsedModel): ModelSettings {
 
 function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   // A free model costs 0 on what it does, said or not.
-  const draws = endpoints.some(path => path.startsWith('/v1/images/'));
-  const free: ParsedPricing = draws
-    ? { image: 0n, images: [], above: [] }
-    : { input: 0n, output: 0n, images: [], above: [] };
-  const prices = id.endsWith(':free') ? free : (pricing ?? { images: [], above: [] });
+  const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed.map(name => [name, 0n]));
+  const none = { images: [], above: [] };
+  const prices: ParsedPricing = id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none);
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
     ...cachingOf(prices.caching),

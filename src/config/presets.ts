@@ -78,14 +78,21 @@ export const presets: readonly Preset[] = [
     quirks: ['max_tokens'],
   },
   { ...local, name: 'ollama', title: 'Ollama', addressVariable: 'OLLAMA_HOST', quirks: ['max_tokens', 'one_answer'] },
-  { ...local, name: 'vllm', title: 'vLLM', addressVariable: 'VLLM_BASE_URL', keyVariables: ['VLLM_API_KEY'] },
+  {
+    ...local,
+    name: 'vllm',
+    title: 'vLLM',
+    addressVariable: 'VLLM_BASE_URL',
+    keyVariables: ['VLLM_API_KEY'],
+    quirks: ['running_usage'],
+  },
   {
     ...local,
     name: 'llama-cpp',
     title: 'llama.cpp',
     addressVariable: 'LLAMA_CPP_BASE_URL',
     keyVariables: ['LLAMA_CPP_API_KEY'],
-    quirks: ['max_tokens', 'one_answer'],
+    quirks: ['max_tokens', 'one_answer', 'running_timings'],
   },
   {
     ...local,

@@ -26,6 +26,7 @@ export interface Config {
   /** Further tries on a route before the next route. */
   readonly retries: number;
   readonly limits: Limits;
+  readonly ledger: LedgerSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
@@ -58,10 +59,20 @@ export interface Limits {
   readonly imageTaskQueue: number;
 }
 
+/** How the ledger answers for storage and for money that nobody pays. */
+export interface LedgerSettings {
+  /** How long a finished answer waits to be charged before it fails. */
+  readonly settleTimeoutMs: number;
+  /** An account of whose requests more is written off is suspended. 0: none is. */
+  readonly writeOffMaxNanoUsd: bigint;
+}
+
 /** What is kept beside the ledger: stored responses, answers of idempotency keys, image tasks. */
 export interface ContentSettings {
-  /** Of all of it together; the oldest finished goes first. */
+  /** Of responses and image tasks together; what is finished goes, the oldest of the account with the most first. */
   readonly bytesMax: number;
+  /** Of answers of idempotency keys, which never go before their time; a quarter of it for one account. */
+  readonly replayBytesMax: number;
   /** How long a response is stored. */
   readonly responseLifetimeMs: number;
 }
@@ -94,7 +105,11 @@ export type UpstreamQuirk =
   /** Chat: `stream_options` is refused; usage comes without it. */
   | 'no_stream_options'
   /** One answer to a request. */
-  | 'one_answer';
+  | 'one_answer'
+  /** It counts tokens while it streams, where `timings_per_token` asks for it. */
+  | 'running_timings'
+  /** It counts tokens while it streams, where `stream_options.continuous_usage_stats` asks for it. */
+  | 'running_usage';
 
 /** An upstream's address and credentials. */
 export interface ProviderSettings {
@@ -114,6 +129,8 @@ export interface ProviderSettings {
   readonly timeouts: Timeouts;
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
+  /** Embeddings may be asked for by token ids; absent: as providers of its protocol. */
+  readonly tokenIds?: boolean;
 }
 
 /** How many calls a provider takes at once, and who waits. */
@@ -130,7 +147,8 @@ export type EndpointPath =
   | '/v1/responses'
   | '/v1/messages'
   | '/v1/images/generations'
-  | '/v1/images/edits';
+  | '/v1/images/edits'
+  | '/v1/embeddings';
 
 /** A model of the catalogue. */
 export interface ModelSettings {
@@ -149,6 +167,10 @@ export interface ModelSettings {
   readonly vision: boolean;
   readonly functionCall: boolean;
   readonly reasoning: boolean;
+  /** Makes vectors of an asked length. */
+  readonly dimensions?: true;
+  /** The vocabulary of its token ids; absent: not said. */
+  readonly tokenizer?: string;
   /** Beside the standard one. */
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   /** False: listed, but never routed. */

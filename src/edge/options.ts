@@ -36,4 +36,6 @@ export interface EdgeOptions {
   readonly corsOrigins: readonly string[];
   /** The gateway is stopping: new requests are refused, streams in flight may end. */
   readonly draining: () => boolean;
+  /** Why the gateway can't take requests though it runs, for people; undefined: it can. Absent: it always can. */
+  readonly unready?: () => string | undefined;
 }

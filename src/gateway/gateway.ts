@@ -9,6 +9,7 @@ import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { secretsEqual } from '../core/keys.ts';
+import { Embeddings } from '../core/embeddings/embeddings.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { edgeToken, operatorToken, serverSecrets } from '../core/secret-files.ts';
@@ -24,9 +25,11 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
+import { overloaded } from '../errors/overloaded.ts';
 import { systemClock } from '../lib/clock.ts';
-import { IdSource, publicRequestId } from '../lib/ids.ts';
+import { IdSource, publicRequestId, unnumberedRequestId } from '../lib/ids.ts';
 import type { CallContext } from '../lib/pushed-service.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import { SealedBox } from '../lib/sealed-box.ts';
@@ -42,6 +45,7 @@ import { retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
+import type { StorageHealth } from './storage-health.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -51,8 +55,8 @@ export interface Gateway {
   readonly rpcUrl: string;
   /** Absent but on the first start. */
   readonly firstKeys?: FirstKeys;
-  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed. */
-  stop(): Promise<void>;
+  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
+  stop(): Promise<boolean>;
   /** Ends the grace of a stop that is under way. */
   hurry(): void;
   /** Reads the configuration again; the log says what came of it. A bad one changes nothing. */
@@ -69,6 +73,7 @@ export interface Ground {
   readonly stores: Stores;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly health: StorageHealth;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
   readonly readAgain: () => Promise<Config>;
 }
@@ -77,13 +82,20 @@ export interface Ground {
 export async function openGateway(ground: Ground): Promise<Gateway> {
   const { environment, config, stores, logger } = ground;
   const live = new LiveConfig(config, ground.readAgain);
-  const ids = new IdSource(systemClock, stores.ledger.lastId);
+  const refusal = (reason: string): Error => {
+    logger.error({ reason }, 'no request id can be made: set the clock right and restart');
+    return overloaded('The gateway’s clock is wrong.', new Error(reason));
+  };
+  const ids = new IdSource(systemClock, stores.ledger.lastId, {
+    monotonicMs: () => systemRuntime.monotonicMs(),
+    refusal,
+  });
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
   await core.responses.recover();
   const state = { serving: false };
-  const nextRequestId = (): string => publicRequestId(ids.next());
+  const nextRequestId = (): string => requestIdOrNot(ids);
   const listening = { ...parts, services: makeServices(core), nextRequestId };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
@@ -94,7 +106,13 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   state.serving = true;
   core.discovery.start();
   await core.images.resume();
-  const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
+  const stopping = createStopping({
+    edge,
+    rpc,
+    ...core,
+    graceMs: config.shutdownGraceMs,
+    unready: () => ground.health.reason,
+  });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -107,6 +125,15 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     hurry: stopping.hurry,
     reload: () => void reloadedOrNot(core.reload, logger),
   };
+}
+
+/** Names a request, also while no id can be made: what it may do without one is answered, and its admission is refused. */
+function requestIdOrNot(ids: IdSource): string {
+  try {
+    return publicRequestId(ids.next());
+  } catch {
+    return unnumberedRequestId();
+  }
 }
 
 /** What hands other configurations on: the file read again, and the models that servers tell. */
@@ -173,11 +200,18 @@ function makeCore(parts: Parts) {
     // One for all paths: a key that was used on another is known.
     replays: new Replays(stores.documents, stores.ledger, systemClock),
     exposeRoute: () => live.current.exposeRoute,
+    settleMs: config.ledger.settleTimeoutMs,
   };
+  const unseenOutput = new UnseenOutput();
+  parts.metrics.showLearned(() =>
+    unseenOutput.tokens
+      .samples()
+      .map(({ route, of, ratio }) => ({ provider: route.provider, model: route.modelId, of, ratio })),
+  );
   const generations = new Generations({
     ...shared,
     runtime: systemRuntime,
-    unseenOutput: new UnseenOutput(),
+    unseenOutput,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
@@ -205,6 +239,7 @@ function makeCore(parts: Parts) {
     generations,
     responses,
     images,
+    embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
     token: operatorToken(environment.dataDir),
     reload,
     discovery,
@@ -222,7 +257,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, nextRequestId, publicUrl } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -251,12 +286,13 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
       return live.current.corsOrigins;
     },
     draining,
+    unready: () => health.reason,
   });
 }
 
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, token } = core;
+  const { ledger, catalog, generations, responses, images, embeddings, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const visible = (context: CallContext) => visibleModels(context, ledger, token);
   const reload = async (): Promise<Reloaded> => {
@@ -272,6 +308,7 @@ function makeServices(core: Core): InProcessTransport {
     .service(GenerationService, generations.service)
     .service(ResponseService, responses.service)
     .service(ImageService, images.service)
+    .service(EmbeddingService, embeddings.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
     .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
     .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
@@ -285,6 +322,7 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     nextRequestId,
     isEdgeToken: token => secretsEqual(token, own),
     messageBytesMax: live.current.limits.bodyBytes,
+    unready: () => parts.health.reason,
     gate: context => requireCredential(context, core.ledger, core.token),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
     observe: call => {

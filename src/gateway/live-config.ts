@@ -32,6 +32,7 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['limits.image_task_queue', config => config.limits.imageTaskQueue],
   ['plans', config => config.plans],
   ['content', config => config.content],
+  ['ledger', config => config.ledger],
 ];
 
 /** The configuration in use. A reload takes all of another one or nothing of it. Source: decisions §1 (SIGHUP). */

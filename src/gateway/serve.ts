@@ -7,8 +7,9 @@ import { LedgerStartError } from '../lib/sqlite/start-error.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { banner } from './banner.ts';
-import type { Gateway } from './gateway.ts';
+import type { Gateway, Ground } from './gateway.ts';
 import { readConfig } from './read-config.ts';
+import { StorageHealth } from './storage-health.ts';
 import { openStores } from './stores.ts';
 
 /** What the command line says of a start. */
@@ -24,9 +25,19 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   const config = await readConfig(environment, configPath);
   // Before anything is opened: whoever reads the banner, or /readyz, may stop the gateway at once.
   const stopped = stopSignals();
+  const logger = createLogger({ level: config.logLevel });
+  const health = new StorageHealth({ dataDir: environment.dataDir, logger });
+  const readAgain = (): Promise<Config> => readConfig(environment, configPath);
+  // The stores must not even be closed when the disk has lost writes.
+  return Promise.race([run({ environment, config, logger, health, readAgain }, stopped), health.lost.then(() => 1)]);
+}
+
+/** Runs the gateway until it is stopped; returns the exit code. */
+async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promise<number> {
+  const { environment, config, health } = start;
   let gateway: Gateway;
   try {
-    gateway = await opened(environment, config, () => readConfig(environment, configPath));
+    gateway = await opened(start);
   } catch (thrown) {
     const reason = startFailure(thrown, environment);
     if (reason === undefined) throw thrown;
@@ -40,19 +51,24 @@ export async function serve(environment: Environment, { configPath }: ServeOptio
   const model = config.simulator.enabled ? simulatorModels[0]?.id : config.models[0]?.id;
   const facts = { publicUrl, rpcUrl, dataDir: environment.dataDir, model };
   process.stdout.write(banner(firstKeys === undefined ? facts : { ...facts, firstKeys }));
-  await stopped(gateway);
-  return 0;
+  const isStored = await stopped(gateway);
+  health.close();
+  return isStored ? 0 : 1;
 }
 
+/** What a gateway is started with. */
+type Start = Pick<Ground, 'environment' | 'config' | 'logger' | 'health' | 'readAgain'>;
+
 /** The stores open on threads of their own while the rest of the program is loaded: a tenth of a second less. Throws what opening throws. */
-async function opened(environment: Environment, config: Config, readAgain: () => Promise<Config>): Promise<Gateway> {
-  const logger = createLogger({ level: config.logLevel });
+async function opened({ environment, config, logger, health, readAgain }: Start): Promise<Gateway> {
   const metrics = new Metrics();
   const [stores, { openGateway }] = await Promise.all([
-    openStores(environment, config, { metrics, logger }),
+    openStores(environment, config, { metrics, logger, health }),
     import('./gateway.ts'),
   ]);
-  return openGateway({ environment, config, stores, logger, metrics, readAgain });
+  metrics.add(() => health.metrics.text());
+  await health.start();
+  return openGateway({ environment, config, stores, logger, metrics, health, readAgain });
 }
 
 const addressCalls = new Set(['listen', 'bind', 'getaddrinfo']);
@@ -72,10 +88,10 @@ function startFailure(thrown: unknown, environment: Environment): string | undef
 const sameWishMs = 1_000;
 
 /**
- * Takes SIGTERM and SIGINT from now on. What it answers resolves when a signal has stopped the gateway, one that came while it started too; a second one, later,
+ * Takes SIGTERM and SIGINT from now on. What it answers resolves when a signal has stopped the gateway, one that came while it started too, with whether all was stored; a second one, later,
  * ends the grace of the first.
  */
-function stopSignals(): (gateway: Gateway) => Promise<void> {
+function stopSignals(): (gateway: Gateway) => Promise<boolean> {
   const first = Promise.withResolvers<void>();
   const second = Promise.withResolvers<void>();
   let firstAtMs: number | undefined;
@@ -92,6 +108,6 @@ function stopSignals(): (gateway: Gateway) => Promise<void> {
   return async gateway => {
     await first.promise;
     void second.promise.then(() => gateway.hurry());
-    await gateway.stop();
+    return gateway.stop();
   };
 }

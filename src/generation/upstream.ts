@@ -48,6 +48,8 @@ export interface Upstream {
    * the gateway knows (request id, cost, limits) stay empty.
    */
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt;
+  /** It runs elsewhere, on its own account: one that is asked for the whole gives nothing before its end, and what nobody waited for has still run. Absent: it runs here, and has used what it gave. */
+  readonly isRemote?: boolean;
   /** Its answers may end with a pause (`FinishReason.PAUSE`), after which it wants to be asked to go on. Absent: never. */
   readonly mayPause?: boolean;
   /** How many calls it makes of a request, each with the whole input (several answers from an upstream that gives one); absent: one. */

@@ -78,10 +78,9 @@ abstract class Family<Series> {
     const values = [first, second, third];
     const labels = this.#labels.map((label, at) => `${label}="${escaped(String(values[at]))}"`).join(',');
     this.#series.push({ labels, series });
-    this.#tree
-      .getOrInsertComputed(first, () => new Map())
-      .getOrInsertComputed(second, () => new Map())
-      .set(third, series);
+    const bySecond = this.#tree.get(first) ?? new Map<LabelValue, Map<LabelValue, Series>>();
+    const byThird = bySecond.get(second) ?? new Map<LabelValue, Series>();
+    this.#tree.set(first, bySecond.set(second, byThird.set(third, series)));
     return series;
   }
 

@@ -40,6 +40,16 @@ export interface AttemptSample {
   readonly firstEventMs?: number | undefined;
 }
 
+/** How a provider counts one kind of text. */
+export interface LearnedSample {
+  readonly provider: string;
+  /** The listed id of the model. */
+  readonly model: string;
+  /** "input" or "output", and the kind of text. */
+  readonly of: string;
+  readonly ratio: number;
+}
+
 /** A route's circuit breaker. */
 export interface BreakerSample {
   readonly provider: string;
@@ -110,9 +120,16 @@ export class Metrics {
     help: 'State of a route’s circuit breaker: 0 closed, 0.5 half open, 1 open.',
     labels: ['provider', 'model'],
   });
+  readonly #learned = new Numbers('gauge', {
+    name: 'tollgate_learned_tokens_ratio',
+    help: 'Tokens that a provider reports for a text of 1,000 estimated tokens, divided by those: what unreported answers are charged by.',
+    labels: ['provider', 'model', 'of'],
+  });
   readonly #ledgerWait = this.#ledgerWaits.of();
   readonly #ledgerQueue = this.#ledgerQueues.of();
+  #readLearned: () => readonly LearnedSample[] = () => [];
   #readBreakers: () => readonly BreakerSample[] = () => [];
+  readonly #further: (() => string)[] = [];
 
   /** Counts an attempt that has ended. */
   attempted({ provider, model, result, durationMs, firstEventMs }: AttemptSample): void {
@@ -121,9 +138,19 @@ export class Metrics {
     if (firstEventMs !== undefined) this.#attemptFirstEvent.of(provider, model).observe(firstEventMs / 1000);
   }
 
+  /** Shows what `read` returns, families in Prometheus' text format, behind the others. */
+  add(read: () => string): void {
+    this.#further.push(read);
+  }
+
   /** Shows the breakers' states whenever somebody looks: 0 closed, 0.5 half open, 1 open. */
   showBreakers(read: () => readonly BreakerSample[]): void {
     this.#readBreakers = read;
+  }
+
+  /** Shows what was learned of how providers count whenever somebody looks. */
+  showLearned(read: () => readonly LearnedSample[]): void {
+    this.#readLearned = read;
   }
 
   /** A batch of commands to the ledger became durable; `waiting` commands were unanswered then. */
@@ -161,6 +188,9 @@ export class Metrics {
     this.#breakers.clear();
     for (const { provider, model, state } of this.#readBreakers())
       this.#breakers.of(provider, model).value = breakerValues[state];
+    this.#learned.clear();
+    for (const { provider, model, of, ratio } of this.#readLearned())
+      this.#learned.of(provider, model, of).value = ratio;
     const families = [
       this.#requests,
       this.#duration,
@@ -174,8 +204,10 @@ export class Metrics {
       this.#ledgerWaits,
       this.#ledgerQueues,
       this.#breakers,
+      this.#learned,
     ];
-    return `${families.map(family => family.text()).join('\n\n')}\n`;
+    const texts = [...families.map(family => family.text()), ...this.#further.map(read => read())];
+    return `${texts.join('\n\n')}\n`;
   }
 
   #modelLabel(model: string): string {

@@ -5,11 +5,12 @@ import {
   GenerateResponseSchema,
   type GenerationService,
 } from '../../gen/tollgate/v1/generation_pb.ts';
+import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
-import { type InputBounds, loadTokenizer, measureInput } from '../../generation/tokens.ts';
+import { loadTokenizer, measureInput, type MeasuredInput } from '../../generation/tokens.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
@@ -23,6 +24,7 @@ import { Running, stopping } from '../running.ts';
 import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
+import { inputTokensHeld } from './funds.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { checkCountedLength, truncated } from './truncation.ts';
@@ -50,7 +52,7 @@ export interface GenerationAsk {
 /** A request whose model is found and whose input is checked. */
 interface CheckedRequest extends Resolved {
   readonly request: GenerateRequest;
-  readonly bounds: InputBounds;
+  readonly bounds: MeasuredInput;
 }
 
 /** All generations of this process. */
@@ -99,7 +101,10 @@ export class Generations {
   /** Counts a request's input tokens. Throws what the caller of such a request would be refused with. */
   async count(request: GenerateRequest, credential: Credential): Promise<{ inputTokens: number; source: UsageSource }> {
     const checked = await this.#check(request, credential);
-    const inputTokens = await countInputInPieces(checked.request, await loadTokenizer());
+    const { bounds, model } = checked;
+    const measured = { kind: bounds.kind, estimate: bounds.ownHigh };
+    const learned = bounds.hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputOfModel(model.id, measured);
+    const inputTokens = learned ?? (await countInputInPieces(checked.request, await loadTokenizer()));
     return { inputTokens, source: UsageSource.ESTIMATED };
   }
 
@@ -115,16 +120,28 @@ export class Generations {
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);
-    const measured = { inputTokens: bounds.high, calls: router.callsFor(request) };
+    const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable };
     const admittedAtMs = runtime.now();
     const admitted = await ledger.admit(toAdmitCommand(applicant));
     if (admitted.kind === 'denied') {
       throw await refusal(ledger, admitted, applicant);
     }
-    const generation = new Generation(this.#tools, { ...applicant, admitted, admittedAtMs, freeWhenCut }, this.#ended);
+    const generation = new Generation(
+      this.#tools,
+      { ...applicant, admitted, admittedAtMs, freeWhenCut, input: bounds },
+      this.#ended,
+    );
     this.#running.add(generation);
     return generation;
+  }
+
+  /** The most that an input comes to: its own upper bound, or what the model's providers have reported for such inputs; all that the model takes if something in it can't be counted. */
+  #inputHigh(model: Model, bounds: MeasuredInput): number {
+    const { high, ownHigh: estimate, kind, hasMedia } = bounds;
+    const learned = hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputHigh(model.id, { kind, estimate });
+    // A provider that counts wrongly must not hold all that its customers have.
+    return Math.max(inputTokensHeld(bounds, model), Math.min(learned ?? 0, 2 * high + 512));
   }
 
   /** Never rejects. It awaits as little as it can: each `await` of a request makes a promise. */

@@ -12,6 +12,7 @@ export class Slices {
   readonly #onEnd: (outputTokens: number) => void;
   /** The last one: smaller than a whole one where funds are short. */
   #slice: number;
+  readonly #isFree: boolean;
   #held: number;
   #pending: Promise<void> | undefined;
   #ended: boolean;
@@ -27,7 +28,13 @@ export class Slices {
     this.#held = admitted.outputTokens;
     this.#slice = Math.min(admitted.outputTokens, sliceTokens);
     this.#onEnd = onEnd;
+    this.#isFree = admitted.outputTokensAvailable === Infinity;
     this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
+  }
+
+  /** Output tokens that are held; Infinity if they cost nothing. */
+  get held(): number {
+    return this.#isFree ? Infinity : this.#held;
   }
 
   /**

@@ -30,8 +30,8 @@ export interface BegunAnswer {
 
 /** Receives the answer of a routed request. Nothing is called once the call is cancelled or has had enough. */
 export interface RoutedReceiver {
-  /** An attempt goes to an upstream. */
-  attemptStarted(route: RouteName): void;
+  /** An attempt goes to an upstream; `isRemote`: see `Upstream`. */
+  attemptStarted(route: RouteName, isRemote: boolean): void;
   /** An attempt has failed and another is to follow: until that goes out, nothing runs for the caller. */
   attemptFailed(): void;
   /** An answer begins; whatever came before it is void. More than one only if the request is restartable. */
@@ -135,7 +135,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     this.#firstEventAtMs = undefined;
     this.#isWhole = false;
     this.#startedAtMs = this.#tools.runtime.monotonicMs();
-    this.#receiver.attemptStarted(route.name);
+    this.#receiver.attemptStarted(route.name, route.upstream?.isRemote === true);
     this.#tools.observer.attemptStarted?.({ route: route.name, holdId: this.#routed.hold.id, number });
     if (route.upstream === undefined) return this.#ended(new Error(`${route.name.provider} answers no text`));
     this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number }, this);

@@ -1,6 +1,6 @@
 import { decodeRequest } from '../../codecs/responses/index.ts';
 import { errorType } from '../../errors/error-type.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import { type CreateResponseRequest, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
@@ -71,7 +71,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
       for (const { data } of this.#steps.push(message)) if (!connection.send(data)) this.#pause();
     } catch (thrown) {
       this.#failure = thrown;
-      this.#control?.cancel();
+      this.#control?.cancel(toGatewayError(thrown));
     }
   }
 

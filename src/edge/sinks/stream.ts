@@ -1,5 +1,5 @@
 import type { StreamRenderer } from '../../codecs/codec.ts';
-import type { GatewayError } from '../../errors/gateway-error.ts';
+import { type GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import type { Sink } from '../../lib/push.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import type { AnswerHeaders } from '../call.ts';
@@ -73,7 +73,7 @@ export class StreamSink implements Sink<AnswerMessage> {
       this.#frames += this.#renderer.push(message);
     } catch (thrown) {
       this.#failure = thrown;
-      exchange.control?.cancel();
+      exchange.control?.cancel(toGatewayError(thrown));
       return;
     }
     // What comes last leaves with the frames that close the stream.

@@ -3,7 +3,7 @@ import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
 import { requestPart } from '../../lib/ids.ts';
 import type { AdmitCommand, Admitted, Denied, FundsEstimate, KeyOwner } from '../ledger.ts';
 import type { Counter, Hold, Key, Request, Rows } from '../rows.ts';
-import { type Context } from './context.ts';
+import { type Context, findOwner } from './context.ts';
 import { choosePayer, findPayer, type Fund, leftOf } from './funds.ts';
 import {
   costOfTokens,
@@ -51,6 +51,7 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   const windows = (): WindowState[] => listWindows(bound, groups, nowMs);
   const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: windows() });
   if (key.state === 'disabled') return denied('key_disabled');
+  if (findOwner(rows, key).suspended !== null) return denied('account_suspended');
   if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');
   const refusal = findRefusal(bound, asking, nowMs);
   if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };
@@ -203,6 +204,7 @@ function admitAgain(
   { key, known, firstSpent }: Known,
   nowMs: number,
 ): Admitted | Denied {
+  assert(!isOther(known, order), 'two requests have one id');
   const same =
     key !== undefined &&
     known.keyId === key.id &&
@@ -219,6 +221,12 @@ function admitAgain(
     ...answer({ request: known, extendable, left, bound }, nowMs),
     windows: listWindows(now, known.groups, nowMs),
   };
+}
+
+/** Whether a known request is another one of the gateway's own: it gives no two requests the same random part. */
+function isOther({ request }: Request, { id, requestId }: AdmitOrder): boolean {
+  const part = requestPart(id, requestId);
+  return typeof request === 'bigint' && typeof part === 'bigint' && request !== part;
 }
 
 interface Answered {

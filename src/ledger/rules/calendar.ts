@@ -1,3 +1,5 @@
+import '../../lib/temporal.ts';
+
 /** Periods as the ledger numbers them. A period is computed from the time at hand each time, so that nothing has to be reset. */
 
 export const minuteMs = 60_000;

@@ -88,7 +88,7 @@ function patternOf(text: string): RegExp {
   const pattern = new RegExp(
     `^${text
       .split('*')
-      .map(part => RegExp.escape(part))
+      .map(part => part.replace(/[$()*+.?[\\\]^{|}]/g, String.raw`\$&`))
       .join('.*')}$`,
     's',
   );
