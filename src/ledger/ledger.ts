@@ -246,6 +246,10 @@ export interface Credential {
   readonly allowedModels: readonly string[] | null;
   /** Whether the key has a `minute_limit`, or a `daily_limit` in requests. */
   readonly hasWindow: boolean;
+  /** When an API key stops working; undefined: never. */
+  readonly expiresAtMs: number | undefined;
+  /** Set if that time has come. */
+  readonly expired?: true;
 }
 
 export type KeyState = 'enabled' | 'disabled' | 'revoked';
@@ -269,6 +273,8 @@ export interface KeySettings {
   readonly balance?: bigint | null;
   readonly useSubsFirst?: boolean;
   readonly fallbackToPayg?: boolean;
+  /** When it stops working and its balance moves back; null: never. */
+  readonly expiresAtMs?: number | null;
 }
 
 export interface AccountRow {
@@ -297,6 +303,8 @@ export interface KeyRow {
   readonly fallbackToPayg: boolean;
   readonly disabled: boolean;
   readonly monthlyLimit: bigint | undefined;
+  /** undefined: never. */
+  readonly expiresAtMs: number | undefined;
 }
 
 /** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */

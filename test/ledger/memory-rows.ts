@@ -1,4 +1,4 @@
-import type { Hold, PlanPeriod, Rows, SumChange, Entry, Table, Usage } from '../../src/ledger/rows.ts';
+import type { Hold, Key, PlanPeriod, Rows, SumChange, Entry, Table, Usage } from '../../src/ledger/rows.ts';
 
 /** Rows in memory, as plainly as can be: what the rules are tested on without an engine. */
 
@@ -83,6 +83,15 @@ export class MemoryRows implements Rows {
     const at = ({ expiresAtMs }: Hold): number => expiresAtMs ?? Infinity;
     const expired = this.holds.all().filter(hold => at(hold) <= nowMs);
     return expired.sort((a, b) => at(a) - at(b) || a.id - b.id);
+  }
+
+  expiredKeys(nowMs: number): Key[] {
+    const isDue = ({ expiresAtMs, balance, held }: Key): boolean =>
+      expiresAtMs !== null && expiresAtMs <= nowMs && balance !== null && balance > held;
+    return this.keys
+      .all()
+      .filter(isDue)
+      .sort((a, b) => a.id - b.id);
   }
 
   ownHolds(): Hold[] {

@@ -35,7 +35,7 @@ const managementKeySelect =
   'SELECT id AS keyId, account_id AS accountId, masked, scopes, state, created_at_ms AS createdAtMs FROM management_key';
 const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label,
     daily_limit AS dailyLimit, minute_limit AS minuteLimit, monthly_limit AS monthlyLimit, allowed_models AS allowedModels, balance,
-    use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg,
+    use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs,
     coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = ?), 0) AS usageToday,
     (SELECT admissions FROM key_minute WHERE key_id = k.id) AS minute,
     (SELECT last_used_at_ms FROM key_day WHERE key_id = k.id ORDER BY day DESC LIMIT 1) AS lastUsedAtMs
@@ -52,7 +52,7 @@ export class Accounts {
   readonly #managementKey: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #subscription: Query<[number, number], Stored<SubscriptionRecord>>;
   readonly #voided: Query<[number], Stored<VoidedHoldRow>>;
-  readonly #ended: Query<[number, number], unknown>;
+  readonly #ended: Query<[number, number, number], unknown>;
 
   constructor(db: Connection, plans: Plans) {
     this.#plans = plans;
@@ -76,7 +76,8 @@ export class Accounts {
        ORDER BY v.voided_at_ms DESC, v.id DESC, v.number DESC LIMIT ?`,
     );
     this.#ended = db.prepare(
-      `SELECT 1 FROM hold WHERE expires_at_ms <= ? UNION ALL SELECT 1 FROM plan_period WHERE live = 1 AND end_ms <= ? LIMIT 1`,
+      `SELECT 1 FROM hold WHERE expires_at_ms <= ? UNION ALL SELECT 1 FROM plan_period WHERE live = 1 AND end_ms <= ?
+       UNION ALL SELECT 1 FROM api_key WHERE expires_at_ms <= ? AND balance > held LIMIT 1`,
     );
   }
 
@@ -133,9 +134,9 @@ export class Accounts {
     return this.#voided.all(limit).map(record => toRow<VoidedHoldRow>(record, ['heldNanoUsd']));
   }
 
-  /** Returns whether a hold or a plan's period has ended by its time and no command has ended it yet. */
+  /** Returns whether a hold, a key with money of its own or a plan's period has ended by its time and no command has ended it yet. */
   needsSweep(nowMs: number): boolean {
-    return this.#ended.get(nowMs, nowMs) !== undefined;
+    return this.#ended.get(nowMs, nowMs, nowMs) !== undefined;
   }
 }
 
@@ -154,6 +155,7 @@ function keyRow(record: Stored<KeyRecord>, nowMs: number): KeyRow {
     fallbackToPayg: row.fallbackToPayg === 1,
     disabled: state !== 'enabled',
     monthlyLimit: row.monthlyLimit ?? undefined,
+    expiresAtMs: row.expiresAtMs ?? undefined,
   };
 }
 

@@ -122,6 +122,7 @@ function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number):
     held: 0n,
     useSubsFirst: true,
     fallbackToPayg: true,
+    expiresAtMs: null,
   };
   rows.keys.put(key);
   return key;

@@ -15,7 +15,7 @@ import {
   type Sources,
   tokensLeft,
 } from './grants.ts';
-import { placeHold } from './holds.ts';
+import { hasExpired, placeHold } from './holds.ts';
 import { choosePayment, countSources, describeShortPlan, keepPayment, type Payment } from './payments.ts';
 import { countRequest, listWindows, tightestFirst } from './windows.ts';
 
@@ -42,7 +42,9 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   const known = hold ?? rows.usage.get(order.id);
   if (known !== undefined)
     return admitAgain(context, order, { key, known, firstSpent: hold?.firstSpent === true }, nowMs);
-  if (key === undefined || key.state === 'revoked') return { kind: 'denied', code: 'invalid_api_key', windows: [] };
+  if (key === undefined || key.state === 'revoked' || hasExpired(key, nowMs)) {
+    return { kind: 'denied', code: 'invalid_api_key', windows: [] };
+  }
 
   const windows = listWindows(context, key, order.free, nowMs);
   const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: tightestFirst(windows) });

@@ -33,7 +33,7 @@ export function raiseHold(rows: Rows, hold: Hold, { money, planTokens }: HeldCha
   changePeriod(rows, hold, planTokens, 0);
 }
 
-/** Ends a hold: what it touched is lowered, what its payers pay is taken from them. What a revoked key then has moves to the account. */
+/** Ends a hold: what it touched is lowered, what its payers pay is taken from them. What a revoked or expired key then has moves to the account. */
 export function releaseHold(rows: Rows, hold: Hold, { debit, planTokens, freeTaken }: Release, atMs: number): void {
   rows.holds.remove(hold.id);
   changePeriod(rows, hold, -hold.planHeld, planTokens);
@@ -72,9 +72,15 @@ export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): K
   return after;
 }
 
-/** Moves to the account what a revoked key has beyond its holds. */
+/** Returns whether a key's time is over. */
+export function hasExpired({ expiresAtMs }: Key, nowMs: number): boolean {
+  return expiresAtMs !== null && expiresAtMs <= nowMs;
+}
+
+/** Moves to the account what a revoked or expired key has beyond its holds. */
 export function sendBack(rows: Rows, key: Key, atMs: number): void {
-  if (key.state !== 'revoked' || key.balance === null || key.balance === key.held) return;
+  const isOver = key.state === 'revoked' || hasExpired(key, atMs);
+  if (!isOver || key.balance === null || key.balance === key.held) return;
   moveToKey(rows, key, key.held - key.balance, atMs);
 }
 

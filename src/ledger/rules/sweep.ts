@@ -1,11 +1,12 @@
 import type { Context } from './context.ts';
-import { voidHold } from './holds.ts';
+import { sendBack, voidHold } from './holds.ts';
 import { renewSubscription } from './subscriptions.ts';
 
-/** Ends what is over by now, so that no command sees it: holds that expired, then periods of plans, which what they held can pay. */
+/** Ends what is over by now, so that no command sees it: holds that expired, then balances of keys that did, then periods of plans, which both can pay. */
 export function sweep(context: Context, nowMs: number): void {
   const { rows } = context;
   for (const hold of rows.expiredHolds(nowMs)) voidHold(rows, hold, 'expired', hold.expiresAtMs ?? nowMs);
+  for (const key of rows.expiredKeys(nowMs)) sendBack(rows, key, nowMs);
   for (const period of rows.endedPeriods(nowMs)) renewSubscription(context, period, nowMs);
 }
 

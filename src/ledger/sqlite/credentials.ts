@@ -8,6 +8,7 @@ interface ApiKeyRecord {
   allowed_models: string | null;
   minute_limit: bigint;
   daily_limit: bigint;
+  expires_at_ms: bigint | null;
 }
 
 interface ManagementKeyRecord {
@@ -26,7 +27,7 @@ export class Credentials {
   constructor(db: Connection, unit: DailyLimitUnit) {
     this.#unit = unit;
     this.#apiKey = db.prepare(
-      'SELECT id, account_id, state, allowed_models, minute_limit, daily_limit FROM api_key WHERE hash = ?',
+      'SELECT id, account_id, state, allowed_models, minute_limit, daily_limit, expires_at_ms FROM api_key WHERE hash = ?',
     );
     this.#managementKey = db.prepare('SELECT id, account_id, state, scopes FROM management_key WHERE hash = ?');
   }
@@ -44,6 +45,7 @@ export class Credentials {
       scopes: 'scopes' in record ? (JSON.parse(record.scopes) as string[]) : [],
       allowedModels: apiKey === undefined ? null : modelList(apiKey.allowed_models),
       hasWindow: apiKey !== undefined && this.#hasWindow(apiKey),
+      expiresAtMs: apiKey?.expires_at_ms == null ? undefined : Number(apiKey.expires_at_ms),
     };
   }
 

@@ -77,6 +77,7 @@ export const keyTable: TableSpec<Key> = {
     held: ['held', money],
     useSubsFirst: ['use_subs_first', flag],
     fallbackToPayg: ['fallback_to_payg', flag],
+    expiresAtMs: ['expires_at_ms', orNull(int)],
   },
 };
 
