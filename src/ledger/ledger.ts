@@ -280,6 +280,10 @@ export interface Credential {
   readonly allowedModels: readonly string[] | null;
   /** Whether a limit of requests or tokens binds the key, beside the free-model windows. */
   readonly hasWindow: boolean;
+  /** When an API key stops working; undefined: never. */
+  readonly expiresAtMs: number | undefined;
+  /** Set if that time has come. */
+  readonly expired?: true;
 }
 
 /**
@@ -310,6 +314,8 @@ export interface KeySettings {
   readonly balance?: bigint | null;
   readonly useSubsFirst?: boolean;
   readonly fallbackToPayg?: boolean;
+  /** When it stops working and its balance moves back; null: never. */
+  readonly expiresAtMs?: number | null;
 }
 
 /** What a limit limits: the account, a group with all below it, or a key. */
@@ -400,6 +406,8 @@ export interface KeyRow {
   readonly fallbackToPayg: boolean;
   readonly disabled: boolean;
   readonly monthlyLimit: bigint | undefined;
+  /** undefined: never. */
+  readonly expiresAtMs: number | undefined;
 }
 
 /** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */

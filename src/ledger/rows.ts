@@ -69,6 +69,8 @@ export interface Key {
   readonly useSubsFirst: boolean;
   /** Money pays at all. */
   readonly fallbackToPayg: boolean;
+  /** null: never. */
+  readonly expiresAtMs: number | null;
 }
 
 export interface ManagementKey {
@@ -370,6 +372,8 @@ export interface Rows {
   hasHash(hash: Uint8Array): boolean;
   /** Holds that expire by then, the earliest first, then by id. */
   expiredHolds(nowMs: number): readonly Hold[];
+  /** Keys that have expired by then and have more than their holds cover, by id. */
+  expiredKeys(nowMs: number): readonly Key[];
   /** Holds of the gateway's own, by id. */
   ownHolds(): readonly Hold[];
   /** Live periods that end by then, the earliest first, then by account. */

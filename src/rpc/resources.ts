@@ -24,6 +24,7 @@ export function apiKeyJson(key: ApiKey) {
     fallback_to_payg: key.fallbackToPayg,
     allowed_models: key.allowedModels?.models ?? null,
     disabled: key.disabled,
+    expires_at: key.expiresAtMs === undefined ? null : isoTime(key.expiresAtMs),
   };
 }
 

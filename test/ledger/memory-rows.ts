@@ -1,6 +1,7 @@
 import type {
   Entry,
   Hold,
+  Key,
   Limit,
   LimitUse,
   PlanPeriod,
@@ -160,6 +161,15 @@ export class MemoryRows implements Rows {
     const at = ({ expiresAtMs }: Hold): number => expiresAtMs ?? Infinity;
     const expired = this.holds.all().filter(hold => at(hold) <= nowMs);
     return expired.sort((a, b) => at(a) - at(b) || a.id - b.id);
+  }
+
+  expiredKeys(nowMs: number): Key[] {
+    const isDue = ({ expiresAtMs, balance, held }: Key): boolean =>
+      expiresAtMs !== null && expiresAtMs <= nowMs && balance !== null && balance > held;
+    return this.keys
+      .all()
+      .filter(isDue)
+      .sort((a, b) => a.id - b.id);
   }
 
   ownHolds(): Hold[] {

@@ -13,6 +13,7 @@ export interface ModelKey {
   balance: bigint | null;
   useSubsFirst: boolean;
   fallbackToPayg: boolean;
+  expiresAtMs: number | null;
 }
 
 /** What was paid for. */

@@ -125,6 +125,7 @@ export class Model {
   /** Gives back what has expired, then renews or ends plans. */
   sweep(now: number): void {
     this.#expire(now);
+    for (const key of this.keys) this.#sendBack(key, now);
     this.#renew(now);
   }
 
@@ -162,15 +163,15 @@ export class Model {
     const due = this.requests
       .filter(request => request.state === 'live' && request.expiresAtMs !== undefined && request.expiresAtMs <= now)
       .sort((a, b) => (a.expiresAtMs ?? 0) - (b.expiresAtMs ?? 0));
-    for (const request of due) this.#void(request, 'expired');
+    for (const request of due) this.#void(request, 'expired', now);
   }
 
   /** A new process: the gateway's own holds are given back. Answers how many. */
   restart(now: number): number {
     this.#expire(now);
     const own = this.requests.filter(request => request.state === 'live' && request.expiresAtMs === undefined);
-    for (const request of own) this.#void(request, 'restarted');
-    this.#renew(now);
+    for (const request of own) this.#void(request, 'restarted', now);
+    this.sweep(now);
     return own.length;
   }
 
@@ -183,7 +184,8 @@ export class Model {
     this.sweep(now);
     const known = this.requests.find(request => request.id === command.id && request.state !== 'voided');
     if (known !== undefined) return this.#again(known, command, key, now);
-    if (key === undefined || key.state === 'revoked') return { kind: 'denied', code: 'invalid_api_key', windows: [] };
+    if (key === undefined || key.state === 'revoked' || isOver(key, now))
+      return { kind: 'denied', code: 'invalid_api_key', windows: [] };
     const { funds, model, endUser, text } = command;
     const binding: Binding = { key, model, endUser, groups: [] };
     const windows = this.limits.states(binding, now);
@@ -354,7 +356,7 @@ export class Model {
     Object.assign(request, { state: 'settled', settle: command, cost, writtenOff: total - cost, planPaid: planTokens });
     if (request.paidBy === 'account') this.#account(request.key).balance -= cost;
     else if (request.key.balance !== null) request.key.balance -= cost;
-    this.#sendBack(request.key);
+    this.#sendBack(request.key, now);
     return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: total - cost };
   }
 
@@ -362,7 +364,7 @@ export class Model {
     this.sweep(now);
     const request = this.#live(id);
     if (request !== undefined) {
-      this.#void(request, reason);
+      this.#void(request, reason, now);
       return 'voided';
     }
     const all = this.requests.filter(each => each.id === id);
@@ -389,6 +391,7 @@ export class Model {
     if (settings.allowedModels !== undefined) key.allowedModels = settings.allowedModels;
     key.useSubsFirst = settings.useSubsFirst ?? key.useSubsFirst;
     key.fallbackToPayg = settings.fallbackToPayg ?? key.fallbackToPayg;
+    if (settings.expiresAtMs !== undefined) key.expiresAtMs = settings.expiresAtMs;
     return 'ok';
   }
 
@@ -398,10 +401,10 @@ export class Model {
     this.limits.addFreeWindows(accountId);
   }
 
-  setKeyState(key: ModelKey, state: ModelKey['state']): 'ok' | 'not_found' {
+  setKeyState(key: ModelKey, state: ModelKey['state'], now: number): 'ok' | 'not_found' {
     if (key.state === 'revoked') return 'not_found';
     key.state = state;
-    this.#sendBack(key);
+    this.#sendBack(key, now);
     return 'ok';
   }
 
@@ -476,15 +479,15 @@ export class Model {
     return same ? this.#answer(known, known.admittedTokens, now) : { kind: 'denied', code: 'conflict', windows: [] };
   }
 
-  #void(request: ModelRequest, reason: string): void {
+  #void(request: ModelRequest, reason: string, now: number): void {
     request.state = 'voided';
     request.voidedFor = reason;
-    this.#sendBack(request.key);
+    this.#sendBack(request.key, now);
   }
 
-  /** A revoked key keeps only what a hold covers. */
-  #sendBack(key: ModelKey): void {
-    if (key.state !== 'revoked' || key.balance === null) return;
+  /** A revoked or expired key keeps only what a hold covers. */
+  #sendBack(key: ModelKey, now: number): void {
+    if ((key.state !== 'revoked' && !isOver(key, now)) || key.balance === null) return;
     const kept = this.held({ key: key.id });
     this.#account(key).balance += key.balance - kept;
     key.balance = kept;
@@ -543,6 +546,10 @@ function sliceOf(
 function inputAsOutput({ inputTokens, inputNanoUsd, outputPicoUsd }: FundsEstimate, order: Order): number {
   if (order !== 'money') return inputTokens;
   return outputPicoUsd === 0n ? 0 : Number((inputNanoUsd * 1000n) / outputPicoUsd);
+}
+
+function isOver({ expiresAtMs }: ModelKey, now: number): boolean {
+  return expiresAtMs !== null && expiresAtMs <= now;
 }
 
 /** Who pays more output: a first payer that could not pay the input alone is spent. A record has forgotten that. */

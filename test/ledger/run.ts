@@ -111,6 +111,7 @@ class Run {
       balance: null,
       useSubsFirst: true,
       fallbackToPayg: true,
+      expiresAtMs: null,
     });
     this.#admin('createKey', { accountId, hash: hashOf(name), masked: name, settings: {} }, id);
   }
@@ -194,16 +195,15 @@ class Run {
     switch (action.kind) {
       case 'update': {
         const { id, accountId } = this.#key(action.key);
-        const reply = this.#model.updateKey(this.#key(action.key), action.settings);
-        return this.#admin(
-          'updateKey',
-          { keyId: id, accountId, settings: action.settings },
-          reply === 'ok' ? id : reply,
-        );
+        const { ttlMs } = action;
+        const expiry = ttlMs === undefined ? {} : { expiresAtMs: ttlMs === null ? null : this.#now + ttlMs };
+        const settings = { ...action.settings, ...expiry };
+        const reply = this.#model.updateKey(this.#key(action.key), settings);
+        return this.#admin('updateKey', { keyId: id, accountId, settings }, reply === 'ok' ? id : reply);
       }
       case 'state': {
         const { id, accountId } = this.#key(action.key);
-        const reply = this.#model.setKeyState(this.#key(action.key), action.state);
+        const reply = this.#model.setKeyState(this.#key(action.key), action.state, this.#now);
         return this.#admin('setKeyState', { keyId: id, accountId, state: action.state }, reply === 'ok' ? id : reply);
       }
       case 'month': {

@@ -47,7 +47,7 @@ export type Action =
   | { kind: 'settle'; request: number; usage: UsageBuckets; multiplier: number; state: RecordState }
   | { kind: 'charge'; request: number; nanoUsd: bigint }
   | { kind: 'void'; request: number; reason: 'rejected' | 'cancelled' }
-  | { kind: 'update'; key: number; settings: KeySettings }
+  | { kind: 'update'; key: number; settings: KeySettings; ttlMs?: number | null }
   | { kind: 'state'; key: number; state: 'enabled' | 'disabled' | 'revoked' }
   | { kind: 'month'; key: number; limit: bigint | undefined }
   | { kind: 'credit'; account: number; amount: bigint }
@@ -299,7 +299,17 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       reason: fc.constantFrom('rejected' as const, 'cancelled' as const),
     }),
   },
-  { weight: 8, arbitrary: fc.record({ kind: fc.constant('update' as const), key, settings }) },
+  {
+    weight: 8,
+    arbitrary: fc
+      .record({
+        kind: fc.constant('update' as const),
+        key,
+        settings,
+        ttlMs: fc.constantFrom(undefined, undefined, undefined, undefined, null, null, -1, 0, 1, 1000, 60_000),
+      })
+      .map(({ ttlMs: ttl, ...rest }) => (ttl === undefined ? rest : { ...rest, ttlMs: ttl })),
+  },
   {
     weight: 2,
     arbitrary: fc.record({

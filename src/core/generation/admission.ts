@@ -105,7 +105,7 @@ function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | u
 
 function deniedMessage({ code, denial }: Denied, modelId: string): string {
   const messages: Partial<Record<Denied['code'], string>> = {
-    invalid_api_key: 'The key is not valid: it is unknown, revoked or deleted.',
+    invalid_api_key: 'The key is not valid: it is unknown, revoked, deleted or expired.',
     key_disabled: 'The key is disabled.',
     account_suspended: 'The account is suspended.',
     permission_denied: 'This key may not generate: use an API key (sk-tg-…).',

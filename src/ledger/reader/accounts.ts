@@ -48,7 +48,7 @@ const managementKeySelect =
 const minuteMs = 60_000;
 /** Values: today, and the time a minute ago. */
 const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label, allowed_models AS allowedModels,
-    balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg,
+    balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs,
     coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = @day), 0) AS usageToday,
     (SELECT count(*) FROM usage WHERE key_id = k.id AND created_at_ms > @minute)
       + (SELECT count(*) FROM minute WHERE key_id = k.id) AS usageMinute,
@@ -75,7 +75,7 @@ export class Accounts {
   readonly #managementKey: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #subscription: Query<[number, number], Stored<SubscriptionRecord>>;
   readonly #voided: Query<[number], Stored<VoidedHoldRow>>;
-  readonly #ended: Query<[number, number], unknown>;
+  readonly #ended: Query<[number, number, number], unknown>;
 
   constructor(db: Connection, plans: Plans) {
     this.#plans = plans;
@@ -104,7 +104,8 @@ export class Accounts {
        ORDER BY v.voided_at_ms DESC, v.id DESC, v.number DESC LIMIT ?`,
     );
     this.#ended = db.prepare(
-      `SELECT 1 FROM hold WHERE expires_at_ms <= ? UNION ALL SELECT 1 FROM plan_period WHERE live = 1 AND end_ms <= ? LIMIT 1`,
+      `SELECT 1 FROM hold WHERE expires_at_ms <= ? UNION ALL SELECT 1 FROM plan_period WHERE live = 1 AND end_ms <= ?
+       UNION ALL SELECT 1 FROM api_key WHERE expires_at_ms <= ? AND balance > held LIMIT 1`,
     );
   }
 
@@ -169,9 +170,9 @@ export class Accounts {
     return this.#voided.all(limit).map(record => toRow<VoidedHoldRow>(record, ['heldNanoUsd']));
   }
 
-  /** Returns whether a hold or a plan's period has ended by its time and no command has ended it yet. */
+  /** Returns whether a hold, a key with money of its own or a plan's period has ended by its time and no command has ended it yet. */
   needsSweep(nowMs: number): boolean {
-    return this.#ended.get(nowMs, nowMs) !== undefined;
+    return this.#ended.get(nowMs, nowMs, nowMs) !== undefined;
   }
 }
 
@@ -206,6 +207,7 @@ function keyRow(record: Stored<KeyRecord>, fields: readonly FieldRecord[]): KeyR
     minuteLimit: numberOf(valueOf('minute_limit')),
     dailyLimit: numberOf(valueOf('daily_limit')),
     monthlyLimit: valueOf('monthly_limit') ?? undefined,
+    expiresAtMs: row.expiresAtMs ?? undefined,
   };
 }
 

@@ -167,6 +167,7 @@ function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number):
     running: 0,
     useSubsFirst: true,
     fallbackToPayg: true,
+    expiresAtMs: null,
   };
   rows.keys.put(key);
   return key;

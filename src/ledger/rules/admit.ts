@@ -15,7 +15,7 @@ import {
   type Sources,
   tokensLeft,
 } from './grants.ts';
-import { countRequest, placeHold } from './holds.ts';
+import { countRequest, hasExpired, placeHold } from './holds.ts';
 import { bindLimits, type BoundLimit, bindRequest } from './limits.ts';
 import { choosePayment, countSources, describeShortPlan, keepPayment, type Payment } from './payments.ts';
 import { sliceOf } from './slices.ts';
@@ -44,7 +44,9 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   const known = hold ?? rows.usage.get(order.id);
   if (known !== undefined)
     return admitAgain(context, order, { key, known, firstSpent: hold?.firstSpent === true }, nowMs);
-  if (key === undefined || key.state === 'revoked') return { kind: 'denied', code: 'invalid_api_key', windows: [] };
+  if (key === undefined || key.state === 'revoked' || hasExpired(key, nowMs)) {
+    return { kind: 'denied', code: 'invalid_api_key', windows: [] };
+  }
 
   const asking = ask(rows, order, key, nowMs);
   const { bound, groups } = asking;

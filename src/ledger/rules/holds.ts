@@ -54,7 +54,7 @@ export function raiseHold(
   return after;
 }
 
-/** Ends a hold: what it touched is lowered, what its payers pay is taken from them. What a revoked key then has moves to the account. */
+/** Ends a hold: what it touched is lowered, what its payers pay is taken from them. What a revoked or expired key then has moves to the account. */
 export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: number): void {
   const { debit, planTokens, freeTaken, tally } = release;
   changeUses(rows, release.bound, { before: tallyOfHold(hold), after: tally }, atMs);
@@ -122,9 +122,15 @@ export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): K
   return after;
 }
 
-/** Moves to the account what a revoked key has beyond its holds. */
+/** Returns whether a key's time is over. */
+export function hasExpired({ expiresAtMs }: Key, nowMs: number): boolean {
+  return expiresAtMs !== null && expiresAtMs <= nowMs;
+}
+
+/** Moves to the account what a revoked or expired key has beyond its holds. */
 export function sendBack(rows: Rows, key: Key, atMs: number): void {
-  if (key.state !== 'revoked' || key.balance === null || key.balance === key.held) return;
+  const isOver = key.state === 'revoked' || hasExpired(key, atMs);
+  if (!isOver || key.balance === null || key.balance === key.held) return;
   moveToKey(rows, key, key.held - key.balance, atMs);
 }
 

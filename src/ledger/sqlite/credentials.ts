@@ -7,6 +7,7 @@ interface ApiKeyRecord {
   state: KeyState;
   allowed_models: string | null;
   has_window: bigint;
+  expires_at_ms: bigint | null;
 }
 
 interface ManagementKeyRecord {
@@ -23,7 +24,7 @@ export class Credentials {
 
   constructor(db: Connection) {
     this.#apiKey = db.prepare(
-      `SELECT id, account_id, state, allowed_models, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
+      `SELECT id, account_id, state, allowed_models, expires_at_ms, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
          AND l.unit IN ('requests', 'tokens') AND coalesce(l.field, '') NOT IN ('free_minute', 'free_day')
          AND ((l.scope = 'key' AND l.scope_id = k.id) OR (l.scope = 'account' AND l.scope_id = k.account_id))) AS has_window
        FROM api_key k WHERE hash = ?`,
@@ -44,6 +45,7 @@ export class Credentials {
       scopes: 'scopes' in record ? (JSON.parse(record.scopes) as string[]) : [],
       allowedModels: apiKey === undefined ? null : modelList(apiKey.allowed_models),
       hasWindow: apiKey?.has_window === 1n,
+      expiresAtMs: apiKey?.expires_at_ms == null ? undefined : Number(apiKey.expires_at_ms),
     };
   }
 }

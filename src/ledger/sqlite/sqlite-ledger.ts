@@ -194,7 +194,8 @@ class WorkerLedger implements SqliteLedger {
   }
 
   findCredential(hash: Uint8Array): Credential | undefined {
-    return this.#credentials.find(hash);
+    const found = this.#credentials.find(hash);
+    return found?.expiresAtMs !== undefined && found.expiresAtMs <= this.#now() ? { ...found, expired: true } : found;
   }
 
   async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {

@@ -46,7 +46,6 @@ const none: readonly never[] = [];
 /** The rows of a ledger's file, each read once, and written once in a batch by `write`. */
 export class StoredRows implements Rows {
   readonly accounts;
-  readonly keys;
   readonly managementKeys;
   readonly keyDays;
   readonly planDays;
@@ -57,8 +56,10 @@ export class StoredRows implements Rows {
   readonly subscriptions;
   readonly counters;
   readonly applied;
+  readonly keys: Rows['keys'];
   readonly holds: Rows['holds'];
   readonly periods: Rows['periods'];
+  readonly #keys: CachedTable<Key>;
   readonly #holds: CachedTable<Hold>;
   readonly #periods: CachedTable<PlanPeriod>;
   readonly #entries: AddedTable<Entry>;
@@ -76,17 +77,20 @@ export class StoredRows implements Rows {
   readonly #nextExpiry: Query<[], { at: bigint | null }>;
   readonly #expired: Query<[number], { id: bigint }>;
   readonly #own: Query<[], { id: bigint }>;
+  readonly #nextKeyExpiry: Query<[], { at: bigint | null }>;
+  readonly #expiredKeys: Query<[number], { id: bigint }>;
   readonly #nextEnd: Query<[], { at: bigint | null }>;
   readonly #ended: Query<[number], { account_id: bigint; number: bigint }>;
-  /** No hold expires and no period ends before; undefined: not known. */
+  /** No hold expires, no key with money expires and no period ends before; undefined: not known. */
   #nextExpiryMs: number | undefined;
+  #nextKeyExpiryMs: number | undefined;
   #nextEndMs: number | undefined;
 
   constructor(sql: Sql) {
     const highest = (table: string): number =>
       Number(sql.db.prepare<[], { id: bigint | null }>(`SELECT max(id) AS id FROM ${table}`).get()?.id ?? 0n);
     this.accounts = new CachedTable(sql, accountTable);
-    this.keys = new CachedTable(sql, keyTable);
+    this.#keys = new CachedTable(sql, keyTable);
     this.managementKeys = new CachedTable(sql, managementKeyTable);
     this.keyDays = new CachedTable(sql, keyDayTable);
     this.planDays = new CachedTable(sql, planDayTable);
@@ -108,6 +112,9 @@ export class StoredRows implements Rows {
     this.#tallies = new Tallies(sql);
     this.#db = sql.db;
     this.#removeUses = sql.prepare('DELETE FROM limit_use WHERE limit_id = ?');
+    this.keys = watched(this.#keys, key => {
+      this.#nextKeyExpiryMs = this.#nextKeyExpiryMs && Math.min(this.#nextKeyExpiryMs, keyExpiryMs(key));
+    });
     this.holds = watched(this.#holds, hold => {
       this.#nextExpiryMs = this.#nextExpiryMs && Math.min(this.#nextExpiryMs, expiryMs(hold));
     });
@@ -122,7 +129,7 @@ export class StoredRows implements Rows {
       this.accounts,
       this.subscriptions,
       this.#periods,
-      this.keys,
+      this.#keys,
       this.managementKeys,
       this.keyDays,
       this.planDays,
@@ -144,6 +151,10 @@ export class StoredRows implements Rows {
     this.#nextExpiry = sql.prepare('SELECT min(expires_at_ms) AS at FROM hold WHERE expires_at_ms IS NOT NULL');
     this.#expired = sql.prepare('SELECT id FROM hold WHERE expires_at_ms <= ?');
     this.#own = sql.prepare('SELECT id FROM hold WHERE expires_at_ms IS NULL ORDER BY id');
+    this.#nextKeyExpiry = sql.prepare(
+      'SELECT min(expires_at_ms) AS at FROM api_key WHERE expires_at_ms IS NOT NULL AND balance > held',
+    );
+    this.#expiredKeys = sql.prepare('SELECT id FROM api_key WHERE expires_at_ms <= ? AND balance > held');
     this.#nextEnd = sql.prepare('SELECT min(end_ms) AS at FROM plan_period WHERE live = 1');
     this.#ended = sql.prepare('SELECT account_id, number FROM plan_period WHERE live = 1 AND end_ms <= ?');
   }
@@ -181,7 +192,7 @@ export class StoredRows implements Rows {
 
   hasHash(hash: Uint8Array): boolean {
     const isSame = (key: Key | ManagementKey): boolean => Buffer.compare(key.hash, hash) === 0;
-    if (this.keys.changed().some(isSame) || this.managementKeys.changed().some(isSame)) return true;
+    if (this.#keys.changed().some(isSame) || this.managementKeys.changed().some(isSame)) return true;
     return this.#findHash.get(hash, hash) !== undefined;
   }
 
@@ -196,6 +207,18 @@ export class StoredRows implements Rows {
     const all = new Set([...existing(stored), ...this.#holds.changed()]);
     const expired = [...all].filter(hold => expiryMs(hold) <= nowMs);
     return expired.sort((a, b) => expiryMs(a) - expiryMs(b) || a.id - b.id);
+  }
+
+  expiredKeys(nowMs: number): readonly Key[] {
+    this.#nextKeyExpiryMs ??= Math.min(
+      Number(this.#nextKeyExpiry.get()?.at ?? Number.POSITIVE_INFINITY),
+      ...this.#keys.changed().map(keyExpiryMs),
+    );
+    if (nowMs < this.#nextKeyExpiryMs) return none;
+    this.#nextKeyExpiryMs = undefined;
+    const stored = this.#expiredKeys.all(nowMs).map(({ id }) => this.#keys.get(Number(id)));
+    const all = new Set([...existing(stored), ...this.#keys.changed()]);
+    return [...all].filter(key => keyExpiryMs(key) <= nowMs).sort((a, b) => a.id - b.id);
   }
 
   ownHolds(): readonly Hold[] {
@@ -264,12 +287,16 @@ export class StoredRows implements Rows {
   clear(): void {
     for (const table of this.#tables) table.clear();
     this.#nextExpiryMs = undefined;
+    this.#nextKeyExpiryMs = undefined;
     this.#nextEndMs = undefined;
   }
 }
 
 const never = Number.POSITIVE_INFINITY;
 const expiryMs = ({ expiresAtMs }: Hold): number => expiresAtMs ?? never;
+/** When money of a key moves back to its account. */
+const keyExpiryMs = ({ expiresAtMs, balance, held }: Key): number =>
+  balance !== null && balance > held ? (expiresAtMs ?? never) : never;
 /** When a live period ends. */
 const endMs = (period: PlanPeriod): number => (period.live ? period.endMs : never);
 

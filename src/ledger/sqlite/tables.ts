@@ -85,6 +85,7 @@ export const keyTable: TableSpec<Key> = {
     running: ['running', int],
     useSubsFirst: ['use_subs_first', flag],
     fallbackToPayg: ['fallback_to_payg', flag],
+    expiresAtMs: ['expires_at_ms', orNull(int)],
   },
 };
 
