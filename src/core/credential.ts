@@ -1,6 +1,7 @@
 import { GatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { actsForHeader } from '../lib/call-headers.ts';
+import { isoTime } from '../lib/clock.ts';
 import type { CallContext, PushedService, UnaryContext } from '../lib/pushed-service.ts';
 import type { Credential, Ledger } from '../ledger/ledger.ts';
 import { hashKey, isKeyText, readCredential } from './keys.ts';
@@ -38,7 +39,7 @@ export interface CredentialPort extends Pick<Ledger, 'windows'> {
 }
 
 /**
- * Returns the caller's key, at once if it is known already. Throws or rejects with `invalid_api_key` if it is missing, malformed, unknown, revoked or deleted, `key_disabled`,
+ * Returns the caller's key, at once if it is known already. Throws or rejects with `invalid_api_key` if it is missing, malformed, unknown, revoked, deleted or expired, `key_disabled`,
  * and `permission_denied` if it is of the wrong kind or lacks the scope.
  */
 export function authenticate(caller: Caller, ledger: CredentialPort, wanted: Wanted): Credential | Promise<Credential> {
@@ -69,6 +70,11 @@ function checked(
 ): Credential | Promise<never> {
   if (credential === undefined) {
     throw new GatewayError('invalid_api_key', 'The API key is malformed, unknown, revoked or deleted.');
+  }
+  if (credential.expired) {
+    throw new GatewayError('invalid_api_key', `The API key expired at ${isoTime(credential.expiresAtMs ?? 0)}.`, {
+      tip: `Use another key, or set a later expires_at: PATCH /v1/account/keys/${credential.keyId} {"expires_at": "2030-01-01T00:00:00Z"}.`,
+    });
   }
   if (credential.disabled) return refuseDisabled(credential, ledger);
   if (wanted === 'api_key' && credential.kind !== 'api_key') {
