@@ -88,6 +88,7 @@ test('an empty file and no file give the decided defaults', () => {
   expect([models, providers, [...aliases]]).toEqual([[], [], []]);
   expect(rest).toEqual({
     file: 't.yaml',
+    discovered: [],
     shutdownGraceMs: 30_000,
     content: { bytesMax: 10 * 1024 ** 3, responseLifetimeMs: 30 * 24 * 3_600_000 },
     keepAliveMs: 15_000,

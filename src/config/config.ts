@@ -159,6 +159,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       ...(named.includes(name) ? {} : { preset: name }),
     })),
     models: file.models.map(modelOf),
+    discovered: file.discovered.map(({ models, pricing }) => ({ models, pricing: toPricing(pricing) })),
     aliases: new Map(Object.entries(file.aliases)),
     plans: {
       core: planOf(file.plans?.core, standardPlans.core),
@@ -228,7 +229,10 @@ function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   const free: ParsedPricing = draws
     ? { image: 0n, images: [], above: [] }
     : { input: 0n, output: 0n, images: [], above: [] };
-  const prices = id.endsWith(':free') ? free : (pricing ?? { images: [], above: [] });
+  return toPricing(id.endsWith(':free') ? free : (pricing ?? { images: [], above: [] }));
+}
+
+function toPricing(prices: ParsedPricing): PricingSettings {
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
     ...cachingOf(prices.caching),

@@ -1,5 +1,5 @@
 import { closest } from '../lib/closest.ts';
-import type { ParsedFile, ParsedModel } from './schema.ts';
+import type { ParsedFile, ParsedModel, ParsedPricing } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
 /** Called with each contradiction. */
@@ -54,6 +54,9 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
     checkPricing(model, [...path, 'pricing'], report);
     checkRoutes(model, file, path, report);
   }
+  for (const [index, { pricing }] of file.discovered.entries()) {
+    checkPrices(pricing, textPrices, ['discovered', index, 'pricing'], report);
+  }
   checkProviders(file, report);
   checkAliases(file, { listed, known }, report);
   checkPlans(file, known, report);
@@ -95,16 +98,33 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     report(path, 'is missing; every model needs a price (0 for one that costs nothing), or an id that ends in :free');
     return;
   }
-  const [needed, foreign] = drawsImages(model)
-    ? ([['image'], ['input', 'output', 'caching']] as const)
-    : ([['input', 'output'], ['image']] as const);
+  checkPrices(pricing, drawsImages(model) ? imagePrices : textPrices, path, report);
+}
+
+/** The prices that a model must have, and those that it can't. */
+interface PriceNames {
+  readonly needed: readonly (keyof ParsedPricing)[];
+  readonly foreign: readonly (keyof ParsedPricing)[];
+  readonly drawsImages: boolean;
+}
+
+const imagePrices: PriceNames = { needed: ['image'], foreign: ['input', 'output', 'caching'], drawsImages: true };
+const textPrices: PriceNames = { needed: ['input', 'output'], foreign: ['image'], drawsImages: false };
+
+function checkPrices(
+  pricing: ParsedPricing,
+  { needed, foreign, drawsImages: draws }: PriceNames,
+  path: YamlPath,
+  report: Report,
+): void {
   for (const name of needed) {
     if (pricing[name] === undefined)
       report([...path, name], 'is missing; a model without a price would not be charged');
   }
   for (const name of foreign) {
     if (pricing[name] !== undefined) {
-      report([...path, name], `is not charged for on ${model.endpoints.join(' and ')}; ${needed.join(' and ')} is`);
+      const kind = draws ? 'a model that draws' : 'a text model';
+      report([...path, name], `is not charged for of ${kind}; ${needed.join(' and ')} is`);
     }
   }
   let threshold = 0;
@@ -114,8 +134,8 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     }
     threshold = step.input_tokens;
   }
-  if (!drawsImages(model) && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
-  if (drawsImages(model) && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
+  if (!draws && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
+  if (draws && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
 }
 
 /** The paths of all prices that are above 0. */

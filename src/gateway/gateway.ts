@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../config/config-error.ts';
 import { type Environment, httpUrl } from '../config/env.ts';
@@ -40,6 +41,7 @@ import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
 import { retryPolicy, routesOf, simulatorName } from './routing.ts';
 import { Discovery } from './discovery.ts';
+import { type FoundProvider, foundProviders } from './found-providers.ts';
 import { routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
 import type { Stores } from './stores.ts';
@@ -51,6 +53,8 @@ export interface Gateway {
   readonly rpcUrl: string;
   /** Absent but on the first start. */
   readonly firstKeys?: FirstKeys;
+  /** Resolves to the providers that the environment has switched on: as soon as those that are asked for their models have answered, or `ms` later. */
+  findProviders(ms: number): Promise<FoundProvider[]>;
   /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed. */
   stop(): Promise<void>;
   /** Ends the grace of a stop that is under way. */
@@ -92,13 +96,17 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
-  core.discovery.start();
+  const asked = core.discovery.start();
   await core.images.resume();
   const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
     ...(firstKeys === undefined ? {} : { firstKeys }),
+    findProviders: async ms => {
+      await Promise.race([asked, sleep(ms, undefined, { ref: false })]);
+      return foundProviders(live.whole, name => core.discovery.stateOf(name));
+    },
     stop: () => {
       state.serving = false;
       core.discovery.stop();

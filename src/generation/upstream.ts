@@ -79,6 +79,10 @@ export interface UpstreamFailureFacts {
   readonly detailCode?: string;
   /** It says that the input is too long for the model. */
   readonly contextLengthExceeded?: boolean;
+  /** It blames what the request contains, whatever its status says: no other try would do better. */
+  readonly blamesContent?: boolean;
+  /** Its model is still being loaded: the same request will do later. */
+  readonly isLoading?: boolean;
   /** Its `retry-after`. */
   readonly retryAfterMs?: number;
   /** A rehearsal that the simulator was asked for: opens no circuit breaker. */
