@@ -5,7 +5,14 @@ import { countIn, defined, listIn, objectIn, objectsIn, parsedJson, textIn } fro
 /** What upstreams say of a failure, as far as the protocols agree. Source: wire.md B5. */
 export type ErrorFacts = Pick<
   UpstreamFailureFacts,
-  'message' | 'param' | 'detailCode' | 'contextLengthExceeded' | 'blamesContent' | 'isLoading' | 'status' | 'retryAfterMs'
+  | 'message'
+  | 'param'
+  | 'detailCode'
+  | 'contextLengthExceeded'
+  | 'blamesContent'
+  | 'isLoading'
+  | 'status'
+  | 'retryAfterMs'
 >;
 
 /** How a protocol says that its input is too long. */

@@ -53,8 +53,10 @@ function readCapabilities({ listed, entry, props, show, state }: SaidOfModel): C
   return {
     isChat: !embeddingName.test(textIn(listed['id']) ?? '') && named?.includes('completion') !== false,
     vision: named?.includes('multimodal') === true || objectIn(props?.['modalities'])?.['vision'] === true,
-    functionCall: template === undefined || template['supports_tools'] === true || template['supports_tool_calls'] === true,
-    reasoning: template?.['supports_reasoning_effort'] === true || canThink.test(textIn(props?.['chat_template']) ?? ''),
+    functionCall:
+      template === undefined || template['supports_tools'] === true || template['supports_tool_calls'] === true,
+    reasoning:
+      template?.['supports_reasoning_effort'] === true || canThink.test(textIn(props?.['chat_template']) ?? ''),
   };
 }
 

@@ -103,12 +103,14 @@ test('Ollama: capabilities and the context that the model is run with', () => {
 });
 
 test('what a server does not say counts as text with tools, without images and without a switch for reasoning', () => {
-  expect(one('vllm', { listed: { id: 'Qwen/Qwen3-8B', created: 1_760_000_000, max_model_len: 40_960 } })).toMatchObject({
-    contextLength: 40_960,
-    vision: false,
-    functionCall: true,
-    reasoning: false,
-  });
+  expect(one('vllm', { listed: { id: 'Qwen/Qwen3-8B', created: 1_760_000_000, max_model_len: 40_960 } })).toMatchObject(
+    {
+      contextLength: 40_960,
+      vision: false,
+      functionCall: true,
+      reasoning: false,
+    },
+  );
 });
 
 test('LM Studio: the loaded context, images and tools as it says', () => {

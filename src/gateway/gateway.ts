@@ -88,7 +88,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => publicRequestId(ids.next());
-  const listening = { ...parts, services: makeServices(core), nextRequestId };
+  const listening = { ...parts, services: makeServices(core, publicUrl), nextRequestId };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
@@ -263,7 +263,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 }
 
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core): InProcessTransport {
+function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
   const { ledger, catalog, generations, responses, images, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const visible = (context: CallContext) => visibleModels(context, ledger, token);
@@ -282,7 +282,7 @@ function makeServices(core: Core): InProcessTransport {
     .service(ImageService, images.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
     .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
+    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, publicUrl }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {

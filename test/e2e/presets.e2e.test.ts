@@ -26,7 +26,12 @@ const lists: Readonly<Record<string, object>> = {
     models: [{ name: 'qwen3.gguf', model: 'qwen3.gguf', type: 'model' }],
     object: 'list',
     data: [
-      { id: 'qwen3.gguf', object: 'model', owned_by: 'llamacpp', meta: { n_ctx: 4_096, n_ctx_train: 32_768, n_vocab: 151_936 } },
+      {
+        id: 'qwen3.gguf',
+        object: 'model',
+        owned_by: 'llamacpp',
+        meta: { n_ctx: 4_096, n_ctx_train: 32_768, n_vocab: 151_936 },
+      },
     ],
   },
   '/studio/v1/models': {

@@ -83,6 +83,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
   const listedId = (name: string): string => catalog.listedId(name);
   const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
+  const publicUrl = (): string => 'http://gateway.example';
   const ids = new IdSource(clock);
   const listener = createRpcListener({
     nextRequestId: () => publicRequestId(ids.next()),
@@ -92,7 +93,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
       .service(CatalogService, catalogService({ catalog, visible: context => visibleModels(context, ledger, token) }))
       .service(AccountService, accountService({ ledger, clock, listedId }))
       .service(AccountingService, accountingService({ ledger, operatorToken: token, clock }))
-      .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload })),
+      .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, publicUrl })),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
   const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>
