@@ -3,6 +3,7 @@ import { defined } from '../lib/defined.ts';
 import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';
+import { kindOfModel, rulesOfKind } from './model-kind.ts';
 import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { presetModelIds, presetProviders, quirksOf } from './presets.ts';
@@ -189,6 +190,7 @@ function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts):
       Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),
     ),
     timeouts: timeoutsOf(provider.timeouts, timeouts),
+    ...defined({ tokenIds: provider.token_ids }),
     ...(provider.concurrency === undefined
       ? {}
       : {
@@ -215,6 +217,8 @@ function modelOf(model: ParsedModel): ModelSettings {
     vision: capabilities.vision,
     functionCall: capabilities.function_call,
     reasoning: capabilities.reasoning,
+    ...(capabilities.dimensions ? { dimensions: true } : {}),
+    ...defined({ tokenizer: model.tokenizer }),
     serviceTiers: capabilities.service_tiers,
     available: model.available,
     pricing: pricingOf(model),
@@ -225,11 +229,9 @@ function modelOf(model: ParsedModel): ModelSettings {
 
 function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   // A free model costs 0 on what it does, said or not.
-  const draws = endpoints.some(path => path.startsWith('/v1/images/'));
-  const free: ParsedPricing = draws
-    ? { image: 0n, images: [], above: [] }
-    : { input: 0n, output: 0n, images: [], above: [] };
-  return toPricing(id.endsWith(':free') ? free : (pricing ?? { images: [], above: [] }));
+  const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed.map(name => [name, 0n]));
+  const none = { images: [], above: [] };
+  return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));
 }
 
 function toPricing(prices: ParsedPricing): PricingSettings {

@@ -56,6 +56,7 @@ const provider = mapping({
   concurrency: whole(1, 100_000).optional(),
   queue: whole(0, 1_000_000).default(1000),
   queue_timeout: duration(1).default(30_000),
+  token_ids: flag.optional(),
 });
 
 const caching = mapping({
@@ -85,6 +86,7 @@ const capabilities = mapping({
   vision: flag.default(false),
   function_call: flag.default(false),
   reasoning: flag.default(false),
+  dimensions: flag.default(false),
   service_tiers: listOf(oneOf('flex', 'priority')).default([]),
 });
 
@@ -105,7 +107,14 @@ const model = mapping({
   context_length: tokens.optional(),
   max_output_tokens: tokens.optional(),
   endpoints: listOf(
-    oneOf('/v1/chat/completions', '/v1/responses', '/v1/messages', '/v1/images/generations', '/v1/images/edits'),
+    oneOf(
+      '/v1/chat/completions',
+      '/v1/responses',
+      '/v1/messages',
+      '/v1/images/generations',
+      '/v1/images/edits',
+      '/v1/embeddings',
+    ),
   )
     .min(1, { error: 'must list at least one path' })
     .default(['/v1/chat/completions', '/v1/responses', '/v1/messages']),
@@ -113,6 +122,7 @@ const model = mapping({
   available: flag.default(true),
   pricing: pricing.optional(),
   max_size: matching(/^[1-9]\d{1,4}x[1-9]\d{1,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').default(''),
+  tokenizer: oneOf('cl100k_base', 'o200k_base').optional(),
   routes: listOf(route).default([]),
 });
 

@@ -116,6 +116,8 @@ export interface ProviderSettings {
   readonly timeouts: Timeouts;
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
+  /** Embeddings may be asked for by token ids; absent: as providers of its protocol. */
+  readonly tokenIds?: boolean;
 }
 
 /** How many calls a provider takes at once, and who waits. */
@@ -132,7 +134,8 @@ export type EndpointPath =
   | '/v1/responses'
   | '/v1/messages'
   | '/v1/images/generations'
-  | '/v1/images/edits';
+  | '/v1/images/edits'
+  | '/v1/embeddings';
 
 /** A model of the catalogue. */
 export interface ModelSettings {
@@ -151,6 +154,10 @@ export interface ModelSettings {
   readonly vision: boolean;
   readonly functionCall: boolean;
   readonly reasoning: boolean;
+  /** Makes vectors of an asked length. */
+  readonly dimensions?: true;
+  /** The vocabulary of its token ids; absent: not said. */
+  readonly tokenizer?: string;
   /** Beside the standard one. */
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   /** False: listed, but never routed. */

@@ -10,6 +10,7 @@ import { Call, type ErrorShape } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
 import { corsHeaders, preflightHeaders } from './cors.ts';
 import { Edge } from './edge.ts';
+import { registerEmbeddings } from './embedding-route.ts';
 import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
@@ -94,6 +95,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerAccount(app, edge);
   registerImages(app, edge);
   registerImageFiles(app, edge);
+  registerEmbeddings(app, edge);
   return app;
 }
 

@@ -95,7 +95,7 @@ export class GenerationFacts {
 const warningsLengthMax = 4096;
 
 /** Warnings as one header value; what does not fit is cut at a comma and marked by "…" (percent-encoded). */
-function warningsText(warnings: readonly string[]): string {
+export function warningsText(warnings: readonly string[]): string {
   const text = headerText(warnings.join('; '));
   if (text.length <= warningsLengthMax) return text;
   const cut = text.lastIndexOf(',', warningsLengthMax);

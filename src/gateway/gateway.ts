@@ -10,6 +10,7 @@ import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
 import { secretsEqual } from '../core/keys.ts';
+import { Embeddings } from '../core/embeddings/embeddings.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { edgeToken, operatorToken, serverSecrets } from '../core/secret-files.ts';
@@ -25,6 +26,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { systemClock } from '../lib/clock.ts';
 import { IdSource, publicRequestId } from '../lib/ids.ts';
@@ -213,6 +215,7 @@ function makeCore(parts: Parts) {
     generations,
     responses,
     images,
+    embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
     token: operatorToken(environment.dataDir),
     reload,
     discovery,
@@ -264,7 +267,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, token } = core;
+  const { ledger, catalog, generations, responses, images, embeddings, token } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const visible = (context: CallContext) => visibleModels(context, ledger, token);
   const reload = async (): Promise<Reloaded> => {
@@ -280,6 +283,7 @@ function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
     .service(GenerationService, generations.service)
     .service(ResponseService, responses.service)
     .service(ImageService, images.service)
+    .service(EmbeddingService, embeddings.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
     .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
     .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, publicUrl }));

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Generations } from '../core/generation/generations.ts';
 import type { Responses } from '../core/responses/responses.ts';
+import type { Embeddings } from '../core/embeddings/embeddings.ts';
 import type { Images } from '../core/images/images.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
@@ -20,6 +21,7 @@ export interface StoppingParts {
   readonly generations: Generations;
   readonly responses: Responses;
   readonly images: Images;
+  readonly embeddings: Embeddings;
   readonly graceMs: number;
 }
 
@@ -31,14 +33,16 @@ export function createStopping(parts: StoppingParts): { stop: () => Promise<void
 }
 
 async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<void> {
-  const { edge, rpc, ledger, documents, files, generations, responses, images, graceMs } = parts;
+  const { edge, rpc, ledger, documents, files, generations, responses, images, embeddings, graceMs } = parts;
   rpc.drain();
   generations.drain();
+  embeddings.drain();
   const drained = images.drain();
-  const idle = (): Promise<unknown> => Promise.all([generations.idle(), images.idle(), drained]);
+  const idle = (): Promise<unknown> => Promise.all([generations.idle(), images.idle(), embeddings.idle(), drained]);
   await Promise.race([idle(), after(graceMs), hurried]);
   generations.cutAll();
   images.cutAll();
+  embeddings.cutAll();
   await Promise.race([idle(), after(cutMs)]);
   // What became of the responses in the background.
   await Promise.race([responses.idle(), after(cutMs)]);

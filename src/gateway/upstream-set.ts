@@ -1,19 +1,20 @@
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import type { Provider } from '../core/routing/route-table.ts';
 import { systemRuntime } from '../lib/runtime.ts';
+import { createEmbeddingSimulator } from '../simulator/embeddings/embedding-simulator.ts';
 import { createImageSimulator } from '../simulator/images/image-simulator.ts';
 import { createSimulator } from '../simulator/simulator.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
 import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols } from '../upstreams/protocols.ts';
-import { rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
+import { rehearsedEmbeddings, rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
 import { simulatorName } from './routing.ts';
 
 /** An upstream, what it answers, and all that it was made from. */
 interface Opened {
   readonly settings: string;
-  readonly answers: Pick<Provider, 'upstream' | 'images'>;
+  readonly answers: Pick<Provider, 'upstream' | 'images' | 'embeddings'>;
   readonly close: () => void;
 }
 
@@ -72,8 +73,10 @@ export class UpstreamSet {
     }
     const protocol = protocols[provider.protocol];
     if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
-    const upstream = new HttpProvider({ ...options, protocol, quirks });
-    return { settings, answers: { upstream }, close: () => void upstream.close() };
+    const takesTokenIds = provider.tokenIds ?? protocol.embeddings?.takesTokenIds ?? false;
+    const upstream = new HttpProvider({ ...options, protocol, quirks, takesTokenIds });
+    const embeddings = protocol.embeddings === undefined ? {} : { embeddings: upstream };
+    return { settings, answers: { upstream, ...embeddings }, close: () => void upstream.close() };
   }
 }
 
@@ -82,13 +85,14 @@ function openSimulator(settings: string, { simulator, timeouts }: Config): Opene
   const limits = { timeouts, runtime: systemRuntime };
   const upstream = rehearsedUpstream(createSimulator({ tokensPerSecond, steering }), limits);
   const images = rehearsedImages(createImageSimulator({ steering }), limits);
-  return { settings, answers: { upstream, images }, close: () => undefined };
+  const embeddings = rehearsedEmbeddings(createEmbeddingSimulator({ steering }), limits);
+  return { settings, answers: { upstream, images, embeddings }, close: () => undefined };
 }
 
 /** All that an upstream is made from; secrets are revealed, because a changed key makes another upstream. It never leaves this file. */
 function fingerprint(provider: ProviderSettings, { limits }: Config): string {
-  const { protocol, baseUrl, apiKeys, headers, timeouts } = provider;
+  const { protocol, baseUrl, apiKeys, headers, timeouts, tokenIds } = provider;
   const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
   const keys = apiKeys.map(key => key.reveal());
-  return JSON.stringify([protocol, baseUrl, keys, revealed, timeouts, limits.upstreamEventBytes]);
+  return JSON.stringify([protocol, baseUrl, keys, revealed, timeouts, tokenIds, limits.upstreamEventBytes]);
 }

@@ -35,6 +35,7 @@ export const endpointPaths: ReadonlyMap<Endpoint, string> = new Map([
   [Endpoint.MESSAGES, '/v1/messages'],
   [Endpoint.IMAGE_GENERATIONS, '/v1/images/generations'],
   [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
+  [Endpoint.EMBEDDINGS, '/v1/embeddings'],
 ]);
 const tierNames: ReadonlyMap<ServiceTier, string> = new Map([
   [ServiceTier.FLEX, 'flex'],
@@ -60,6 +61,7 @@ export function modelJson(model: Model) {
       vision: model.vision,
       function_call: model.functionCall,
       reasoning: model.reasoning,
+      dimensions: model.dimensions,
       service_tiers: model.serviceTiers.flatMap(tier => tierNames.get(tier) ?? []),
     },
     available: model.available,

@@ -1,6 +1,7 @@
 import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
+import type { Embedded, EmbeddingCall, EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
 import type { RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
@@ -8,6 +9,7 @@ import { asError } from './as-error.ts';
 import { CustomCalls } from './custom-calls.ts';
 import { FanOut } from './fan-out.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
+import { embedOverHttp } from './http-embeddings.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { ToolNames } from './tool-names.ts';
 import type { UpstreamProtocol } from './protocols.ts';
@@ -21,6 +23,8 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   readonly quirks?: readonly UpstreamQuirk[];
   /** The most bytes of one event, or of an answer that is not streamed. */
   readonly eventBytesMax: number;
+  /** Embeddings may be asked for by token ids. */
+  readonly takesTokenIds: boolean;
 }
 
 /** What is the same for all calls of a model that want their answers in the same way. */
@@ -31,8 +35,9 @@ interface ModelPlan {
 }
 
 /** The client of one provider, with connections of its own. It folds nothing: an upstream that answers whole gives one batch. */
-export class HttpProvider implements Upstream {
+export class HttpProvider implements Upstream, EmbeddingUpstream {
   readonly mayPause: boolean;
+  readonly takesTokenIds: boolean;
   readonly #protocol: UpstreamProtocol;
   readonly #quirks: readonly UpstreamQuirk[];
   readonly #target: HttpTarget;
@@ -43,6 +48,7 @@ export class HttpProvider implements Upstream {
   constructor(options: HttpUpstreamOptions) {
     const { protocol, name, eventBytesMax, quirks = [] } = options;
     this.mayPause = protocol.mayPause === true;
+    this.takesTokenIds = options.takesTokenIds;
     this.#protocol = protocol;
     this.#quirks = quirks;
     this.#target = new HttpTarget(options, protocol.authentication);
@@ -57,6 +63,13 @@ export class HttpProvider implements Upstream {
   callsFor({ candidates = 1 }: GenerateRequest, model: string): number {
     if (candidates === 1) return 1;
     return this.#quirks.includes('one_answer') || this.#protocol.givesOne?.(model) === true ? candidates : 1;
+  }
+
+  embed(call: EmbeddingCall): Promise<Embedded> {
+    const { embeddings } = this.#protocol;
+    if (embeddings === undefined) throw new Error(`${this.#reading.provider} speaks no protocol with embeddings`);
+    const { codec, eventBytesMax: bytesMax } = this.#reading;
+    return embedOverHttp({ target: this.#target, protocol: embeddings, codec, bytesMax }, call);
   }
 
   /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */

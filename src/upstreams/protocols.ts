@@ -4,6 +4,7 @@ import { geminiCodec, lacksCandidates } from '../codecs/gemini/index.ts';
 import { answerToolName, messagesCodec } from '../codecs/messages/index.ts';
 import { responsesCodec } from '../codecs/responses/index.ts';
 import type { Authentication } from './authentication.ts';
+import { type EmbeddingProtocol, geminiEmbeddings, openaiEmbeddings } from './http-embeddings.ts';
 
 /** What is the same for all upstreams of a wire protocol. */
 export interface UpstreamProtocol {
@@ -25,6 +26,8 @@ export interface UpstreamProtocol {
   readonly headers?: Readonly<Record<string, string>>;
   /** A header whose values of the client and of the configuration are both sent, joined. */
   readonly joinedHeader?: string;
+  /** How embeddings are asked for; absent: not at all. */
+  readonly embeddings?: EmbeddingProtocol;
 }
 
 /** Chat Completions; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
@@ -33,6 +36,7 @@ export const chatProtocol: UpstreamProtocol = {
   toolName: /^[a-zA-Z0-9_-]{1,64}$/,
   authentication: 'bearer',
   path: () => '/chat/completions',
+  embeddings: openaiEmbeddings,
 };
 
 /** Messages; the base URL has no version ("https://api.anthropic.com"), as the official client takes it. */
@@ -57,6 +61,7 @@ export const responsesProtocol: UpstreamProtocol = {
   authentication: 'bearer',
   path: () => '/responses',
   givesOne: () => true,
+  embeddings: openaiEmbeddings,
 };
 
 /** Gemini; the base URL has no version ("https://generativelanguage.googleapis.com"), as the official client takes it. */
@@ -68,6 +73,7 @@ export const geminiProtocol: UpstreamProtocol = {
     `/v1beta/models/${pathOfModel(model)}:${whole ? 'generateContent' : 'streamGenerateContent?alt=sse'}`,
   lacksCustomTools: true,
   givesOne: lacksCandidates,
+  embeddings: geminiEmbeddings,
 };
 
 /** The name as a piece of a path; "models/…" is how the provider itself lists them. */

@@ -5,7 +5,7 @@ import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import { nobodyLeaves } from '../starting-call.ts';
 import type { Running } from '../running.ts';
 import { answerEnd } from './image-answer.ts';
-import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
+import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { type NewTask, type StoredTask, taskIdOf, type TaskStore } from './task-store.ts';
 
 interface TaskTools extends ImageRunTools {
@@ -13,9 +13,9 @@ interface TaskTools extends ImageRunTools {
   /** What is ended when the gateway stops. */
   readonly running: Running;
   /** Checks and admits a stored task again, under its own id. Throws what it is refused with. */
-  readonly readmit: (task: StoredTask) => Promise<AdmittedOrder>;
+  readonly readmit: (task: StoredTask) => Promise<AdmittedImages>;
   /** The parts of an answer, all but the last. */
-  readonly partsOf: (asked: AdmittedOrder, drawing: KeptDrawing) => Iterable<ImageAnswer>;
+  readonly partsOf: (asked: AdmittedImages, drawing: KeptDrawing) => Iterable<ImageAnswer>;
   readonly slots: number;
   /** How many may wait; more are refused. */
   readonly waitersMax: number;
@@ -26,7 +26,7 @@ interface TaskTools extends ImageRunTools {
 /** A task in line. Without an order it was left by an earlier process, and is admitted again when its turn comes. */
 interface Waiting {
   readonly id: string;
-  readonly asked?: AdmittedOrder;
+  readonly asked?: AdmittedImages;
 }
 
 /**
@@ -67,7 +67,7 @@ export class ImageTasks {
   /**
    * Stores a task and puts it in line. `beforeStored` does what must be durable before it is; an order that can't be stored is given back.
    */
-  async add(asked: AdmittedOrder, createdAtMs: number, beforeStored?: () => Promise<void> | undefined): Promise<void> {
+  async add(asked: AdmittedImages, createdAtMs: number, beforeStored?: () => Promise<void> | undefined): Promise<void> {
     const { order, requestId, admitted, id } = asked;
     const task: NewTask = {
       requestId,
@@ -120,10 +120,10 @@ export class ImageTasks {
     }
   }
 
-  async #run(task: StoredTask, before: AdmittedOrder | undefined): Promise<void> {
+  async #run(task: StoredTask, before: AdmittedImages | undefined): Promise<void> {
     const { store, ledger, running } = this.#tools;
     if (task.state === 'drawn' && (await this.#wasCharged(task))) return;
-    let asked: AdmittedOrder;
+    let asked: AdmittedImages;
     try {
       asked = before ?? (await this.#tools.readmit(task));
     } catch (thrown) {
@@ -152,7 +152,7 @@ export class ImageTasks {
   }
 
   /** Draws and charges a task; answers what it cost, in nano-dollars. */
-  async #draw(task: StoredTask, asked: AdmittedOrder, run: ImageRun): Promise<bigint> {
+  async #draw(task: StoredTask, asked: AdmittedImages, run: ImageRun): Promise<bigint> {
     const { store, partsOf } = this.#tools;
     if (task.state === 'drawn') return run.charge(await this.#countDrawn(task));
     try {

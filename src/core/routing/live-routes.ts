@@ -1,3 +1,4 @@
+import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
 import type { ImageUpstream } from '../../generation/images/image-upstream.ts';
 import type { Upstream } from '../../generation/upstream.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -12,6 +13,7 @@ export interface LiveRoute extends RouteConfig {
   /** As its provider has them. */
   readonly upstream: Upstream | undefined;
   readonly images: ImageUpstream | undefined;
+  readonly embeddings: EmbeddingUpstream | undefined;
   readonly breaker: Breaker;
   /** The provider's; undefined where it takes any number of requests. */
   readonly semaphore: Semaphore | undefined;
@@ -93,6 +95,7 @@ export class LiveRoutes {
       name,
       upstream: live.provider.upstream,
       images: live.provider.images,
+      embeddings: live.provider.embeddings,
       semaphore: live.semaphore,
       breaker:
         breakers.get(keyOf(name)) ?? new Breaker(clock, breaker, state => observer.breakerChanged?.(name, state)),

@@ -1,4 +1,5 @@
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
 import type { ImageUpstream } from '../../generation/images/image-upstream.ts';
 import type { Upstream } from '../../generation/upstream.ts';
 import type { Random } from '../../lib/backoff.ts';
@@ -12,6 +13,8 @@ export interface Provider {
   readonly upstream?: Upstream;
   /** Draws pictures; absent where the provider only answers text. */
   readonly images?: ImageUpstream;
+  /** Embeds texts; absent where the provider can't. */
+  readonly embeddings?: EmbeddingUpstream;
   /** How many tries may run there at once and wait for it; undefined: any number. */
   readonly concurrency?: SemaphoreLimits | undefined;
 }

@@ -1,8 +1,5 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
-import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
-import type { Hold } from '../../generation/hold.ts';
-import type { Drawing } from '../../generation/images/image-upstream.ts';
 import { type Random, type Sleep, sleepOn } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
@@ -26,21 +23,24 @@ export interface RouterOptions {
   readonly sleep?: Sleep;
 }
 
-/** Pictures that are to be drawn. */
-export interface RoutedDrawing {
-  readonly hold: Hold;
-  /** The checked request; `model` is the listed id. */
-  readonly request: ImageRequest;
-  /** Aborted when nobody wants the pictures any more. */
+/** A request whose answer comes all at once (pictures, vectors), as the routes of its model see it. */
+export interface RoutedWork<Answer> {
+  /** The listed id of the model. */
+  readonly model: string;
+  /** Of the request's hold. */
+  readonly holdId: number;
+  /** Aborted when nobody wants the answer any more. */
   readonly signal: AbortSignal;
   /** Told when an attempt goes to an upstream. */
-  readonly onAttempt?: () => void;
+  readonly onAttempt: () => void;
+  /** Asks the upstream of a route. `number`: which attempt of this request it is, from 1. Throws `UpstreamFailure`, and the signal's reason once it is aborted. */
+  readonly attempt: (route: LiveRoute, number: number) => Promise<Answer>;
 }
 
-/** Pictures and where they come from. */
-export interface RoutedPictures extends Drawing {
+/** An answer and where it comes from. */
+export interface Routed<Answer> {
+  readonly answer: Answer;
   readonly route: RouteName;
-  readonly attempt: number;
 }
 
 const unobserved: RoutingObserver = {};
@@ -109,17 +109,17 @@ export class Router {
     );
   }
 
-  /** The pictures of a request, by as many attempts as it takes. Throws what the client is told, and the signal's reason once it is aborted. */
-  async draw(call: RoutedDrawing): Promise<RoutedPictures> {
-    const { request, signal } = call;
+  /** The answer of a request, by as many attempts as it takes. Throws what the client is told, and the signal's reason once it is aborted. */
+  async perform<Answer>(work: RoutedWork<Answer>): Promise<Routed<Answer>> {
+    const { model, signal } = work;
     signal.throwIfAborted();
-    const plan = this.#plan(orderRoutes(this.#routes.of(request.model), this.#random), request.model);
+    const plan = this.#plan(orderRoutes(this.#routes.of(model), this.#random), model);
     const abandon = (): void => plan.abandon();
     signal.addEventListener('abort', abandon, { once: true });
     try {
       for (;;) {
-        const pictures = await this.#drawOnce(call, plan);
-        if (pictures !== undefined) return pictures;
+        const answer = await this.#performOnce(work, plan);
+        if (answer !== undefined) return answer;
       }
     } catch (thrown) {
       signal.throwIfAborted();
@@ -129,26 +129,27 @@ export class Router {
     }
   }
 
-  /** The pictures of one attempt; undefined: it failed, and another may follow. */
-  async #drawOnce(call: RoutedDrawing, plan: RequestPlan): Promise<RoutedPictures | undefined> {
+  /** The answer of one attempt; undefined: it failed, and another may follow. */
+  async #performOnce<Answer>(work: RoutedWork<Answer>, plan: RequestPlan): Promise<Routed<Answer> | undefined> {
     const next = await plan.next();
     if (next instanceof Error) throw next;
     const { route, number } = next;
-    const attempt = { route: route.name, holdId: call.hold.id, number };
+    const { signal } = work;
+    const attempt = { route: route.name, holdId: work.holdId, number };
     const startedAtMs = this.#runtime.monotonicMs();
     const ended = (outcome: ReturnType<typeof toOutcome>): void =>
       this.#observer.attemptEnded?.(attempt, { ...outcome, durationMs: this.#runtime.monotonicMs() - startedAtMs });
-    call.onAttempt?.();
+    work.onAttempt();
     this.#observer.attemptStarted?.(attempt);
     try {
-      const drawing = await draw(route, call, number);
+      const answer = await work.attempt(route, number);
       plan.completed();
       ended({ result: 'completed' });
-      return { ...drawing, route: route.name, attempt: number };
+      return { answer, route: route.name };
     } catch (thrown) {
-      ended(call.signal.aborted ? { result: 'aborted' } : toOutcome(thrown));
-      if (call.signal.aborted) plan.left(false);
-      call.signal.throwIfAborted();
+      ended(signal.aborted ? { result: 'aborted' } : toOutcome(thrown));
+      if (signal.aborted) plan.left(false);
+      signal.throwIfAborted();
       const error = plan.failed(thrown instanceof Error ? thrown : new Error('failed', { cause: thrown }), false);
       if (error !== undefined) throw error;
       return undefined;
@@ -171,9 +172,4 @@ export class Router {
     }
     return this.#sticky.ordered(orderRoutes(able, this.#random), request);
   }
-}
-
-function draw(route: LiveRoute, { hold, request, signal }: RoutedDrawing, attempt: number): Promise<Drawing> {
-  if (route.images === undefined) throw new Error(`${route.name.provider} draws no pictures`);
-  return route.images.draw({ hold, request, model: route.model, attempt, signal });
 }
