@@ -23,14 +23,17 @@ type Json = Readonly<Record<string, unknown>>;
 
 /** The JSON lines among others. */
 function jsonLines(text: string): Json[] {
-  return text.split('\n').flatMap(line => {
+  const lines: Json[] = [];
+  for (const line of text.split('\n')) {
     try {
-      const value: unknown = JSON.parse(line);
-      return typeof value === 'object' && value !== null ? [value as Json] : [];
+      // What an agent prints: an object, if it is JSON at all.
+      const value = JSON.parse(line) as Json | string | number | boolean | null;
+      if (typeof value === 'object' && value !== null) lines.push(value);
     } catch {
-      return [];
+      // Words for people.
     }
-  });
+  }
+  return lines;
 }
 
 interface More {
@@ -49,11 +52,12 @@ function start(
 }
 
 const tail = (text: string): string => text.trim().slice(-600);
+// opencode puts quotation marks around a prompt: a steering line must not be its last.
 const turns = [
   'Say hello.',
-  'Read the file.\n!sim calls=1',
-  'Go on.\n!sim calls=2',
-  'Explain it.\n!sim tokens=300',
+  'Read the file.\n!sim calls=1\n',
+  'Go on.\n!sim calls=2\n',
+  'Explain it.\n!sim tokens=300\n',
   'Say goodbye.',
 ];
 
