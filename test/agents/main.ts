@@ -27,7 +27,7 @@ function outerConfig({ url, key }: RunningGateway): string {
     name =>
       `  - { id: up/${name}, context_length: 200000, max_output_tokens: 32000, capabilities: ${capabilities}, pricing: { input: 1, output: 4 }, routes: [{ provider: ${name}, model: sim/large }] }`,
   );
-  const aliases = 'aliases: { brand-new: sim/large, claude-sonnet-4-5: sim/large, gpt-5-codex: sim/large }';
+  const aliases = 'aliases: { brand-new: sim/large, claude-sonnet-4-5: sim/long, gpt-5-codex: sim/large }';
   return `${pace}providers:\n${providers.join('\n')}\nmodels:\n${entries.join('\n')}\n${aliases}\n`;
 }
 

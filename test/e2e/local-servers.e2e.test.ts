@@ -53,6 +53,8 @@ const file = '/models/SmolLM2-135M-Instruct.Q4_1.gguf';
 const seen: { url: string; body: string }[] = [];
 let loading = 0;
 let listRefused = false;
+/** The context that Ollama says; undefined: none. */
+let cutsAt: number | undefined = 4_096;
 
 function llama(path: string, body: string): Reply {
   if (loading > 0) {
@@ -101,9 +103,13 @@ function ollama(path: string, body: string): Reply {
   if (path === '/api/show') {
     const { model } = JSON.parse(body) as { model: string };
     const capabilities = model.startsWith('nomic') ? ['embedding'] : ['completion', 'tools'];
-    return [200, { parameters: 'num_ctx    4096', model_info: {}, capabilities }];
+    const parameters = cutsAt === undefined ? '' : `num_ctx    ${cutsAt}`;
+    return [200, { parameters, model_info: {}, capabilities }];
   }
-  return completion('llama3.2:latest', usage);
+  // With a context of 4,096 tokens, of which it keeps the end of a prompt.
+  const tokens = Math.min(body.length / 5, 4_000);
+  const answeredBy = body.includes('provoke another') ? 'tinyllama:1.1b' : 'llama3.2:latest';
+  return completion(answeredBy, tokens > 100 ? { ...usage, prompt_tokens: Math.round(tokens) } : usage);
 }
 
 const servers: Record<string, (path: string, body: string) => Reply> = {
@@ -248,6 +254,36 @@ describe('what a request brings upon itself', () => {
     const before = calls();
     expect((await ask(llamaId, 'provoke broken')).status).toBe(502);
     expect(calls()).toBe(before + 3);
+  });
+});
+
+describe('what a server does in silence', () => {
+  const logged = (text: string): number => gateway.printed().split(text).length - 1;
+  // An Ollama does not say its context if nobody has set it: the prompt goes there.
+  const long = 'The quick brown fox jumps over the lazy dog. '.repeat(1_500);
+
+  test('a prompt that it cuts is warned of, and logged once', async () => {
+    cutsAt = undefined;
+    await gateway.admin.reloadConfiguration({});
+    await expect.poll(async () => (await model('ollama/llama3.2'))['context_length'], { timeout: 10_000 }).toBe(null);
+    const whole = await ask('ollama/llama3.2', long.slice(0, 9_000));
+    expect([whole.status, whole.headers.get('x-tollgate-warnings')]).toEqual([200, null]);
+    for (let n = 0; n < 2; n += 1) {
+      const cut = await ask('ollama/llama3.2', long);
+      expect([cut.status, cut.headers.get('x-tollgate-warnings')]).toEqual([200, 'upstream_truncated']);
+    }
+    await expect.poll(() => logged('a provider cuts prompts')).toBe(1);
+  });
+
+  test('an answer of another model is logged once, with its name', async () => {
+    for (let n = 0; n < 3; n += 1) {
+      const { body } = await ask('ollama/llama3.2', 'provoke another');
+      expect(body['model']).toBe('ollama/llama3.2:latest');
+    }
+    await expect
+      .poll(() => logged('"answeredAs":"tinyllama:1.1b","msg":"a provider answers as another model"'))
+      .toBe(1);
+    expect(logged('a provider answers as another model')).toBe(1);
   });
 });
 

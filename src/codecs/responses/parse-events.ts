@@ -68,7 +68,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (type === 'error' || (type === '' && body['error'] != null)) throw reported(body);
     const lifecycle = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/.exec(type)?.[1];
     if (lifecycle === 'created' || lifecycle === 'queued' || lifecycle === 'in_progress') {
-      this.#start(events);
+      this.#start(events, objectIn(body['response'])?.['model']);
       return;
     }
     if (lifecycle !== undefined) {
@@ -82,10 +82,11 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     act(this.#items, { outputIndex: countIn(body['output_index']) ?? 0, body }, events);
   }
 
-  #start(events: GenerationEvent[]): void {
+  /** `model`: as which one the upstream answers, where it says it. */
+  #start(events: GenerationEvent[], model?: Json): void {
     if (this.#state !== 'new') return;
     this.#state = 'started';
-    events.push(started({}));
+    events.push(started({ model: textIn(model) }));
   }
 
   #terminal(status: string, response: JsonObject, events: GenerationEvent[]): void {
@@ -93,7 +94,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (status !== 'completed' && status !== 'incomplete') {
       throw malformed(`an answer that ends ${status || 'without a status'}`);
     }
-    this.#start(events);
+    this.#start(events, response['model']);
     for (const [index, item] of listIn(response['output']).entries()) {
       const whole = objectIn(item);
       if (whole !== undefined) this.#items.done(index, whole, events);

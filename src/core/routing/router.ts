@@ -5,6 +5,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
 import { type LiveRoute, LiveRoutes } from './live-routes.ts';
+import { Findings, type RouteFindings } from './route-findings.ts';
 import type { RouteName, RoutingObserver } from './observer.ts';
 import { defaultRetryPolicy, RequestPlan, type RetryPolicy } from './request-plan.ts';
 import { RoutedCall, type RoutedReceiver, type RoutedRequest, toOutcome } from './routed-call.ts';
@@ -50,6 +51,7 @@ export class Router {
   readonly #routes: LiveRoutes;
   readonly #observer: RoutingObserver;
   readonly #sticky = new StickyRoutes();
+  readonly #findings: Findings;
   readonly #runtime: Runtime;
   readonly #random: Random;
   readonly #sleep: Sleep;
@@ -57,6 +59,7 @@ export class Router {
 
   constructor(options: RouterOptions) {
     this.#observer = options.observer ?? unobserved;
+    this.#findings = new Findings(this.#observer);
     this.#runtime = options.runtime ?? systemRuntime;
     this.#random = options.random ?? (() => this.#runtime.random());
     this.#sleep = options.sleep ?? sleepOn(this.#runtime);
@@ -88,9 +91,16 @@ export class Router {
     return most;
   }
 
-  /** The state of every route's breaker. */
-  breakers(): { route: RouteName; state: BreakerState }[] {
-    return this.#routes.all().map(({ name, breaker }) => ({ route: name, state: breaker.state }));
+  /** The state of every route's breaker, and what its answers have shown. */
+  breakers(): ({ readonly route: RouteName; readonly state: BreakerState } & RouteFindings)[] {
+    return this.#routes
+      .all()
+      .map(({ name, breaker }) => ({ route: name, state: breaker.state, ...this.#findings.of(name) }));
+  }
+
+  /** The route's provider has read far less of a prompt than was sent. */
+  inputCut(route: RouteName): void {
+    this.#findings.inputCut(route);
   }
 
   /** A call that pushes the answer to `receiver` once it is started. Throws `unsupported_feature` if no route carries the request's tier. */
@@ -102,7 +112,10 @@ export class Router {
         plan: this.#plan(this.#routesFor(request), request.model),
         observer: this.#observer,
         runtime: this.#runtime,
-        took: route => this.#sticky.took(request, route.name, choices),
+        took: (route, model) => {
+          this.#findings.answered(route.name, model);
+          this.#sticky.took(request, route.name, choices);
+        },
       },
       routed,
       receiver,
