@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import { KeyState } from '../gen/tollgate/v1/admin_pb.ts';
 import {
@@ -10,6 +11,7 @@ import {
   nameArgument,
   wordsArgument,
 } from './arguments.ts';
+import { RepeatableFailure } from './gateway.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import {
   accountView,
@@ -32,7 +34,7 @@ export function modelCommands(program: Command, ports: RemotePorts): void {
   );
 }
 
-/** `accounts create | list | show`. */
+/** `accounts create | list | show | resume`. */
 export function accountCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('accounts').description('accounts and their balances');
   const accounts = new ResourceCommands(group, ports, accountView);
@@ -50,6 +52,12 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
       return account;
     })
     .argument('<account_id>', 'the account', idArgument);
+  accounts
+    .one('resume', 'let a suspended account take requests again', async ({ admin }, accountId: bigint) => {
+      const { account } = await admin.resumeAccount({ accountId });
+      return account;
+    })
+    .argument('<account_id>', 'the account', idArgument);
 }
 
 /** `credits add`. */
@@ -59,14 +67,20 @@ export function creditCommands(program: Command, ports: RemotePorts): void {
     .one(
       'add',
       'add dollars to an account’s balance, or take them from it with a minus',
-      async ({ admin }, accountId: bigint, amountNanoUsd: bigint, { note = '' }: { note?: string }) => {
-        const { account } = await admin.addCredit({ accountId, amountNanoUsd, note });
-        return account;
+      async ({ admin }, accountId: bigint, amountNanoUsd: bigint, options: { note?: string; reference?: string }) => {
+        const { note = '', reference = randomUUID() } = options;
+        try {
+          return (await admin.addCredit({ accountId, amountNanoUsd, note, reference })).account;
+        } catch (thrown) {
+          const repeat = `The credit may have been added. To make sure, repeat the command with --reference ${reference}: it is added once.`;
+          throw new RepeatableFailure(repeat, thrown);
+        }
       },
     )
     .argument('<account_id>', 'the account', idArgument)
     .argument('<dollars>', 'how much', creditArgument)
-    .option('--note <text>', 'why, for people');
+    .option('--note <text>', 'why, for people')
+    .option('--reference <text>', 'a name of this credit that no other has: repeated with it nothing is added again');
 }
 
 interface CreateKeyOptions {

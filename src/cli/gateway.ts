@@ -22,6 +22,17 @@ export interface GatewayClients {
   readonly catalog: Client<typeof CatalogService>;
 }
 
+/** A call that may have been done although it failed. `repeat` says how to send it again without doing it twice. */
+export class RepeatableFailure extends Error {
+  override readonly name = 'RepeatableFailure';
+  readonly repeat: string;
+
+  constructor(repeat: string, cause: unknown) {
+    super(repeat, { cause });
+    this.repeat = repeat;
+  }
+}
+
 /** How long a call may take. */
 const timeoutMs = 30_000;
 
@@ -77,6 +88,11 @@ function readToken(path: string): string {
 }
 
 function toFailure(thrown: unknown, where: { address: string; tokenPath: string }): CommandFailure {
+  if (thrown instanceof RepeatableFailure) {
+    const { exitCode, lines } = toFailure(thrown.cause, where);
+    const isRefused = ConnectError.from(thrown.cause).findDetails(ErrorDetailSchema).length > 0;
+    return new CommandFailure(exitCode, isRefused ? lines : [...lines, thrown.repeat], thrown);
+  }
   const failed = (...lines: string[]): CommandFailure => new CommandFailure(1, lines, thrown);
   const error = ConnectError.from(thrown);
   if (error.findDetails(ErrorDetailSchema).length === 0) {

@@ -13,6 +13,7 @@ import {
 import { CommandFailure } from './failure.ts';
 import { configCommands, ledgerCommands } from './local.ts';
 import type { CommandLinePorts } from './ports.ts';
+import { providerCommands } from './provider-commands.ts';
 
 /**
  * Runs a command and answers the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without the program's name. Errors in the
@@ -51,6 +52,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   configCommands(program, ports);
   ledgerCommands(program, ports);
   modelCommands(program, ports);
+  providerCommands(program, ports);
   accountCommands(program, ports);
   creditCommands(program, ports);
   keyCommands(program, ports);

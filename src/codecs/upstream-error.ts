@@ -11,6 +11,7 @@ export type ErrorFacts = Pick<
   | 'contextLengthExceeded'
   | 'blamesContent'
   | 'isLoading'
+  | 'billing'
   | 'status'
   | 'retryAfterMs'
 >;
@@ -42,6 +43,12 @@ const contentWords = new RegExp(
 
 /** How local servers say that their model is not in memory yet. */
 const loadingWords = /\bloading model\b|\bmodel (is )?(still |currently )?loading\b/i;
+/** The codes and types of errors that are about the operator's bill. */
+const billingCode =
+  /^(?:insufficient_quota|billing(?:_\w+)?|insufficient_(?:balance|funds|credits?)|quota_exceeded|payment_required)$/i;
+/** How messages about it begin. Only their beginning counts: further on a message may quote what a client wrote. */
+const billingMessage =
+  /^\W*(?:you(?:r|’ve| have)? (?:exceeded your current quota|credit balance|account (?:is not active|balance))|insufficient (?:balance|funds|credits?|quota)|payment required|this request requires more credits)/i;
 
 /** Returns a failure of an answer that is not what the protocol says. */
 export function malformed(what: string): UpstreamFailure {
@@ -75,7 +82,10 @@ export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
   if (error === undefined) return {};
   const message = messageOf(error);
   const code = textIn(error['code']) || textIn(error['type']);
+  const isBilling =
+    [error['code'], error['type']].some(each => billingCode.test(textIn(each))) || billingMessage.test(message);
   return defined({
+    billing: isBilling ? true : undefined,
     message: message === '' ? undefined : message.slice(0, 2_000),
     param: textIn(error['param']) || undefined,
     blamesContent: contentWords.test(message) ? true : undefined,

@@ -22,6 +22,7 @@ import { Secret } from './secrets.ts';
 import type {
   Config,
   ImagePriceSettings,
+  RouteCostSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
@@ -152,7 +153,12 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       imageTasks: file.limits.image_tasks,
       imageTaskQueue: file.limits.image_task_queue,
     },
-    content: { bytesMax: file.content.max_bytes, responseLifetimeMs: file.content.response_lifetime },
+    ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    content: {
+      bytesMax: file.content.max_bytes,
+      replayBytesMax: file.content.replay_bytes,
+      responseLifetimeMs: file.content.response_lifetime,
+    },
     texts: { ...texts, ...defined({ docs, support, community }) },
     simulator: { enabled, tokensPerSecond, steering },
     providers: Object.entries(file.providers).map(([name, provider]) => ({
@@ -223,8 +229,16 @@ function modelOf(model: ParsedModel): ModelSettings {
     available: model.available,
     pricing: pricingOf(model),
     maxSize: model.max_size,
-    routes: routes.map(({ tiers, ...route }) => ({ ...route, ...defined({ tiers }) })),
+    ...(model.strategy === 'priority' ? {} : { strategy: model.strategy }),
+    routes: routes.map(({ tiers, cost, ...route }) => ({
+      ...route,
+      ...defined({ tiers, cost: cost && routeCostOf(cost) }),
+    })),
   };
+}
+
+function routeCostOf({ input, output, image }: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
+  return defined({ inputPicoUsd: input, outputPicoUsd: output, imageNanoUsd: image });
 }
 
 function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {

@@ -1,6 +1,6 @@
 import { closest } from '../lib/closest.ts';
 import { kindOfModel, listKinds, type ModelKind, rulesOfKind } from './model-kind.ts';
-import type { ParsedFile, ParsedModel, ParsedPricing } from './schema.ts';
+import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
 /** Called with each contradiction. */
@@ -145,8 +145,9 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
   }
   const { protocols } = rulesOfKind[kindOfModel(model.endpoints)];
   const seen = new Set<string>();
-  for (const [index, { provider, model: name, tiers }] of model.routes.entries()) {
+  for (const [index, { provider, model: name, tiers, cost }] of model.routes.entries()) {
     const at = [...path, 'routes', index];
+    if (model.strategy === 'cheapest') checkCost(model, cost, [...at, 'cost'], report);
     const key = JSON.stringify([provider, name]);
     if (seen.has(key)) report(at, `is the same as another route (${provider}, ${name})`);
     seen.add(key);
@@ -164,6 +165,15 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
         [...at, 'provider'],
         `speaks ${found.protocol}, must speak ${wanted} for ${model.endpoints.join(' and ')}`,
       );
+    }
+  }
+}
+
+/** Routes whose cost is not said can't be compared. */
+function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath, report: Report): void {
+  for (const name of drawsImages(model) ? (['image'] as const) : (['input', 'output'] as const)) {
+    if (cost?.[name] === undefined) {
+      report([...path, name], 'is missing; strategy: cheapest compares what the provider of each route charges');
     }
   }
 }

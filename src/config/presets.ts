@@ -87,7 +87,14 @@ export const presets: readonly Preset[] = [
     details: 'ollama',
     quirks: ['max_tokens', 'one_answer'],
   },
-  { ...local, name: 'vllm', title: 'vLLM', addressVariable: 'VLLM_BASE_URL', keyVariables: ['VLLM_API_KEY'] },
+  {
+    ...local,
+    name: 'vllm',
+    title: 'vLLM',
+    addressVariable: 'VLLM_BASE_URL',
+    keyVariables: ['VLLM_API_KEY'],
+    quirks: ['running_usage'],
+  },
   {
     ...local,
     name: 'llama-cpp',
@@ -95,7 +102,7 @@ export const presets: readonly Preset[] = [
     addressVariable: 'LLAMA_CPP_BASE_URL',
     keyVariables: ['LLAMA_CPP_API_KEY'],
     details: 'llama_cpp',
-    quirks: ['max_tokens', 'one_answer'],
+    quirks: ['max_tokens', 'one_answer', 'running_timings'],
   },
   {
     ...local,
@@ -126,6 +133,13 @@ export function presetProviders(variables: Variables, named: readonly string[]):
     if (provider !== undefined) providers[preset.name] = provider;
   }
   return providers;
+}
+
+/** Returns the variable that has switched a preset on; undefined: none has. */
+export function switchedOnBy(name: string, variables: Variables): string | undefined {
+  const { addressVariable, keyVariables = [] } = presets.find(preset => preset.name === name) ?? {};
+  const names = addressVariable === undefined ? keyVariables : [addressVariable];
+  return names.find(each => textIn(variables[each]) !== undefined);
 }
 
 function providerOf(preset: Preset, variables: Variables): ParsedProvider | undefined {

@@ -96,6 +96,7 @@ const route = mapping({
   priority: whole(0, 1_000_000).default(1),
   weight: numberBetween(0, 1_000_000).default(1),
   tiers: listOf(oneOf('flex', 'priority')).optional(),
+  cost: mapping({ input: tokenPrice.optional(), output: tokenPrice.optional(), image: dollars.optional() }).optional(),
 });
 
 const model = mapping({
@@ -122,6 +123,7 @@ const model = mapping({
   available: flag.default(true),
   pricing: pricing.optional(),
   max_size: matching(/^[1-9]\d{1,4}x[1-9]\d{1,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').default(''),
+  strategy: oneOf('priority', 'cheapest', 'fastest').default('priority'),
   tokenizer: oneOf('cl100k_base', 'o200k_base').optional(),
   routes: listOf(route).default([]),
 });
@@ -164,8 +166,13 @@ export const fileSchema = mapping({
     image_tasks: whole(1, 1_000).default(8),
     image_task_queue: whole(0, 1_000_000).default(1_000),
   }).prefault({}),
+  ledger: mapping({
+    settle_timeout: duration(10).default(10_000),
+    write_off_limit: dollars.default(10_000_000_000n),
+  }).prefault({}),
   content: mapping({
     max_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),
+    replay_bytes: size(1024 ** 2, 1024 ** 5).default(2 * 1024 ** 3),
     response_lifetime: duration(1000, 3650).default(30 * 24 * 3_600_000),
   }).prefault({}),
   texts: mapping({
@@ -190,6 +197,7 @@ export const fileSchema = mapping({
 export type ParsedFile = z.output<typeof fileSchema>;
 export type ParsedProvider = ParsedFile['providers'][string];
 export type ParsedModel = ParsedFile['models'][number];
+export type ParsedRoute = ParsedModel['routes'][number];
 export type ParsedPricing = NonNullable<ParsedModel['pricing']>;
 export type ParsedTimeouts = NonNullable<ParsedFile['timeouts']>;
 export type ParsedCaching = NonNullable<ParsedPricing['caching']>;

@@ -26,6 +26,7 @@ export interface Config {
   /** Further tries on a route before the next route. */
   readonly retries: number;
   readonly limits: Limits;
+  readonly ledger: LedgerSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
@@ -60,10 +61,20 @@ export interface Limits {
   readonly imageTaskQueue: number;
 }
 
+/** How the ledger answers for storage and for money that nobody pays. */
+export interface LedgerSettings {
+  /** How long a finished answer waits to be charged before it fails. */
+  readonly settleTimeoutMs: number;
+  /** An account of whose requests more is written off is suspended. 0: none is. */
+  readonly writeOffMaxNanoUsd: bigint;
+}
+
 /** What is kept beside the ledger: stored responses, answers of idempotency keys, image tasks. */
 export interface ContentSettings {
-  /** Of all of it together; the oldest finished goes first. */
+  /** Of responses and image tasks together; what is finished goes, the oldest of the account with the most first. */
   readonly bytesMax: number;
+  /** Of answers of idempotency keys, which never go before their time; a quarter of it for one account. */
+  readonly replayBytesMax: number;
   /** How long a response is stored. */
   readonly responseLifetimeMs: number;
 }
@@ -96,7 +107,11 @@ export type UpstreamQuirk =
   /** Chat: `stream_options` is refused; usage comes without it. */
   | 'no_stream_options'
   /** One answer to a request. */
-  | 'one_answer';
+  | 'one_answer'
+  /** It counts tokens while it streams, where `timings_per_token` asks for it. */
+  | 'running_timings'
+  /** It counts tokens while it streams, where `stream_options.continuous_usage_stats` asks for it. */
+  | 'running_usage';
 
 /** An upstream's address and credentials. */
 export interface ProviderSettings {
@@ -165,6 +180,8 @@ export interface ModelSettings {
   readonly pricing: PricingSettings;
   /** "2048x2048"; '' where not said. */
   readonly maxSize: string;
+  /** Which of its routes a request takes first; absent: `priority`. */
+  readonly strategy?: 'priority' | 'cheapest' | 'fastest';
   /** Empty only where `available` is false. */
   readonly routes: readonly RouteSettings[];
 }
@@ -222,6 +239,15 @@ export interface RouteSettings {
   readonly weight: number;
   /** Tiers beside the standard one that it can carry; absent: all of the model's. */
   readonly tiers?: readonly ('flex' | 'priority')[];
+  /** What the provider charges the operator; absent: not said. */
+  readonly cost?: RouteCostSettings;
+}
+
+/** What a provider charges: pico-dollars a token, nano-dollars an image. Absent: nothing. */
+export interface RouteCostSettings {
+  readonly inputPicoUsd?: bigint;
+  readonly outputPicoUsd?: bigint;
+  readonly imageNanoUsd?: bigint;
 }
 
 /** A plan that an account can subscribe to. */

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
+  AccountSuspension,
   type AccountSchema,
   type AdminService,
   KeyState as StateMessage,
@@ -7,14 +8,17 @@ import {
   type VoidedHoldSchema,
 } from '../gen/tollgate/v1/admin_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { AccountRow, KeyState, Ledger, ManagementKeyRow, VoidedHoldRow } from '../ledger/ledger.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { defined } from '../lib/defined.ts';
+import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, VoidedHoldRow } from '../ledger/ledger.ts';
 import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
 import { allScopes, operatorOnly } from './credential.ts';
 import { makeKey } from './keys.ts';
 import { usageByModel } from './key-usage.ts';
+import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
 import { subscriptions } from './subscriptions.ts';
 
-interface AdminOptions {
+interface AdminOptions extends ProviderAdminOptions {
   readonly ledger: Ledger;
   readonly operatorToken: string;
   /** Resolves entries of `allowed_models`. */
@@ -39,6 +43,7 @@ type Part<K extends keyof PushedService<typeof AdminService>> = Pick<PushedServi
 
 const nameMax = 200;
 const noteMax = 1_000;
+const referenceMax = 200;
 const listLimit = { preset: 100, max: 1_000 };
 
 /** AdminService: what the operator may do with all accounts. */
@@ -49,11 +54,14 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...managementKeys(options),
     ...subscriptions(options.ledger),
     ...gateway(options),
+    ...providerAdmin(options),
   };
   return operatorOnly(methods, options);
 }
 
-function accounts({ ledger }: AdminOptions): Part<'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit'> {
+function accounts({
+  ledger,
+}: AdminOptions): Part<'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit' | 'resumeAccount'> {
   return {
     async createAccount({ name, balanceNanoUsd: balance }) {
       checkText('name', name, nameMax);
@@ -66,13 +74,29 @@ function accounts({ ledger }: AdminOptions): Part<'createAccount' | 'listAccount
     async getAccount({ accountId }) {
       return { account: accountOf(await existing(ledger, accountId)) };
     },
-    async addCredit({ accountId: id, amountNanoUsd: amount, note }) {
+    async addCredit({ accountId: id, amountNanoUsd: amount, note, reference: named }) {
       const accountId = idOf(id, 'account');
       if (amount === 0n) throw invalidField('amount', 'must not be 0', 0);
       if (note.length > noteMax) throw invalidField('note', `must have at most ${noteMax} characters`);
-      return { account: accountOf(found(await ledger.addCredit({ accountId, amount, note }), 'account', accountId)) };
+      const reference = named === '' ? undefined : named;
+      if (reference !== undefined) checkText('reference', reference, referenceMax);
+      const row = await ledger.addCredit({ accountId, amount, note, ...defined({ reference }) });
+      if (row === 'conflict') throw usedReference(named);
+      return { account: accountOf(found(row, 'account', accountId)) };
+    },
+    async resumeAccount({ accountId: id }) {
+      const accountId = idOf(id, 'account');
+      return { account: accountOf(found(await ledger.resumeAccount(accountId), 'account', accountId)) };
     },
   };
+}
+
+function usedReference(reference: string): GatewayError {
+  const message = `reference: ${JSON.stringify(reference)} is that of another credit.`;
+  return new GatewayError('conflict', message, {
+    param: 'reference',
+    tip: 'A credit that is no repeat needs a reference of its own. To repeat one send the same account and amount.',
+  });
 }
 
 async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
@@ -194,8 +218,14 @@ function accountOf(row: AccountRow): MessageInitShape<typeof AccountSchema> {
     balanceNanoUsd: row.balance,
     heldNanoUsd: row.held,
     createdAtMs: BigInt(row.createdAtMs),
+    suspension: row.suspended === null ? AccountSuspension.UNSPECIFIED : suspensions[row.suspended],
   };
 }
+
+const suspensions: Readonly<Record<Suspension, AccountSuspension>> = {
+  damaged: AccountSuspension.DAMAGED,
+  write_offs: AccountSuspension.WRITE_OFFS,
+};
 
 function managementKeyOf(row: ManagementKeyRow, text?: string): MessageInitShape<typeof ManagementKeySchema> {
   return {

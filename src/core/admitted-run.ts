@@ -4,14 +4,20 @@ import { noUsage, type UsageBuckets } from '../generation/usage-buckets.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import type { Admitted, Ledger, RecordState } from '../ledger/ledger.ts';
 import { chargeOf, type Outcome, toClientError } from './generation/settlement.ts';
+import type { RequestStory } from '../telemetry/request-story.ts';
 import type { RouteName } from './routing/observer.ts';
+import { toTokenCounts } from './token-counts.ts';
 import { type Cuttable, stopping } from './running.ts';
 
 /** What an admitted request is worked on with. */
 export interface AdmittedRunTools {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
+  /** How long a client waits for the end of a hold after its answer failed; absent: 10 s. */
+  readonly settleMs?: number;
 }
+
+const settleMsDefault = 10_000;
 
 /** A checked request that the ledger has admitted. */
 export interface AdmittedOrder<Order> {
@@ -21,6 +27,8 @@ export interface AdmittedOrder<Order> {
   /** What the client is told. */
   readonly requestId: string;
   readonly admitted: Admitted;
+  /** Undefined: nobody follows it. */
+  readonly story?: RequestStory | undefined;
 }
 
 /** What an answer has used. */
@@ -84,21 +92,27 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     if (signal.aborted) abort();
     try {
       const answer = await this.#made(beforeSettle);
-      const costNanoUsd = await this.settle(this.countUsage(answer)).catch((thrown: unknown) => {
-        // A ledger that can't be written may stay so for long: the client is told at once, and the hold is given back when it can be.
-        this.#tools.ledger.void(this.asked.id, 'gateway_failure').catch(() => undefined);
-        throw thrown;
-      });
-      return { answer, costNanoUsd };
+      return { answer, costNanoUsd: await this.charge(this.countUsage(answer)) };
     } finally {
       signal.removeEventListener('abort', abort);
     }
   }
 
-  /** Charges what was used. Returns the cost in nano-dollars. */
-  async settle({ state, usage, usageSource }: UsedUp): Promise<bigint> {
-    const { id, order } = this.asked;
-    const settled = await this.#tools.ledger.settle({
+  /** Charges what a kept answer has used. Returns the cost in nano-dollars. If that can't be stored the answer is free, and it throws. */
+  async charge(used: UsedUp): Promise<bigint> {
+    try {
+      return await this.#settle(used, 'bounded');
+    } catch (thrown) {
+      // A ledger that can't be written may stay so for long: the hold is given back when it can be.
+      this.#tools.ledger.void(this.asked.id, 'gateway_failure').catch(() => undefined);
+      throw thrown;
+    }
+  }
+
+  async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
+    const { id, order, story } = this.asked;
+    story?.trace?.settleBegan();
+    const command = {
       id,
       state,
       usage,
@@ -110,8 +124,10 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
       attempts: this.#attempts,
       prices: order.prices,
       multiplierPermille: 1000,
-    });
+    } as const;
+    const settled = await this.#tools.ledger.settle(command, patience);
     if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
+    story?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd: settled.costNanoUsd });
     return settled.costNanoUsd;
   }
 
@@ -139,7 +155,9 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     } catch (thrown) {
       await this.discard();
       const outcome = this.#outcome(thrown);
-      await this.#endUnanswered(outcome);
+      const { promise: late, resolve } = Promise.withResolvers<void>();
+      const timer = this.#tools.runtime.after(this.#tools.settleMs ?? settleMsDefault, resolve);
+      await Promise.race([this.#endUnanswered(outcome), late]).finally(() => timer.cancel());
       throw toClientError(outcome);
     }
   }
@@ -152,7 +170,9 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
   async #endUnanswered(outcome: Outcome): Promise<void> {
     const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
     const charge = chargeOf(outcome, progress);
-    if (charge.kind === 'void') await this.#tools.ledger.void(this.asked.id, charge.reason);
-    else await this.settle({ state: charge.state, usage: noUsage, usageSource: 'reported' });
+    if (charge.kind === 'void') {
+      await this.#tools.ledger.void(this.asked.id, charge.reason);
+      this.asked.story?.settleEnded(undefined);
+    } else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }
 }

@@ -12,18 +12,23 @@ export interface Cuttable {
  * What runs in this process, so that stopping can wait for it and then end it. An array with swap-remove: V8 keeps promoting what passes through a Set or a Map, which made its
  * scavenges seven times as long.
  */
-export class Running {
-  readonly #running: Cuttable[] = [];
+export class Running<Run extends Cuttable = Cuttable> {
+  readonly #running: Run[] = [];
   readonly #whenIdle: (() => void)[] = [];
 
+  /** What runs now, in no order. */
+  get all(): readonly Run[] {
+    return this.#running;
+  }
+
   /** It begins. */
-  add(run: Cuttable): void {
+  add(run: Run): void {
     run.place = this.#running.length;
     this.#running.push(run);
   }
 
   /** It has ended. */
-  delete(run: Cuttable): void {
+  delete(run: Run): void {
     const { place } = run;
     if (place < 0) return;
     run.place = -1;

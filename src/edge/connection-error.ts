@@ -35,5 +35,5 @@ export function answerConnectionError(edge: Edge, error: Error & { code?: string
   const { http } = refusal.facets;
   const answer = jsonAnswer(http, { 'x-request-id': id }, errorEnvelope(refusal, id, texts));
   socket.end(answerText(answer), () => socket.destroy());
-  logger.info({ requestId: id, status: http, code: refusal.code, reason: error.code }, 'request');
+  logger.info({ request_id: id, status: http, code: refusal.code, reason: error.code }, 'request');
 }

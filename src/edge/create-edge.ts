@@ -103,8 +103,9 @@ const notFound = { thrown: new GatewayError('not_found', 'No such path, or not w
 
 function callOf({ options }: Edge, { id, raw }: FastifyRequest): Call {
   const { corsOrigins, runtime } = options;
-  const cors = corsOrigins.length === 0 ? undefined : corsHeaders(corsOrigins, raw.headers.origin);
-  return new Call(runtime, id, errorShapeOf(raw.url ?? ''), cors);
+  const { headers } = raw;
+  const cors = corsOrigins.length === 0 ? undefined : corsHeaders(corsOrigins, headers.origin);
+  return new Call(runtime, id, errorShapeOf(raw.url ?? ''), cors).follow(headers, options);
 }
 
 function errorShapeOf(target: string): ErrorShape {

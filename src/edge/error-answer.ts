@@ -131,7 +131,7 @@ export async function readWindows(edge: Edge, call: Call): Promise<readonly Limi
     return limits;
   } catch (thrown) {
     // The answer is about another error: this one only costs it a header.
-    edge.options.logger.debug({ requestId: call.id, error: thrown }, 'windows unknown');
+    edge.options.logger.debug({ request_id: call.id, error: thrown }, 'windows unknown');
     return [];
   }
 }
@@ -140,8 +140,6 @@ export async function readWindows(edge: Edge, call: Call): Promise<readonly Limi
 export interface RequestFailure {
   readonly thrown: unknown;
   readonly facts?: GenerationFacts;
-  /** The client asked for a stream; undefined: that is not said of such requests. */
-  readonly isStream?: boolean | undefined;
 }
 
 /** Answers an error, whatever was thrown, and records the request. Never rejects. */
@@ -153,9 +151,9 @@ export async function answerError(
 ): Promise<void> {
   reply.hijack();
   const { call, raw } = request;
-  const { thrown, facts, isStream } = failure;
+  const { thrown, facts } = failure;
   if (thrown instanceof ClientGone || raw.socket.destroyed) {
-    recordRequest(edge, request, { ...facts?.outcome(499, isStream), status: 499, code: 'client_gone' });
+    recordRequest(edge, request, { ...facts?.outcome(499), status: 499, code: 'client_gone' });
     return;
   }
   const error = clientError(thrown);
@@ -165,5 +163,5 @@ export async function answerError(
   if (edge.stopping()) headers['connection'] = 'close';
   const envelope = envelopes[call.errorShape];
   writeAnswer(raw, reply.raw, jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts)));
-  recordRequest(edge, request, { ...facts?.outcome(http, isStream), status: http, code: error.code, error });
+  recordRequest(edge, request, { ...facts?.outcome(http), status: http, code: error.code, error });
 }

@@ -22,8 +22,6 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   readonly method: string;
   readonly routeOptions: { readonly url: string };
   readonly facts: GenerationFacts;
-  /** The client asked for a stream; undefined: that is not said of such requests, or not known. */
-  isStream: boolean | undefined;
   /** Controls the core's call; undefined until there is one. */
   control: StreamControl | undefined;
 
@@ -77,8 +75,8 @@ export class Exchange extends ClientWatch implements RecordedRequest {
 
   /** Ends with an error that the client is told, unless it has left. Nothing was answered before. */
   fail(thrown: unknown): void {
-    const { edge, request, reply, facts, isStream } = this;
-    const failure = { thrown: this.isGone ? new ClientGone() : thrown, facts, isStream };
+    const { edge, request, reply, facts } = this;
+    const failure = { thrown: this.isGone ? new ClientGone() : thrown, facts };
     void answerError(edge, request, reply, failure).then(() => this.#close());
   }
 

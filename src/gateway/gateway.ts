@@ -28,8 +28,10 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
+import { overloaded } from '../errors/overloaded.ts';
 import { systemClock } from '../lib/clock.ts';
-import { IdSource, publicRequestId } from '../lib/ids.ts';
+import { dollarsNumber } from '../lib/dollars.ts';
+import { IdSource, publicRequestId, unnumberedRequestId } from '../lib/ids.ts';
 import type { CallContext } from '../lib/pushed-service.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import { SealedBox } from '../lib/sealed-box.ts';
@@ -37,15 +39,19 @@ import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { metricsContentType, type Metrics } from '../telemetry/metrics.ts';
+import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
+import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
-import { retryPolicy, routesOf, simulatorName } from './routing.ts';
+import { readFileSizes } from './file-sizes.ts';
+import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { type FoundProvider, foundProviders } from './found-providers.ts';
-import { routingObserver } from './routing-observer.ts';
+import { observeKey, routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
+import type { StorageHealth } from './storage-health.ts';
+import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
@@ -57,8 +63,8 @@ export interface Gateway {
   readonly firstKeys?: FirstKeys;
   /** Resolves to the providers that the environment has switched on: as soon as those that are asked for their models have answered, or `ms` later. */
   findProviders(ms: number): Promise<FoundProvider[]>;
-  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed. */
-  stop(): Promise<void>;
+  /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
+  stop(): Promise<boolean>;
   /** Ends the grace of a stop that is under way. */
   hurry(): void;
   /** Reads the configuration again; the log says what came of it. A bad one changes nothing. */
@@ -75,6 +81,9 @@ export interface Ground {
   readonly stores: Stores;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly health: StorageHealth;
+  /** Begins the trace of a request; absent: traces are switched off. */
+  readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
   readonly readAgain: () => Promise<Config>;
 }
@@ -83,13 +92,21 @@ export interface Ground {
 export async function openGateway(ground: Ground): Promise<Gateway> {
   const { environment, config, stores, logger } = ground;
   const live = new LiveConfig(config, ground.readAgain);
-  const ids = new IdSource(systemClock, stores.ledger.lastId);
+  const refusal = (reason: string): Error => {
+    logger.error({ reason }, 'no request id can be made: set the clock right and restart');
+    return overloaded('The gateway’s clock is wrong.', new Error(reason));
+  };
+  const ids = new IdSource(systemClock, stores.ledger.lastId, {
+    monotonicMs: () => systemRuntime.monotonicMs(),
+    refusal,
+  });
   const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
+  ground.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
-  const nextRequestId = (): string => publicRequestId(ids.next());
+  const nextRequestId = (): string => requestIdOrNot(ids);
   const listening = { ...parts, services: makeServices(core, publicUrl), nextRequestId };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
@@ -100,7 +117,13 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   state.serving = true;
   const asked = core.discovery.start();
   await core.images.resume();
-  const stopping = createStopping({ edge, rpc, ...core, graceMs: config.shutdownGraceMs });
+  const stopping = createStopping({
+    edge,
+    rpc,
+    ...core,
+    graceMs: config.shutdownGraceMs,
+    unready: () => ground.health.reason,
+  });
   return {
     publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
     rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
@@ -117,6 +140,15 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     hurry: stopping.hurry,
     reload: () => void reloadedOrNot(core.reload, logger),
   };
+}
+
+/** Names a request, also while no id can be made: what it may do without one is answered, and its admission is refused. */
+function requestIdOrNot(ids: IdSource): string {
+  try {
+    return publicRequestId(ids.next());
+  } catch {
+    return unnumberedRequestId();
+  }
 }
 
 /** What hands other configurations on: the file read again, and the models that servers tell. */
@@ -146,17 +178,36 @@ async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): P
 }
 
 function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet): Router {
-  const router = new Router({
-    config: { providers: upstreams.replace(config), routes: routesOf(config) },
+  return new Router({
+    config: { providers: upstreams.replace(config), routes: routesOf(config), strategies: strategiesOf(config) },
     clock: systemClock,
     retry: retryPolicy(config),
     observer: routingObserver(metrics, logger),
   });
-  metrics.showBreakers(() =>
-    router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
-  );
-  return router;
 }
+
+/** Returns what the metrics look at whenever somebody asks for them. */
+function gaugeSources(dataDir: string, core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>): GaugeSources {
+  const { router, upstreams, generations, unseenOutput } = core;
+  return {
+    breakers: () =>
+      router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
+    providerKeys: () =>
+      upstreams
+        .keys()
+        .flatMap(({ provider, keys }) =>
+          keyStates.map(state => ({ provider, state, count: keys.filter(key => key.state === state).length })),
+        ),
+    heldUsd: () => dollarsNumber(generations.heldNanoUsd()),
+    fileBytes: () => readFileSizes(dataDir),
+    learnedTokens: () =>
+      unseenOutput.tokens
+        .samples()
+        .map(({ route, of, ratio }) => ({ provider: route.provider, model: route.modelId, of, ratio })),
+  };
+}
+
+const keyStates = ['working', 'resting', 'probing'] as const;
 
 /** What both listeners offer. */
 type Core = ReturnType<typeof makeCore>;
@@ -172,7 +223,9 @@ interface Parts extends Ground {
 /** The `reload` that it returns throws `ConfigError`. */
 function makeCore(parts: Parts) {
   const { environment, config, live, stores, ids, logger, publicUrl } = parts;
-  const upstreams = new UpstreamSet(environment.proxy);
+  const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
+    observeKey(parts.metrics, logger, provider, health),
+  );
   const router = openRouter(parts, upstreams);
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = {
@@ -183,11 +236,13 @@ function makeCore(parts: Parts) {
     // One for all paths: a key that was used on another is known.
     replays: new Replays(stores.documents, stores.ledger, systemClock),
     exposeRoute: () => live.current.exposeRoute,
+    settleMs: config.ledger.settleTimeoutMs,
   };
+  const unseenOutput = new UnseenOutput();
   const generations = new Generations({
     ...shared,
     runtime: systemRuntime,
-    unseenOutput: new UnseenOutput(),
+    unseenOutput,
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
@@ -210,13 +265,25 @@ function makeCore(parts: Parts) {
   const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, environment.proxy);
   return {
     ...stores,
+    router,
+    upstreams,
     files,
     catalog,
     generations,
+    unseenOutput,
     responses,
     images,
     embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
     token: operatorToken(environment.dataDir),
+    providers: () => {
+      const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
+      return live.current.providers.map(({ name, protocol, baseUrl }) => ({
+        name,
+        protocol,
+        baseUrl,
+        keys: keys.get(name) ?? [],
+      }));
+    },
     reload,
     discovery,
   };
@@ -233,7 +300,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, nextRequestId, publicUrl } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -241,6 +308,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     runtime: systemRuntime,
     logger,
     metrics,
+    startTrace,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
     get keepAliveMs() {
@@ -262,13 +330,17 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
       return live.current.corsOrigins;
     },
     draining,
+    unready: () => health.reason,
   });
 }
 
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
   const { ledger, catalog, generations, responses, images, embeddings, token } = core;
+  const { router, providers, upstreams } = core;
   const listedId = (name: string): string => catalog.listedId(name);
+  const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
+  const seen = { router, providers, testProvider };
   const visible = (context: CallContext) => visibleModels(context, ledger, token);
   const reload = async (): Promise<Reloaded> => {
     try {
@@ -286,7 +358,7 @@ function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
     .service(EmbeddingService, embeddings.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
     .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, publicUrl }));
+    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, publicUrl, ...seen }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {
@@ -297,12 +369,9 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     nextRequestId,
     isEdgeToken: token => secretsEqual(token, own),
     messageBytesMax: live.current.limits.bodyBytes,
+    unready: () => parts.health.reason,
     gate: context => requireCredential(context, core.ledger, core.token),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
-    observe: call => {
-      const { error, ...facts } = call;
-      if (error === undefined) logger.info(facts, 'call');
-      else logger[error.facets.log]({ ...facts, error }, 'call');
-    },
+    observe: call => logCall(logger, call),
   });
 }

@@ -9,7 +9,7 @@ import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { builtInModels, retryPolicy, routesOf } from './routing.ts';
+import { builtInModels, retryPolicy, routesOf, strategiesOf } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
 
 /** What takes a new configuration. */
@@ -32,6 +32,7 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['limits.image_task_queue', config => config.limits.imageTaskQueue],
   ['plans', config => config.plans],
   ['content', config => config.content],
+  ['ledger', config => config.ledger],
 ];
 
 /** The configuration in use. A reload takes all of another one or nothing of it. Source: decisions §1 (SIGHUP). */
@@ -79,7 +80,8 @@ export class LiveConfig {
   #hand(config: Config, { upstreams, router, catalog }: ReloadTargets): CatalogContent {
     const whole = withDiscovered(config, this.#discovered);
     const content = catalogContent(whole);
-    router.replace({ providers: upstreams.replace(whole), routes: routesOf(whole) }, retryPolicy(whole));
+    const routing = { providers: upstreams.replace(whole), routes: routesOf(whole), strategies: strategiesOf(whole) };
+    router.replace(routing, retryPolicy(whole));
     catalog.replace(content);
     this.#whole = whole;
     return content;

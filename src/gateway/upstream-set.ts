@@ -1,5 +1,6 @@
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import type { Provider } from '../core/routing/route-table.ts';
+import type { KeyHealth } from '../generation/upstream.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import { createEmbeddingSimulator } from '../simulator/embeddings/embedding-simulator.ts';
 import { createImageSimulator } from '../simulator/images/image-simulator.ts';
@@ -8,6 +9,7 @@ import type { ProxySettings } from '../upstreams/connections.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
 import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols } from '../upstreams/protocols.ts';
+import { type ProviderTest, testImagesProvider, testProvider } from '../upstreams/provider-test.ts';
 import { rehearsedEmbeddings, rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
 import { simulatorName } from './routing.ts';
 
@@ -24,10 +26,29 @@ interface Opened {
  */
 export class UpstreamSet {
   readonly #proxy: ProxySettings;
+  readonly #keyChanged: (provider: string, health: KeyHealth) => void;
   #opened = new Map<string, Opened>();
 
-  constructor(proxy: ProxySettings) {
+  /** `keyChanged`: told of every refusal of a provider's key, and of every key that works again. */
+  constructor(proxy: ProxySettings, keyChanged: (provider: string, health: KeyHealth) => void) {
     this.#proxy = proxy;
+    this.#keyChanged = keyChanged;
+  }
+
+  /** How the keys of each provider are, those without keys left out. */
+  keys(): { readonly provider: string; readonly keys: readonly KeyHealth[] }[] {
+    return [...this.#opened].flatMap(([provider, { answers }]) => {
+      const keys = (answers.upstream?.keys ?? answers.images?.keys)?.health() ?? [];
+      return keys.length === 0 ? [] : [{ provider, keys }];
+    });
+  }
+
+  /** Tests a provider that is in use; `model`: its own name of one. Throws where there is no such provider over HTTP. */
+  test(name: string, model: string | undefined): Promise<ProviderTest> {
+    const { upstream, images } = this.#opened.get(name)?.answers ?? {};
+    if (upstream instanceof HttpProvider) return testProvider(upstream, model);
+    if (images instanceof ImagesProvider) return testImagesProvider(images);
+    throw new Error(`${name} is no provider over HTTP`);
   }
 
   /** The providers of a checked configuration, from now on those in use. */
@@ -65,6 +86,7 @@ export class UpstreamSet {
       eventBytesMax: config.limits.upstreamEventBytes,
       proxy: this.#proxy,
       runtime: systemRuntime,
+      keyChanged: (health: KeyHealth) => this.#keyChanged(name, health),
     };
     const settings = fingerprint(provider, config);
     if (provider.protocol === 'images') {

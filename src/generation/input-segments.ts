@@ -10,6 +10,8 @@ export interface InputSegment {
   readonly flatTokens: number;
   /** The most that any known upstream takes for them. */
   readonly flatTokensMax: number;
+  /** Only the upstream learns how much it is: a file that it fetches, sound, what its own tools find. */
+  readonly isOpen: boolean;
   /** A cached prefix may end after it. */
   readonly cache: CacheHint | undefined;
 }
@@ -17,12 +19,13 @@ export interface InputSegment {
 interface SegmentFacts {
   readonly flat?: number;
   readonly flatMax?: number;
+  readonly isOpen?: boolean;
   readonly cache?: CacheHint | undefined;
 }
 
 function segment(kind: string, text: string, facts: SegmentFacts = {}): InputSegment {
-  const { flat = 0, flatMax = 2 * flat, cache } = facts;
-  return { kind, text, flatTokens: flat, flatTokensMax: flatMax, cache };
+  const { flat = 0, flatMax = 2 * flat, isOpen = false, cache } = facts;
+  return { kind, text, flatTokens: flat, flatTokensMax: flatMax, isOpen, cache };
 }
 
 /** Tokens that frame a message, by OpenAI's published count: 3 and one for the role. */
@@ -55,7 +58,8 @@ function sourceKey(source: MediaSource | undefined): string {
 function fileFlat(source: MediaSource | undefined): SegmentFacts {
   if (source?.source.case === 'text') return {};
   const length = source?.source.case === 'base64' ? source.source.value.length : 0;
-  return { flat: 64 + Math.ceil(length / 64), flatMax: 2_048 + Math.ceil(length / 4) };
+  const isOpen = source?.source.case !== 'base64';
+  return { flat: 64 + Math.ceil(length / 64), flatMax: 2_048 + Math.ceil(length / 4), isOpen };
 }
 
 function partSegment(kind: string, part: Part): InputSegment {
@@ -79,6 +83,7 @@ function partSegment(kind: string, part: Part): InputSegment {
     case 'video':
       return segment(`${kind} ${content.case} ${sourceKey(content.value.source)}`, '', {
         ...fileFlat(content.value.source),
+        isOpen: true,
         cache,
       });
     case 'searchResult':
@@ -118,8 +123,10 @@ function* itemSegments({ content }: Item): Generator<InputSegment> {
       return;
     case 'serverTool':
       yield segment('server tool', content.value.json);
-      break;
+      return;
     case 'reference':
+      yield segment('reference', '', { isOpen: true });
+      break;
     case undefined:
   }
 }
@@ -134,7 +141,7 @@ function toolSegment(tool: Tool): InputSegment {
       return segment('tool', `${value.name}\n${value.description ?? ''}\n${shape}`, facts);
     }
     case 'hosted':
-      return segment('tool', tool.tool.value.json, facts);
+      return segment('tool', tool.tool.value.json, { ...facts, isOpen: true });
     case undefined:
       return segment('tool', '', facts);
   }

@@ -17,8 +17,11 @@ export interface Ledger {
   admit(command: AdmitCommand): Promise<Admitted | Denied>;
   /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
   extend(command: ExtendCommand): Promise<Extended>;
-  /** Replaces the hold by the real cost, once; the same settle again answers the same. */
-  settle(command: SettleCommand): Promise<Settled>;
+  /**
+   * Replaces the hold by the real cost, once; the same settle again answers the same. `bounded`: throws `overloaded` if storage fails for long, and the hold stays, to be
+   * given back; else it waits until it is stored.
+   */
+  settle(command: SettleCommand, patience?: 'bounded' | 'unbounded'): Promise<Settled>;
   /** Gives a hold back without a record. */
   void(id: number, reason: Exclude<VoidReason, VoidedHoldRow['reason']>): Promise<'voided' | 'not_held'>;
   /** The highest request id ever stored; ids go on above it. */
@@ -35,12 +38,18 @@ export interface Ledger {
   createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
   listAccounts(): Promise<AccountRow[]>;
   findAccount(accountId: number): Promise<AccountRow | undefined>;
-  /** `insufficient`: a negative credit takes more than what no hold covers. */
+  /**
+   * `insufficient`: a negative credit takes more than what no hold covers. `reference`: the client's own name of this credit: the same again changes nothing, and
+   * `conflict` says that it was another command's.
+   */
   addCredit(command: {
     accountId: number;
     amount: bigint;
     note: string;
-  }): Promise<AccountRow | 'not_found' | 'insufficient'>;
+    reference?: string;
+  }): Promise<AccountRow | 'not_found' | 'insufficient' | 'conflict'>;
+  /** Lets a suspended account take requests again, with nothing written off. */
+  resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
 
   createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | 'not_found' | 'insufficient'>;
   /** Without those that were revoked or deleted, oldest first. */
@@ -171,6 +180,7 @@ export interface Denied {
     ErrorCode,
     | 'invalid_api_key'
     | 'key_disabled'
+    | 'account_suspended'
     | 'permission_denied'
     | 'model_not_allowed'
     | 'rate_limit'
@@ -252,6 +262,12 @@ export interface Credential {
   readonly expired?: true;
 }
 
+/**
+ * Why an account takes no requests, until the operator resumes it. `damaged`: a row of it is broken, so that what is over can't be ended. `write_offs`: more of
+ * its requests was written off than is allowed.
+ */
+export type Suspension = 'damaged' | 'write_offs';
+
 export type KeyState = 'enabled' | 'disabled' | 'revoked';
 
 /** A key that the caller made: only hash and mask are stored. */
@@ -283,6 +299,8 @@ export interface AccountRow {
   readonly balance: bigint;
   readonly held: bigint;
   readonly createdAtMs: number;
+  /** null: it takes requests. */
+  readonly suspended: Suspension | null;
 }
 
 export interface KeyRow {

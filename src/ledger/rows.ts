@@ -4,6 +4,7 @@ import type {
   PlanPeriodName,
   RecordState,
   SettleCommand,
+  Suspension,
   UsageBuckets,
   VoidReason,
 } from './ledger.ts';
@@ -36,6 +37,10 @@ export interface Account {
   readonly plans: number;
   /** The last number given to one of its entries. */
   readonly entries: number;
+  /** Why it takes no requests; null: it does. */
+  readonly suspended: Suspension | null;
+  /** Of its requests, since it was made or resumed. */
+  readonly writtenOff: bigint;
 }
 
 export interface Key {
@@ -187,6 +192,8 @@ export interface Entry {
   readonly period: number | null;
   readonly note: string;
   readonly atMs: number;
+  /** What the client calls it: no two entries have the same; null: nothing. */
+  readonly reference: string | null;
 }
 
 /** An account's plan. cancelled: ends with its period. One at a time lives. */
@@ -271,6 +278,8 @@ export interface Rows {
   readonly applied: Table<Applied, [id: string]>;
   /** Only added. */
   addEntry(entry: Entry): void;
+  /** Returns the entry of that reference. */
+  findEntry(reference: string): Entry | undefined;
   raiseSum(change: SumChange): void;
   /** Whether a key or a management key has that hash. */
   hasHash(hash: Uint8Array): boolean;

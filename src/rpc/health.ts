@@ -5,11 +5,15 @@ import { type Health, HealthCheckResponse_ServingStatus as Status } from '../gen
  * grpc.health.v1.Health: all services live and die together. `services`: the full names that can be asked about, beside '' for the process as a whole.
  * `draining` is aborted when the process begins to stop; a watch ends after it has told that.
  */
-export function healthService(services: readonly string[], draining: AbortSignal): ServiceImpl<typeof Health> {
+export function healthService(
+  services: readonly string[],
+  draining: AbortSignal,
+  unready: () => string | undefined = () => undefined,
+): ServiceImpl<typeof Health> {
   const known = ['', ...services];
   const readStatus = (service: string): Status => {
     if (!known.includes(service)) return Status.SERVICE_UNKNOWN;
-    return draining.aborted ? Status.NOT_SERVING : Status.SERVING;
+    return draining.aborted || unready() !== undefined ? Status.NOT_SERVING : Status.SERVING;
   };
   return {
     check({ service }) {

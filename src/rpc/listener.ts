@@ -32,6 +32,8 @@ export interface RpcListenerOptions {
   readonly gate?: (context: HandlerContext) => Promise<void>;
   /** Returns `GET /metrics`, a page as Prometheus reads it; absent: 404. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly body: string }>;
+  /** Why the gateway can't take requests though it runs, for people; undefined: it can. Absent: it always can. */
+  readonly unready?: () => string | undefined;
   /** Told of every call that ended. */
   readonly observe?: CallObserver;
   /** What calls are timed by; absent: the machine's clock. */
@@ -84,7 +86,7 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
     const handler = (edgeHeader in request.headers ? edgeHandlers : handlers).get(path);
     if (handler === undefined) {
-      return answerPlainHttp({ path, request, response }, draining, options.metrics);
+      return answerPlainHttp({ path, request, response }, draining, options);
     }
     const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
     await writeReply(await handler(call), response, call.signal);
@@ -155,6 +157,7 @@ function createHandlers(
     healthService(
       offered.map(({ typeName }) => typeName),
       draining,
+      options.unready,
     ),
   );
   router.service(ServerReflection, reflectionService(offered, draining));
@@ -164,7 +167,7 @@ function createHandlers(
 async function answerPlainHttp(
   { path, request, response }: { path: string; request: IncomingMessage; response: ServerResponse },
   draining: AbortSignal,
-  metrics: RpcListenerOptions['metrics'],
+  { metrics, unready }: Pick<RpcListenerOptions, 'metrics' | 'unready'>,
 ): Promise<void> {
   const reads = request.method === 'GET' || request.method === 'HEAD';
   const send = (status: number, contentType: string, body: string): void => {
@@ -174,7 +177,10 @@ async function answerPlainHttp(
   const json = (status: number, body: object): void => send(status, 'application/json', JSON.stringify(body));
   if (reads && path === '/healthz') json(200, { status: 'ok' });
   else if (reads && path === '/readyz') {
-    json(draining.aborted ? 503 : 200, { status: draining.aborted ? 'draining' : 'ready' });
+    const reason = unready?.();
+    if (draining.aborted) json(503, { status: 'draining' });
+    else if (reason !== undefined) json(503, { status: 'unready', reason });
+    else json(200, { status: 'ready' });
   } else if (reads && path === '/metrics' && metrics !== undefined) {
     const page = await metrics();
     send(200, page.contentType, page.body);

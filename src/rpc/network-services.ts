@@ -3,6 +3,7 @@ import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
 import { edgeHeader } from '../lib/call-headers.ts';
 import { pull } from '../lib/push.ts';
+import { networkCall } from './network-call.ts';
 import type { PushTransport } from './push-transport.ts';
 
 /** Returns an implementation of `service` for callers over the network: Connect's streams over what `core` pushes. */
@@ -10,7 +11,7 @@ export function networkService<S extends DescService>(service: S, core: PushTran
   const methods = service.methods.map(method => {
     if (method.methodKind === 'unary') {
       const ask = (request: never, { requestHeader, signal }: HandlerContext): unknown =>
-        core.ask(method as DescMethodUnary, withoutSource(request, requestHeader), requestHeader, signal);
+        core.ask(method as DescMethodUnary, withoutSource(request, requestHeader), networkCall(requestHeader), signal);
       return [method.localName, ask];
     }
     if (method.methodKind !== 'server_streaming')
@@ -18,7 +19,12 @@ export function networkService<S extends DescService>(service: S, core: PushTran
     const stream = (request: never, { requestHeader, signal }: HandlerContext): unknown =>
       pull(
         sink =>
-          core.push(method as DescMethodServerStreaming, withoutSource(request, requestHeader), requestHeader, sink),
+          core.push(
+            method as DescMethodServerStreaming,
+            withoutSource(request, requestHeader),
+            networkCall(requestHeader),
+            sink,
+          ),
         signal,
       );
     return [method.localName, stream];

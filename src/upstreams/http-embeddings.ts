@@ -83,13 +83,13 @@ export async function embedOverHttp(http: HttpEmbedding, call: EmbeddingCall): P
 
 async function embedPart(
   { target, protocol, codec, bytesMax }: HttpEmbedding,
-  { hold, model, signal }: EmbeddingCall,
+  { hold, model, signal, watch }: EmbeddingCall,
   request: EmbedRequest,
 ): Promise<Omit<Embedded, 'dropped'>> {
   const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
   const headers = target.headers(defaults, { 'content-type': 'application/json' });
   const body = Buffer.from(JSON.stringify(protocol.encode(request, model)));
-  const outgoing = { asker: hold, model, path: target.path(protocol.path(model)), headers, body, codec };
+  const outgoing = { asker: hold, model, path: target.path(protocol.path(model)), headers, body, codec, watch };
   const answer = await fetchBody(target, outgoing, bytesMax, signal);
   return protocol.parse(answer.toString('utf8'));
 }

@@ -1,8 +1,9 @@
 import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
+import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { Embedded, EmbeddingCall, EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
-import type { RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
+import type { KeysHealth, RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
@@ -11,6 +12,8 @@ import { FanOut } from './fan-out.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { embedOverHttp } from './http-embeddings.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
+import { RunningTimings } from './running-timings.ts';
+import { listOwnModels } from './own-models.ts';
 import { ToolNames } from './tool-names.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
@@ -27,6 +30,12 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   readonly takesTokenIds: boolean;
 }
 
+/** A call as far as it is sent. */
+type SentCall = Omit<UpstreamCall, 'hold' | 'attempt'>;
+
+/** Output tokens of the operator's own call. */
+const probeTokens = 1;
+
 /** What is the same for all calls of a model that want their answers in the same way. */
 interface ModelPlan {
   readonly path: string;
@@ -36,7 +45,9 @@ interface ModelPlan {
 
 /** The client of one provider, with connections of its own. It folds nothing: an upstream that answers whole gives one batch. */
 export class HttpProvider implements Upstream, EmbeddingUpstream {
+  readonly isRemote = true;
   readonly mayPause: boolean;
+  readonly keys: KeysHealth;
   readonly takesTokenIds: boolean;
   readonly #protocol: UpstreamProtocol;
   readonly #quirks: readonly UpstreamQuirk[];
@@ -52,6 +63,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     this.#protocol = protocol;
     this.#quirks = quirks;
     this.#target = new HttpTarget(options, protocol.authentication);
+    this.keys = this.#target.keys;
     this.#reading = { codec: protocol.codec, provider: name, eventBytesMax };
   }
 
@@ -72,26 +84,43 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     return embedOverHttp({ target: this.#target, protocol: embeddings, codec, bytesMax }, call);
   }
 
+  /** Begins a call that is nobody's request: the operator's own, to see whether the provider works. */
+  probe(request: GenerateRequest, model: string, receiver: UpstreamReceiver): RunningAttempt {
+    return this.#send({ request, model, maxOutputTokens: probeTokens, whole: false }, {}, receiver);
+  }
+
+  /** Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
+  listModels(signal: AbortSignal): Promise<string[]> {
+    return listOwnModels(this.#target, this.#protocol, signal);
+  }
+
   /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
   async close(): Promise<void> {
     await this.#target.close();
   }
 
   #attempt(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
-    const { request, hold, model, whole } = call;
+    return this.#send(call, call.hold, receiver);
+  }
+
+  /** `asker`: what it has learnt of the keys holds for all that it sends. */
+  #send(call: SentCall, asker: object, receiver: UpstreamReceiver): RunningAttempt {
+    const { request, model, whole, watch } = call;
     const { codec } = this.#reading;
     const isOwn = request.source?.protocol === codec.protocol;
     const names = isOwn ? undefined : new ToolNames(request, this.#protocol.toolName);
     let outgoing: OutgoingRequest;
     let dropped: readonly string[];
     try {
+      const beganMs = this.#target.runtime.monotonicMs();
       const encoded = this.#encode(call, names?.request ?? request);
       ({ dropped } = encoded);
       const own = isOwn ? (request.source?.headers ?? {}) : {};
       const plan = this.#plan(model, whole);
       const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
       const body = Buffer.from(JSON.stringify(encoded.body));
-      outgoing = { asker: hold, model, path: plan.path, headers, body, whole, codec };
+      watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
+      outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
@@ -100,10 +129,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
 
-  #encode(
-    { model, maxOutputTokens, modelOutputTokens, whole }: UpstreamCall,
-    request: GenerateRequest,
-  ): EncodedRequest {
+  #encode({ model, maxOutputTokens, modelOutputTokens, whole }: SentCall, request: GenerateRequest): EncodedRequest {
     const encoded = this.#reading.codec.encodeRequest({
       request,
       model,
@@ -148,9 +174,22 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     if (answerTool !== undefined && request.outputFormat?.type === OutputFormatType.JSON_SCHEMA) {
       restorers.push(new AnswerTool(answerTool));
     }
+    if (this.#quirks.includes('running_timings') && !asksForTimings(request)) restorers.push(new RunningTimings());
     if (dropped.length > 0) restorers.push(warning(`dropped=${dropped.join(',')}`));
     return restorers;
   }
+}
+
+/** Protocols as traces name them. */
+const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {
+  [Protocol.CHAT]: 'chat',
+  [Protocol.RESPONSES]: 'responses',
+  [Protocol.MESSAGES]: 'messages',
+  [Protocol.GEMINI]: 'gemini',
+};
+/** Whether the client itself wants llama.cpp's timings with every chunk. */
+function asksForTimings({ source }: GenerateRequest): boolean {
+  return source !== undefined && Buffer.from(source.body).includes('"timings_per_token"');
 }
 
 /** Returns what adds a warning to the start of an answer. */

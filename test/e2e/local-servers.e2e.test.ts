@@ -284,6 +284,10 @@ describe('what a server does in silence', () => {
       .poll(() => logged('"answeredAs":"tinyllama:1.1b","msg":"a provider answers as another model"'))
       .toBe(1);
     expect(logged('a provider answers as another model')).toBe(1);
+    const { routes } = await gateway.admin.listRoutes({});
+    const route = routes.find(each => each.model === 'ollama/llama3.2:latest');
+    expect(route).toMatchObject({ answersAs: 'tinyllama:1.1b', cutsInput: true });
+    expect(routes.find(each => each.model === llamaId)).toMatchObject({ answersAs: '', cutsInput: false });
   });
 });
 

@@ -182,7 +182,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
       },
       countTokens: () => ({ inputTokens: 12 }),
     });
-  const metrics = new Metrics();
+  const metrics = new Metrics('0.0.0');
   const app = createEdge({
     transport,
     nextRequestId: () => publicRequestId(ids.next()),

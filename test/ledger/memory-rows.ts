@@ -70,6 +70,10 @@ export class MemoryRows implements Rows {
     this.entries = [...this.entries, entry];
   }
 
+  findEntry(reference: string): Entry | undefined {
+    return this.entries.find(entry => entry.reference === reference);
+  }
+
   raiseSum(change: SumChange): void {
     this.sums = [...this.sums, change];
   }

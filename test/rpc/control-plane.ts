@@ -12,6 +12,7 @@ import { adminService } from '../../src/core/admin.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
 import { catalogService } from '../../src/core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../../src/core/credential.ts';
+import { Router } from '../../src/core/routing/router.ts';
 import { operatorToken } from '../../src/core/secret-files.ts';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
@@ -93,7 +94,10 @@ export async function startControlPlane(): Promise<ControlPlane> {
       .service(CatalogService, catalogService({ catalog, visible: context => visibleModels(context, ledger, token) }))
       .service(AccountService, accountService({ ledger, clock, listedId }))
       .service(AccountingService, accountingService({ ledger, operatorToken: token, clock }))
-      .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, publicUrl })),
+      .service(
+        AdminService,
+        adminService({ ledger, operatorToken: token, listedId, reload, publicUrl, ...noProviders(clock) }),
+      ),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
   const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>
@@ -136,4 +140,13 @@ export async function refusalOf(call: Promise<unknown>): Promise<ErrorDetail> {
   );
   const [detail] = thrown.findDetails(ErrorDetailSchema);
   return detail ?? expect.fail(`no detail in ${thrown.message}`);
+}
+
+/** A control plane without providers. */
+function noProviders(clock: TestClock) {
+  return {
+    router: new Router({ config: { providers: [], routes: new Map() }, clock }),
+    providers: () => [],
+    testProvider: () => Promise.reject(new Error('there are none')),
+  };
 }

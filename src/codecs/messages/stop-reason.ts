@@ -1,3 +1,4 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
@@ -14,7 +15,7 @@ export interface AnswerFacts {
 
 /** `stop_reason` and what stands beside it. */
 export function renderStop(finished: Finished, { hasCalls, hasRefusal }: AnswerFacts): JsonObject {
-  const { reason, matchedStop, native, detailsJson } = finished;
+  const { reason, matchedStop, native, detailsJson, protocol } = finished;
   const stop = (stop_reason: string, stop_sequence: string | null = null): JsonObject => ({
     stop_reason,
     stop_sequence,
@@ -31,6 +32,7 @@ export function renderStop(finished: Finished, { hasCalls, hasRefusal }: AnswerF
     default:
       if (hasCalls) return stop('tool_use');
       if (hasRefusal) return { ...stop('content_filter'), stop_details: detailsOf(detailsJson) };
+      if (protocol === Protocol.MESSAGES && native !== '') return stop(native);
       if (matchedStop !== undefined) return stop('stop_sequence', matchedStop);
       return native === 'stop_sequence' ? stop('stop_sequence') : stop('end_turn');
   }

@@ -103,6 +103,7 @@ function deniedMessage({ code, denial }: Denied, modelId: string): string {
   const messages: Partial<Record<Denied['code'], string>> = {
     invalid_api_key: 'The key is not valid: it is unknown, revoked, deleted or expired.',
     key_disabled: 'The key is disabled.',
+    account_suspended: 'The account is suspended.',
     permission_denied: 'This key may not generate: use an API key (sk-tg-…).',
     model_not_allowed: `This key may not use ${modelId}.`,
     conflict: 'A request with this id was already made.',

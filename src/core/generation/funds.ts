@@ -1,6 +1,6 @@
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { estimateInput } from '../../generation/tokens.ts';
+import { type InputBounds, measureInput } from '../../generation/tokens.ts';
 import type { FundsEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
 
@@ -28,6 +28,14 @@ export function outputTokensMost(request: GenerateRequest, model: Model): number
   return limitOfOne * (request.candidates ?? 1);
 }
 
+/** Held for input that can't be counted, of a model whose context is not known. */
+const contextTokensDefault = 200_000;
+
+/** Returns the input tokens that one call of a request is held for: the upper bound, or all that the model takes if something in it can't be counted. */
+export function inputTokensHeld({ high, isOpen }: InputBounds, model: Pick<Model, 'contextLength'>): number {
+  return isOpen ? Math.max(high, model.contextLength ?? contextTokensDefault) : high;
+}
+
 /** What a hold is estimated from. */
 export interface MeasuredInput {
   /** The upper bound of the input of one call. */
@@ -41,7 +49,7 @@ export function estimateFunds(
   request: GenerateRequest,
   model: Model,
   tier: ServiceTier,
-  { inputTokens, calls }: MeasuredInput = { inputTokens: estimateInput(request), calls: 1 },
+  { inputTokens, calls }: MeasuredInput = { inputTokens: inputTokensHeld(measureInput(request), model), calls: 1 },
 ): FundsEstimate | undefined {
   const { pricing } = model;
   if (pricing === undefined) throw new Error(`${model.id} has no prices`);

@@ -35,7 +35,7 @@ export type Charge =
 export interface Progress {
   /** The client takes the answer as it comes. */
   readonly streamed: boolean;
-  /** Some output has come from the upstream. */
+  /** Some output has gone on to the client. */
   readonly hasOutput: boolean;
   /** The request was sent to an upstream. */
   readonly wasSent: boolean;

@@ -10,7 +10,9 @@ export class Slices {
   readonly #id: number;
   #most: number;
   readonly #onEnd: (outputTokens: number) => void;
+  readonly #isFree: boolean;
   #held: number;
+  #heldNanoUsd: bigint;
   #pending: Promise<void> | undefined;
   #ended: boolean;
 
@@ -23,8 +25,15 @@ export class Slices {
     this.#id = admitted.id;
     this.#most = most;
     this.#held = admitted.outputTokens;
+    this.#heldNanoUsd = admitted.heldNanoUsd;
     this.#onEnd = onEnd;
+    this.#isFree = admitted.outputTokensAvailable === Infinity;
     this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
+  }
+
+  /** Output tokens that are held; Infinity if they cost nothing. */
+  get held(): number {
+    return this.#isFree ? Infinity : this.#held;
   }
 
   /**
@@ -43,6 +52,11 @@ export class Slices {
     // Ended by the limit, not by funds: those grant less than was wanted.
     if (this.#held >= this.#most) this.#ended = false;
     this.#most += most;
+  }
+
+  /** All that the request holds now. It never shrinks. */
+  get heldNanoUsd(): bigint {
+    return this.#heldNanoUsd;
   }
 
   get isExtending(): boolean {
@@ -72,6 +86,7 @@ export class Slices {
     try {
       const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
       this.#held += reply.outputTokens;
+      if (reply.heldNanoUsd > this.#heldNanoUsd) this.#heldNanoUsd = reply.heldNanoUsd;
       this.#ended = reply.outputTokens < wanted || this.#held >= this.#most;
       if (reply.outputTokens < wanted) this.#onEnd(this.#held);
     } finally {

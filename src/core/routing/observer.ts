@@ -15,8 +15,8 @@ export interface RouteName {
 /** One try at one route. */
 export interface Attempt {
   readonly route: RouteName;
-  /** The request's id in the ledger. */
-  readonly holdId: number;
+  /** The request's public id. */
+  readonly requestId: string;
   /** Which try of the request it is, over all routes, from 1. */
   readonly number: number;
 }

@@ -1,5 +1,5 @@
 import type { StreamRenderer } from '../../codecs/codec.ts';
-import type { GatewayError } from '../../errors/gateway-error.ts';
+import { type GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import type { Sink } from '../../lib/push.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import type { AnswerHeaders } from '../call.ts';
@@ -73,7 +73,7 @@ export class StreamSink implements Sink<AnswerMessage> {
       this.#frames += this.#renderer.push(message);
     } catch (thrown) {
       this.#failure = thrown;
-      exchange.control?.cancel();
+      exchange.control?.cancel(toGatewayError(thrown));
       return;
     }
     // What comes last leaves with the frames that close the stream.
@@ -96,7 +96,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     if (exchange.isGone || (failure !== undefined && !this.#hasBegun)) return exchange.fail(failure);
     if (failure !== undefined) return this.#endFailed(failure);
     this.#close(this.#frames);
-    exchange.end(exchange.facts.outcome(200, true));
+    exchange.end(exchange.facts.outcome(200));
   }
 
   #headers(): AnswerHeaders {
@@ -144,7 +144,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     const { call, facts } = exchange;
     const error = clientError(failure);
     this.#close(this.#renderer.fail(error, facts.repeatedId ?? call.id));
-    exchange.end({ ...facts.outcome(200, true), code: error.code, error });
+    exchange.end({ ...facts.outcome(200), code: error.code, error });
   }
 
   #close(frames: string): void {

@@ -30,7 +30,8 @@ type SubscriptionRecord = Omit<SubscriptionRow, 'cancelled' | 'freeLeftToday'> &
   readonly freeTaken: number;
 };
 
-const accountSelect = 'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs FROM account';
+const accountSelect =
+  'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs, suspended FROM account';
 const managementKeySelect =
   'SELECT id AS keyId, account_id AS accountId, masked, scopes, state, created_at_ms AS createdAtMs FROM management_key';
 const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label,

@@ -8,7 +8,8 @@ import { cancelSubscription, startSubscription } from './subscriptions.ts';
 /** The administrative commands by name, with what each takes. */
 export interface AdminCommands {
   createAccount: { name: string; balance: bigint };
-  addCredit: { accountId: number; amount: bigint; note: string };
+  addCredit: { accountId: number; amount: bigint; note: string; reference?: string };
+  resumeAccount: { accountId: number };
   createKey: NewKey & { settings: KeySettings };
   updateKey: { keyId: number; accountId: number; settings: KeySettings };
   setKeyState: { keyId: number; accountId: number | undefined; state: KeyState };
@@ -22,7 +23,7 @@ export interface AdminCommands {
 }
 
 /**
- * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already; `nothing_to_do`: the
+ * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already, or the reference is another command's; `nothing_to_do`: the
  * ledger has an account already.
  */
 export type AdminReply = number | 'not_found' | 'insufficient' | 'conflict' | 'nothing_to_do';
@@ -46,9 +47,11 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
   const { rows } = context;
   switch (name) {
     case 'createAccount':
-      return createAccount(rows, command, nowMs).id;
+      return createAccount(rows, command, nowMs);
     case 'addCredit':
       return addCredit(rows, command, nowMs);
+    case 'resumeAccount':
+      return resumeAccount(rows, command.accountId);
     case 'createKey':
       return createKey(rows, command, nowMs);
     case 'updateKey': {
@@ -77,20 +80,40 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
   }
 }
 
-function createAccount(rows: Rows, { name, balance }: AdminCommands['createAccount'], nowMs: number): Account {
+function createAccount(rows: Rows, { name, balance }: AdminCommands['createAccount'], nowMs: number): number {
   const id = nextNumber(rows, 'account');
-  const account = { id, name, balance: 0n, held: 0n, createdAtMs: nowMs, period: null, plans: 0, entries: 0 };
+  const account: Account = {
+    id,
+    name,
+    balance: 0n,
+    held: 0n,
+    createdAtMs: nowMs,
+    period: null,
+    plans: 0,
+    entries: 0,
+    suspended: null,
+    writtenOff: 0n,
+  };
   if (balance === 0n) rows.accounts.put(account);
   else changeBalance(rows, account, balance, { kind: 'credit', amount: balance, note: 'first balance', atMs: nowMs });
-  return account;
+  return id;
 }
 
 function addCredit(rows: Rows, command: AdminCommands['addCredit'], nowMs: number): AdminReply {
-  const { accountId, amount, note } = command;
+  const { accountId, amount, note, reference = null } = command;
   const account = rows.accounts.get(accountId);
   if (account === undefined) return 'not_found';
+  const known = reference === null ? undefined : rows.findEntry(reference);
+  if (known !== undefined) return known.accountId === accountId && known.amount === amount ? accountId : 'conflict';
   if (account.balance - account.held + amount < 0n && amount < 0n) return 'insufficient';
-  if (amount !== 0n) changeBalance(rows, account, amount, { kind: 'credit', amount, note, atMs: nowMs });
+  if (amount !== 0n) changeBalance(rows, account, amount, { kind: 'credit', amount, note, reference, atMs: nowMs });
+  return accountId;
+}
+
+function resumeAccount(rows: Rows, accountId: number): AdminReply {
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  rows.accounts.put({ ...account, suspended: null, writtenOff: 0n });
   return accountId;
 }
 
@@ -179,7 +202,7 @@ function changeManagementKey(
 function bootstrap(rows: Rows, command: Bootstrap, nowMs: number): AdminReply {
   if ((rows.counters.get('account')?.value ?? 0) > 0) return 'nothing_to_do';
   const { accountName: name, balance, apiKey, managementKey } = command;
-  const { id: accountId } = createAccount(rows, { name, balance }, nowMs);
+  const accountId = createAccount(rows, { name, balance }, nowMs);
   addKey(rows, { accountId, ...apiKey }, nowMs);
   createManagementKey(rows, { accountId, ...managementKey }, nowMs);
   return accountId;

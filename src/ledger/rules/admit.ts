@@ -3,7 +3,7 @@ import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
 import { requestPart } from '../../lib/ids.ts';
 import type { AdmitCommand, Admitted, Denied, FundsEstimate, KeyOwner } from '../ledger.ts';
 import type { Counter, Hold, Key, Request, Rows } from '../rows.ts';
-import { type Context } from './context.ts';
+import { type Context, findOwner } from './context.ts';
 import { choosePayer, type Fund, leftOf } from './funds.ts';
 import {
   costOfTokens,
@@ -49,6 +49,7 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   const windows = listWindows(context, key, order.free, nowMs);
   const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: tightestFirst(windows) });
   if (key.state === 'disabled') return denied('key_disabled');
+  if (findOwner(rows, key).suspended !== null) return denied('account_suspended');
   if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');
   for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);
   const payment = choosePayment(context, key, order, nowMs);
@@ -138,6 +139,7 @@ function admitAgain(
   nowMs: number,
 ): Admitted | Denied {
   const costsNothing = known.admittedTokens === null && known.payers !== 'free_request';
+  assert(!isOther(known, order), 'two requests have one id');
   const same =
     key !== undefined &&
     known.keyId === key.id &&
@@ -151,6 +153,12 @@ function admitAgain(
   const extendable = { ...nothing, payers, tokens, firstSpent, outputPicoUsd };
   const left = countSources(keepPayment(context, key, known));
   return answer(context, { request: known, key, extendable, left }, nowMs);
+}
+
+/** Whether a known request is another one of the gateway's own: it gives no two requests the same random part. */
+function isOther({ request }: Request, { id, requestId }: AdmitOrder): boolean {
+  const part = requestPart(id, requestId);
+  return typeof request === 'bigint' && typeof part === 'bigint' && request !== part;
 }
 
 interface Answered {

@@ -59,7 +59,16 @@ export function changeBalance(
 ): void {
   const number = account.entries + 1;
   rows.accounts.put({ ...account, balance: account.balance + change, entries: number });
-  rows.addEntry({ keyId: null, usageId: null, period: null, note: '', ...entry, accountId: account.id, number });
+  rows.addEntry({
+    keyId: null,
+    usageId: null,
+    period: null,
+    note: '',
+    reference: null,
+    ...entry,
+    accountId: account.id,
+    number,
+  });
 }
 
 /** Moves an amount from the account to the key, or back where negative. The caller has seen that no hold covers it. Returns the key. */

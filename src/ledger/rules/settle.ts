@@ -5,6 +5,7 @@ import type { Hold, Rows, Usage } from '../rows.ts';
 import { type Context, findOwner, present } from './context.ts';
 import { drawsOnMoney, type Sources } from './grants.ts';
 import { changeBalance, releaseHold, voidHold } from './holds.ts';
+import { writeOffFrom } from './suspensions.ts';
 import { countSources, keepPayment } from './payments.ts';
 import { listSums } from './sums.ts';
 
@@ -30,7 +31,8 @@ export function settle(context: Context, order: SettleOrder, nowMs: number): Set
   releaseHold(rows, hold, { debit: cost, planTokens, freeTaken: order.state !== 'upstream_failed' }, nowMs);
   if (total > cost) {
     const writeOff = { kind: 'write_off', amount: total - cost, atMs: nowMs } as const;
-    changeBalance(rows, findOwner(rows, hold), 0n, { ...writeOff, keyId: hold.keyId, usageId: hold.id });
+    const account = writeOffFrom(context, findOwner(rows, hold), writeOff.amount);
+    changeBalance(rows, account, 0n, { ...writeOff, keyId: hold.keyId, usageId: hold.id });
   }
   return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: total - cost };
 }

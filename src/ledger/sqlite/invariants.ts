@@ -104,6 +104,12 @@ export const invariants: readonly Invariant[] = [
         WHEN 'api_key' THEN (SELECT max(id) FROM api_key) WHEN 'management_key' THEN (SELECT max(id) FROM management_key) END`,
   },
   {
+    name: 'the ids that are left last for a day: see `IdSource`',
+    level: 'fast',
+    sql: `SELECT 'the highest id ' || value || ': no request can be admitted' AS what FROM meta
+      WHERE name = 'last_id' AND value > ${2 ** 53 - 1 - 86_400_000 * 4096}`,
+  },
+  {
     name: 'ids go on above the gateway’s own',
     level: 'full',
     sql: `SELECT 'request ' || id AS what FROM (

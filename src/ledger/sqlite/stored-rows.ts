@@ -142,6 +142,10 @@ export class StoredRows implements Rows {
     this.#entries.put(entry);
   }
 
+  findEntry(reference: string): Entry | undefined {
+    return this.#entries.findBy('reference', reference);
+  }
+
   raiseSum(change: SumChange): void {
     this.#sums.add(change);
   }

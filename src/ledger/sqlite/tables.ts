@@ -54,6 +54,8 @@ export const accountTable: TableSpec<Account> = {
     period: ['period', orNull(int)],
     plans: ['plans', int],
     entries: ['entries', int],
+    suspended: ['suspended', orNull(word)],
+    writtenOff: ['written_off', money],
   },
 };
 
@@ -225,6 +227,7 @@ export const entryTable: TableSpec<Entry> = {
     period: ['period', orNull(int)],
     note: ['note', text],
     atMs: ['at_ms', int],
+    reference: ['reference', orNull(text)],
   },
 };
 
