@@ -70,6 +70,7 @@ export async function askGateway<T>(
       catalog: createClient(CatalogService, transport),
     });
   } catch (thrown) {
+    if (thrown instanceof CommandFailure) throw thrown;
     throw toFailure(thrown, { address: socketPath ?? `${host}:${port}`, tokenPath });
   }
 }

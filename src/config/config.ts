@@ -169,6 +169,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       ...(named.includes(name) ? {} : { preset: name }),
     })),
     models: file.models.map(modelOf),
+    discovered: file.discovered.map(({ models, pricing }) => ({ models, pricing: toPricing(pricing) })),
     aliases: new Map(Object.entries(file.aliases)),
     plans: {
       core: planOf(file.plans?.core, standardPlans.core),
@@ -248,7 +249,10 @@ function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   // A free model costs 0 on what it does, said or not.
   const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed.map(name => [name, 0n]));
   const none = { images: [], above: [] };
-  const prices: ParsedPricing = id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none);
+  return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));
+}
+
+function toPricing(prices: ParsedPricing): PricingSettings {
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
     ...cachingOf(prices.caching),

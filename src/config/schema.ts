@@ -213,6 +213,7 @@ export const fileSchema = mapping({
   }).prefault({}),
   providers: named(providerName, provider).default({}),
   models: listOf(model).default([]),
+  discovered: listOf(mapping({ models: oneOrMore(text), pricing })).default([]),
   aliases: named(modelId, text).default({}),
   plans: mapping({ core: plan, core_pro: plan }).optional(),
 });

@@ -35,6 +35,8 @@ export interface Config {
   readonly simulator: SimulatorSettings;
   readonly providers: readonly ProviderSettings[];
   readonly models: readonly ModelSettings[];
+  /** What models cost that local servers tell; the first that fits holds. */
+  readonly discovered: readonly DiscoveredPricing[];
   /** Listed ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;
   readonly plans: Readonly<Record<PlanName, PlanSettings>>;
@@ -236,6 +238,13 @@ export interface PricingSettings {
   readonly caching?: CachePricingSettings;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
+}
+
+/** The prices of models that a local server tells. */
+export interface DiscoveredPricing {
+  /** Ids of models, in which `*` stands for anything. */
+  readonly models: readonly string[];
+  readonly pricing: PricingSettings;
 }
 
 /** The price of an image; an absent size or quality means any. */

@@ -14,6 +14,7 @@ import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, Voided
 import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
 import { allScopes, servicesOnly } from './credential.ts';
 import { makeKey } from './keys.ts';
+import { usageByModel } from './key-usage.ts';
 import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
 import type { ServiceTokens } from './service-tokens.ts';
 import { subscriptions } from './subscriptions.ts';
@@ -27,6 +28,8 @@ interface AdminOptions extends ProviderAdminOptions {
   readonly revoked: (keyId: number) => void;
   /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
   readonly reload: () => Promise<Reloaded>;
+  /** The address that clients know, without a slash at its end. */
+  readonly publicUrl: () => string;
 }
 
 /** What a reload has brought. */
@@ -107,8 +110,12 @@ function apiKeys({
   ledger,
   listedId,
   revoked,
-}: AdminOptions): Part<'createApiKey' | 'listApiKeys' | 'setApiKeyState' | 'setMonthlyLimit'> {
+}: AdminOptions): Part<'createApiKey' | 'listApiKeys' | 'setApiKeyState' | 'getApiKeyUsage' | 'setMonthlyLimit'> {
   return {
+    async getApiKeyUsage({ accountId, apiKeyId }) {
+      const owner = { accountId: idOf(accountId, 'account'), keyId: idOf(apiKeyId, 'API key') };
+      return { models: await usageByModel(ledger, owner) };
+    },
     async createApiKey(request) {
       const accountId = idOf(request.accountId, 'account');
       const settings = settingsOf(request.settings, listedId);
@@ -165,8 +172,15 @@ function managementKeys({
   };
 }
 
-function gateway({ ledger, reload }: AdminOptions): Part<'listVoidedHolds' | 'reloadConfiguration'> {
+function gateway({
+  ledger,
+  reload,
+  publicUrl,
+}: AdminOptions): Part<'listVoidedHolds' | 'reloadConfiguration' | 'describeGateway'> {
   return {
+    describeGateway() {
+      return { publicUrl: publicUrl() };
+    },
     async listVoidedHolds({ limit }) {
       if (limit > listLimit.max) throw invalidField('limit', `must be 1 to ${listLimit.max}`, limit);
       const rows = await ledger.listVoidedHolds(limit === 0 ? listLimit.preset : limit);

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../config/config-error.ts';
 import { type Environment, listenerUrl } from '../config/env.ts';
@@ -47,6 +48,7 @@ import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from '.
 import { readFileSizes } from './file-sizes.ts';
 import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts';
 import { Discovery } from './discovery.ts';
+import { type FoundProvider, foundProviders } from './found-providers.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
 import { createStopping } from './stopping.ts';
 import { serviceTokens } from './service-tokens.ts';
@@ -62,6 +64,8 @@ export interface Gateway {
   readonly rpcUrl: string;
   /** Absent but on the first start. */
   readonly firstKeys?: FirstKeys;
+  /** Resolves to the providers that the environment has switched on: as soon as those that are asked for their models have answered, or `ms` later. */
+  findProviders(ms: number): Promise<FoundProvider[]>;
   /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
   stop(): Promise<boolean>;
   /** Ends the grace of a stop that is under way. */
@@ -108,7 +112,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const state = { serving: false };
   const nextRequestId = (): string => requestIdOrNot(ids);
   const tls = openTls(config, logger);
-  const listening = { ...parts, tls, services: makeServices(core), nextRequestId };
+  const listening = { ...parts, tls, services: makeServices(core, publicUrl), nextRequestId };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
@@ -117,7 +121,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
-  core.discovery.start();
+  const asked = core.discovery.start();
   await core.images.resume();
   const stopping = createStopping({
     edge,
@@ -130,6 +134,10 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     publicUrl: address(),
     rpcUrl: listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined),
     ...(firstKeys === undefined ? {} : { firstKeys }),
+    findProviders: async ms => {
+      await Promise.race([asked, sleep(ms, undefined, { ref: false })]);
+      return foundProviders(live.whole, name => core.discovery.stateOf(name));
+    },
     stop: () => {
       state.serving = false;
       core.discovery.stop();
@@ -357,7 +365,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 }
 
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core): InProcessTransport {
+function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
   const { ledger, catalog, generations, responses, images, embeddings, tokens } = core;
   const { router, providers, upstreams } = core;
   const listedId = (name: string): string => catalog.listedId(name);
@@ -385,7 +393,7 @@ function makeServices(core: Core): InProcessTransport {
     .service(EmbeddingService, embeddings.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, ...seen }));
+    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, ...seen }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {

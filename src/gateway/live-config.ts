@@ -51,16 +51,23 @@ export class LiveConfig {
   #current: Config;
   #reloading: Promise<unknown> = Promise.resolve();
   #discovered: readonly ModelSettings[] = [];
+  #whole: Config;
 
   /** `read` reads the file again and throws `ConfigError`. */
   constructor(config: Config, read: () => Promise<Config>) {
     this.#started = config;
     this.#current = config;
+    this.#whole = config;
     this.#read = read;
   }
 
   get current(): Config {
     return this.#current;
+  }
+
+  /** The configuration in use, and the models that servers told. */
+  get whole(): Config {
+    return this.#whole;
   }
 
   /** Reads the file again and hands it on. Throws `ConfigError`; then nothing has changed, and the log says why. */
@@ -84,6 +91,7 @@ export class LiveConfig {
     const routing = { providers: upstreams.replace(whole), routes: routesOf(whole), strategies: strategiesOf(whole) };
     router.replace(routing, retryPolicy(whole));
     catalog.replace(content);
+    this.#whole = whole;
     return content;
   }
 

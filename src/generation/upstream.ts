@@ -122,6 +122,10 @@ export interface UpstreamFailureFacts {
   readonly detailCode?: string;
   /** It says that the input is too long for the model. */
   readonly contextLengthExceeded?: boolean;
+  /** It blames what the request contains, whatever its status says: no other try would do better. */
+  readonly blamesContent?: boolean;
+  /** Its model is still being loaded: the same request will do later. */
+  readonly isLoading?: boolean;
   /** It is about the operator's bill with the provider (quota, credit): no other request with that key can do better, and no client is told. */
   readonly billing?: boolean;
   /** Its `retry-after`. */

@@ -86,6 +86,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
   const listedId = (name: string): string => catalog.listedId(name);
   const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
+  const publicUrl = (): string => 'http://gateway.example';
   const ids = new IdSource(clock);
   const listener = createRpcListener({
     nextRequestId: () => publicRequestId(ids.next()),
@@ -100,7 +101,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
       .service(AccountingService, accountingService({ ledger, tokens, clock }))
       .service(
         AdminService,
-        adminService({ ledger, tokens, listedId, reload, revoked: () => undefined, ...noProviders(clock) }),
+        adminService({ ledger, tokens, listedId, reload, revoked: () => undefined, publicUrl, ...noProviders(clock) }),
       ),
   });
   const { port } = await listener.listen('127.0.0.1', 0);

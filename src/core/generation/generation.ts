@@ -6,7 +6,7 @@ import { completed } from '../../generation/events.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
 import { Hold } from '../../generation/hold.ts';
-import { noUsage } from '../../generation/usage-buckets.ts';
+import { noUsage, sumInput } from '../../generation/usage-buckets.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -20,6 +20,7 @@ import { toTokenCounts } from '../token-counts.ts';
 import { AnswerCounts, type CountingTools } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
+import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { continued, PauseJoin } from './pause-join.ts';
 import { billedTier, chargeOf, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
@@ -326,6 +327,8 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       // The guard has seen `completed`, or has cut every choice.
       const counted = this.#count();
       const usage = counted instanceof Promise ? await counted : counted;
+      const input = sumInput(usage.buckets) / this.#tally.calls;
+      if (usage.source === 'reported' && mayBeCut(input, this.#asked.measured.inputTokens)) await this.#checkCut(input);
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
       this.#asked.story?.trace?.settleBegan();
@@ -396,6 +399,15 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     if (story === undefined) return;
     story.holds(this.heldNanoUsd);
     story.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd });
+  }
+
+  /** Warns if the upstream has read far less than was sent; in the answer only if its head is not sent yet. */
+  async #checkCut(inputTokens: number): Promise<void> {
+    if (!(await wasCut(this.#asked.request, inputTokens))) return;
+    this.#tools.router.inputCut(this.#route);
+    for (const { event } of this.#kept.read()) {
+      if (event.case === 'started') event.value.warnings.push(inputCutWarning);
+    }
   }
 
   get #progress(): Progress {
