@@ -10,6 +10,7 @@ import { messagesCodec } from '../codecs/messages/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { isAccountPath, registerAccount } from './account-routes.ts';
+import { resolveAlias } from './aliases.ts';
 import { writeAnswer } from './answer.ts';
 import { Call, type ErrorShape } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
@@ -58,6 +59,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     logger: false,
     genReqId: () => options.nextRequestId(),
     requestIdHeader: false,
+    rewriteUrl: ({ url = '' }) => resolveAlias(url),
     bodyLimit: options.bodyBytesMax,
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
@@ -122,12 +124,13 @@ function callOf({ options }: Edge, { id, raw }: FastifyRequest): Call {
   const { corsOrigins, runtime } = options;
   const { headers } = raw;
   const cors = corsOrigins.length === 0 ? undefined : corsHeaders(corsOrigins, headers.origin);
-  return new Call(runtime, id, errorShapeOf(raw.url ?? ''), cors).follow(headers, options);
+  return new Call(runtime, id, errorShapeOf(raw), cors).follow(headers, options);
 }
 
-function errorShapeOf(target: string): ErrorShape {
-  if (isMessagesPath(target)) return 'messages';
-  return isAccountPath(target) ? 'account' : 'openai';
+/** All clients of the Anthropic interface name its version, whatever they ask for. */
+function errorShapeOf({ url = '', headers }: IncomingMessage): ErrorShape {
+  if (isAccountPath(url)) return 'account';
+  return isMessagesPath(url) || headers['anthropic-version'] !== undefined ? 'messages' : 'openai';
 }
 
 /** Answers what needs no route and no key: a stopping gateway, unknown paths (before their body is read), a browser's question. */

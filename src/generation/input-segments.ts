@@ -94,7 +94,10 @@ function partSegment(kind: string, part: Part): InputSegment {
         cache,
       });
     case 'searchResult':
+    case 'unknown':
       return segment(kind, content.value.json, { cache });
+    case 'toolReference':
+      return segment(kind, content.value.name, { cache });
     case undefined:
       return segment(kind, '', { cache });
   }
@@ -137,6 +140,9 @@ function* itemSegments({ content }: Item): Generator<InputSegment> {
       return;
     case 'serverTool':
       yield segment('server tool', content.value.json);
+      return;
+    case 'unknown':
+      yield segment('unknown', content.value.json);
       return;
     case 'reference':
       yield segment('reference', '', { isOpen: true });

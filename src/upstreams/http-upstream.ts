@@ -1,8 +1,9 @@
 import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
-import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import type { Embedded, EmbeddingCall, EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
+import { checkCalls } from '../generation/portable/arrange-calls.ts';
+import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
 import type { KeysHealth, RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
@@ -16,6 +17,7 @@ import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './passthrough.ts';
 import { RunningTimings } from './running-timings.ts';
 import { listOwnModels } from './own-models.ts';
+import { outgoingJson } from './outgoing-json.ts';
 import { ToolNames } from './tool-names.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
@@ -114,36 +116,36 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     const { request, model, whole, watch } = call;
     const { codec } = this.#reading;
     const isOwn = request.source?.protocol === codec.protocol;
-    const names = isOwn ? undefined : new ToolNames(request, this.#protocol.toolName);
     let outgoing: OutgoingRequest;
-    let dropped: readonly string[];
+    let restorers: EventRestorer[];
     try {
       const beganMs = this.#target.runtime.monotonicMs();
       const forwarded = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
       const { headers: own, withheld } = filterHeaders(this.#passthrough, forwarded);
-      const encoded = this.#encode(call, names?.request ?? request, withheld);
-      ({ dropped } = encoded);
+      const portable = isOwn ? asOwn(request, codec.protocol) : toPortable(request, codec.protocol);
+      const names = isOwn ? undefined : new ToolNames(portable.request, this.#protocol.toolName);
+      const encoded = this.#encode(call, names?.request ?? portable.request);
+      const dropped = [...new Set([...portable.dropped, ...encoded.dropped, ...withheld])];
+      refuseLoss(request, dropped);
+      restorers = this.#restorers(portable, names, dropped);
       const plan = this.#plan(model, whole);
       const headers = own === noHeaders ? plan.headers : this.#headers(whole, own);
-      const body = Buffer.from(JSON.stringify(encoded.body));
+      const body = outgoingJson(encoded.body, encoded.restore);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
       outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
-    const restorers = this.#restorers(request, names, dropped);
     const reader = new AnswerReader(this.#reading, request.candidates ?? 1, restorers);
     return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
 
-  /** `withheld`: what the headers have lost. */
   #encode(
     { model, maxOutputTokens, modelOutputTokens, whole, accountId }: SentCall,
     request: GenerateRequest,
-    withheld: readonly string[],
   ): EncodedRequest {
     const { codec } = this.#reading;
-    const own = codec.encodeRequest({
+    const encoded = codec.encodeRequest({
       request: this.#passthrough === 'known' ? withoutExtras(request) : request,
       model,
       maxOutputTokens,
@@ -152,13 +154,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
       provider: this.#reading.provider,
       quirks: this.#quirks,
     });
-    const { protocol } = codec;
-    const filtered = filterBody(this.#passthrough, { protocol, request, encoded: own, accountId });
-    const encoded = withheld.length === 0 ? filtered : { ...filtered, dropped: [...filtered.dropped, ...withheld] };
-    const [param] = encoded.dropped;
-    if (param === undefined || !request.strict) return encoded;
-    const fields = encoded.dropped.join(', ');
-    throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${fields}.`, { param });
+    return filterBody(this.#passthrough, { protocol: codec.protocol, request, encoded, accountId });
   }
 
   #plan(model: string, whole: boolean): ModelPlan {
@@ -180,7 +176,11 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
   }
 
   /** Returns what undoes the words in which the codec said a request that the protocol has no words for, and tells what was dropped. */
-  #restorers(request: GenerateRequest, names: ToolNames | undefined, dropped: readonly string[]): EventRestorer[] {
+  #restorers(
+    { request, calls }: PortableRequest,
+    names: ToolNames | undefined,
+    dropped: readonly string[],
+  ): EventRestorer[] {
     const { lacksCustomTools, answerTool } = this.#protocol;
     const restorers: EventRestorer[] = [];
     if (names !== undefined && names.request !== request) restorers.push(names);
@@ -191,6 +191,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
       restorers.push(new AnswerTool(answerTool));
     }
     if (this.#quirks.includes('running_timings') && !asksForTimings(request)) restorers.push(new RunningTimings());
+    if (calls !== undefined) restorers.push(calls);
     if (dropped.length > 0) restorers.push(warning(`dropped=${dropped.join(',')}`));
     return restorers;
   }
@@ -203,9 +204,16 @@ const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {
   [Protocol.MESSAGES]: 'messages',
   [Protocol.GEMINI]: 'gemini',
 };
+
 /** Whether the client itself wants llama.cpp's timings with every chunk. */
 function asksForTimings({ source }: GenerateRequest): boolean {
   return source !== undefined && Buffer.from(source.body).includes('"timings_per_token"');
+}
+
+/** Returns a request for an upstream of its client's protocol, which gets it as it came. Throws for calls without results, unless the upstream judges them itself. */
+function asOwn(request: GenerateRequest, protocol: Protocol): PortableRequest {
+  if (protocol !== Protocol.RESPONSES) checkCalls(request.items, request.endpoint);
+  return { request, dropped: [], calls: undefined };
 }
 
 /** Returns what adds a warning to the start of an answer. */

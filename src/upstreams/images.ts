@@ -1,3 +1,4 @@
+import { outgoingJson } from './outgoing-json.ts';
 import { createHash } from 'node:crypto';
 import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encode-request.ts';
 import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
@@ -60,7 +61,7 @@ export class ImagesProvider implements ImageUpstream {
 
   #encode(call: ImageCall): Omit<OutgoingRequest, 'whole'> {
     if (call.request.images.length === 0) {
-      const body = Buffer.from(JSON.stringify(refuseRouting(encodeGeneration(call))));
+      const body = outgoingJson(refuseRouting(encodeGeneration(call)));
       return this.#outgoing(call, '/images/generations', 'application/json', body);
     }
     const parts = encodeEdit(call);

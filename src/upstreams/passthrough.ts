@@ -30,7 +30,7 @@ export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequ
   if (accountId !== undefined) addNamespace(body, protocol, accountId);
   if (policy !== 'known' || request.source?.protocol !== protocol) return encoded;
   const dropped = request.source.unknownFields.filter(path => removePath(body, path.split('.')));
-  return dropped.length === 0 ? encoded : { body, dropped: [...encoded.dropped, ...dropped] };
+  return dropped.length === 0 ? encoded : { ...encoded, dropped: [...encoded.dropped, ...dropped] };
 }
 
 /** Throws `unsupported_feature` if a body names other models, hosts or credentials. */
