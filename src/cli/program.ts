@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
+import { backupCommands } from './backups.ts';
 import {
   accountCommands,
   creditCommands,
@@ -49,6 +50,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
     });
   configCommands(program, ports);
   ledgerCommands(program, ports);
+  backupCommands(program, ports);
   modelCommands(program, ports);
   providerCommands(program, ports);
   accountCommands(program, ports);
