@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
 import { connectCommand } from './agents/connect.ts';
 import { runCommand } from './agents/run.ts';
+import { backupCommands } from './backups.ts';
 import {
   accountCommands,
   creditCommands,
@@ -51,6 +52,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
     });
   configCommands(program, ports);
   ledgerCommands(program, ports);
+  backupCommands(program, ports);
   modelCommands(program, ports);
   providerCommands(program, ports);
   accountCommands(program, ports);

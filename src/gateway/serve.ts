@@ -1,5 +1,6 @@
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
+import { BackupError } from './backup/backup-error.ts';
 import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { simulatorModels } from '../simulator/models.ts';
@@ -95,7 +96,7 @@ const addressCalls = new Set(['listen', 'bind', 'getaddrinfo']);
 
 /** What keeps a gateway from starting and is no defect, in words; undefined for anything else. */
 function startFailure(thrown: unknown, environment: Environment): string | undefined {
-  if (thrown instanceof LedgerStartError) return thrown.message;
+  if (thrown instanceof LedgerStartError || thrown instanceof BackupError) return thrown.message;
   // An error of the operating system: it names the call.
   if (!(thrown instanceof Error) || !('syscall' in thrown)) return undefined;
   if (addressCalls.has(String(thrown.syscall))) {

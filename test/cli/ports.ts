@@ -15,5 +15,7 @@ export function portsOf(variables: Variables): Omit<CommandLinePorts, 'streams'>
       loadConfig({ ...(path === undefined ? {} : { path }), environment: environment(), builtInIds: [] }),
     runProgram,
     verifyLedger: verifyLedgerFile,
+    makeBackup: () => Promise.reject(new Error('no backup here')),
+    restoreBackup: () => Promise.reject(new Error('no backup here')),
   };
 }
