@@ -46,7 +46,9 @@ export function providerAdmin({ router, providers, testProvider }: ProviderAdmin
       providers: providers().map(provider => providerStatus(provider, routesTo(provider.name))),
     }),
     listRoutes: () => ({
-      routes: router.routes().map(route => routeStatus(route, router.strategy(route.name.modelId), router.findings(route.name))),
+      routes: router
+        .routes()
+        .map(route => routeStatus(route, router.strategy(route.name.modelId), router.findings(route.name))),
     }),
     async testProvider({ name, model }) {
       const known = providers().map(provider => provider.name);

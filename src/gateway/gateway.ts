@@ -187,7 +187,10 @@ function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet)
 }
 
 /** Returns what the metrics look at whenever somebody asks for them. */
-function gaugeSources(dataDir: string, core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>): GaugeSources {
+function gaugeSources(
+  dataDir: string,
+  core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>,
+): GaugeSources {
   const { router, upstreams, generations, unseenOutput } = core;
   return {
     breakers: () =>
