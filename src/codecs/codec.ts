@@ -69,9 +69,9 @@ export interface EncodedRequest {
 
 /**
  * What a server does otherwise than its protocol says: `max_tokens` is its only name of the output limit, it refuses `stream_options`, it gives one answer to
- * a request.
+ * a request; asked for it, it counts tokens while it streams, in `timings` (llama.cpp) or in `usage` (vLLM).
  */
-export type UpstreamQuirk = 'max_tokens' | 'no_stream_options' | 'one_answer';
+export type UpstreamQuirk = 'max_tokens' | 'no_stream_options' | 'one_answer' | 'running_timings' | 'running_usage';
 
 /** The request and what the route changes in it. */
 export interface EncodeInput {

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type AuthenticateResponse, CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -17,6 +18,7 @@ export class Edge {
   readonly accounts: LeanClient<typeof AccountService>;
   readonly responses: LeanClient<typeof ResponseService>;
   readonly images: LeanClient<typeof ImageService>;
+  readonly embeddings: LeanClient<typeof EmbeddingService>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -29,6 +31,7 @@ export class Edge {
     this.accounts = leanClient(AccountService, options.transport);
     this.responses = leanClient(ResponseService, options.transport);
     this.images = leanClient(ImageService, options.transport);
+    this.embeddings = leanClient(EmbeddingService, options.transport);
   }
 
   /** Asks the core who calls; `limits`: and how the key's request windows stand. Returned at once if the core knows. Throws or rejects with its refusal. */

@@ -116,6 +116,13 @@ export const errorTable = {
     log: 'info',
     tip: 'Ask the operator to enable the key: npx tollgate keys enable KEY_ID.',
   },
+  account_suspended: {
+    http: 403,
+    rpc: 'PermissionDenied',
+    retry: false,
+    log: 'warn',
+    tip: 'Ask the operator, who can let the account take requests again: npx tollgate accounts resume ACCOUNT_ID.',
+  },
   model_not_allowed: {
     http: 403,
     rpc: 'PermissionDenied',

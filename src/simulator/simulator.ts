@@ -57,7 +57,9 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     verifyThoughts(request.items);
     const tokenizer = await loadTokenizer();
     const counted = await countedInput(request, tokenizer, model.contextLength, signal);
-    const input = cache.account(model.id, cacheModeOf(model), counted, request.cache);
+    // Of its own account alone: what others have asked must show in nobody's price.
+    const owner = `${call.accountId ?? ''} ${model.id}`;
+    const input = cache.account(owner, cacheModeOf(model), counted, request.cache);
     const sights = await sight.describe(prompt.images);
     signal.throwIfAborted();
     const answerId = `${call.hold.id} ${call.attempt}`;

@@ -13,7 +13,7 @@ import {
   type ResultBlock,
   type TextBlock,
 } from './request-schema.ts';
-import { blobsOf, redactedKind } from './thought-blobs.ts';
+import { blobsOf, envelopeIn, redactedKind } from './thought-blobs.ts';
 
 /** Messages to items: user text is a message, calls, results and thoughts are items of their own, in the order of the blocks. Sources: wire.md C1, C3. */
 
@@ -143,9 +143,15 @@ class MessageDecoder {
         return make.itemOf(make.toolResultContent({ ...fields, parts }), turn, extra);
       }
       case 'thinking': {
-        const parts = [make.partOf(make.reasoningTextContent(block.thinking))];
+        const signature = block.signature ?? '';
+        const sealed = envelopeIn(signature);
+        const parts = sealed?.parts ?? [make.partOf(make.reasoningTextContent(block.thinking))];
         // Who signed is not said: the upstream that it goes back to will judge it.
-        return make.itemOf(make.reasoningContent({ parts, opaque: blobsOf(block.signature ?? '', '') }), turn, extra);
+        return make.itemOf(
+          make.reasoningContent({ parts, opaque: blobsOf(signature, '') }),
+          turn,
+          sealed?.extra ?? extra,
+        );
       }
       case 'redacted_thinking':
         return make.itemOf(

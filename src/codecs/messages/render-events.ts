@@ -14,6 +14,7 @@ import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
 import { BlockRenderer } from './block-renderer.ts';
 import { errorFrame } from './error.ts';
 import { extras } from './extras.ts';
+import { textIn } from '../json.ts';
 import { messageHead } from './message-shape.ts';
 import { renderStop } from './stop-reason.ts';
 import { renderCounts, renderUsage } from './usage.ts';
@@ -53,8 +54,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
         this.#finished = event.value;
         return '';
       case 'extension':
-        this.#extend(event.value);
-        return '';
+        return this.#extend(event.value);
       case 'usageReported':
         return '';
       default:
@@ -84,8 +84,13 @@ export class MessagesStreamRenderer implements StreamRenderer {
     return frame('message_start', { message });
   }
 
-  #extend({ scope, extra }: Extension): void {
-    if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, extras.members(extra));
+  /** Unknown members wait for the last delta; unknown events are told where they came. */
+  #extend({ scope, extra }: Extension): string {
+    const members = extras.members(extra);
+    if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, members);
+    return scope === ExtensionScope.EVENT && extra !== undefined && textIn(members['type']) !== ''
+      ? sseEvent(textIn(members['type']), extra.json)
+      : '';
   }
 
   #complete(completed: Completed): string {

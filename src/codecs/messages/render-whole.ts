@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Item, Part } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Item, Opaque, Part } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../generation/fold.ts';
 import type { DecodedRequest, JsonObject } from '../codec.ts';
@@ -43,16 +43,14 @@ function blocksOf(item: Item): JsonObject[] {
   const { content } = item;
   switch (content.case) {
     case 'message':
-      return content.value.parts.flatMap(part => textBlock(item, part));
+      return content.value.parts.flatMap(part => [...textBlock(item, part), ...sealBlock(part.signature)]);
     case 'reasoning':
       return thoughtBlocks(item);
     case 'toolCall': {
       const { callId: id, name, signature } = content.value;
       // As in a stream: what another protocol sealed the call with stands before it.
-      const seal =
-        signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: signatureOf([signature]) }];
       return [
-        ...seal,
+        ...sealBlock(signature),
         { type: 'tool_use', id, name, input: inputOf(item, content.value), ...extras.members(item.extra) },
       ];
     }
@@ -61,6 +59,11 @@ function blocksOf(item: Item): JsonObject[] {
     default:
       return [];
   }
+}
+
+/** What another protocol signed a text or a call with: thoughts are the one place for it that every client sends back. */
+function sealBlock(signature: Opaque | undefined): JsonObject[] {
+  return signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: signatureOf([signature]) }];
 }
 
 function textBlock(item: Item, { content, extra }: Part): JsonObject[] {
@@ -89,7 +92,12 @@ function thoughtBlocks(item: Item): JsonObject[] {
     const thinking = parts.map(thoughtOf).join('\n\n');
     // Signed thoughts go back byte for byte, or their signature does not hold.
     const shown = seals.length > 0 ? thinking : thinking.toWellFormed();
-    blocks.push({ type: 'thinking', thinking: shown, signature: signatureOf(seals), ...extras.members(item.extra) });
+    blocks.push({
+      type: 'thinking',
+      thinking: shown,
+      signature: signatureOf(seals, { parts, extra: item.extra }),
+      ...extras.members(item.extra),
+    });
   }
   for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extras.members(item.extra) });
   return blocks;

@@ -1,3 +1,4 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 import type { DecodedRequest, Json, JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
@@ -23,7 +24,7 @@ export function renderStop(
   { ownStopReasons }: Pick<DecodedRequest, 'ownStopReasons'>,
 ): JsonObject {
   const words = ownStopReasons === true ? ownWords : commonWords;
-  const { reason, matchedStop, native, detailsJson } = finished;
+  const { reason, matchedStop, native, detailsJson, protocol } = finished;
   const stop = (stop_reason: string, stop_sequence: string | null = null): JsonObject => ({
     stop_reason,
     stop_sequence,
@@ -41,6 +42,7 @@ export function renderStop(
     default:
       if (hasCalls) return stop('tool_use');
       if (hasRefusal) return { ...stop(words.refusal), stop_details: detailsOf(detailsJson) };
+      if (protocol === Protocol.MESSAGES && native !== '') return stop(native);
       if (matchedStop !== undefined) return stop('stop_sequence', matchedStop);
       return native === 'stop_sequence' ? stop('stop_sequence') : stop('end_turn');
   }

@@ -152,9 +152,9 @@ export class InputEncoder {
     };
   }
 
-  /** A blob without a maker came from a client of this protocol, or from a direct caller who knows. */
+  /** Of a blob without a maker its kind says that it is of this protocol: Chat clients have them too, and the upstream judges it. */
   #isOurs({ provider }: Opaque): boolean {
-    return provider === '' ? !isForeign(this.#request) : provider === this.#provider;
+    return provider === '' || provider === this.#provider;
   }
 }
 

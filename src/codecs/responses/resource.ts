@@ -1,4 +1,4 @@
-import { ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { Protocol, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope } from '../../gen/tollgate/v1/event_pb.ts';
 import {
   type GenerateRequest,
@@ -45,7 +45,9 @@ export function renderResource(facts: ResponseFacts, outcome: ResponseOutcome): 
 /** The same with the settings that `renderSettings` gave, which do not change while a response runs. */
 export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, settings: JsonObject): JsonObject {
   const { status, items, finished, completed, error } = outcome;
-  const reason = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
+  const known = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
+  // A reason that the gateway does not know is told as it came.
+  const reason = known !== undefined && finished?.protocol === Protocol.RESPONSES ? finished.native : known;
   const tier = completed?.serviceTier ?? facts.request.serviceTier;
   return {
     ...extras.ofExtensions(outcome.extensions ?? [], ExtensionScope.RESPONSE),

@@ -22,7 +22,6 @@ export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
   app.post(responsesPath, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
     const exchange = new Exchange(edge, request, reply, createUrl);
-    exchange.isStream = false;
     exchange.receive(body => createResponse(exchange, body));
   });
 }
@@ -33,7 +32,6 @@ function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
   const { headers } = request.raw;
   const decoded = decodeRequest({ body: value, raw, headers });
   const { stream } = decoded;
-  exchange.isStream = stream;
   const call = createCall(decoded, {
     delivery: stream ? Delivery.STREAMED : Delivery.WHOLE,
     strict: edge.isStrict(headers),

@@ -62,7 +62,9 @@ const calls = new WeakMap<IncomingMessage, Call>();
 
 /** The call of an upgrade, the same whenever it is asked for. */
 function callOf(edge: Edge, request: IncomingMessage): Call {
-  const call = calls.get(request) ?? new Call(edge.options.runtime, edge.options.nextRequestId());
+  const { options } = edge;
+  const call =
+    calls.get(request) ?? new Call(options.runtime, options.nextRequestId()).follow(request.headers, options);
   calls.set(request, call);
   return call;
 }
@@ -72,7 +74,8 @@ async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketPart
   const call = callOf(edge, request);
   const key = readKey(request.headers);
   await identify(edge, call, { key, allowed: 'api_key' });
-  return { edge, call, key, strict: edge.isStrict(request.headers) };
+  const { headers } = request;
+  return { edge, call, key, strict: edge.isStrict(headers), headers };
 }
 
 /** Answers an upgrade with the error envelope, as any other request. */

@@ -1,6 +1,6 @@
 import { decodeRequest } from '../../codecs/responses/index.ts';
 import { errorType } from '../../errors/error-type.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import { type CreateResponseRequest, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
@@ -35,10 +35,10 @@ export class SocketTurn implements Sink<AnswerMessage> {
 
   /** `ended` is called once the turn has ended and the client has all of it, or has left. */
   constructor(connection: ResponsesSocket, ended: () => void) {
-    const { edge, key, opened } = connection;
+    const { edge, key, opened, headers } = connection;
     const { runtime, nextRequestId, metrics } = edge.options;
     this.#connection = connection;
-    this.#call = new Call(runtime, nextRequestId());
+    this.#call = new Call(runtime, nextRequestId()).follow(headers, edge.options);
     this.#call.useKey(key);
     this.#call.credential = opened.credential;
     this.#facts = new GenerationFacts(this.#call);
@@ -71,7 +71,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
       for (const { data } of this.#steps.push(message)) if (!connection.send(data)) this.#pause();
     } catch (thrown) {
       this.#failure = thrown;
-      this.#control?.cancel();
+      this.#control?.cancel(toGatewayError(thrown));
     }
   }
 
@@ -99,13 +99,13 @@ export class SocketTurn implements Sink<AnswerMessage> {
     const { edge, isGone } = this.#connection;
     const request = { call: this.#call, method: 'WEBSOCKET', routeOptions: { url: responsesPath } };
     if (isGone) {
-      recordRequest(edge, request, { ...this.#facts.outcome(499, undefined), code: 'client_gone' });
+      recordRequest(edge, request, { ...this.#facts.outcome(499), code: 'client_gone' });
     } else if (failure === undefined) {
-      recordRequest(edge, request, this.#facts.outcome(200, true));
+      recordRequest(edge, request, this.#facts.outcome(200));
     } else {
       const error = clientError(failure);
       for (const event of this.#renderFailure(error)) this.#connection.send(event);
-      const outcome = this.#facts.outcome(this.#steps.hasBegun ? 200 : error.facets.http, true);
+      const outcome = this.#facts.outcome(this.#steps.hasBegun ? 200 : error.facets.http);
       recordRequest(edge, request, { ...outcome, code: error.code, error });
     }
     this.#connection.whenSent(() => {
