@@ -1,5 +1,8 @@
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
+import { connectCommand } from './agents/connect.ts';
+import { runCommand } from './agents/run.ts';
+import { backupCommands } from './backups.ts';
 import {
   accountCommands,
   creditCommands,
@@ -49,6 +52,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
     });
   configCommands(program, ports);
   ledgerCommands(program, ports);
+  backupCommands(program, ports);
   modelCommands(program, ports);
   providerCommands(program, ports);
   accountCommands(program, ports);
@@ -56,5 +60,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   keyCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
+  runCommand(program, ports, exitWith);
+  connectCommand(program, ports);
   return program;
 }

@@ -53,6 +53,7 @@ const provider = mapping({
   api_key: oneOrMore(secret).optional(),
   headers: named(headerName, secret).default({}),
   timeouts: mapping(timeoutsShape).optional(),
+  passthrough: oneOf('all', 'unpriced', 'known').default('unpriced'),
   concurrency: whole(1, 100_000).optional(),
   queue: whole(0, 1_000_000).default(1000),
   queue_timeout: duration(1).default(30_000),
@@ -146,6 +147,28 @@ const errorCode = leaf<string>('an error code of docs/errors.md', value =>
   typeof value === 'string' && isErrorCode(value) ? value : undefined,
 );
 
+const tlsShape = { cert: text, key: text };
+
+const serviceToken = mapping({
+  name: matching(/^[\w.-]{1,64}$/, 'a name of letters, digits and . _ -'),
+  token: oneOrMore(secret),
+  scopes: listOf(oneOf('operator', 'admin:read', 'admin:write', 'metering', 'generate', 'edge')).min(1, {
+    error: 'must list at least one scope',
+  }),
+});
+
+const rpc = mapping({
+  tls: mapping({ ...tlsShape, client_ca: text.optional() }).optional(),
+  admin: oneOf('everywhere', 'socket').default('everywhere'),
+  tokens: listOf(serviceToken).default([]),
+  control_bytes: size(1024, 1024 ** 3).default(1024 ** 2),
+  message_elements: whole(100, 100_000_000).default(100_000),
+  open_bytes: size(64, 1024 ** 2).default(4096),
+  open_calls: whole(1, 100_000).default(256),
+  open_calls_per_address: whole(1, 100_000).default(32),
+  open_call_time: duration(1000).default(600_000),
+}).prefault({});
+
 /** The whole file. Its output still has the file's names; `config.ts` makes a `Config` of it. */
 export const fileSchema = mapping({
   public_url: address.optional(),
@@ -159,6 +182,8 @@ export const fileSchema = mapping({
   daily_limit_unit: oneOf('dollars', 'requests').default('dollars'),
   timeouts: mapping(timeoutsShape).optional(),
   retries: whole(0, 100).default(2),
+  tls: mapping(tlsShape).optional(),
+  rpc,
   limits: mapping({
     body_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),
     upstream_event_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),
@@ -166,8 +191,13 @@ export const fileSchema = mapping({
     image_tasks: whole(1, 1_000).default(8),
     image_task_queue: whole(0, 1_000_000).default(1_000),
   }).prefault({}),
+  ledger: mapping({
+    settle_timeout: duration(10).default(10_000),
+    write_off_limit: dollars.default(10_000_000_000n),
+  }).prefault({}),
   content: mapping({
     max_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),
+    replay_bytes: size(1024 ** 2, 1024 ** 5).default(2 * 1024 ** 3),
     response_lifetime: duration(1000, 3650).default(30 * 24 * 3_600_000),
   }).prefault({}),
   texts: mapping({
@@ -183,6 +213,7 @@ export const fileSchema = mapping({
   }).prefault({}),
   providers: named(providerName, provider).default({}),
   models: listOf(model).default([]),
+  discovered: listOf(mapping({ models: oneOrMore(text), pricing })).default([]),
   aliases: named(modelId, text).default({}),
   plans: mapping({ core: plan, core_pro: plan }).optional(),
 });

@@ -7,13 +7,17 @@ import { chargeOf, type Outcome, toClientError } from './generation/settlement.t
 import type { RequestStory } from '../telemetry/request-story.ts';
 import type { RouteName } from './routing/observer.ts';
 import { toTokenCounts } from './token-counts.ts';
-import { type Cuttable, stopping } from './running.ts';
+import { type Cuttable, keyRevoked, stopping } from './running.ts';
 
 /** What an admitted request is worked on with. */
 export interface AdmittedRunTools {
   readonly ledger: Ledger;
   readonly runtime: Runtime;
+  /** How long a client waits for the end of a hold after its answer failed; absent: 10 s. */
+  readonly settleMs?: number;
 }
+
+const settleMsDefault = 10_000;
 
 /** A checked request that the ledger has admitted. */
 export interface AdmittedOrder<Order> {
@@ -22,6 +26,8 @@ export interface AdmittedOrder<Order> {
   readonly id: number;
   /** What the client is told. */
   readonly requestId: string;
+  /** The API key that pays. */
+  readonly keyId: number;
   readonly admitted: Admitted;
   /** Undefined: nobody follows it. */
   readonly story?: RequestStory | undefined;
@@ -43,6 +49,7 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
   place = -1;
   /** It was ended because the gateway stops. */
   isCut = false;
+  #isRevoked = false;
   protected readonly asked: AdmittedOrder<Order>;
   /** Aborted when nobody wants the answer any more. */
   protected readonly signal: AbortSignal;
@@ -75,6 +82,16 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     this.#abort.abort(stopping());
   }
 
+  get keyId(): number {
+    return this.asked.keyId;
+  }
+
+  /** The key has been revoked: ends it now. */
+  revoke(): void {
+    this.#isRevoked = true;
+    this.#abort.abort(keyRevoked());
+  }
+
   /**
    * Makes the answer and charges for it. Throws what the caller is told. Called once, and run to its end. `beforeSettle` keeps the answer, so that it is durable before it is
    * charged; what it throws ends the run uncharged.
@@ -88,22 +105,27 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     if (signal.aborted) abort();
     try {
       const answer = await this.#made(beforeSettle);
-      const costNanoUsd = await this.settle(this.countUsage(answer)).catch((thrown: unknown) => {
-        // A ledger that can't be written may stay so for long: the client is told at once, and the hold is given back when it can be.
-        this.#tools.ledger.void(this.asked.id, 'gateway_failure').catch(() => undefined);
-        throw thrown;
-      });
-      return { answer, costNanoUsd };
+      return { answer, costNanoUsd: await this.charge(this.countUsage(answer)) };
     } finally {
       signal.removeEventListener('abort', abort);
     }
   }
 
-  /** Charges what was used. Returns the cost in nano-dollars. */
-  async settle({ state, usage, usageSource }: UsedUp): Promise<bigint> {
+  /** Charges what a kept answer has used. Returns the cost in nano-dollars. If that can't be stored the answer is free, and it throws. */
+  async charge(used: UsedUp): Promise<bigint> {
+    try {
+      return await this.#settle(used, 'bounded');
+    } catch (thrown) {
+      // A ledger that can't be written may stay so for long: the hold is given back when it can be.
+      this.#tools.ledger.void(this.asked.id, 'gateway_failure').catch(() => undefined);
+      throw thrown;
+    }
+  }
+
+  async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
     const { id, order, story } = this.asked;
     story?.trace?.settleBegan();
-    const settled = await this.#tools.ledger.settle({
+    const command = {
       id,
       state,
       usage,
@@ -115,7 +137,8 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
       attempts: this.#attempts,
       prices: order.prices,
       multiplierPermille: 1000,
-    });
+    } as const;
+    const settled = await this.#tools.ledger.settle(command, patience);
     if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
     story?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd: settled.costNanoUsd });
     return settled.costNanoUsd;
@@ -145,13 +168,16 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     } catch (thrown) {
       await this.discard();
       const outcome = this.#outcome(thrown);
-      await this.#endUnanswered(outcome);
+      const { promise: late, resolve } = Promise.withResolvers<void>();
+      const timer = this.#tools.runtime.after(this.#tools.settleMs ?? settleMsDefault, resolve);
+      await Promise.race([this.#endUnanswered(outcome), late]).finally(() => timer.cancel());
       throw toClientError(outcome);
     }
   }
 
   #outcome(thrown: unknown): Outcome {
     if (this.isCut) return { kind: 'cut' };
+    if (this.#isRevoked) return { kind: 'client_gone', error: keyRevoked() };
     return this.signal.aborted ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(thrown) };
   }
 
@@ -161,6 +187,6 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     if (charge.kind === 'void') {
       await this.#tools.ledger.void(this.asked.id, charge.reason);
       this.asked.story?.settleEnded(undefined);
-    } else await this.settle({ state: charge.state, usage: noUsage, usageSource: 'reported' });
+    } else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }
 }

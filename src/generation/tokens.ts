@@ -2,6 +2,7 @@ import type * as o200kBase from 'gpt-tokenizer/encoding/o200k_base';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { estimateTokens } from './estimate.ts';
 import { inputSegments } from './input-segments.ts';
+import { type TextKind, TextSample } from './text-kind.ts';
 
 export { type TokenEstimate, estimateTokens } from './estimate.ts';
 
@@ -170,19 +171,40 @@ export interface InputBounds {
    * At most so many, for a hold. What an upstream adds for its own tool prompt is in it; what another vocabulary than o200k_base needs more is not.
    */
   readonly high: number;
+  /** Something in it can't be counted here: `high` says nothing of it. */
+  readonly isOpen: boolean;
+}
+
+/** The bounds of a request's input, and what it is made of. */
+export interface MeasuredInput extends InputBounds {
+  readonly kind: TextKind;
+  /** Upper bound without what an upstream may add for its tools. */
+  readonly ownHigh: number;
+  /** It has images, files or sound, whose tokens no text tells. */
+  readonly hasMedia: boolean;
 }
 
 /** Returns the bounds of a request's input. One pass over its text. */
-export function measureInput(request: GenerateRequest): InputBounds {
+export function measureInput(request: GenerateRequest): MeasuredInput {
   let low = 0;
-  let high = request.tools.length > 0 ? toolPromptTokens : 0;
+  let ownHigh = 0;
+  let hasMedia = false;
+  const sample = new TextSample();
+  let isOpen = false;
   for (const segment of inputSegments(request)) {
     const text = estimateTokens(segment.text);
+    sample.add(segment.text);
     low += text.low;
-    high += text.high + segment.flatTokensMax;
+    ownHigh += text.high + segment.flatTokensMax;
+    hasMedia ||= segment.flatTokensMax > frameTokensMax;
+    isOpen ||= segment.isOpen;
   }
-  return { low, high };
+  const high = ownHigh + (request.tools.length > 0 ? toolPromptTokens : 0);
+  return { low, high, isOpen, kind: sample.kind, ownHigh, hasMedia };
 }
+
+/** What frames a message, a call or a tool takes less; what stands for an image or a file more. */
+const frameTokensMax = 64;
 
 /** Returns the upper bound of a request's input tokens alone. */
 export function estimateInput(request: GenerateRequest): number {

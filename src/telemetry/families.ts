@@ -85,7 +85,11 @@ abstract class Family<Series> {
     const labels = this.#labels.map((label, at) => `${label}="${escaped(String(values[at] ?? ''))}"`).join(',');
     this.#series.push({ labels, series });
     let branch = this.#root;
-    for (const value of values) branch = branch.branches.getOrInsertComputed(value, () => new Branch());
+    for (const value of values) {
+      const next = branch.branches.get(value) ?? new Branch<Series>();
+      branch.branches.set(value, next);
+      branch = next;
+    }
     branch.series = series;
     return series;
   }

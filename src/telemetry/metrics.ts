@@ -46,6 +46,16 @@ export interface AttemptSample {
   readonly firstEventMs?: number | undefined;
 }
 
+/** How a provider counts one kind of text. */
+export interface LearnedSample {
+  readonly provider: string;
+  /** The listed id of the model. */
+  readonly model: string;
+  /** "input" or "output", and the kind of text. */
+  readonly of: string;
+  readonly ratio: number;
+}
+
 /** How many keys of a provider are in a state. */
 export interface KeySample {
   readonly provider: string;
@@ -61,6 +71,8 @@ export interface GaugeSources {
   heldUsd(): number;
   /** Sizes of the files of the data directory, in bytes, by what they are. */
   fileBytes(): Readonly<Record<string, number>>;
+  /** What was learned of how providers count. */
+  learnedTokens(): readonly LearnedSample[];
 }
 
 /** A route's circuit breaker. */
@@ -134,6 +146,11 @@ export class Metrics {
     help: 'State of a route’s circuit breaker: 0 closed, 0.5 half open, 1 open.',
     labels: ['provider', 'model'],
   });
+  readonly #learned = new Numbers('gauge', {
+    name: 'tollgate_learned_tokens_ratio',
+    help: 'Tokens that a provider reports for a text of 1,000 estimated tokens, divided by those: what unreported answers are charged by.',
+    labels: ['provider', 'model', 'of'],
+  });
   readonly #providerKeys = new Numbers('gauge', {
     name: 'tollgate_provider_keys',
     help: 'Keys of a provider: working, resting after a refusal, or being tried again.',
@@ -161,6 +178,7 @@ export class Metrics {
   readonly #ledgerWait = this.#ledgerWaits.of();
   readonly #ledgerQueue = this.#ledgerQueues.of();
   #sources: GaugeSources | undefined;
+  readonly #further: (() => string)[] = [];
 
   /** `version`: of the gateway. */
   constructor(version: string) {
@@ -172,6 +190,11 @@ export class Metrics {
     this.#attempts.of(provider, model, result).value += 1;
     this.#attemptDuration.of(provider).observe(durationMs / 1000);
     if (firstEventMs !== undefined) this.#attemptFirstEvent.of(provider, model).observe(firstEventMs / 1000);
+  }
+
+  /** Shows what `read` returns, families in Prometheus' text format, behind the others. */
+  add(read: () => string): void {
+    this.#further.push(read);
   }
 
   /** Shows what the sources say whenever somebody looks. */
@@ -234,11 +257,13 @@ export class Metrics {
       this.#breakers,
       this.#ledgerWaits,
       this.#ledgerQueues,
+      this.#learned,
       this.#files,
       this.#build,
       ...processFamilies(),
     ];
-    return `${families.map(family => family.text()).join('\n\n')}\n`;
+    const texts = [...families.map(family => family.text()), ...this.#further.map(read => read())];
+    return `${texts.join('\n\n')}\n`;
   }
 
   #look(sources: GaugeSources): void {
@@ -251,6 +276,9 @@ export class Metrics {
     this.#held.of().value = sources.heldUsd();
     this.#files.clear();
     for (const [file, bytes] of Object.entries(sources.fileBytes())) this.#files.of(file).value = bytes;
+    this.#learned.clear();
+    for (const { provider, model, of, ratio } of sources.learnedTokens())
+      this.#learned.of(provider, model, of).value = ratio;
   }
 }
 

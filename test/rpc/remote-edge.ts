@@ -22,7 +22,7 @@ export interface RemoteEdge {
 export async function openRemoteEdge(gateway: Gateway): Promise<RemoteEdge> {
   const edgeToken = readFileSync(join(gateway.dataDir, 'edge.token'), 'utf8').trim();
   const transport = new RemoteTransport({ baseUrl: gateway.rpcUrl, edgeToken });
-  const ids = new IdSource(systemClock, 0, 1);
+  const ids = new IdSource(systemClock, 0, { instance: 1 });
   const app = createEdge({
     transport,
     nextRequestId: () => publicRequestId(ids.next()),

@@ -44,9 +44,9 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
     this.#tools = tools;
   }
 
-  /** Charges that many pictures, which are drawn and kept. Returns the cost in nano-dollars. */
-  charge(images: number): Promise<bigint> {
-    return this.settle(this.#usedBy(images));
+  /** Charges that many pictures, which are drawn and kept. Returns the cost in nano-dollars. If that can't be stored they are free, and it throws. */
+  chargeFor(images: number): Promise<bigint> {
+    return this.charge(this.#usedBy(images));
   }
 
   protected async make(): Promise<KeptDrawing> {

@@ -3,10 +3,13 @@ import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import { nobodyLeaves } from '../starting-call.ts';
-import type { Running } from '../running.ts';
+import { keyRevoked, type Running } from '../running.ts';
 import { answerEnd } from './image-answer.ts';
 import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { type NewTask, type StoredTask, taskIdOf, type TaskStore } from './task-store.ts';
+
+/** How often tasks are looked for that nobody works on. */
+const lookMs = 10_000;
 
 interface TaskTools extends ImageRunTools {
   readonly store: TaskStore;
@@ -37,6 +40,8 @@ export class ImageTasks {
   readonly #tools: TaskTools;
   readonly #line: Waiting[] = [];
   #busy = 0;
+  /** Those that are being stored or worked on. */
+  readonly #held = new Set<string>();
   /** Places that are kept for those that are being checked and stored. */
   #coming = 0;
   #isDraining = false;
@@ -45,10 +50,22 @@ export class ImageTasks {
     this.#tools = tools;
   }
 
-  /** Takes up what an earlier process has left. */
+  /** Takes up what an earlier process has left, and from now on what nobody works on because storage failed in its middle. */
   async resume(): Promise<void> {
+    await this.#takeUp();
+    const look = this.#tools.runtime.after(lookMs, () => {
+      // What can't be read now is read the next time.
+      void this.#takeUp()
+        .catch((thrown: unknown) => this.#tools.onDefect('', thrown))
+        .finally(() => look.restart(lookMs));
+    });
+  }
+
+  async #takeUp(): Promise<void> {
     const left = await this.#tools.store.unfinished();
-    for (const { id } of left) this.#line.push({ id });
+    if (this.#isDraining) return;
+    const known = new Set([...this.#held, ...this.#line.map(({ id }) => id)]);
+    for (const { id } of left) if (!known.has(id)) this.#line.push({ id });
     this.#next();
   }
 
@@ -77,14 +94,18 @@ export class ImageTasks {
       request: order.request,
       createdAtMs,
     };
+    const taskId = taskIdOf(requestId);
+    this.#held.add(taskId);
     try {
       await beforeStored?.();
       await this.#tools.store.create(task);
+      this.#line.push({ id: taskId, asked });
     } catch (thrown) {
       await this.#tools.ledger.void(id, 'gateway_failure');
       throw thrown;
+    } finally {
+      this.#held.delete(taskId);
     }
-    this.#line.push({ id: taskIdOf(requestId), asked });
     this.#next();
   }
 
@@ -102,8 +123,10 @@ export class ImageTasks {
     const waiting = this.#line.shift();
     if (waiting === undefined) return;
     this.#busy += 1;
+    this.#held.add(waiting.id);
     void this.#work(waiting).finally(() => {
       this.#busy -= 1;
+      this.#held.delete(waiting.id);
       this.#next();
     });
     this.#next();
@@ -115,7 +138,7 @@ export class ImageTasks {
       const task = await this.#tools.store.find(id);
       if (task !== undefined) await this.#run(task, asked);
     } catch (thrown) {
-      // Storage failed: the next process finds the task as it is now.
+      // Storage failed: `resume` finds the task as it is now.
       this.#tools.onDefect(id, thrown);
     }
   }
@@ -134,6 +157,11 @@ export class ImageTasks {
       await ledger.void(asked.id, 'gateway_failure');
       return;
     }
+    if (ledger.findApiKey(asked.keyId) === undefined) {
+      await ledger.void(asked.id, 'cancelled');
+      await this.#fail(task, keyRevoked());
+      return;
+    }
     const run = new ImageRun(this.#tools, asked);
     running.add(run);
     let costNanoUsd: bigint | undefined;
@@ -141,7 +169,7 @@ export class ImageTasks {
       costNanoUsd = await this.#draw(task, asked, run);
       await store.completed(task, answerEnd(costNanoUsd));
     } catch (thrown) {
-      // It is charged and stays drawn: the next process completes it.
+      // It is charged and stays drawn: `resume` completes it.
       if (costNanoUsd !== undefined) throw thrown;
       // One that was cut runs again in the next process.
       if (run.isCut) await store.requeue(task.id);
@@ -154,7 +182,7 @@ export class ImageTasks {
   /** Draws and charges a task; answers what it cost, in nano-dollars. */
   async #draw(task: StoredTask, asked: AdmittedImages, run: ImageRun): Promise<bigint> {
     const { store, partsOf } = this.#tools;
-    if (task.state === 'drawn') return run.charge(await this.#countDrawn(task));
+    if (task.state === 'drawn') return run.chargeFor(await this.#countDrawn(task));
     try {
       await store.begin(task.id);
     } catch (thrown) {

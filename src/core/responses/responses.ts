@@ -25,6 +25,7 @@ import { type Ask, type AskedResponse, createMessage, readAsk, withCallerPaths }
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
 import { Conversations, upstreamItems } from './conversations.ts';
+import { prepareResponse } from './prepared-response.ts';
 import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
 import type { WriterTools } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
@@ -41,6 +42,9 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly box: SealedBox;
 }
 
+/** How often responses are looked for that nobody runs. */
+const lookMs = 10_000;
+
 type KeyedCreate = KeyedRequest<typeof CreateResponseResponseSchema>;
 
 /** All responses of this process: those that run, and the way to those that are stored. */
@@ -52,7 +56,14 @@ export class Responses {
     const { documents, runtime } = tools;
     const sessions = new Sessions(runtime);
     const conversations = new Conversations(documents, sessions, runtime);
-    this.#tools = { ...tools, conversations, sessions, settling: new Settling(), jobs: new Map() };
+    this.#tools = {
+      ...tools,
+      conversations,
+      sessions,
+      settling: new Settling(),
+      jobs: new Map(),
+      beginning: new Set(),
+    };
     this.#stored = new StoredResponses(this.#tools);
   }
 
@@ -79,9 +90,16 @@ export class Responses {
     };
   }
 
-  /** Writes down what became of responses that ran when an earlier process ended. To be awaited before anything is served. */
-  recover(): Promise<void> {
-    return this.#stored.recover();
+  /** Writes down what became of responses that ran when an earlier process ended, and from now on of those that nobody runs. To be awaited before anything is served. */
+  async recover(): Promise<void> {
+    await this.#stored.recover();
+    const look = this.#tools.runtime.after(lookMs, () => {
+      // What can't be written down now is found the next time.
+      void this.#stored
+        .recover()
+        .catch(() => undefined)
+        .finally(() => look.restart(lookMs));
+    });
   }
 
   /** Resolves when the end of every response in the background is stored. */
@@ -95,6 +113,7 @@ export class Responses {
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
       const asked = await this.#ask(request, context, credential);
+      if (request.generate === false) return prepareResponse(this.#tools, asked, each);
       const generation = await this.#begin(asked);
       each.call.attach(generation);
       generation.start(new ResponseSink(this.#tools, asked, generation, each));

@@ -1,5 +1,5 @@
 import type { StreamRenderer } from '../../codecs/codec.ts';
-import type { GatewayError } from '../../errors/gateway-error.ts';
+import { type GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import type { Sink } from '../../lib/push.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import type { AnswerHeaders } from '../call.ts';
@@ -60,6 +60,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     this.#renderer = renderer;
     this.#keepAliveMs = keepAliveMs;
     this.#timer = runtime.after(keepAliveMs, () => void this.#keepAlive());
+    exchange.keepAlive = () => void this.#keepAlive();
     this.#streamEnded = metrics.streamOpened(exchange.routeOptions.url);
   }
 
@@ -73,7 +74,7 @@ export class StreamSink implements Sink<AnswerMessage> {
       this.#frames += this.#renderer.push(message);
     } catch (thrown) {
       this.#failure = thrown;
-      exchange.control?.cancel();
+      exchange.control?.cancel(toGatewayError(thrown));
       return;
     }
     // What comes last leaves with the frames that close the stream.
@@ -101,10 +102,10 @@ export class StreamSink implements Sink<AnswerMessage> {
 
   #headers(): AnswerHeaders {
     return {
+      ...this.#exchange.call.headers,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-store, no-transform',
       'x-accel-buffering': 'no',
-      ...this.#exchange.call.headers,
     };
   }
 
