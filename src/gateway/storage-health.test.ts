@@ -79,7 +79,7 @@ test('write-offs and suspensions are counted and logged; lost writes are told to
   expect(metric('tollgate_account_suspensions_total')).toBe(
     'tollgate_account_suspensions_total{reason="write_offs"} 1',
   );
-  expect(lines.map(({ level }) => level)).toEqual([40, 50]);
+  expect(lines.map(({ level }) => level)).toEqual(['warn', 'error']);
   const cause = new Error('gone');
   health.documentWatch.lost(cause);
   expect(await health.lost).toBe(cause);
