@@ -225,8 +225,9 @@ function admitAgain(
   };
 }
 
-/** Whether a known request is another one of the gateway's own: it gives no two requests the same random part. */
-function isOther({ request }: Request, { id, requestId }: AdmitOrder): boolean {
+/** Whether two requests of the gateway's own have one id: it gives no two of them the same random part. */
+function isOther({ request, expiresAtMs }: Request, { id, requestId, expiresAtMs: until }: AdmitOrder): boolean {
+  if (expiresAtMs !== null || until !== undefined) return false;
   const part = requestPart(id, requestId);
   return typeof request === 'bigint' && typeof part === 'bigint' && request !== part;
 }
