@@ -47,6 +47,7 @@ import { readFileSizes } from './file-sizes.ts';
 import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts';
 import { Discovery } from './discovery.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
+import { SecretFileWatch } from './secret-file-watch.ts';
 import { createStopping } from './stopping.ts';
 import type { StorageHealth } from './storage-health.ts';
 import { logCall } from './rpc-log.ts';
@@ -112,6 +113,11 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
   core.discovery.start();
+  const secretFiles = new SecretFileWatch({
+    sources: () => live.current.secretSources ?? [],
+    reload: () => reloadedOrNot(core.reload, logger),
+  });
+  secretFiles.start();
   await core.images.resume();
   const stopping = createStopping({
     edge,
@@ -127,6 +133,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     stop: () => {
       state.serving = false;
       core.discovery.stop();
+      secretFiles.stop();
       return stopping.stop();
     },
     hurry: stopping.hurry,
