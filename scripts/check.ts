@@ -25,7 +25,10 @@ function steps(): readonly Step[] {
     { name: 'lint', command: [join(bin, 'oxlint'), ...clientsIgnored] },
     { name: 'types', command: [join(bin, 'tsc'), '--project', root] },
     // Packages run on older versions of Node.js, whose libraries have less.
-    { name: 'types of packages', command: [join(bin, 'tsc'), '--project', join(root, 'tsconfig.build.json'), '--noEmit'] },
+    {
+      name: 'types of packages',
+      command: [join(bin, 'tsc'), '--project', join(root, 'tsconfig.build.json'), '--noEmit'],
+    },
     ...(clientTests ? [clientTypes] : []),
     { name: 'contract', command: [join(bin, 'buf'), 'lint'] },
     { name: 'generated code', command: [process.execPath, join(root, 'scripts/generate.ts'), '--check'] },

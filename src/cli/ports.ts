@@ -21,6 +21,8 @@ export interface CommandLinePorts {
   readonly serve: (options: { readonly configPath?: string }) => Promise<number>;
   /** Reads and checks a configuration file, the one in use where none is named; throws `ConfigError`. */
   readonly loadConfig: (path: string | undefined) => Config | Promise<Config>;
+  /** Runs a program until it ends, with that environment, and answers its exit code; throws `CommandFailure` if it can't be started. */
+  readonly runProgram: (command: readonly string[], env: Readonly<Record<string, string>>) => Promise<number>;
   /** Violated invariants of a data directory's ledger in words; throws where there is no ledger. Works beside a running gateway. */
   readonly verifyLedger: (dataDir: string) => readonly string[] | Promise<readonly string[]>;
   /** Backs a data directory up to a new folder; throws with the reason in words. Works beside a running gateway. */

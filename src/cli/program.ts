@@ -1,5 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
+import { connectCommand } from './agents/connect.ts';
+import { runCommand } from './agents/run.ts';
 import { backupCommands } from './backups.ts';
 import {
   accountCommands,
@@ -58,5 +60,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   keyCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
+  runCommand(program, ports, exitWith);
+  connectCommand(program, ports);
   return program;
 }

@@ -100,6 +100,8 @@ function routeDocument(route: RouteStatus) {
     last_error: errorDocument(route.lastError),
     first_event: timesDocument(route.firstEvent),
     duration: timesDocument(route.duration),
+    answers_as: textOrNull(route.answersAs),
+    cuts_input: route.cutsInput,
   };
 }
 

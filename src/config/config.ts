@@ -8,6 +8,7 @@ import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { readKeyFiles } from './key-files.ts';
 import { presetKeyVariables, presetModelIds, presetProviders, quirksOf } from './presets.ts';
+import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
   fileSchema,
@@ -105,7 +106,7 @@ function withShown(source: YamlSource, path: YamlPath, message: string): string 
   const isAddress = path.includes('base_url') || path.includes('public_url');
   const hidden = isAddress ? credentialedAddress : credentialed;
   const secret =
-    path.includes('api_key') || path.includes('api_key_file') || path.includes('headers') || hidden.test(shown ?? '');
+    ['api_key', 'api_key_file', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
   return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
 }
 
@@ -156,6 +157,8 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     dailyLimitUnit: file.daily_limit_unit,
     timeouts,
     retries: file.retries,
+    ...defined({ tls: tlsSettings(file.tls) }),
+    rpc: rpcSettings(file),
     limits: {
       bodyBytes: file.limits.body_bytes,
       upstreamEventBytes: file.limits.upstream_event_bytes,
@@ -176,6 +179,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       ...(named.includes(name) ? {} : { preset: name }),
     })),
     models: file.models.map(modelOf),
+    discovered: file.discovered.map(({ models, pricing }) => ({ models, pricing: toPricing(pricing) })),
     aliases: new Map(Object.entries(file.aliases)),
     plans: {
       core: planOf(file.plans?.core, standardPlans.core),
@@ -205,6 +209,7 @@ function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts):
       Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),
     ),
     timeouts: timeoutsOf(provider.timeouts, timeouts),
+    passthrough: provider.passthrough,
     ...defined({ tokenIds: provider.token_ids }),
     ...(provider.concurrency === undefined
       ? {}
@@ -254,7 +259,10 @@ function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   // A free model costs 0 on what it does, said or not.
   const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed.map(name => [name, 0n]));
   const none = { images: [], above: [] };
-  const prices: ParsedPricing = id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none);
+  return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));
+}
+
+function toPricing(prices: ParsedPricing): PricingSettings {
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
     ...cachingOf(prices.caching),

@@ -1,6 +1,6 @@
 import { closest } from '../lib/closest.ts';
-import { kindOfModel, listKinds, rulesOfKind } from './model-kind.ts';
-import type { ParsedFile, ParsedModel, ParsedRoute } from './schema.ts';
+import { kindOfModel, listKinds, type ModelKind, rulesOfKind } from './model-kind.ts';
+import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
 /** Called with each contradiction. */
@@ -50,6 +50,9 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
     if (mixesKinds(model)) continue;
     checkPricing(model, [...path, 'pricing'], report);
     checkRoutes(model, file, path, report);
+  }
+  for (const [index, { pricing }] of file.discovered.entries()) {
+    checkPrices(pricing, 'text', ['discovered', index, 'pricing'], report);
   }
   checkProviders(file, report);
   checkAliases(file, { listed, known }, report);
@@ -103,7 +106,10 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     report(path, 'is missing; every model needs a price (0 for one that costs nothing), or an id that ends in :free');
     return;
   }
-  const kind = kindOfModel(model.endpoints);
+  checkPrices(pricing, kindOfModel(model.endpoints), path, report);
+}
+
+function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, report: Report): void {
   const { needed, foreign } = rulesOfKind[kind];
   for (const name of needed) {
     if (pricing[name] === undefined)
@@ -111,7 +117,7 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
   }
   for (const name of foreign) {
     if (pricing[name] !== undefined) {
-      report([...path, name], `is not charged for on ${model.endpoints.join(' and ')}; ${needed.join(' and ')} is`);
+      report([...path, name], `is not charged for on ${rulesOfKind[kind].name} models; ${needed.join(' and ')} is`);
     }
   }
   let threshold = 0;
@@ -121,7 +127,7 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     }
     threshold = step.input_tokens;
   }
-  if (!drawsImages(model) && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
+  if (kind !== 'image' && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
   if (kind !== 'text' && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
 }
 

@@ -54,6 +54,7 @@ const provider = mapping({
   api_key_file: text.optional(),
   headers: named(headerName, secret).default({}),
   timeouts: mapping(timeoutsShape).optional(),
+  passthrough: oneOf('all', 'unpriced', 'known').default('unpriced'),
   concurrency: whole(1, 100_000).optional(),
   queue: whole(0, 1_000_000).default(1000),
   queue_timeout: duration(1).default(30_000),
@@ -147,6 +148,28 @@ const errorCode = leaf<string>('an error code of docs/errors.md', value =>
   typeof value === 'string' && isErrorCode(value) ? value : undefined,
 );
 
+const tlsShape = { cert: text, key: text };
+
+const serviceToken = mapping({
+  name: matching(/^[\w.-]{1,64}$/, 'a name of letters, digits and . _ -'),
+  token: oneOrMore(secret),
+  scopes: listOf(oneOf('operator', 'admin:read', 'admin:write', 'metering', 'generate', 'edge')).min(1, {
+    error: 'must list at least one scope',
+  }),
+});
+
+const rpc = mapping({
+  tls: mapping({ ...tlsShape, client_ca: text.optional() }).optional(),
+  admin: oneOf('everywhere', 'socket').default('everywhere'),
+  tokens: listOf(serviceToken).default([]),
+  control_bytes: size(1024, 1024 ** 3).default(1024 ** 2),
+  message_elements: whole(100, 100_000_000).default(100_000),
+  open_bytes: size(64, 1024 ** 2).default(4096),
+  open_calls: whole(1, 100_000).default(256),
+  open_calls_per_address: whole(1, 100_000).default(32),
+  open_call_time: duration(1000).default(600_000),
+}).prefault({});
+
 /** The whole file. Its output still has the file's names; `config.ts` makes a `Config` of it. */
 export const fileSchema = mapping({
   public_url: address.optional(),
@@ -160,6 +183,8 @@ export const fileSchema = mapping({
   daily_limit_unit: oneOf('dollars', 'requests').default('dollars'),
   timeouts: mapping(timeoutsShape).optional(),
   retries: whole(0, 100).default(2),
+  tls: mapping(tlsShape).optional(),
+  rpc,
   limits: mapping({
     body_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),
     upstream_event_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),
@@ -189,6 +214,7 @@ export const fileSchema = mapping({
   }).prefault({}),
   providers: named(providerName, provider).default({}),
   models: listOf(model).default([]),
+  discovered: listOf(mapping({ models: oneOrMore(text), pricing })).default([]),
   aliases: named(modelId, text).default({}),
   plans: mapping({ core: plan, core_pro: plan }).optional(),
 });

@@ -35,5 +35,5 @@ export async function admitOrder<Order extends { readonly model: Model }>(
     throw await refusal(ledger, admitted, { model, accountId, keyId });
   }
   story?.admissionEnded(admitted.heldNanoUsd);
-  return { order, id: command.id, requestId: command.requestId, admitted, story };
+  return { order, id: command.id, requestId: command.requestId, keyId, admitted, story };
 }

@@ -7,7 +7,7 @@ import { chargeOf, type Outcome, toClientError } from './generation/settlement.t
 import type { RequestStory } from '../telemetry/request-story.ts';
 import type { RouteName } from './routing/observer.ts';
 import { toTokenCounts } from './token-counts.ts';
-import { type Cuttable, stopping } from './running.ts';
+import { type Cuttable, keyRevoked, stopping } from './running.ts';
 
 /** What an admitted request is worked on with. */
 export interface AdmittedRunTools {
@@ -26,6 +26,8 @@ export interface AdmittedOrder<Order> {
   readonly id: number;
   /** What the client is told. */
   readonly requestId: string;
+  /** The API key that pays. */
+  readonly keyId: number;
   readonly admitted: Admitted;
   /** Undefined: nobody follows it. */
   readonly story?: RequestStory | undefined;
@@ -47,6 +49,7 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
   place = -1;
   /** It was ended because the gateway stops. */
   isCut = false;
+  #isRevoked = false;
   protected readonly asked: AdmittedOrder<Order>;
   /** Aborted when nobody wants the answer any more. */
   protected readonly signal: AbortSignal;
@@ -77,6 +80,16 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
   cut(): void {
     this.isCut = true;
     this.#abort.abort(stopping());
+  }
+
+  get keyId(): number {
+    return this.asked.keyId;
+  }
+
+  /** The key has been revoked: ends it now. */
+  revoke(): void {
+    this.#isRevoked = true;
+    this.#abort.abort(keyRevoked());
   }
 
   /**
@@ -164,6 +177,7 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
 
   #outcome(thrown: unknown): Outcome {
     if (this.isCut) return { kind: 'cut' };
+    if (this.#isRevoked) return { kind: 'client_gone', error: keyRevoked() };
     return this.signal.aborted ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(thrown) };
   }
 

@@ -15,6 +15,7 @@ import type { PushedService } from '../lib/pushed-service.ts';
 import type { ProviderTest } from '../upstreams/provider-test.ts';
 import { found } from './account-fields.ts';
 import type { LiveRoute } from './routing/live-routes.ts';
+import type { RouteFindings } from './routing/route-findings.ts';
 import type { Quantiles, RouteFailure } from './routing/route-record.ts';
 import type { Router } from './routing/router.ts';
 
@@ -28,7 +29,7 @@ export interface ConfiguredProvider {
 
 /** What the operator may ask of providers. */
 export interface ProviderAdminOptions {
-  readonly router: Pick<Router, 'routes' | 'strategy'>;
+  readonly router: Pick<Router, 'routes' | 'strategy' | 'findings'>;
   /** The providers in use. */
   readonly providers: () => readonly ConfiguredProvider[];
   /** Tests a provider that is in use; `model`: its own name of one. */
@@ -45,7 +46,9 @@ export function providerAdmin({ router, providers, testProvider }: ProviderAdmin
       providers: providers().map(provider => providerStatus(provider, routesTo(provider.name))),
     }),
     listRoutes: () => ({
-      routes: router.routes().map(route => routeStatus(route, router.strategy(route.name.modelId))),
+      routes: router
+        .routes()
+        .map(route => routeStatus(route, router.strategy(route.name.modelId), router.findings(route.name))),
     }),
     async testProvider({ name, model }) {
       const known = providers().map(provider => provider.name);
@@ -106,7 +109,11 @@ function toProviderKey({
   };
 }
 
-function routeStatus(route: LiveRoute, strategy: string): MessageInitShape<typeof RouteStatusSchema> {
+function routeStatus(
+  route: LiveRoute,
+  strategy: string,
+  { answersAs = '', cutsInput }: RouteFindings,
+): MessageInitShape<typeof RouteStatusSchema> {
   const { name, record, breaker, keys, priority, weight } = route;
   const closed = breaker.state === 'closed';
   return {
@@ -119,6 +126,8 @@ function routeStatus(route: LiveRoute, strategy: string): MessageInitShape<typeo
     state: keys?.isUsable === false ? 'no_key' : closed ? 'available' : breaker.state,
     attempts: BigInt(record.attempts),
     failures: BigInt(record.failures),
+    answersAs,
+    cutsInput,
     ...defined({
       lastError: record.lastFailure && toRouteError(record.lastFailure),
       firstEvent: toQuantiles(record.firstEvent()),

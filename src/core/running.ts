@@ -4,6 +4,10 @@ import { GatewayError } from '../errors/gateway-error.ts';
 export interface Cuttable {
   /** Ends it now. */
   cut(): void;
+  /** Ends it because its key has been revoked: what was delivered is charged. */
+  revoke(): void;
+  /** The API key that pays for it. */
+  readonly keyId: number;
   /** Where it stands among those that run; -1: it does not run. Only `Running` writes it. */
   place: number;
 }
@@ -48,11 +52,24 @@ export class Running<Run extends Cuttable = Cuttable> {
     });
   }
 
+  /** Ends all that runs for a key, which has been revoked. */
+  revoke(keyId: number): void {
+    for (let place = this.#running.length - 1; place >= 0; place -= 1) {
+      const run = this.#running[place];
+      if (run?.keyId === keyId) run.revoke();
+    }
+  }
+
   /** Ends all that runs. */
   cutAll(): void {
     // Backwards: what is cut may take itself out.
     for (let place = this.#running.length - 1; place >= 0; place -= 1) this.#running[place]?.cut();
   }
+}
+
+/** The end of what runs for a key that has been revoked. */
+export function keyRevoked(): GatewayError {
+  return new GatewayError('invalid_api_key', 'The API key was revoked while its request ran.');
 }
 
 /** The refusal of a gateway that stops. */

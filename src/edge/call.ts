@@ -52,7 +52,11 @@ export class Call extends RequestStory implements HeaderReader {
 
   /** The headers that every answer of this request has, as an object that the caller may add to. */
   get headers(): AnswerHeaders {
-    const headers: AnswerHeaders = { 'x-request-id': this.id };
+    const headers: AnswerHeaders = {
+      'x-request-id': this.id,
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
+    };
     if (this.errorShape === 'messages') headers['request-id'] = this.id;
     return this.#cors === undefined ? headers : Object.assign(headers, this.#cors);
   }

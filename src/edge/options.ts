@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import type { TlsFiles } from '../lib/tls-files.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -26,6 +27,8 @@ export interface EdgeOptions {
   readonly metrics: Metrics;
   /** `GET /metrics` on the public listener too. */
   readonly publicMetrics: boolean;
+  /** The certificate of the listener; absent: cleartext. */
+  readonly tls?: TlsFiles | undefined;
   /** The largest body that is read. */
   readonly bodyBytesMax: number;
   /** How long a stream may be quiet before a keep-alive is sent. */

@@ -5,6 +5,7 @@ import { runCommandLine as run } from '../cli/program.ts';
 import { readEnvironment } from '../config/env.ts';
 import { systemClock } from '../lib/clock.ts';
 import { readConfig } from './read-config.ts';
+import { runProgram } from './run-program.ts';
 
 /** Runs the command that the process was started with, with everything that a command needs. Answers its exit code. */
 export async function runCommandLine(): Promise<number> {
@@ -19,6 +20,7 @@ export async function runCommandLine(): Promise<number> {
       return serve(readEnvironment(), options);
     },
     loadConfig: path => readConfig(readEnvironment(), path),
+    runProgram,
     verifyLedger: async dataDir => {
       const { verifyLedgerFile } = await import('../ledger/sqlite/verify.ts');
       return verifyLedgerFile(dataDir);

@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../config/config-error.ts';
-import { type Environment, httpUrl } from '../config/env.ts';
+import { type Environment, listenerUrl } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { accountService } from '../core/account.ts';
 import { accountingService } from '../core/accounting.ts';
@@ -8,11 +9,11 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
-import { secretsEqual } from '../core/keys.ts';
 import { Embeddings } from '../core/embeddings/embeddings.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
-import { edgeToken, operatorToken, serverSecrets } from '../core/secret-files.ts';
+import { serverSecrets } from '../core/secret-files.ts';
+import { hasScope, ServiceTokens } from '../core/service-tokens.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
@@ -40,18 +41,22 @@ import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
 import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
+import { decodeSource } from '../edge/decode-source.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
 import { readFileSizes } from './file-sizes.ts';
 import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts';
 import { Discovery } from './discovery.ts';
+import { type FoundProvider, foundProviders } from './found-providers.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
 import { SecretFileWatch } from './secret-file-watch.ts';
 import { createStopping } from './stopping.ts';
+import { serviceTokens } from './service-tokens.ts';
 import type { StorageHealth } from './storage-health.ts';
 import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
+import { type ListenerTls, openTls } from './tls.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
 /** A running gateway. */
@@ -60,6 +65,8 @@ export interface Gateway {
   readonly rpcUrl: string;
   /** Absent but on the first start. */
   readonly firstKeys?: FirstKeys;
+  /** Resolves to the providers that the environment has switched on: as soon as those that are asked for their models have answered, or `ms` later. */
+  findProviders(ms: number): Promise<FoundProvider[]>;
   /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
   stop(): Promise<boolean>;
   /** Ends the grace of a stop that is under way. */
@@ -97,22 +104,25 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     monotonicMs: () => systemRuntime.monotonicMs(),
     refusal,
   });
-  const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
+  const publicUrl = (): string => live.current.publicUrl ?? address();
+  const address = (): string => listenerUrl(environment.host, portOf(edge, environment.port), config.tls !== undefined);
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
   ground.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => requestIdOrNot(ids);
-  const listening = { ...parts, services: makeServices(core), nextRequestId };
+  const tls = openTls(config, logger);
+  const listening = { ...parts, tls, services: makeServices(core, publicUrl), nextRequestId };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
+  await openSocket(rpc, ground);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
-  core.discovery.start();
+  const asked = core.discovery.start();
   const secretFiles = new SecretFileWatch({
     sources: () => live.current.secretSources ?? [],
     reload: () => reloadedOrNot(core.reload, logger),
@@ -127,17 +137,25 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     unready: () => ground.health.reason,
   });
   return {
-    publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
-    rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
+    publicUrl: address(),
+    rpcUrl: listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined),
     ...(firstKeys === undefined ? {} : { firstKeys }),
+    findProviders: async ms => {
+      await Promise.race([asked, sleep(ms, undefined, { ref: false })]);
+      return foundProviders(live.whole, name => core.discovery.stateOf(name));
+    },
     stop: () => {
       state.serving = false;
       core.discovery.stop();
       secretFiles.stop();
+      tls.close();
       return stopping.stop();
     },
     hurry: stopping.hurry,
-    reload: () => void reloadedOrNot(core.reload, logger),
+    reload: () => {
+      tls.refresh();
+      void reloadedOrNot(core.reload, logger);
+    },
   };
 }
 
@@ -186,7 +204,10 @@ function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet)
 }
 
 /** Returns what the metrics look at whenever somebody asks for them. */
-function gaugeSources(dataDir: string, core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>): GaugeSources {
+function gaugeSources(
+  dataDir: string,
+  core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>,
+): GaugeSources {
   const { router, upstreams, generations, unseenOutput } = core;
   return {
     breakers: () =>
@@ -261,7 +282,10 @@ function makeCore(parts: Parts) {
     logger,
     publicUrl,
   });
-  const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, environment.proxy);
+  const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
+  const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
+  const targets = { upstreams, router, catalog, logger, tokens: tokensOf };
+  const { reload, discovery } = reloading(live, targets, environment.proxy);
   return {
     ...stores,
     router,
@@ -273,7 +297,7 @@ function makeCore(parts: Parts) {
     responses,
     images,
     embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
-    token: operatorToken(environment.dataDir),
+    tokens,
     providers: () => {
       const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
       return live.current.providers.map(({ name, protocol, baseUrl }) => ({
@@ -288,7 +312,20 @@ function makeCore(parts: Parts) {
   };
 }
 
+/** Opens the Unix socket for the operator's commands. One that was not asked for may fail: the port does the same. */
+async function openSocket(rpc: RpcListener, { environment, logger }: Ground): Promise<void> {
+  const { rpcSocket } = environment;
+  if (rpcSocket === undefined) return;
+  try {
+    await rpc.listenOnSocket(rpcSocket.path);
+  } catch (thrown) {
+    if (rpcSocket.isNamed) throw thrown;
+    logger.warn({ error: thrown }, 'the socket for commands could not be opened: they use the port');
+  }
+}
+
 interface ListenerParts extends Parts {
+  readonly tls: ListenerTls;
   readonly services: InProcessTransport;
   readonly nextRequestId: () => string;
 }
@@ -310,6 +347,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     startTrace,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
+    tls: parts.tls.edge,
     get keepAliveMs() {
       return live.current.keepAliveMs;
     },
@@ -334,13 +372,13 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 }
 
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, embeddings, token } = core;
+function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
+  const { ledger, catalog, generations, responses, images, embeddings, tokens } = core;
   const { router, providers, upstreams } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
   const seen = { router, providers, testProvider };
-  const visible = (context: CallContext) => visibleModels(context, ledger, token);
+  const visible = (context: CallContext) => visibleModels(context, { ledger, tokens });
   const reload = async (): Promise<Reloaded> => {
     try {
       return await core.reload();
@@ -348,28 +386,43 @@ function makeServices(core: Core): InProcessTransport {
       throw reloadRefusal(thrown);
     }
   };
+  const revoked = (keyId: number): void => {
+    generations.revoke(keyId);
+    images.revoke(keyId);
+    embeddings.revoke(keyId);
+  };
   return new InProcessTransport()
-    .service(CredentialService, credentialService({ ledger, operatorToken: token }))
+    .service(CredentialService, credentialService({ ledger, tokens }))
     .service(CatalogService, catalogService({ catalog, visible }))
     .service(GenerationService, generations.service)
     .service(ResponseService, responses.service)
     .service(ImageService, images.service)
     .service(EmbeddingService, embeddings.service)
-    .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
-    .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload, ...seen }));
+    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
+    .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
+    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, ...seen }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {
-  const { environment, live, services, logger, metrics, nextRequestId } = parts;
-  const own = edgeToken(environment.dataDir);
+  const { live, services, logger, metrics, nextRequestId } = parts;
+  const { ledger, tokens } = core;
+  const settings = live.current.rpc;
   return createRpcListener({
     services,
     nextRequestId,
-    isEdgeToken: token => secretsEqual(token, own),
+    hasScope: (token, scope) => {
+      const found = tokens.find(token);
+      return found !== undefined && hasScope(found, scope);
+    },
+    decodeSource,
     messageBytesMax: live.current.limits.bodyBytes,
     unready: () => parts.health.reason,
-    gate: context => requireCredential(context, core.ledger, core.token),
+    controlBytesMax: settings.controlBytes,
+    elementsMax: settings.messageElements,
+    openCalls: settings.open,
+    tls: parts.tls.rpc,
+    socketOnly: settings.admin === 'socket' ? [AdminService] : [],
+    gate: context => requireCredential(context, { ledger, tokens }),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
     observe: call => logCall(logger, call),
   });

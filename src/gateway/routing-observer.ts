@@ -14,6 +14,15 @@ export function routingObserver(metrics: Metrics, logger: Logger): RoutingObserv
       metrics.attempted({ provider, model, result, durationMs, firstEventMs });
       logFailure(logger, attempt, outcome);
     },
+    answeredAs({ provider, modelId, model }, answeredAs) {
+      logger.warn(
+        { provider, model: modelId, upstreamModel: model, answeredAs },
+        'a provider answers as another model',
+      );
+    },
+    inputCut({ provider, modelId, model }) {
+      logger.warn({ provider, model: modelId, upstreamModel: model }, 'a provider cuts prompts: give it more context');
+    },
     breakerChanged({ provider, modelId, model }, state) {
       logger.warn({ provider, model: modelId, upstream_model: model, state }, 'circuit breaker');
     },

@@ -22,6 +22,9 @@ export interface ServeOptions {
   readonly configPath?: string;
 }
 
+/** How long the banner waits for servers to tell their models. */
+const serversMs = 1_500;
+
 /** Runs the gateway until a signal has stopped it. Answers the exit code. Throws `ConfigError`. */
 export async function serve(environment: Environment, { configPath }: ServeOptions): Promise<number> {
   // Balances and hashes of keys are the operator's alone, also in a data directory that others can enter.
@@ -55,8 +58,10 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
   setFlagsFromString('--semi-space-growth-factor=2');
   process.on('SIGHUP', () => gateway.reload());
   const { publicUrl, rpcUrl, firstKeys } = gateway;
-  const model = config.simulator.enabled ? simulatorModels[0]?.id : config.models[0]?.id;
-  const facts = { publicUrl, rpcUrl, dataDir: environment.dataDir, model };
+  const providers = await gateway.findProviders(serversMs);
+  const ownModel = config.simulator.enabled ? simulatorModels[0]?.id : config.models[0]?.id;
+  const model = providers.find(({ models }) => models.length > 0)?.models[0] ?? ownModel;
+  const facts = { publicUrl, rpcUrl, dataDir: environment.dataDir, providers, model };
   process.stdout.write(banner(firstKeys === undefined ? facts : { ...facts, firstKeys }));
   logger.info(startFacts({ environment, config, otel }, gateway), 'started');
   const { signal, stoppedMs, isStored } = await stopped(gateway);

@@ -76,7 +76,7 @@ export class UpstreamSet {
   }
 
   #open(provider: ProviderSettings, config: Config): Opened {
-    const { name, baseUrl, headers, timeouts, quirks = [] } = provider;
+    const { name, baseUrl, headers, timeouts, quirks = [], passthrough } = provider;
     const options = {
       name,
       baseUrl,
@@ -96,7 +96,7 @@ export class UpstreamSet {
     const protocol = protocols[provider.protocol];
     if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
     const takesTokenIds = provider.tokenIds ?? protocol.embeddings?.takesTokenIds ?? false;
-    const upstream = new HttpProvider({ ...options, protocol, quirks, takesTokenIds });
+    const upstream = new HttpProvider({ ...options, protocol, quirks, passthrough, takesTokenIds });
     const embeddings = protocol.embeddings === undefined ? {} : { embeddings: upstream };
     return { settings, answers: { upstream, ...embeddings }, close: () => void upstream.close() };
   }
@@ -113,8 +113,17 @@ function openSimulator(settings: string, { simulator, timeouts }: Config): Opene
 
 /** All that an upstream is made from; secrets are revealed, because a changed key makes another upstream. It never leaves this file. */
 function fingerprint(provider: ProviderSettings, { limits }: Config): string {
-  const { protocol, baseUrl, apiKeys, headers, timeouts, tokenIds } = provider;
+  const { protocol, baseUrl, apiKeys, headers, timeouts, tokenIds, passthrough } = provider;
   const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
   const keys = apiKeys.map(key => key.reveal());
-  return JSON.stringify([protocol, baseUrl, keys, revealed, timeouts, tokenIds, limits.upstreamEventBytes]);
+  return JSON.stringify([
+    protocol,
+    baseUrl,
+    keys,
+    revealed,
+    timeouts,
+    tokenIds,
+    passthrough,
+    limits.upstreamEventBytes,
+  ]);
 }

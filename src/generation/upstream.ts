@@ -18,6 +18,8 @@ export interface UpstreamCall {
   readonly hold: Hold;
   /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
   readonly request: GenerateRequest;
+  /** The account that asks; absent: the gateway itself. */
+  readonly accountId?: number;
   /** The upstream's own name of the model. */
   readonly model: string;
   /** The output limit to send: the client's, lowered to the model's or to what funds pay. Undefined: send none. */
@@ -120,6 +122,10 @@ export interface UpstreamFailureFacts {
   readonly detailCode?: string;
   /** It says that the input is too long for the model. */
   readonly contextLengthExceeded?: boolean;
+  /** It blames what the request contains, whatever its status says: no other try would do better. */
+  readonly blamesContent?: boolean;
+  /** Its model is still being loaded: the same request will do later. */
+  readonly isLoading?: boolean;
   /** It is about the operator's bill with the provider (quota, credit): no other request with that key can do better, and no client is told. */
   readonly billing?: boolean;
   /** Its `retry-after`. */

@@ -24,7 +24,11 @@ const calls = new WeakMap<Headers, NetworkCall>();
 
 /** Returns the call that these headers belong to, the same whenever it is asked for. */
 export function networkCall(headers: Headers): NetworkCall {
-  return calls.getOrInsertComputed(headers, () => new NetworkCall(headers));
+  const known = calls.get(headers);
+  if (known !== undefined) return known;
+  const call = new NetworkCall(headers);
+  calls.set(headers, call);
+  return call;
 }
 
 /** Returns what has become known of the call that these headers belong to; undefined: it has reached no service. */

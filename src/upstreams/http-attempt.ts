@@ -59,6 +59,11 @@ const drainBytesMax = 65_536;
 /** What the parser says of an answer that ends too early: bytes are missing, none is wrong. */
 const endedEarly = /EOF/;
 
+/** How often an upstream that loads its model is asked again. */
+const loadingPollMs = 500;
+/** When to try again where such an upstream does not say it. */
+const loadingRetryMs = 5_000;
+
 /** The connection broke, or what came over it is not HTTP. Keeps only texts: the parser's errors carry the bytes they stumbled over, which no log may have. */
 class BrokenExchange extends Error {
   override readonly name = 'BrokenExchange';
@@ -78,6 +83,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #phase: Phase | 'over' = 'connecting';
   #controller: Dispatcher.DispatchController | undefined;
   #keyIndex = 0;
+  /** When the request went out first; undefined: it has not. */
+  #sentAtMs: number | undefined;
   /** The head of an answer with a 2xx status has come. */
   #hasBegun = false;
   /** The answer has ended as HTTP says: its connection is free. */
@@ -129,6 +136,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    this.#sentAtMs ??= this.#target.runtime.monotonicMs();
     if (this.#phase === 'over') this.#abort();
     else this.#enter('sent');
   }
@@ -242,7 +250,22 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
     const failure = this.#withLogMessage(statusFailure(head, body, { codec, clock: this.#target.runtime }));
     if (this.#target.keys.learn(asker, model, this.#keyIndex, failure)) this.#send();
+    else if (head.status === 503 && failure.facts.isLoading === true) this.#awaitModel(failure);
     else this.#fail(failure);
+  }
+
+  /** Sends the request again in a moment, as long as an answer that begins late may take. */
+  #awaitModel({ kind, facts }: UpstreamFailure): void {
+    const { runtime, timeouts } = this.#target;
+    const waitedMs = runtime.monotonicMs() - (this.#sentAtMs ?? 0);
+    if (waitedMs + loadingPollMs > timeouts.firstEventMs) {
+      this.#fail(new UpstreamFailure(kind, { retryAfterMs: loadingRetryMs, ...facts }));
+      return;
+    }
+    this.#enter('loading');
+    runtime.after(loadingPollMs, () => {
+      if (this.#phase === 'loading') this.#send();
+    });
   }
 
   #deliver({ events, failure }: ReadBatch<Output>): void {

@@ -1,3 +1,4 @@
+import { outgoingJson } from './outgoing-json.ts';
 import { createHash } from 'node:crypto';
 import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encode-request.ts';
 import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
@@ -8,6 +9,7 @@ import { fetchBody } from './fetch-body.ts';
 import type { OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { listOwnModels } from './own-models.ts';
+import { refuseRouting } from './passthrough.ts';
 import { PictureFetcher } from './picture-fetcher.ts';
 
 /** An images upstream of the configuration; the base URL ends in the version, as the official client takes it. */
@@ -59,10 +61,11 @@ export class ImagesProvider implements ImageUpstream {
 
   #encode(call: ImageCall): Omit<OutgoingRequest, 'whole'> {
     if (call.request.images.length === 0) {
-      const body = Buffer.from(JSON.stringify(encodeGeneration(call)));
+      const body = outgoingJson(refuseRouting(encodeGeneration(call)));
       return this.#outgoing(call, '/images/generations', 'application/json', body);
     }
     const parts = encodeEdit(call);
+    refuseRouting(Object.fromEntries(parts.map(({ name }) => [name, true])));
     // The same request makes the same bytes; a boundary that a file could hold by chance would need its own hash in it.
     const hash = createHash('sha256');
     for (const { value } of parts) hash.update(value);

@@ -150,7 +150,7 @@ export class KeyRing {
   /** Nothing was learnt of the key: another request may try one that has rested. */
   leave(asker: object, index: number): void {
     const key = this.#keys[index];
-    if (key !== undefined && key.probe === asker) key.probe = undefined;
+    if (key?.probe === asker) key.probe = undefined;
   }
 
   #isReady({ restsUntilMs, probe }: KeyState, asker?: object): boolean {

@@ -53,7 +53,10 @@ function readTexts(value: Json | undefined, model: string): string[] {
 function withoutQuotations(message: string, texts: readonly string[]): string {
   const places = new Map<string, number[]>();
   for (let at = 0; at + quotedMin <= message.length; at += 1) {
-    places.getOrInsertComputed(message.slice(at, at + quotedMin), () => []).push(at);
+    const piece = message.slice(at, at + quotedMin);
+    const known = places.get(piece);
+    if (known === undefined) places.set(piece, [at]);
+    else known.push(at);
   }
   const isQuoted = new Uint8Array(message.length);
   for (const text of texts) {

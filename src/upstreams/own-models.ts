@@ -1,7 +1,6 @@
 import type { Json } from '../codecs/codec.ts';
 import { objectIn, objectsIn, textIn } from '../codecs/json.ts';
-import { errorFacts } from '../codecs/upstream-error.ts';
-import { readErrorBody } from '../codecs/upstream-error.ts';
+import { errorFacts, readErrorBody } from '../codecs/upstream-error.ts';
 import { fetchBody } from './fetch-body.ts';
 import type { HttpTarget } from './http-target.ts';
 import type { UpstreamProtocol } from './protocols.ts';

@@ -9,6 +9,7 @@ import {
 } from '../gen/tollgate/v1/request_pb.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
+import { systemRuntime } from '../lib/runtime.ts';
 import type { HttpProvider } from './http-upstream.ts';
 import type { ImagesProvider } from './images.ts';
 
@@ -83,17 +84,17 @@ async function readModels(
 }
 
 function probe(provider: HttpProvider, request: GenerateRequest, model: string, signal: AbortSignal): Promise<Probe> {
-  const beganMs = performance.now();
+  const beganMs = systemRuntime.monotonicMs();
   const ended = Promise.withResolvers<Probe>();
   let firstEventMs: number | undefined;
   let reportsUsage = false;
   const end = (failure?: Error): void => {
     const facts = { firstEventMs, error: failure === undefined ? undefined : describe(failure) };
-    ended.resolve({ durationMs: performance.now() - beganMs, reportsUsage, ...defined(facts) });
+    ended.resolve({ durationMs: systemRuntime.monotonicMs() - beganMs, reportsUsage, ...defined(facts) });
   };
   const attempt = provider.probe(request, model, {
     events: (events: GenerationEvent[]) => {
-      firstEventMs ??= performance.now() - beganMs;
+      firstEventMs ??= systemRuntime.monotonicMs() - beganMs;
       for (const { event } of events) if (event.case === 'completed') reportsUsage = event.value.usage !== undefined;
     },
     end,

@@ -82,11 +82,13 @@ function lintNames(name: string, { type, help }: Family): string[] {
 
 function lintSamples(name: string, { type, samples }: Family): string[] {
   const found: string[] = [];
-  const series = samples.map(sample => JSON.stringify([sample.name, Object.entries(sample.labels).toSorted()]));
+  const series = samples.map(sample =>
+    JSON.stringify([sample.name, Object.entries(sample.labels).toSorted(([one], [other]) => (one < other ? -1 : 1))]),
+  );
   if (new Set(series).size < series.length) found.push(`${name}: a series twice`);
   if (type === 'counter' && samples.some(({ value }) => value < 0)) found.push(`${name}: below 0`);
   if (type !== 'histogram') return found;
-  const groups = Map.groupBy(samples, ({ labels: { le: _, ...others } }) => JSON.stringify(others));
+  const groups = Map.groupBy(samples, ({ labels }) => JSON.stringify({ ...labels, le: undefined }));
   for (const [labels, group] of groups) {
     const buckets = group.filter(sample => sample.name.endsWith('_bucket'));
     const bounds = buckets.map(({ labels: { le } }) => (le === '+Inf' ? Infinity : Number(le)));

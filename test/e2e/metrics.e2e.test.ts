@@ -8,6 +8,8 @@ import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
 import { type Family, lint, readPage, readQuery } from './exposition.ts';
 
 const upstream = await RawUpstream.start(socket => void socket.write(whole(401, '{"error":{"message":"no"}}')));
+const byText = (one: unknown, other: unknown): number => (String(one) < String(other) ? -1 : 1);
+
 let gateway: Gateway;
 let page: string;
 let families: Map<string, Family>;
@@ -71,10 +73,10 @@ test('the document names every metric with its type and labels, and no other', (
   const documented = Array.from(rows, ([, name = '', type = '', labels = '']) => [
     name,
     type,
-    [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label).toSorted(),
+    [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label).toSorted(byText),
   ]);
-  const real = [...families].map(([name, { type, labels }]) => [name, type, [...labels].toSorted()]);
-  expect(documented.toSorted()).toEqual(real.toSorted());
+  const real = [...families].map(([name, { type, labels }]) => [name, type, [...labels].toSorted(byText)]);
+  expect(documented.toSorted(byText)).toEqual(real.toSorted(byText));
 });
 
 const labelsOfQueries = new Set(['le', 'job', 'instance']);
@@ -83,15 +85,14 @@ const labelsOfQueries = new Set(['le', 'job', 'instance']);
 function expectAnswerable(query: string): void {
   const { metrics, labels } = readQuery(query);
   const asked = metrics.filter(name => !labels.includes(name));
-  expect(asked.length, query).toBeGreaterThan(0);
+  expect([query, asked.length > 0]).toEqual([query, true]);
   const known = asked.map(name => {
     const family = families.get(name) ?? families.get(name.replace(/_(?:bucket|sum|count)$/, ''));
     return family ?? expect.fail(`${name} is no metric: ${query}`);
   });
   for (const label of labels) {
-    expect(labelsOfQueries.has(label) || known.some(family => family.labels.has(label)), `${label} in ${query}`).toBe(
-      true,
-    );
+    const isKnown = labelsOfQueries.has(label) || known.some(family => family.labels.has(label));
+    expect([query, label, isKnown]).toEqual([query, label, true]);
   }
 }
 
@@ -132,7 +133,7 @@ describe('the dashboard', () => {
     for (const { expr, legendFormat } of targets) {
       expectAnswerable(expr);
       const { labels } = readQuery(expr);
-      for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(labels, expr).toContain(label);
+      for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(labels).toContain(label);
     }
   });
 

@@ -122,7 +122,9 @@ export class Collector {
 
   async stop(): Promise<void> {
     this.#server.closeAllConnections();
-    await new Promise(done => this.#server.close(done));
+    await new Promise<void>(done => {
+      this.#server.close(() => done());
+    });
   }
 
   #take(path: string, body: Buffer): void {

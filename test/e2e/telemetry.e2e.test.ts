@@ -95,15 +95,15 @@ describe('one request with a failed try', () => {
     const root = named('POST /v1/chat/completions');
     expect([root.parentId, root.kind]).toEqual([clientSpan, 2]);
     const tree = spans.map(({ name, parentId }) => [name, spans.find(({ spanId }) => spanId === parentId)?.name]);
-    expect(tree.toSorted()).toEqual([
+    expect(tree.toSorted(([one = ''], [other = '']) => (one < other ? -1 : 1)).slice(0, -2)).toEqual([
       ['POST /v1/chat/completions', undefined],
       ['admission', root.name],
       ['chat down', root.name],
       ['chat good', root.name],
       ['settle', root.name],
-      ['translation', 'chat down'],
-      ['translation', 'chat good'],
     ]);
+    const translations = spans.filter(({ name }) => name === 'translation').map(({ parentId }) => parentId);
+    expect(new Set(translations)).toEqual(new Set([named('chat down').spanId, named('chat good').spanId]));
     expect(root.resource).toMatchObject({ 'service.name': 'gate', 'service.version': expect.stringMatching(/^\d/) });
   });
 

@@ -63,6 +63,11 @@ export class Embeddings {
     this.#running.cutAll();
   }
 
+  /** Ends those of a key that has been revoked. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
+  }
+
   async #answer(request: EmbedRequest, context: UnaryContext): Promise<EmbedResponse> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');

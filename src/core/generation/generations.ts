@@ -29,7 +29,7 @@ import { countInputInPieces } from '../../generation/count-input.ts';
 import { inputTokensHeld } from './funds.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
-import { checkCountedLength, truncated } from './truncation.ts';
+import { checkCountedLength, isNearLimit, truncated } from './truncation.ts';
 
 interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
@@ -43,8 +43,6 @@ export interface GenerationAsk {
   readonly credential: Credential;
   /** The public request id that the edge has made; null: the generation makes one. */
   readonly requestId: string | null;
-  /** Its caller is answered before an upstream is asked: what that would refuse for its length is refused here. */
-  readonly isAnsweredEarly?: boolean;
   /** Its admission is told at once, so that it has to be durable. */
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
@@ -89,6 +87,11 @@ export class Generations {
     this.#running.cutAll();
   }
 
+  /** Ends those of a key that has been revoked; each settles what it delivered. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
+  }
+
   /** GenerationService on these generations. */
   get service(): PushedService<typeof GenerationService> {
     return {
@@ -124,7 +127,7 @@ export class Generations {
     const checking = this.#check(ask.request, credential);
     const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
     if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
-    if (ask.isAnsweredEarly === true) await checkCountedLength(request, model, bounds);
+    if (isNearLimit(model, bounds)) await checkCountedLength(request, model);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);
@@ -200,9 +203,8 @@ export class Generations {
     );
   }
 
-  /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
-  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
-    checkRequest(asked);
+  /** Returns the model that a request names, with its tier. Throws if the credential can't use it for the request. */
+  resolve(asked: GenerateRequest, credential: Credential): Resolved {
     const { endpoint, serviceTier } = asked;
     const visible = credential.allowedModels;
     const resolved = this.#tools.catalog.resolve(asked.model, { endpoint, serviceTier, visible });
@@ -211,6 +213,14 @@ export class Generations {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
     checkFeatures(asked, model);
+    return resolved;
+  }
+
+  /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
+  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
+    checkRequest(asked);
+    const resolved = this.resolve(asked, credential);
+    const { model } = resolved;
     const fitting = truncated(asked, model);
     return fitting instanceof Promise
       ? fitting.then(request => measured(request, resolved))

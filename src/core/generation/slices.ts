@@ -10,6 +10,8 @@ export class Slices {
   readonly #id: number;
   #most: number;
   readonly #onEnd: (outputTokens: number) => void;
+  /** The last one: smaller than a whole one where funds are short. */
+  #slice: number;
   readonly #isFree: boolean;
   #held: number;
   #heldNanoUsd: bigint;
@@ -26,6 +28,7 @@ export class Slices {
     this.#most = most;
     this.#held = admitted.outputTokens;
     this.#heldNanoUsd = admitted.heldNanoUsd;
+    this.#slice = Math.min(admitted.outputTokens, sliceTokens);
     this.#onEnd = onEnd;
     this.#isFree = admitted.outputTokensAvailable === Infinity;
     this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
@@ -41,7 +44,7 @@ export class Slices {
    * the ledger can't say whether the rest is paid for.
    */
   reach(tokens: number): Promise<void> | undefined {
-    if (this.#ended || tokens + sliceTokens / 2 < this.#held) return undefined;
+    if (this.#ended || tokens + this.#slice / 2 < this.#held) return undefined;
     if (tokens >= this.#held) return this.#cover(tokens);
     void this.#begin(tokens);
     return undefined;
@@ -87,8 +90,11 @@ export class Slices {
       const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
       this.#held += reply.outputTokens;
       if (reply.heldNanoUsd > this.#heldNanoUsd) this.#heldNanoUsd = reply.heldNanoUsd;
-      this.#ended = reply.outputTokens < wanted || this.#held >= this.#most;
-      if (reply.outputTokens < wanted) this.#onEnd(this.#held);
+      this.#slice = Math.min(reply.outputTokens, sliceTokens);
+      // Less than was wanted may be a smaller slice: the funds have ended where nothing is left beside it.
+      const areSpent = reply.outputTokens < wanted && reply.outputTokensAvailable <= 0;
+      this.#ended = areSpent || this.#held >= this.#most;
+      if (areSpent) this.#onEnd(this.#held);
     } finally {
       this.#pending = undefined;
     }

@@ -123,6 +123,11 @@ export class Images {
     this.#running.cutAll();
   }
 
+  /** Ends those of a key that has been revoked. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
+  }
+
   #answer(
     asked: ImageServiceGenerateRequest | ImageServiceEditRequest,
     endpoint: Endpoint,

@@ -196,7 +196,7 @@ export async function beginInBackground(
   const { documents, generations, jobs, beginning } = tools;
   const { credential, requestId, story } = asked;
   const request = { ...asked.request, delivery: Delivery.STREAMED };
-  const told = { isAnsweredEarly: true, durable: true, freeWhenCut: true };
+  const told = { durable: true, freeWhenCut: true };
   const generation = await withCallerPaths(asked, () =>
     generations.begin({ request, credential, requestId, story, ...told }),
   );

@@ -25,6 +25,7 @@ import { type Ask, type AskedResponse, createMessage, readAsk, withCallerPaths }
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
 import { Conversations, upstreamItems } from './conversations.ts';
+import { prepareResponse } from './prepared-response.ts';
 import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
 import type { WriterTools } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
@@ -112,6 +113,7 @@ export class Responses {
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
       const asked = await this.#ask(request, context, credential);
+      if (request.generate === false) return prepareResponse(this.#tools, asked, each);
       const generation = await this.#begin(asked);
       each.call.attach(generation);
       generation.start(new ResponseSink(this.#tools, asked, generation, each));

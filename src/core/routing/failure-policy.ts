@@ -46,11 +46,25 @@ const kinds: Readonly<
 };
 
 function kindVerdict({ kind, facts }: UpstreamFailure): Verdict {
+  const { status } = facts;
   // Whatever its status: no key of the provider that is left can do better, and the request is not at fault.
-  if (facts.billing === true && facts.status !== 429) return { retry: 'next_route', counts: false };
-  if (kind === 'status') return statusVerdict(facts.status ?? 500);
-  if (kind === 'reported' && facts.status !== undefined) return statusVerdict(facts.status);
+  if (facts.billing === true && status !== 429) return { retry: 'next_route', counts: false };
+  if (kind === 'status' || kind === 'reported') {
+    if (isRequestsFault(facts)) return { retry: 'rejected', counts: false };
+    // It has been waited for already: see `HttpAttempt`.
+    if (status === 503 && facts.isLoading === true) return { retry: 'next_route', counts: false };
+    if (kind === 'status' || status !== undefined) return statusVerdict(status ?? 500);
+  }
   return { retry: kinds[kind].retry, counts: true };
+}
+
+/** Statuses that say nothing of the request, whatever the words beside them: credentials, and load. */
+const notTheRequests: ReadonlySet<number> = new Set([401, 403, 408, 429, 503, 529]);
+
+/** Returns whether the upstream blames the request's content. A status above 499 alone would make a try of any route fail, and its breaker open for others. */
+function isRequestsFault({ status, contextLengthExceeded, blamesContent }: UpstreamFailure['facts']): boolean {
+  if (status !== undefined && notTheRequests.has(status)) return false;
+  return contextLengthExceeded === true || blamesContent === true;
 }
 
 /** What `failure` leads to. `delivered`: events of its try have reached the caller, so that nothing can be taken back. */
@@ -94,6 +108,7 @@ function rejection(failure: UpstreamFailure): GatewayError {
 function upstreamMessage({ kind, facts }: UpstreamFailure): string {
   const { status } = facts;
   const message = facts.billing === true ? undefined : facts.message;
+  if (status === 503 && facts.isLoading === true) return 'The model’s provider is still loading the model.';
   if (kind === 'status') return statusMessage(status ?? 500, message);
   if (kind !== 'reported') return kinds[kind].message;
   if (status !== undefined && status >= 400) return statusMessage(status, message);

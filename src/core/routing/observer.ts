@@ -1,5 +1,6 @@
 import type { UpstreamFailure, UpstreamFailureKind } from '../../generation/upstream.ts';
 import type { BreakerState } from './breaker.ts';
+import type { FindingsObserver } from './route-findings.ts';
 
 /** A route as metrics and logs name it. */
 export interface RouteName {
@@ -36,7 +37,7 @@ export interface AttemptOutcome {
 }
 
 /** Told what the router does, for metrics and logs. What it throws is a defect of its own. */
-export interface RoutingObserver {
+export interface RoutingObserver extends FindingsObserver {
   attemptStarted?(attempt: Attempt): void;
   /** Exactly once for each started attempt. */
   attemptEnded?(attempt: Attempt, outcome: AttemptOutcome): void;

@@ -58,7 +58,7 @@ export class RouteStrategies {
 
   /** The route that was the fastest, or one that is clearly faster now. */
   #favourite(ordered: readonly LiveRoute[], whole: boolean): LiveRoute {
-    const key = `${whole} ${ordered[0]?.name.modelId}`;
+    const key = JSON.stringify([whole, ordered[0]?.name.modelId]);
     const now = this.#tools.clock.now();
     const before = this.#favourites.get(key);
     const current = ordered.find(route => before?.route === nameOf(route) && isOpen(route));

@@ -53,8 +53,8 @@ interface RoutedCallTools {
   readonly plan: RequestPlan;
   readonly observer: RoutingObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** Told of the route that has begun to answer. */
-  readonly took: (route: LiveRoute) => void;
+  /** Told of the route that has begun to answer, and as which model; '' if it does not say. */
+  readonly took: (route: LiveRoute, model: string) => void;
 }
 
 /** How an attempt ended, apart from its times. */
@@ -149,7 +149,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
 
   #take(events: GenerationEvent[]): void {
     if (this.#isOver || this.#attempt === undefined) return;
-    if (this.#firstEventAtMs === undefined) this.#answering(this.#attempt);
+    if (this.#firstEventAtMs === undefined) this.#answering(this.#attempt, events[0]);
     this.#isWhole = events.at(-1)?.event.case === 'completed';
     const verdict = this.#receiver.events(events);
     if (verdict === undefined) return;
@@ -181,10 +181,10 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     return this.#held !== undefined;
   }
 
-  #answering({ route, number }: PlannedAttempt): void {
+  #answering({ route, number }: PlannedAttempt, first: GenerationEvent | undefined): void {
     this.#firstEventAtMs = this.#tools.runtime.monotonicMs();
     this.#tools.plan.answering();
-    this.#tools.took(route);
+    this.#tools.took(route, first?.event.case === 'started' ? first.event.value.model : '');
     const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
     const mayPause = route.upstream?.mayPause === true;
     this.#receiver.begun({ route: route.name, attempt: number, calls, mayPause });

@@ -5,6 +5,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
 import { type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
 import { type LiveRoute, LiveRoutes } from './live-routes.ts';
+import { Findings, type RouteFindings } from './route-findings.ts';
 import type { RouteName, RoutingObserver } from './observer.ts';
 import { defaultRetryPolicy, type OrderedRoutes, RequestPlan, type RetryPolicy } from './request-plan.ts';
 import { RoutedCall, type RoutedReceiver, type RoutedRequest, toOutcome } from './routed-call.ts';
@@ -55,6 +56,7 @@ export class Router {
   readonly #routes: LiveRoutes;
   readonly #observer: RoutingObserver;
   readonly #sticky = new StickyRoutes();
+  readonly #findings: Findings;
   readonly #strategies: RouteStrategies;
   #config: RoutingConfig;
   readonly #runtime: Runtime;
@@ -64,6 +66,7 @@ export class Router {
 
   constructor(options: RouterOptions) {
     this.#observer = options.observer ?? unobserved;
+    this.#findings = new Findings(this.#observer);
     this.#runtime = options.runtime ?? systemRuntime;
     this.#random = options.random ?? (() => this.#runtime.random());
     this.#sleep = options.sleep ?? sleepOn(this.#runtime);
@@ -115,6 +118,16 @@ export class Router {
     return this.#routes.all().map(({ name, breaker }) => ({ route: name, state: breaker.state }));
   }
 
+  /** What answers have shown of a route. */
+  findings(route: RouteName): RouteFindings {
+    return this.#findings.of(route);
+  }
+
+  /** The route's provider has read far less of a prompt than was sent. */
+  inputCut(route: RouteName): void {
+    this.#findings.inputCut(route);
+  }
+
   /** How a model's routes are ordered. */
   strategy(modelId: string): RouteStrategy {
     return this.#config.strategies?.get(modelId) ?? 'priority';
@@ -129,7 +142,10 @@ export class Router {
         plan: this.#plan(this.#routesFor(request, routed.whole), request.model),
         observer: this.#observer,
         runtime: this.#runtime,
-        took: route => this.#sticky.took(request, route.name, choices),
+        took: (route, model) => {
+          this.#findings.answered(route.name, model);
+          this.#sticky.took(request, route.name, choices);
+        },
       },
       routed,
       receiver,

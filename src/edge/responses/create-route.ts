@@ -53,6 +53,8 @@ export interface CreateSettings {
   readonly strict: boolean;
   /** The session of responses that are not stored. */
   readonly session?: string;
+  /** Whether to generate at all; absence means yes. */
+  readonly generate?: boolean;
 }
 
 /** A decoded body as a call of the core. */
@@ -61,7 +63,7 @@ export function createCall(
   settings: CreateSettings,
 ): CreateResponseRequest & { readonly request: GenerateRequest } {
   const { request, previousResponseId, store, background } = decoded;
-  const { delivery, strict, session } = settings;
+  const { delivery, strict, session, generate } = settings;
   request.endpoint = Endpoint.RESPONSES;
   request.delivery = delivery;
   request.strict = strict;
@@ -72,5 +74,6 @@ export function createCall(
     background,
     ...(previousResponseId === undefined ? {} : { previousResponseId }),
     ...(session === undefined ? {} : { session }),
+    ...(generate === undefined ? {} : { generate }),
   };
 }

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { WebSocketServer } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
+import { resolveAlias } from '../aliases.ts';
 import { answerText, jsonAnswer } from '../answer.ts';
 import { Call } from '../call.ts';
 import { identify, readKey } from '../credentials.ts';
@@ -17,7 +18,7 @@ const closeGraceMs = 2_000;
 
 /** Whether a request asks for a WebSocket of this interface: any other upgrade is ignored, as HTTP allows. */
 export function isSocketUpgrade({ method, url = '', headers }: IncomingMessage): boolean {
-  const [path] = url.split('?', 1);
+  const [path] = resolveAlias(url).split('?', 1);
   return method === 'GET' && path === responsesPath && headers.upgrade?.toLowerCase() === 'websocket';
 }
 

@@ -60,6 +60,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     this.#renderer = renderer;
     this.#keepAliveMs = keepAliveMs;
     this.#timer = runtime.after(keepAliveMs, () => void this.#keepAlive());
+    exchange.keepAlive = () => void this.#keepAlive();
     this.#streamEnded = metrics.streamOpened(exchange.routeOptions.url);
   }
 
@@ -101,10 +102,10 @@ export class StreamSink implements Sink<AnswerMessage> {
 
   #headers(): AnswerHeaders {
     return {
+      ...this.#exchange.call.headers,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-store, no-transform',
       'x-accel-buffering': 'no',
-      ...this.#exchange.call.headers,
     };
   }
 

@@ -3,10 +3,11 @@ import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import {
   detectResources,
-  envDetector,
   type Resource,
+  resourceAttributesEnvDetector,
   resourceFromAttributes,
   serviceInstanceIdDetector,
+  serviceNameEnvDetector,
 } from '@opentelemetry/resources';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import {
@@ -26,7 +27,7 @@ import { SpanTrace } from './span-trace.ts';
 
 /** Traces and metrics that are exported. */
 export interface OpenTelemetry {
-  startTrace(story: RequestStory): RequestTrace;
+  readonly startTrace: (story: RequestStory) => RequestTrace;
   /** Sends what is still here, and ends; resolves also if it can't be sent, after two seconds at the latest. */
   close(): Promise<void>;
 }
@@ -39,7 +40,7 @@ const closeMs = 2_000;
 export function openOpenTelemetry(settings: OtelSettings, version: string, logger: Logger): OpenTelemetry {
   logFailures(logger);
   const resource = resourceFromAttributes({ 'service.name': scope, 'service.version': version }).merge(
-    detectResources({ detectors: [serviceInstanceIdDetector, envDetector] }),
+    detectResources({ detectors: [serviceInstanceIdDetector, resourceAttributesEnvDetector, serviceNameEnvDetector] }),
   );
   const traces = settings.traces ? openTraces(settings, resource) : undefined;
   const metrics = settings.metrics ? openMetrics(settings, resource) : undefined;
