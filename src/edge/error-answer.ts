@@ -78,7 +78,7 @@ const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, acco
  */
 function shouldRetry(error: GatewayError): boolean | undefined {
   if (error.facets.http !== 429) return error.retry;
-  return minuteWindows.has(error.facts.denial?.limit ?? '') || error.facts.retry === true;
+  return error.facts.retry ?? minuteWindows.has(error.facts.denial?.limit ?? '');
 }
 
 /** Adds the headers that tell a client whether and when to try again, and how its windows stand. */

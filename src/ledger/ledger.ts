@@ -111,6 +111,8 @@ export interface AdmitCommand {
   readonly model: string;
   /** A `:free` model: the account's free windows count it. */
   readonly free: boolean;
+  /** Answers that it asks for: free windows, and a plan's free daily requests, count that many requests. Absence: 1. */
+  readonly answers?: number;
   /** What to hold; undefined where the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
@@ -180,6 +182,8 @@ export interface Denied {
     | 'conflict'
   >;
   readonly denial?: DenialFacts;
+  /** How many requests it counts as in the window that refused it, if that is more than one. */
+  readonly answers?: number;
   /** Where waiting helps. */
   readonly retryAfterMs?: number;
   readonly windows: readonly WindowState[];

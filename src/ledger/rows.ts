@@ -105,6 +105,8 @@ export interface Request {
   readonly keyId: number;
   readonly modelId: number;
   readonly free: boolean;
+  /** How many requests of a free window, or of a plan's free daily ones, it counts as. */
+  readonly answers: number;
   /** Whose money, where money pays. */
   readonly payer: Payer;
   readonly payers: Payers;
@@ -165,6 +167,7 @@ export interface Voided {
   readonly keyId: number;
   readonly modelId: number;
   readonly free: boolean;
+  readonly answers: number;
   readonly admittedAtMs: number;
   readonly held: bigint;
   readonly voidedAtMs: number;

@@ -90,6 +90,32 @@ describe('with daily limits in dollars', () => {
     expect(await bench.ledger.findKey(1, 1)).toMatchObject({ usageMinute: 2 });
   });
 
+  test('a request of a free model for several answers counts as many requests; the key’s own windows count one', async () => {
+    await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { minuteLimit: 5 } });
+    const free = (answers: number): Promise<Admitted | Denied> =>
+      admit({ model: 'm:free', free: true, funds: undefined, answers });
+    expect(await free(15)).toMatchObject({
+      windows: [
+        { limit: 'minute_limit', remaining: 4 },
+        { limit: 'free_minute', remaining: 5 },
+        { limit: 'free_day', remaining: 185 },
+      ],
+    });
+    bench.clock.step(10_000);
+    expect(await free(6)).toMatchObject({
+      code: 'rate_limit',
+      answers: 6,
+      denial: { limit: 'free_minute', used: 15, max: 20 },
+      retryAfterMs: 50_000,
+    });
+    // No minute has room for these.
+    const refused = await free(21);
+    expect(refused).toMatchObject({ code: 'rate_limit', answers: 21, denial: { limit: 'free_minute', max: 20 } });
+    expect(refused).not.toHaveProperty('retryAfterMs');
+    expect(await free(5)).toMatchObject({ windows: [{ limit: 'free_minute', remaining: 0 }, {}, {}] });
+    expect(await bench.ledger.verify()).toEqual([]);
+  });
+
   test('free windows are the account’s: 20 a minute and 200 a day over all keys and free models', async () => {
     await bench.ledger.createKey({ accountId: 1, hash: hashOf('second'), masked: '', settings: {} });
     await bench.ledger.createAccount({ name: 'other', balance: 0n });

@@ -45,12 +45,21 @@ export function minuteWindow(
   return { limit, max, remaining: Math.max(0, max - times.length), resetAtMs };
 }
 
-export function windowDenial(window: WindowState, windows: readonly WindowState[], now: number): Denied {
-  const { limit, max, resetAtMs } = window;
-  const denial: DenialFacts = { limit, unit: 'requests', used: max, max, resetAtMs };
+/** A request that counts as `count` has no room. `times`: of the account's free requests. */
+export function windowDenial(
+  { window, count, times }: { window: WindowState; count: number; times: readonly number[] },
+  windows: readonly WindowState[],
+  now: number,
+): Denied {
+  const { limit, max, remaining } = window;
+  const asked = count === 1 ? {} : { answers: count };
+  const denial: DenialFacts = { limit, unit: 'requests', used: max - remaining, max };
+  if (count > max) return { kind: 'denied', code: 'rate_limit', ...asked, denial, windows };
+  const resetAtMs =
+    limit === 'free_minute' ? minuteWindow(limit, times, max - count + 1, now).resetAtMs : window.resetAtMs;
   const wait = resetAtMs - now;
   const retryAfterMs = limit.endsWith('minute') || limit === 'minute_limit' ? Math.max(1000, wait) : wait;
-  return { kind: 'denied', code: 'rate_limit', denial, retryAfterMs, windows };
+  return { kind: 'denied', code: 'rate_limit', ...asked, denial: { ...denial, resetAtMs }, retryAfterMs, windows };
 }
 
 export function poolDenial(pool: Pool, windows: readonly WindowState[], now: number): Denied {

@@ -54,6 +54,7 @@ export interface ModelRequest {
   readonly key: ModelKey;
   readonly model: string;
   readonly free: boolean;
+  readonly answers: number;
   readonly order: Order;
   readonly paidBy: 'account' | 'key';
   readonly period: ModelPeriod | undefined;

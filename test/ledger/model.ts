@@ -93,7 +93,8 @@ export class Model {
         day(admittedAtMs) === day(at) &&
         (state === 'live' || (state === 'settled' && settle?.state !== 'upstream_failed')),
     );
-    return Math.max(0, this.plans[name].freeDailyRequests - taken.length);
+    const count = taken.reduce((sum, { answers }) => sum + answers, 0);
+    return Math.max(0, this.plans[name].freeDailyRequests - count);
   }
 
   subscription(accountId: number, now: number): SubscriptionRow | undefined {
@@ -201,8 +202,14 @@ export class Model {
     if (key.allowedModels !== null && !key.allowedModels.includes(command.model)) {
       return { kind: 'denied', code: 'model_not_allowed', windows };
     }
-    const full = this.#windows(key, command.free, now).find(window => window.remaining === 0);
-    if (full !== undefined) return windowDenial(full, windows, now);
+    const { answers = 1 } = command;
+    const full = this.#windows(key, command.free, now).find(
+      ({ limit, remaining }) => remaining < (limit.startsWith('free') ? answers : 1),
+    );
+    if (full !== undefined) {
+      const count = full.limit.startsWith('free') ? answers : 1;
+      return windowDenial({ window: full, count, times: this.#freeTimes(key) }, windows, now);
+    }
     const { funds } = command;
     const paying = this.#payingOf(key, command, now);
     if (paying === undefined) return { kind: 'denied', code: 'subscription_exhausted', windows };
@@ -224,7 +231,7 @@ export class Model {
     return this.#refused(key, paying, { asked, left, windows }, now);
   }
 
-  #payingOf(key: ModelKey, { model, funds }: AdmitCommand, now: number): Paying | undefined {
+  #payingOf(key: ModelKey, { model, funds, answers = 1 }: AdmitCommand, now: number): Paying | undefined {
     const paidBy = key.balance === null ? 'account' : 'key';
     const none = { order: 'money', paidBy, period: undefined, discount: 0 } as const;
     if (funds === undefined) return none;
@@ -234,7 +241,7 @@ export class Model {
     const covers = terms !== undefined && (terms.models === null || terms.models.includes(model));
     if (plan === undefined || !covers) return key.fallbackToPayg ? { ...none, discount } : undefined;
     const { period } = plan;
-    if (funds.freeDaily === true && this.freeLeft(key.accountId, plan.name, now) > 0) {
+    if (funds.freeDaily === true && this.freeLeft(key.accountId, plan.name, now) >= answers) {
       return { order: 'free_request', paidBy, period, discount: 0 };
     }
     const order = key.useSubsFirst ? 'plan_money' : 'money_plan';
@@ -400,6 +407,7 @@ export class Model {
       key,
       model: command.model,
       free: command.free,
+      answers: command.answers ?? 1,
       ...paying,
       planHeld,
       planOutput,
@@ -445,6 +453,7 @@ export class Model {
       known.key === key &&
       known.model === command.model &&
       known.free === command.free &&
+      known.answers === (command.answers ?? 1) &&
       known.asked === askedOf(command);
     return same ? this.#answer(known, known.admittedTokens, now) : { kind: 'denied', code: 'conflict', windows: [] };
   }
@@ -471,9 +480,8 @@ export class Model {
     const own = this.requests.filter(request => request.key === key);
     if (key.minuteLimit > 0) windows.push(minuteWindow('minute_limit', timesOf(own), key.minuteLimit, now));
     if (free) {
-      const all = this.requests.filter(request => request.key.accountId === key.accountId && request.free);
-      windows.push(minuteWindow('free_minute', timesOf(all), 20, now));
-      const remaining = Math.max(0, 200 - all.filter(today).length);
+      windows.push(minuteWindow('free_minute', this.#freeTimes(key), 20, now));
+      const remaining = Math.max(0, 200 - this.#freeTimes(key).filter(at => day(at) === day(now)).length);
       windows.push({ limit: 'free_day', max: 200, remaining, resetAtMs });
     }
     if (this.unit === 'requests' && key.dailyLimit > 0) {
@@ -481,6 +489,12 @@ export class Model {
       windows.push({ limit: 'daily_limit', max: key.dailyLimit, remaining, resetAtMs });
     }
     return windows;
+  }
+
+  /** When free models answered the key's account, each answer by itself. */
+  #freeTimes({ accountId }: ModelKey): number[] {
+    const all = this.requests.filter(request => request.key.accountId === accountId && request.free);
+    return all.flatMap(({ answers, admittedAtMs }) => Array.from({ length: answers }, () => admittedAtMs));
   }
 
   #pools(key: ModelKey, paidBy: ModelRequest['paidBy'], at: number): Pool[] {

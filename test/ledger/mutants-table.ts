@@ -128,15 +128,21 @@ export const mutants: readonly Mutant[] = [
   },
   {
     mistake: 'a full window refuses one request too late',
+    file: 'rules/windows.ts',
+    from: 'if (remaining >= count) continue;',
+    to: 'if (remaining >= 0) continue;',
+  },
+  {
+    mistake: 'several answers of a free model count as one',
     file: 'rules/admit.ts',
-    from: 'if (window.remaining === 0) return windowDenial',
-    to: 'if (window.remaining < 0) return windowDenial',
+    from: 'order.free ? answers : 0',
+    to: 'order.free ? 1 : 0',
   },
   {
     mistake: 'the order of refusals: models after windows',
     file: 'rules/admit.ts',
-    from: "  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n  for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);\n",
-    to: "  for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);\n  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n",
+    from: "  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n  const full = findFullWindow(context, key, windows, { answers, nowMs });\n  if (full !== undefined) return windowDenial(full, windows, nowMs);\n",
+    to: "  const full = findFullWindow(context, key, windows, { answers, nowMs });\n  if (full !== undefined) return windowDenial(full, windows, nowMs);\n  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n",
   },
   {
     mistake: 'a repeated admit holds again',
@@ -387,8 +393,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'free requests are given back on the day that it is, not their own',
     file: 'rules/holds.ts',
-    from: 'countFreeRequest(rows, hold, -1)',
-    to: 'countFreeRequest(rows, { ...hold, admittedAtMs: atMs }, -1)',
+    from: 'countFreeRequest(rows, hold, -hold.answers)',
+    to: 'countFreeRequest(rows, { ...hold, admittedAtMs: atMs }, -hold.answers)',
   },
   {
     mistake: 'a free request that the upstream failed is lost',

@@ -98,6 +98,26 @@ test('free daily requests come first, cost nothing, and are taken at the standar
   expect(await balance()).toBe(8n * dollar);
 });
 
+test('a free daily request for several answers takes as many, and gives them back together', async () => {
+  await start();
+  const both = (id: number, answers: number) =>
+    bench.ledger.admit(admitOf(id, { requestId: names[id] ?? '', funds: estimate({ freeDaily: true }), answers }));
+  // More than the day has left: the next payer pays.
+  expect(await both(1, 3)).toMatchObject({ kind: 'admitted' });
+  expect(await plan()).toMatchObject({ freeLeftToday: 2, tokensHeld: 1124 });
+  expect(await both(2, 2)).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n });
+  expect(await plan()).toMatchObject({ freeLeftToday: 0, tokensHeld: 1124 });
+  await bench.ledger.settle(settleOf(2, 0, { usage: noUsage, state: 'upstream_failed' }));
+  expect(await plan()).toMatchObject({ freeLeftToday: 2 });
+  await both(3, 2);
+  await bench.ledger.void(3, 'cancelled');
+  expect(await plan()).toMatchObject({ freeLeftToday: 2 });
+  await both(4, 2);
+  await bench.ledger.settle(settleOf(4, 10));
+  expect(await plan()).toMatchObject({ freeLeftToday: 0 });
+  expect(await bench.ledger.verify()).toEqual([]);
+});
+
 test('a free request that the upstream fails or that never runs is given back; an answered one is not', async () => {
   await start();
   await admitStandard(1);

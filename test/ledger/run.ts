@@ -238,6 +238,7 @@ class Run {
       model: action.model,
       free,
       funds: action.funds,
+      ...(action.answers === undefined ? {} : { answers: action.answers }),
       ...(action.ttlMs === undefined ? {} : { expiresAtMs: this.#now + action.ttlMs }),
     };
     this.#sendAdmit(command, key);

@@ -20,7 +20,15 @@ export type Move =
   | 'the period’s end';
 
 export type Action =
-  | { kind: 'admit'; key: number; model: string; funds: FundsEstimate | undefined; id: 'new' | number; ttlMs?: number }
+  | {
+      kind: 'admit';
+      key: number;
+      model: string;
+      funds: FundsEstimate | undefined;
+      answers?: number;
+      id: 'new' | number;
+      ttlMs?: number;
+    }
   | { kind: 'repeat'; request: number; of: 'admit' | 'settle'; change: 'none' | 'a little' }
   | { kind: 'burst'; key: number; count: number }
   | { kind: 'extend'; request: number; outputTokens: number }
@@ -141,6 +149,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
         key,
         model,
         funds: fc.option(funds, { nil: undefined, freq: 6 }),
+        answers: fc.constantFrom(1, 1, 1, 1, 2, 7, 21),
         id: fc.oneof({ weight: 8, arbitrary: fc.constant('new' as const) }, { weight: 1, arbitrary: request }),
         ttlMs: fc.option(ttlMs, { nil: undefined, freq: 2 }),
       })

@@ -30,6 +30,7 @@ export function toAdmitCommand(applicant: Applicant): AdmitCommand {
     key: { id: keyId, accountId },
     model: model.id,
     free: isFree(model.id),
+    answers: request.candidates ?? 1,
     funds: estimateFunds(request, model, tier, measured),
     ...(durable === true ? { durable } : {}),
   };
@@ -63,15 +64,18 @@ export function deniedError(denied: Denied, applicant: DeniedApplicant): Gateway
   return new GatewayError(code, deniedMessage(denied, applicant.model.id), {
     limits: windows,
     ...defined({ denial, retryAfterMs, tip: tipOf(denied, applicant) }),
-    // Who waits a minute may try again by itself.
-    ...(denial?.limit === 'minute_limit' || denial?.limit === 'free_minute' ? { retry: true } : {}),
+    // Who waits a minute may try again by itself, if that helps at all.
+    ...(denial?.limit === 'minute_limit' || denial?.limit === 'free_minute'
+      ? { retry: retryAfterMs !== undefined }
+      : {}),
     ...(code === 'model_not_allowed' ? { param: 'model' } : {}),
   });
 }
 
 /** What to do about this denial, where the code alone does not say it. */
-function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | undefined {
+function tipOf({ code, denial, answers }: Denied, applicant: DeniedApplicant): string | undefined {
   const { model, accountId, keyId } = applicant;
+  if (answers !== undefined) return 'Ask for fewer answers (`n`), or use the model without `:free`.';
   if (code === 'insufficient_balance') {
     const credit = `npx tollgate credits add ${accountId} DOLLARS`;
     return applicant.hasOwnBalance
@@ -99,7 +103,7 @@ function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | u
   }
 }
 
-function deniedMessage({ code, denial }: Denied, modelId: string): string {
+function deniedMessage({ code, denial, answers }: Denied, modelId: string): string {
   const messages: Partial<Record<Denied['code'], string>> = {
     invalid_api_key: 'The key is not valid: it is unknown, revoked or deleted.',
     key_disabled: 'The key is disabled.',
@@ -109,7 +113,7 @@ function deniedMessage({ code, denial }: Denied, modelId: string): string {
   };
   const message = messages[code];
   if (message !== undefined) return message;
-  if (denial !== undefined) return limitMessage(denial);
+  if (denial !== undefined) return limitMessage(denial, answers);
   return code === 'subscription_exhausted'
     ? `No subscription pays for ${modelId}, and this key does not fall back to pay-as-you-go.`
     : 'The request is over a limit.';
@@ -133,13 +137,17 @@ const fundNames: Partial<Readonly<Record<NamedLimit, string>>> = {
   monthly_limit: 'What is left of the key’s monthly limit can’t pay for this request',
 };
 
-function limitMessage({ limit, unit, used, max, resetAtMs }: Denial): string {
+function limitMessage({ limit, unit, used, max, resetAtMs }: Denial, answers: number | undefined): string {
   const isMoney = unit === 'nano_usd';
   const amount = (value: number | bigint): string => (isMoney ? `$${(Number(value) / 1e9).toFixed(6)}` : String(value));
   if (limit === 'balance') {
     return `The balance of ${amount(max)} can’t pay for this request; ${amount(used)} of it is held for others that run.`;
   }
   const reset = resetAtMs === undefined ? '' : ` It resets at ${isoTime(resetAtMs)}.`;
+  if (answers !== undefined && unit === 'requests') {
+    const left = Number(max) - Number(used);
+    return `A request for ${answers} answers counts as ${answers} requests of a free model; ${left} of ${max} are left.${reset}`;
+  }
   const name = (isMoney ? fundNames[limit] : undefined) ?? limitNames[limit];
   return `${name}: ${amount(used)} of ${amount(max)}${isMoney ? '' : ` ${unit}`} used or held.${reset}`;
 }

@@ -276,6 +276,7 @@ export class Images {
       key: { id: keyId, accountId },
       model: model.id,
       free: isFree(model.id),
+      answers: order.count,
       funds: imageFunds(order),
       ...told,
     });

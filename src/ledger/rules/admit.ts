@@ -17,7 +17,7 @@ import {
 } from './grants.ts';
 import { placeHold } from './holds.ts';
 import { choosePayment, countSources, describeShortPlan, keepPayment, type Payment } from './payments.ts';
-import { countRequest, listWindows, tightestFirst } from './windows.ts';
+import { countRequest, findFullWindow, type FullWindow, listWindows, tightestFirst } from './windows.ts';
 
 /** An admission whose key and model are known by their numbers. */
 export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable'> {
@@ -35,7 +35,7 @@ const nothing: Grant = { held: 0n, tokens: null, planHeld: 0, planOutput: 0, fir
  */
 export function admit(context: Context, order: AdmitOrder, nowMs: number): Admitted | Denied {
   const { rows } = context;
-  const { owner } = order;
+  const { owner, answers = 1 } = order;
   const found = rows.keys.get(owner.id);
   const key = owner.accountId === undefined || found?.accountId === owner.accountId ? found : undefined;
   const hold = rows.holds.get(order.id);
@@ -48,7 +48,8 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: tightestFirst(windows) });
   if (key.state === 'disabled') return denied('key_disabled');
   if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');
-  for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);
+  const full = findFullWindow(context, key, windows, { answers, nowMs });
+  if (full !== undefined) return windowDenial(full, windows, nowMs);
   const payment = choosePayment(context, key, order, nowMs);
   if (payment === undefined) return denied('subscription_exhausted');
   const costsNothing = order.funds === undefined || payment.payers === 'free_request';
@@ -57,7 +58,7 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   if ('lacks' in grant) return refuse(context, { payment, lacks: grant.lacks }, windows, nowMs);
 
   const placed = makeHold(order, key, { payment, grant }, nowMs);
-  countRequest(rows, key, order.free, nowMs);
+  countRequest(rows, key, order.free ? answers : 0, nowMs);
   placeHold(rows, placed);
   if (order.expiresAtMs === undefined) raiseCounter(rows, 'last_id', order.id);
   const { planTokens, nanoUsd } = sources;
@@ -91,7 +92,7 @@ interface Placing {
 }
 
 function makeHold(order: AdmitOrder, key: Key, { payment, grant }: Placing, nowMs: number): Hold {
-  const { id, requestId, modelId, free, funds, expiresAtMs } = order;
+  const { id, requestId, modelId, free, answers = 1, funds, expiresAtMs } = order;
   const { payers, period, discountPermille } = payment;
   const asked = askedAmount(funds);
   assert(asked >= 0n && grant.held >= 0n, 'amounts are not negative');
@@ -102,6 +103,7 @@ function makeHold(order: AdmitOrder, key: Key, { payment, grant }: Placing, nowM
     keyId: key.id,
     modelId,
     free,
+    answers,
     payer: choosePayer(key),
     payers,
     period: period?.number ?? null,
@@ -141,6 +143,7 @@ function admitAgain(
     known.keyId === key.id &&
     known.modelId === order.modelId &&
     known.free === order.free &&
+    known.answers === (order.answers ?? 1) &&
     costsNothing === (order.funds === undefined) &&
     known.asked === askedAmount(order.funds);
   if (!same) return { kind: 'denied', code: 'conflict', windows: [] };
@@ -185,16 +188,22 @@ function askedAmount(estimate: FundsEstimate | undefined): bigint {
   return estimate.inputNanoUsd + costOfTokens(estimate.outputTokensWanted, estimate.outputPicoUsd);
 }
 
-function windowDenial(window: WindowState, windows: readonly WindowState[], nowMs: number): Denied {
-  const { limit, max, remaining, resetAtMs } = window;
+function windowDenial(full: FullWindow, windows: readonly WindowState[], nowMs: number): Denied {
+  const { limit, max, remaining, count, roomAtMs } = full;
   const minute = limit === 'minute_limit' || limit === 'free_minute';
-  const waitMs = resetAtMs - nowMs;
-  return {
+  const denial = { limit, unit: 'requests', used: max - remaining, max } as const;
+  const refused = {
     kind: 'denied',
     code: 'rate_limit',
-    denial: { limit, unit: 'requests', used: max - remaining, max, resetAtMs },
-    retryAfterMs: minute ? Math.min(Math.max(waitMs, minuteWaitMs.min), minuteWaitMs.max) : waitMs,
+    ...(count === 1 ? {} : { answers: count }),
     windows: tightestFirst(windows),
+  } as const;
+  if (roomAtMs === undefined) return { ...refused, denial };
+  const waitMs = roomAtMs - nowMs;
+  return {
+    ...refused,
+    denial: { ...denial, resetAtMs: roomAtMs },
+    retryAfterMs: minute ? Math.min(Math.max(waitMs, minuteWaitMs.min), minuteWaitMs.max) : waitMs,
   };
 }
 

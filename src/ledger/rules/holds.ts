@@ -23,7 +23,7 @@ export function placeHold(rows: Rows, hold: Hold): void {
   rows.holds.put(hold);
   changePayer(rows, hold, hold.held, 0n);
   changePeriod(rows, hold, hold.planHeld, 0);
-  if (hold.payers === 'free_request') countFreeRequest(rows, hold, 1);
+  if (hold.payers === 'free_request') countFreeRequest(rows, hold, hold.answers);
 }
 
 /** Puts a hold that was extended, and raises what it touches by the change. */
@@ -37,7 +37,7 @@ export function raiseHold(rows: Rows, hold: Hold, { money, planTokens }: HeldCha
 export function releaseHold(rows: Rows, hold: Hold, { debit, planTokens, freeTaken }: Release, atMs: number): void {
   rows.holds.remove(hold.id);
   changePeriod(rows, hold, -hold.planHeld, planTokens);
-  if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -1);
+  if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -hold.answers);
   changePayer(rows, hold, -hold.held, debit);
   if (hold.payer === 'key_balance') sendBack(rows, present(rows.keys.get(hold.keyId)), atMs);
 }
@@ -45,9 +45,21 @@ export function releaseHold(rows: Rows, hold: Hold, { debit, planTokens, freeTak
 /** Gives a hold back. */
 export function voidHold(rows: Rows, hold: Hold, reason: VoidReason, atMs: number): void {
   releaseHold(rows, hold, { debit: 0n, planTokens: 0, freeTaken: false }, atMs);
-  const { id, accountId, keyId, modelId, free, admittedAtMs, held } = hold;
+  const { id, accountId, keyId, modelId, free, answers, admittedAtMs, held } = hold;
   const number = (rows.voided.get(id)?.number ?? 0) + 1;
-  rows.voided.put({ id, number, accountId, keyId, modelId, free, admittedAtMs, held, voidedAtMs: atMs, reason });
+  rows.voided.put({
+    id,
+    number,
+    accountId,
+    keyId,
+    modelId,
+    free,
+    answers,
+    admittedAtMs,
+    held,
+    voidedAtMs: atMs,
+    reason,
+  });
 }
 
 /** Adds to an account's balance, or takes from it where negative, with the entry that says why. The caller has seen that it may. */
@@ -101,8 +113,8 @@ function changePeriod(rows: Rows, { accountId, period: number }: Request, held: 
   rows.periods.put({ ...period, held: period.held + held, used: period.used + used });
 }
 
-/** Takes one of the plan's free requests of the day of admission, or gives it back. */
-function countFreeRequest(rows: Rows, { accountId, admittedAtMs }: Request, by: 1 | -1): void {
+/** Takes that many of the plan's free requests of the day of admission, or gives them back. */
+function countFreeRequest(rows: Rows, { accountId, admittedAtMs }: Request, by: number): void {
   const day = dayOf(admittedAtMs);
   rows.planDays.put({ accountId, day, requests: (rows.planDays.get(accountId, day)?.requests ?? 0) + by });
 }

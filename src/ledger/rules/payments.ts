@@ -21,13 +21,13 @@ export interface Payment {
 export function choosePayment(
   context: Context,
   key: Key,
-  { model, funds }: Pick<AdmitCommand, 'model' | 'funds'>,
+  { model, funds, answers = 1 }: Pick<AdmitCommand, 'model' | 'funds' | 'answers'>,
   nowMs: number,
 ): Payment | undefined {
   const plan = funds?.plan === true ? livePeriod(context, key) : undefined;
   const terms = plan === undefined ? undefined : context.plans[plan.plan];
   const period = terms?.models?.includes(model) === false ? undefined : plan;
-  if (period !== undefined && funds?.freeDaily === true && freeRequestsLeft(context, period, nowMs) > 0) {
+  if (period !== undefined && funds?.freeDaily === true && freeRequestsLeft(context, period, nowMs) >= answers) {
     return { payers: 'free_request', period, funds: [], discountPermille: 0 };
   }
   const discountPermille = terms?.discountPermille ?? 0;

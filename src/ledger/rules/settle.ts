@@ -113,6 +113,7 @@ function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'w
     keyId: hold.keyId,
     modelId: hold.modelId,
     free: hold.free,
+    answers: hold.answers,
     payer: hold.payer,
     payers: hold.payers,
     period: hold.period,

@@ -32,8 +32,35 @@ export function tightestFirst(windows: readonly WindowState[]): WindowState[] {
   return windows.length < 2 ? [...windows] : [...windows].sort((a, b) => a.remaining - b.remaining);
 }
 
-/** Counts an admission of this key. */
-export function countRequest(rows: Rows, key: Key, free: boolean, nowMs: number): void {
+/** A window without room for a request. */
+export interface FullWindow extends WindowState {
+  /** As how many requests it counts the request. */
+  readonly count: number;
+  /** When it has room, as far as is known now; undefined: never, because it is smaller. */
+  readonly roomAtMs: number | undefined;
+}
+
+/** Returns the first window without room for a request for that many answers, which windows of free models count one by one. */
+export function findFullWindow(
+  { rows }: Context,
+  key: Key,
+  windows: readonly WindowState[],
+  { answers, nowMs }: { readonly answers: number; readonly nowMs: number },
+): FullWindow | undefined {
+  for (const window of windows) {
+    const { limit, max, remaining, resetAtMs } = window;
+    const count = limit === 'free_minute' || limit === 'free_day' ? answers : 1;
+    if (remaining >= count) continue;
+    if (count > max) return { ...window, count, roomAtMs: undefined };
+    if (limit !== 'free_minute' || count === 1) return { ...window, count, roomAtMs: resetAtMs };
+    const { admissions } = rows.freeMinutes.get(key.accountId) ?? {};
+    return { ...window, count, roomAtMs: opensAtMs(admissions, max - count + 1, nowMs) };
+  }
+  return undefined;
+}
+
+/** Counts an admission of this key; `free`: as how many requests of free models. */
+export function countRequest(rows: Rows, key: Key, free: number, nowMs: number): void {
   const day = dayOf(nowMs);
   const { id: keyId, accountId } = key;
   const before = rows.keyDays.get(keyId, day);
@@ -48,10 +75,11 @@ export function countRequest(rows: Rows, key: Key, free: boolean, nowMs: number)
   });
   const minute = withAdmission(rows.keyMinutes.get(keyId)?.admissions, nowMs);
   rows.keyMinutes.put({ id: keyId, admissions: minute });
-  if (!free) return;
-  rows.freeDays.put({ accountId, day, requests: (rows.freeDays.get(accountId, day)?.requests ?? 0) + 1 });
-  const freeMinute = withAdmission(rows.freeMinutes.get(accountId)?.admissions, nowMs);
-  rows.freeMinutes.put({ id: accountId, admissions: freeMinute });
+  if (free === 0) return;
+  rows.freeDays.put({ accountId, day, requests: (rows.freeDays.get(accountId, day)?.requests ?? 0) + free });
+  let freeMinute = rows.freeMinutes.get(accountId)?.admissions;
+  for (let counted = 0; counted < free; counted++) freeMinute = withAdmission(freeMinute, nowMs);
+  if (freeMinute !== undefined) rows.freeMinutes.put({ id: accountId, admissions: freeMinute });
 }
 
 function minuteWindow(

@@ -133,9 +133,9 @@ export const invariants: readonly Invariant[] = [
     level: 'full',
     sql: `SELECT 'account ' || account_id || ', day ' || day || ': ' || sum(n) || ' too many' AS what FROM (
         SELECT account_id, day, requests AS n FROM free_day
-        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM hold WHERE free = 1
-        UNION ALL SELECT account_id, created_at_ms / 86400000, -1 FROM usage WHERE free = 1
-        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM voided WHERE free = 1
+        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -answers FROM hold WHERE free = 1
+        UNION ALL SELECT account_id, created_at_ms / 86400000, -answers FROM usage WHERE free = 1
+        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -answers FROM voided WHERE free = 1
       ) GROUP BY account_id, day HAVING sum(n) <> 0`,
   },
   {

@@ -39,6 +39,7 @@ type AdmitValues = [
   funds: FundsValues | null,
   expiresAtMs: number | null,
   durable: boolean,
+  answers: number,
 ];
 type UsageValues = [
   input: number,
@@ -119,7 +120,7 @@ export function waitsForSync(command: WireCommand): boolean {
 
 /** An admit as posted. */
 export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): WireCommand {
-  const { id, requestId, model, free, funds, expiresAtMs, durable } = command;
+  const { id, requestId, model, free, funds, expiresAtMs, durable, answers = 1 } = command;
   const estimate: FundsValues | null =
     funds === undefined
       ? null
@@ -135,18 +136,19 @@ export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: numbe
   const isDurable = durable === true || expiresAtMs !== undefined;
   return [
     ...(['admit', nowMs, id, requestId, owner.id, owner.accountId, model, free, estimate] as const),
-    ...([expiresAtMs ?? null, isDurable] as const),
+    ...([expiresAtMs ?? null, isDurable, answers] as const),
   ];
 }
 
 /** What was posted, as the command it was. */
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
-  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs] = wire;
+  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs, , answers] = wire;
   return {
     id,
     requestId,
     model,
     free,
+    answers,
     owner: accountId === undefined ? { id: keyId } : { id: keyId, accountId },
     funds: funds === null ? undefined : decodeFunds(funds),
     ...(expiresAtMs === null ? {} : { expiresAtMs }),
