@@ -46,8 +46,24 @@ export interface Timeouts {
 
 /** The most of what a caller or an upstream may send. */
 export interface Limits {
-  /** A request body, public or RPC. */
+  /** The body of a request that generates, draws or counts tokens, and any RPC message. */
   readonly bodyBytes: number;
+  /** The body of any other request. */
+  readonly otherBodyBytes: number;
+  /** Levels of objects and arrays of a JSON body. */
+  readonly bodyDepth: number;
+  /** Values of a JSON body in all. */
+  readonly bodyValues: number;
+  /** Entries of one array, or members of one object, of a JSON body. */
+  readonly listEntries: number;
+  /** Bytes of all bodies over 1 MiB that are being read or answered. */
+  readonly bodyMemoryBytes: number;
+  /** The same of one account. */
+  readonly accountBodyMemoryBytes: number;
+  /** Memory that parsing one large body may take. */
+  readonly parseMemoryBytes: number;
+  /** Time that parsing one large body may take. */
+  readonly parseMs: number;
   /** One event of an upstream's stream, or its whole answer where it does not stream. */
   readonly upstreamEventBytes: number;
   /** Of all pictures that are kept for delivery by address. */

@@ -1,7 +1,9 @@
 import { GatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { CallContext, PushedService, UnaryContext } from '../lib/pushed-service.ts';
 import type { Credential, Ledger } from '../ledger/ledger.ts';
+import { fullWindow } from './generation/admission.ts';
 import { hashKey, isKeyText, readCredential, secretsEqual } from './keys.ts';
 import { limitState } from './limit-state.ts';
 
@@ -148,20 +150,31 @@ interface CredentialOptions {
   readonly operatorToken: string;
 }
 
+/** What CredentialService needs. */
+interface CredentialServiceOptions extends CredentialOptions {
+  readonly clock: Clock;
+}
+
 /** CredentialService: says what the caller's credential is and may do; at once if it is known already and no windows are asked for. */
 export function credentialService({
   ledger,
   operatorToken,
-}: CredentialOptions): PushedService<typeof CredentialService> {
+  clock,
+}: CredentialServiceOptions): PushedService<typeof CredentialService> {
   return {
     authenticate(request, context) {
       const text = readCredential(context.requestHeader);
       if (isOperatorToken(text, operatorToken)) return { kind: CredentialKind.OPERATOR };
       const credential = authenticateKey(text, ledger, 'any_key');
-      const toReply = (found: Credential): AuthenticateResponse | Promise<AuthenticateResponse> =>
-        request.limits && found.kind === 'api_key'
-          ? ledger.windows(found.keyId, false).then(windows => describe(found, windows))
-          : describe(found, []);
+      const toReply = (found: Credential): AuthenticateResponse | Promise<AuthenticateResponse> => {
+        const { kind, keyId, hasWindow } = found;
+        if (kind !== 'api_key' || !(request.limits || (request.admission && hasWindow))) return describe(found, []);
+        return ledger.windows(keyId, false).then(windows => {
+          const full = request.admission ? windows.find(({ remaining }) => remaining === 0) : undefined;
+          if (full !== undefined) throw fullWindow(full, windows, { keyId, nowMs: clock.now() });
+          return describe(found, request.limits ? windows : []);
+        });
+      };
       return credential instanceof Promise ? credential.then(toReply) : toReply(credential);
     },
   };

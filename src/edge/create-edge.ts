@@ -141,6 +141,7 @@ function readBodiesInRoutes(app: FastifyInstance): void {
 function closeInTime(app: FastifyInstance, edge: Edge): void {
   app.addHook('preClose', done => {
     edge.closing = true;
+    edge.parser.close();
     setTimeout(() => app.server.closeAllConnections(), closeGraceMs).unref();
     done();
   });

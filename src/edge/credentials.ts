@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { onRequestHookHandler } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind } from '../gen/tollgate/v1/credential_pb.ts';
+import { idempotencyKeyHeader } from '../lib/call-headers.ts';
 import type { Call } from './call.ts';
 import type { Edge } from './edge.ts';
 
@@ -45,28 +46,40 @@ function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed):
   throw new GatewayError('permission_denied', `The management key lacks the scope ${allowed.scope}.`);
 }
 
-/** A hook that finds out who calls, before the body is read. `tellsLimits`: the answer tells the key's request windows, whatever it is. */
-export function authenticate(edge: Edge, allowed: Allowed, tellsLimits = false): onRequestHookHandler {
+/**
+ * A hook that finds out who calls, before the body is read. `generates`: the answer tells the key's request windows, whatever it is, and a full one refuses the request, unless it may
+ * be the repeat of one that was answered.
+ */
+export function authenticate(edge: Edge, allowed: Allowed, generates = false): onRequestHookHandler {
   return ({ call, raw }, _reply, proceed) => {
-    call.tellsLimits = tellsLimits;
-    const identified = identify(edge, call, { key: readKey(raw.headers), allowed });
+    call.tellsLimits = generates;
+    const admission = generates && (raw.headers[idempotencyKeyHeader] ?? '') === '';
+    const identified = identify(edge, call, { key: readKey(raw.headers), allowed, admission });
     if (identified === undefined) proceed();
     else identified.then(() => proceed(), proceed);
   };
+}
+
+/** A key, and what it has to be allowed. */
+interface IdentifiedKey {
+  readonly key: string;
+  readonly allowed: Allowed;
+  /** Its windows have to have room for a request. */
+  readonly admission?: boolean;
 }
 
 /** Finds out who calls with a key, at once if the core knows. Throws or rejects with what the client is told. */
 export function identify(
   edge: Edge,
   call: Call,
-  { key, allowed }: { readonly key: string; readonly allowed: Allowed },
+  { key, allowed, admission = false }: IdentifiedKey,
 ): Promise<void> | undefined {
   call.useKey(key);
   const accept = (credential: AuthenticateResponse): void => {
     checkAllowed(credential, allowed);
     call.credential = credential;
   };
-  const found = edge.authenticate(call, false);
+  const found = edge.authenticate(call, { admission });
   if (found instanceof Promise) return found.then(accept);
   accept(found);
   return undefined;

@@ -6,7 +6,9 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { type LeanClient, leanClient } from '../rpc/lean-client.ts';
+import { MemoryBudget } from '../lib/memory-budget.ts';
 import type { Call } from './call.ts';
+import { JsonParser } from './json-parser.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** What every route works with: the options, the core's clients, and what is being answered right now. */
@@ -17,6 +19,9 @@ export class Edge {
   readonly accounts: LeanClient<typeof AccountService>;
   readonly responses: LeanClient<typeof ResponseService>;
   readonly images: LeanClient<typeof ImageService>;
+  /** The memory of large bodies that are being read or answered, by account. */
+  readonly bodies: MemoryBudget<bigint>;
+  readonly parser: JsonParser;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -24,6 +29,8 @@ export class Edge {
 
   constructor(options: EdgeOptions) {
     this.options = options;
+    this.bodies = new MemoryBudget(() => options.bodyMemory);
+    this.parser = new JsonParser(options.parser, options.runtime);
     this.catalog = leanClient(CatalogService, options.transport);
     this.generation = leanClient(GenerationService, options.transport);
     this.accounts = leanClient(AccountService, options.transport);
@@ -31,9 +38,15 @@ export class Edge {
     this.images = leanClient(ImageService, options.transport);
   }
 
-  /** Asks the core who calls; `limits`: and how the key's request windows stand. Returned at once if the core knows. Throws or rejects with its refusal. */
-  authenticate(call: Call, limits: boolean): AuthenticateResponse | Promise<AuthenticateResponse> {
-    const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits } as const;
+  /**
+   * Asks the core who calls. `limits`: and how the key's request windows stand; `admission`: refused if they are full. Returned at once if the core knows. Throws or rejects
+   * with its refusal.
+   */
+  authenticate(
+    call: Call,
+    { limits = false, admission = false }: { readonly limits?: boolean; readonly admission?: boolean },
+  ): AuthenticateResponse | Promise<AuthenticateResponse> {
+    const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits, admission } as const;
     return this.options.transport.ask(CredentialService.method.authenticate, request, call);
   }
 

@@ -127,7 +127,7 @@ async function windowsOf(edge: Edge, call: Call, error: GatewayError): Promise<r
 /** Asks the core how the key's windows stand; nothing is consumed. None if the core can't say. */
 export async function readWindows(edge: Edge, call: Call): Promise<readonly LimitWindow[]> {
   try {
-    const { limits } = await edge.authenticate(call, true);
+    const { limits } = await edge.authenticate(call, { limits: true });
     return limits;
   } catch (thrown) {
     // The answer is about another error: this one only costs it a header.

@@ -7,7 +7,7 @@ import { ClientGone, ClientWatch } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { GenerationFacts } from './generation-facts.ts';
-import { type JsonBody, parseJson, receiveBytes } from './json-body.ts';
+import { type BodyReading, generationReading, type JsonBody, receiveJson } from './json-body.ts';
 import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
 
 /**
@@ -42,15 +42,20 @@ export class Exchange extends ClientWatch implements RecordedRequest {
 
   /** Reads the request's JSON body and runs `next` with it. Whatever fails, also in `next`, is answered. */
   receive(next: (body: JsonBody) => void): void {
-    const { edge, request, reply } = this;
-    receiveBytes(request.raw, reply.raw, edge.options.bodyBytesMax, bytes => {
+    receiveJson(this.edge, this.reading, body => {
       try {
-        if (bytes instanceof Error) throw bytes;
-        next(parseJson(bytes));
+        if (body instanceof Error) throw body;
+        next(body);
       } catch (thrown) {
         this.fail(thrown);
       }
     });
+  }
+
+  /** How the body of a request that generates is read. */
+  get reading(): BodyReading {
+    const { edge, request, reply } = this;
+    return generationReading(edge, request, reply);
   }
 
   /** Calls a method of the core that answers through `sink`, which ends the exchange. */

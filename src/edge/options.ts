@@ -1,6 +1,9 @@
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import type { BudgetLimits } from '../lib/memory-budget.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
+import type { JsonBounds } from './json-bounds.ts';
+import type { ParserLimits } from './json-parser.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -25,8 +28,15 @@ export interface EdgeOptions {
   readonly metrics: Metrics;
   /** `GET /metrics` on the public listener too. */
   readonly publicMetrics: boolean;
-  /** The largest body that is read. */
+  /** The largest body of a request that generates, draws or counts tokens. */
   readonly bodyBytesMax: number;
+  /** The largest body of any other request. */
+  readonly otherBodyBytesMax: number;
+  /** What a JSON body may be made of. */
+  readonly bounds: JsonBounds;
+  /** The memory of all large bodies that are read or answered at a time, and of one account's. */
+  readonly bodyMemory: BudgetLimits;
+  readonly parser: ParserLimits;
   /** How long a stream may be quiet before a keep-alive is sent. */
   readonly keepAliveMs: number;
   /** Every translation warning is refused, whatever the request says. */

@@ -232,6 +232,20 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     metrics,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
+    otherBodyBytesMax: limits.otherBodyBytes,
+    get bounds() {
+      const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
+      return { depthMax, valuesMax, entriesMax };
+    },
+    get bodyMemory() {
+      const { bodyBytes, bodyMemoryBytes, accountBodyMemoryBytes } = live.current.limits;
+      // One body of the largest size always fits.
+      return {
+        bytesMax: Math.max(bodyBytes, bodyMemoryBytes),
+        ownerBytesMax: Math.max(bodyBytes, accountBodyMemoryBytes),
+      };
+    },
+    parser: { memoryBytesMax: limits.parseMemoryBytes, timeMs: limits.parseMs },
     get keepAliveMs() {
       return live.current.keepAliveMs;
     },
@@ -267,7 +281,7 @@ function makeServices(core: Core): InProcessTransport {
     }
   };
   return new InProcessTransport()
-    .service(CredentialService, credentialService({ ledger, operatorToken: token }))
+    .service(CredentialService, credentialService({ ledger, operatorToken: token, clock: systemClock }))
     .service(CatalogService, catalogService({ catalog, visible }))
     .service(GenerationService, generations.service)
     .service(ResponseService, responses.service)

@@ -172,16 +172,52 @@ export interface InputBounds {
   readonly high: number;
 }
 
-/** Returns the bounds of a request's input. One pass over its text. */
-export function measureInput(request: GenerateRequest): InputBounds {
+/** Characters that are measured in one go: about a millisecond. */
+const pieceLength = 262_144;
+
+/** Measures a request's input piece by piece, of about a millisecond each, and returns its bounds. */
+function* measurePieces(request: GenerateRequest): Generator<undefined, InputBounds> {
   let low = 0;
   let high = request.tools.length > 0 ? toolPromptTokens : 0;
-  for (const segment of inputSegments(request)) {
-    const text = estimateTokens(segment.text);
-    low += text.low;
-    high += text.high + segment.flatTokensMax;
+  let measured = 0;
+  for (const { text, flatTokensMax } of inputSegments(request)) {
+    high += flatTokensMax;
+    for (let at = 0; at < text.length; at += pieceLength) {
+      const piece = text.length <= pieceLength ? text : text.slice(at, at + pieceLength);
+      const tokens = estimateTokens(piece);
+      low += tokens.low;
+      high += tokens.high;
+      measured += piece.length;
+      if (measured < pieceLength) continue;
+      measured = 0;
+      yield;
+    }
   }
   return { low, high };
+}
+
+/** Returns the bounds of a request's input. One pass over its text. */
+export function measureInput(request: GenerateRequest): InputBounds {
+  const pieces = measurePieces(request);
+  for (;;) {
+    const { done, value } = pieces.next();
+    if (done === true) return value;
+  }
+}
+
+/** As `measureInput`; a long input is measured in turns of the event loop, between which other requests go on. */
+export function measureInTurns(request: GenerateRequest): InputBounds | Promise<InputBounds> {
+  const pieces = measurePieces(request);
+  const { done, value } = pieces.next();
+  return done === true ? value : measureRest(pieces);
+}
+
+async function measureRest(pieces: Generator<undefined, InputBounds>): Promise<InputBounds> {
+  for (;;) {
+    await new Promise(setImmediate);
+    const { done, value } = pieces.next();
+    if (done === true) return value;
+  }
 }
 
 /** Returns the upper bound of a request's input tokens alone. */

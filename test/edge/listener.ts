@@ -191,6 +191,10 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
     metrics,
     publicMetrics: false,
     bodyBytesMax: 1_048_576,
+    otherBodyBytesMax: 1_048_576,
+    bounds: { depthMax: 512, valuesMax: 100_000, entriesMax: 10_000 },
+    bodyMemory: { bytesMax: 256 << 20, ownerBytesMax: 128 << 20 },
+    parser: { memoryBytesMax: 512 << 20, timeMs: 10_000 },
     keepAliveMs: 15_000,
     strict: false,
     texts: {

@@ -88,7 +88,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
     nextRequestId: () => publicRequestId(ids.next()),
     gate: context => requireCredential(context, ledger, token),
     services: new InProcessTransport()
-      .service(CredentialService, credentialService({ ledger, operatorToken: token }))
+      .service(CredentialService, credentialService({ ledger, operatorToken: token, clock }))
       .service(CatalogService, catalogService({ catalog, visible: context => visibleModels(context, ledger, token) }))
       .service(AccountService, accountService({ ledger, clock, listedId }))
       .service(AccountingService, accountingService({ ledger, operatorToken: token, clock }))

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError, type WindowState } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { isImageEndpoint } from '../../generation/endpoints.ts';
@@ -72,6 +72,27 @@ export function deniedError(denied: Denied, applicant: DeniedApplicant): Gateway
   });
 }
 
+/** A client is never told to wait less for a minute. */
+const minuteWaitLeastMs = 1000;
+
+/** Returns the refusal of a key one of whose windows is full, whatever it asks for. */
+export function fullWindow(
+  { limit, max, remaining, resetAtMs }: WindowState,
+  windows: readonly WindowState[],
+  { keyId, nowMs }: { readonly keyId: number; readonly nowMs: number },
+): GatewayError {
+  const denial = { limit, unit: 'requests', used: max - remaining, max, resetAtMs } as const;
+  const isMinute = limit === 'minute_limit';
+  const waitMs = resetAtMs - nowMs;
+  return new GatewayError('rate_limit', limitMessage(denial, undefined), {
+    limits: windows,
+    denial,
+    ...defined({ tip: windowTip(limit, keyId) }),
+    retryAfterMs: isMinute ? Math.max(waitMs, minuteWaitLeastMs) : waitMs,
+    retry: isMinute,
+  });
+}
+
 /** What to do about this denial, where the code alone does not say it. */
 function tipOf({ code, denial, answers }: Denied, applicant: DeniedApplicant): string | undefined {
   const { model, accountId, keyId } = applicant;
@@ -92,9 +113,16 @@ function tipOf({ code, denial, answers }: Denied, applicant: DeniedApplicant): s
   switch (denial?.limit) {
     case 'monthly_limit':
       return `Wait for the next month, or ask the operator to raise the limit: npx tollgate keys monthly-limit ${keyId} DOLLARS|none.`;
+    default:
+      return denial === undefined ? undefined : windowTip(denial.limit, keyId);
+  }
+}
+
+function windowTip(limit: Denial['limit'], keyId: number): string | undefined {
+  switch (limit) {
     case 'minute_limit':
     case 'daily_limit':
-      return `Wait as long as \`retry-after\` says, or raise the limit: PATCH /v1/account/keys/${keyId} {"${denial.limit}": N}.`;
+      return `Wait as long as \`retry-after\` says, or raise the limit: PATCH /v1/account/keys/${keyId} {"${limit}": N}.`;
     case 'free_minute':
     case 'free_day':
       return 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.';

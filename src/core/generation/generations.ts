@@ -9,7 +9,7 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
-import { type InputBounds, loadTokenizer, measureInput } from '../../generation/tokens.ts';
+import { type InputBounds, loadTokenizer, measureInTurns } from '../../generation/tokens.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
@@ -185,10 +185,10 @@ export class Generations {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
     checkFeatures(asked, model);
-    const fitting = truncated(asked, model);
-    return fitting instanceof Promise
-      ? fitting.then(request => measured(request, resolved))
-      : measured(fitting, resolved);
+    const bounds = measureInTurns(asked);
+    return bounds instanceof Promise
+      ? bounds.then(found => fitted(asked, resolved, found))
+      : fitted(asked, resolved, bounds);
   }
 }
 
@@ -218,8 +218,20 @@ class ResponseSink implements GenerationSink {
   }
 }
 
-function measured(asked: GenerateRequest, { model, tier }: Resolved): CheckedRequest {
-  const bounds = measureInput(asked);
+/** The request cut to the model's context, if it asks for that, with the bounds of what is left. */
+function fitted(
+  asked: GenerateRequest,
+  resolved: Resolved,
+  bounds: InputBounds,
+): CheckedRequest | Promise<CheckedRequest> {
+  const fitting = truncated(asked, resolved.model, bounds);
+  if (!(fitting instanceof Promise)) return checkedRequest(fitting, resolved, bounds);
+  return fitting.then(async request =>
+    checkedRequest(request, resolved, request === asked ? bounds : await measureInTurns(request)),
+  );
+}
+
+function checkedRequest(asked: GenerateRequest, { model, tier }: Resolved, bounds: InputBounds): CheckedRequest {
   checkLength(asked, model, bounds);
   return { model, tier, bounds, request: { ...asked, model: model.id, serviceTier: tier } };
 }

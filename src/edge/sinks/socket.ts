@@ -8,7 +8,7 @@ import { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
 import { clientError, errorEnvelope } from '../error-answer.ts';
 import { type AnswerMessage, GenerationFacts } from '../generation-facts.ts';
-import { parseJson } from '../json-body.ts';
+import { parseBounded } from '../json-body.ts';
 import { recordRequest } from '../request-record.ts';
 import { createCall, responsesPath } from '../responses/create-route.ts';
 import type { ResponsesSocket } from '../responses/socket.ts';
@@ -50,12 +50,16 @@ export class SocketTurn implements Sink<AnswerMessage> {
   /** Decodes the client's message and calls the core. */
   begin(message: Buffer): void {
     const { edge } = this.#connection;
-    try {
-      const request = decodeTurn(this.#connection, this.#call, message);
-      this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
-    } catch (thrown) {
-      this.#end(thrown);
-    }
+    parseBounded(edge, message, body => {
+      try {
+        if (body instanceof Error) throw body;
+        const request = decodeTurn(this.#connection, this.#call, body.value);
+        this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
+        if (this.#connection.isGone) this.#control.cancel();
+      } catch (thrown) {
+        this.#end(thrown);
+      }
+    });
   }
 
   /** Nothing more is wanted: the connection has ended. */
@@ -124,10 +128,9 @@ export class SocketTurn implements Sink<AnswerMessage> {
 }
 
 /** Decodes a message as a call of the core. A turn that can't even be read evicts what it refers to, too. */
-function decodeTurn(connection: ResponsesSocket, call: Call, message: Buffer): CreateResponseRequest {
+function decodeTurn(connection: ResponsesSocket, call: Call, event: unknown): CreateResponseRequest {
   const { edge, session, strict } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
-  const event = parseJson(message).value;
   try {
     const body = bodyOf(event);
     const raw = Buffer.from(JSON.stringify(body));
