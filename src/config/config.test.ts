@@ -109,6 +109,8 @@ test('an empty file and no file give the decided defaults', () => {
       accountBodyMemoryBytes: 134_217_728,
       parseMemoryBytes: 536_870_912,
       parseMs: 10_000,
+      answerBytes: 134_217_728,
+      wholeAnswerBytes: 67_108_864,
       upstreamEventBytes: 67_108_864,
       imageFileBytes: 10_737_418_240,
       imageTasks: 8,

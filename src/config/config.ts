@@ -154,6 +154,8 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       accountBodyMemoryBytes: file.limits.account_body_memory,
       parseMemoryBytes: file.limits.parse_memory,
       parseMs: file.limits.parse_time,
+      answerBytes: file.limits.answer_bytes,
+      wholeAnswerBytes: file.limits.whole_answer_bytes,
       upstreamEventBytes: file.limits.upstream_event_bytes,
       imageFileBytes: file.limits.image_file_bytes,
       imageTasks: file.limits.image_tasks,

@@ -157,6 +157,8 @@ export const fileSchema = mapping({
     account_body_memory: size(1024 ** 2, 1024 ** 4).default(128 * 1024 ** 2),
     parse_memory: size(64 * 1024 ** 2, 16 * 1024 ** 3).default(512 * 1024 ** 2),
     parse_time: duration(100).default(10_000),
+    answer_bytes: size(1024 ** 2, 1024 ** 3).default(128 * 1024 ** 2),
+    whole_answer_bytes: size(1024 ** 2, 1024 ** 3).default(64 * 1024 ** 2),
     upstream_event_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),
     image_file_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),
     image_tasks: whole(1, 1_000).default(8),

@@ -64,6 +64,10 @@ export interface Limits {
   readonly parseMemoryBytes: number;
   /** Time that parsing one large body may take. */
   readonly parseMs: number;
+  /** One choice of an answer, in memory. */
+  readonly answerBytes: number;
+  /** An answer that is not streamed, all choices together, in memory. */
+  readonly wholeAnswerBytes: number;
   /** One event of an upstream's stream, or its whole answer where it does not stream. */
   readonly upstreamEventBytes: number;
   /** Of all pictures that are kept for delivery by address. */

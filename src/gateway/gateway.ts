@@ -178,6 +178,10 @@ function makeCore(parts: Parts) {
     ...shared,
     runtime: systemRuntime,
     unseenOutput: new UnseenOutput(),
+    answerBytesMax: () => {
+      const { answerBytes: choice, wholeAnswerBytes: whole } = live.current.limits;
+      return { choice, whole };
+    },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({

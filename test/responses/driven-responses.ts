@@ -205,6 +205,7 @@ export async function openResponses() {
     catalog: new Catalog({ models: [listed], aliases: new Map() }, () => true),
     exposeRoute: () => false,
     toleranceOf: () => 1,
+    answerBytesMax: () => ({ choice: 128 << 20, whole: 64 << 20 }),
     unseenOutput: new UnseenOutput(),
   });
   const box = new SealedBox(['a secret of the tests, long enough']);

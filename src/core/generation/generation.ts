@@ -3,6 +3,7 @@ import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollga
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
+import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
 import { Hold } from '../../generation/hold.ts';
@@ -34,6 +35,8 @@ export interface GenerationTools {
   /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
   readonly toleranceOf: (provider: string) => number;
   readonly unseenOutput: UnseenOutput;
+  /** The most bytes of one choice of a streamed answer, and of a whole answer. */
+  readonly answerBytesMax: () => { readonly choice: number; readonly whole: number };
 }
 
 /**
@@ -56,6 +59,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
   readonly #limit: number | undefined;
   readonly #tally: Tally;
+  #size: AnswerSize;
   readonly #slices: Slices;
   #sink: GenerationSink | undefined;
   #request: GenerateRequest;
@@ -100,6 +104,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#limit = outputLimit(asked);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
     const candidates = this.#candidates;
+    this.#size = this.#newSize();
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
     this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), tokens => {
       this.#paidTokens = tokens;
@@ -153,6 +158,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   attemptFailed(): void {
     this.#isTrying = false;
+    this.#size = this.#newSize();
     this.#tally.restart();
   }
 
@@ -173,6 +179,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
+    if (!this.#size.take(events)) return new UpstreamFailure('oversized');
     this.#tally.take(events);
     const joined = this.#join?.push(events) ?? events;
     // Before any of it is shown: what funds turn out not to pay is cut off.
@@ -190,6 +197,12 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   get #candidates(): number {
     return this.#asked.request.candidates ?? 1;
+  }
+
+  #newSize(): AnswerSize {
+    const { choice, whole } = this.#tools.answerBytesMax();
+    const choiceTextMax = textMost(this.#asked.model.maxOutputTokens);
+    return new AnswerSize({ choiceBytesMax: choice, choiceTextMax, bytesMax: this.#isStreamed ? Infinity : whole });
   }
 
   #elapsedMs(): number {
