@@ -64,6 +64,16 @@ export interface Limits {
   readonly parseMemoryBytes: number;
   /** Time that parsing one large body may take. */
   readonly parseMs: number;
+  /** A connection that takes nothing of what waits for it for so long is cut. */
+  readonly stallMs: number;
+  /** Bytes that wait for clients to read them. */
+  readonly unsentMemoryBytes: number;
+  /** Responses that live as long as their WebSocket. */
+  readonly sessionMemoryBytes: number;
+  /** The same of one account. */
+  readonly accountSessionMemoryBytes: number;
+  /** Requests of one address without a valid key that still send their bodies. */
+  readonly addressRequests: number;
   /** One choice of an answer, in memory. */
   readonly answerBytes: number;
   /** An answer that is not streamed, all choices together, in memory. */

@@ -21,6 +21,7 @@ import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
 import { registerConversations } from './responses/conversation-routes.ts';
 import { registerCreateResponse } from './responses/create-route.ts';
+import { StalledWrites } from './stalled-writes.ts';
 import { isSocketUpgrade, registerSocket } from './responses/socket-upgrade.ts';
 import { registerStoredResponses } from './responses/stored-routes.ts';
 
@@ -76,7 +77,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
   app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
   readBodiesInRoutes(app);
-  closeInTime(app, edge);
+  closeInTime(app, edge, new StalledWrites(app.server, options.runtime, () => options.unsent));
   registerHealth(app, edge);
   registerErrorDocs(app);
   registerModels(app, edge);
@@ -138,10 +139,11 @@ function readBodiesInRoutes(app: FastifyInstance): void {
   app.server.on('checkContinue', route).on('checkExpectation', route);
 }
 
-function closeInTime(app: FastifyInstance, edge: Edge): void {
+function closeInTime(app: FastifyInstance, edge: Edge, stalled: StalledWrites): void {
   app.addHook('preClose', done => {
     edge.closing = true;
     edge.parser.close();
+    stalled.close();
     setTimeout(() => app.server.closeAllConnections(), closeGraceMs).unref();
     done();
   });

@@ -22,6 +22,8 @@ export class Edge {
   /** The memory of large bodies that are being read or answered, by account. */
   readonly bodies: MemoryBudget<bigint>;
   readonly parser: JsonParser;
+  /** Requests of each address that were refused for their key and are still being answered. */
+  readonly strangers: MemoryBudget<string>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -30,6 +32,7 @@ export class Edge {
   constructor(options: EdgeOptions) {
     this.options = options;
     this.bodies = new MemoryBudget(() => options.bodyMemory);
+    this.strangers = new MemoryBudget(() => ({ bytesMax: Infinity, ownerBytesMax: options.strangersMax }));
     this.parser = new JsonParser(options.parser, options.runtime);
     this.catalog = leanClient(CatalogService, options.transport);
     this.generation = leanClient(GenerationService, options.transport);

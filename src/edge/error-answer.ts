@@ -144,6 +144,14 @@ export interface RequestFailure {
   readonly isStream?: boolean | undefined;
 }
 
+/** Counts a request that was refused for its key. Returns whether too many of its address are still being answered. */
+function isCrowded(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): boolean {
+  const address = raw.socket.remoteAddress ?? '';
+  if (edge.strangers.take(address, 1) !== 'taken') return true;
+  reply.raw.once('close', () => edge.strangers.give(address, 1));
+  return false;
+}
+
 /** Answers an error, whatever was thrown, and records the request. Never rejects. */
 export async function answerError(
   edge: Edge,
@@ -164,6 +172,7 @@ export async function answerError(
   const headers = addErrorHeaders(call.headers, error, windows, edge.options.runtime.now());
   if (edge.stopping()) headers['connection'] = 'close';
   const envelope = envelopes[call.errorShape];
-  writeAnswer(raw, reply.raw, jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts)));
+  const answer = jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts));
+  writeAnswer(raw, reply.raw, answer, http === 401 && isCrowded(edge, request, reply));
   recordRequest(edge, request, { ...facts?.outcome(http, isStream), status: http, code: error.code, error });
 }

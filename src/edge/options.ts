@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import type { UnsentLimits } from './stalled-writes.ts';
 import type { BudgetLimits } from '../lib/memory-budget.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
 import type { JsonBounds } from './json-bounds.ts';
@@ -37,6 +38,9 @@ export interface EdgeOptions {
   /** The memory of all large bodies that are read or answered at a time, and of one account's. */
   readonly bodyMemory: BudgetLimits;
   readonly parser: ParserLimits;
+  readonly unsent: UnsentLimits;
+  /** Requests of one address that are refused for their key and still send their bodies. */
+  readonly strangersMax: number;
   /** How long a stream may be quiet before a keep-alive is sent. */
   readonly keepAliveMs: number;
   /** Every translation warning is refused, whatever the request says. */

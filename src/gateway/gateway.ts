@@ -192,6 +192,10 @@ function makeCore(parts: Parts) {
     ids,
     box: new SealedBox(serverSecrets(environment.dataDir)),
     lifetimeMs: config.content.responseLifetimeMs,
+    sessionMemory: () => {
+      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
+      return { bytesMax, ownerBytesMax };
+    },
   });
   const { images, files } = openImages({
     ...shared,
@@ -248,6 +252,13 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
         bytesMax: Math.max(bodyBytes, bodyMemoryBytes),
         ownerBytesMax: Math.max(bodyBytes, accountBodyMemoryBytes),
       };
+    },
+    get unsent() {
+      const { stallMs, unsentMemoryBytes: bytesMax } = live.current.limits;
+      return { stallMs, bytesMax };
+    },
+    get strangersMax() {
+      return live.current.limits.addressRequests;
     },
     parser: { memoryBytesMax: limits.parseMemoryBytes, timeMs: limits.parseMs },
     get keepAliveMs() {

@@ -195,6 +195,8 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
     bounds: { depthMax: 512, valuesMax: 100_000, entriesMax: 10_000 },
     bodyMemory: { bytesMax: 256 << 20, ownerBytesMax: 128 << 20 },
     parser: { memoryBytesMax: 512 << 20, timeMs: 10_000 },
+    unsent: { stallMs: 60_000, bytesMax: 256 << 20 },
+    strangersMax: 256,
     keepAliveMs: 15_000,
     strict: false,
     texts: {

@@ -209,7 +209,17 @@ export async function openResponses() {
     unseenOutput: new UnseenOutput(),
   });
   const box = new SealedBox(['a secret of the tests, long enough']);
-  const tools = { documents: documents.port, ledger, generations, replays, runtime, ids, box, lifetimeMs: 3_600_000 };
+  const tools = {
+    documents: documents.port,
+    ledger,
+    generations,
+    replays,
+    runtime,
+    ids,
+    box,
+    sessionMemory: () => ({ bytesMax: 256 << 20, ownerBytesMax: 64 << 20 }),
+    lifetimeMs: 3_600_000,
+  };
   const responses = new Responses(tools);
   const transport = new InProcessTransport().service(ResponseService, responses.service);
   const headers = (more: Record<string, string> = {}) => new Headers({ authorization: `Bearer ${key}`, ...more });

@@ -35,6 +35,8 @@ export async function openRemoteEdge(gateway: Gateway): Promise<RemoteEdge> {
     bounds: { depthMax: 512, valuesMax: 100_000, entriesMax: 10_000 },
     bodyMemory: { bytesMax: 256 << 20, ownerBytesMax: 128 << 20 },
     parser: { memoryBytesMax: 512 << 20, timeMs: 10_000 },
+    unsent: { stallMs: 60_000, bytesMax: 256 << 20 },
+    strangersMax: 256,
     keepAliveMs: 15_000,
     strict: false,
     texts: { docs: null, support: null, community: null, tips: {} },
