@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type BackoffPolicy, backoffMs, type Random, type Sleep } from '../../lib/backoff.ts';
 import type { Release } from '../../lib/semaphore.ts';
-import type { Permit } from './breaker.ts';
+import type { BreakerCaller, Permit } from './breaker.ts';
 import { clientError, modelUnavailable, providersBusy, verdictOf } from './failure-policy.ts';
 import type { LiveRoute } from './live-routes.ts';
 
@@ -44,9 +44,9 @@ export type NextAttempt = PlannedAttempt | Error;
  * exactly one of `completed()`, `failed()` or `left()`, and again `next()` if `failed()` returned nothing.
  */
 export class RequestPlan {
-  readonly #model: string;
   readonly #tools: PlanTools;
   readonly #routes: readonly LiveRoute[];
+  readonly #caller: BreakerCaller & { readonly request: { readonly model: string } };
   #position = 0;
   #route: LiveRoute | undefined;
   #permit: Permit | undefined;
@@ -63,9 +63,13 @@ export class RequestPlan {
   /** Ends the wait that is under way. */
   #waiting: AbortController | undefined;
 
-  /** `model`: the listed id. */
-  constructor(routes: readonly LiveRoute[], model: string, tools: PlanTools) {
-    this.#model = model;
+  /** `caller`: whose request it is; its model is the listed id. */
+  constructor(
+    routes: readonly LiveRoute[],
+    caller: BreakerCaller & { readonly request: { readonly model: string } },
+    tools: PlanTools,
+  ) {
+    this.#caller = caller;
     this.#tools = tools;
     this.#routes = routes;
   }
@@ -136,7 +140,7 @@ export class RequestPlan {
     while (this.#position < this.#routes.length) {
       const route = this.#routes[this.#position];
       this.#position += 1;
-      const permit = route?.breaker.acquire();
+      const permit = route?.breaker.acquire(this.#caller);
       if (route === undefined || permit === undefined) continue;
       this.#route = route;
       this.#permit = permit;
@@ -145,7 +149,7 @@ export class RequestPlan {
       return this.#enter(route);
     }
     const nowhere = this.#busy ? providersBusy : modelUnavailable;
-    return this.#failed ?? this.#refused ?? nowhere(this.#model);
+    return this.#failed ?? this.#refused ?? nowhere(this.#caller.request.model);
   }
 
   /** Takes a slot of the route's provider. */

@@ -99,7 +99,7 @@ export class Router {
     const choices = this.#routes.of(request.model).length;
     return new RoutedCall(
       {
-        plan: this.#plan(this.#routesFor(request), request.model),
+        plan: this.#plan(this.#routesFor(request), routed),
         observer: this.#observer,
         runtime: this.#runtime,
         took: route => this.#sticky.took(request, route.name, choices),
@@ -113,7 +113,7 @@ export class Router {
   async draw(call: RoutedDrawing): Promise<RoutedPictures> {
     const { request, signal } = call;
     signal.throwIfAborted();
-    const plan = this.#plan(orderRoutes(this.#routes.of(request.model), this.#random), request.model);
+    const plan = this.#plan(orderRoutes(this.#routes.of(request.model), this.#random), call);
     const abandon = (): void => plan.abandon();
     signal.addEventListener('abort', abandon, { once: true });
     try {
@@ -155,8 +155,8 @@ export class Router {
     }
   }
 
-  #plan(routes: readonly LiveRoute[], model: string): RequestPlan {
-    return new RequestPlan(routes, model, { policy: this.#retry, random: this.#random, sleep: this.#sleep });
+  #plan(routes: readonly LiveRoute[], caller: RoutedRequest | RoutedDrawing): RequestPlan {
+    return new RequestPlan(routes, caller, { policy: this.#retry, random: this.#random, sleep: this.#sleep });
   }
 
   #routesFor(request: GenerateRequest): readonly LiveRoute[] {
