@@ -166,6 +166,12 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       imageTasks: file.limits.image_tasks,
       imageTaskQueue: file.limits.image_task_queue,
     },
+    overload: {
+      loopLagMs: file.overload.loop_lag,
+      heapPermille: file.overload.heap,
+      sliceMs: file.overload.slice,
+      queue: file.overload.queue,
+    },
     content: { bytesMax: file.content.max_bytes, responseLifetimeMs: file.content.response_lifetime },
     texts: { ...texts, ...defined({ docs, support, community }) },
     simulator: { enabled, tokensPerSecond, steering },

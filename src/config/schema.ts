@@ -169,6 +169,12 @@ export const fileSchema = mapping({
     image_tasks: whole(1, 1_000).default(8),
     image_task_queue: whole(0, 1_000_000).default(1_000),
   }).prefault({}),
+  overload: mapping({
+    loop_lag: duration(1).default(300),
+    heap: fraction.default(850),
+    slice: duration(1).default(10),
+    queue: whole(1, 1_000_000).default(1_000),
+  }).prefault({}),
   content: mapping({
     max_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),
     response_lifetime: duration(1000, 3650).default(30 * 24 * 3_600_000),

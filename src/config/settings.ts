@@ -26,6 +26,7 @@ export interface Config {
   /** Further tries on a route before the next route. */
   readonly retries: number;
   readonly limits: Limits;
+  readonly overload: OverloadSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
@@ -86,6 +87,18 @@ export interface Limits {
   readonly imageTasks: number;
   /** Image tasks that may wait. */
   readonly imageTaskQueue: number;
+}
+
+/** When requests are refused because there is too much to do, and how they take turns. */
+export interface OverloadSettings {
+  /** The event loop is this late. */
+  readonly loopLagMs: number;
+  /** That much of the heap is in use, in thousandths. */
+  readonly heapPermille: number;
+  /** Work that is begun in one turn of the event loop. */
+  readonly sliceMs: number;
+  /** Requests of one account that may wait to begin. */
+  readonly queue: number;
 }
 
 /** What is kept beside the ledger: stored responses, answers of idempotency keys, image tasks. */

@@ -144,6 +144,7 @@ function closeInTime(app: FastifyInstance, edge: Edge, stalled: StalledWrites): 
     edge.closing = true;
     edge.parser.close();
     stalled.close();
+    edge.load.close();
     setTimeout(() => app.server.closeAllConnections(), closeGraceMs).unref();
     done();
   });

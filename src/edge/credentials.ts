@@ -53,10 +53,16 @@ function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed):
 export function authenticate(edge: Edge, allowed: Allowed, generates = false): onRequestHookHandler {
   return ({ call, raw }, _reply, proceed) => {
     call.tellsLimits = generates;
-    const admission = generates && (raw.headers[idempotencyKeyHeader] ?? '') === '';
+    // A gateway with too much to do asks for nothing that has to be waited for.
+    const isCalm = edge.load.level === 'calm';
+    const admission = isCalm && generates && (raw.headers[idempotencyKeyHeader] ?? '') === '';
     const identified = identify(edge, call, { key: readKey(raw.headers), allowed, admission });
-    if (identified === undefined) proceed();
-    else identified.then(() => proceed(), proceed);
+    const accept = (): void => {
+      const refusal = generates ? edge.load.refuses(call.credential?.accountId ?? 0n) : undefined;
+      proceed(refusal);
+    };
+    if (identified === undefined) accept();
+    else identified.then(accept, proceed);
   };
 }
 
@@ -80,7 +86,13 @@ export function identify(
     call.credential = credential;
   };
   const found = edge.authenticate(call, { admission });
-  if (found instanceof Promise) return found.then(accept);
+  if (found instanceof Promise) {
+    const refusal = edge.load.refusesStranger();
+    if (refusal === undefined) return found.then(accept);
+    // Nobody waits for it.
+    found.catch(() => undefined);
+    throw refusal;
+  }
   accept(found);
   return undefined;
 }

@@ -8,6 +8,8 @@ import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { type LeanClient, leanClient } from '../rpc/lean-client.ts';
 import { MemoryBudget } from '../lib/memory-budget.ts';
 import type { Call } from './call.ts';
+import { FairQueue } from './fair-queue.ts';
+import { LoadWatch } from './load-watch.ts';
 import { JsonParser } from './json-parser.ts';
 import type { EdgeOptions } from './options.ts';
 
@@ -22,6 +24,9 @@ export class Edge {
   /** The memory of large bodies that are being read or answered, by account. */
   readonly bodies: MemoryBudget<bigint>;
   readonly parser: JsonParser;
+  readonly load: LoadWatch;
+  /** Begins the requests that generate. */
+  readonly queue: FairQueue<bigint>;
   /** Requests of each address that were refused for their key and are still being answered. */
   readonly strangers: MemoryBudget<string>;
   /** The listener is being closed. */
@@ -33,6 +38,11 @@ export class Edge {
     this.options = options;
     this.bodies = new MemoryBudget(() => options.bodyMemory);
     this.strangers = new MemoryBudget(() => ({ bytesMax: Infinity, ownerBytesMax: options.strangersMax }));
+    this.load = new LoadWatch(() => options.load, options.runtime);
+    this.queue = new FairQueue(
+      () => options.fair,
+      () => options.runtime.monotonicMs(),
+    );
     this.parser = new JsonParser(options.parser, options.runtime);
     this.catalog = leanClient(CatalogService, options.transport);
     this.generation = leanClient(GenerationService, options.transport);

@@ -1,5 +1,6 @@
 import type { DescMessage, DescMethodServerStreaming, MessageShape } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Sink, StreamControl } from '../lib/push.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { AnswerHeaders, Call } from './call.ts';
@@ -22,6 +23,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   readonly method: string;
   readonly routeOptions: { readonly url: string };
   readonly facts: GenerationFacts;
+  readonly #accountId: bigint;
   /** The client asked for a stream; undefined: that is not said of such requests, or not known. */
   isStream: boolean | undefined;
   /** Controls the core's call; undefined until there is one. */
@@ -38,17 +40,23 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.routeOptions = route;
     this.facts = new GenerationFacts(this.call);
     edge.opened();
+    this.#accountId = this.call.credential?.accountId ?? 0n;
+    edge.load.begin(this.#accountId);
   }
 
   /** Reads the request's JSON body and runs `next` with it. Whatever fails, also in `next`, is answered. */
   receive(next: (body: JsonBody) => void): void {
-    receiveJson(this.edge, this.reading, body => {
-      try {
-        if (body instanceof Error) throw body;
-        next(body);
-      } catch (thrown) {
-        this.fail(thrown);
-      }
+    const { edge, reading } = this;
+    receiveJson(edge, reading, body => {
+      const begin = (): void => {
+        try {
+          if (body instanceof Error) throw body;
+          next(body);
+        } catch (thrown) {
+          this.fail(thrown);
+        }
+      };
+      if (!edge.queue.run(reading.accountId, begin)) this.fail(tooManyWaiting());
     });
   }
 
@@ -96,5 +104,11 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   #close(): void {
     this.release();
     this.edge.closed();
+    this.edge.load.end(this.#accountId);
   }
+}
+
+/** Returns the refusal of an account whose requests arrive faster than they are begun. */
+function tooManyWaiting(): GatewayError {
+  return new GatewayError('overloaded', 'Too many requests of this account wait to begin.', { retryAfterMs: 1000 });
 }

@@ -3,15 +3,21 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { metricsContentType } from '../telemetry/metrics.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { Edge } from './edge.ts';
+import type { LoadLevel } from './load-watch.ts';
 
 /** Paths that a stopping gateway still answers. */
 export const operatorPaths: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** `GET /healthz` (the process lives), `GET /readyz` (it takes requests; 503 while it stops) and, where configured, `GET /metrics`. No key needed. */
+const unreadyLevels: ReadonlySet<LoadLevel> = new Set(['overloaded', 'critical']);
+
+/** `GET /healthz` (the process lives), `GET /readyz` (it takes requests; 503 while it stops or has too much to do) and, where configured, `GET /metrics`. No key needed. */
 export function registerHealth(app: FastifyInstance, edge: Edge): void {
   for (const path of ['/healthz', '/readyz']) {
     app.get(path, (request, reply) => {
       if (path === '/readyz' && edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
+      if (path === '/readyz' && unreadyLevels.has(edge.load.level)) {
+        throw new GatewayError('overloaded', 'The gateway has too much to do.');
+      }
       reply.hijack();
       writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
     });

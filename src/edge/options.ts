@@ -1,5 +1,7 @@
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import type { FairLimits } from './fair-queue.ts';
+import type { LoadLimits } from './load-watch.ts';
 import type { UnsentLimits } from './stalled-writes.ts';
 import type { BudgetLimits } from '../lib/memory-budget.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
@@ -38,6 +40,10 @@ export interface EdgeOptions {
   /** The memory of all large bodies that are read or answered at a time, and of one account's. */
   readonly bodyMemory: BudgetLimits;
   readonly parser: ParserLimits;
+  /** When requests are refused because there is too much to do. */
+  readonly load: LoadLimits;
+  /** How many requests are begun at a time. */
+  readonly fair: FairLimits;
   readonly unsent: UnsentLimits;
   /** Requests of one address that are refused for their key and still send their bodies. */
   readonly strangersMax: number;

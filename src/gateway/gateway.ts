@@ -253,6 +253,14 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
         ownerBytesMax: Math.max(bodyBytes, accountBodyMemoryBytes),
       };
     },
+    get load() {
+      const { loopLagMs: lagMs, heapPermille } = live.current.overload;
+      return { lagMs, heapShare: heapPermille / 1000 };
+    },
+    get fair() {
+      const { sliceMs, queue: waitingMax } = live.current.overload;
+      return { sliceMs, waitingMax };
+    },
     get unsent() {
       const { stallMs, unsentMemoryBytes: bytesMax } = live.current.limits;
       return { stallMs, bytesMax };

@@ -37,6 +37,8 @@ export async function openRemoteEdge(gateway: Gateway): Promise<RemoteEdge> {
     parser: { memoryBytesMax: 512 << 20, timeMs: 10_000 },
     unsent: { stallMs: 60_000, bytesMax: 256 << 20 },
     strangersMax: 256,
+    load: { lagMs: 60_000, heapShare: 1 },
+    fair: { sliceMs: 10, waitingMax: 1000 },
     keepAliveMs: 15_000,
     strict: false,
     texts: { docs: null, support: null, community: null, tips: {} },
