@@ -52,6 +52,8 @@ const quirkTexts: Readonly<Record<UpstreamQuirk, string>> = {
   max_tokens: 'the output limit is called `max_tokens` only',
   no_stream_options: '`stream_options` is not sent: usage comes without it',
   one_answer: '`n` is asked for by as many calls',
+  running_timings: 'a stream is asked to count its tokens as it runs (`timings_per_token`)',
+  running_usage: 'a stream is asked to count its tokens as it runs (`stream_options.continuous_usage_stats`)',
 };
 
 const sections: Readonly<Record<string, () => string>> = {

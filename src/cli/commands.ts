@@ -1,14 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import { KeyState } from '../gen/tollgate/v1/admin_pb.ts';
 import {
   balanceArgument,
   creditArgument,
   dollarsOrNone,
+  expiryArgument,
   idArgument,
   limitArgument,
   nameArgument,
   wordsArgument,
 } from './arguments.ts';
+import { RepeatableFailure } from './gateway.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import {
   accountView,
@@ -31,7 +34,7 @@ export function modelCommands(program: Command, ports: RemotePorts): void {
   );
 }
 
-/** `accounts create | list | show`. */
+/** `accounts create | list | show | resume`. */
 export function accountCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('accounts').description('accounts and their balances');
   const accounts = new ResourceCommands(group, ports, accountView);
@@ -49,6 +52,12 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
       return account;
     })
     .argument('<account_id>', 'the account', idArgument);
+  accounts
+    .one('resume', 'let a suspended account take requests again', async ({ admin }, accountId: bigint) => {
+      const { account } = await admin.resumeAccount({ accountId });
+      return account;
+    })
+    .argument('<account_id>', 'the account', idArgument);
 }
 
 /** `credits add`. */
@@ -58,14 +67,20 @@ export function creditCommands(program: Command, ports: RemotePorts): void {
     .one(
       'add',
       'add dollars to an account’s balance, or take them from it with a minus',
-      async ({ admin }, accountId: bigint, amountNanoUsd: bigint, { note = '' }: { note?: string }) => {
-        const { account } = await admin.addCredit({ accountId, amountNanoUsd, note });
-        return account;
+      async ({ admin }, accountId: bigint, amountNanoUsd: bigint, options: { note?: string; reference?: string }) => {
+        const { note = '', reference = randomUUID() } = options;
+        try {
+          return (await admin.addCredit({ accountId, amountNanoUsd, note, reference })).account;
+        } catch (thrown) {
+          const repeat = `The credit may have been added. To make sure, repeat the command with --reference ${reference}: it is added once.`;
+          throw new RepeatableFailure(repeat, thrown);
+        }
       },
     )
     .argument('<account_id>', 'the account', idArgument)
     .argument('<dollars>', 'how much', creditArgument)
-    .option('--note <text>', 'why, for people');
+    .option('--note <text>', 'why, for people')
+    .option('--reference <text>', 'a name of this credit that no other has: repeated with it nothing is added again');
 }
 
 interface CreateKeyOptions {
@@ -75,6 +90,7 @@ interface CreateKeyOptions {
   readonly minuteLimit?: bigint;
   readonly allowedModels?: string[];
   readonly balance?: bigint;
+  readonly expires?: bigint;
   readonly subsFirst: boolean;
   readonly fallback: boolean;
 }
@@ -97,6 +113,7 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
           minuteLimit,
           allowedModels: allowedModels && { models: allowedModels },
           balanceNanoUsd,
+          expiresAtMs: given.expires,
         };
         return (await admin.createApiKey({ accountId, settings })).key;
       },
@@ -111,6 +128,7 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
     .option('--minute-limit <number>', 'the most requests in 60 seconds; 0: none', limitArgument)
     .option('--allowed-models <ids>', 'the models it may use, with commas between them', wordsArgument)
     .option('--balance <dollars>', 'money of its own, moved out of the account', balanceArgument)
+    .option('--expires <time>', 'when it stops working (2026-12-31T23:59Z), or in how long (2h)', expiryArgument)
     .option('--no-subs-first', 'money pays before the plan')
     .option('--no-fallback', 'money does not pay when the plan is used up');
   keys

@@ -1,7 +1,9 @@
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join, resolve } from 'node:path';
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
-import { type Environment, httpUrl } from '../config/env.ts';
+import { type Environment, listenerUrl } from '../config/env.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { ErrorDetailSchema } from '../gen/tollgate/v1/error_pb.ts';
@@ -22,6 +24,17 @@ export interface GatewayClients {
   readonly catalog: Client<typeof CatalogService>;
 }
 
+/** A call that may have been done although it failed. `repeat` says how to send it again without doing it twice. */
+export class RepeatableFailure extends Error {
+  override readonly name = 'RepeatableFailure';
+  readonly repeat: string;
+
+  constructor(repeat: string, cause: unknown) {
+    super(repeat, { cause });
+    this.repeat = repeat;
+  }
+}
+
 /** How long a call may take. */
 const timeoutMs = 30_000;
 
@@ -35,12 +48,14 @@ export async function askGateway<T>(
   ask: (clients: GatewayClients) => Promise<T>,
 ): Promise<T> {
   const { rpcHost: host = environment.rpcHost, rpcPort: port = environment.rpcPort } = options;
+  const socketPath = await findSocket(options, environment);
   const tokenPath = join(options.dataDir ?? environment.dataDir, 'operator.token');
   const token = readToken(tokenPath);
   // HTTP/1.1 needs no session to be closed.
   const transport = createConnectTransport({
-    baseUrl: httpUrl(host, port),
+    baseUrl: listenerUrl(host, port),
     httpVersion: '1.1',
+    ...(socketPath === undefined ? {} : { nodeOptions: { socketPath } }),
     defaultTimeoutMs: timeoutMs,
     interceptors: [
       next => request => {
@@ -55,8 +70,28 @@ export async function askGateway<T>(
       catalog: createClient(CatalogService, transport),
     });
   } catch (thrown) {
-    throw toFailure(thrown, { address: `${host}:${port}`, tokenPath });
+    if (thrown instanceof CommandFailure) throw thrown;
+    throw toFailure(thrown, { address: socketPath ?? `${host}:${port}`, tokenPath });
   }
+}
+
+/** Returns the Unix socket of the running gateway; undefined: the command names its port, or there is no socket that answers. */
+async function findSocket(
+  { rpcHost, rpcPort, dataDir }: GatewayOptions,
+  { rpcSocket }: Environment,
+): Promise<string | undefined> {
+  if (rpcHost !== undefined || rpcPort !== undefined) return undefined;
+  const path = dataDir === undefined ? rpcSocket?.path : resolve(dataDir, 'operator.sock');
+  if (path === undefined || !existsSync(path)) return undefined;
+  // A gateway that was killed leaves its socket behind.
+  return new Promise(done => {
+    const probe = connect(path)
+      .on('error', () => done(undefined))
+      .on('connect', () => {
+        probe.destroy();
+        done(path);
+      });
+  });
 }
 
 function readToken(path: string): string {
@@ -66,7 +101,8 @@ function readToken(path: string): string {
     new CommandFailure(1, [`The operator token ${path} ${why}.`, hint], cause);
   let token: string | undefined;
   try {
-    token = readSecretFile(path);
+    // While one token replaces another, the first line is the one to use.
+    token = readSecretFile(path)?.split(/\s+/, 1)[0];
   } catch (error) {
     throw absent(`can't be read: ${error instanceof Error ? error.message : String(error)}`, error);
   }
@@ -76,6 +112,11 @@ function readToken(path: string): string {
 }
 
 function toFailure(thrown: unknown, where: { address: string; tokenPath: string }): CommandFailure {
+  if (thrown instanceof RepeatableFailure) {
+    const { exitCode, lines } = toFailure(thrown.cause, where);
+    const isRefused = ConnectError.from(thrown.cause).findDetails(ErrorDetailSchema).length > 0;
+    return new CommandFailure(exitCode, isRefused ? lines : [...lines, thrown.repeat], thrown);
+  }
   const failed = (...lines: string[]): CommandFailure => new CommandFailure(1, lines, thrown);
   const error = ConnectError.from(thrown);
   if (error.findDetails(ErrorDetailSchema).length === 0) {

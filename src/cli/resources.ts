@@ -1,7 +1,15 @@
 import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
-import { type Account, type ManagementKey, Plan, PlanPeriod, type Subscription } from '../gen/tollgate/v1/admin_pb.ts';
+import {
+  type Account,
+  AccountSuspension,
+  type ManagementKey,
+  Plan,
+  PlanPeriod,
+  type Subscription,
+} from '../gen/tollgate/v1/admin_pb.ts';
 import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import { isoTime } from '../lib/clock.ts';
+import { defined } from '../lib/defined.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { apiKeyJson, modelJson } from '../rpc/resources.ts';
 import type { Document } from './output.ts';
@@ -16,7 +24,12 @@ export interface ResourceView<T> {
   readonly row?: (resource: T) => Document;
 }
 
-/** An account. */
+const suspensions: Readonly<Partial<Record<AccountSuspension, string>>> = {
+  [AccountSuspension.DAMAGED]: 'damaged',
+  [AccountSuspension.WRITE_OFFS]: 'write_offs',
+};
+
+/** An account; `suspended`: why it takes no requests, absent if it does. */
 export const accountView: ResourceView<Account> = {
   document: account => ({
     account_id: Number(account.accountId),
@@ -24,6 +37,7 @@ export const accountView: ResourceView<Account> = {
     balance: jsonDollars(account.balanceNanoUsd),
     held: jsonDollars(account.heldNanoUsd),
     created_at: isoTime(account.createdAtMs),
+    ...defined({ suspended: suspensions[account.suspension] }),
   }),
   columns: ['account_id', 'name', 'balance', 'held', 'created_at'],
 };

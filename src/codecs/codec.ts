@@ -32,6 +32,8 @@ export interface DecodedRequest {
   readonly includeUsage: boolean;
   /** The client speaks the deprecated form of tool calls (Chat's `functions`) and is answered in it. */
   readonly legacyFunctions?: true;
+  /** The client knows the interface's own words for refusals and full contexts (a Messages client that names its version). */
+  readonly ownStopReasons?: true;
 }
 
 /** Renders the events of one stream as SSE frames: every method returns whole frames, blank lines included, joined; '' if there are none. */
@@ -61,13 +63,15 @@ export interface EncodedRequest {
   readonly body: JsonObject;
   /** What was dropped because the protocol can't say it, by the client's field name ("top_k"). */
   readonly dropped: readonly string[];
+  /** Puts what the body has marked into its written text. Absent: nothing is marked. */
+  readonly restore?: (json: string) => string;
 }
 
 /**
  * What a server does otherwise than its protocol says: `max_tokens` is its only name of the output limit, it refuses `stream_options`, it gives one answer to
- * a request.
+ * a request; asked for it, it counts tokens while it streams, in `timings` (llama.cpp) or in `usage` (vLLM).
  */
-export type UpstreamQuirk = 'max_tokens' | 'no_stream_options' | 'one_answer';
+export type UpstreamQuirk = 'max_tokens' | 'no_stream_options' | 'one_answer' | 'running_timings' | 'running_usage';
 
 /** The request and what the route changes in it. */
 export interface EncodeInput {

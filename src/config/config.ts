@@ -3,9 +3,11 @@ import { defined } from '../lib/defined.ts';
 import { closest } from '../lib/closest.ts';
 import { ConfigError, type Problem } from './config-error.ts';
 import { checkConsistency } from './consistency.ts';
+import { kindOfModel, rulesOfKind } from './model-kind.ts';
 import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { presetModelIds, presetProviders, quirksOf } from './presets.ts';
+import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
   fileSchema,
@@ -21,6 +23,7 @@ import { Secret } from './secrets.ts';
 import type {
   Config,
   ImagePriceSettings,
+  RouteCostSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
@@ -93,7 +96,7 @@ function withShown(source: YamlSource, path: YamlPath, message: string): string 
   const shown = source.shownOf(path);
   const isAddress = path.includes('base_url') || path.includes('public_url');
   const hidden = isAddress ? credentialedAddress : credentialed;
-  const secret = path.includes('api_key') || path.includes('headers') || hidden.test(shown ?? '');
+  const secret = ['api_key', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
   return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
 }
 
@@ -144,6 +147,8 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     dailyLimitUnit: file.daily_limit_unit,
     timeouts,
     retries: file.retries,
+    ...defined({ tls: tlsSettings(file.tls) }),
+    rpc: rpcSettings(file),
     limits: {
       bodyBytes: file.limits.body_bytes,
       otherBodyBytes: file.limits.other_body_bytes,
@@ -172,7 +177,12 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       sliceMs: file.overload.slice,
       queue: file.overload.queue,
     },
-    content: { bytesMax: file.content.max_bytes, responseLifetimeMs: file.content.response_lifetime },
+    ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    content: {
+      bytesMax: file.content.max_bytes,
+      replayBytesMax: file.content.replay_bytes,
+      responseLifetimeMs: file.content.response_lifetime,
+    },
     texts: { ...texts, ...defined({ docs, support, community }) },
     simulator: { enabled, tokensPerSecond, steering },
     providers: Object.entries(file.providers).map(([name, provider]) => ({
@@ -180,6 +190,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       ...(named.includes(name) ? {} : { preset: name }),
     })),
     models: file.models.map(modelOf),
+    discovered: file.discovered.map(({ models, pricing }) => ({ models, pricing: toPricing(pricing) })),
     aliases: new Map(Object.entries(file.aliases)),
     plans: {
       core: planOf(file.plans?.core, standardPlans.core),
@@ -209,6 +220,8 @@ function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts):
       Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),
     ),
     timeouts: timeoutsOf(provider.timeouts, timeouts),
+    passthrough: provider.passthrough,
+    ...defined({ tokenIds: provider.token_ids }),
     ...(provider.concurrency === undefined
       ? {}
       : {
@@ -235,21 +248,32 @@ function modelOf(model: ParsedModel): ModelSettings {
     vision: capabilities.vision,
     functionCall: capabilities.function_call,
     reasoning: capabilities.reasoning,
+    ...(capabilities.dimensions ? { dimensions: true } : {}),
+    ...defined({ tokenizer: model.tokenizer }),
     serviceTiers: capabilities.service_tiers,
     available: model.available,
     pricing: pricingOf(model),
     maxSize: model.max_size,
-    routes: routes.map(({ tiers, ...route }) => ({ ...route, ...defined({ tiers }) })),
+    ...(model.strategy === 'priority' ? {} : { strategy: model.strategy }),
+    routes: routes.map(({ tiers, cost, ...route }) => ({
+      ...route,
+      ...defined({ tiers, cost: cost && routeCostOf(cost) }),
+    })),
   };
+}
+
+function routeCostOf({ input, output, image }: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
+  return defined({ inputPicoUsd: input, outputPicoUsd: output, imageNanoUsd: image });
 }
 
 function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   // A free model costs 0 on what it does, said or not.
-  const draws = endpoints.some(path => path.startsWith('/v1/images/'));
-  const free: ParsedPricing = draws
-    ? { image: 0n, images: [], above: [] }
-    : { input: 0n, output: 0n, images: [], above: [] };
-  const prices = id.endsWith(':free') ? free : (pricing ?? { images: [], above: [] });
+  const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed.map(name => [name, 0n]));
+  const none = { images: [], above: [] };
+  return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));
+}
+
+function toPricing(prices: ParsedPricing): PricingSettings {
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
     ...cachingOf(prices.caching),

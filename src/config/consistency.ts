@@ -1,5 +1,6 @@
 import { closest } from '../lib/closest.ts';
-import type { ParsedFile, ParsedModel } from './schema.ts';
+import { kindOfModel, listKinds, type ModelKind, rulesOfKind } from './model-kind.ts';
+import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
 /** Called with each contradiction. */
@@ -13,14 +14,10 @@ export interface GivenIds {
   readonly preset: readonly string[];
 }
 
-const imagePaths: readonly string[] = ['/v1/images/generations', '/v1/images/edits'];
 const tierSuffix = /:(?:flex|priority)$/;
 
-/** Whether the model answers with pictures. */
-const drawsImages = (model: ParsedModel): boolean => model.endpoints.some(path => imagePaths.includes(path));
-
-const mixesPaths = (model: ParsedModel): boolean =>
-  drawsImages(model) && model.endpoints.some(path => !imagePaths.includes(path));
+const drawsImages = (model: ParsedModel): boolean => kindOfModel(model.endpoints) === 'image';
+const mixesKinds = (model: ParsedModel): boolean => listKinds(model.endpoints).length > 1;
 
 /** `; did you mean X?` where something known is near, else what is known where that is a short list. */
 function suggestion(name: string, known: readonly string[]): string {
@@ -50,9 +47,12 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
     taken.add(model.id);
     checkModel(model, path, report);
     // Neither prices nor routes can be right for both.
-    if (mixesPaths(model)) continue;
+    if (mixesKinds(model)) continue;
     checkPricing(model, [...path, 'pricing'], report);
     checkRoutes(model, file, path, report);
+  }
+  for (const [index, { pricing }] of file.discovered.entries()) {
+    checkPrices(pricing, 'text', ['discovered', index, 'pricing'], report);
   }
   checkProviders(file, report);
   checkAliases(file, { listed, known }, report);
@@ -64,11 +64,22 @@ function checkModel(model: ParsedModel, path: YamlPath, report: Report): void {
   if (tierSuffix.test(model.id)) {
     report([...path, 'id'], 'ends in :flex or :priority, which callers add to choose a tier; must not');
   }
-  if (mixesPaths(model)) {
-    report([...path, 'endpoints'], 'mixes image and text paths; make two models of it');
+  if (mixesKinds(model)) {
+    const names = listKinds(endpoints).map(kind => rulesOfKind[kind].name);
+    report(
+      [...path, 'endpoints'],
+      `mixes ${names.sort().join(' and ')} paths; make ${names.length === 2 ? 'two' : 'several'} models of it`,
+    );
   }
   if (context !== undefined && output !== undefined && output > context) {
     report([...path, 'max_output_tokens'], `must be at most context_length (${context})`);
+  }
+  const embeds = kindOfModel(endpoints) === 'embedding';
+  if (model.capabilities.dimensions && !embeds) {
+    report([...path, 'capabilities', 'dimensions'], 'is for models that list /v1/embeddings');
+  }
+  if (model.tokenizer !== undefined && !embeds) {
+    report([...path, 'tokenizer'], 'is for models that list /v1/embeddings');
   }
   if (model.max_size !== '' && !drawsImages(model)) {
     report([...path, 'max_size'], 'is for models that list an image path');
@@ -95,16 +106,18 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     report(path, 'is missing; every model needs a price (0 for one that costs nothing), or an id that ends in :free');
     return;
   }
-  const [needed, foreign] = drawsImages(model)
-    ? ([['image'], ['input', 'output', 'caching']] as const)
-    : ([['input', 'output'], ['image']] as const);
+  checkPrices(pricing, kindOfModel(model.endpoints), path, report);
+}
+
+function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, report: Report): void {
+  const { needed, foreign } = rulesOfKind[kind];
   for (const name of needed) {
     if (pricing[name] === undefined)
       report([...path, name], 'is missing; a model without a price would not be charged');
   }
   for (const name of foreign) {
     if (pricing[name] !== undefined) {
-      report([...path, name], `is not charged for on ${model.endpoints.join(' and ')}; ${needed.join(' and ')} is`);
+      report([...path, name], `is not charged for on ${rulesOfKind[kind].name} models; ${needed.join(' and ')} is`);
     }
   }
   let threshold = 0;
@@ -114,8 +127,8 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     }
     threshold = step.input_tokens;
   }
-  if (!drawsImages(model) && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
-  if (drawsImages(model) && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
+  if (kind !== 'image' && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
+  if (kind !== 'text' && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
 }
 
 /** The paths of all prices that are above 0. */
@@ -130,9 +143,11 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
   if (model.routes.length === 0 && model.available) {
     report([...path, 'routes'], 'is missing; must have at least one route (or set available: false)');
   }
+  const { protocols } = rulesOfKind[kindOfModel(model.endpoints)];
   const seen = new Set<string>();
-  for (const [index, { provider, model: name, tiers }] of model.routes.entries()) {
+  for (const [index, { provider, model: name, tiers, cost }] of model.routes.entries()) {
     const at = [...path, 'routes', index];
+    if (model.strategy === 'cheapest') checkCost(model, cost, [...at, 'cost'], report);
     const key = JSON.stringify([provider, name]);
     if (seen.has(key)) report(at, `is the same as another route (${provider}, ${name})`);
     seen.add(key);
@@ -144,12 +159,21 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
     const found = Object.hasOwn(file.providers, provider) ? file.providers[provider] : undefined;
     if (found === undefined) {
       report([...at, 'provider'], `names no provider${suggestion(provider, Object.keys(file.providers))}`);
-    } else if (drawsImages(model) !== (found.protocol === 'images')) {
-      const wanted = drawsImages(model) ? 'images' : 'chat, responses, messages or gemini';
+    } else if (!protocols.includes(found.protocol)) {
+      const wanted = protocols.join(', ').replace(/, (\w+)$/, ' or $1');
       report(
         [...at, 'provider'],
         `speaks ${found.protocol}, must speak ${wanted} for ${model.endpoints.join(' and ')}`,
       );
+    }
+  }
+}
+
+/** Routes whose cost is not said can't be compared. */
+function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath, report: Report): void {
+  for (const name of drawsImages(model) ? (['image'] as const) : (['input', 'output'] as const)) {
+    if (cost?.[name] === undefined) {
+      report([...path, name], 'is missing; strategy: cheapest compares what the provider of each route charges');
     }
   }
 }

@@ -25,13 +25,19 @@ export interface Config {
   readonly timeouts: Timeouts;
   /** Further tries on a route before the next route. */
   readonly retries: number;
+  /** Of the public listener; absent: cleartext. */
+  readonly tls?: TlsSettings;
+  readonly rpc: RpcSettings;
   readonly limits: Limits;
   readonly overload: OverloadSettings;
+  readonly ledger: LedgerSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
   readonly providers: readonly ProviderSettings[];
   readonly models: readonly ModelSettings[];
+  /** What models cost that local servers tell; the first that fits holds. */
+  readonly discovered: readonly DiscoveredPricing[];
   /** Listed ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;
   readonly plans: Readonly<Record<PlanName, PlanSettings>>;
@@ -43,6 +49,43 @@ export interface Timeouts {
   readonly firstEventMs: number;
   readonly idleMs: number;
   readonly totalMs: number;
+}
+
+/** Files in PEM. They are read again when they change. */
+export interface TlsSettings {
+  /** The certificate and what leads from it to its authority. */
+  readonly certPath: string;
+  readonly keyPath: string;
+  /** Authorities of callers: one without a certificate of theirs is refused. Absent: callers need none. */
+  readonly clientCaPath?: string;
+}
+
+/** A credential of a service of the operator's own. */
+export interface ServiceTokenSettings {
+  readonly name: string;
+  /** Several while one replaces another. */
+  readonly tokens: readonly Secret[];
+  readonly scopes: readonly ('operator' | 'admin:read' | 'admin:write' | 'metering' | 'generate' | 'edge')[];
+}
+
+/** The internal listener. */
+export interface RpcSettings {
+  /** Absent: cleartext. */
+  readonly tls?: TlsSettings;
+  /** `socket`: AdminService answers on the Unix socket alone. */
+  readonly admin: 'everywhere' | 'socket';
+  readonly tokens: readonly ServiceTokenSettings[];
+  /** A message of a service that takes neither prompts nor images. */
+  readonly controlBytes: number;
+  /** Fields and list entries of a message. */
+  readonly messageElements: number;
+  /** Calls that need no credential. */
+  readonly open: {
+    readonly bytesMax: number;
+    readonly callsMax: number;
+    readonly perAddressMax: number;
+    readonly durationMs: number;
+  };
 }
 
 /** The most of what a caller or an upstream may send. */
@@ -101,10 +144,20 @@ export interface OverloadSettings {
   readonly queue: number;
 }
 
+/** How the ledger answers for storage and for money that nobody pays. */
+export interface LedgerSettings {
+  /** How long a finished answer waits to be charged before it fails. */
+  readonly settleTimeoutMs: number;
+  /** An account of whose requests more is written off is suspended. 0: none is. */
+  readonly writeOffMaxNanoUsd: bigint;
+}
+
 /** What is kept beside the ledger: stored responses, answers of idempotency keys, image tasks. */
 export interface ContentSettings {
-  /** Of all of it together; the oldest finished goes first. */
+  /** Of responses and image tasks together; what is finished goes, the oldest of the account with the most first. */
   readonly bytesMax: number;
+  /** Of answers of idempotency keys, which never go before their time; a quarter of it for one account. */
+  readonly replayBytesMax: number;
   /** How long a response is stored. */
   readonly responseLifetimeMs: number;
 }
@@ -137,7 +190,11 @@ export type UpstreamQuirk =
   /** Chat: `stream_options` is refused; usage comes without it. */
   | 'no_stream_options'
   /** One answer to a request. */
-  | 'one_answer';
+  | 'one_answer'
+  /** It counts tokens while it streams, where `timings_per_token` asks for it. */
+  | 'running_timings'
+  /** It counts tokens while it streams, where `stream_options.continuous_usage_stats` asks for it. */
+  | 'running_usage';
 
 /** An upstream's address and credentials. */
 export interface ProviderSettings {
@@ -155,8 +212,12 @@ export interface ProviderSettings {
   readonly headers: Readonly<Record<string, Secret>>;
   /** The general ones where the provider has none of its own. */
   readonly timeouts: Timeouts;
+  /** What of its clients' own words it gets; absent: `unpriced`. */
+  readonly passthrough?: 'all' | 'unpriced' | 'known';
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
+  /** Embeddings may be asked for by token ids; absent: as providers of its protocol. */
+  readonly tokenIds?: boolean;
 }
 
 /** How many calls a provider takes at once, and who waits. */
@@ -173,7 +234,8 @@ export type EndpointPath =
   | '/v1/responses'
   | '/v1/messages'
   | '/v1/images/generations'
-  | '/v1/images/edits';
+  | '/v1/images/edits'
+  | '/v1/embeddings';
 
 /** A model of the catalogue. */
 export interface ModelSettings {
@@ -192,6 +254,10 @@ export interface ModelSettings {
   readonly vision: boolean;
   readonly functionCall: boolean;
   readonly reasoning: boolean;
+  /** Makes vectors of an asked length. */
+  readonly dimensions?: true;
+  /** The vocabulary of its token ids; absent: not said. */
+  readonly tokenizer?: string;
   /** Beside the standard one. */
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   /** False: listed, but never routed. */
@@ -199,6 +265,8 @@ export interface ModelSettings {
   readonly pricing: PricingSettings;
   /** "2048x2048"; '' where not said. */
   readonly maxSize: string;
+  /** Which of its routes a request takes first; absent: `priority`. */
+  readonly strategy?: 'priority' | 'cheapest' | 'fastest';
   /** Empty only where `available` is false. */
   readonly routes: readonly RouteSettings[];
 }
@@ -213,6 +281,13 @@ export interface PricingSettings {
   readonly caching?: CachePricingSettings;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
+}
+
+/** The prices of models that a local server tells. */
+export interface DiscoveredPricing {
+  /** Ids of models, in which `*` stands for anything. */
+  readonly models: readonly string[];
+  readonly pricing: PricingSettings;
 }
 
 /** The price of an image; an absent size or quality means any. */
@@ -249,6 +324,15 @@ export interface RouteSettings {
   readonly weight: number;
   /** Tiers beside the standard one that it can carry; absent: all of the model's. */
   readonly tiers?: readonly ('flex' | 'priority')[];
+  /** What the provider charges the operator; absent: not said. */
+  readonly cost?: RouteCostSettings;
+}
+
+/** What a provider charges: pico-dollars a token, nano-dollars an image. Absent: nothing. */
+export interface RouteCostSettings {
+  readonly inputPicoUsd?: bigint;
+  readonly outputPicoUsd?: bigint;
+  readonly imageNanoUsd?: bigint;
 }
 
 /** A plan that an account can subscribe to. */

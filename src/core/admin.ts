@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
+  AccountSuspension,
   type AccountSchema,
   type AdminService,
   KeyState as StateMessage,
@@ -7,19 +8,28 @@ import {
   type VoidedHoldSchema,
 } from '../gen/tollgate/v1/admin_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { AccountRow, KeyState, Ledger, ManagementKeyRow, VoidedHoldRow } from '../ledger/ledger.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { defined } from '../lib/defined.ts';
+import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, VoidedHoldRow } from '../ledger/ledger.ts';
 import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
-import { allScopes, operatorOnly } from './credential.ts';
+import { allScopes, servicesOnly } from './credential.ts';
 import { makeKey } from './keys.ts';
+import { usageByModel } from './key-usage.ts';
+import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
+import type { ServiceTokens } from './service-tokens.ts';
 import { subscriptions } from './subscriptions.ts';
 
-interface AdminOptions {
+interface AdminOptions extends ProviderAdminOptions {
   readonly ledger: Ledger;
-  readonly operatorToken: string;
+  readonly tokens: ServiceTokens;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
+  /** Told of every API key that has been revoked. */
+  readonly revoked: (keyId: number) => void;
   /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
   readonly reload: () => Promise<Reloaded>;
+  /** The address that clients know, without a slash at its end. */
+  readonly publicUrl: () => string;
 }
 
 /** What a reload has brought. */
@@ -36,6 +46,7 @@ type Part<K extends keyof PushedService<typeof AdminService>> = Pick<PushedServi
 
 const nameMax = 200;
 const noteMax = 1_000;
+const referenceMax = 200;
 const listLimit = { preset: 100, max: 1_000 };
 
 /** AdminService: what the operator may do with all accounts. */
@@ -46,11 +57,14 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...managementKeys(options),
     ...subscriptions(options.ledger),
     ...gateway(options),
+    ...providerAdmin(options),
   };
-  return operatorOnly(methods, options);
+  return servicesOnly(methods, options, name => (/^(?:get|list)/.test(name) ? 'admin:read' : 'admin:write'));
 }
 
-function accounts({ ledger }: AdminOptions): Part<'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit'> {
+function accounts({
+  ledger,
+}: AdminOptions): Part<'createAccount' | 'listAccounts' | 'getAccount' | 'addCredit' | 'resumeAccount'> {
   return {
     async createAccount({ name, balanceNanoUsd: balance }) {
       checkText('name', name, nameMax);
@@ -63,13 +77,29 @@ function accounts({ ledger }: AdminOptions): Part<'createAccount' | 'listAccount
     async getAccount({ accountId }) {
       return { account: accountOf(await existing(ledger, accountId)) };
     },
-    async addCredit({ accountId: id, amountNanoUsd: amount, note }) {
+    async addCredit({ accountId: id, amountNanoUsd: amount, note, reference: named }) {
       const accountId = idOf(id, 'account');
       if (amount === 0n) throw invalidField('amount', 'must not be 0', 0);
       if (note.length > noteMax) throw invalidField('note', `must have at most ${noteMax} characters`);
-      return { account: accountOf(found(await ledger.addCredit({ accountId, amount, note }), 'account', accountId)) };
+      const reference = named === '' ? undefined : named;
+      if (reference !== undefined) checkText('reference', reference, referenceMax);
+      const row = await ledger.addCredit({ accountId, amount, note, ...defined({ reference }) });
+      if (row === 'conflict') throw usedReference(named);
+      return { account: accountOf(found(row, 'account', accountId)) };
+    },
+    async resumeAccount({ accountId: id }) {
+      const accountId = idOf(id, 'account');
+      return { account: accountOf(found(await ledger.resumeAccount(accountId), 'account', accountId)) };
     },
   };
+}
+
+function usedReference(reference: string): GatewayError {
+  const message = `reference: ${JSON.stringify(reference)} is that of another credit.`;
+  return new GatewayError('conflict', message, {
+    param: 'reference',
+    tip: 'A credit that is no repeat needs a reference of its own. To repeat one send the same account and amount.',
+  });
 }
 
 async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
@@ -79,8 +109,13 @@ async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
 function apiKeys({
   ledger,
   listedId,
-}: AdminOptions): Part<'createApiKey' | 'listApiKeys' | 'setApiKeyState' | 'setMonthlyLimit'> {
+  revoked,
+}: AdminOptions): Part<'createApiKey' | 'listApiKeys' | 'setApiKeyState' | 'getApiKeyUsage' | 'setMonthlyLimit'> {
   return {
+    async getApiKeyUsage({ accountId, apiKeyId }) {
+      const owner = { accountId: idOf(accountId, 'account'), keyId: idOf(apiKeyId, 'API key') };
+      return { models: await usageByModel(ledger, owner) };
+    },
     async createApiKey(request) {
       const accountId = idOf(request.accountId, 'account');
       const settings = settingsOf(request.settings, listedId);
@@ -95,7 +130,9 @@ function apiKeys({
     async setApiKeyState({ apiKeyId, state }) {
       const keyId = idOf(apiKeyId, 'API key');
       const row = await ledger.setKeyState({ keyId, accountId: undefined, state: stateOf(state) });
-      return { key: apiKeyOf(found(row, 'API key', keyId)) };
+      const key = apiKeyOf(found(row, 'API key', keyId));
+      if (state === StateMessage.REVOKED) revoked(keyId);
+      return { key };
     },
     async setMonthlyLimit({ apiKeyId, limitNanoUsd: limit }) {
       const keyId = idOf(apiKeyId, 'API key');
@@ -135,8 +172,15 @@ function managementKeys({
   };
 }
 
-function gateway({ ledger, reload }: AdminOptions): Part<'listVoidedHolds' | 'reloadConfiguration'> {
+function gateway({
+  ledger,
+  reload,
+  publicUrl,
+}: AdminOptions): Part<'listVoidedHolds' | 'reloadConfiguration' | 'describeGateway'> {
   return {
+    describeGateway() {
+      return { publicUrl: publicUrl() };
+    },
     async listVoidedHolds({ limit }) {
       if (limit > listLimit.max) throw invalidField('limit', `must be 1 to ${listLimit.max}`, limit);
       const rows = await ledger.listVoidedHolds(limit === 0 ? listLimit.preset : limit);
@@ -180,8 +224,14 @@ function accountOf(row: AccountRow): MessageInitShape<typeof AccountSchema> {
     balanceNanoUsd: row.balance,
     heldNanoUsd: row.held,
     createdAtMs: BigInt(row.createdAtMs),
+    suspension: row.suspended === null ? AccountSuspension.UNSPECIFIED : suspensions[row.suspended],
   };
 }
+
+const suspensions: Readonly<Record<Suspension, AccountSuspension>> = {
+  damaged: AccountSuspension.DAMAGED,
+  write_offs: AccountSuspension.WRITE_OFFS,
+};
 
 function managementKeyOf(row: ManagementKeyRow, text?: string): MessageInitShape<typeof ManagementKeySchema> {
   return {

@@ -5,6 +5,7 @@ import type { Sink, StreamControl } from '../lib/push.ts';
 export class StartingCall implements StreamControl {
   #control: StreamControl | undefined;
   #isCancelled = false;
+  #failure: Error | undefined;
   #isPaused = false;
 
   /** The caller has left. */
@@ -15,13 +16,14 @@ export class StartingCall implements StreamControl {
   /** From now on `control` is what the caller controls. */
   attach(control: StreamControl): void {
     this.#control = control;
-    if (this.#isCancelled) control.cancel();
+    if (this.#isCancelled || this.#failure !== undefined) control.cancel(this.#failure);
     else if (this.#isPaused) control.pause();
   }
 
-  cancel(): void {
-    this.#isCancelled = true;
-    this.#control?.cancel();
+  cancel(failure?: Error): void {
+    if (failure === undefined) this.#isCancelled = true;
+    else this.#failure = failure;
+    this.#control?.cancel(failure);
   }
 
   pause(): void {

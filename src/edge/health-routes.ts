@@ -10,22 +10,30 @@ export const operatorPaths: ReadonlySet<string> = new Set(['/healthz', '/readyz'
 
 const unreadyLevels: ReadonlySet<LoadLevel> = new Set(['overloaded', 'critical']);
 
-/** `GET /healthz` (the process lives), `GET /readyz` (it takes requests; 503 while it stops or has too much to do) and, where configured, `GET /metrics`. No key needed. */
+/** `GET /healthz` (the process lives), `GET /readyz` (it takes requests; 503 while it stops, has too much to do, or what it keeps can't be written) and, where configured, `GET /metrics`. No key needed. */
 export function registerHealth(app: FastifyInstance, edge: Edge): void {
   for (const path of ['/healthz', '/readyz']) {
     app.get(path, (request, reply) => {
-      if (path === '/readyz' && edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
-      if (path === '/readyz' && unreadyLevels.has(edge.load.level)) {
-        throw new GatewayError('overloaded', 'The gateway has too much to do.');
-      }
+      if (path === '/readyz') refuseUnready(edge);
       reply.hijack();
       writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
     });
   }
+  // Claude Code asks for it before its first request, to see whether the host can be reached.
+  app.get('/api/hello', (request, reply) => {
+    reply.hijack();
+    writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { message: 'hello' }));
+  });
   if (!edge.options.publicMetrics) return;
   app.get('/metrics', (request, reply) => {
     reply.hijack();
     const headers = { ...request.call.headers, 'content-type': metricsContentType };
     writeAnswer(request.raw, reply.raw, { status: 200, headers, body: edge.options.metrics.text() });
   });
+}
+
+function refuseUnready(edge: Edge): void {
+  const reason = edge.stopping() ? 'The gateway is stopping.' : edge.options.unready?.();
+  if (reason !== undefined) throw new GatewayError('overloaded', reason);
+  if (unreadyLevels.has(edge.load.level)) throw new GatewayError('overloaded', 'The gateway has too much to do.');
 }

@@ -29,6 +29,8 @@ export function generationReading(edge: Edge, { raw, call }: FastifyRequest, rep
   return { request: raw, response: reply.raw, bytesMax: edge.options.bodyBytesMax, accountId };
 }
 
+/** Deeper JSON would overflow the stack of whatever walks it later. */
+const edgeDepthMax = 512;
 /** Smaller bodies exceed no bound but their bytes. */
 const unscannedBytes = 1024;
 /** Larger bodies are parsed on a thread of their own, and count in the memory of all bodies. */
@@ -166,6 +168,15 @@ function boundsError(problem: string | undefined): GatewayError | undefined {
   return problem === undefined
     ? undefined
     : new GatewayError('invalid_request', `The body ${problem}.`, { tip: boundsTip });
+}
+
+/** Parses a body that an edge has received and bounded: only its depth is judged again. Throws `invalid_request`. */
+export function parseJson(raw: Buffer): JsonBody {
+  const bounds = { depthMax: edgeDepthMax, valuesMax: Infinity, entriesMax: Infinity };
+  const body =
+    boundsError(new BoundsScan(bounds).push(raw)) ?? (raw.length === 0 ? emptyBody() : toBody(parseText(raw), raw));
+  if (body instanceof Error) throw body;
+  return body;
 }
 
 /**

@@ -1,12 +1,17 @@
+import { refuseUnfinishedRestore } from './backup/restore-backup.ts';
+import { statSync } from 'node:fs';
 import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { openSqliteDocuments } from '../store/sqlite/documents/sqlite-documents.ts';
+import { LedgerStartError } from '../lib/sqlite/start-error.ts';
+import { countDocuments, openSqliteDocuments } from '../store/sqlite/documents/sqlite-documents.ts';
+import { ledgerPath } from '../ledger/sqlite/verify.ts';
 import { openSqliteLedger } from '../ledger/sqlite/sqlite-ledger.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { StorageHealth } from './storage-health.ts';
 
 /** What a gateway keeps. */
 export interface Stores {
@@ -14,17 +19,22 @@ export interface Stores {
   readonly documents: Documents;
 }
 
-/** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`. */
+/** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`, or `BackupError` if a restore has not ended. */
 export async function openStores(
   { dataDir }: Environment,
-  { dailyLimitUnit, plans, content }: Config,
-  { metrics, logger }: { readonly metrics: Metrics; readonly logger: Logger },
+  { dailyLimitUnit, plans, content, ledger: settings }: Config,
+  { metrics, logger, health }: { readonly metrics: Metrics; readonly logger: Logger; readonly health: StorageHealth },
 ): Promise<Stores> {
+  refuseUnfinishedRestore(dataDir);
+  refuseMissing(dataDir);
   const ledger = await openSqliteLedger({
     dataDir,
     clock: systemClock,
     dailyLimitUnit,
     plans,
+    writeOffMax: settings.writeOffMaxNanoUsd === 0n ? undefined : settings.writeOffMaxNanoUsd,
+    settleMs: settings.settleTimeoutMs,
+    watch: health.ledgerWatch,
     observe: ({ commitMs, waiting }) => metrics.committed(commitMs, waiting),
   });
   for (const violation of ledger.violationsAtStart)
@@ -34,10 +44,28 @@ export async function openStores(
   try {
     return {
       ledger,
-      documents: await openSqliteDocuments({ dataDir, clock: systemClock, bytesMax: content.bytesMax }),
+      documents: await openSqliteDocuments({
+        dataDir,
+        clock: systemClock,
+        bytesMax: content.bytesMax,
+        replayBytesMax: content.replayBytesMax,
+        watch: health.documentWatch,
+      }),
     };
   } catch (error) {
     await ledger.close();
     throw error;
   }
+}
+
+/** Throws `LedgerStartError` (`missing`) if there is no ledger where there was one: a new one would forget all accounts and what they paid. */
+function refuseMissing(dataDir: string): void {
+  const path = ledgerPath(dataDir);
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
+  const documents = countDocuments(dataDir);
+  if (documents === 0) return;
+  throw new LedgerStartError(
+    'missing',
+    `There is no ledger ${path}, but content.db beside it has ${documents} documents of one. Restore ledger.sqlite from a backup; or, to begin with no accounts and no money, move content.db away.`,
+  );
 }

@@ -7,6 +7,7 @@ const rows: readonly (readonly [Endpoint, string])[] = [
   [Endpoint.MESSAGES, '/v1/messages'],
   [Endpoint.IMAGE_GENERATIONS, '/v1/images/generations'],
   [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
+  [Endpoint.EMBEDDINGS, '/v1/embeddings'],
 ];
 
 const paths: ReadonlyMap<Endpoint, string> = new Map(rows);
@@ -25,4 +26,9 @@ export function endpointOf(path: string): Endpoint | undefined {
 /** Whether the endpoint answers with pictures. */
 export function isImageEndpoint(endpoint: Endpoint): boolean {
   return endpoint === Endpoint.IMAGE_GENERATIONS || endpoint === Endpoint.IMAGE_EDITS;
+}
+
+/** Whether the endpoint answers with text. */
+export function isTextEndpoint(endpoint: Endpoint): boolean {
+  return endpoint === Endpoint.CHAT_COMPLETIONS || endpoint === Endpoint.RESPONSES || endpoint === Endpoint.MESSAGES;
 }

@@ -1,4 +1,4 @@
-import type { Annotation, Extra, Item, Opaque, Part, TokenLogprob } from '../gen/tollgate/v1/content_pb.ts';
+import type { Annotation, Extra, Item, Opaque, Part, Protocol, TokenLogprob } from '../gen/tollgate/v1/content_pb.ts';
 import { ItemStatus, Phase } from '../gen/tollgate/v1/content_pb.ts';
 import type {
   Completed,
@@ -93,6 +93,8 @@ export interface FinishFacts {
   readonly native?: string;
   readonly matchedStop?: string;
   readonly detailsJson?: string;
+  /** Whose word `native` is; only of one that the gateway does not know. */
+  readonly protocol?: Protocol;
 }
 
 /** `finished`. */
@@ -105,6 +107,7 @@ export function finished(choice: number, reason: FinishReason, facts: FinishFact
       native: facts.native ?? '',
       detailsJson: facts.detailsJson ?? '',
       ...(facts.matchedStop === undefined ? {} : { matchedStop: facts.matchedStop }),
+      ...(facts.protocol === undefined ? {} : { protocol: facts.protocol }),
     },
   });
 }

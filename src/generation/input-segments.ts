@@ -1,4 +1,11 @@
-import { type CacheHint, type Item, type MediaSource, type Part, Role } from '../gen/tollgate/v1/content_pb.ts';
+import {
+  type CacheHint,
+  type Extra,
+  type Item,
+  type MediaSource,
+  type Part,
+  Role,
+} from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 
 /** One piece of a model's input, in the order in which an upstream reads it: tools, output format, instructions, items. */
@@ -10,6 +17,8 @@ export interface InputSegment {
   readonly flatTokens: number;
   /** The most that any known upstream takes for them. */
   readonly flatTokensMax: number;
+  /** Only the upstream learns how much it is: a file that it fetches, sound, what its own tools find. */
+  readonly isOpen: boolean;
   /** A cached prefix may end after it. */
   readonly cache: CacheHint | undefined;
 }
@@ -17,12 +26,13 @@ export interface InputSegment {
 interface SegmentFacts {
   readonly flat?: number;
   readonly flatMax?: number;
+  readonly isOpen?: boolean;
   readonly cache?: CacheHint | undefined;
 }
 
 function segment(kind: string, text: string, facts: SegmentFacts = {}): InputSegment {
-  const { flat = 0, flatMax = 2 * flat, cache } = facts;
-  return { kind, text, flatTokens: flat, flatTokensMax: flatMax, cache };
+  const { flat = 0, flatMax = 2 * flat, isOpen = false, cache } = facts;
+  return { kind, text, flatTokens: flat, flatTokensMax: flatMax, isOpen, cache };
 }
 
 /** Tokens that frame a message, by OpenAI's published count: 3 and one for the role. */
@@ -55,7 +65,8 @@ function sourceKey(source: MediaSource | undefined): string {
 function fileFlat(source: MediaSource | undefined): SegmentFacts {
   if (source?.source.case === 'text') return {};
   const length = source?.source.case === 'base64' ? source.source.value.length : 0;
-  return { flat: 64 + Math.ceil(length / 64), flatMax: 2_048 + Math.ceil(length / 4) };
+  const isOpen = source?.source.case !== 'base64';
+  return { flat: 64 + Math.ceil(length / 64), flatMax: 2_048 + Math.ceil(length / 4), isOpen };
 }
 
 function partSegment(kind: string, part: Part): InputSegment {
@@ -79,13 +90,24 @@ function partSegment(kind: string, part: Part): InputSegment {
     case 'video':
       return segment(`${kind} ${content.case} ${sourceKey(content.value.source)}`, '', {
         ...fileFlat(content.value.source),
+        isOpen: true,
         cache,
       });
     case 'searchResult':
+    case 'unknown':
       return segment(kind, content.value.json, { cache });
+    case 'toolReference':
+      return segment(kind, content.value.name, { cache });
     case undefined:
       return segment(kind, '', { cache });
   }
+}
+
+/** Members that only their own protocol knows. A model may read them, so a hold covers them; how many tokens they are is not known. */
+function* extraSegments(...extras: readonly (Extra | undefined)[]): Generator<InputSegment> {
+  let length = 0;
+  for (const extra of extras) length += extra?.json.length ?? 0;
+  if (length > 0) yield segment('extra', '', { flatMax: Math.ceil(length / 2) });
 }
 
 function* itemSegments({ content }: Item): Generator<InputSegment> {
@@ -118,10 +140,23 @@ function* itemSegments({ content }: Item): Generator<InputSegment> {
       return;
     case 'serverTool':
       yield segment('server tool', content.value.json);
-      break;
+      return;
+    case 'unknown':
+      yield segment('unknown', content.value.json);
+      return;
     case 'reference':
+      yield segment('reference', '', { isOpen: true });
+      break;
     case undefined:
   }
+}
+
+const none: readonly undefined[] = [];
+
+function partExtras({ content }: Item): readonly (Extra | undefined)[] {
+  if (content.case !== 'message' && content.case !== 'toolResult') return none;
+  const { parts } = content.value;
+  return parts.some(({ extra }) => extra !== undefined) ? parts.map(({ extra }) => extra) : none;
 }
 
 function toolSegment(tool: Tool): InputSegment {
@@ -134,7 +169,7 @@ function toolSegment(tool: Tool): InputSegment {
       return segment('tool', `${value.name}\n${value.description ?? ''}\n${shape}`, facts);
     }
     case 'hosted':
-      return segment('tool', tool.tool.value.json, facts);
+      return segment('tool', tool.tool.value.json, { ...facts, isOpen: true });
     case undefined:
       return segment('tool', '', facts);
   }
@@ -142,11 +177,17 @@ function toolSegment(tool: Tool): InputSegment {
 
 /** A request's input as an upstream reads it, piece by piece; the order is what prompt caches see as a prefix. */
 export function* inputSegments(request: GenerateRequest): Generator<InputSegment> {
-  for (const tool of request.tools) yield toolSegment(tool);
+  for (const tool of request.tools) {
+    yield toolSegment(tool);
+    yield* extraSegments(tool.extra);
+  }
   const schema = request.outputFormat?.schemaJson ?? '';
   if (schema !== '') yield segment('format', schema, { flat: toolTokens });
   if (request.instructions !== undefined) yield segment('system', request.instructions, { flat: messageTokens });
-  for (const item of request.items) yield* itemSegments(item);
+  for (const item of request.items) {
+    yield* itemSegments(item);
+    yield* extraSegments(item.extra, ...partExtras(item));
+  }
   // What primes the answer.
   yield segment('end', '', { flat: 3, cache: undefined });
 }

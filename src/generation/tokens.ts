@@ -2,6 +2,7 @@ import type * as o200kBase from 'gpt-tokenizer/encoding/o200k_base';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { estimateTokens } from './estimate.ts';
 import { inputSegments } from './input-segments.ts';
+import { type TextKind, TextSample } from './text-kind.ts';
 
 export { type TokenEstimate, estimateTokens } from './estimate.ts';
 
@@ -170,34 +171,53 @@ export interface InputBounds {
    * At most so many, for a hold. What an upstream adds for its own tool prompt is in it; what another vocabulary than o200k_base needs more is not.
    */
   readonly high: number;
+  /** Something in it can't be counted here: `high` says nothing of it. */
+  readonly isOpen: boolean;
+}
+
+/** The bounds of a request's input, and what it is made of. */
+export interface MeasuredInput extends InputBounds {
+  readonly kind: TextKind;
+  /** Upper bound without what an upstream may add for its tools. */
+  readonly ownHigh: number;
+  /** It has images, files or sound, whose tokens no text tells. */
+  readonly hasMedia: boolean;
 }
 
 /** Characters that are measured in one go: about a millisecond. */
 const pieceLength = 262_144;
 
-/** Measures a request's input piece by piece, of about a millisecond each, and returns its bounds. */
-function* measurePieces(request: GenerateRequest): Generator<undefined, InputBounds> {
+/** Measures a request's input piece by piece, of about a millisecond each. */
+function* measurePieces(request: GenerateRequest): Generator<undefined, MeasuredInput> {
   let low = 0;
-  let high = request.tools.length > 0 ? toolPromptTokens : 0;
+  let ownHigh = 0;
+  let hasMedia = false;
+  const sample = new TextSample();
+  let isOpen = false;
   let measured = 0;
-  for (const { text, flatTokensMax } of inputSegments(request)) {
-    high += flatTokensMax;
+  for (const segment of inputSegments(request)) {
+    const { text } = segment;
+    sample.add(text);
+    ownHigh += segment.flatTokensMax;
+    hasMedia ||= segment.flatTokensMax > frameTokensMax;
+    isOpen ||= segment.isOpen;
     for (let at = 0; at < text.length; at += pieceLength) {
       const piece = text.length <= pieceLength ? text : text.slice(at, at + pieceLength);
       const tokens = estimateTokens(piece);
       low += tokens.low;
-      high += tokens.high;
+      ownHigh += tokens.high;
       measured += piece.length;
       if (measured < pieceLength) continue;
       measured = 0;
       yield;
     }
   }
-  return { low, high };
+  const high = ownHigh + (request.tools.length > 0 ? toolPromptTokens : 0);
+  return { low, high, isOpen, kind: sample.kind, ownHigh, hasMedia };
 }
 
 /** Returns the bounds of a request's input. One pass over its text. */
-export function measureInput(request: GenerateRequest): InputBounds {
+export function measureInput(request: GenerateRequest): MeasuredInput {
   const pieces = measurePieces(request);
   for (;;) {
     const { done, value } = pieces.next();
@@ -206,19 +226,22 @@ export function measureInput(request: GenerateRequest): InputBounds {
 }
 
 /** As `measureInput`; a long input is measured in turns of the event loop, between which other requests go on. */
-export function measureInTurns(request: GenerateRequest): InputBounds | Promise<InputBounds> {
+export function measureInTurns(request: GenerateRequest): MeasuredInput | Promise<MeasuredInput> {
   const pieces = measurePieces(request);
   const { done, value } = pieces.next();
   return done === true ? value : measureRest(pieces);
 }
 
-async function measureRest(pieces: Generator<undefined, InputBounds>): Promise<InputBounds> {
+async function measureRest(pieces: Generator<undefined, MeasuredInput>): Promise<MeasuredInput> {
   for (;;) {
     await new Promise(setImmediate);
     const { done, value } = pieces.next();
     if (done === true) return value;
   }
 }
+
+/** What frames a message, a call or a tool takes less; what stands for an image or a file more. */
+const frameTokensMax = 64;
 
 /** Returns the upper bound of a request's input tokens alone. */
 export function estimateInput(request: GenerateRequest): number {

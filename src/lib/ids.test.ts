@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { base62, IdSource, ledgerIdOf, publicRequestId, randomBase62 } from './ids.ts';
+import { base62, IdSource, ledgerIdOf, publicRequestId, randomBase62, unnumberedRequestId } from './ids.ts';
 
 test('base62 is the plain division by 62, padded', () => {
   const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -51,12 +51,44 @@ test('ids grow whatever the clock does, and above the last stored one', () => {
 });
 
 test('ids of two processes never meet, at the same moment and after the same last id', () => {
-  const makers = [0, 1, 63].map(instance => new IdSource({ now: () => 1_790_000_000_000 }, 0, instance));
+  const makers = [0, 1, 63].map(instance => new IdSource({ now: () => 1_790_000_000_000 }, 0, { instance }));
   const made = Array.from({ length: 1_000 }, () => makers.map(ids => ids.next())).flat();
   expect(new Set(made).size).toBe(3_000);
-  expect(new IdSource({ now: () => 0 }, 4_097, 1).next()).toBe(4_096 + 64 + 1);
+  expect(new IdSource({ now: () => 0 }, 4_097, { instance: 1 }).next()).toBe(4_096 + 64 + 1);
 });
 
 test('random text has the asked length and only base62 characters', () => {
   for (const length of [1, 11, 43, 100]) expect(randomBase62(length)).toMatch(new RegExp(`^[0-9A-Za-z]{${length}}$`));
+});
+
+test('an id whose time would pass 2^53 is refused, however often it is asked for', () => {
+  const endMs = 2 ** 41;
+  let now = endMs - 1;
+  const ids = new IdSource({ now: () => now });
+  const last = ids.next();
+  expect(last).toBeLessThan(2 ** 53);
+  now = endMs;
+  expect(() => ids.next()).toThrow('ids of 53 bits have run out');
+  expect(() => ids.next()).toThrow(RangeError);
+  expect(() => new IdSource({ now: () => 0 }, 2 ** 53 - 64).next()).toThrow(RangeError);
+});
+
+test('a clock that jumps more than a day ahead gets no ids until it is back, and none is lost by it', () => {
+  let stepMs = 0;
+  let runMs = 0;
+  const clock = { now: () => 1_790_000_000_000 + runMs + stepMs };
+  const refusal = (reason: string): Error => new Error(`503 ${reason}`);
+  const ids = new IdSource(clock, 0, { refusal, monotonicMs: () => runMs });
+  runMs = 30 * 86_400_000;
+  const first = ids.next();
+  stepMs = 86_400_000;
+  expect(ids.next()).toBeGreaterThan(first);
+  stepMs = 86_400_001;
+  expect(() => ids.next()).toThrow('503 the clock has jumped 86400 s ahead');
+  stepMs = 0;
+  expect(ids.next()).toBeLessThan((1_790_000_000_000 + runMs + 86_400_001) * 4096);
+});
+
+test('a public id without a ledger id is one that no ledger id has', () => {
+  for (let n = 0; n < 100; n += 1) expect(ledgerIdOf(unnumberedRequestId())).toBe(undefined);
 });

@@ -49,23 +49,51 @@ const instances = 64;
  */
 export class IdSource {
   readonly #clock: Clock;
+  readonly #monotonicMs: (() => number) | undefined;
+  readonly #refusal: (reason: string) => Error;
+  /** The wall clock less the one that never steps, when the source was made. */
+  readonly #offsetMs: number;
   #last: number;
 
   /**
-   * `last`: the highest id that was ever stored, so that ids grow across restarts too; 0 for none. `instance`: 0 in the gateway, 1 to 63 in an edge of another process, each
-   * another number, so that no two make the same id.
+   * `last`: the highest id that was ever stored, so that ids grow across restarts too; 0 for none.
    */
-  constructor(clock: Clock, last = 0, instance = 0) {
+  constructor(clock: Clock, last = 0, options: IdSourceOptions = {}) {
+    const { instance = 0, monotonicMs, refusal = defaultRefusal } = options;
     this.#clock = clock;
+    this.#monotonicMs = monotonicMs;
+    this.#refusal = refusal;
+    this.#offsetMs = clock.now() - (monotonicMs?.() ?? 0);
     this.#last = last - (last % instances) + instance;
   }
 
+  /**
+   * Makes an id. Throws the `refusal` if the wall clock has run more than a day ahead since the source was made, because ids can never go back from there, or if ids of 53 bits have
+   * run out.
+   */
   next(): number {
     const instance = this.#last % instances;
-    this.#last = Math.max(this.#last + instances, this.#clock.now() * 4096 + instance);
-    return this.#last;
+    const nowMs = this.#clock.now();
+    const aheadMs = this.#monotonicMs === undefined ? 0 : nowMs - this.#monotonicMs() - this.#offsetMs;
+    if (aheadMs > aheadMaxMs) throw this.#refusal(`the clock has jumped ${Math.round(aheadMs / 1000)} s ahead`);
+    const id = Math.max(this.#last + instances, nowMs * 4096 + instance);
+    if (id > idMax) throw this.#refusal('ids of 53 bits have run out: the clock is, or was, beyond September 2039');
+    this.#last = id;
+    return id;
   }
 }
+
+interface IdSourceOptions {
+  /** 0 (or absent) in the gateway, 1 to 63 in an edge of another process, each another number, so that no two make the same id. */
+  readonly instance?: number;
+  /** A clock that never steps; absent: jumps of the wall clock are not seen. */
+  readonly monotonicMs?: () => number;
+  /** Makes the error that an id is refused with; absent: a `RangeError`. */
+  readonly refusal?: (reason: string) => Error;
+}
+
+const aheadMaxMs = 86_400_000;
+const defaultRefusal = (reason: string): Error => new RangeError(`no id can be made: ${reason}`);
 
 /** Randomness is fetched for many ids at once: a call for 8 bytes costs as much as one for 4 KiB. */
 const pool = Buffer.alloc(4096);
@@ -88,6 +116,11 @@ export function publicRequestId(id: number): string {
 /** What the public id of a request begins with: enough to find it in a log. */
 export function requestIdStart(id: number): string {
   return `req_${base62(id, 10)}`;
+}
+
+/** Returns a public request id that has no ledger id: what is answered to a request while no id can be made. */
+export function unnumberedRequestId(): string {
+  return `req_z${randomBase62(20)}`;
 }
 
 /**

@@ -13,8 +13,11 @@ export interface Sink<Message> {
 
 /** What the receiver of a stream does with its source. Every method may be called at any time and more than once. */
 export interface StreamControl {
-  /** Nobody wants the rest. The source stops its work; it still calls `end`, once all that it owes is done. */
-  cancel(): void;
+  /**
+   * Nobody wants the rest. The source stops its work; it still calls `end`, once all that it owes is done. `failure`: why the receiver can't take it, which is not the caller's doing; sources far
+   * away are not told.
+   */
+  cancel(failure?: Error): void;
   /** Nothing more is wanted for now. What is on its way already may still come. */
   pause(): void;
   /** More is wanted again. */

@@ -3,18 +3,23 @@ import { type Health, HealthCheckResponse_ServingStatus as Status } from '../gen
 
 /**
  * grpc.health.v1.Health: all services live and die together. `services`: the full names that can be asked about, beside '' for the process as a whole.
- * `draining` is aborted when the process begins to stop; a watch ends after it has told that.
+ * `draining` is aborted when the process begins to stop; a watch ends after it has told that, and after `durationMs` in any case.
  */
-export function healthService(services: readonly string[], draining: AbortSignal): ServiceImpl<typeof Health> {
+export function healthService(
+  services: readonly string[],
+  draining: AbortSignal,
+  durationMs: number,
+  unready: () => string | undefined = () => undefined,
+): ServiceImpl<typeof Health> {
   const known = ['', ...services];
   const readStatus = (service: string): Status => {
     if (!known.includes(service)) return Status.SERVICE_UNKNOWN;
-    return draining.aborted ? Status.NOT_SERVING : Status.SERVING;
+    return draining.aborted || unready() !== undefined ? Status.NOT_SERVING : Status.SERVING;
   };
   return {
     check({ service }) {
       const status = readStatus(service);
-      if (status === Status.SERVICE_UNKNOWN) throw new ConnectError(`unknown service ${service}`, Code.NotFound);
+      if (status === Status.SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
       return { status };
     },
     list() {
@@ -24,8 +29,9 @@ export function healthService(services: readonly string[], draining: AbortSignal
       const status = readStatus(service);
       yield { status };
       if (draining.aborted) return;
-      await untilAborted(AbortSignal.any([draining, context.signal]));
-      if (!context.signal.aborted && status === Status.SERVING) yield { status: readStatus(service) };
+      await untilAborted(AbortSignal.any([draining, context.signal, AbortSignal.timeout(durationMs)]));
+      if (draining.aborted && !context.signal.aborted && status === Status.SERVING)
+        yield { status: readStatus(service) };
     },
   };
 }

@@ -151,6 +151,23 @@ export const simulatorImageModels: readonly (MessageInitShape<typeof ModelSchema
   },
 ];
 
+/** The built-in embedding models. */
+export const simulatorEmbeddingModels: readonly (MessageInitShape<typeof ModelSchema> & { readonly id: string })[] = [
+  {
+    ownedBy: 'tollgate-simulator',
+    createdAt: 1_790_000_000n,
+    available: true,
+    id: 'sim/embed',
+    name: 'Simulator Embed',
+    description: 'Vectors of 256 numbers, or fewer if asked; texts that share words have near ones.',
+    contextLength: 8_192,
+    endpoints: [Endpoint.EMBEDDINGS],
+    dimensions: true,
+    tokenizer: 'cl100k_base',
+    pricing: { inputPicoUsd: pico(0.02) },
+  },
+];
+
 /** How a model caches prompts: where the client's hints say, by itself wherever prefixes agree, or not at all. */
 export type CacheMode = 'hints' | 'automatic' | 'none';
 

@@ -19,7 +19,7 @@ export interface DocumentFacts extends DocumentName {
   readonly apiKeyId?: number;
   /** The owner's own word. */
   readonly state: string;
-  /** Nothing is under way: it may be evicted when space is short. */
+  /** Nothing is under way: it may be evicted when space is short, but a replay stays to its end. */
   readonly finished: boolean;
   readonly createdAtMs: number;
   /** From then on it is not found. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { itemOf, requestOf, toolCallContent } from '../codecs/content.ts';
-import { ToolKind } from '../gen/tollgate/v1/content_pb.ts';
+import { ItemStatus, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../generation/fold.ts';
 import { delta, itemClosed, itemOpened } from '../generation/events.ts';
@@ -25,6 +25,17 @@ function callOf(name: string, ...texts: string[]): GenerationEvent[] {
     itemClosed(0, 0),
   ];
 }
+
+test.each([
+  ['{"input":"a\\nb', 'a\nb'],
+  ['{"input":"a\\', 'a'],
+  ['{"input":"a\\u00e', 'a'],
+  ['{"inp', '{"inp'],
+])('a call that broke off in %j is incomplete', (args, text) => {
+  const calls = new CustomCalls(request);
+  const [call] = foldEvents(calls.restored(callOf('patch', args))).choices[0]?.items ?? [];
+  expect([call?.status, call?.content.value]).toMatchObject([ItemStatus.INCOMPLETE, { arguments: text }]);
+});
 
 test.each([
   ['patch', ['{"input":"a\\n', '\\u00e9"}'], ToolKind.CUSTOM, 'a\né'],

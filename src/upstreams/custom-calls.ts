@@ -1,11 +1,11 @@
-import { ToolKind } from '../gen/tollgate/v1/content_pb.ts';
+import { ItemStatus, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
-import { delta, itemOpened } from '../generation/events.ts';
+import { delta, itemClosed, itemOpened } from '../generation/events.ts';
 
 /**
  * Calls of free-form tools, where the upstream got them as functions with one string, `input`: they come back as what they are. Their arguments are
- * held until they are whole, since half a JSON string has no text yet. Source: decisions §4.
+ * held until they end, since half a JSON string has no text yet; a call whose JSON broke off is incomplete. Source: decisions §4.
  */
 export class CustomCalls {
   readonly #names: ReadonlySet<string>;
@@ -43,9 +43,10 @@ export class CustomCalls {
         const held = this.#open.get(at);
         if (held === undefined) return [whole];
         this.#open.delete(at);
-        const text = inputOf(held);
-        const said = delta(choice, [event.value.item, 0], { kind: DeltaKind.ARGUMENTS, text });
-        return text === '' ? [whole] : [said, whole];
+        const { item } = event.value;
+        const { text, isWhole } = inputOf(held);
+        const end = isWhole ? whole : itemClosed(choice, item, ItemStatus.INCOMPLETE);
+        return text === '' ? [end] : [delta(choice, [item, 0], { kind: DeltaKind.ARGUMENTS, text }), end];
       }
       default:
         return [whole];
@@ -53,13 +54,26 @@ export class CustomCalls {
   }
 }
 
-/** The text of the arguments; the arguments themselves where the upstream wrote something else. */
-function inputOf(args: string): string {
+/** Returns the text of the arguments; the arguments themselves if the upstream wrote something else. */
+function inputOf(args: string): { readonly text: string; readonly isWhole: boolean } {
+  if (args === '') return { text: '', isWhole: true };
+  const whole = inputIn(args);
+  if (whole !== undefined) return { text: whole, isWhole: true };
+  // An escape at the cut has up to six characters ("\u0041"), of which the last may be missing.
+  for (let length = args.length; length >= Math.max(0, args.length - 5); length -= 1) {
+    const text = inputIn(`${args.slice(0, length)}"}`);
+    if (text !== undefined) return { text, isWhole: false };
+  }
+  return { text: args, isWhole: false };
+}
+
+/** Undefined if the arguments are not JSON. */
+function inputIn(args: string): string | undefined {
   try {
     const parsed = JSON.parse(args) as unknown;
     const { input } = (typeof parsed === 'object' && parsed !== null ? parsed : {}) as { input?: unknown };
     return typeof input === 'string' ? input : args;
   } catch {
-    return args;
+    return undefined;
   }
 }

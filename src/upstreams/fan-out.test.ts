@@ -215,3 +215,15 @@ describe('several answers', () => {
     expect(collected.ended).toBe(false);
   });
 });
+
+test('each answer has a seed of its own, and the first one the client’s', () => {
+  const seeds: (bigint | undefined)[] = [];
+  const asked = { ...callOf(3), request: create(GenerateRequestSchema, { candidates: 3, sampling: { seed: 7n } }) };
+  const attempt = { cancel: () => undefined, pause: () => undefined, resume: () => undefined };
+  const running = new FanOut(asked, { events: () => undefined, end: () => undefined }, ({ request }) => {
+    seeds.push(request.sampling?.seed);
+    return attempt;
+  });
+  running.cancel();
+  expect(seeds).toEqual([7n, 8n, 9n]);
+});

@@ -1,5 +1,5 @@
 import { type GenerationEvent, type Usage, UsageSource } from '../gen/tollgate/v1/event_pb.ts';
-import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
+import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed, started, usageReported } from '../generation/events.ts';
 import type { RunningAttempt, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 
@@ -28,8 +28,8 @@ export class FanOut implements RunningAttempt {
     this.#merge = new ChoiceMerge(candidates);
     this.#begun = Array.from({ length: candidates });
     this.#running = candidates;
-    const one: UpstreamCall = { ...call, request };
     for (let choice = 0; choice < candidates; choice += 1) {
+      const one: UpstreamCall = { ...call, request: withSeed(request, choice) };
       const to = { events: this.#take.bind(this, choice), end: this.#end.bind(this, choice) };
       this.#attempts.push(attemptOne(one, to));
     }
@@ -88,6 +88,14 @@ export class FanOut implements RunningAttempt {
   #show(events: GenerationEvent[]): void {
     if (events.length > 0) this.#receiver.events(events);
   }
+}
+
+/** Returns the request of one choice: with one seed for all of them each would say the same. Source: decisions §4 (2026-11-22). */
+function withSeed(request: GenerateRequest, choice: number): GenerateRequest {
+  const { sampling } = request;
+  if (choice === 0 || sampling?.seed === undefined) return request;
+  const seed = BigInt.asIntN(64, sampling.seed + BigInt(choice));
+  return { ...request, sampling: { ...sampling, seed } };
 }
 
 /** Answers of one choice each as one answer: one start, one end, choices numbered. */

@@ -4,6 +4,7 @@ import { geminiCodec, lacksCandidates } from '../codecs/gemini/index.ts';
 import { answerToolName, messagesCodec } from '../codecs/messages/index.ts';
 import { responsesCodec } from '../codecs/responses/index.ts';
 import type { Authentication } from './authentication.ts';
+import { type EmbeddingProtocol, geminiEmbeddings, openaiEmbeddings } from './http-embeddings.ts';
 
 /** What is the same for all upstreams of a wire protocol. */
 export interface UpstreamProtocol {
@@ -11,6 +12,8 @@ export interface UpstreamProtocol {
   readonly authentication: Authentication;
   /** What follows the base URL for a model, query included. `whole`: the answer is not to be streamed. */
   path(model: string, whole: boolean): string;
+  /** What follows the base URL for the list of models, query included. */
+  readonly listPath: string;
   /** The names of tools that it takes; others are replaced on the way there and back. */
   readonly toolName: RegExp;
   /** Free-form tools are sent as functions with one string, `input`; their calls are restored. */
@@ -25,6 +28,8 @@ export interface UpstreamProtocol {
   readonly headers?: Readonly<Record<string, string>>;
   /** A header whose values of the client and of the configuration are both sent, joined. */
   readonly joinedHeader?: string;
+  /** How embeddings are asked for; absent: not at all. */
+  readonly embeddings?: EmbeddingProtocol;
 }
 
 /** Chat Completions; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
@@ -33,6 +38,8 @@ export const chatProtocol: UpstreamProtocol = {
   toolName: /^[a-zA-Z0-9_-]{1,64}$/,
   authentication: 'bearer',
   path: () => '/chat/completions',
+  listPath: '/models',
+  embeddings: openaiEmbeddings,
 };
 
 /** Messages; the base URL has no version ("https://api.anthropic.com"), as the official client takes it. */
@@ -41,6 +48,7 @@ export const messagesProtocol: UpstreamProtocol = {
   toolName: /^[a-zA-Z0-9_-]{1,128}$/,
   authentication: 'xApiKey',
   path: () => '/v1/messages',
+  listPath: '/v1/models?limit=1000',
   // The version in which every model still takes all that a request may have.
   headers: { 'anthropic-version': '2023-06-01' },
   joinedHeader: 'anthropic-beta',
@@ -56,7 +64,9 @@ export const responsesProtocol: UpstreamProtocol = {
   toolName: /^[a-zA-Z0-9_-]{1,64}$/,
   authentication: 'bearer',
   path: () => '/responses',
+  listPath: '/models',
   givesOne: () => true,
+  embeddings: openaiEmbeddings,
 };
 
 /** Gemini; the base URL has no version ("https://generativelanguage.googleapis.com"), as the official client takes it. */
@@ -66,8 +76,10 @@ export const geminiProtocol: UpstreamProtocol = {
   authentication: 'xGoogApiKey',
   path: (model, whole) =>
     `/v1beta/models/${pathOfModel(model)}:${whole ? 'generateContent' : 'streamGenerateContent?alt=sse'}`,
+  listPath: '/v1beta/models?pageSize=1000',
   lacksCustomTools: true,
   givesOne: lacksCandidates,
+  embeddings: geminiEmbeddings,
 };
 
 /** The name as a piece of a path; "models/…" is how the provider itself lists them. */

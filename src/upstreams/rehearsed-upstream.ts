@@ -1,4 +1,5 @@
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import type { EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
 import type { ImageUpstream } from '../generation/images/image-upstream.ts';
 import {
   type RunningAttempt,
@@ -25,19 +26,29 @@ export function rehearsedUpstream(upstream: Upstream, limits: RehearsalLimits): 
 }
 
 /** Does the same for pictures, which come all at once: the time for the first event and the time for all of it count. */
-export function rehearsedImages(images: ImageUpstream, { timeouts, runtime }: RehearsalLimits): ImageUpstream {
-  return {
-    async draw(call) {
-      const late = new AbortController();
-      const deadlines = new Deadlines(timeouts, runtime, failure => late.abort(ordered(failure)));
-      deadlines.enter('sent');
-      try {
-        return await images.draw({ ...call, signal: AbortSignal.any([call.signal, late.signal]) });
-      } finally {
-        deadlines.stop();
-      }
-    },
-  };
+export function rehearsedImages(images: ImageUpstream, limits: RehearsalLimits): ImageUpstream {
+  return { draw: call => rehearse(call, limits, limited => images.draw(limited)) };
+}
+
+/** Does the same for vectors. */
+export function rehearsedEmbeddings(embeddings: EmbeddingUpstream, limits: RehearsalLimits): EmbeddingUpstream {
+  const { takesTokenIds } = embeddings;
+  return { takesTokenIds, embed: call => rehearse(call, limits, limited => embeddings.embed(limited)) };
+}
+
+async function rehearse<Call extends { readonly signal: AbortSignal }, Answer>(
+  call: Call,
+  { timeouts, runtime }: RehearsalLimits,
+  run: (call: Call) => Promise<Answer>,
+): Promise<Answer> {
+  const late = new AbortController();
+  const deadlines = new Deadlines(timeouts, runtime, failure => late.abort(ordered(failure)));
+  deadlines.enter('sent');
+  try {
+    return await run({ ...call, signal: AbortSignal.any([call.signal, late.signal]) });
+  } finally {
+    deadlines.stop();
+  }
 }
 
 class Rehearsal implements RunningAttempt, UpstreamReceiver {

@@ -240,6 +240,42 @@ describe('where space is short', () => {
   });
 });
 
+describe('space is shared', () => {
+  const body = new Uint8Array(2_000);
+  const put = (id: string, change = {}) => {
+    bench.clock.step(1);
+    return bench.documents.put(bench.make(id, { body, ...change }));
+  };
+  beforeEach(async () => {
+    await bench.end();
+    bench = await openDocumentBench(10_400);
+  });
+
+  test('an account that stores much makes itself lose its oldest, not others theirs', async () => {
+    await put('theirs');
+    for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) await put(id, { accountId: 2 });
+    expect(rows()).toEqual(['f', 'g', 'h', 'theirs']);
+    // Who has least gets room from who has most, whoever is older.
+    await put('another', { accountId: 3 });
+    expect(rows()).toEqual(['another', 'g', 'h', 'theirs']);
+    // More than anybody has left.
+    await expect(put('large', { accountId: 3, body: new Uint8Array(9_800) })).rejects.toMatchObject({
+      code: 'overloaded',
+    });
+    expect(rows()).toEqual(['another', 'g', 'h', 'theirs']);
+  });
+
+  test('answers of idempotency keys stay to their end, and an account gets a quarter of their space', async () => {
+    await put('kept', { kind: 'replay' });
+    for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) await put(id, { accountId: 2 });
+    expect(rows()).toContain('kept');
+    await expect(put('second', { kind: 'replay' })).rejects.toMatchObject({ code: 'overloaded' });
+    expect(await put('others', { kind: 'replay', accountId: 2 })).toEqual({ kind: 'stored' });
+    bench.clock.step(31 * dayMs);
+    expect(await put('later', { kind: 'replay' })).toEqual({ kind: 'stored' });
+  });
+});
+
 test('what was deleted can’t be read from the files', async () => {
   const secret = 'a-word-that-nobody-else-says';
   await bench.documents.put(bench.make('a', { body: bytesOf(secret.repeat(50)) }));
@@ -272,7 +308,7 @@ test('a writer that dies refuses what is under way; the next command starts anot
 test('a file of a newer program is not opened', async () => {
   await bench.documents.close();
   const db = new Database(join(bench.dataDir, 'content.db'));
-  db.exec("INSERT INTO migration VALUES (2, 'later', '', 0)");
+  db.exec("INSERT INTO migration VALUES (9000, 'later', '', 0)");
   db.close();
   await expect(bench.reopen()).rejects.toMatchObject({ name: 'LedgerStartError', code: 'newer' });
 });

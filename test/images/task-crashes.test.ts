@@ -65,7 +65,7 @@ function processOn(mortal: Mortal) {
     ledger: mortal.port(ledger, ['admit', 'settle', 'void', 'findActivity']),
     documents: mortal.port(documents, ['put', 'update', 'find', 'chunks', 'unfinished']),
     files: mortal.port(files, ['put', 'delete']),
-    router: mortal.port(router, ['draw']),
+    router: mortal.port(router, ['perform']),
     catalog: new Catalog({ models, aliases: new Map() }, () => true),
     runtime,
     ids: new IdSource(bench.clock, ledger.lastId),

@@ -13,6 +13,30 @@ export interface Mutant {
 
 export const mutants: readonly Mutant[] = [
   {
+    mistake: 'an expired key is admitted',
+    file: 'rules/admit.ts',
+    from: "key.state === 'revoked' || hasExpired(key, nowMs)",
+    to: "key.state === 'revoked'",
+  },
+  {
+    mistake: 'a key works for a millisecond longer',
+    file: 'rules/holds.ts',
+    from: 'expiresAtMs !== null && expiresAtMs <= nowMs',
+    to: 'expiresAtMs !== null && expiresAtMs < nowMs',
+  },
+  {
+    mistake: 'the balance of an expired key stays with it',
+    file: 'rules/sweep.ts',
+    from: 'for (const key of rows.expiredKeys(nowMs)) sendBack(rows, key, nowMs);',
+    to: '',
+  },
+  {
+    mistake: 'what a hold of an expired key leaves stays with it',
+    file: 'rules/holds.ts',
+    from: "const isOver = key.state === 'revoked' || hasExpired(key, atMs);",
+    to: "const isOver = key.state === 'revoked';",
+  },
+  {
     mistake: 'what others hold is not subtracted from the account’s balance',
     file: 'rules/funds.ts',
     from: 'used: held, max: balance',
@@ -128,21 +152,15 @@ export const mutants: readonly Mutant[] = [
   },
   {
     mistake: 'a full window refuses one request too late',
-    file: 'rules/windows.ts',
-    from: 'if (remaining >= count) continue;',
-    to: 'if (remaining >= 0) continue;',
-  },
-  {
-    mistake: 'several answers of a free model count as one',
     file: 'rules/admit.ts',
-    from: 'order.free ? answers : 0',
-    to: 'order.free ? 1 : 0',
+    from: 'if (window.remaining === 0) return windowDenial',
+    to: 'if (window.remaining < 0) return windowDenial',
   },
   {
     mistake: 'the order of refusals: models after windows',
     file: 'rules/admit.ts',
-    from: "  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n  const full = findFullWindow(context, key, windows, { answers, nowMs });\n  if (full !== undefined) return windowDenial(full, windows, nowMs);\n",
-    to: "  const full = findFullWindow(context, key, windows, { answers, nowMs });\n  if (full !== undefined) return windowDenial(full, windows, nowMs);\n  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n",
+    from: "  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n  for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);\n",
+    to: "  for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);\n  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n",
   },
   {
     mistake: 'a repeated admit holds again',
@@ -393,8 +411,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'free requests are given back on the day that it is, not their own',
     file: 'rules/holds.ts',
-    from: 'countFreeRequest(rows, hold, -hold.answers)',
-    to: 'countFreeRequest(rows, { ...hold, admittedAtMs: atMs }, -hold.answers)',
+    from: 'countFreeRequest(rows, hold, -1)',
+    to: 'countFreeRequest(rows, { ...hold, admittedAtMs: atMs }, -1)',
   },
   {
     mistake: 'a free request that the upstream failed is lost',

@@ -22,13 +22,13 @@ export interface RemoteEdge {
 export async function openRemoteEdge(gateway: Gateway): Promise<RemoteEdge> {
   const edgeToken = readFileSync(join(gateway.dataDir, 'edge.token'), 'utf8').trim();
   const transport = new RemoteTransport({ baseUrl: gateway.rpcUrl, edgeToken });
-  const ids = new IdSource(systemClock, 0, 1);
+  const ids = new IdSource(systemClock, 0, { instance: 1 });
   const app = createEdge({
     transport,
     nextRequestId: () => publicRequestId(ids.next()),
     runtime: systemRuntime,
     logger: createLogger({ level: 'silent' }),
-    metrics: new Metrics(),
+    metrics: new Metrics('0.0.0'),
     publicMetrics: false,
     bodyBytesMax: 64 << 20,
     otherBodyBytesMax: 1_048_576,

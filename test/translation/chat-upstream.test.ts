@@ -217,7 +217,7 @@ describe('the end', () => {
     expect(failureOf(() => events(...frames)).kind).toBe('truncated');
   });
 
-  test('comes once: what follows a finish or [DONE] is not part of the answer', () => {
+  test('comes once: the last finish holds, and what follows an earlier one is part of the answer; what follows [DONE] is not', () => {
     const stream = [
       chunk({ content: 'a' }),
       finish('stop'),
@@ -227,8 +227,9 @@ describe('the end', () => {
       done,
       chunk({ content: 'c' }),
     ];
-    expect(shortOf(...stream)).toEqual(['a']);
-    expect(events(...stream).filter(({ event }) => event.case === 'finished')).toHaveLength(1);
+    expect(shortOf(...stream)).toEqual(['a', 'b']);
+    const finishes = events(...stream).flatMap(({ event }) => (event.case === 'finished' ? [event.value.reason] : []));
+    expect(finishes).toEqual([FinishReason.LENGTH]);
   });
 
   test.each([
@@ -247,6 +248,7 @@ describe('the end', () => {
       foldEvents(events(chunk({ content: 'a' }), finish('stop', more), done)).choices[0]?.finished?.matchedStop;
     expect(matched({ stop_reason: 'END' })).toBe('END');
     expect(matched({ matched_stop: 'END' })).toBe('END');
+    expect(matched({ stopping_word: 'END' })).toBe('END');
     expect(matched({ stop_reason: null })).toBeUndefined();
     expect(matched({ stop_reason: 128_001 })).toBeUndefined();
   });

@@ -433,19 +433,29 @@ describe('Messages to Messages', () => {
     ]);
   });
 
-  test('SS-17: an event or a delta that the interface does not have never reaches a client', () => {
+  test('SS-17: an event that the gateway does not know reaches a client of the interface as it came, and no other', () => {
     const strange =
       frame('acme:trace', { span: 1 }) +
       block(0, { type: 'text', text: '' }, { type: 'acme_delta', text: 'no' }, { type: 'text_delta', text: 'yes' });
     const frames = toMessages(strange + stop('end_turn'));
     expect(frames.map(({ type }) => type)).toEqual([
       'message_start',
+      'acme:trace',
       'content_block_start',
       'content_block_delta',
       'content_block_stop',
       'message_delta',
       'message_stop',
     ]);
+    expect(frames[1]).toEqual({ type: 'acme:trace', span: 1 });
     expect(blocksOf(frames)).toMatchObject([{ text: 'yes' }]);
+    const chat = render(chatCodec, parse(messagesCodec, start + strange + stop('end_turn')));
+    expect(JSON.stringify(chat)).not.toContain('acme');
+  });
+
+  test('a reason that the gateway does not know reaches a client of the interface as it came', () => {
+    const text = block(0, { type: 'text', text: '' }, { type: 'text_delta', text: 'yes' });
+    const last = toMessages(text + stop('acme_pause')).find(({ type }) => type === 'message_delta');
+    expect(last?.['delta']).toMatchObject({ stop_reason: 'acme_pause' });
   });
 });

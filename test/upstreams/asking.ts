@@ -27,6 +27,7 @@ export function chatUpstream(baseUrl: string, options: Partial<HttpUpstreamOptio
     headers: {},
     timeouts: patient,
     eventBytesMax: 1_000_000,
+    takesTokenIds: true,
     proxy: {},
     runtime: systemRuntime,
     ...options,

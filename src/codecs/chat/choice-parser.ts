@@ -1,4 +1,4 @@
-import { ItemStatus, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { ItemStatus, Protocol, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Item, Part, TokenLogprob } from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import * as emit from '../../generation/events.ts';
@@ -57,7 +57,7 @@ export interface ChoiceContext {
 
 /**
  * One choice of an upstream's answer. Chat has no items: thoughts, text and calls are told apart by where they stand, and one ends when another
- * begins. What follows a finish is not part of the answer. Source: wire.md B1; cases RE-02, RE-08, RE-25, TS-11, FI-03.
+ * begins. What follows a finish goes on with the answer, and the last finish holds (decisions §4, 2026-11-22). Source: wire.md B1; cases RE-02, RE-08, RE-25, TS-11, FI-03.
  */
 export class ChoiceParser {
   readonly #index: number;
@@ -65,7 +65,8 @@ export class ChoiceParser {
   readonly #calls: ToolCallsParser;
   #items = 0;
   #open: OpenItem | undefined;
-  isFinished = false;
+  /** The upstream's last word for why it ended; undefined: none has come. */
+  #native: string | undefined;
 
   constructor({ index, provider, answerId }: ChoiceContext) {
     this.#index = index;
@@ -77,8 +78,20 @@ export class ChoiceParser {
     this.#calls = new ToolCallsParser({ choice: index, provider, answerId, openItem });
   }
 
+  get isFinished(): boolean {
+    return this.#native !== undefined;
+  }
+
+  /** The answer has ended: ends what followed the finish. Throws `UpstreamFailure` `malformed` if it ended for calls that never came: the client would wait for them (case FI-12). */
+  end(events: GenerationEvent[]): void {
+    const native = this.#native ?? '';
+    this.#close(parseFinishReason(native), events);
+    if (parseFinishReason(native) === FinishReason.TOOL_CALLS && this.#calls.count === 0) {
+      throw malformed(`finish_reason ${native} without a call`);
+    }
+  }
+
   push(choice: JsonObject, events: GenerationEvent[]): void {
-    if (this.isFinished) return;
     if (choice['error'] != null) throw reported(choice['error']);
     const written = objectIn(choice['delta']) ?? objectIn(choice['message']);
     extend(events, this.#index, ExtensionScope.CHOICE, extras.unknown(choice, knownOfChoice));
@@ -205,22 +218,29 @@ export class ChoiceParser {
     this.#open = undefined;
   }
 
-  #finish(native: string, choice: JsonObject, events: GenerationEvent[]): void {
-    if (native === 'error') throw reported(choice['error'] ?? null);
-    const reason = parseFinishReason(native);
+  #close(reason: FinishReason, events: GenerationEvent[]): void {
     const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
     this.#closeOpen(wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
     this.#calls.finish(wasCut, events);
-    if (reason === FinishReason.TOOL_CALLS && this.#calls.count === 0) {
-      // The client would wait for calls that never came (case FI-12).
-      throw malformed(`finish_reason ${native} without a call`);
-    }
-    // vLLM and SGLang say which stop sequence came (case EF-13).
-    const matched = textIn(choice['stop_reason']) || textIn(choice['matched_stop']);
-    const matchedStop = reason === FinishReason.STOP && matched !== '' ? { matchedStop: matched } : {};
-    events.push(emit.finished(this.#index, reason, { native, ...matchedStop }));
-    this.isFinished = true;
   }
+
+  #finish(native: string, choice: JsonObject, events: GenerationEvent[]): void {
+    if (native === 'error') throw reported(choice['error'] ?? null);
+    const reason = parseFinishReason(native);
+    this.#close(reason, events);
+    const matched = reason === FinishReason.STOP ? matchedStopIn(choice) : '';
+    // Servers say it again with the usage.
+    if (native === this.#native && matched === '') return;
+    const unknown = reason === FinishReason.OTHER ? { protocol: Protocol.CHAT } : {};
+    const stop = matched === '' ? {} : { matchedStop: matched };
+    events.push(emit.finished(this.#index, reason, { native, ...stop, ...unknown }));
+    this.#native = native;
+  }
+}
+
+/** Returns the stop sequence that the server says came (vLLM, SGLang, llama.cpp; case EF-13); '' if it says none. */
+function matchedStopIn(choice: JsonObject): string {
+  return textIn(choice['stop_reason']) || textIn(choice['matched_stop']) || textIn(choice['stopping_word']);
 }
 
 /** An entry with only such members as it may have. */

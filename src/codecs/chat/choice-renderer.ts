@@ -1,5 +1,13 @@
 import assert from 'node:assert/strict';
-import { type Item, ItemStatus, type Opaque, type TokenLogprob, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type Extra,
+  type Item,
+  ItemStatus,
+  type Opaque,
+  type Part,
+  type TokenLogprob,
+  ToolKind,
+} from '../../gen/tollgate/v1/content_pb.ts';
 import {
   type Delta,
   DeltaKind,
@@ -9,11 +17,12 @@ import {
 } from '../../gen/tollgate/v1/event_pb.ts';
 import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
+import { partOf, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { renderAnnotation } from './annotation.ts';
 import type { ChunkFrame } from './chunk-frame.ts';
 import { renderFinishReason } from './finish-reason.ts';
 import { renderTokens } from './logprobs.ts';
-import { detailOfOpaque, detailType, placeMember } from './reasoning-details.ts';
+import { detailsOfBlobs, detailType, placeMember } from './reasoning-details.ts';
 import { extras } from './extras.ts';
 import { callMembers, signatureMembers } from './tool-call.ts';
 
@@ -25,9 +34,15 @@ interface OpenItem {
   readonly callForm: 'function' | 'custom' | 'legacy' | undefined;
   /** Members that only Chat knows, and the place of thoughts. */
   readonly extra: JsonObject;
+  /** As the item has them, whatever their protocol. */
+  readonly itemExtra: Extra | undefined;
   /** A half character may wait in it; it is of the kind of the last delta. */
   readonly gate: SurrogateGate;
   deltaKind: DeltaKind;
+  /** Thoughts so far, for blobs that take them along. */
+  readonly thoughts: Part[];
+  /** They are told at the end, in the form that all of them have together. */
+  readonly blobs: Opaque[];
   /** Nothing of the text or the arguments was sent. */
   empty: boolean;
 }
@@ -74,6 +89,9 @@ export class ChoiceRenderer {
       case 'delta':
         this.#delta(event.value);
         break;
+      case 'partOpened':
+        this.#openPart(this.#item(event.value.item), event.value.content);
+        break;
       case 'annotationAdded': {
         const annotation = event.value.annotation === undefined ? undefined : renderAnnotation(event.value.annotation);
         if (annotation !== undefined) this.#chunk(`"annotations":[${JSON.stringify(annotation)}]`);
@@ -113,9 +131,9 @@ export class ChoiceRenderer {
   finish(members: string): void {
     if (this.#finished === undefined) return;
     if (this.#deltaMembers !== '') this.flush();
-    const reason = renderFinishReason(this.#finished.reason, this.#calls > 0);
+    const reason = renderFinishReason(this.#finished, this.#calls > 0);
     const shown = this.#legacyFunctions && reason === 'tool_calls' ? 'function_call' : reason;
-    const choice = `{"index":${this.#index},"delta":{},"logprobs":null,"finish_reason":"${shown}"${this.#choiceMembers}}`;
+    const choice = `{"index":${this.#index},"delta":{},"logprobs":null,"finish_reason":${JSON.stringify(shown)}${this.#choiceMembers}}`;
     this.#choiceMembers = '';
     this.#frame.writeChoice(choice, members);
   }
@@ -150,7 +168,10 @@ export class ChoiceRenderer {
       index,
       callForm: isCall ? this.#callForm(content.value.kind) : undefined,
       extra: content.case === 'reasoning' ? this.#thoughtMembers(item) : {},
+      itemExtra: item.extra,
       gate: new SurrogateGate(),
+      thoughts: [],
+      blobs: [],
       deltaKind: DeltaKind.UNSPECIFIED,
       empty: true,
     };
@@ -167,6 +188,11 @@ export class ChoiceRenderer {
     }
   }
 
+  #openPart({ thoughts }: OpenItem, part: Part | undefined): void {
+    if (part?.content.case === 'summaryText') thoughts.push(partOf(summaryTextContent('')));
+    else if (part?.content.case === 'reasoningText') thoughts.push(partOf(reasoningTextContent('')));
+  }
+
   #thoughtMembers({ extra }: Item): JsonObject {
     return { ...extras.members(extra), ...placeMember({ calls: this.#calls, text: this.#textLength }) };
   }
@@ -178,8 +204,7 @@ export class ChoiceRenderer {
 
   #addOpaque(item: OpenItem, opaque: Opaque): void {
     if (item.callForm === undefined) {
-      const entry = { ...detailOfOpaque(opaque), ...item.extra, index: item.index };
-      this.#chunk(`"reasoning_details":[${JSON.stringify(entry)}]`);
+      item.blobs.push(opaque);
       return;
     }
     const signed = signatureMembers(opaque);
@@ -191,6 +216,8 @@ export class ChoiceRenderer {
     const item = this.#item(number);
     item.deltaKind = kind;
     if (kind === DeltaKind.TEXT) this.#textLength += text.length;
+    const thought = item.thoughts.at(-1)?.content;
+    if (thought?.case === 'reasoningText' || thought?.case === 'summaryText') thought.value.text += text;
     const ready = item.gate.push(text);
     if (logprobs.length > 0) {
       item.empty = false;
@@ -253,6 +280,10 @@ export class ChoiceRenderer {
     const item = this.#item(number);
     this.#closePart(item);
     this.#items.delete(number);
+    for (const blob of detailsOfBlobs(item.blobs, { parts: item.thoughts, extra: item.itemExtra })) {
+      const entry = { ...blob, ...item.extra, index: item.index };
+      this.#chunk(`"reasoning_details":[${JSON.stringify(entry)}]`);
+    }
     const isFunction = item.callForm === 'function' || item.callForm === 'legacy';
     if (!isFunction || !item.empty || status === ItemStatus.INCOMPLETE) return;
     // Strict clients refuse a call without any arguments (case TS-10).

@@ -14,12 +14,13 @@ import {
 import type { EncodedRequest, EncodeInput, Json, JsonObject, UpstreamQuirk } from '../codec.ts';
 import { checkToolName, Drops, dropUnknown, isPrefill, unsupportedContent, unsupportedTool } from '../drops.ts';
 import { effortName, effortOfBudget } from '../effort.ts';
-import { defined, fieldJson } from '../json.ts';
+import { defined, fieldJson, listIn } from '../json.ts';
 import { toolChoiceName } from '../request.ts';
 import { sentBody } from '../sent-body.ts';
 import { patchServiceTier, tierName } from '../service-tier.ts';
 import { encodeMessages } from './encode-messages.ts';
 import { extras } from './extras.ts';
+import { withOrderedResults } from './order-results.ts';
 
 /**
  * What a Chat Completions upstream is sent. A Chat client's own JSON is patched, so that everything in it arrives; any other request is
@@ -27,7 +28,10 @@ import { extras } from './extras.ts';
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const { source } = input.request;
-  if (source?.protocol === Protocol.CHAT) return { body: patched(input, sentBody(source)), dropped: [] };
+  if (source?.protocol === Protocol.CHAT) {
+    const sent = sentBody(source);
+    return { ...sent, body: patched(input, sent.body), dropped: [] };
+  }
   const drops = new Drops();
   const body = built(input, drops);
   dropUnknown(source, drops);
@@ -37,18 +41,30 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
 /** Changes the client's own body to what the route wants. */
 function patched({ request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput, body: JsonObject): JsonObject {
   body['model'] = model;
+  body['messages'] = [...withOrderedResults(listIn(body['messages']))];
   patchLimit(body, maxOutputTokens, quirks);
   patchServiceTier(body, request.serviceTier, ['auto', 'default']);
   if (typeof body['n'] === 'number') body['n'] = request.candidates ?? 1;
+  patchSeed(body, request);
   if (stream) {
     body['stream'] = true;
     if (quirks.includes('no_stream_options')) delete body['stream_options'];
-    else body['stream_options'] = { ...(body['stream_options'] as JsonObject | null | undefined), include_usage: true };
+    else {
+      const own = body['stream_options'] as JsonObject | null | undefined;
+      body['stream_options'] = { ...own, ...streamOptions(quirks) };
+    }
+    if (quirks.includes('running_timings')) body['timings_per_token'] = true;
   } else {
     delete body['stream'];
     delete body['stream_options'];
   }
   return body;
+}
+
+/** Each answer of a fan-out has a seed of its own. */
+function patchSeed(body: JsonObject, { sampling }: GenerateRequest): void {
+  const seed = sampling?.seed === undefined ? undefined : Number(sampling.seed);
+  if (seed !== undefined && body['seed'] !== seed) body['seed'] = seed;
 }
 
 /** The limit stands where the client named it; elsewhere under the name that newer upstreams insist on. */
@@ -64,6 +80,11 @@ function patchLimit(body: JsonObject, limit: number | undefined, quirks: readonl
     return;
   }
   for (const name of named.length === 0 ? ['max_completion_tokens'] : named) body[name] = limit;
+}
+
+/** What is asked of a stream: usage, and while it runs where the server counts then. */
+function streamOptions(quirks: readonly UpstreamQuirk[]): JsonObject {
+  return { include_usage: true, ...(quirks.includes('running_usage') ? { continuous_usage_stats: true } : {}) };
 }
 
 function built(
@@ -96,7 +117,8 @@ function built(
   set('safety_identifier', request.safetyIdentifier);
   if (stream) {
     body['stream'] = true;
-    if (!quirks.includes('no_stream_options')) body['stream_options'] = { include_usage: true };
+    if (!quirks.includes('no_stream_options')) body['stream_options'] = streamOptions(quirks);
+    if (quirks.includes('running_timings')) body['timings_per_token'] = true;
   }
   return body;
 }

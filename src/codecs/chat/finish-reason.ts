@@ -1,15 +1,13 @@
-import { FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
 
 /** Why a choice ended, in Chat's words and back. Source: wire.md B1, C3; cases FI-02, FI-03, FI-06, FI-18. */
 
-/** What a client of Chat Completions is told. */
-export type ChatFinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'function_call';
-
 /**
  * The reason for a client. Where the upstream's own word has no counterpart the content decides, because clients go by the reason to know
- * whether they have tools to call.
+ * whether they have tools to call; a word of Chat's that is not known is told as it came.
  */
-export function renderFinishReason(reason: FinishReason, hasCalls: boolean): ChatFinishReason {
+export function renderFinishReason({ reason, native, protocol }: Finished, hasCalls: boolean): string {
   switch (reason) {
     case FinishReason.STOP:
       return 'stop';
@@ -22,7 +20,8 @@ export function renderFinishReason(reason: FinishReason, hasCalls: boolean): Cha
     case FinishReason.REFUSAL:
       return 'content_filter';
     default:
-      return hasCalls ? 'tool_calls' : 'stop';
+      if (hasCalls) return 'tool_calls';
+      return protocol === Protocol.CHAT && native !== '' ? native : 'stop';
   }
 }
 

@@ -13,7 +13,7 @@ import { malformed } from '../upstream-error.ts';
 import { ChoiceParser } from './choice-parser.ts';
 import { reported } from './error.ts';
 import { extras } from './extras.ts';
-import { parseUsage } from './usage.ts';
+import { parseTimings, parseUsage } from './usage.ts';
 
 /** `obfuscation` is padding for one connection; it means nothing on the next. */
 const known = new Set([
@@ -64,11 +64,13 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
 
   end(): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    if (this.#choices.size === 0 || [...this.#choices.values()].some(choice => !choice.isFinished)) {
-      throw new UpstreamFailure('truncated');
-    }
+    const choices = [...this.#choices.values()];
+    if (choices.length === 0 || choices.some(choice => !choice.isFinished)) throw new UpstreamFailure('truncated');
+    const events: GenerationEvent[] = [];
+    for (const choice of choices) choice.end(events);
     this.#state = 'completed';
-    return [completedWith(this.#usage, this.#tier)];
+    events.push(completedWith(this.#usage, this.#tier));
+    return events;
   }
 
   /** One chunk; a whole answer is a chunk whose choices have a `message`. */
@@ -78,15 +80,20 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     const events: GenerationEvent[] = [];
     this.#begin(body, events);
     extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(body, known));
+    // llama.cpp tells the stop sequence beside the choices, some versions in a member of its own.
+    const word = textIn(body['stopping_word']) || textIn(objectIn(body['__verbose'])?.['stopping_word']);
     for (const [position, value] of listIn(body['choices']).entries()) {
-      const choice = objectIn(value);
-      if (choice === undefined) continue;
+      const said = objectIn(value);
+      if (said === undefined) continue;
+      const choice = word === '' ? said : { stop_reason: word, ...said };
       this.#choice(countIn(choice['index']) ?? position).push(choice, events);
       this.#report(choice['usage'], events);
     }
     const tier = parseServiceTier(body['service_tier']);
     if (tier !== ServiceTier.UNSPECIFIED) this.#tier = tier;
-    this.#report(body['usage'] ?? objectIn(body['x_groq'])?.['usage'], events);
+    const usage = body['usage'] ?? objectIn(body['x_groq'])?.['usage'];
+    if (usage == null) this.#reportTimings(body['timings'], events);
+    else this.#report(usage, events);
     return events;
   }
 
@@ -94,7 +101,7 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     if (this.#state !== 'new') return;
     this.#state = 'started';
     this.#answerId = JSON.stringify([body['id'] ?? '', body['created'] ?? '', body['model'] ?? '']);
-    events.push(started({ systemFingerprint: textIn(body['system_fingerprint']) }));
+    events.push(started({ model: textIn(body['model']), systemFingerprint: textIn(body['system_fingerprint']) }));
   }
 
   #choice(index: number): ChoiceParser {
@@ -104,6 +111,12 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
       this.#choices.set(index, choice);
     }
     return choice;
+  }
+
+  /** A running count, which the usage at the end replaces. */
+  #reportTimings(value: Json | undefined, events: GenerationEvent[]): void {
+    const usage = value == null ? undefined : parseTimings(value);
+    if (usage !== undefined) events.push(usageReported(usage));
   }
 
   /** Counts are cumulative, wherever they stand: the last ones hold. */

@@ -2,6 +2,7 @@ import { type Extra, type Item, type Opaque, type Part } from '../../gen/tollgat
 import type { Json, JsonObject } from '../codec.ts';
 import { itemOf, opaqueOf, partOf, reasoningContent, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { countIn, objectIn } from '../json.ts';
+import { type EnvelopedItem, unwrapThoughts, wrapThoughts } from '../thought-envelope.ts';
 import { extras } from './extras.ts';
 
 /**
@@ -29,12 +30,15 @@ export const detailType = {
   encrypted: 'reasoning.encrypted',
 } as const;
 
+/** The format of what only this gateway can read. */
+const envelopeFormat = 'tollgate-v1';
+
 const formatOfKind: Readonly<Record<string, string>> = {
   'anthropic.signature': 'anthropic-claude-v1',
   'anthropic.redacted': 'anthropic-claude-v1',
   'openai.encrypted': 'openai-responses-v1',
   'gemini.thought_signature': 'google-gemini-v1',
-  'tollgate.envelope': 'tollgate-v1',
+  'tollgate.envelope': envelopeFormat,
 };
 
 /** The blob of an entry: a signature of its text, or data that hides it. Undefined where it has none. */
@@ -50,13 +54,18 @@ function signatureKind(format: string | null | undefined): string {
   return format === 'google-gemini-v1' ? 'gemini.thought_signature' : 'chat.signature';
 }
 
+/** Whether there is an entry for a blob of the kind that its readers know. */
+function hasEntry(kind: string): boolean {
+  return kind.startsWith('chat.') || formatOfKind[kind] !== undefined;
+}
+
 function encryptedKind(format: string | null | undefined): string {
   switch (format) {
     case 'anthropic-claude-v1':
       return 'anthropic.redacted';
     case 'google-gemini-v1':
       return 'gemini.thought_signature';
-    case 'tollgate-v1':
+    case envelopeFormat:
       return 'tollgate.envelope';
     case 'openai-responses-v1':
     case 'azure-openai-responses-v1':
@@ -132,11 +141,14 @@ export function thoughtsOfDetails(details: readonly ReasoningDetail[], turn: num
 
 function itemOfBlock(block: readonly ReasoningDetail[], turn: number): Item {
   const blobs = block.map(detail => opaqueOfDetail(detail, ''));
-  const opaque = blobs.filter(each => each !== undefined);
+  const envelopes = block.map(({ data }) => unwrapThoughts(data ?? ''));
+  const opaque = blobs.flatMap((blob, index) => envelopes[index]?.blobs ?? blob ?? []);
   const rest = block.flatMap((detail, index) => restOfDetail(detail, blobs[index]));
-  const extra = rest.length === 0 ? undefined : extras.of(Object.fromEntries(rest));
+  const sealed = envelopes.find(envelope => envelope !== undefined);
+  const extra = sealed?.extra ?? (rest.length === 0 ? undefined : extras.of(Object.fromEntries(rest)));
   const redacted = opaque.some(each => each.kind === 'anthropic.redacted');
-  return itemOf(reasoningContent({ parts: partsOfBlock(block), opaque, redacted }), turn, extra);
+  const parts = sealed?.parts ?? partsOfBlock(block);
+  return itemOf(reasoningContent({ parts, opaque, redacted }), turn, extra);
 }
 
 /** Pieces of the same kind that follow each other are pieces of one text. */
@@ -182,8 +194,8 @@ export function detailsOfItem(item: Item, index: number, { opaque, place }: Deta
       ? { type: detailType.summary, summary: part.content.value.text, ...rest, index }
       : { type: detailType.text, text: thoughtOf(part), ...rest, index },
   );
-  for (const blob of blobs) {
-    const entry: JsonObject = { ...detailOfOpaque(blob), ...rest, index };
+  for (const blob of detailsOfBlobs(blobs, { parts, extra: item.extra })) {
+    const entry: JsonObject = { ...blob, ...rest, index };
     const last = entries.at(-1);
     if (entry['type'] === detailType.text && last?.['type'] === detailType.text) Object.assign(last, entry);
     else entries.push(entry);
@@ -191,8 +203,13 @@ export function detailsOfItem(item: Item, index: number, { opaque, place }: Deta
   return entries;
 }
 
-/** The entry of one blob, without its index. */
-export function detailOfOpaque(opaque: Opaque): JsonObject {
+/** The entries of the blobs of one item, without its index. Blobs of which one has no entry of its own stand together in an envelope, with the thoughts. */
+export function detailsOfBlobs(blobs: readonly Opaque[], item: EnvelopedItem): JsonObject[] {
+  if (blobs.every(({ kind }) => hasEntry(kind))) return blobs.map(detailOfOpaque);
+  return [{ type: detailType.encrypted, data: wrapThoughts(blobs, item), format: envelopeFormat }];
+}
+
+function detailOfOpaque(opaque: Opaque): JsonObject {
   const format = formatOfKind[opaque.kind];
   const named: JsonObject = format === undefined ? {} : { format };
   if (isSignature(opaque.kind)) return { type: detailType.text, signature: opaque.data, ...named };

@@ -39,7 +39,7 @@ function renderChoice(choice: FoldedChoice, index: number, legacy: boolean): Jso
   const { items, finished } = choice;
   assert(finished !== undefined, `choice ${index} never finished`);
   const hasCalls = items.some(item => item.content.case === 'toolCall');
-  const reason = renderFinishReason(finished.reason, hasCalls);
+  const reason = renderFinishReason(finished, hasCalls);
   const parts = items.flatMap(item => (item.content.case === 'message' ? item.content.value.parts : []));
   return {
     index,

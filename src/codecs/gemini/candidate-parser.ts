@@ -31,15 +31,24 @@ export class CandidateParser {
   #items = 0;
   #calls = 0;
   #open: 'text' | 'thoughts' | undefined;
-  isFinished = false;
+  /** Of the last end so far; undefined: none has come. */
+  #reason: FinishReason | undefined;
 
   constructor(context: CandidateContext) {
     this.#context = context;
   }
 
-  /** The candidate as it stands in one chunk. What follows its end is not part of the answer. */
+  get isFinished(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  /** The answer has ended: ends what followed the candidate's end. */
+  end(events: GenerationEvent[]): void {
+    this.#closeOpen(statusAt(this.#reason), events);
+  }
+
+  /** The candidate as it stands in one chunk. What follows an end goes on with the answer, and the last end holds. */
   push(candidate: JsonObject, events: GenerationEvent[]): void {
-    if (this.isFinished) return;
     const parts = objectsIn(objectIn(candidate['content'])?.['parts']);
     const logprobs = parseLogprobs(candidate['logprobsResult']);
     for (const part of parts) {
@@ -144,11 +153,16 @@ export class CandidateParser {
   }
 
   #end(reason: FinishReason, native: string, events: GenerationEvent[]): void {
-    const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
-    this.#closeOpen(wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
+    this.#closeOpen(statusAt(reason), events);
     events.push(emit.finished(this.#context.index, reason, { native }));
-    this.isFinished = true;
+    this.#reason = reason;
   }
+}
+
+/** The status of an item that is open when its candidate ends. */
+function statusAt(reason: FinishReason | undefined): ItemStatus {
+  const wasCut = reason === FinishReason.LENGTH || reason === FinishReason.CONTENT_FILTER;
+  return wasCut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
 }
 
 function emptyMessage(): [Item, Part] {

@@ -45,8 +45,11 @@ export class GeminiStreamParser implements Stepper<SseMessage, GenerationEvent> 
     if (candidates.length === 0 || candidates.some(({ isFinished }) => !isFinished)) {
       throw new UpstreamFailure('truncated');
     }
+    const events: GenerationEvent[] = [];
+    for (const candidate of candidates) candidate.end(events);
     this.#state = 'completed';
-    return [completedWith(parseUsage(this.#usage), this.#tier)];
+    events.push(completedWith(parseUsage(this.#usage), this.#tier));
+    return events;
   }
 
   /** One response: all of an answer, or what is new of it. */

@@ -31,6 +31,8 @@ export class BlockParser {
   hasCalls = false;
   readonly #provider: string;
   readonly #open = new Map<number, OpenBlock>();
+  /** A call that stopped without any input: whether a limit cut it or it needs none shows by what follows. */
+  #empty: OpenBlock | undefined;
   #items = 0;
 
   constructor(provider: string) {
@@ -40,6 +42,7 @@ export class BlockParser {
   /** A block begins; one that is still open under the same index has ended. */
   start(index: number, block: JsonObject, events: GenerationEvent[]): void {
     if (this.#open.has(index)) this.stop(index, events);
+    this.#endEmpty(ItemStatus.COMPLETED, events);
     const type = textIn(block['type']);
     if (type === '') return;
     const open: OpenBlock = { kind: kindOf(type), item: this.#items, block, input: '', signature: '' };
@@ -110,15 +113,28 @@ export class BlockParser {
     const open = this.#open.get(index);
     if (open === undefined) return;
     this.#open.delete(index);
-    this.#close(open, ItemStatus.COMPLETED, events);
+    if (open.kind !== 'call' || open.input !== '' || hasInput(open.block)) {
+      this.#close(open, ItemStatus.COMPLETED, events);
+      return;
+    }
+    this.#endEmpty(ItemStatus.COMPLETED, events);
+    this.#empty = open;
   }
 
   /** The answer has ended: `cut` where a limit or a refusal ended it. Blocks that are still open end with it. */
   end(cut: boolean, events: GenerationEvent[]): void {
+    const status = cut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
+    this.#endEmpty(status, events);
     for (const [index, open] of this.#open) {
       this.#open.delete(index);
-      this.#close(open, cut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED, events);
+      this.#close(open, status, events);
     }
+  }
+
+  #endEmpty(status: ItemStatus, events: GenerationEvent[]): void {
+    const empty = this.#empty;
+    this.#empty = undefined;
+    if (empty !== undefined) this.#close(empty, status, events);
   }
 
   #openPart(item: Item, part: Part, events: GenerationEvent[]): void {
@@ -144,9 +160,7 @@ export class BlockParser {
       return;
     }
     if (kind === 'call') {
-      const whole = objectIn(block['input']);
-      const isGiven = input === '' && whole !== undefined && Object.keys(whole).length > 0;
-      if (isGiven) this.#add(open, DeltaKind.ARGUMENTS, JSON.stringify(whole), events);
+      if (input === '' && hasInput(block)) this.#add(open, DeltaKind.ARGUMENTS, JSON.stringify(block['input']), events);
       // Upstreams end the block of a call that their limit has cut as if it were whole.
       const isWhole = input === '' || isWholeJson(input);
       events.push(emit.itemClosed(0, item, isWhole ? status : ItemStatus.INCOMPLETE));
@@ -160,6 +174,11 @@ export class BlockParser {
     for (const blob of blobs) events.push(emit.opaqueAdded(0, item, blob));
     events.push(emit.itemClosed(0, item, status));
   }
+}
+
+/** Whether a call came with its input at its beginning. */
+function hasInput(block: JsonObject): boolean {
+  return Object.keys(objectIn(block['input']) ?? {}).length > 0;
 }
 
 function kindOf(type: string): OpenBlock['kind'] {

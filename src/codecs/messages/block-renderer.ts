@@ -11,6 +11,7 @@ import type { Delta, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { sseEvent } from '../../lib/sse.ts';
 import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
+import { partOf, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { objectIn } from '../json.ts';
 import { CitationRenderer } from './citation.ts';
 import { extras } from './extras.ts';
@@ -34,8 +35,10 @@ interface OpenBlock {
 interface OpenItem {
   readonly item: Item;
   readonly citations: CitationRenderer;
-  /** Blobs that wait for the end of the thoughts. */
+  /** Blobs that wait for the end of the thoughts, or of the text. */
   readonly seals: Opaque[];
+  /** The thoughts so far, for their seal. */
+  readonly thoughts: Part[];
 }
 
 /**
@@ -87,7 +90,7 @@ export class BlockRenderer {
 
   #openItem(item: Item | undefined): void {
     assert(item !== undefined, 'an item opened without content');
-    this.#item = { item, citations: new CitationRenderer(), seals: [] };
+    this.#item = { item, citations: new CitationRenderer(), seals: [], thoughts: [] };
     const { content } = item;
     if (content.case === 'serverTool') {
       this.#serverTool(content.value);
@@ -96,13 +99,13 @@ export class BlockRenderer {
     if (content.case !== 'toolCall') return;
     this.hasCalls = true;
     const { callId: id, name, signature } = content.value;
-    if (signature !== undefined) this.#sealBefore(signature);
+    if (signature !== undefined) this.#seal(signature);
     this.#openBlock({ type: 'tool_use', id, name, input: {}, ...extras.members(item.extra) }, inputDelta);
     if (content.value.kind === ToolKind.CUSTOM) this.#writeDelta('"{\\"input\\":\\""');
   }
 
-  /** What another protocol sealed a call with: thoughts are the one place for it that every client sends back. */
-  #sealBefore(signature: Opaque): void {
+  /** Writes what another protocol signed a text or a call with: thoughts are the one place for it that every client sends back. */
+  #seal(signature: Opaque): void {
     this.#openBlock({ type: 'thinking', thinking: '', signature: '' }, thinkingDelta);
     this.#otherDelta({ type: 'signature_delta', signature: signatureOf([signature]) });
     this.#closeBlock();
@@ -133,6 +136,9 @@ export class BlockRenderer {
         return this.#openBlock({ type: 'text', text: '', ...members }, textDelta);
       case 'reasoningText':
       case 'summaryText':
+        this.#open.thoughts.push(
+          partOf(part.content.case === 'summaryText' ? summaryTextContent('') : reasoningTextContent('')),
+        );
         // Further parts of the same thoughts go on in their block.
         if (this.#block === undefined) return this.#openThoughts();
         this.#flush();
@@ -168,6 +174,8 @@ export class BlockRenderer {
 
   #delta({ text }: Delta): void {
     if (this.#block === undefined) return;
+    const thought = this.#item?.thoughts.at(-1)?.content;
+    if (thought?.case === 'reasoningText' || thought?.case === 'summaryText') thought.value.text += text;
     const ready = this.#block.gate.push(text);
     if (ready !== '') this.#writeText(ready);
   }
@@ -200,6 +208,7 @@ export class BlockRenderer {
 
   #addOpaque(opaque: Opaque): void {
     const { item, seals } = this.#open;
+    if (item.content.case === 'message') seals.push(opaque);
     if (item.content.case !== 'reasoning') return;
     if (opaque.kind !== redactedKind) {
       seals.push(opaque);
@@ -213,11 +222,14 @@ export class BlockRenderer {
 
   /** Thoughts that were sealed end with their signature, which readers take from one delta. */
   #endThoughts(): void {
-    const { seals } = this.#open;
+    const { seals, thoughts, item } = this.#open;
     if (seals.length > 0) {
       if (this.#block === undefined) this.#openThoughts();
       this.#flush();
-      this.#otherDelta({ type: 'signature_delta', signature: signatureOf(seals.splice(0)) });
+      this.#otherDelta({
+        type: 'signature_delta',
+        signature: signatureOf(seals.splice(0), { parts: thoughts, extra: item.extra }),
+      });
     }
     this.#closeBlock();
   }
@@ -230,6 +242,7 @@ export class BlockRenderer {
       this.#writeDelta('"\\"}"');
     }
     this.#closeBlock();
+    for (const seal of this.#open.seals) this.#seal(seal);
     this.#item = undefined;
   }
 

@@ -1,3 +1,4 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { finished, started, usageReported } from '../../generation/events.ts';
@@ -39,6 +40,8 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
   #usage: JsonObject = {};
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
   #state: 'new' | 'started' | 'finished' | 'completed' = 'new';
+  /** Of the last finish so far, which holds (decisions §4, 2026-11-22). */
+  #reason: FinishReason = FinishReason.UNSPECIFIED;
 
   constructor(provider: string) {
     this.#blocks = new BlockParser(provider);
@@ -87,7 +90,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
       // A second start would be a try of the upstream's own: it belongs to the same answer (case TS-20).
       return this.#state === 'new' ? this.#start(objectIn(body['message']) ?? {}) : [];
     }
-    if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return [];
+    if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return this.#unknown(type, body);
     if (this.#state === 'new') {
       throw malformed(`${type} before message_start`);
     }
@@ -100,11 +103,19 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return events;
   }
 
+  /** An event of a type that the gateway does not know, for clients of the protocol. */
+  #unknown(type: string, body: JsonObject): GenerationEvent[] {
+    if (this.#state === 'new' || type === '' || type === 'ping') return [];
+    const events: GenerationEvent[] = [];
+    extend(events, 0, ExtensionScope.EVENT, extras.of({ ...body, type }));
+    return events;
+  }
+
   #start(message: JsonObject): GenerationEvent[] {
     this.#state = 'started';
     this.#count(message['usage']);
     const usage = parseUsage(this.#usage);
-    const events = [started(usage === undefined ? {} : { usage })];
+    const events = [started({ model: textIn(message['model']), ...(usage === undefined ? {} : { usage }) })];
     extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(message, knownOfMessage));
     return events;
   }
@@ -124,13 +135,10 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     if (counts !== undefined) events.push(usageReported(counts));
     extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(delta, knownOfDelta));
     const native = textIn(delta['stop_reason']);
-    if (native === '' || this.#state !== 'started') return;
+    if (native === '') return;
     const reason = parseStopReason(native);
+    this.#reason = reason;
     this.#blocks.end(isCut(reason), events);
-    if (reason === FinishReason.TOOL_CALLS && !this.#blocks.hasCalls) {
-      // The client would wait for calls that never came.
-      throw malformed('stop_reason tool_use without a call');
-    }
     const matched = delta['stop_sequence'];
     const details = objectIn(delta['stop_details']);
     events.push(
@@ -138,6 +146,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
         native,
         ...(typeof matched === 'string' ? { matchedStop: matched } : {}),
         ...(details === undefined ? {} : { detailsJson: JSON.stringify(details) }),
+        ...(reason === FinishReason.OTHER ? { protocol: Protocol.MESSAGES } : {}),
       }),
     );
     this.#state = 'finished';
@@ -145,6 +154,11 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
 
   #complete(events: GenerationEvent[]): void {
     if (this.#state !== 'finished') throw new UpstreamFailure('truncated');
+    this.#blocks.end(isCut(this.#reason), events);
+    if (this.#reason === FinishReason.TOOL_CALLS && !this.#blocks.hasCalls) {
+      // The client would wait for calls that never came.
+      throw malformed('stop_reason tool_use without a call');
+    }
     this.#state = 'completed';
     events.push(completedWith(parseUsage(this.#usage), this.#tier));
   }

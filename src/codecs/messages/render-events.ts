@@ -14,6 +14,7 @@ import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
 import { BlockRenderer } from './block-renderer.ts';
 import { errorFrame } from './error.ts';
 import { extras } from './extras.ts';
+import { textIn } from '../json.ts';
 import { messageHead } from './message-shape.ts';
 import { renderStop } from './stop-reason.ts';
 import { renderCounts, renderUsage } from './usage.ts';
@@ -30,6 +31,8 @@ function frame(type: string, members: JsonObject): string {
 export class MessagesStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = frame('ping', {});
   readonly #tier: ServiceTier;
+  /** Of the request no more, which may be large. */
+  readonly #words: Pick<DecodedRequest, 'ownStopReasons'>;
   readonly #blocks = new BlockRenderer();
   #state: 'new' | 'started' | 'completed' = 'new';
   #finished: Finished | undefined;
@@ -38,6 +41,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
 
   constructor(decoded: DecodedRequest) {
     this.#tier = decoded.request.serviceTier;
+    this.#words = decoded.ownStopReasons === true ? { ownStopReasons: true } : {};
   }
 
   push({ event }: GenerationEvent): string {
@@ -50,8 +54,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
         this.#finished = event.value;
         return '';
       case 'extension':
-        this.#extend(event.value);
-        return '';
+        return this.#extend(event.value);
       case 'usageReported':
         return '';
       default:
@@ -81,15 +84,20 @@ export class MessagesStreamRenderer implements StreamRenderer {
     return frame('message_start', { message });
   }
 
-  #extend({ scope, extra }: Extension): void {
-    if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, extras.members(extra));
+  /** Unknown members wait for the last delta; unknown events are told where they came. */
+  #extend({ scope, extra }: Extension): string {
+    const members = extras.members(extra);
+    if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, members);
+    return scope === ExtensionScope.EVENT && extra !== undefined && textIn(members['type']) !== ''
+      ? sseEvent(textIn(members['type']), extra.json)
+      : '';
   }
 
   #complete(completed: Completed): string {
     assert(this.#state === 'started', 'completed comes once, after started');
     assert(this.#finished !== undefined, 'the answer never finished');
     this.#state = 'completed';
-    const delta = { ...this.#members, ...renderStop(this.#finished, this.#blocks) };
+    const delta = { ...this.#members, ...renderStop(this.#finished, this.#blocks, this.#words) };
     return frame('message_delta', { delta, usage: renderUsage(completed) }) + frame('message_stop', {});
   }
 }

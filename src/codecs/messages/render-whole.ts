@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict';
-import type { Item, Part } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Item, Opaque, Part } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../generation/fold.ts';
-import type { JsonObject } from '../codec.ts';
+import type { DecodedRequest, JsonObject } from '../codec.ts';
 import { CitationRenderer } from './citation.ts';
 import { extras } from './extras.ts';
 import { inputOf, messageHead } from './message-shape.ts';
-import { renderStop } from './stop-reason.ts';
+import { type AnswerFacts, renderStop } from './stop-reason.ts';
 import { redactedKind, signatureOf } from './thought-blobs.ts';
 import { renderUsage } from './usage.ts';
 
 /** The whole answer: what the frames of the same events add up to. Source: service.md (Message resource), wire.md B3. */
-export function renderWhole(events: readonly GenerationEvent[]): JsonObject {
+export function renderWhole(
+  events: readonly GenerationEvent[],
+  decoded: Pick<DecodedRequest, 'ownStopReasons'>,
+): JsonObject {
   const { started, choices, completed } = foldEvents(events);
   assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
   const [choice] = choices;
@@ -20,11 +23,15 @@ export function renderWhole(events: readonly GenerationEvent[]): JsonObject {
     ...extras.ofExtensions(choice.extensions, ExtensionScope.RESPONSE),
     ...messageHead(started),
     content: choice.items.flatMap(blocksOf),
-    ...renderStop(choice.finished, {
-      hasCalls: choice.items.some(item => item.content.case === 'toolCall'),
-      hasRefusal: choice.items.some(hasRefusal),
-    }),
+    ...renderStop(choice.finished, readFacts(choice.items), decoded),
     usage: renderUsage(completed),
+  };
+}
+
+function readFacts(items: readonly Item[]): AnswerFacts {
+  return {
+    hasCalls: items.some(item => item.content.case === 'toolCall'),
+    hasRefusal: items.some(hasRefusal),
   };
 }
 
@@ -36,16 +43,14 @@ function blocksOf(item: Item): JsonObject[] {
   const { content } = item;
   switch (content.case) {
     case 'message':
-      return content.value.parts.flatMap(part => textBlock(item, part));
+      return content.value.parts.flatMap(part => [...textBlock(item, part), ...sealBlock(part.signature)]);
     case 'reasoning':
       return thoughtBlocks(item);
     case 'toolCall': {
       const { callId: id, name, signature } = content.value;
       // As in a stream: what another protocol sealed the call with stands before it.
-      const seal =
-        signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: signatureOf([signature]) }];
       return [
-        ...seal,
+        ...sealBlock(signature),
         { type: 'tool_use', id, name, input: inputOf(item, content.value), ...extras.members(item.extra) },
       ];
     }
@@ -54,6 +59,11 @@ function blocksOf(item: Item): JsonObject[] {
     default:
       return [];
   }
+}
+
+/** What another protocol signed a text or a call with: thoughts are the one place for it that every client sends back. */
+function sealBlock(signature: Opaque | undefined): JsonObject[] {
+  return signature === undefined ? [] : [{ type: 'thinking', thinking: '', signature: signatureOf([signature]) }];
 }
 
 function textBlock(item: Item, { content, extra }: Part): JsonObject[] {
@@ -82,7 +92,12 @@ function thoughtBlocks(item: Item): JsonObject[] {
     const thinking = parts.map(thoughtOf).join('\n\n');
     // Signed thoughts go back byte for byte, or their signature does not hold.
     const shown = seals.length > 0 ? thinking : thinking.toWellFormed();
-    blocks.push({ type: 'thinking', thinking: shown, signature: signatureOf(seals), ...extras.members(item.extra) });
+    blocks.push({
+      type: 'thinking',
+      thinking: shown,
+      signature: signatureOf(seals, { parts, extra: item.extra }),
+      ...extras.members(item.extra),
+    });
   }
   for (const { data } of hidden) blocks.push({ type: 'redacted_thinking', data, ...extras.members(item.extra) });
   return blocks;

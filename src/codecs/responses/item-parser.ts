@@ -8,46 +8,16 @@ import { parseAnnotation } from './annotation.ts';
 import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
 import { extras } from './extras.ts';
 import { parseTokens } from '../logprobs.ts';
-
-/** Whether an item of the type is put together from its deltas; others are taken as they are when they are done. */
-type Kind = 'message' | 'reasoning' | 'call' | 'custom' | 'compaction' | 'server';
-
-const kinds: Readonly<Record<string, Kind>> = {
-  message: 'message',
-  reasoning: 'reasoning',
-  function_call: 'call',
-  custom_tool_call: 'custom',
-  compaction: 'compaction',
-};
+import { type ItemKind, type ItemPlace, type OpenItem, OpenItems, type OpenPart } from './open-items.ts';
 
 const shared = ['type', 'id', 'status'] as const;
-const knownOf: Readonly<Record<Exclude<Kind, 'server'>, ReadonlySet<string>>> = {
+const knownOf: Readonly<Record<Exclude<ItemKind, 'server'>, ReadonlySet<string>>> = {
   message: new Set([...shared, 'role', 'content', 'phase']),
   reasoning: new Set([...shared, 'summary', 'content', 'encrypted_content']),
-  call: new Set([...shared, 'call_id', 'name', 'arguments']),
-  custom: new Set([...shared, 'call_id', 'name', 'input']),
+  call: new Set([...shared, 'call_id', 'name', 'namespace', 'arguments']),
+  custom: new Set([...shared, 'call_id', 'name', 'namespace', 'input']),
   compaction: new Set([...shared, 'encrypted_content']),
 };
-
-/** A part of an item, and how much of its text has come. */
-interface OpenPart {
-  readonly number: number;
-  readonly kind: DeltaKind;
-  text: string;
-  annotations: number;
-  isClosed: boolean;
-}
-
-/** An item of the upstream's answer that is not done. */
-interface OpenItem {
-  readonly kind: Kind;
-  readonly number: number;
-  /** By their place: "content 0", "summary 1". */
-  readonly parts: Map<string, OpenPart>;
-  /** What came of a call's arguments. */
-  text: string;
-  isDone: boolean;
-}
 
 /** Where a part stands in its item, and what it is. */
 interface PartPlace {
@@ -56,89 +26,141 @@ interface PartPlace {
 }
 
 /**
- * Items of an upstream to items of the model. Deltas find their item by its place in the output; what only stands in the last event of a text, a part or an item is
- * taken from there, so that nothing depends on which of the interface's many events a server sends. Source: wire.md B2 (X40 to X46, R26); cases TS-22, RE-16, RP-02.
+ * Items of an upstream to items of the model. What only stands in the last event of a text, a part or an item, or in the output with which the answer ends, is taken from there, so that
+ * nothing depends on which of the interface's many events a server sends. Source: wire.md B2 (X40 to X46, R26); cases TS-22, RE-16, RP-02.
  */
 export class ItemParser {
   hasCalls = false;
   hasRefusal = false;
   readonly #provider: string;
-  readonly #open = new Map<number, OpenItem>();
-  #items = 0;
+  readonly #items = new OpenItems();
+  /** A call that is done without any arguments: whether a limit cut it or it needs none shows by what follows. */
+  #empty: OpenItem | undefined;
 
   constructor(provider: string) {
     this.#provider = provider;
   }
 
-  /** Whether the item at a place of the output has begun. */
-  has(outputIndex: number): boolean {
-    return this.#open.has(outputIndex);
+  /** An item begins. One that is told again has begun already. */
+  start(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
+    if (this.#items.begun(item, index) === undefined) this.#start(index, item, events);
   }
 
-  /** An item begins. One that is told again has begun already. */
-  start(outputIndex: number, item: JsonObject, events: GenerationEvent[]): void {
-    if (this.#open.has(outputIndex)) return;
-    const kind = kinds[textIn(item['type'])] ?? 'server';
-    const open: OpenItem = { kind, number: this.#items, parts: new Map(), text: '', isDone: false };
-    this.#items += 1;
-    this.#open.set(outputIndex, open);
+  /** A part begins; one that is told again has begun already. */
+  part(at: ItemPlace, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
+    const open = this.#items.growing(at);
+    if (open !== undefined) this.#part(open, place, part, events);
+  }
+
+  /** More of a part's text, which begins with it if the upstream did not say so. */
+  text(
+    at: ItemPlace,
+    place: PartPlace & { readonly type: string },
+    event: JsonObject,
+    events: GenerationEvent[],
+  ): void {
+    const open = this.#items.growing(at);
+    const part = open === undefined ? undefined : this.#part(open, place, { type: place.type }, events);
+    if (open === undefined || part === undefined || part.isClosed) return;
+    this.#add(open, part, { text: textIn(event['delta']), logprobs: event['logprobs'] }, events);
+  }
+
+  /** More of a call's arguments. */
+  arguments(at: ItemPlace, text: string, events: GenerationEvent[]): void {
+    const open = this.#items.growing(at);
+    if (open !== undefined) this.#arguments(open, text, events);
+  }
+
+  /** The whole of a call's arguments: what did not come before. */
+  wholeArguments(at: ItemPlace, text: string, events: GenerationEvent[]): void {
+    const open = this.#items.growing(at);
+    if (open !== undefined) this.#wholeArguments(open, text, events);
+  }
+
+  /** The whole of a part: what did not come before. */
+  wholePart(at: ItemPlace, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
+    const open = this.#items.growing(at);
+    if (open !== undefined) this.#wholePart(open, place, part, events);
+  }
+
+  /** A citation of a text. */
+  annotate(at: ItemPlace, place: PartPlace, annotation: JsonObject | undefined, events: GenerationEvent[]): void {
+    const open = this.#items.growing(at);
+    const part = open === undefined ? undefined : this.#part(open, place, { type: 'output_text' }, events);
+    if (open !== undefined && part !== undefined && !part.isClosed) this.#annotate(open, part, annotation, events);
+  }
+
+  /** An item is done: what did not come before is taken from it. */
+  done(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
+    const open = this.#items.ended(item, index) ?? this.#start(index, item, events);
+    if (!open.isDone) this.#done(open, item, events);
+  }
+
+  /** The output with which the answer ends. Items and parts that are not what was streamed are added: nothing of either is lost. */
+  output(output: readonly JsonObject[], events: GenerationEvent[]): void {
+    for (const [index, item] of output.entries()) {
+      const open = this.#items.confirmed(item, index);
+      if (open === undefined) {
+        const added = this.#start(index, item, events);
+        added.isConfirmed = true;
+        this.#done(added, item, events);
+      } else if (open.isDone) this.#addMissing(open, item, events);
+      else this.#done(open, item, events);
+    }
+  }
+
+  /** The answer has ended: `cut` if a limit or a filter ended it. Items that are not done end with it. */
+  end(cut: boolean, events: GenerationEvent[]): void {
+    const status = cut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
+    this.#endEmpty(status, events);
+    for (const open of this.#items.all()) if (!open.isDone) this.#close(open, { status, item: open.begun }, events);
+  }
+
+  #start(index: number | undefined, item: JsonObject, events: GenerationEvent[]): OpenItem {
+    this.#endEmpty(ItemStatus.COMPLETED, events);
+    const open = this.#items.open(item, index);
+    const { kind } = open;
     if (kind === 'call' || kind === 'custom') this.hasCalls = true;
     // What the upstream's own tools do is known when it is done.
     if (kind !== 'server') events.push(emit.itemOpened(0, open.number, itemFrom(kind, item)));
+    return open;
   }
 
-  /** A part begins; one that is told again has begun already. Undefined where its item is not known or is done. */
-  part(outputIndex: number, place: PartPlace, part: JsonObject, events: GenerationEvent[]): OpenPart | undefined {
-    const open = this.#open.get(outputIndex);
-    if (open === undefined || open.isDone) return undefined;
-    const key = `${place.list} ${place.index}`;
-    const known = open.parts.get(key);
-    if (known !== undefined) return known;
+  /** Undefined if the item is done, or the model has no such part. */
+  #part(open: OpenItem, place: PartPlace, part: JsonObject, events: GenerationEvent[]): OpenPart | undefined {
+    if (open.isDone || (open.kind !== 'message' && open.kind !== 'reasoning')) return undefined;
     const content = contentFrom(textIn(part['type']), place.list);
     if (content === undefined) return undefined;
+    const kind = kindOf(content);
+    const key = `${place.list} ${place.index}`;
+    const known = open.parts.get(key);
+    if (known?.kind === kind) return known;
+    // Another kind at the same place is another part.
+    const other = known === undefined ? undefined : open.parts.get(`${key} ${kind}`);
+    if (other !== undefined) return other;
     for (const each of open.parts.values()) this.#closePart(open, each, events);
     if (content.case === 'refusal') this.hasRefusal = true;
-    const kind = kindOf(content);
     const opened = { number: open.parts.size, kind, text: '', annotations: 0, isClosed: false };
-    open.parts.set(key, opened);
+    open.parts.set(known === undefined ? key : `${key} ${kind}`, opened);
     events.push(
       emit.partOpened(0, [open.number, opened.number], make.partOf(content, extras.unknown(part, knownOfPart))),
     );
     return opened;
   }
 
-  /** More of a part's text, which begins with it where the upstream did not say so. */
-  text(
-    outputIndex: number,
-    place: PartPlace & { readonly type: string },
-    event: JsonObject,
-    events: GenerationEvent[],
-  ): void {
-    const open = this.#open.get(outputIndex);
-    const part = this.part(outputIndex, place, { type: place.type }, events);
-    if (open === undefined || part === undefined || part.isClosed) return;
-    this.#add(open, part, { text: textIn(event['delta']), logprobs: event['logprobs'] }, events);
-  }
-
-  /** More of a call's arguments. */
-  arguments(outputIndex: number, text: string, events: GenerationEvent[]): void {
-    const open = this.#open.get(outputIndex);
-    if (open === undefined || open.isDone || (open.kind !== 'call' && open.kind !== 'custom') || text === '') return;
+  #arguments(open: OpenItem, text: string, events: GenerationEvent[]): void {
+    if (open.isDone || (open.kind !== 'call' && open.kind !== 'custom') || text === '') return;
     open.text += text;
     events.push(emit.delta(0, [open.number, 0], { kind: DeltaKind.ARGUMENTS, text }));
   }
 
-  /** The whole of a call's arguments: what did not come before. */
-  wholeArguments(outputIndex: number, text: string, events: GenerationEvent[]): void {
-    const come = this.#open.get(outputIndex)?.text ?? '';
-    if (text.startsWith(come)) this.arguments(outputIndex, text.slice(come.length), events);
+  #wholeArguments(open: OpenItem, text: string, events: GenerationEvent[]): void {
+    if (text.startsWith(open.text)) this.#arguments(open, text.slice(open.text.length), events);
   }
 
-  /** The whole of a part: what did not come before. */
-  wholePart(outputIndex: number, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
-    const open = this.#open.get(outputIndex);
-    const known = this.part(outputIndex, place, part, events);
-    if (open === undefined || known === undefined || known.isClosed) return;
+  #wholePart(open: OpenItem, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
+    const known = this.#part(open, place, part, events);
+    if (known === undefined || known.isClosed) return;
     const text = textIn(part['text']) || textIn(part['refusal']);
     const rest = text.startsWith(known.text) ? text.slice(known.text.length) : '';
     // Likelihoods came with the deltas; where none came they are those of the whole.
@@ -148,45 +170,38 @@ export class ItemParser {
     this.#closePart(open, known, events);
   }
 
-  /** A citation of a text. */
-  annotate(outputIndex: number, place: PartPlace, annotation: JsonObject | undefined, events: GenerationEvent[]): void {
-    const open = this.#open.get(outputIndex);
-    const part = this.part(outputIndex, place, { type: 'output_text' }, events);
-    if (open !== undefined && part !== undefined && !part.isClosed) this.#annotate(open, part, annotation, events);
-  }
-
-  /** An item is done: what did not come before is taken from it. */
-  done(outputIndex: number, item: JsonObject, events: GenerationEvent[]): void {
-    this.start(outputIndex, item, events);
-    const open = this.#open.get(outputIndex);
-    if (open === undefined || open.isDone) return;
+  #done(open: OpenItem, item: JsonObject, events: GenerationEvent[]): void {
     const status = item['status'] === 'incomplete' ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
-    switch (open.kind) {
-      case 'message':
-      case 'reasoning':
-        this.#wholeParts(outputIndex, item, events);
-        break;
-      case 'call':
-      case 'custom':
-        this.wholeArguments(outputIndex, textIn(item['arguments']) || textIn(item['input']), events);
-        break;
-      default:
+    for (const { place, part } of partsIn(item)) this.#wholePart(open, place, part, events);
+    if (open.kind === 'call' || open.kind === 'custom') {
+      this.#wholeArguments(open, textIn(item['arguments']) || textIn(item['input']), events);
+      if (open.kind === 'call' && open.text === '' && status === ItemStatus.COMPLETED) {
+        open.isDone = true;
+        this.#empty = open;
+        return;
+      }
     }
     this.#close(open, { status, item }, events);
   }
 
-  /** The answer has ended: `cut` where a limit or a filter ended it. Items that are not done end with it. */
-  end(cut: boolean, events: GenerationEvent[]): void {
-    const status = cut ? ItemStatus.INCOMPLETE : ItemStatus.COMPLETED;
-    for (const open of this.#open.values()) if (!open.isDone) this.#close(open, { status, item: {} }, events);
+  #endEmpty(status: ItemStatus, events: GenerationEvent[]): void {
+    const empty = this.#empty;
+    this.#empty = undefined;
+    if (empty !== undefined) this.#close(empty, { status, item: empty.begun }, events);
   }
 
-  #wholeParts(outputIndex: number, item: JsonObject, events: GenerationEvent[]): void {
-    for (const list of ['summary', 'content'] as const) {
-      for (const [index, part] of listIn(item[list]).entries()) {
-        this.wholePart(outputIndex, { list, index }, objectIn(part) ?? {}, events);
-      }
-    }
+  /** Adds an item with the parts of `item` whose kind did not come before; `open` is done, so that it can't have them. */
+  #addMissing(open: OpenItem, item: JsonObject, events: GenerationEvent[]): void {
+    const known = new Set([...open.parts.values()].map(({ kind }) => kind));
+    const missing = partsIn(item).filter(({ place, part }) => {
+      const content = contentFrom(textIn(part['type']), place.list);
+      return content !== undefined && !known.has(kindOf(content));
+    });
+    if (missing.length === 0) return;
+    const added = this.#start(undefined, { ...item, id: '' }, events);
+    added.isConfirmed = true;
+    for (const { place, part } of missing) this.#wholePart(added, place, part, events);
+    this.#close(added, { status: ItemStatus.COMPLETED, item: {} }, events);
   }
 
   #add(
@@ -217,7 +232,6 @@ export class ItemParser {
     open.isDone = true;
     const { number, kind } = open;
     if (kind === 'server') {
-      if (Object.keys(item).length === 0) return;
       events.push(
         emit.itemOpened(0, number, make.itemOf(extras.serverTool(item), 0)),
         emit.itemClosed(0, number, status),
@@ -254,9 +268,14 @@ const phases: Readonly<Record<string, Phase>> = {
   final_answer: Phase.FINAL_ANSWER,
 };
 
-function itemFrom(kind: Exclude<Kind, 'server'>, item: JsonObject): Item {
+function itemFrom(kind: Exclude<ItemKind, 'server'>, item: JsonObject): Item {
   const extra = extras.unknown(item, knownOf[kind]);
-  const call = { callId: textIn(item['call_id']) || textIn(item['id']), name: textIn(item['name']) };
+  const namespace = textIn(item['namespace']);
+  const call = {
+    callId: textIn(item['call_id']) || textIn(item['id']),
+    name: textIn(item['name']),
+    ...(namespace === '' ? {} : { namespace }),
+  };
   switch (kind) {
     case 'message':
       return make.itemOf(make.messageContent(Role.ASSISTANT, []), 0, extra);
@@ -269,6 +288,13 @@ function itemFrom(kind: Exclude<Kind, 'server'>, item: JsonObject): Item {
     case 'compaction':
       return make.itemOf({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction' } }, 0, extra);
   }
+}
+
+/** The parts of a whole item, with their places. */
+function partsIn(item: JsonObject): { readonly place: PartPlace; readonly part: JsonObject }[] {
+  return (['summary', 'content'] as const).flatMap(list =>
+    listIn(item[list]).map((part, index) => ({ place: { list, index }, part: objectIn(part) ?? {} })),
+  );
 }
 
 const knownOfPart = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs']);

@@ -1,3 +1,4 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
@@ -6,11 +7,12 @@ import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
 import { extend } from '../extras.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
+import { countIn, objectIn, objectsIn, parsedJson, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
 import { malformed } from '../upstream-error.ts';
 import { extras } from './extras.ts';
 import { ItemParser } from './item-parser.ts';
+import type { ItemPlace } from './open-items.ts';
 import { reported } from './parse-error.ts';
 import { parseUsage } from './usage.ts';
 
@@ -68,7 +70,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (type === 'error' || (type === '' && body['error'] != null)) throw reported(body);
     const lifecycle = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/.exec(type)?.[1];
     if (lifecycle === 'created' || lifecycle === 'queued' || lifecycle === 'in_progress') {
-      this.#start(events);
+      this.#start(events, objectIn(body['response'])?.['model']);
       return;
     }
     if (lifecycle !== undefined) {
@@ -77,15 +79,23 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
       return;
     }
     const act = acts[type];
-    if (act === undefined) return;
+    if (act === undefined) return this.#unknown(type, body, events);
     this.#start(events);
-    act(this.#items, { outputIndex: countIn(body['output_index']) ?? 0, body }, events);
+    const at = { index: countIn(body['output_index']), id: textIn(body['item_id']) };
+    act(this.#items, { at, body }, events);
   }
 
-  #start(events: GenerationEvent[]): void {
+  /** An event of a type that the gateway does not know, for clients of the protocol. */
+  #unknown(type: string, body: JsonObject, events: GenerationEvent[]): void {
+    if (this.#state === 'new' || type === '' || repeated.has(type)) return;
+    extend(events, 0, ExtensionScope.EVENT, extras.of({ ...body, type }));
+  }
+
+  /** `model`: as which one the upstream answers, where it says it. */
+  #start(events: GenerationEvent[], model?: Json): void {
     if (this.#state !== 'new') return;
     this.#state = 'started';
-    events.push(started({}));
+    events.push(started({ model: textIn(model) }));
   }
 
   #terminal(status: string, response: JsonObject, events: GenerationEvent[]): void {
@@ -93,18 +103,16 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (status !== 'completed' && status !== 'incomplete') {
       throw malformed(`an answer that ends ${status || 'without a status'}`);
     }
-    this.#start(events);
-    for (const [index, item] of listIn(response['output']).entries()) {
-      const whole = objectIn(item);
-      if (whole !== undefined) this.#items.done(index, whole, events);
-    }
+    this.#start(events, response['model']);
+    this.#items.output(objectsIn(response['output']), events);
     const native = textIn(objectIn(response['incomplete_details'])?.['reason']) || status;
     const reason = this.#reasonOf(status, native);
     this.#items.end(status === 'incomplete', events);
     extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(response, known));
     const usage = parseUsage(response['usage']);
     if (usage !== undefined) events.push(usageReported(usage));
-    events.push(finished(0, reason, { native }));
+    const isKnown = status === 'completed' || native === 'max_output_tokens' || native === 'content_filter';
+    events.push(finished(0, reason, { native, ...(isKnown ? {} : { protocol: Protocol.RESPONSES }) }));
     events.push(completedWith(usage, parseServiceTier(response['service_tier'])));
     this.#state = 'completed';
   }
@@ -119,9 +127,20 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
   }
 }
 
+/** Events that repeat what others say, or that mean something for one connection only. */
+const repeated = new Set([
+  'ping',
+  'keepalive',
+  'response.output_text.done',
+  'response.refusal.done',
+  'response.reasoning_text.done',
+  'response.reasoning.done',
+  'response.reasoning_summary_text.done',
+]);
+
 /** One event of an item. */
 interface ItemEvent {
-  readonly outputIndex: number;
+  readonly at: ItemPlace;
   readonly body: JsonObject;
 }
 
@@ -135,44 +154,43 @@ const summaryPlace = ({ body }: ItemEvent) =>
 const textDelta =
   (type: string): Act =>
   (items, event, events) =>
-    items.text(event.outputIndex, { ...contentPlace(event), type }, event.body, events);
-const argumentsDelta: Act = (items, { outputIndex, body }, events) =>
-  items.arguments(outputIndex, textIn(body['delta']), events);
+    items.text(event.at, { ...contentPlace(event), type }, event.body, events);
+const argumentsDelta: Act = (items, { at, body }, events) => items.arguments(at, textIn(body['delta']), events);
 const summaryDelta: Act = (items, event, events) =>
-  items.text(event.outputIndex, { ...summaryPlace(event), type: 'summary_text' }, event.body, events);
+  items.text(event.at, { ...summaryPlace(event), type: 'summary_text' }, event.body, events);
 
 /**
  * What each event of an item does. The whole texts that follow the deltas are read from the end of their part and their item, where citations and likelihoods stand
  * beside them.
  */
 const acts: Readonly<Record<string, Act>> = {
-  'response.output_item.added': (items, { outputIndex, body }, events) =>
-    items.start(outputIndex, objectIn(body['item']) ?? {}, events),
-  'response.output_item.done': (items, { outputIndex, body }, events) =>
-    items.done(outputIndex, objectIn(body['item']) ?? {}, events),
+  'response.output_item.added': (items, { at, body }, events) =>
+    items.start(at.index, objectIn(body['item']) ?? {}, events),
+  'response.output_item.done': (items, { at, body }, events) =>
+    items.done(at.index, objectIn(body['item']) ?? {}, events),
   'response.content_part.added': (items, event, events) => {
-    items.part(event.outputIndex, contentPlace(event), objectIn(event.body['part']) ?? {}, events);
+    items.part(event.at, contentPlace(event), objectIn(event.body['part']) ?? {}, events);
   },
   'response.content_part.done': (items, event, events) =>
-    items.wholePart(event.outputIndex, contentPlace(event), objectIn(event.body['part']) ?? {}, events),
+    items.wholePart(event.at, contentPlace(event), objectIn(event.body['part']) ?? {}, events),
   'response.output_text.delta': textDelta('output_text'),
   'response.refusal.delta': textDelta('refusal'),
   'response.reasoning_text.delta': textDelta('reasoning_text'),
   'response.reasoning.delta': textDelta('reasoning_text'),
   'response.output_text.annotation.added': (items, event, events) =>
-    items.annotate(event.outputIndex, contentPlace(event), objectIn(event.body['annotation']), events),
+    items.annotate(event.at, contentPlace(event), objectIn(event.body['annotation']), events),
   'response.reasoning_summary_part.added': (items, event, events) => {
-    items.part(event.outputIndex, summaryPlace(event), { type: 'summary_text' }, events);
+    items.part(event.at, summaryPlace(event), { type: 'summary_text' }, events);
   },
   'response.reasoning_summary_part.done': (items, event, events) =>
-    items.wholePart(event.outputIndex, summaryPlace(event), objectIn(event.body['part']) ?? {}, events),
+    items.wholePart(event.at, summaryPlace(event), objectIn(event.body['part']) ?? {}, events),
   'response.reasoning_summary_text.delta': summaryDelta,
   'response.function_call_arguments.delta': argumentsDelta,
   'response.custom_tool_call_input.delta': argumentsDelta,
-  'response.function_call_arguments.done': (items, { outputIndex, body }, events) =>
-    items.wholeArguments(outputIndex, textIn(body['arguments']), events),
-  'response.custom_tool_call_input.done': (items, { outputIndex, body }, events) =>
-    items.wholeArguments(outputIndex, textIn(body['input']), events),
+  'response.function_call_arguments.done': (items, { at, body }, events) =>
+    items.wholeArguments(at, textIn(body['arguments']), events),
+  'response.custom_tool_call_input.done': (items, { at, body }, events) =>
+    items.wholeArguments(at, textIn(body['input']), events),
 };
 
 /** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */

@@ -1,4 +1,4 @@
-import { ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import { Protocol, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope } from '../../gen/tollgate/v1/event_pb.ts';
 import {
   type GenerateRequest,
@@ -45,7 +45,9 @@ export function renderResource(facts: ResponseFacts, outcome: ResponseOutcome): 
 /** The same with the settings that `renderSettings` gave, which do not change while a response runs. */
 export function resourceWith(facts: ResponseFacts, outcome: ResponseOutcome, settings: JsonObject): JsonObject {
   const { status, items, finished, completed, error } = outcome;
-  const reason = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
+  const known = status === 'incomplete' && finished !== undefined ? incompleteReason(finished, items) : undefined;
+  // A reason that the gateway does not know is told as it came.
+  const reason = known !== undefined && finished?.protocol === Protocol.RESPONSES ? finished.native : known;
   const tier = completed?.serviceTier ?? facts.request.serviceTier;
   return {
     ...extras.ofExtensions(outcome.extensions ?? [], ExtensionScope.RESPONSE),
@@ -74,7 +76,7 @@ export function renderSettings({ request, previousResponseId, store, background 
   return {
     previous_response_id: previousResponseId ?? null,
     instructions: request.instructions?.toWellFormed() ?? null,
-    tools: request.tools.map(renderTool),
+    tools: renderTools(request.tools),
     tool_choice: renderToolChoice(request),
     parallel_tool_calls: request.parallelToolCalls ?? true,
     max_tool_calls: request.maxToolCalls ?? null,
@@ -114,8 +116,32 @@ function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
   }
 }
 
-function renderTool({ tool, extra }: Tool): JsonObject {
-  const members = extras.members(extra);
+/** Tools of one group follow each other. */
+function renderTools(tools: readonly Tool[]): JsonObject[] {
+  const shown: JsonObject[] = [];
+  let group: { readonly name: string; readonly tools: JsonObject[] } | undefined;
+  for (const tool of tools) {
+    const { namespace } = tool;
+    const rendered = renderTool(tool);
+    if (namespace === undefined) {
+      group = undefined;
+      shown.push(rendered);
+      continue;
+    }
+    if (group?.name === namespace.name) {
+      group.tools.push(rendered);
+      continue;
+    }
+    const { name, description, extra } = namespace;
+    group = { name, tools: [rendered] };
+    const said = { type: 'namespace', name, description: description ?? null, tools: group.tools };
+    shown.push({ ...extras.members(extra), ...said });
+  }
+  return shown;
+}
+
+function renderTool({ tool, extra, deferred }: Tool): JsonObject {
+  const members = { ...extras.members(extra), ...(deferred === undefined ? {} : { defer_loading: deferred }) };
   switch (tool.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = tool.value;

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { errorType } from '../../errors/error-type.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import { ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
-import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { type Extension, ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { sseEvent } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { JsonObject } from '../codec.ts';
+import { extras } from './extras.ts';
 import { ItemRenderer } from './item-renderer.ts';
 import { renderSettings, type ResponseFacts, resourceWith } from './resource.ts';
 import { ResponseFold, type ResponseOutcome } from '../../generation/response-fold.ts';
@@ -84,7 +85,8 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
       assert(this.#fold.outcome.status !== 'in_progress', 'the answer never finished');
       this.#state = 'ended';
       this.#emitLifecycle(`response.${this.outcome.status}`);
-    } else this.#items.push(content);
+    } else if (content.case === 'extension') this.#emitUnknown(content.value);
+    else this.#items.push(content);
     return this.#take();
   }
 
@@ -112,6 +114,13 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     return this.#conclude('response.incomplete', { status: 'cancelled' });
   }
 
+  /** Tells an event of a type that the gateway does not know where it came, with a number of this stream. */
+  #emitUnknown({ scope, extra }: Extension): void {
+    if (scope !== ExtensionScope.EVENT) return;
+    const { type, sequence_number: _, ...members } = extras.members(extra);
+    if (typeof type === 'string') this.#emit(type, members);
+  }
+
   #begin(): void {
     if (this.#state !== 'new') return;
     this.#emitLifecycle('response.created');
@@ -134,7 +143,9 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     const sequenceNumber = this.#number;
     this.#number += 1;
     const rest = typeof members === 'string' ? members : JSON.stringify(members).slice(1);
-    this.#made.push({ type, sequenceNumber, data: `{"type":"${type}","sequence_number":${sequenceNumber},${rest}` });
+    const comma = rest === '}' ? '' : ',';
+    const data = `{"type":${JSON.stringify(type)},"sequence_number":${sequenceNumber}${comma}${rest}`;
+    this.#made.push({ type, sequenceNumber, data });
   }
 
   #take(): ResponseEvent[] {

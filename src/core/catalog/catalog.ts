@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { isImageEndpoint, pathOf } from '../../generation/endpoints.ts';
+import { isTextEndpoint, pathOf } from '../../generation/endpoints.ts';
 import { closest } from '../../lib/closest.ts';
 import { nameOfTier, tierByName } from '../service-tiers.ts';
 
@@ -170,6 +170,9 @@ function indexOf({ models, aliases }: CatalogContent): Index {
 function findUntiered(index: Index, name: string): Model | undefined {
   const found = findUndated(index, name);
   if (found !== undefined) return found;
+  // Ollama's own tools take `name` for `name:latest`.
+  const latest = findUndated(index, `${name}:latest`);
+  if (latest !== undefined) return latest;
   const undated = datePattern.exec(name)?.[1];
   // A date that several listed models have is a part of their ids: without it the name would mean another model.
   if (undated === undefined || index.byBarePart.has(name)) return undefined;
@@ -182,9 +185,7 @@ function findUndated({ byId, byAlias, byBarePart }: Index, name: string): Model 
 
 function checkEndpoint(model: Model, endpoint: Endpoint): void {
   const usable =
-    endpoint === Endpoint.UNSPECIFIED
-      ? model.endpoints.some(each => !isImageEndpoint(each))
-      : model.endpoints.includes(endpoint);
+    endpoint === Endpoint.UNSPECIFIED ? model.endpoints.some(isTextEndpoint) : model.endpoints.includes(endpoint);
   if (usable) return;
   const where = endpoint === Endpoint.UNSPECIFIED ? 'for text' : `on ${pathOf(endpoint)}`;
   const paths = model.endpoints.map(pathOf).join(', ');

@@ -13,13 +13,20 @@ import { tierByName } from '../service-tiers.ts';
 type Plain<Fields extends Message, Other extends keyof Fields = never> = Readonly<Omit<Fields, keyof Message | Other>>;
 
 /** A model as the configuration has it: plain values, because the core knows no configuration. */
-export interface ConfiguredModel extends Plain<Model, 'createdAt' | 'endpoints' | 'serviceTiers' | 'pricing'> {
+export interface ConfiguredModel extends Plain<
+  Model,
+  'createdAt' | 'endpoints' | 'serviceTiers' | 'pricing' | 'dimensions' | 'tokenizer'
+> {
   /** Seconds since 1970 UTC. */
   readonly createdAt: number;
   /** Public paths. */
   readonly endpoints: readonly string[];
   readonly serviceTiers: readonly ('flex' | 'priority')[];
   readonly pricing: ConfiguredPricing;
+  /** Absent: no. */
+  readonly dimensions?: boolean;
+  /** Absent: not known. */
+  readonly tokenizer?: string;
 }
 
 interface ConfiguredPricing extends Plain<Pricing, 'images' | 'caching' | 'above'> {

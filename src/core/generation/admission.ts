@@ -1,11 +1,11 @@
-import { GatewayError, type WindowState } from '../../errors/gateway-error.ts';
+import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { isImageEndpoint } from '../../generation/endpoints.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { defined } from '../../lib/defined.ts';
 import type { AdmitCommand, Denied, Ledger } from '../../ledger/ledger.ts';
-import { estimateFunds, type MeasuredInput } from './funds.ts';
+import { estimateFunds, estimateText, type MeasuredInput } from './funds.ts';
 
 /** A request that is about to be admitted. */
 export interface Applicant {
@@ -30,8 +30,9 @@ export function toAdmitCommand(applicant: Applicant): AdmitCommand {
     key: { id: keyId, accountId },
     model: model.id,
     free: isFree(model.id),
-    answers: request.candidates ?? 1,
     funds: estimateFunds(request, model, tier, measured),
+    text: estimateText(request, model, measured),
+    requests: request.candidates ?? 1,
     ...(durable === true ? { durable } : {}),
   };
 }
@@ -64,39 +65,30 @@ export function deniedError(denied: Denied, applicant: DeniedApplicant): Gateway
   return new GatewayError(code, deniedMessage(denied, applicant.model.id), {
     limits: windows,
     ...defined({ denial, retryAfterMs, tip: tipOf(denied, applicant) }),
-    // Who waits a minute may try again by itself, if that helps at all.
-    ...(denial?.limit === 'minute_limit' || denial?.limit === 'free_minute'
-      ? { retry: retryAfterMs !== undefined }
-      : {}),
+    ...mayRetry(denial),
     ...(code === 'model_not_allowed' ? { param: 'model' } : {}),
   });
 }
 
-/** A client is never told to wait less for a minute. */
-const minuteWaitLeastMs = 1000;
-
-/** Returns the refusal of a key one of whose windows is full, whatever it asks for. */
-export function fullWindow(
-  { limit, max, remaining, resetAtMs }: WindowState,
-  windows: readonly WindowState[],
-  { keyId, nowMs }: { readonly keyId: number; readonly nowMs: number },
-): GatewayError {
-  const denial = { limit, unit: 'requests', used: max - remaining, max, resetAtMs } as const;
-  const isMinute = limit === 'minute_limit';
-  const waitMs = resetAtMs - nowMs;
-  return new GatewayError('rate_limit', limitMessage(denial, undefined), {
+/** Returns the refusal of a key whose limits leave no room for any request. */
+export function limitsExhausted({ code, denial, retryAfterMs, windows }: Denied, keyId: number): GatewayError {
+  const message = denial === undefined ? 'The request is over a limit.' : limitMessage(denial);
+  const tip = denial === undefined ? undefined : limitTip(denial, keyId);
+  return new GatewayError(code, message, {
     limits: windows,
-    denial,
-    ...defined({ tip: windowTip(limit, keyId) }),
-    retryAfterMs: isMinute ? Math.max(waitMs, minuteWaitLeastMs) : waitMs,
-    retry: isMinute,
+    ...defined({ denial, retryAfterMs, tip }),
+    ...mayRetry(denial),
   });
 }
 
+/** Who waits a minute, or for a place, may try again by itself. */
+function mayRetry(denial: Denial | undefined): { readonly retry?: true } {
+  return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' ? { retry: true } : {};
+}
+
 /** What to do about this denial, where the code alone does not say it. */
-function tipOf({ code, denial, answers }: Denied, applicant: DeniedApplicant): string | undefined {
+function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | undefined {
   const { model, accountId, keyId } = applicant;
-  if (answers !== undefined) return 'Ask for fewer answers (`n`), or use the model without `:free`.';
   if (code === 'insufficient_balance') {
     const credit = `npx tollgate credits add ${accountId} DOLLARS`;
     return applicant.hasOwnBalance
@@ -110,38 +102,39 @@ function tipOf({ code, denial, answers }: Denied, applicant: DeniedApplicant): s
       ? `Let the key pay as it goes, because no plan pays for pictures: ${payg}.`
       : `Let the key pay as it goes: ${payg}. Or ask the operator for a plan: ${plan}.`;
   }
-  switch (denial?.limit) {
-    case 'monthly_limit':
-      return `Wait for the next month, or ask the operator to raise the limit: npx tollgate keys monthly-limit ${keyId} DOLLARS|none.`;
-    default:
-      return denial === undefined ? undefined : windowTip(denial.limit, keyId);
-  }
+  return denial === undefined ? undefined : limitTip(denial, keyId);
 }
 
-function windowTip(limit: Denial['limit'], keyId: number): string | undefined {
-  switch (limit) {
+/** What to do about a limit. */
+function limitTip(denial: Denial, keyId: number): string | undefined {
+  switch (denial.limit) {
+    case 'monthly_limit':
+      return `Wait for the next month, or ask the operator to raise the limit: npx tollgate keys monthly-limit ${keyId} DOLLARS|none.`;
     case 'minute_limit':
     case 'daily_limit':
-      return `Wait as long as \`retry-after\` says, or raise the limit: PATCH /v1/account/keys/${keyId} {"${limit}": N}.`;
+      return `Wait as long as \`retry-after\` says, or raise the limit: PATCH /v1/account/keys/${keyId} {"${denial.limit}": N}.`;
     case 'free_minute':
     case 'free_day':
       return 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.';
+    case 'limit':
+      return `Wait until it resets, or raise the limit: PATCH /v1/account/limits/${denial.row?.id ?? ''} {"max": N}. The operator alone raises a locked one.`;
     default:
       return undefined;
   }
 }
 
-function deniedMessage({ code, denial, answers }: Denied, modelId: string): string {
+function deniedMessage({ code, denial }: Denied, modelId: string): string {
   const messages: Partial<Record<Denied['code'], string>> = {
-    invalid_api_key: 'The key is not valid: it is unknown, revoked or deleted.',
+    invalid_api_key: 'The key is not valid: it is unknown, revoked, deleted or expired.',
     key_disabled: 'The key is disabled.',
+    account_suspended: 'The account is suspended.',
     permission_denied: 'This key may not generate: use an API key (sk-tg-…).',
     model_not_allowed: `This key may not use ${modelId}.`,
     conflict: 'A request with this id was already made.',
   };
   const message = messages[code];
   if (message !== undefined) return message;
-  if (denial !== undefined) return limitMessage(denial, answers);
+  if (denial !== undefined) return limitMessage(denial);
   return code === 'subscription_exhausted'
     ? `No subscription pays for ${modelId}, and this key does not fall back to pay-as-you-go.`
     : 'The request is over a limit.';
@@ -157,25 +150,30 @@ const limitNames: Readonly<Record<NamedLimit, string>> = {
   free_day: 'The account’s free-model requests of today are used up',
   monthly_limit: 'The key’s monthly limit is used up',
   subscription: 'What is left of the subscription can’t pay for this request',
+  limit: 'A limit leaves no room for this request',
 };
 
 /** Of money there may be some left, and still too little for this request. */
 const fundNames: Partial<Readonly<Record<NamedLimit, string>>> = {
   daily_limit: 'What is left of the key’s daily limit can’t pay for this request',
   monthly_limit: 'What is left of the key’s monthly limit can’t pay for this request',
+  limit: 'What is left of a limit can’t pay for this request',
 };
 
-function limitMessage({ limit, unit, used, max, resetAtMs }: Denial, answers: number | undefined): string {
+function limitMessage({ limit, unit, used, max, resetAtMs, row }: Denial): string {
   const isMoney = unit === 'nano_usd';
   const amount = (value: number | bigint): string => (isMoney ? `$${(Number(value) / 1e9).toFixed(6)}` : String(value));
   if (limit === 'balance') {
     return `The balance of ${amount(max)} can’t pay for this request; ${amount(used)} of it is held for others that run.`;
   }
   const reset = resetAtMs === undefined ? '' : ` It resets at ${isoTime(resetAtMs)}.`;
-  if (answers !== undefined && unit === 'requests') {
-    const left = Number(max) - Number(used);
-    return `A request for ${answers} answers counts as ${answers} requests of a free model; ${left} of ${max} are left.${reset}`;
-  }
   const name = (isMoney ? fundNames[limit] : undefined) ?? limitNames[limit];
-  return `${name}: ${amount(used)} of ${amount(max)}${isMoney ? '' : ` ${unit}`} used or held.${reset}`;
+  const which = row === undefined ? '' : ` (${nameLimit(row, isMoney ? 'usd' : unit)})`;
+  return `${name}${which}: ${amount(used)} of ${amount(max)}${isMoney ? '' : ` ${unit}`} used or held.${reset}`;
+}
+
+/** "limit 12 of key 3, tokens a day". */
+function nameLimit({ id, scope, scopeId, window }: NonNullable<Denial['row']>, unit: string): string {
+  const per = window === null || window === 'total' ? (window ?? 'at once') : `a ${window}`;
+  return `limit ${id} of ${scope} ${scopeId}, ${unit} ${per}`;
 }

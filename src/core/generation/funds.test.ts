@@ -47,6 +47,28 @@ describe('estimateFunds', () => {
     expect(funds?.inputNanoUsd).toBe(BigInt(funds?.inputTokens ?? 0) * 2000n);
   });
 
+  test('input that can’t be counted is held as the whole context, whatever else there is', () => {
+    const holdOf = (
+      content: object,
+      tools: object[] = [],
+      of: Model = { ...priced, contextLength: 128_000 },
+    ): number => {
+      const message = { case: 'message', value: { role: Role.USER, parts: [{ content }] } };
+      const asked = create(GenerateRequestSchema, { items: [{ content: message }], tools } as object);
+      return estimateFunds(asked, of, ServiceTier.DEFAULT)?.inputTokens ?? 0;
+    };
+    const file = (source: object): object => ({ case: 'file', value: { source: { source } } });
+    const text = { case: 'text', value: { text: 'hi' } };
+    expect(holdOf(text)).toBeLessThan(100);
+    expect(holdOf(file({ case: 'base64', value: 'QUJD' }))).toBeLessThan(3_000);
+    expect(holdOf(file({ case: 'url', value: 'https://files.example/a.pdf' }))).toBe(128_000);
+    expect(holdOf(file({ case: 'fileId', value: 'file_1' }))).toBe(128_000);
+    expect(holdOf({ case: 'audio', value: { source: { source: { case: 'base64', value: 'QUJD' } } } })).toBe(128_000);
+    const search = { tool: { case: 'hosted', value: { type: 'web_search', json: '{}' } } };
+    expect(holdOf(text, [search])).toBe(128_000);
+    expect(holdOf(text, [search], priced)).toBe(200_000);
+  });
+
   test('a lower client limit lowers both, candidates share the slice, a thinking budget raises the least', () => {
     expect(estimateFunds(request('hi', { maxOutputTokens: 5 }), priced, ServiceTier.DEFAULT)).toMatchObject({
       outputTokensMin: 5,

@@ -7,7 +7,7 @@ import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
 import { Hold } from '../../generation/hold.ts';
-import { noUsage } from '../../generation/usage-buckets.ts';
+import { noUsage, sumInput } from '../../generation/usage-buckets.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -16,17 +16,19 @@ import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
-import type { Cuttable } from '../running.ts';
+import { type Cuttable, keyRevoked } from '../running.ts';
+import { toTokenCounts } from '../token-counts.ts';
+import { AnswerCounts, type CountingTools } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
+import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { continued, PauseJoin } from './pause-join.ts';
 import { billedTier, chargeOf, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
 import { Slices } from './slices.ts';
-import type { UnseenOutput } from './unseen-output.ts';
 
 /** What generations run with. */
-export interface GenerationTools {
+export interface GenerationTools extends CountingTools {
   readonly ledger: Ledger;
   readonly router: Router;
   readonly runtime: Runtime;
@@ -34,10 +36,13 @@ export interface GenerationTools {
   readonly exposeRoute: () => boolean;
   /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
   readonly toleranceOf: (provider: string) => number;
-  readonly unseenOutput: UnseenOutput;
   /** The most bytes of one choice of a streamed answer, and of a whole answer. */
   readonly answerBytesMax: () => { readonly choice: number; readonly whole: number };
+  /** How long a client waits for a charge after its answer broke off; absent: 10 s. */
+  readonly settleMs?: number;
 }
+
+const settleMsDefault = 10_000;
 
 /**
  * One admitted request: its attempts, its answer and its one end. Accounting belongs to it, not to the client's connection: however it ends, its hold is settled or voided exactly once, and its
@@ -60,6 +65,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   readonly #limit: number | undefined;
   readonly #tally: Tally;
   #size: AnswerSize;
+  readonly #counts: AnswerCounts;
   readonly #slices: Slices;
   #sink: GenerationSink | undefined;
   #request: GenerateRequest;
@@ -76,12 +82,12 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #outcome: Outcome | undefined;
   #isPaused = false;
   #isCut = false;
+  /** Something of the answer beside its start has gone to the client. */
+  #hasShown = false;
   /** An attempt has gone to an upstream. */
   #wasSent = false;
   /** One is there now. */
   #isTrying = false;
-  #sentAtMs = 0;
-  #sentTo = nowhere;
   #firstEventMs: number | undefined;
   #wholeAtMs: bigint | undefined;
   /** The route that has begun to answer. */
@@ -106,10 +112,16 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const candidates = this.#candidates;
     this.#size = this.#newSize();
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
+    this.#counts = new AnswerCounts(tools, request, asked.input);
     this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), tokens => {
       this.#paidTokens = tokens;
       this.#guard?.lowerLimit(Math.floor(tokens / candidates));
     });
+  }
+
+  /** What it holds now. */
+  get heldNanoUsd(): bigint {
+    return this.#slices.heldNanoUsd;
   }
 
   get isCut(): boolean {
@@ -128,15 +140,24 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     else void this.#endUnanswered(this.#outcome);
   }
 
-  /** The client has left. */
-  cancel(): void {
-    this.#stop({ kind: 'client_gone' });
+  /** The client has left; with a failure, what it was given can't be told to it. */
+  cancel(failure?: Error): void {
+    this.#stop(failure === undefined ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(failure) });
   }
 
   /** The gateway stops: ends the answer now. */
   cut(): void {
     this.#isCut = true;
     this.#stop({ kind: 'cut' });
+  }
+
+  /** The key has been revoked: ends the answer now. */
+  revoke(): void {
+    this.#stop({ kind: 'client_gone', error: keyRevoked() });
+  }
+
+  get keyId(): number {
+    return this.#asked.keyId;
   }
 
   pause(): void {
@@ -149,11 +170,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#routed?.resume();
   }
 
-  attemptStarted(route: RouteName): void {
+  attemptStarted(route: RouteName, isRemote: boolean): void {
     this.#wasSent = true;
     this.#isTrying = true;
-    this.#sentTo = route;
-    this.#sentAtMs = this.#tools.runtime.monotonicMs();
+    this.#counts.sent(route, isRemote);
   }
 
   attemptFailed(): void {
@@ -181,6 +201,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
     if (!this.#size.take(events)) return new UpstreamFailure('oversized');
     this.#tally.take(events);
+    this.#counts.look(this.#tally);
     const joined = this.#join?.push(events) ?? events;
     // Before any of it is shown: what funds turn out not to pay is cut off.
     const slice = this.#slices.reach(this.#tally.outputTokensHigh);
@@ -209,23 +230,21 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
   }
 
-  /** How long the last attempt has run. */
-  #sentMs(): number {
-    return this.#tools.runtime.monotonicMs() - this.#sentAtMs;
-  }
-
   /** Routes the request; again for each pause of the upstream, with what was said so far. */
   #call(): void {
-    const { admitted, model, request } = this.#asked;
+    const { accountId, admitted, model, request } = this.#asked;
     try {
       this.#routed = this.#tools.router.route(
         {
           hold: Hold.of(admitted),
+          requestId: this.requestId,
+          accountId,
           request: this.#request,
           maxOutputTokens: this.#limit,
           modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
+          watch: this.#asked.story,
         },
         this,
       );
@@ -267,8 +286,10 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       if (step.case === 'completed' || step.case === 'usageReported') continue;
       if (step.case === 'finished') this.#finishes.push(step.value.reason);
       const shown = step.case === 'started' ? this.#started(event) : event;
-      if (this.#isStreamed && step.case !== 'finished') ready.push(shown);
-      else this.#kept.add(shown);
+      if (this.#isStreamed && step.case !== 'finished') {
+        ready.push(shown);
+        if (step.case !== 'started') this.#hasShown = true;
+      } else this.#kept.add(shown);
     }
     return ready;
   }
@@ -296,6 +317,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   #answered(): void {
+    this.#counts.stopped();
     this.#routed?.enough();
     this.#outcome = { kind: 'answered', finishes: this.#finishes };
     void this.#endAnswered(this.#outcome);
@@ -305,6 +327,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   #stop(outcome: Outcome): void {
     if (this.#outcome !== undefined) return;
     this.#outcome = outcome;
+    this.#counts.stopped();
     this.#routed?.cancel();
     if (outcome.kind === 'client_gone') this.#tally.takeReportOfWhole();
     if (this.#sink !== undefined) void this.#endUnanswered(outcome);
@@ -317,11 +340,16 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       // The guard has seen `completed`, or has cut every choice.
       const counted = this.#count();
       const usage = counted instanceof Promise ? await counted : counted;
+      const input = sumInput(usage.buckets) / this.#tally.calls;
+      if (usage.source === 'reported' && mayBeCut(input, this.#asked.measured.inputTokens)) await this.#checkCut(input);
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
-      const settled = await this.#tools.ledger.settle(this.#settleCommand(outcome, usage));
+      this.#asked.story?.trace?.settleBegan();
+      const command = this.#settleCommand(outcome, usage);
+      const settled = await this.#tools.ledger.settle(command, 'bounded');
       checkSettled(settled, this.#asked.id);
-      if (this.#isWhole) this.#tools.unseenOutput.learn(this.#sentTo, usage.buckets.output, this.#sentMs());
+      this.#tellSettled(command, settled);
+      this.#counts.learn(this.#tally, this.#isWhole);
       last = this.#kept.read();
       last.push(this.#completed(usage, settled.costNanoUsd));
     } catch (thrown) {
@@ -339,50 +367,88 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     const error = toClientError(outcome);
     const isLedgerFailing = this.#wasSent && outcome.kind === 'failed' && outcome.error.code === 'overloaded';
     // A ledger that can't be written may stay so for long: its client is told at once, and the hold is given back when it can be.
-    if (isLedgerFailing) this.#sink?.end(error);
-    let failure: Error | undefined;
+    let isTold = false;
+    const tell = (told: Error): void => {
+      if (!isTold) this.#sink?.end(told);
+      isTold = true;
+    };
+    if (isLedgerFailing) tell(error);
+    const { runtime, settleMs = settleMsDefault } = this.#tools;
+    const late = runtime.after(settleMs, () => tell(error));
     try {
       await this.#settleUnanswered(outcome, error);
     } catch (thrown) {
-      failure = toGatewayError(thrown);
+      this.#onEnd(this);
+      tell(toGatewayError(thrown));
+      return;
+    } finally {
+      late.cancel();
     }
     this.#onEnd(this);
-    if (!isLedgerFailing) this.#sink?.end(failure ?? error);
+    tell(error);
   }
 
   async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {
     await this.#slices.idle();
     const charge = chargeOf(outcome, this.#progress);
+    const { id, story } = this.#asked;
+    story?.trace?.settleBegan();
     if (charge.kind === 'void') {
-      await this.#tools.ledger.void(this.#asked.id, charge.reason);
+      await this.#tools.ledger.void(id, charge.reason);
+      story?.holds(this.heldNanoUsd);
+      story?.settleEnded(undefined);
       return;
     }
     await this.#sink?.beforeBrokenSettle?.(error);
     const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
-    checkSettled(await this.#tools.ledger.settle(this.#settleCommand(outcome, counted)), this.#asked.id);
+    const command = this.#settleCommand(outcome, counted);
+    const settled = await this.#tools.ledger.settle(command);
+    checkSettled(settled, id);
+    this.#tellSettled(command, settled);
+  }
+
+  #tellSettled({ state, usage }: SettleCommand, { costNanoUsd }: Settled): void {
+    const { story } = this.#asked;
+    if (story === undefined) return;
+    story.holds(this.heldNanoUsd);
+    story.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd });
+  }
+
+  /** Warns if the upstream has read far less than was sent; in the answer only if its head is not sent yet. */
+  async #checkCut(inputTokens: number): Promise<void> {
+    if (!(await wasCut(this.#asked.request, inputTokens))) return;
+    this.#tools.router.inputCut(this.#route);
+    for (const { event } of this.#kept.read()) {
+      if (event.case === 'started') event.value.warnings.push(inputCutWarning);
+    }
   }
 
   get #progress(): Progress {
     return {
       streamed: this.#isStreamed && !(this.#isCut && this.#asked.freeWhenCut === true),
-      hasOutput: !this.#tally.isEmpty,
+      hasOutput: this.#hasShown && !this.#tally.isEmpty,
       wasSent: this.#wasSent,
       isTrying: this.#isTrying,
     };
   }
 
+  /** Of an answer that was stopped the upstream has made more than it has told: that is estimated, never above the hold. What an upstream has failed or ended is counted as it came. */
   #count(): CountedUsage | Promise<CountedUsage> {
     const limit = this.#limit === undefined ? Infinity : this.#limit * this.#candidates;
-    return this.#tally.count(this.#asked.request, Math.min(limit, this.#paidTokens));
+    const most = Math.min(limit, this.#paidTokens);
+    const isStopped = this.#outcome?.kind !== 'failed' && !this.#tally.isEnded;
+    return isStopped
+      ? this.#tally.count(this.#asked.request, Math.min(most, this.#slices.held), this.#counts)
+      : this.#tally.count(this.#asked.request, most);
   }
 
   /** What an answer that broke off has used. Of one that was asked for whole nothing was seen: what ran is estimated. */
   async #countUnanswered(outcome: Outcome): Promise<CountedUsage> {
     const counted = await this.#count();
-    if (!this.#isWhole || outcome.kind !== 'client_gone' || !this.#tally.isEmpty) return counted;
+    const isUnseen = this.#isWhole && this.#counts.isRemote && this.#tally.isEmpty;
+    if (!isUnseen || outcome.kind !== 'client_gone') return counted;
     const { outputTokens } = this.#asked.admitted;
-    const ran = this.#tools.unseenOutput.estimate(this.#sentTo, this.#sentMs());
-    const output = Math.min(ran, outputTokens, this.#limit ?? Infinity);
+    const output = Math.min(this.#counts.unseen(), outputTokens, this.#limit ?? Infinity);
     return { buckets: { ...counted.buckets, output }, source: 'estimated' };
   }
 

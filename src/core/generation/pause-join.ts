@@ -54,6 +54,8 @@ export class PauseJoin {
     const { event: step } = event;
     if (step.case === 'started' && this.#pauses > 0) return undefined;
     if (step.case === 'finished' && step.value.reason === FinishReason.PAUSE) return this.#pause(event);
+    // The last finish holds.
+    if (step.case === 'finished') this.#isPaused = false;
     if (step.case === 'completed' && this.#isPaused) return undefined;
     if (step.case === 'itemOpened') this.#opened += 1;
     const item = itemOf(event);

@@ -1,4 +1,5 @@
 import type { RouteName } from '../routing/observer.ts';
+import { LearnedTokens } from './learned-tokens.ts';
 
 /** Output tokens a second of a route that has not answered a whole answer yet: that of a large hosted model. */
 const unknownTokensPerSecond = 50;
@@ -6,10 +7,11 @@ const unknownTokensPerSecond = 50;
 const latestShare = 0.2;
 
 /**
- * Estimates the output of answers that were asked for as a whole and that nobody waited for: how long the call ran, times how fast the same route answered before. Source: decisions
+ * Estimates what upstreams do not report. `tokens` has how they count text; the rest is for answers that were asked for as a whole and that nobody waited for: how long the call ran, times how fast the same route answered before. Source: decisions
  * §4 ("the estimate of what ran until the call was cut").
  */
 export class UnseenOutput {
+  readonly tokens = new LearnedTokens();
   /** Tokens a second by route. Routes are replaced as a whole on a reload. */
   readonly #speeds = new WeakMap<RouteName, number>();
 

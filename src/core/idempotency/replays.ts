@@ -241,7 +241,7 @@ export class Replays {
         accountId: credential.accountId,
         apiKeyId: credential.keyId,
         state: 'kept',
-        // Nothing is lost but the repeat: it may make room for others.
+        // It stays to its end whatever else is stored: see `Eviction`.
         finished: true,
         createdAtMs,
         endsAtMs: createdAtMs + lifetimeMs,

@@ -1,7 +1,7 @@
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import type { RestoredFacts } from '../idempotency/restored-event.ts';
 import { limitState } from '../limit-state.ts';
-import type { AdmittedOrder, KeptDrawing } from './image-run.ts';
+import type { AdmittedImages, KeptDrawing } from './image-run.ts';
 
 /** What is decided anew whenever an answer is told. */
 export interface AnswerView {
@@ -21,7 +21,7 @@ function answerOf(part: Part): ImageAnswer {
 
 /** The parts of an answer, all but the last. */
 export function* answerParts(
-  { requestId, order, admitted }: AdmittedOrder,
+  { requestId, order, admitted }: AdmittedImages,
   { createdAtMs, route, images, extraJson: allExtraJson }: KeptDrawing,
   { exposeRoute, urlOf }: AnswerView,
 ): Generator<ImageAnswer, void, undefined> {

@@ -1,34 +1,21 @@
-import { toGatewayError } from '../../errors/gateway-error.ts';
 import { ImageForm } from '../../gen/tollgate/v1/image_pb.ts';
 import { Hold } from '../../generation/hold.ts';
-import type { DrawnImage } from '../../generation/images/image-upstream.ts';
+import type { Drawing, DrawnImage } from '../../generation/images/image-upstream.ts';
 import { noUsage } from '../../generation/usage-buckets.ts';
-import type { Runtime } from '../../lib/runtime.ts';
 import type { Files } from '../../store/files.ts';
-import type { Admitted, Ledger, RecordState } from '../../ledger/ledger.ts';
-import { chargeOf, type Outcome, toClientError } from '../generation/settlement.ts';
+import { type AdmittedOrder, AdmittedRun, type AdmittedRunTools, type UsedUp } from '../admitted-run.ts';
 import type { RouteName } from '../routing/observer.ts';
-import type { RoutedPictures, Router } from '../routing/router.ts';
-import { type Cuttable, stopping } from '../running.ts';
+import type { Routed, Router } from '../routing/router.ts';
 import type { ImageOrder } from './order.ts';
 
 /** What pictures are drawn with. */
-export interface ImageRunTools {
-  readonly ledger: Ledger;
+export interface ImageRunTools extends AdmittedRunTools {
   readonly router: Router;
   readonly files: Files;
-  readonly runtime: Runtime;
 }
 
 /** An order that is admitted. */
-export interface AdmittedOrder {
-  readonly order: ImageOrder;
-  /** The request's id in the ledger. */
-  readonly id: number;
-  /** What the client is told. */
-  readonly requestId: string;
-  readonly admitted: Admitted;
-}
+export type AdmittedImages = AdmittedOrder<ImageOrder>;
 
 /** A picture that is there: kept under a name, or as its bytes. */
 export interface KeptImage extends Omit<DrawnImage, 'bytes'> {
@@ -46,93 +33,64 @@ export interface KeptDrawing {
   readonly extraJson: string;
 }
 
-type KeepDrawing = (drawing: KeptDrawing) => Promise<void> | undefined;
-
-/** One admitted order, from the first try to the settled charge: however it ends, its hold is settled or voided exactly once. */
-export class ImageRun implements Cuttable {
+/** One admitted order of pictures. */
+export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
   readonly #tools: ImageRunTools;
-  readonly #asked: AdmittedOrder;
-  readonly #abort = new AbortController();
-  readonly #startedAtMs: number;
-  /** See `Cuttable`. */
-  place = -1;
-  /** It was ended because the gateway stops. */
-  isCut = false;
-  #firstEventMs: number | undefined;
-  #provider = '';
-  #attempts = 0;
+  /** Of kept files. */
+  readonly #names: string[] = [];
 
-  constructor(tools: ImageRunTools, asked: AdmittedOrder) {
+  constructor(tools: ImageRunTools, asked: AdmittedImages) {
+    super(tools, asked);
     this.#tools = tools;
-    this.#asked = asked;
-    this.#startedAtMs = tools.runtime.monotonicMs();
   }
 
-  /** The gateway stops: ends it now. */
-  cut(): void {
-    this.isCut = true;
-    this.#abort.abort(stopping());
+  /** Charges that many pictures, which are drawn and kept. Returns the cost in nano-dollars. If that can't be stored they are free, and it throws. */
+  chargeFor(images: number): Promise<bigint> {
+    return this.charge(this.#usedBy(images));
   }
 
-  /**
-   * Draws, keeps and charges. Throws what the caller is told. Once, and to the end. `beforeSettle` keeps the answer, so that it is durable before it is charged; what it throws ends the
-   * run uncharged.
-   */
-  async run(signal: AbortSignal, beforeSettle: KeepDrawing): Promise<KeptDrawing & { readonly costNanoUsd: bigint }> {
-    const abort = (): void => this.#abort.abort(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-    if (signal.aborted) abort();
-    try {
-      const drawing = await this.#drawn(beforeSettle);
-      const costNanoUsd = await this.charge(drawing.images.length).catch((thrown: unknown) => {
-        // A ledger that can't be written may stay so for long: the client is told at once, and the hold is given back when it can be.
-        this.#tools.ledger.void(this.#asked.id, 'gateway_failure').catch(() => undefined);
-        throw thrown;
-      });
-      return { ...drawing, costNanoUsd };
-    } finally {
-      signal.removeEventListener('abort', abort);
-    }
+  protected async make(): Promise<KeptDrawing> {
+    return this.#keep(await this.#draw());
   }
 
-  /** Charges that many pictures, which are drawn and kept. Returns the cost in nano-dollars. */
-  charge(images: number): Promise<bigint> {
-    return this.#settle(images < this.#asked.order.count ? 'incomplete' : 'completed', images);
+  protected countUsage({ images }: KeptDrawing): UsedUp {
+    return this.#usedBy(images.length);
   }
 
-  /** The kept pictures, not charged yet. What it throws has ended the hold. */
-  async #drawn(beforeSettle: KeepDrawing): Promise<KeptDrawing> {
-    const names: string[] = [];
-    try {
-      const drawing = await this.#keep(await this.#draw(), names);
-      await beforeSettle(drawing);
-      return drawing;
-    } catch (thrown) {
-      // Nobody is told their names.
-      for (const name of names) await this.#tools.files.delete(name);
-      const outcome = this.#outcome(thrown);
-      await this.#endUnanswered(outcome);
-      throw toClientError(outcome);
-    }
+  /** Nobody is told the names of what was kept. */
+  protected override async discard(): Promise<void> {
+    for (const name of this.#names) await this.#tools.files.delete(name);
   }
 
-  async #draw(): Promise<RoutedPictures> {
-    const { order, admitted } = this.#asked;
-    const pictures = await this.#tools.router.draw({
-      hold: Hold.of(admitted),
-      request: order.request,
-      signal: this.#abort.signal,
-      onAttempt: () => {
-        this.#attempts += 1;
+  #usedBy(images: number): UsedUp {
+    const state = images < this.asked.order.count ? 'incomplete' : 'completed';
+    return { state, usage: { ...noUsage, images }, usageSource: 'reported' };
+  }
+
+  async #draw(): Promise<Routed<Drawing>> {
+    const { order, admitted, requestId, story } = this.asked;
+    const { request } = order;
+    const { signal } = this;
+    const hold = Hold.of(admitted);
+    const drawn = await this.#tools.router.perform({
+      model: request.model,
+      caller: { hold, request },
+      requestId,
+      operation: 'generate_content',
+      story,
+      signal,
+      onAttempt: () => this.noteAttempt(),
+      attempt: ({ images, model, name }, attempt) => {
+        if (images === undefined) throw new Error(`${name.provider} draws no pictures`);
+        return images.draw({ hold, request, model, attempt, signal, watch: story });
       },
     });
-    this.#firstEventMs = this.#tools.runtime.monotonicMs() - this.#startedAtMs;
-    this.#provider = pictures.route.provider;
-    return pictures;
+    this.noteAnswer(drawn.route);
+    return drawn;
   }
 
-  async #keep({ images, route, extraJson }: RoutedPictures, names: string[]): Promise<KeptDrawing> {
-    const { order } = this.#asked;
+  async #keep({ answer: { images, extraJson }, route }: Routed<Drawing>): Promise<KeptDrawing> {
+    const { order } = this.asked;
     const kept: KeptImage[] = [];
     for (const { bytes, ...facts } of images.slice(0, order.count)) {
       const image = { ...facts, size: bytes.length, revisedPrompt: facts.revisedPrompt || order.request.prompt };
@@ -141,40 +99,9 @@ export class ImageRun implements Cuttable {
         continue;
       }
       const name = await this.#tools.files.put(bytes, facts.type);
-      names.push(name);
+      this.#names.push(name);
       kept.push({ ...image, content: { kind: 'name', name } });
     }
     return { images: kept, createdAtMs: this.#tools.runtime.now(), route, extraJson };
-  }
-
-  #outcome(thrown: unknown): Outcome {
-    if (this.isCut) return { kind: 'cut' };
-    return this.#abort.signal.aborted ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(thrown) };
-  }
-
-  async #endUnanswered(outcome: Outcome): Promise<void> {
-    const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
-    const charge = chargeOf(outcome, progress);
-    if (charge.kind === 'void') await this.#tools.ledger.void(this.#asked.id, charge.reason);
-    else await this.#settle(charge.state, 0);
-  }
-
-  async #settle(state: RecordState, images: number): Promise<bigint> {
-    const { id, order } = this.#asked;
-    const settled = await this.#tools.ledger.settle({
-      id,
-      state,
-      usage: { ...noUsage, images },
-      usageSource: 'reported',
-      serviceTier: 'default',
-      latencyMs: Math.round(this.#tools.runtime.monotonicMs() - this.#startedAtMs),
-      firstEventMs: this.#firstEventMs === undefined ? undefined : Math.round(this.#firstEventMs),
-      provider: this.#provider,
-      attempts: this.#attempts,
-      prices: order.prices,
-      multiplierPermille: 1000,
-    });
-    if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
-    return settled.costNanoUsd;
   }
 }

@@ -14,21 +14,23 @@ import {
 } from '../../gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { invalidImageField } from '../../generation/images/check-image-request.ts';
-import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
+import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import { pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Documents } from '../../store/documents.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
+import { admitOrder, nameRequest } from '../admit-order.ts';
 import { authenticate } from '../credential.ts';
-import { isFree, refusal } from '../generation/admission.ts';
+import { findStory } from '../find-story.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { limitState } from '../limit-state.ts';
 import { Running, stopping } from '../running.ts';
 import { answerEnd, answerParts, restoredPart } from './image-answer.ts';
 import { nobodyLeaves, startCall } from '../starting-call.ts';
-import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
-import { imageFunds, type ImageOrder, takeOrder } from './order.ts';
+import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
+import { imageFunds, takeOrder } from './order.ts';
 import { taskDocument, taskIdOf, taskMessage, type StoredTask, TaskStore } from './task-store.ts';
 import { ImageTasks } from './tasks.ts';
 
@@ -55,6 +57,7 @@ interface ImageAsk {
   readonly credential: Credential;
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
+  readonly story: RequestStory | undefined;
 }
 
 /** Where kept pictures are on the public listener. */
@@ -120,6 +123,11 @@ export class Images {
     this.#running.cutAll();
   }
 
+  /** Ends those of a key that has been revoked. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
+  }
+
   #answer(
     asked: ImageServiceGenerateRequest | ImageServiceEditRequest,
     endpoint: Endpoint,
@@ -156,12 +164,12 @@ export class Images {
     const run = new ImageRun(this.#tools, admitted);
     this.#running.add(run);
     try {
-      const drawing = await run.run(signal, kept =>
+      const { answer, costNanoUsd } = await run.run(signal, kept =>
         // By name: the address of the public listener may be another when it is told again.
         keeper?.keep(admitted.requestId, [...this.#parts(admitted, kept, name => name), answerEnd(0n)]),
       );
-      yield* this.#parts(admitted, drawing, name => this.#urlOf(name));
-      yield answerEnd(drawing.costNanoUsd);
+      yield* this.#parts(admitted, answer, name => this.#urlOf(name));
+      yield answerEnd(costNanoUsd);
     } finally {
       this.#running.delete(run);
     }
@@ -240,7 +248,7 @@ export class Images {
     return `${this.#tools.publicUrl()}${imageFilesPath}/${name}`;
   }
 
-  #parts(asked: AdmittedOrder, drawing: KeptDrawing, urlOf: (name: string) => string): Iterable<ImageAnswer> {
+  #parts(asked: AdmittedImages, drawing: KeptDrawing, urlOf: (name: string) => string): Iterable<ImageAnswer> {
     return answerParts(asked, drawing, { exposeRoute: this.#tools.exposeRoute(), urlOf });
   }
 
@@ -249,47 +257,27 @@ export class Images {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
-    return { request, endpoint, credential, named: context.requestHeader.get(requestIdHeader) };
+    const named = context.requestHeader.get(requestIdHeader);
+    return { request, endpoint, credential, named, story: findStory(context) };
   }
 
   /** That it can be drawn and is paid for. */
   async #admitted(
-    { request, endpoint, credential, named }: ImageAsk,
+    { request, endpoint, credential, named, story }: ImageAsk,
     signal: AbortSignal,
     told: Pick<AdmitCommand, 'durable'> = {},
-  ): Promise<AdmittedOrder> {
+  ): Promise<AdmittedImages> {
     const { catalog, ids } = this.#tools;
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
-    const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
-    return this.#admit(order, { id, requestId: named ?? publicRequestId(id), ...told }, credential);
-  }
-
-  async #admit(
-    order: ImageOrder,
-    { id, requestId, ...told }: Pick<AdmitCommand, 'id' | 'requestId' | 'durable'>,
-    { keyId, accountId }: Pick<Credential, 'keyId' | 'accountId'>,
-  ): Promise<AdmittedOrder> {
-    const { model } = order;
-    const reply = await this.#tools.ledger.admit({
-      id,
-      requestId,
-      key: { id: keyId, accountId },
-      model: model.id,
-      free: isFree(model.id),
-      answers: order.count,
-      funds: imageFunds(order),
-      ...told,
-    });
-    if (reply.kind === 'denied') {
-      throw await refusal(this.#tools.ledger, reply, { model, accountId, keyId });
-    }
-    return { order, id, requestId, admitted: reply };
+    const command = { ...nameRequest(ids, named), ...told, order, funds: imageFunds(order), story };
+    return admitOrder(this.#tools.ledger, command, credential);
   }
 
   /** A task of an earlier process, with the catalogue as it is now. Its key's models are the ledger's matter. */
-  async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedOrder> {
+  async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const asked = { request, endpoint };
     const order = await takeOrder(this.#tools.catalog, asked, { allowedModels: null }, nobodyLeaves);
-    return this.#admit(order, { id: ledgerId, requestId }, { keyId, accountId });
+    const command = { id: ledgerId, requestId, order, funds: imageFunds(order) };
+    return admitOrder(this.#tools.ledger, command, { keyId, accountId });
   }
 }

@@ -3,19 +3,23 @@ import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import { nobodyLeaves } from '../starting-call.ts';
-import type { Running } from '../running.ts';
+import type { Timer } from '../../lib/runtime.ts';
+import { keyRevoked, type Running } from '../running.ts';
 import { answerEnd } from './image-answer.ts';
-import { type AdmittedOrder, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
+import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { type NewTask, type StoredTask, taskIdOf, type TaskStore } from './task-store.ts';
+
+/** How often tasks are looked for that nobody works on. */
+const lookMs = 10_000;
 
 interface TaskTools extends ImageRunTools {
   readonly store: TaskStore;
   /** What is ended when the gateway stops. */
   readonly running: Running;
   /** Checks and admits a stored task again, under its own id. Throws what it is refused with. */
-  readonly readmit: (task: StoredTask) => Promise<AdmittedOrder>;
+  readonly readmit: (task: StoredTask) => Promise<AdmittedImages>;
   /** The parts of an answer, all but the last. */
-  readonly partsOf: (asked: AdmittedOrder, drawing: KeptDrawing) => Iterable<ImageAnswer>;
+  readonly partsOf: (asked: AdmittedImages, drawing: KeptDrawing) => Iterable<ImageAnswer>;
   readonly slots: number;
   /** How many may wait; more are refused. */
   readonly waitersMax: number;
@@ -26,7 +30,7 @@ interface TaskTools extends ImageRunTools {
 /** A task in line. Without an order it was left by an earlier process, and is admitted again when its turn comes. */
 interface Waiting {
   readonly id: string;
-  readonly asked?: AdmittedOrder;
+  readonly asked?: AdmittedImages;
 }
 
 /**
@@ -37,18 +41,35 @@ export class ImageTasks {
   readonly #tools: TaskTools;
   readonly #line: Waiting[] = [];
   #busy = 0;
+  /** Those that are being stored or worked on. */
+  readonly #held = new Set<string>();
   /** Places that are kept for those that are being checked and stored. */
   #coming = 0;
   #isDraining = false;
+  #look: Timer | undefined;
 
   constructor(tools: TaskTools) {
     this.#tools = tools;
   }
 
-  /** Takes up what an earlier process has left. */
+  /** Takes up what an earlier process has left, and from now on what nobody works on because storage failed in its middle. */
   async resume(): Promise<void> {
+    await this.#takeUp();
+    this.#look = this.#tools.runtime.after(lookMs, () => {
+      // What can't be read now is read the next time.
+      void this.#takeUp()
+        .catch((thrown: unknown) => this.#tools.onDefect('', thrown))
+        .finally(() => {
+          if (!this.#isDraining) this.#look?.restart(lookMs);
+        });
+    });
+  }
+
+  async #takeUp(): Promise<void> {
     const left = await this.#tools.store.unfinished();
-    for (const { id } of left) this.#line.push({ id });
+    if (this.#isDraining) return;
+    const known = new Set([...this.#held, ...this.#line.map(({ id }) => id)]);
+    for (const { id } of left) if (!known.has(id)) this.#line.push({ id });
     this.#next();
   }
 
@@ -67,7 +88,7 @@ export class ImageTasks {
   /**
    * Stores a task and puts it in line. `beforeStored` does what must be durable before it is; an order that can't be stored is given back.
    */
-  async add(asked: AdmittedOrder, createdAtMs: number, beforeStored?: () => Promise<void> | undefined): Promise<void> {
+  async add(asked: AdmittedImages, createdAtMs: number, beforeStored?: () => Promise<void> | undefined): Promise<void> {
     const { order, requestId, admitted, id } = asked;
     const task: NewTask = {
       requestId,
@@ -77,20 +98,25 @@ export class ImageTasks {
       request: order.request,
       createdAtMs,
     };
+    const taskId = taskIdOf(requestId);
+    this.#held.add(taskId);
     try {
       await beforeStored?.();
       await this.#tools.store.create(task);
+      this.#line.push({ id: taskId, asked });
     } catch (thrown) {
       await this.#tools.ledger.void(id, 'gateway_failure');
       throw thrown;
+    } finally {
+      this.#held.delete(taskId);
     }
-    this.#line.push({ id: taskIdOf(requestId), asked });
     this.#next();
   }
 
   /** Begins none from now on, and gives the holds of those that wait back: the next process admits them again. */
   async drain(): Promise<void> {
     this.#isDraining = true;
+    this.#look?.cancel();
     const waiting = this.#line.splice(0);
     const held = waiting.flatMap(({ asked }) => asked ?? []);
     // One that can't be given back now is given back at the next start.
@@ -102,8 +128,10 @@ export class ImageTasks {
     const waiting = this.#line.shift();
     if (waiting === undefined) return;
     this.#busy += 1;
+    this.#held.add(waiting.id);
     void this.#work(waiting).finally(() => {
       this.#busy -= 1;
+      this.#held.delete(waiting.id);
       this.#next();
     });
     this.#next();
@@ -115,15 +143,15 @@ export class ImageTasks {
       const task = await this.#tools.store.find(id);
       if (task !== undefined) await this.#run(task, asked);
     } catch (thrown) {
-      // Storage failed: the next process finds the task as it is now.
+      // Storage failed: `resume` finds the task as it is now.
       this.#tools.onDefect(id, thrown);
     }
   }
 
-  async #run(task: StoredTask, before: AdmittedOrder | undefined): Promise<void> {
+  async #run(task: StoredTask, before: AdmittedImages | undefined): Promise<void> {
     const { store, ledger, running } = this.#tools;
     if (task.state === 'drawn' && (await this.#wasCharged(task))) return;
-    let asked: AdmittedOrder;
+    let asked: AdmittedImages;
     try {
       asked = before ?? (await this.#tools.readmit(task));
     } catch (thrown) {
@@ -134,6 +162,11 @@ export class ImageTasks {
       await ledger.void(asked.id, 'gateway_failure');
       return;
     }
+    if (ledger.findApiKey(asked.keyId) === undefined) {
+      await ledger.void(asked.id, 'cancelled');
+      await this.#fail(task, keyRevoked());
+      return;
+    }
     const run = new ImageRun(this.#tools, asked);
     running.add(run);
     let costNanoUsd: bigint | undefined;
@@ -141,7 +174,7 @@ export class ImageTasks {
       costNanoUsd = await this.#draw(task, asked, run);
       await store.completed(task, answerEnd(costNanoUsd));
     } catch (thrown) {
-      // It is charged and stays drawn: the next process completes it.
+      // It is charged and stays drawn: `resume` completes it.
       if (costNanoUsd !== undefined) throw thrown;
       // One that was cut runs again in the next process.
       if (run.isCut) await store.requeue(task.id);
@@ -152,9 +185,9 @@ export class ImageTasks {
   }
 
   /** Draws and charges a task; answers what it cost, in nano-dollars. */
-  async #draw(task: StoredTask, asked: AdmittedOrder, run: ImageRun): Promise<bigint> {
+  async #draw(task: StoredTask, asked: AdmittedImages, run: ImageRun): Promise<bigint> {
     const { store, partsOf } = this.#tools;
-    if (task.state === 'drawn') return run.charge(await this.#countDrawn(task));
+    if (task.state === 'drawn') return run.chargeFor(await this.#countDrawn(task));
     try {
       await store.begin(task.id);
     } catch (thrown) {

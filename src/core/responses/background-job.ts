@@ -28,9 +28,11 @@ export interface BackgroundTools extends WriterTools {
   readonly generations: Generations;
   /** Those that run, by id; kept here, read by whoever asks about them. */
   readonly jobs: Map<string, BackgroundJob>;
+  /** Those that are being stored, by id. */
+  readonly beginning: Set<string>;
 }
 
-/** Waits between attempts to store how a job has ended. */
+/** Waits between attempts to store how a job has ended; the last one again and again. */
 const waitsMs = [100, 300, 1_000, 3_000];
 
 /**
@@ -140,7 +142,7 @@ export class BackgroundJob implements GenerationSink {
     this.#tellWatchers();
   }
 
-  /** Stores what became of an answer that is not stored as a whole. Never rejects. */
+  /** Stores what became of an answer that is not stored as a whole, as soon as storage takes it: until then its followers wait. Never rejects. */
   async #storeEnd(error: unknown): Promise<void> {
     if (this.#isStored) return;
     await this.#writing;
@@ -151,18 +153,17 @@ export class BackgroundJob implements GenerationSink {
         ? { state: 'restarted' as const }
         : failedWith(error);
     const change = this.#ending(facts, this.#waiting);
-    for (const waitMs of waitsMs) {
+    for (let attempt = 0; ; attempt += 1) {
       try {
         await this.#update(change);
         return;
       } catch (thrown) {
         if (toGatewayError(thrown).code !== 'overloaded') return;
         await new Promise<void>(resolve => {
-          this.#tools.runtime.after(waitMs, resolve);
+          this.#tools.runtime.after(waitsMs[Math.min(attempt, waitsMs.length - 1)] ?? 0, resolve);
         });
       }
     }
-    // It stays unfinished: the next start finds it so, and says what the ledger knows of it.
   }
 
   /** The end of the stored response: what is stored and `rest`. */
@@ -192,14 +193,17 @@ export async function beginInBackground(
   asked: AskedResponse,
   keeper: Keeper<CreateResponseResponse> | undefined,
 ): Promise<CreateResponseResponse> {
-  const { documents, generations, jobs } = tools;
-  const { credential, requestId } = asked;
+  const { documents, generations, jobs, beginning } = tools;
+  const { credential, requestId, story } = asked;
   const request = { ...asked.request, delivery: Delivery.STREAMED };
-  const told = { isAnsweredEarly: true, durable: true, freeWhenCut: true };
-  const generation = await withCallerPaths(asked, () => generations.begin({ request, credential, requestId, ...told }));
+  const told = { durable: true, freeWhenCut: true };
+  const generation = await withCallerPaths(asked, () =>
+    generations.begin({ request, credential, requestId, story, ...told }),
+  );
   const head = responseHead(asked, generation);
   const { id, input } = ownInput(asked);
   const first = createMessage([], { head, limits: generation.limits });
+  beginning.add(id);
   try {
     const inherited = await storeResponse(tools, asked, head, { state: 'running' });
     await keeper?.keep(requestId, [first], 'kept');
@@ -213,7 +217,10 @@ export async function beginInBackground(
     await new Promise<void>(resolve => {
       generation.start({ events: () => undefined, end: () => resolve() });
     });
+    // If that fails, too, it is found unfinished and nobody's, and ended.
     await documents.delete({ kind: 'response', id }).catch(() => undefined);
     throw thrown;
+  } finally {
+    beginning.delete(id);
   }
 }

@@ -5,22 +5,45 @@ import { itemClosed, itemOpened, opaqueAdded } from '../../generation/events.ts'
 import { itemOf, withItem } from '../../generation/guard/serialise.ts';
 
 /**
- * Signatures of calls as reasoning items before them: the interface has no place for one in a call, and its clients bring reasoning items back. What follows is
+ * Signatures of calls as reasoning items before them, and those of texts behind them: the interface has no place for one there, and its clients bring reasoning items back. What follows is
  * numbered anew. An event that comes again gives the same events again: the last ones are seen before they are charged and after it. Source: wire.md C3 (signature).
  */
 export class CallSignatures {
   /** The new numbers of items, by choice and old number. */
   readonly #numbers: number[][] = [];
+  /** The last number given, by choice. */
+  readonly #last: number[] = [];
+  /** The signatures of the message that is open, by choice. */
+  readonly #ofText: Opaque[][] = [];
   /** Whether a number is another one than before. */
   #isShifted = false;
 
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
     const shown: GenerationEvent[] = [];
     for (const event of events) {
-      if (event.event.case === 'itemOpened') this.#open(event, event.event.value, shown);
-      else shown.push(this.#isShifted ? this.#renumbered(event) : event);
+      const { choice, event: step } = event;
+      if (step.case === 'itemOpened') this.#open(event, step.value, shown);
+      else if (step.case === 'opaqueAdded' && step.value.part !== undefined) this.#keep(choice, step.value.opaque);
+      else {
+        shown.push(this.#isShifted ? this.#renumbered(event) : event);
+        if (step.case === 'itemClosed') this.#tell(choice, step.value.item, shown);
+      }
     }
     return shown;
+  }
+
+  #keep(choice: number, signature: Opaque | undefined): void {
+    if (signature !== undefined) this.#ofText[choice]?.push(signature);
+  }
+
+  /** Adds the signatures of a message that has closed. */
+  #tell(choice: number, item: number, shown: GenerationEvent[]): void {
+    let number = this.#numbers[choice]?.[item] ?? item;
+    for (const signature of this.#ofText[choice]?.splice(0) ?? []) {
+      number += 1;
+      shown.push(...signatureItem(choice, number, signature));
+    }
+    this.#last[choice] = Math.max(this.#last[choice] ?? 0, number);
   }
 
   #renumbered(event: GenerationEvent): GenerationEvent {
@@ -33,23 +56,28 @@ export class CallSignatures {
     this.#numbers[choice] ??= [];
     const numbers = this.#numbers[choice];
     const signature = signatureOf(content);
-    const next = (numbers.at(-1) ?? -1) + 1;
+    const next = (this.#last[choice] ?? -1) + 1;
+    this.#ofText[choice] = [];
     const number = numbers[item] ?? (signature === undefined ? next : next + 1);
     numbers[item] = number;
+    this.#last[choice] = Math.max(number, this.#last[choice] ?? 0);
     this.#isShifted ||= number !== item;
     if (content?.content.case !== 'toolCall' || signature === undefined) {
       shown.push(withItem(whole, number));
       return;
     }
-    const reasoning = create(ItemSchema, { turn: content.turn, content: { case: 'reasoning', value: {} } });
     const { signature: _, ...unsigned } = content.content.value;
     shown.push(
-      itemOpened(choice, number - 1, reasoning),
-      opaqueAdded(choice, number - 1, signature),
-      itemClosed(choice, number - 1),
+      ...signatureItem(choice, number - 1, signature),
       itemOpened(choice, number, { ...content, content: { case: 'toolCall', value: unsigned } }),
     );
   }
+}
+
+/** A reasoning item that has a signature and nothing else. */
+function signatureItem(choice: number, number: number, signature: Opaque): GenerationEvent[] {
+  const reasoning = create(ItemSchema, { content: { case: 'reasoning', value: {} } });
+  return [itemOpened(choice, number, reasoning), opaqueAdded(choice, number, signature), itemClosed(choice, number)];
 }
 
 /** Signatures that stand before calls in their calls again, where upstreams want them; the input is not changed. */

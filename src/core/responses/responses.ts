@@ -16,6 +16,7 @@ import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
+import { findStory } from '../find-story.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
@@ -25,6 +26,7 @@ import { type Ask, type AskedResponse, createMessage, readAsk, withCallerPaths }
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
 import { Conversations, upstreamItems } from './conversations.ts';
+import { prepareResponse } from './prepared-response.ts';
 import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
 import type { WriterTools } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
@@ -43,6 +45,9 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly sessionMemory: () => BudgetLimits;
 }
 
+/** How often responses are looked for that nobody runs. */
+const lookMs = 10_000;
+
 type KeyedCreate = KeyedRequest<typeof CreateResponseResponseSchema>;
 
 /** All responses of this process: those that run, and the way to those that are stored. */
@@ -54,7 +59,14 @@ export class Responses {
     const { documents, runtime, sessionMemory } = tools;
     const sessions = new Sessions(runtime, sessionMemory);
     const conversations = new Conversations(documents, sessions, runtime);
-    this.#tools = { ...tools, conversations, sessions, settling: new Settling(), jobs: new Map() };
+    this.#tools = {
+      ...tools,
+      conversations,
+      sessions,
+      settling: new Settling(),
+      jobs: new Map(),
+      beginning: new Set(),
+    };
     this.#stored = new StoredResponses(this.#tools);
   }
 
@@ -81,9 +93,16 @@ export class Responses {
     };
   }
 
-  /** Writes down what became of responses that ran when an earlier process ended. To be awaited before anything is served. */
-  recover(): Promise<void> {
-    return this.#stored.recover();
+  /** Writes down what became of responses that ran when an earlier process ended, and from now on of those that nobody runs. To be awaited before anything is served. */
+  async recover(): Promise<void> {
+    await this.#stored.recover();
+    const look = this.#tools.runtime.after(lookMs, () => {
+      // What can't be written down now is found the next time.
+      void this.#stored
+        .recover()
+        .catch(() => undefined)
+        .finally(() => look.restart(lookMs));
+    });
   }
 
   /** Resolves when the end of every response in the background is stored. */
@@ -97,6 +116,7 @@ export class Responses {
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
       const asked = await this.#ask(request, context, credential);
+      if (request.generate === false) return prepareResponse(this.#tools, asked, each);
       const generation = await this.#begin(asked);
       each.call.attach(generation);
       generation.start(new ResponseSink(this.#tools, asked, generation, each));
@@ -149,9 +169,11 @@ export class Responses {
   }
 
   async #begin(asked: AskedResponse): Promise<Generation> {
-    const { request, credential, requestId, session, previousResponseId } = asked;
+    const { request, credential, requestId, session, previousResponseId, story } = asked;
     try {
-      return await withCallerPaths(asked, () => this.#tools.generations.begin({ request, credential, requestId }));
+      return await withCallerPaths(asked, () =>
+        this.#tools.generations.begin({ request, credential, requestId, story }),
+      );
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;
@@ -181,7 +203,8 @@ export class Responses {
     });
   }
 
-  async #ask(ask: Ask, { requestHeader }: CallContext, credential: Credential): Promise<AskedResponse> {
+  async #ask(ask: Ask, context: CallContext, credential: Credential): Promise<AskedResponse> {
+    const { requestHeader } = context;
     const { accountId } = credential;
     const { previousResponseId } = ask;
     const session = ask.session === undefined ? undefined : { accountId, session: ask.session };
@@ -193,7 +216,7 @@ export class Responses {
       const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#tools.ids.next());
       const whole = { ...request, items: upstreamItems(conversation, sealing) };
       const asked = { credential, sealing, requestId, request: whole, settings: request, conversation };
-      return { ...asked, previousResponseId, store, background, session };
+      return { ...asked, previousResponseId, store, background, session, story: findStory(context) };
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;

@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { GatewayError } from '../../errors/gateway-error.ts';
-import { type Item, type Opaque, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import { type Extra, type Item, type Opaque, type Part, PartSchema, Role } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { type SealedThoughts, SealedThoughtsSchema } from '../../gen/tollgate/v1/response_pb.ts';
 import { envelopeKind, envelopeOf, summaryKind } from '../../generation/envelope.ts';
@@ -11,6 +11,14 @@ import { textMessage } from './text-message.ts';
 
 /** What a client asks for to get the blobs of reasoning items, sealed. */
 export const includeEncrypted = 'reasoning.encrypted_content';
+
+/** The reasoning item that blobs belong to. */
+interface SealedItem {
+  readonly parts: readonly Part[];
+  readonly extra?: Extra | undefined;
+}
+
+const noItem: SealedItem = { parts: [] };
 
 /**
  * Blobs on their way to a client and back. A client never sees an upstream's own blob: it gets an envelope that only this gateway opens, only for the
@@ -25,9 +33,10 @@ export class Sealing {
     this.#accountId = accountId;
   }
 
-  /** Blobs as one envelope. */
-  seal(kind: 'reasoning' | 'compaction', blobs: readonly Opaque[]): Opaque {
-    const thoughts = create(SealedThoughtsSchema, { opaque: [...blobs] });
+  /** Blobs as one envelope, with the thoughts that they belong to: clients see those in another form, and upstreams want them back as they came. */
+  seal(kind: 'reasoning' | 'compaction', blobs: readonly Opaque[], item: SealedItem = noItem): Opaque {
+    const { parts, extra } = item;
+    const thoughts = create(SealedThoughtsSchema, { opaque: [...blobs], parts: [...parts], ...defined({ extra }) });
     return envelopeOf(this.#box.seal(toBinary(SealedThoughtsSchema, thoughts), this.#context(kind)));
   }
 
@@ -40,9 +49,11 @@ export class Sealing {
   sealItem(item: Item, include: readonly string[]): Item {
     const { content } = item;
     if (content.case !== 'reasoning' || content.value.opaque.length === 0) return item;
-    const { opaque } = content.value;
+    const { opaque, parts } = content.value;
     if (opaque.every(({ kind }) => kind === envelopeKind)) return item;
-    const shown = include.includes(includeEncrypted) ? [this.seal('reasoning', opaque)] : [];
+    const shown = include.includes(includeEncrypted)
+      ? [this.seal('reasoning', opaque, { parts, extra: item.extra })]
+      : [];
     return { ...item, content: { case: 'reasoning', value: { ...content.value, opaque: shown } } };
   }
 
@@ -57,10 +68,17 @@ export class Sealing {
   #open(item: Item, index: number): Item {
     const { content } = item;
     if (content.case === 'reasoning' && content.value.opaque.some(({ kind }) => kind === envelopeKind)) {
-      const opaque = content.value.opaque.flatMap(blob =>
-        blob.kind === envelopeKind ? this.#thoughtsOf(blob, 'reasoning', index).opaque : [blob],
+      const sealed = content.value.opaque.map(blob =>
+        blob.kind === envelopeKind
+          ? this.#thoughtsOf(blob, 'reasoning', index)
+          : create(SealedThoughtsSchema, { opaque: [blob] }),
       );
-      return { ...item, content: { case: 'reasoning', value: { ...content.value, opaque } } };
+      const extra = sealed.map(each => each.extra).find(each => each !== undefined) ?? item.extra;
+      const opaque = sealed.flatMap(thoughts => thoughts.opaque);
+      const thoughts = sealed.flatMap(({ parts }) => parts);
+      const parts = thoughts.length === 0 ? content.value.parts : thoughts;
+      const value = { ...content.value, opaque, parts };
+      return { ...item, content: { case: 'reasoning', value }, ...defined({ extra }) };
     }
     return content.case === 'compaction' ? this.#openCompaction(item, content.value.opaque, index) : item;
   }
@@ -94,12 +112,19 @@ function unreadable(index: number, why: string): GatewayError {
   });
 }
 
-/** Gathers the blobs of a reasoning item, and tells them sealed, as one, just before the item closes. */
+/** A reasoning item that is open. */
+interface OpenThoughts {
+  readonly blobs: Opaque[];
+  readonly parts: Part[];
+  readonly extra: Extra | undefined;
+}
+
+/** Gathers the blobs of a reasoning item and its thoughts, and tells them sealed, as one, just before the item closes. */
 export class SealStep {
   readonly #sealing: Sealing;
   readonly #shows: boolean;
-  /** Blobs by choice and item; of reasoning items only. */
-  readonly #open = new Map<string, Opaque[]>();
+  /** The reasoning item of each choice that is open; items come one after the other. */
+  readonly #open: (OpenThoughts | undefined)[] = [];
 
   constructor(sealing: Sealing, shows: boolean) {
     this.#sealing = sealing;
@@ -115,21 +140,42 @@ export class SealStep {
 
   /** Whether it keeps an event back; adds what goes before the event to `shown`. */
   #gathers({ choice, event }: GenerationEvent, shown: GenerationEvent[]): boolean {
-    if (event.case !== 'itemOpened' && event.case !== 'opaqueAdded' && event.case !== 'itemClosed') return false;
-    const { item } = event.value;
-    const place = `${choice} ${item}`;
-    if (event.case === 'itemOpened') {
-      if (event.value.content?.content.case === 'reasoning') this.#open.set(place, []);
-      return false;
+    const open = this.#open[choice];
+    switch (event.case) {
+      case 'itemOpened':
+        if (event.value.content?.content.case === 'reasoning') {
+          this.#open[choice] = { blobs: [], parts: [], extra: event.value.content.extra };
+        }
+        return false;
+      case 'partOpened':
+        if (open !== undefined && event.value.content !== undefined) open.parts.push(emptyThought(event.value.content));
+        return false;
+      case 'delta': {
+        const thought = open?.parts.at(-1)?.content;
+        if (thought?.case === 'reasoningText' || thought?.case === 'summaryText')
+          thought.value.text += event.value.text;
+        return false;
+      }
+      case 'opaqueAdded':
+        if (event.value.opaque !== undefined) open?.blobs.push(event.value.opaque);
+        return open !== undefined;
+      case 'itemClosed': {
+        this.#open[choice] = undefined;
+        if (open === undefined || open.blobs.length === 0 || !this.#shows) return false;
+        const sealed = this.#sealing.seal('reasoning', open.blobs, open);
+        shown.push(opaqueAdded(choice, event.value.item, sealed));
+        return false;
+      }
+      default:
+        return false;
     }
-    const blobs = this.#open.get(place);
-    if (blobs === undefined) return false;
-    if (event.case === 'opaqueAdded') {
-      if (event.value.opaque !== undefined) blobs.push(event.value.opaque);
-      return true;
-    }
-    this.#open.delete(place);
-    if (blobs.length > 0 && this.#shows) shown.push(opaqueAdded(choice, item, this.#sealing.seal('reasoning', blobs)));
-    return false;
   }
+}
+
+/** A thought whose text is still to come. */
+function emptyThought({ content }: Part): Part {
+  const text = '';
+  return content.case === 'summaryText'
+    ? create(PartSchema, { content: { case: 'summaryText', value: { text } } })
+    : create(PartSchema, { content: { case: 'reasoningText', value: { text } } });
 }

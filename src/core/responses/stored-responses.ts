@@ -40,6 +40,8 @@ interface StoredTools {
   readonly box: SealedBox;
   /** Those that this process runs in the background, by id. */
   readonly jobs: ReadonlyMap<string, BackgroundJob>;
+  /** Those that it is about to run, by id. */
+  readonly beginning: ReadonlySet<string>;
   /** Those whose callers wait for them. */
   readonly settling: Settling;
 }
@@ -88,9 +90,11 @@ export class StoredResponses {
     };
   }
 
-  /** Writes down what became of responses that ran when an earlier process ended. */
+  /** Writes down what became of responses that nobody runs: those of an earlier process, and those whose storage failed in their middle. */
   async recover(): Promise<void> {
-    const left = await this.#tools.documents.unfinished('response');
+    const { documents, jobs, beginning } = this.#tools;
+    const unfinished = await documents.unfinished('response');
+    const left = unfinished.filter(({ id }) => !jobs.has(id) && !beginning.has(id));
     await Promise.all(left.map(facts => this.#recover(facts)));
   }
 

@@ -1,6 +1,6 @@
 import { decodeRequest } from '../../codecs/responses/index.ts';
 import { errorType } from '../../errors/error-type.ts';
-import { GatewayError } from '../../errors/gateway-error.ts';
+import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { Delivery } from '../../gen/tollgate/v1/request_pb.ts';
 import { type CreateResponseRequest, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
@@ -8,7 +8,7 @@ import { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
 import { clientError, errorEnvelope } from '../error-answer.ts';
 import { type AnswerMessage, GenerationFacts } from '../generation-facts.ts';
-import { parseBounded } from '../json-body.ts';
+import { type JsonBody, parseBounded } from '../json-body.ts';
 import { recordRequest } from '../request-record.ts';
 import { createCall, responsesPath } from '../responses/create-route.ts';
 import type { ResponsesSocket } from '../responses/socket.ts';
@@ -35,10 +35,10 @@ export class SocketTurn implements Sink<AnswerMessage> {
 
   /** `ended` is called once the turn has ended and the client has all of it, or has left. */
   constructor(connection: ResponsesSocket, ended: () => void) {
-    const { edge, key, opened } = connection;
+    const { edge, key, opened, headers } = connection;
     const { runtime, nextRequestId, metrics } = edge.options;
     this.#connection = connection;
-    this.#call = new Call(runtime, nextRequestId());
+    this.#call = new Call(runtime, nextRequestId()).follow(headers, edge.options);
     this.#call.useKey(key);
     this.#call.credential = opened.credential;
     this.#facts = new GenerationFacts(this.#call);
@@ -53,7 +53,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
     parseBounded(edge, message, body => {
       try {
         if (body instanceof Error) throw body;
-        const request = decodeTurn(this.#connection, this.#call, body.value);
+        const request = decodeTurn(this.#connection, this.#call, body);
         this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
         if (this.#connection.isGone) this.#control.cancel();
       } catch (thrown) {
@@ -75,7 +75,7 @@ export class SocketTurn implements Sink<AnswerMessage> {
       for (const { data } of this.#steps.push(message)) if (!connection.send(data)) this.#pause();
     } catch (thrown) {
       this.#failure = thrown;
-      this.#control?.cancel();
+      this.#control?.cancel(toGatewayError(thrown));
     }
   }
 
@@ -103,13 +103,13 @@ export class SocketTurn implements Sink<AnswerMessage> {
     const { edge, isGone } = this.#connection;
     const request = { call: this.#call, method: 'WEBSOCKET', routeOptions: { url: responsesPath } };
     if (isGone) {
-      recordRequest(edge, request, { ...this.#facts.outcome(499, undefined), code: 'client_gone' });
+      recordRequest(edge, request, { ...this.#facts.outcome(499), code: 'client_gone' });
     } else if (failure === undefined) {
-      recordRequest(edge, request, this.#facts.outcome(200, true));
+      recordRequest(edge, request, this.#facts.outcome(200));
     } else {
       const error = clientError(failure);
       for (const event of this.#renderFailure(error)) this.#connection.send(event);
-      const outcome = this.#facts.outcome(this.#steps.hasBegun ? 200 : error.facets.http, true);
+      const outcome = this.#facts.outcome(this.#steps.hasBegun ? 200 : error.facets.http);
       recordRequest(edge, request, { ...outcome, code: error.code, error });
     }
     this.#connection.whenSent(() => {
@@ -128,13 +128,13 @@ export class SocketTurn implements Sink<AnswerMessage> {
 }
 
 /** Decodes a message as a call of the core. A turn that can't even be read evicts what it refers to, too. */
-function decodeTurn(connection: ResponsesSocket, call: Call, event: unknown): CreateResponseRequest {
+function decodeTurn(connection: ResponsesSocket, call: Call, { value: event, raw }: JsonBody): CreateResponseRequest {
   const { edge, session, strict } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
   try {
-    const body = bodyOf(event);
-    const raw = Buffer.from(JSON.stringify(body));
-    return createCall(decodeRequest({ body, raw, headers: {} }), { delivery: Delivery.STREAMED, strict, session });
+    const { body, generate } = readTurn(event);
+    const decoded = decodeRequest({ body, raw, headers: {} });
+    return createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
   } catch (thrown) {
     const previous = (event as { previous_response_id?: unknown } | null)?.previous_response_id;
     if (typeof previous === 'string') {
@@ -146,17 +146,21 @@ function decodeTurn(connection: ResponsesSocket, call: Call, event: unknown): Cr
   }
 }
 
-/** A `response.create` as the body that it would have over HTTP. */
-function bodyOf(event: unknown): object {
+/** Returns a `response.create` as the body that it would have over HTTP, and whether to generate, which only a WebSocket can say. */
+function readTurn(event: unknown): { readonly body: object; readonly generate: boolean } {
   if (typeof event !== 'object' || event === null || !('type' in event) || event.type !== 'response.create') {
     throw new GatewayError('invalid_request', 'Send a JSON object whose type is response.create.', { param: 'type' });
   }
-  const { type: _, stream: __, ...body } = event as { type: unknown; stream?: unknown } & Record<string, unknown>;
+  const { type: _, stream: __, generate, ...body } = event as { type: unknown } & Record<string, unknown>;
+  if (generate != null && typeof generate !== 'boolean') {
+    const violations = [{ path: ['generate'], message: 'must be a boolean', type: 'invalid_type' }];
+    throw new GatewayError('validation_error', '`generate` must be a boolean.', { param: 'generate', violations });
+  }
   for (const member of refusedMembers) {
     if (body[member] === undefined || body[member] === null) continue;
     throw new GatewayError('unsupported_parameter', `${member} is not used over a WebSocket.`, { param: member });
   }
-  return body;
+  return { body, generate: generate !== false };
 }
 
 function withStatus(data: string, error: GatewayError): string {

@@ -7,8 +7,10 @@ import { completed, delta, started } from '../events.ts';
 import { loadTokenizer } from '../tokens.ts';
 import { UpstreamFailure } from '../upstream.ts';
 import { callItem, finishesOf, stop, textItem, textOf } from './answers.fixtures.ts';
+import { CallCheck, keepsStop } from './call-check.ts';
 import { CallFilter, callRules } from './call-filter.ts';
 import { Guard, type OutputLimit } from './guard.ts';
+import { LastFinish } from './last-finish.ts';
 import { LengthCutter } from './length-cutter.ts';
 import { Serialiser } from './serialise.ts';
 import { StopCutter } from './stop-cutter.ts';
@@ -73,28 +75,39 @@ class WholeChain {
   readonly #candidates: number;
   readonly #length: LengthCutter;
   readonly #stop: StopCutter;
-  readonly #first: Serialiser;
+  readonly #first: LastFinish;
   #finished = 0;
 
   constructor(asked: GenerateRequest, { limit, tolerance }: OutputLimit) {
     const rules = callRules(asked);
     this.#candidates = rules.candidates;
-    this.#length = new LengthCutter(this.#shown, limit, tolerance);
+    this.#length = new LengthCutter(new CallCheck(this.#shown, keepsStop(asked)), limit, tolerance);
     this.#length.announce([delta(0, [0, 0], { kind: DeltaKind.TEXT, text: 'x'.repeat(100_000) })]);
     this.#stop = new StopCutter(this.#length, asked.stop.length === 0 ? ['\0'] : asked.stop);
     const callsMax = Math.min(rules.callsMax, 1000);
-    this.#first = new Serialiser(new Validator(new CallFilter(this.#stop, { ...rules, callsMax })));
+    const filter = new CallFilter(this.#stop, { ...rules, callsMax });
+    this.#first = new LastFinish(new Serialiser(new Validator(filter, this.#candidates)));
   }
 
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
     for (const event of events) this.#first.push(event);
     const shown = this.#shown.splice(0);
+    this.#count(shown);
+    if (this.#hasCut) this.#first.release(this.#candidates - this.#finished);
+    this.#count(this.#shown);
+    return [...shown, ...this.#shown.splice(0)];
+  }
+
+  #count(shown: readonly GenerationEvent[]): void {
     for (const { event } of shown) if (event.case === 'finished') this.#finished += 1;
-    return shown;
+  }
+
+  get #hasCut(): boolean {
+    return this.#stop.hasCut || this.#length.hasCut;
   }
 
   get isDone(): boolean {
-    return this.#finished >= this.#candidates && (this.#stop.hasCut || this.#length.hasCut);
+    return this.#finished >= this.#candidates && this.#hasCut;
   }
 
   lowerLimit(limit: number): void {

@@ -1,7 +1,9 @@
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { loadedTokenizer, loadTokenizer } from '../tokens.ts';
+import { CallCheck, keepsStop } from './call-check.ts';
 import { CallFilter, callRules } from './call-filter.ts';
+import { LastFinish } from './last-finish.ts';
 import { LengthCutter } from './length-cutter.ts';
 import { Serialiser } from './serialise.ts';
 import type { EventStep } from './step.ts';
@@ -24,19 +26,24 @@ export class Guard {
   /** Absent: the request has no stop sequences. */
   readonly #stop: StopCutter | undefined;
   readonly #validator: Validator;
-  readonly #first: EventStep;
+  readonly #first: LastFinish;
 
   constructor(request: GenerateRequest, { limit, tolerance }: OutputLimit) {
     this.#candidates = request.candidates ?? 1;
-    this.#length = new LengthCutter(this.#shown, limit, tolerance);
+    this.#length = new LengthCutter(new CallCheck(this.#shown, keepsStop(request)), limit, tolerance);
     this.#stop = request.stop.length === 0 ? undefined : new StopCutter(this.#length, request.stop);
-    this.#validator = new Validator(new CallFilter(this.#stop ?? this.#length, callRules(request)));
-    this.#first = new Serialiser(this.#validator);
+    const filter = new CallFilter(this.#stop ?? this.#length, callRules(request));
+    this.#validator = new Validator(filter, this.#candidates);
+    this.#first = new LastFinish(new Serialiser(this.#validator));
   }
 
   /** The gateway has cut a choice and nothing more is wanted: the upstream can be stopped. */
   get isDone(): boolean {
-    return this.#shown.finished >= this.#candidates && (this.#length.hasCut || this.#stop?.hasCut === true);
+    return this.#shown.finished >= this.#candidates && this.#hasCut;
+  }
+
+  get #hasCut(): boolean {
+    return this.#length.hasCut || this.#stop?.hasCut === true;
   }
 
   /** Returns what must be waited for before these events can be pushed: the tokenizer, if a limit could be near. */
@@ -48,6 +55,8 @@ export class Guard {
   push(events: readonly GenerationEvent[]): GenerationEvent[] {
     this.#length.announce(events);
     for (const event of events) this.#first.push(event);
+    // The choices that were not cut have finished: nobody waits for more of them.
+    if (this.#first.waiting > 0 && this.#hasCut) this.#first.release(this.#candidates - this.#shown.finished);
     return this.#shown.take();
   }
 

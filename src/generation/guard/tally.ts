@@ -1,9 +1,16 @@
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
-import { type GenerationEvent, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import {
+  type Delta,
+  DeltaKind,
+  type GenerationEvent,
+  type Usage,
+  UsageSource,
+} from '../../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { GrowingText } from '../../lib/growing-text.ts';
 import { countInPieces, countInputInPieces } from '../count-input.ts';
-import { estimateTokens, loadTokenizer } from '../tokens.ts';
+import { type TextKind, TextSample } from '../text-kind.ts';
+import { estimateTokens, loadTokenizer, type Tokenizer } from '../tokens.ts';
 import { addBuckets, sumInput, toBuckets, toUsage, type UsageBuckets } from '../usage-buckets.ts';
 
 /** Usage as it is charged, and who counted it. */
@@ -19,10 +26,29 @@ export interface CallLimits {
   readonly output: number;
 }
 
+/** What corrects the gateway's own count where the upstream has not reported. */
+export interface CountCorrection {
+  /** Input tokens of one call; undefined: nothing is known. */
+  readonly input: () => number | undefined;
+  /** Output tokens of a text with that upper bound; undefined: nothing is known. */
+  readonly output: (text: MeasuredText) => number | undefined;
+  /** All reasoning so far, shown or not; `isShown`: some of it was. Undefined: nothing is known. */
+  readonly reasoning: (isShown: boolean) => number | undefined;
+}
+
+/** A text of the output. */
+export interface MeasuredText {
+  /** Upper bound of its tokens. */
+  readonly estimate: number;
+  readonly kind: TextKind;
+}
+
 /** Tokens of one call, and who counted them. */
 interface Counts {
   readonly input: number;
   readonly output: number;
+  /** Undefined: as reported. */
+  readonly reasoning?: number;
   readonly source: CountedUsage['source'];
 }
 
@@ -31,6 +57,8 @@ export class Tally {
   readonly #limits: CallLimits;
   /** Reported while the answer runs: only its input is final. */
   #interim: Usage | undefined;
+  /** The latest count of output while the answer runs, and the upper bound of what had come then. */
+  #running: { readonly tokens: number; readonly high: number; readonly length: number } | undefined;
   /** Reported after the finish of every candidate: it is of the whole, though the answer's formal end has not come. */
   #afterFinish: Usage | undefined;
   /** Reported for the whole answer. */
@@ -38,6 +66,11 @@ export class Tally {
   #finished: number[] = [];
   #output = new GrowingText();
   #outputHigh = 0;
+  /** The part of it that is reasoning. */
+  #reasoningHigh = 0;
+  #isEnded = false;
+  /** Something has come that is not reasoning. */
+  #hasAnswer = false;
   /** Usage of earlier calls for the same answer (a continued pause). */
   #before: CountedUsage | undefined;
   /** How many calls the answer is made of, each with the whole input. */
@@ -52,12 +85,13 @@ export class Tally {
   /** Takes a batch as it came from the upstream, before anything is enforced. */
   take(events: readonly GenerationEvent[]): void {
     for (const { choice, event } of events) {
-      if (event.case === 'delta') this.#text(event.value.text);
+      if (event.case === 'delta') this.#delta(event.value);
       else if (event.case === 'itemOpened') this.#opened(event.value.content?.content);
       else if (event.case === 'finished') this.#finish(choice);
       else if (event.case === 'usageReported') this.#reported(event.value.usage);
       else if (event.case === 'started') this.#interim = event.value.usage ?? this.#interim;
       else if (event.case === 'completed') {
+        this.#isEnded = true;
         this.#final = event.value.usage;
         if (event.value.serviceTier !== ServiceTier.UNSPECIFIED) this.serviceTier = event.value.serviceTier;
       }
@@ -71,6 +105,26 @@ export class Tally {
   /** Output tokens so far, never too few. */
   get outputTokensHigh(): number {
     return this.#outputHigh + (this.#before?.buckets.output ?? 0);
+  }
+
+  /** The answer itself has begun: all reasoning before it is done. */
+  get hasAnswer(): boolean {
+    return this.#hasAnswer;
+  }
+
+  /** What the upstream has reported of a whole answer of one call, as far as it can be true; undefined if it has not. */
+  get reported(): Usage | undefined {
+    return this.#before === undefined ? this.#believable(this.#final) : undefined;
+  }
+
+  /** The upstream has ended its answer, whether or not it reported. */
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  /** All that has come, and the upper bound of the part that is reasoning. */
+  measured(): { readonly text: MeasuredText; readonly reasoningHigh: number } {
+    return { text: this.#measure(this.#outputHigh), reasoningHigh: this.#reasoningHigh };
   }
 
   /** Members of the upstream's own usage, for clients of its protocol. */
@@ -89,8 +143,12 @@ export class Tally {
     this.#afterFinish = undefined;
     this.#final = undefined;
     this.#finished = [];
+    this.#running = undefined;
     this.#output = new GrowingText();
     this.#outputHigh = 0;
+    this.#reasoningHigh = 0;
+    this.#hasAnswer = false;
+    this.#isEnded = false;
   }
 
   /** Ends one call of an answer that goes on with another: their usage is summed. */
@@ -102,28 +160,63 @@ export class Tally {
 
   /**
    * Returns the usage of all calls: as reported if the upstream reported it; else, and if it reports more input than the model takes, counted here, which needs the tokenizer. Output is
-   * never more than `outputMax`, and of one call never more than the model's own limit: a wrong report must not empty an account.
+   * never more than `outputMax`, and of one call never more than the model's own limit: a wrong report must not empty an account. `correction`: how the upstream's counts differ from the
+   * gateway's; absent: nothing but what has come is counted, by the gateway.
    */
-  count(request: GenerateRequest, outputMax = Infinity): CountedUsage | Promise<CountedUsage> {
+  count(
+    request: GenerateRequest,
+    outputMax = Infinity,
+    correction?: CountCorrection,
+  ): CountedUsage | Promise<CountedUsage> {
     const reported = this.#believable(this.#final ?? this.#interim);
     const input = reported?.inputTokens;
     const output = this.#final?.outputTokens;
     return input === undefined || output === undefined
-      ? this.#estimate(request, reported, outputMax)
+      ? this.#estimate(request, reported, { outputMax, correction })
       : this.#total(reported, { input, output, source: 'reported' }, outputMax);
   }
 
-  async #estimate(request: GenerateRequest, reported: Usage | undefined, outputMax: number): Promise<CountedUsage> {
+  async #estimate(
+    request: GenerateRequest,
+    reported: Usage | undefined,
+    { outputMax, correction }: { readonly outputMax: number; readonly correction: CountCorrection | undefined },
+  ): Promise<CountedUsage> {
     const tokenizer = await loadTokenizer();
-    const output = this.#final?.outputTokens ?? (await countInPieces([this.#output.toString()], tokenizer));
-    const input = reported?.inputTokens ?? this.calls * (await countInputInPieces(request, tokenizer));
-    return this.#total(reported, { input, output, source: 'estimated' }, outputMax);
+    const learned = reported?.inputTokens === undefined ? correction?.input() : undefined;
+    const input = reported?.inputTokens ?? this.calls * (learned ?? (await countInputInPieces(request, tokenizer)));
+    const output = this.#final?.outputTokens;
+    const counted = output === undefined ? await this.#countOutput(tokenizer, correction) : { output };
+    return this.#total(reported, { input, ...counted, source: 'estimated' }, outputMax);
+  }
+
+  /** The output of an answer that has not been reported: what the upstream counted while it ran, and what has come since. */
+  async #countOutput(
+    tokenizer: Tokenizer,
+    correction: CountCorrection | undefined,
+  ): Promise<{ readonly output: number; readonly reasoning?: number }> {
+    const running = correction === undefined ? undefined : this.#running;
+    const { tokens = 0, high = 0, length = 0 } = running ?? {};
+    const since = this.#measure(this.#outputHigh - high);
+    const learned = this.#outputHigh === high ? 0 : correction?.output(since);
+    const text = this.#output.toString();
+    const visible = learned ?? (await countInPieces([length === 0 ? text : text.slice(length)], tokenizer));
+    // A running count has the reasoning that is not shown in it.
+    if (running !== undefined) return { output: tokens + visible };
+    const shown = this.#outputHigh === 0 ? 0 : Math.round((visible * this.#reasoningHigh) / this.#outputHigh);
+    const reasoning = Math.max(shown, correction?.reasoning(this.#reasoningHigh > 0) ?? 0);
+    return { output: visible - shown + reasoning, ...(reasoning === 0 ? {} : { reasoning }) };
+  }
+
+  #measure(estimate: number): MeasuredText {
+    const sample = new TextSample();
+    sample.add(this.#output.toString());
+    return { estimate, kind: sample.kind };
   }
 
   #total(reported: Usage | undefined, counts: Counts, outputMax: number): CountedUsage {
     const left = Math.max(0, outputMax - (this.#before?.buckets.output ?? 0));
     const output = Math.min(counts.output, left, this.#limits.output);
-    const reasoningTokens = Math.min(reported?.reasoningTokens ?? 0, output);
+    const reasoningTokens = Math.min(counts.reasoning ?? reported?.reasoningTokens ?? 0, output);
     const buckets = toBuckets({ ...reported, inputTokens: counts.input, outputTokens: output, reasoningTokens });
     return sum(this.#before, { buckets, source: counts.source });
   }
@@ -144,6 +237,8 @@ export class Tally {
 
   #reported(usage: Usage | undefined): void {
     this.#interim = usage;
+    const tokens = usage?.outputTokens;
+    if (tokens !== undefined) this.#running = { tokens, high: this.#outputHigh, length: this.#output.length };
     if (this.#finished.length >= this.#limits.candidates) this.#afterFinish = usage;
   }
 
@@ -153,12 +248,22 @@ export class Tally {
   }
 
   #opened(content: Item['content'] | undefined): void {
-    if (content?.case === 'toolCall') this.#text(content.value.name);
+    if (content?.case !== 'toolCall') return;
+    this.#hasAnswer = true;
+    this.#text(content.value.name);
   }
 
-  #text(text: string): void {
+  #delta({ kind, text }: Delta): void {
+    const high = this.#text(text);
+    if (kind === DeltaKind.REASONING || kind === DeltaKind.SUMMARY) this.#reasoningHigh += high;
+    else this.#hasAnswer = true;
+  }
+
+  #text(text: string): number {
     this.#output.append(text);
-    this.#outputHigh += estimateTokens(text).high;
+    const { high } = estimateTokens(text);
+    this.#outputHigh += high;
+    return high;
   }
 }
 

@@ -7,15 +7,19 @@ import type { EventStep } from './step.ts';
 /**
  * Stands between what an upstream says and what a client sees, and lets nothing through that breaks the order of events: `started` first,
  * open before delta, one open item at a time in a choice, every open closed before `finished`, exactly one `finished` a choice, `completed` last. A
- * breach is `UpstreamFailure` `malformed`; an end without `completed` is `truncated`, never an invented finish.
+ * breach is `UpstreamFailure` `malformed`, and so are a part that its item can't have and an answer without a choice that was asked for: what gets through can be rendered. An end without
+ * `completed` is `truncated`, never an invented finish.
  */
 export class Validator implements EventStep {
   readonly #next: EventStep;
+  readonly #candidates: number;
   #state: 'new' | 'started' | 'completed' = 'new';
   readonly #choices = new PerChoice(() => new ValidChoice());
 
-  constructor(next: EventStep) {
+  /** `candidates`: how many choices must have finished at the end, from number 0. */
+  constructor(next: EventStep, candidates = 0) {
     this.#next = next;
+    this.#candidates = candidates;
   }
 
   push(event: GenerationEvent): void {
@@ -45,6 +49,9 @@ export class Validator implements EventStep {
     const choices = this.#choices.all();
     if (choices.length === 0) throw malformed('completed without a finish');
     if (choices.some(choice => !choice.isFinished)) throw malformed('completed before every choice finished');
+    for (let choice = 0; choice < this.#candidates; choice += 1) {
+      if (!this.#choices.get(choice).isFinished) throw malformed(`no choice ${choice}`);
+    }
     this.#state = 'completed';
   }
 }
@@ -62,6 +69,12 @@ const partOfDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' |
   [DeltaKind.REASONING]: 'reasoningText',
   [DeltaKind.SUMMARY]: 'summaryText',
 };
+
+/** Whether an item may have such a part. Calls, results of the upstream's tools and compactions have none. */
+function mayHave(item: Item['content']['case'], part: Part['content']['case']): boolean {
+  const isThought = part === 'reasoningText' || part === 'summaryText';
+  return isThought ? item === 'reasoning' : item === 'message';
+}
 
 class ValidChoice {
   isFinished = false;
@@ -86,7 +99,9 @@ class ValidChoice {
       case 'annotationAdded':
         return this.#requirePart(event.value);
       case 'opaqueAdded':
-        return this.#requireItem(event.value.item);
+        this.#requireItem(event.value.item);
+        if (event.value.part === undefined || event.value.part < this.#parts) return;
+        throw malformed(`a blob of part ${event.value.part}, which never opened`);
       case 'itemClosed':
         this.#requireItem(event.value.item);
         if (this.#part !== undefined) throw malformed('an item closed before its part');
@@ -113,8 +128,10 @@ class ValidChoice {
     this.#requireItem(value.item);
     if (this.#part !== undefined) throw malformed('two open parts');
     if (value.part !== this.#parts) throw malformed(`part ${value.part} where ${this.#parts} comes next`);
-    if (value.content?.content.case === undefined) throw malformed('a part without content');
-    this.#part = value.content.content.case;
+    const kind = value.content?.content.case;
+    if (kind === undefined) throw malformed('a part without content');
+    if (!mayHave(this.#open, kind)) throw malformed(`a ${kind} part in a ${this.#open ?? 'nameless item'}`);
+    this.#part = kind;
     this.#parts += 1;
   }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { DailyLimitUnit, Plans } from '../ledger.ts';
+import type { DailyLimitUnit, Plans, Suspension } from '../ledger.ts';
 import type { Account, Key, Rows } from '../rows.ts';
 
 /** What a rule decides by: the rows, the plans that accounts can have, and how `daily_limit` is read. */
@@ -7,6 +7,10 @@ export interface Context {
   readonly rows: Rows;
   readonly plans: Plans;
   readonly dailyLimitUnit: DailyLimitUnit;
+  /** An account of whose requests more is written off is suspended; absent: none is. */
+  readonly writeOffMax?: bigint | undefined;
+  /** Told of an account that this command suspends. */
+  readonly onSuspended?: (accountId: number, reason: Suspension) => void;
 }
 
 /** Returns a row that must be there, because rows like it are never deleted. Throws if it is not. */

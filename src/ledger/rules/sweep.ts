@@ -1,20 +1,45 @@
+import type { Rows } from '../rows.ts';
 import type { Context } from './context.ts';
-import { voidHold } from './holds.ts';
+import { sendBack, voidHold } from './holds.ts';
 import { renewSubscription } from './subscriptions.ts';
 
-/** Ends what is over by now, so that no command sees it: holds that expired, then periods of plans, which what they held can pay. */
-export function sweep(context: Context, nowMs: number): void {
+/** Runs what ends one thing of an account. */
+export type EndOne = (accountId: number, end: () => void) => void;
+
+const atOnce: EndOne = (_, end) => end();
+
+/**
+ * Ends what is over by now, so that no command sees it: holds that expired, then balances of keys that did, then periods of plans, which both can pay. What belongs to an account that is
+ * suspended as damaged stays as it is.
+ */
+export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce): void {
   const { rows } = context;
-  for (const hold of rows.expiredHolds(nowMs)) voidHold(rows, hold, 'expired', hold.expiresAtMs ?? nowMs);
-  for (const period of rows.endedPeriods(nowMs)) renewSubscription(context, period, nowMs);
+  for (const hold of rows.expiredHolds(nowMs)) {
+    if (isDamaged(rows, hold.accountId)) continue;
+    endOne(hold.accountId, () => voidHold(rows, hold, 'expired', hold.expiresAtMs ?? nowMs));
+  }
+  for (const key of rows.expiredKeys(nowMs)) {
+    if (isDamaged(rows, key.accountId)) continue;
+    endOne(key.accountId, () => sendBack(rows, key, nowMs));
+  }
+  for (const period of rows.endedPeriods(nowMs)) {
+    if (isDamaged(rows, period.accountId)) continue;
+    endOne(period.accountId, () => renewSubscription(context, period, nowMs));
+  }
 }
 
 /** Gives back what a process that is gone has left, and what has expired. Returns how many holds of the gateway's own that were. */
-export function recover(context: Context, nowMs: number): number {
+export function recover(context: Context, nowMs: number, endOne: EndOne = atOnce): number {
   const { rows } = context;
-  for (const hold of rows.expiredHolds(nowMs)) voidHold(rows, hold, 'expired', hold.expiresAtMs ?? nowMs);
+  for (const hold of rows.expiredHolds(nowMs)) {
+    endOne(hold.accountId, () => voidHold(rows, hold, 'expired', hold.expiresAtMs ?? nowMs));
+  }
   const left = rows.ownHolds();
-  for (const hold of left) voidHold(rows, hold, 'restarted', nowMs);
-  sweep(context, nowMs);
+  for (const hold of left) endOne(hold.accountId, () => voidHold(rows, hold, 'restarted', nowMs));
+  sweep(context, nowMs, endOne);
   return left.length;
+}
+
+function isDamaged(rows: Rows, accountId: number): boolean {
+  return rows.accounts.get(accountId)?.suspended === 'damaged';
 }

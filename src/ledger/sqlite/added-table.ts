@@ -4,6 +4,8 @@ import type { Sql } from './sql.ts';
 
 /** Rows of one table that are only added. A batch's are kept until `write`; others are read each time, because that is rare. */
 export class AddedTable<R> {
+  readonly #sql: Sql;
+  readonly #spec: TableSpec<R>;
   readonly #codec: RowCodec<R>;
   readonly #key: keyof R & string;
   readonly #added: R[] = [];
@@ -14,6 +16,8 @@ export class AddedTable<R> {
 
   /** `highest`: of the keys that are stored. */
   constructor(sql: Sql, spec: TableSpec<R>, highest = Number.POSITIVE_INFINITY) {
+    this.#sql = sql;
+    this.#spec = spec;
     this.#codec = new RowCodec(spec);
     const [first = 'id' as keyof R & string, second = first] = spec.key;
     this.#key = first;
@@ -36,6 +40,18 @@ export class AddedTable<R> {
     const added = this.#added.findLast(row => row[this.#key] === first);
     if (added !== undefined) return added;
     const stored = this.#find.get(first);
+    return stored === undefined ? undefined : this.#codec.read(stored);
+  }
+
+  /** Returns the row whose column has that value; no two have the same. */
+  findBy(property: keyof R & string, value: number | string): R | undefined {
+    const added = this.#added.find(row => row[property] === value);
+    if (added !== undefined) return added;
+    const [column] = this.#spec.columns[property];
+    const query = this.#sql.prepareRaw<[number | string], Stored[]>(
+      `SELECT ${this.#codec.names.join(', ')} FROM ${this.#spec.table} WHERE ${column} = ?`,
+    );
+    const stored = query.get(value);
     return stored === undefined ? undefined : this.#codec.read(stored);
   }
 

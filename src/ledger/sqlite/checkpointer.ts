@@ -1,32 +1,38 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
+import { checkpoint } from '../../lib/sqlite/log-file.ts';
+import { isStorageLost } from '../../lib/sqlite/storage-lost.ts';
+import { LogState } from './log-state.ts';
 
 /** What the checkpointer is started with. */
 export interface CheckpointerData {
   readonly path: string;
-  /** Counts the writer's commits: nothing is done while it stands still. */
-  readonly commits: SharedArrayBuffer;
+  /** See `LogState`: nothing is done while its commits stand still. */
+  readonly log: SharedArrayBuffer;
 }
 
 const intervalMs = 50;
 
 /**
  * Moves committed pages from the log into the file, so that the writer never has to. PASSIVE waits for nobody and blocks nobody; what it can't
- * move now it moves the next time.
+ * move now it moves the next time. Dies of `StorageLost`.
  */
-function serve({ path, commits }: CheckpointerData): void {
+function serve({ path, log: memory }: CheckpointerData): void {
   const db = new Database(path, { timeout: 0 });
   db.pragma('synchronous = FULL');
-  const count = new Int32Array(commits);
+  const log = new LogState(memory);
   let seen = -1;
   const timer = setInterval(() => {
-    const now = Atomics.load(count, 0);
+    const now = log.commits;
     if (now === seen) return;
     seen = now;
     try {
-      db.pragma('wal_checkpoint(PASSIVE)');
-    } catch {
-      // A failing disk shows itself to the writer, which answers for it; the next round tries again.
+      log.pages = checkpoint(db, 'PASSIVE');
+    } catch (error) {
+      // The writer must not checkpoint either.
+      log.pages = 0;
+      if (isStorageLost(error)) throw error;
+      // A full disk shows itself to the writer, which answers for it; the next round tries again.
       seen = -1;
     }
   }, intervalMs);

@@ -1,13 +1,15 @@
 import type { PriceSheet } from '../../generation/price.ts';
-import { type Connection, isStorageFailure, type Query, sqliteCode } from '../../lib/sqlite/database.ts';
-import type { DailyLimitUnit, Plans } from '../ledger.ts';
+import { type Connection, isStorageFailure, losesWrites, type Query, sqliteCode } from '../../lib/sqlite/database.ts';
+import { StorageLost } from '../../lib/sqlite/storage-lost.ts';
+import type { DailyLimitUnit, Plans, Suspension } from '../ledger.ts';
 import { administer } from '../rules/administration.ts';
 import { admit } from '../rules/admit.ts';
 import type { Context } from '../rules/context.ts';
 import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
-import { recover, sweep } from '../rules/sweep.ts';
-import { listWindows, tightestFirst } from '../rules/windows.ts';
+import { suspend } from '../rules/suspensions.ts';
+import { type EndOne, recover, sweep } from '../rules/sweep.ts';
+import { readRefusal, readWindows } from '../rules/windows.ts';
 import { type Faults, WriterDeath } from './fault.ts';
 import { Sql } from './sql.ts';
 import { StoredRows } from './stored-rows.ts';
@@ -25,7 +27,17 @@ import {
 export interface EngineOptions {
   readonly dailyLimitUnit: DailyLimitUnit;
   readonly plans: Plans;
+  /** See `Context`. */
+  readonly writeOffMax?: bigint | undefined;
   readonly faults?: Faults;
+}
+
+/** An account that was suspended. */
+export interface SuspendedAccount {
+  readonly accountId: number;
+  readonly reason: Suspension;
+  /** What broke; absent if nothing did. */
+  readonly cause?: string;
 }
 
 const sheetsMax = 10_000;
@@ -38,18 +50,24 @@ export class Engine {
   readonly #context: Context;
   readonly #probe: Query<[], unknown>;
   readonly #sheets = new Map<string, PriceSheet>();
+  /** Not taken yet; the first `#told` of them are stored. */
+  #suspended: SuspendedAccount[] = [];
+  #told = 0;
 
   /** The file must be up to date. */
-  constructor(db: Connection, { dailyLimitUnit, plans, faults }: EngineOptions) {
+  constructor(db: Connection, { dailyLimitUnit, plans, writeOffMax, faults }: EngineOptions) {
     this.#db = db;
     this.#faults = faults;
     const sql = new Sql(db, faults);
     this.#rows = new StoredRows(sql);
-    this.#context = { rows: this.#rows, plans, dailyLimitUnit };
+    const onSuspended = (accountId: number, reason: Suspension): void => {
+      this.#suspended.push({ accountId, reason });
+    };
+    this.#context = { rows: this.#rows, plans, dailyLimitUnit, writeOffMax, onSuspended };
     this.#probe = sql.prepare("UPDATE meta SET value = value + 1 WHERE name = 'probe'");
   }
 
-  /** Does a batch. The replies are true only once this has returned: the batch is then committed. Never throws but to die. */
+  /** Does a batch. The replies are true only once this has returned: the batch is then committed. Throws only to end the writer: `StorageLost`, or a fault. */
   run(batch: readonly WireCommand[]): WireReply[] {
     try {
       return this.#transact(batch);
@@ -68,17 +86,55 @@ export class Engine {
 
   /** Gives back what a process that is gone has left, and what has expired. Returns how many holds of the gateway's own that were. */
   recover(nowMs: number): number {
-    const voided = recover(this.#context, nowMs);
-    this.#commit(false);
-    return voided;
+    try {
+      const voided = recover(this.#context, nowMs);
+      this.#commit(false);
+      return voided;
+    } catch (error) {
+      this.#rollBack(error);
+      if (isStorageFailure(error)) throw error;
+      return recover(this.#context, nowMs, this.#endApart);
+    }
+  }
+
+  /** Returns the accounts that were suspended since the last call. */
+  takeSuspended(): SuspendedAccount[] {
+    const taken = this.#suspended.splice(0, this.#told);
+    this.#told = 0;
+    return taken;
+  }
+
+  /** Ends one thing in a transaction of its own. If that breaks, its account is suspended, and everything else goes on. */
+  readonly #endApart: EndOne = (accountId, end) => {
+    try {
+      end();
+      this.#commit(false);
+    } catch (error) {
+      this.#rollBack(error);
+      if (isStorageFailure(error)) throw error;
+      suspend(this.#rows, accountId, 'damaged');
+      this.#suspended.push({ accountId, reason: 'damaged', cause: messageOf(error) });
+      this.#commit(false);
+    }
+  };
+
+  /** Ends what is over by now, the one thing apart from the other if one of them breaks. */
+  #sweep(nowMs: number): void {
+    try {
+      sweep(this.#context, nowMs);
+      this.#commit(false);
+    } catch (error) {
+      this.#rollBack(error);
+      if (isStorageFailure(error)) throw error;
+      sweep(this.#context, nowMs, this.#endApart);
+    }
   }
 
   #runApart(command: WireCommand): WireReply {
     let outcome: 'storage' | 'failed' = 'storage';
     try {
       // What is over stays so, also if the command fails.
-      sweep(this.#context, command[1]);
-      this.#commit(false);
+      this.#sweep(command[1]);
       outcome = 'failed';
       return this.#transact([command])[0] ?? describe(outcome, undefined);
     } catch (error) {
@@ -97,19 +153,20 @@ export class Engine {
   }
 
   #commit(isProbe: boolean): void {
-    this.#db.exec('BEGIN IMMEDIATE');
-    this.#rows.write();
+    this.#rows.flush();
     if (isProbe) this.#probe.run();
     this.#faults?.step('commit');
     this.#db.exec('COMMIT');
-    this.#rows.settle();
+    this.#told = this.#suspended.length;
   }
 
   #rollBack(error: unknown): void {
     if (error instanceof WriterDeath) throw error;
+    if (losesWrites(error)) throw new StorageLost(error);
     // A full disk makes SQLite itself roll back.
     if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
     this.#rows.clear();
+    this.#suspended.length = this.#told;
   }
 
   #execute(command: WireCommand): unknown {
@@ -119,7 +176,8 @@ export class Engine {
       case 'admit': {
         const order = decodeAdmit(command);
         const modelId = this.#rows.modelNumber(order.model);
-        return encodeAdmitReply(admit(context, { ...order, modelId }, nowMs));
+        const endUserId = this.#rows.endUserNumber(order.endUser);
+        return encodeAdmitReply(admit(context, { ...order, modelId, endUserId }, nowMs));
       }
       case 'settle': {
         const order = decodeSettle(command);
@@ -129,12 +187,16 @@ export class Engine {
         return encodeSettleReply(settle(context, { ...order, prices, priceId, providerId }, nowMs));
       }
       case 'extend':
-        return extend(context, command[2], command[3]);
+        return extend(context, { command: command[2], extension: command[3] }, nowMs);
       case 'void':
         return voidRequest(context, command[2], command[3], nowMs);
       case 'windows': {
         const key = this.#rows.keys.get(command[2]);
-        return key === undefined ? [] : tightestFirst(listWindows(context, key, command[3], nowMs));
+        return key === undefined ? [] : readWindows(this.#rows, key, command[3], nowMs);
+      }
+      case 'refusal': {
+        const key = this.#rows.keys.get(command[2]);
+        return key === undefined ? undefined : readRefusal(this.#rows, key, nowMs);
       }
       case 'admin':
         return administer(context, command[2], nowMs);
@@ -156,5 +218,9 @@ export class Engine {
 }
 
 function describe(outcome: 'failed' | 'storage', error: unknown): WireReply {
-  return [outcome, error instanceof Error ? error.message : String(error), sqliteCode(error)];
+  return [outcome, messageOf(error), sqliteCode(error)];
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
 import type { WindowState } from '../../errors/gateway-error.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { Reader } from '../reader/reader.ts';
@@ -22,6 +21,8 @@ import type {
   KeyOwner,
   KeyRow,
   Ledger,
+  LimitFilter,
+  LimitRow,
   ManagementKeyRow,
   PaidLine,
   Plans,
@@ -33,9 +34,12 @@ import type {
   VoidReason,
 } from '../ledger.ts';
 import type { AdminCommands, AdminOrder, AdminReply } from '../rules/administration.ts';
-import type { CheckpointerData } from './checkpointer.ts';
+import { Checkpoints } from './checkpoints.ts';
 import { Credentials } from './credentials.ts';
 import { type Connection, openForReading } from '../../lib/sqlite/database.ts';
+import { holdLog, logBytes, refuseShared } from '../../lib/sqlite/log-file.ts';
+import { type LedgerWatch, unwatched } from './ledger-watch.ts';
+import { LogState } from './log-state.ts';
 import type { FaultPlan } from './fault.ts';
 import { KnownCredentials } from './known-credentials.ts';
 import { acquireNodeLock } from './node-lock.ts';
@@ -51,6 +55,8 @@ import {
 } from './wire.ts';
 import { type CommitFacts, Writer } from './writer.ts';
 
+const settleMsDefault = 10_000;
+
 /** How to open the ledger. */
 export interface SqliteLedgerOptions {
   /** Made where it is missing. */
@@ -60,8 +66,14 @@ export interface SqliteLedgerOptions {
   readonly dailyLimitUnit: DailyLimitUnit;
   /** What plans cost and give, from this opening on. */
   readonly plans: Plans;
+  /** An account of whose requests more is written off is suspended; absent: none is. */
+  readonly writeOffMax?: bigint | undefined;
+  /** How long a settle may wait for storage if its caller can't wait longer; absent: 10 s. */
+  readonly settleMs?: number;
   /** Told of every batch of commands that became durable. */
   readonly observe?: (commit: CommitFacts) => void;
+  /** Told of failures; absent: nobody is. */
+  readonly watch?: LedgerWatch;
   /** Tests only: what fails in the first writer. */
   readonly fault?: FaultPlan;
 }
@@ -72,6 +84,8 @@ export interface SqliteLedger extends Ledger {
   readonly voidedHoldsAtStart: number;
   /** Invariants that do not hold, in words; normally none. */
   readonly violationsAtStart: readonly string[];
+  /** Bytes of the log beside the file. */
+  readonly logBytes: number;
 }
 
 /**
@@ -79,55 +93,46 @@ export interface SqliteLedger extends Ledger {
  * be used.
  */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
-  const { dataDir, clock, dailyLimitUnit, plans, observe, fault } = options;
+  const { dataDir, clock, dailyLimitUnit, plans, writeOffMax, observe, fault } = options;
+  const { settleMs = settleMsDefault, watch = unwatched } = options;
   makeDirectory(dataDir);
   const lock = acquireNodeLock(dataDir);
+  let held: Connection | undefined;
   try {
     const path = ledgerPath(dataDir);
-    const commits = new SharedArrayBuffer(4);
-    const data = { path, dailyLimitUnit, plans, commits, fault };
-    const { writer, voidedHolds, violations } = await Writer.start(data, { now: () => clock.now(), observe });
-    const checkpointer = startCheckpointer({ path, commits });
+    // Before anything of it is moved.
+    const checksFile = logBytes(path) > 0;
+    refuseShared(path, `Another process uses the ledger ${path}. Stop it first.`);
+    held = holdLog(path);
+    const log = new LogState();
+    const data = { path, dailyLimitUnit, plans, writeOffMax, log: log.memory, checksFile, fault };
+    const tools = { now: () => clock.now(), observe, settleMs, watch };
+    const { writer, voidedHolds, violations, suspended } = await Writer.start(data, tools);
+    for (const account of suspended) watch.suspended(account);
+    const checkpoints = new Checkpoints({ path, log: log.memory }, cause => writer.lose(cause));
     const db = openForReading(path);
     return new WorkerLedger(
-      { read: { path, plans }, clock, dailyLimitUnit, writer, checkpointer, db, lock },
+      { read: { path, plans }, clock, writer, checkpoints, db, lock, watch },
       voidedHolds,
       violations,
     );
   } catch (error) {
     lock.release();
     throw error;
+  } finally {
+    held?.close();
   }
-}
-
-interface Checkpointer {
-  /** Resolves when it has ended, however it came to that. */
-  end(): Promise<void>;
-}
-
-/** The gateway works without it, should it die: the writer then checkpoints by itself, in larger pieces. */
-function startCheckpointer(workerData: CheckpointerData): Checkpointer {
-  const worker = new Worker(new URL('./checkpointer.ts', import.meta.url), { workerData });
-  worker.on('error', () => undefined);
-  const ended = new Promise<void>(resolve => {
-    worker.once('exit', () => resolve());
-  });
-  return {
-    end() {
-      worker.postMessage('close');
-      return ended;
-    },
-  };
 }
 
 interface Parts {
   readonly read: ReaderData;
   readonly clock: Clock;
-  readonly dailyLimitUnit: DailyLimitUnit;
   readonly writer: Writer;
-  readonly checkpointer: Checkpointer;
+  readonly checkpoints: Checkpoints;
+  /** Open longer than any other connection of the process: see `holdLog`. */
   readonly db: Connection;
   readonly lock: { release(): void };
+  readonly watch: LedgerWatch;
 }
 
 class WorkerLedger implements SqliteLedger {
@@ -136,6 +141,7 @@ class WorkerLedger implements SqliteLedger {
   readonly #parts: Parts;
   readonly #reader: Reader;
   readonly #credentials: KnownCredentials;
+  readonly #storedCredentials: Credentials;
   /** Never used twice, not even by another process. */
   #nextExtension = randomBytes(6).readUIntBE(0, 6);
 
@@ -144,8 +150,13 @@ class WorkerLedger implements SqliteLedger {
     this.violationsAtStart = violations;
     this.#parts = parts;
     this.#reader = this.#startReader();
-    const credentials = new Credentials(parts.db, parts.dailyLimitUnit);
+    const credentials = new Credentials(parts.db);
     this.#credentials = new KnownCredentials(hash => credentials.find(hash));
+    this.#storedCredentials = credentials;
+  }
+
+  get logBytes(): number {
+    return logBytes(this.#parts.read.path);
   }
 
   get lastId(): number {
@@ -166,10 +177,14 @@ class WorkerLedger implements SqliteLedger {
     return this.#send(['extend', this.#now(), command, this.#nextExtension++]);
   }
 
-  settle(command: SettleCommand): Promise<Settled> {
-    return this.#parts.writer.send(encodeSettle(command, this.#now()), value =>
-      decodeSettleReply(value as SettleReply),
-    );
+  settle(command: SettleCommand, patience: 'bounded' | 'unbounded' = 'unbounded'): Promise<Settled> {
+    const { writer, watch } = this.#parts;
+    const decode = (value: unknown): Settled => {
+      const settled = decodeSettleReply(value as SettleReply);
+      if (settled.writtenOffNanoUsd > 0n) watch.wroteOff(command.id, settled.writtenOffNanoUsd);
+      return settled;
+    };
+    return writer.send(encodeSettle(command, this.#now()), decode, patience === 'bounded');
   }
 
   void(id: number, reason: VoidReason): Promise<'voided' | 'not_held'> {
@@ -180,8 +195,17 @@ class WorkerLedger implements SqliteLedger {
     return this.#send(['windows', this.#now(), keyId, free]);
   }
 
+  refusal(keyId: number): Promise<Denied | undefined> {
+    return this.#send(['refusal', this.#now(), keyId]);
+  }
+
   findCredential(hash: Uint8Array): Credential | undefined {
-    return this.#credentials.find(hash);
+    const found = this.#credentials.find(hash);
+    return found?.expiresAtMs !== undefined && found.expiresAtMs <= this.#now() ? { ...found, expired: true } : found;
+  }
+
+  findApiKey(keyId: number): Credential | undefined {
+    return this.#storedCredentials.findApiKey(keyId);
   }
 
   async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {
@@ -196,9 +220,17 @@ class WorkerLedger implements SqliteLedger {
     return this.#told(this.#reader.readSwept(this.#now(), 'account', accountId));
   }
 
-  async addCredit(command: AdminCommands['addCredit']): Promise<AccountRow | 'not_found' | 'insufficient'> {
+  async addCredit(
+    command: AdminCommands['addCredit'],
+  ): Promise<AccountRow | 'not_found' | 'insufficient' | 'conflict'> {
     const reply = await this.#admin('addCredit', command);
-    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : refusal(reply);
+    if (typeof reply === 'number') return found(await this.#reader.read('account', reply));
+    return reply === 'conflict' ? reply : refusal(reply);
+  }
+
+  async resumeAccount(accountId: number): Promise<AccountRow | 'not_found'> {
+    const reply = await this.#admin('resumeAccount', { accountId });
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
   }
 
   async createKey(command: AdminCommands['createKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
@@ -225,6 +257,34 @@ class WorkerLedger implements SqliteLedger {
 
   async setMonthlyLimit(command: AdminCommands['setMonthlyLimit']): Promise<KeyRow | 'not_found'> {
     return this.#knownKeyAfter(await this.#admin('setMonthlyLimit', command));
+  }
+
+  async createLimit(command: AdminCommands['createLimit']): Promise<LimitRow | 'not_found' | 'too_many'> {
+    const reply = await this.#admin('createLimit', command);
+    if (typeof reply === 'number') return found(await this.#reader.read('limit', reply, undefined, this.#now()));
+    return reply === 'too_many' ? reply : 'not_found';
+  }
+
+  listLimits(filter: LimitFilter): Promise<LimitRow[]> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'limits', filter, nowMs));
+  }
+
+  findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
+  }
+
+  async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | 'not_found' | 'locked'> {
+    const reply = await this.#admin('updateLimit', command);
+    if (typeof reply === 'number') return found(await this.#reader.read('limit', reply, undefined, this.#now()));
+    return reply === 'locked' ? reply : 'not_found';
+  }
+
+  async deleteLimit(command: AdminCommands['deleteLimit']): Promise<'deleted' | 'not_found' | 'locked'> {
+    const reply = await this.#admin('deleteLimit', command);
+    if (typeof reply === 'number') return 'deleted';
+    return reply === 'locked' ? reply : 'not_found';
   }
 
   async createManagementKey(command: AdminCommands['createManagementKey']): Promise<ManagementKeyRow | 'not_found'> {
@@ -298,12 +358,12 @@ class WorkerLedger implements SqliteLedger {
   }
 
   async close(): Promise<void> {
-    const { checkpointer, writer, db, lock } = this.#parts;
+    const { checkpoints, writer, db, lock } = this.#parts;
     await writer.drain();
     await this.#reader.close();
-    await checkpointer.end();
-    db.close();
+    await checkpoints.end();
     await writer.close();
+    db.close();
     lock.release();
   }
 

@@ -2,10 +2,13 @@ import { workerData } from 'node:worker_threads';
 import { openForWriting, sqliteFailure } from '../../lib/sqlite/database.ts';
 import { serveCalls } from '../../lib/threads/serve-calls.ts';
 import type { DailyLimitUnit, Plans } from '../ledger.ts';
-import { Engine } from './engine.ts';
+import { Engine, type SuspendedAccount } from './engine.ts';
 import { type FaultPlan, Faults } from './fault.ts';
 import { checkInvariants } from './invariants.ts';
+import { checkpoint, refuseDamaged } from '../../lib/sqlite/log-file.ts';
+import { StorageLost } from '../../lib/sqlite/storage-lost.ts';
 import { migrateLedger } from './schema.ts';
+import { LogState } from './log-state.ts';
 import { WalSync } from './wal-sync.ts';
 import { waitsForSync, type WireCommand, type WireReply } from './wire.ts';
 
@@ -14,11 +17,14 @@ export interface WriterData {
   readonly path: string;
   readonly dailyLimitUnit: DailyLimitUnit;
   readonly plans: Plans;
+  readonly writeOffMax: bigint | undefined;
   readonly nowMs: number;
   /** The first writer of a process: what an earlier process left is given back, and the invariants are checked. */
   readonly first: boolean;
-  /** Counts commits, for the checkpointer. */
-  readonly commits: SharedArrayBuffer;
+  /** See `LogState`. */
+  readonly log: SharedArrayBuffer;
+  /** Look for damage first: an earlier process did not end as it should. */
+  readonly checksFile: boolean;
   readonly fault: FaultPlan | undefined;
 }
 
@@ -27,17 +33,24 @@ export interface WriterReady {
   /** Holds of the gateway's own that an earlier process left: given back. */
   readonly voidedHolds: number;
   readonly violations: readonly string[];
+  /** Accounts that had to be suspended. */
+  readonly suspended: readonly SuspendedAccount[];
 }
 
-const { path, dailyLimitUnit, plans, nowMs, first, commits, fault } = workerData as WriterData;
+const damageAdvice =
+  'Restore the data directory from a backup, or rescue what can be read: sqlite3 ledger.sqlite .recover.';
+
+const { path, dailyLimitUnit, plans, writeOffMax, nowMs, first, checksFile, fault, ...data } = workerData as WriterData;
 const db = openForWriting(path, 'NORMAL');
-migrateLedger(db, nowMs);
+if (checksFile) refuseDamaged(db, path, damageAdvice);
+migrateLedger(db, nowMs, dailyLimitUnit);
 // By an engine of its own, so that faults on purpose begin with the first command.
-const voidedHolds = first ? new Engine(db, { dailyLimitUnit, plans }).recover(nowMs) : 0;
+const recovering = new Engine(db, { dailyLimitUnit, plans, writeOffMax });
+const voidedHolds = first ? recovering.recover(nowMs) : 0;
 const faults = fault === undefined ? undefined : new Faults(fault, sqliteFailure);
-const engine = new Engine(db, { dailyLimitUnit, plans, ...(faults === undefined ? {} : { faults }) });
+const engine = new Engine(db, { dailyLimitUnit, plans, writeOffMax, ...(faults === undefined ? {} : { faults }) });
 const violations = first ? checkInvariants(db, 'fast') : [];
-const count = new Int32Array(commits);
+const log = new LogState(data.log);
 const sync = new WalSync(path);
 
 // A batch is one transaction, then one sync, for which the next batches do not wait.
@@ -46,7 +59,8 @@ serveCalls<WireCommand, WireReply>(
     run(batch, post) {
       faults?.step('message');
       const replies = engine.run(batch);
-      Atomics.add(count, 0, 1);
+      log.addCommit();
+      if (log.isLong) log.pages = checkpoint(db, 'PASSIVE');
       const waits = batch.map(waitsForSync);
       const later = replies.filter((_, index) => waits[index] === true);
       faults?.step('reply');
@@ -54,20 +68,21 @@ serveCalls<WireCommand, WireReply>(
         'now',
         later.length === 0 ? replies : replies.map((reply, index) => (waits[index] === true ? undefined : reply)),
       );
+      const suspended = engine.takeSuspended();
+      if (suspended.length > 0) post('notice', suspended);
       if (later.length === 0) return;
       sync.run(error => {
         faults?.step('sync');
-        // What is on the disk is not known: the next writer sends it again.
-        if (error !== null) throw error;
+        if (error !== null) throw new StorageLost(error);
         faults?.step('reply');
         post('later', later);
       });
     },
     end() {
-      db.pragma('wal_checkpoint(TRUNCATE)');
+      checkpoint(db, 'TRUNCATE');
       sync.close();
       db.close();
     },
   },
-  { voidedHolds, violations } satisfies WriterReady,
+  { voidedHolds, violations, suspended: recovering.takeSuspended() } satisfies WriterReady,
 );

@@ -1,8 +1,12 @@
+import { siblingModule } from '../../lib/sibling-module.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { overloaded } from '../../errors/overloaded.ts';
 import { LedgerStartError, startErrorCode } from '../../lib/sqlite/start-error.ts';
 import { type Call, CallThread } from '../../lib/threads/call-thread.ts';
 import type { WireCommand, WireReply } from './wire.ts';
+import { isStorageLost } from '../../lib/sqlite/storage-lost.ts';
+import type { SuspendedAccount } from './engine.ts';
+import type { LedgerWatch } from './ledger-watch.ts';
 import type { WriterData, WriterReady } from './worker.ts';
 
 /** Commands that wait; above it, admits are refused. Settles and voids never are: what was begun must end. */
@@ -10,6 +14,8 @@ export const waitingMax = 20_000;
 /** How often a command may be in the writer while it dies before it is taken for the cause. */
 const deathsMax = 3;
 const backoffMs = { min: 50, max: 2000 };
+/** How often calls are looked at that wait too long. */
+const impatienceMs = 500;
 
 /** Makes the caller's answer of a posted one. */
 type Decode<R> = (value: unknown) => R;
@@ -17,6 +23,10 @@ type Decode<R> = (value: unknown) => R;
 interface Pending extends Call<WireCommand> {
   readonly decode: Decode<unknown>;
   deaths: number;
+  /** A settle that is refused when it has waited too long. */
+  readonly isBounded: boolean;
+  /** When it was sent, on a clock that never steps. */
+  readonly sentAtMs: number;
 }
 
 /** A command of the writer's own, whose answer nobody waits for. */
@@ -25,6 +35,8 @@ const unheard: Omit<Pending, 'request'> = {
   resolve: () => undefined,
   reject: () => undefined,
   deaths: 0,
+  isBounded: false,
+  sentAtMs: 0,
 };
 
 /** A batch that was committed. */
@@ -40,10 +52,13 @@ export interface WriterTools {
   readonly now: () => number;
   /** Told of every batch; for metrics. */
   readonly observe: ((commit: CommitFacts) => void) | undefined;
+  /** How long a settle that may be refused waits for storage. */
+  readonly settleMs: number;
+  readonly watch: LedgerWatch;
 }
 
 /** What every writer of a ledger is started with. */
-type Unchanging = Omit<WriterData, 'first' | 'nowMs' | 'fault'>;
+type Unchanging = Omit<WriterData, 'first' | 'nowMs' | 'checksFile' | 'fault'>;
 
 const unwritable = (cause?: unknown): GatewayError => overloaded('The ledger can’t be written.', cause);
 
@@ -55,11 +70,15 @@ const unwritable = (cause?: unknown): GatewayError => overloaded('The ledger can
 export class Writer {
   readonly #data: Unchanging;
   readonly #tools: WriterTools;
-  readonly #thread = new CallThread<Pending, WireReply>(new URL('./worker.ts', import.meta.url), {
+  readonly #impatience: NodeJS.Timeout;
+  readonly #thread = new CallThread<Pending, WireReply>(siblingModule(import.meta.url, 'worker'), {
     onReply: (call, reply) => this.#onReply(call, reply),
     onBatch: ({ kind, tookMs, waiting }) => {
       if (kind === 'now') this.#tools.observe?.({ commitMs: tookMs, waiting: waiting + this.#parked.length });
       this.#checkDrained();
+    },
+    onNotice: notice => {
+      for (const account of notice as SuspendedAccount[]) this.#tools.watch.suspended(account);
     },
     onEnd: (lost, cause) => this.#onEnd(lost, cause),
   });
@@ -69,12 +88,15 @@ export class Writer {
   #backoffMs = backoffMs.min;
   #retry: NodeJS.Timeout | undefined;
   #spawning: Promise<unknown> | undefined;
+  /** The disk has lost writes: nothing may be written any more. */
+  #isLost = false;
   /** Set by `drain`; called once nothing is unanswered. */
   #drained: (() => void) | undefined;
 
   private constructor(data: Unchanging, tools: WriterTools) {
     this.#data = data;
     this.#tools = tools;
+    this.#impatience = setInterval(() => this.#giveUp(), impatienceMs).unref();
   }
 
   /** Starts the writer; throws `LedgerStartError` where the file can't be used. */
@@ -82,13 +104,14 @@ export class Writer {
     data: Omit<WriterData, 'first' | 'nowMs'>,
     tools: WriterTools,
   ): Promise<{ writer: Writer } & WriterReady> {
-    const { fault, ...rest } = data;
+    const { fault, checksFile, ...rest } = data;
     const writer = new Writer(rest, tools);
     try {
-      const ready = await writer.#thread.start({ ...rest, fault, first: true, nowMs: tools.now() });
+      const ready = await writer.#thread.start({ ...rest, fault, checksFile, first: true, nowMs: tools.now() });
       return { writer, ...(ready as WriterReady) };
     } catch (error) {
       clearTimeout(writer.#retry);
+      clearInterval(writer.#impatience);
       const reason = error instanceof Error ? error.message : String(error);
       const code = startErrorCode(error);
       throw new LedgerStartError(
@@ -103,15 +126,27 @@ export class Writer {
     return this.#thread.underway > 0;
   }
 
-  /** Sends a command; resolves with the engine's answer. Throws `overloaded` where nothing was done, `internal` where it broke. */
-  send<R>(request: WireCommand, decode: Decode<R>): Promise<R> {
+  /** Stops all writing, because the disk has lost writes. */
+  lose(cause: Error): void {
+    if (this.#isLost) return;
+    this.#isLost = true;
+    clearTimeout(this.#retry);
+    for (const { reject } of this.#parked.splice(0)) reject(unwritable(cause));
+    this.#tools.watch.lost(cause);
+    this.#checkDrained();
+  }
+
+  /** Sends a command; resolves with the engine's answer. Throws `overloaded` where nothing was done, `internal` where it broke. `isBounded`: a settle that is given up after `settleMs`. */
+  send<R>(request: WireCommand, decode: Decode<R>, isBounded = false): Promise<R> {
     if (this.#drained !== undefined) return Promise.reject(overloaded('The gateway is stopping.'));
+    if (this.#isLost) return Promise.reject(unwritable());
     if (request[0] === 'admit') {
       if (this.#failing) return Promise.reject(unwritable());
       if (this.#countUnanswered() >= waitingMax) return Promise.reject(overloaded('Too many requests are waiting.'));
     }
     return new Promise<R>((resolve, reject) => {
-      this.#take({ request, decode, resolve: resolve as Pending['resolve'], reject, deaths: 0 });
+      const sentAtMs = isBounded ? performance.now() : 0;
+      this.#take({ request, decode, resolve: resolve as Pending['resolve'], reject, deaths: 0, isBounded, sentAtMs });
     });
   }
 
@@ -122,6 +157,7 @@ export class Writer {
       this.#checkDrained();
     });
     clearTimeout(this.#retry);
+    clearInterval(this.#impatience);
     await this.#spawning;
     // Whoever waited for the last answers goes on before this does.
     await new Promise(resolve => {
@@ -131,7 +167,7 @@ export class Writer {
 
   /** Ends the writer, which was drained. */
   close(): Promise<void> {
-    return this.#thread.end();
+    return this.#isLost ? this.#thread.kill() : this.#thread.end();
   }
 
   #countUnanswered(): number {
@@ -153,7 +189,7 @@ export class Writer {
     // Nothing of its batch was committed, and all before it is on the disk.
     else if (call.request[0] === 'sync') call.resolve(undefined);
     else call.reject(unwritable(new Error(String(value))));
-    this.#fail();
+    this.#fail(new Error(`${code ?? ''} ${String(value)}`));
   }
 
   #checkDrained(): void {
@@ -161,7 +197,9 @@ export class Writer {
   }
 
   /** Storage has failed: until a probe is written nothing is admitted, and what waits is tried again with it. */
-  #fail(): void {
+  #fail(cause: Error): void {
+    if (this.#isLost) return;
+    if (!this.#failing) this.#tools.watch.failing(cause);
     this.#failing = true;
     if (this.#retry !== undefined) return;
     this.#retry = setTimeout(() => {
@@ -171,10 +209,28 @@ export class Writer {
     this.#backoffMs = Math.min(this.#backoffMs * 2, backoffMs.max);
   }
 
+  /**
+   * Refuses settles that have waited too long. One that waits for storage is given up for good; one that the writer works at may be done nevertheless, and then its repeat says
+   * so.
+   */
+  #giveUp(): void {
+    const beforeMs = performance.now() - this.#tools.settleMs;
+    const isOver = ({ isBounded, sentAtMs }: Pending): boolean => isBounded && sentAtMs < beforeMs;
+    for (const call of [...this.#thread.unanswered(), ...this.#parked]) if (isOver(call)) call.reject(unwritable());
+    this.#parked = this.#parked.filter(call => !isOver(call));
+    this.#checkDrained();
+  }
+
   /** Sends what is parked, a probe last; a writer that has died is started again first. */
   #tryAgain(): void {
     if (this.#thread.isRunning) return this.#unpark();
-    const data = { ...this.#data, fault: undefined, first: false, nowMs: this.#tools.now() } satisfies WriterData;
+    const data = {
+      ...this.#data,
+      fault: undefined,
+      checksFile: false,
+      first: false,
+      nowMs: this.#tools.now(),
+    } satisfies WriterData;
     // If it fails, `#onEnd` tries again.
     this.#spawning = this.#thread.start(data).catch(() => undefined);
     this.#unpark();
@@ -185,12 +241,17 @@ export class Writer {
     const resolve = (): void => {
       this.#failing = false;
       this.#backoffMs = backoffMs.min;
+      this.#tools.watch.failing(undefined);
     };
     this.#thread.post({ ...unheard, request: ['probe', this.#tools.now()], resolve });
   }
 
   /** The writer is gone; what it had may be done or not. Gives up what was in the writer each time it died. */
   #onEnd(lost: readonly Pending[], cause: Error): void {
+    if (isStorageLost(cause)) {
+      this.#parked.push(...lost);
+      return this.lose(cause);
+    }
     for (const call of lost) {
       const { request } = call;
       if (request[0] === 'probe') continue;
@@ -202,7 +263,7 @@ export class Writer {
           this.#parked.push({ ...unheard, request: ['void', this.#tools.now(), request[2], 'gateway_failure'] });
       }
     }
-    if (this.#drained === undefined || this.#countUnanswered() > 0) this.#fail();
+    if (this.#drained === undefined || this.#countUnanswered() > 0) this.#fail(cause);
     else this.#drained();
   }
 }

@@ -13,16 +13,15 @@ export interface Query<P extends unknown[], R> {
 const busyMs = 5000;
 
 /**
- * The writer's connection: WAL, checkpoints left to the checkpointer. FULL: every commit is on the disk before it returns. NORMAL: it is with the
- * kernel, and on the disk after the next sync of the log, which is the caller's.
+ * The writer's connection: WAL, checkpoints left to the caller, because SQLite does not tell when one of its own fails. FULL: every commit is on the disk before it
+ * returns. NORMAL: it is with the kernel, and on the disk after the next sync of the log, which is the caller's.
  */
 export function openForWriting(path: string, synchronous: 'FULL' | 'NORMAL' = 'FULL'): Connection {
   const db = new Database(path, { timeout: busyMs });
   db.defaultSafeIntegers(true);
   db.pragma('journal_mode = WAL');
   db.pragma(`synchronous = ${synchronous}`);
-  // Above this the writer itself checkpoints; the checkpointer keeps the log far below it.
-  db.pragma('wal_autocheckpoint = 16000');
+  db.pragma('wal_autocheckpoint = 0');
   db.pragma('cache_size = -65536');
   db.pragma('foreign_keys = ON');
   return db;
@@ -40,6 +39,19 @@ export function openForReading(path: string): Connection {
 /** SQLite's code of an error ("SQLITE_FULL"); undefined for errors of other kinds. */
 export function sqliteCode(thrown: unknown): string | undefined {
   return thrown instanceof Database.SqliteError ? thrown.code : undefined;
+}
+
+/** Whether reading, writing or syncing a file failed. */
+export function isIoFailure(thrown: unknown): thrown is Error {
+  return sqliteCode(thrown)?.startsWith('SQLITE_IOERR') === true;
+}
+
+/** Whether writes may be lost that the operating system had taken, or the file is damaged. */
+export function losesWrites(thrown: unknown): thrown is Error {
+  const code = sqliteCode(thrown) ?? '';
+  return ['SQLITE_IOERR_FSYNC', 'SQLITE_IOERR_DIR_FSYNC', 'SQLITE_CORRUPT', 'SQLITE_NOTADB'].some(bad =>
+    code.startsWith(bad),
+  );
 }
 
 /** An error as SQLite would throw it, for faults on purpose. */

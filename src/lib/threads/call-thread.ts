@@ -10,7 +10,7 @@ export interface Call<Request> {
 
 /** Replies that came together. */
 export interface BatchFacts {
-  readonly kind: Replies<unknown>[0];
+  readonly kind: 'now' | 'later';
   /** From the hand-over of the last message. */
   readonly tookMs: number;
   /** Calls that were unanswered before them. */
@@ -22,6 +22,8 @@ export interface CallPolicy<C, Reply> {
   onReply(call: C, reply: Reply): void;
   /** Called after all calls of a batch were given to `onReply`. */
   onBatch?(batch: BatchFacts): void;
+  /** Called with what the thread has to say to nobody's call. */
+  onNotice?(notice: unknown): void;
   /** The thread ended; `lost` are the calls that it has not answered, in their order. */
   onEnd(lost: readonly C[], cause: Error): void;
 }
@@ -64,6 +66,11 @@ export class CallThread<C extends Call<unknown>, Reply> {
     return this.#sent.length + this.#later.length;
   }
 
+  /** Returns the calls that are unanswered, in their order. */
+  unanswered(): C[] {
+    return [...this.#later, ...this.#sent, ...this.#outbox];
+  }
+
   /** Starts the thread; resolves with what it says when it is ready. Rejects with what the thread threw. */
   start(workerData: unknown): Promise<unknown> {
     const worker = new Worker(this.#program, { workerData });
@@ -75,7 +82,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
       });
       worker.once('exit', () => {
         this.#worker = undefined;
-        const lost = [...this.#later, ...this.#sent, ...this.#outbox];
+        const lost = this.unanswered();
         [this.#later, this.#sent, this.#outbox] = [[], [], []];
         this.#policy.onEnd(lost, cause);
         reject(cause);
@@ -103,6 +110,11 @@ export class CallThread<C extends Call<unknown>, Reply> {
     });
   }
 
+  /** Ends the thread wherever it is. */
+  async kill(): Promise<void> {
+    await this.#worker?.terminate();
+  }
+
   #flush(): void {
     if (this.#worker !== undefined && this.#outbox.length > 0 && this.#sent.length === 0) this.#send(this.#worker);
   }
@@ -115,6 +127,7 @@ export class CallThread<C extends Call<unknown>, Reply> {
   }
 
   #onReplies([kind, replies]: Replies<Reply>): void {
+    if (kind === 'notice') return this.#policy.onNotice?.(replies);
     const batch = { kind, tookMs: performance.now() - this.#sentAtMs, waiting: this.waiting };
     const calls = (kind === 'now' ? this.#sent : this.#later).splice(0, replies.length);
     // First, so that the thread works while the replies are taken in.

@@ -2,9 +2,9 @@ import { parentPort } from 'node:worker_threads';
 
 /**
  * Replies as a thread posts them. `now`: to the calls that waited longest for any, in their order, `undefined` if it replies to one later. `later`: to those
- * that waited longest for that.
+ * that waited longest for that. `notice`: to no call, but for the owner of the thread.
  */
-export type Replies<Reply> = ['now', (Reply | undefined)[]] | ['later', Reply[]];
+export type Replies<Reply> = ['now', (Reply | undefined)[]] | ['later', Reply[]] | ['notice', unknown];
 
 /** What a thread does for its `CallThread`. */
 export interface CallService<Request, Reply> {

@@ -66,7 +66,8 @@ class DiskFiles implements Files {
       await writeDurably(path, bytes);
     } catch (error) {
       this.#bytes -= bytes.length;
-      await rm(path + drafts, { force: true });
+      // Also a file that may not be there after a power cut. What can't be removed now is removed by the next start, or when its time is over.
+      for (const left of [path + drafts, path]) await rm(left, { force: true }).catch(() => undefined);
       throw isFull(error) ? full(error) : error;
     }
     const name = `${token}.${endingOf(type)}`;

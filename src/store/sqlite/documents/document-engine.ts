@@ -1,13 +1,16 @@
 import type { Chunk, DocumentChange, DocumentName, NewDocument, PutOutcome } from '../../documents.ts';
-import { type Connection, isStorageFailure, type Query } from '../../../lib/sqlite/database.ts';
-import { Eviction } from './eviction.ts';
+import { type Connection, isStorageFailure, losesWrites, type Query } from '../../../lib/sqlite/database.ts';
+import { StorageLost } from '../../../lib/sqlite/storage-lost.ts';
+import { type DocumentOwner, Eviction, type SpaceMax } from './eviction.ts';
 import { DocumentRows, lengthOf, sizeOf } from './rows.ts';
 
 /** A command on its way to the writer. */
 export type DocumentCommand =
   | { readonly kind: 'put'; readonly document: NewDocument }
   | { readonly kind: 'update'; readonly change: DocumentChange }
-  | { readonly kind: 'delete'; readonly name: DocumentName };
+  | { readonly kind: 'delete'; readonly name: DocumentName }
+  /** Writes something of no meaning, to see whether that is possible. */
+  | { readonly kind: 'probe' };
 
 /** A command with the clock's time. */
 export interface TimedCommand {
@@ -32,15 +35,15 @@ export class DocumentEngine {
   readonly #eviction: Eviction;
   readonly #insertChunk: Query<[number, number, Uint8Array], unknown>;
 
-  /** The file must be up to date. `bytesMax`: of all bodies and chunks together. */
-  constructor(db: Connection, bytesMax: number) {
+  /** The file must be up to date. */
+  constructor(db: Connection, max: SpaceMax) {
     this.#db = db;
     this.#rows = new DocumentRows(db);
-    this.#eviction = new Eviction(db, this.#rows, bytesMax);
+    this.#eviction = new Eviction(db, this.#rows, max);
     this.#insertChunk = db.prepare('INSERT INTO chunk (document, seq, content) VALUES (?, ?, ?)');
   }
 
-  /** Does a batch. The replies are true only once this has returned: the batch is then on the disk. */
+  /** Does a batch. The replies are true only once this has returned: the batch is then on the disk. Throws `StorageLost` only. */
   run(batch: readonly TimedCommand[]): DocumentReply[] {
     try {
       this.#db.exec('BEGIN IMMEDIATE');
@@ -49,6 +52,7 @@ export class DocumentEngine {
       this.#db.exec('COMMIT');
       return replies;
     } catch (error) {
+      if (losesWrites(error)) throw new StorageLost(error);
       // A full disk makes SQLite itself roll back.
       if (this.#db.inTransaction) this.#db.exec('ROLLBACK');
       this.#eviction.forget();
@@ -79,6 +83,7 @@ export class DocumentEngine {
   #execute(command: DocumentCommand, nowMs: number): unknown {
     if (command.kind === 'put') return this.#put(command.document, nowMs);
     if (command.kind === 'update') return this.#update(command.change, nowMs);
+    if (command.kind === 'probe') return this.#eviction.touch();
     return this.#delete(command.name, nowMs);
   }
 
@@ -92,10 +97,10 @@ export class DocumentEngine {
     }
     const parent = this.#parentOf(document);
     if (parent === undefined) return { kind: 'no_parent' };
-    this.#makeRoom(sizeOf(document), nowMs, parent);
+    this.#makeRoom(document, sizeOf(document), nowMs, parent);
     const row = this.#rows.insert(document, parent);
     this.#addChunks(row, document.chunks ?? []);
-    this.#eviction.grow(sizeOf(document));
+    this.#eviction.grow(document, sizeOf(document));
     return { kind: 'stored' };
   }
 
@@ -112,10 +117,11 @@ export class DocumentEngine {
     if (change.ifState !== undefined && change.ifState !== head.state) return 'other_state';
     const { body, chunks = [] } = change;
     const growth = lengthOf(chunks) + (body === undefined ? 0 : body.length - this.#rows.bodyLength(head.row));
-    this.#makeRoom(growth, nowMs, head.row);
+    const owner = { kind: head.kind, accountId: head.account_id };
+    this.#makeRoom(owner, growth, nowMs, head.row);
     this.#rows.change(head, change, head.bytes + growth);
     this.#addChunks(head.row, chunks);
-    this.#eviction.grow(growth);
+    this.#eviction.grow(owner, growth);
     return 'updated';
   }
 
@@ -127,8 +133,8 @@ export class DocumentEngine {
   }
 
   /** `spared` is not evicted for it. */
-  #makeRoom(growth: number, nowMs: number, spared: number | null): void {
-    if (growth > 0 && !this.#eviction.makeRoom(growth, nowMs, spared)) {
+  #makeRoom(owner: DocumentOwner, growth: number, nowMs: number, spared: number | null): void {
+    if (growth > 0 && !this.#eviction.makeRoom(owner, growth, nowMs, spared)) {
       throw new StoreFull('There is no room for it.');
     }
   }

@@ -1,49 +1,70 @@
 import { workerData } from 'node:worker_threads';
-import { openForWriting } from '../../../lib/sqlite/database.ts';
+import { losesWrites, openForWriting } from '../../../lib/sqlite/database.ts';
+import { checkpoint, logBytes, refuseDamaged } from '../../../lib/sqlite/log-file.ts';
+import { isStorageLost, StorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { migrate, readMigrations } from '../../../lib/sqlite/migrations.ts';
 import { serveCalls } from '../../../lib/threads/serve-calls.ts';
+import type { SpaceMax } from './eviction.ts';
 import { DocumentEngine, type DocumentReply, type TimedCommand } from './document-engine.ts';
 
 /** What the writer of documents is started with. */
 export interface DocumentWriterData {
   readonly path: string;
-  /** Of all bodies and chunks together. */
-  readonly bytesMax: number;
+  readonly max: SpaceMax;
   readonly nowMs: number;
+  /** Look for damage first: an earlier process did not end as it should. */
+  readonly checksFile: boolean;
 }
 
 /** How long nothing must have come before what has ended is tidied away. */
 const quietMs = 200;
+/** The log is moved into the file when it has grown to this. */
+const logBytesMax = 4 << 20;
+const damageAdvice =
+  'Restore it from a backup, or move it away: stored responses, answers of idempotency keys and image tasks are lost then, and no money.';
 
-const { path, bytesMax, nowMs } = workerData as DocumentWriterData;
+const { path, max, nowMs, checksFile } = workerData as DocumentWriterData;
 const db = openForWriting(path);
 // Times and counts of bytes are exact numbers; there is no money here.
 db.defaultSafeIntegers(false);
-db.pragma('wal_autocheckpoint = 1000');
 // What was deleted does not stay readable in the file.
 db.pragma('secure_delete = ON');
+if (checksFile) refuseDamaged(db, path, damageAdvice);
 migrate(db, readMigrations(new URL('migrations/', import.meta.url)), nowMs, 'content file');
-const engine = new DocumentEngine(db, bytesMax);
+const engine = new DocumentEngine(db, max);
+
+/** Throws `StorageLost`; a disk that is full shows itself to the next command, which answers for it. */
+function emptyLog(): void {
+  try {
+    checkpoint(db, 'TRUNCATE');
+  } catch (error) {
+    if (isStorageLost(error)) throw error;
+  }
+}
 
 let lastMs = nowMs;
 const quiet = setTimeout(() => {
   try {
-    if (engine.tidy(lastMs)) quiet.refresh();
-    // The log is emptied, so that what was deleted is not readable there either.
-    else db.pragma('wal_checkpoint(TRUNCATE)');
-  } catch {
-    // A failing disk shows itself to the next command, which answers for it.
+    if (engine.tidy(lastMs)) {
+      quiet.refresh();
+      return;
+    }
+  } catch (error) {
+    if (losesWrites(error)) throw new StorageLost(error);
   }
+  // So that what was deleted is not readable there either.
+  emptyLog();
 }, quietMs);
 serveCalls<TimedCommand, DocumentReply>({
   run(batch, post) {
     lastMs = batch.at(-1)?.nowMs ?? lastMs;
     post('now', engine.run(batch));
+    if (logBytes(path) > logBytesMax) emptyLog();
     quiet.refresh();
   },
   end() {
     clearTimeout(quiet);
-    db.pragma('wal_checkpoint(TRUNCATE)');
+    checkpoint(db, 'TRUNCATE');
     db.close();
   },
 });

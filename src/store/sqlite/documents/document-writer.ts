@@ -1,41 +1,67 @@
+import { siblingModule } from '../../../lib/sibling-module.ts';
 import { GatewayError } from '../../../errors/gateway-error.ts';
 import { overloaded } from '../../../errors/overloaded.ts';
 import { LedgerStartError, startErrorCode } from '../../../lib/sqlite/start-error.ts';
+import { isStorageLost } from '../../../lib/sqlite/storage-lost.ts';
 import { type Call, CallThread } from '../../../lib/threads/call-thread.ts';
 import type { DocumentCommand, DocumentReply, TimedCommand } from './document-engine.ts';
 import type { DocumentWriterData } from './document-worker.ts';
 
 /** Commands that wait; above it, further ones are refused. */
 const waitingMax = 20_000;
+/** How often a store that can't be written is tried. */
+const probeMs = 1000;
+
+/** Who is told of what happens to the documents beside the answers to commands. */
+export interface DocumentWatch {
+  /** They can't be written from now on, because of `cause`; undefined: they can again. */
+  failing(cause: Error | undefined): void;
+  /** The disk has lost writes: nothing is written any more, and the process must end at once. */
+  lost(cause: Error): void;
+}
 
 /**
  * The calling thread's end of the writer of documents. A command is answered once, after its commit. If the writer dies, the commands under way are
  * refused (nobody knows whether they were done), and the next command starts another one.
  */
 export class DocumentWriter {
-  readonly #data: Omit<DocumentWriterData, 'nowMs'>;
+  readonly #data: Omit<DocumentWriterData, 'nowMs' | 'checksFile'>;
   readonly #now: () => number;
+  readonly #watch: DocumentWatch;
   readonly #thread = new CallThread<Call<TimedCommand>, DocumentReply>(
-    new URL('./document-worker.ts', import.meta.url),
+    siblingModule(import.meta.url, 'document-worker'),
     {
-      onReply: answer,
+      onReply: (call, reply) => {
+        this.#notice(reply);
+        answer(call, reply);
+      },
       onEnd: (lost, cause) => {
+        if (isStorageLost(cause) && !this.#isClosed) {
+          this.#isClosed = true;
+          this.#watch.lost(cause);
+        }
         for (const { reject } of lost) reject(overloaded('Content can’t be stored now.', cause));
       },
     },
   );
   #isClosed = false;
+  #probe: NodeJS.Timeout | undefined;
 
-  private constructor(data: Omit<DocumentWriterData, 'nowMs'>, now: () => number) {
+  private constructor(data: Omit<DocumentWriterData, 'nowMs' | 'checksFile'>, now: () => number, watch: DocumentWatch) {
     this.#data = data;
     this.#now = now;
+    this.#watch = watch;
   }
 
   /** Starts the writer; throws `LedgerStartError` if the file can't be used. */
-  static async start(data: Omit<DocumentWriterData, 'nowMs'>, now: () => number): Promise<DocumentWriter> {
-    const writer = new DocumentWriter(data, now);
+  static async start(
+    { checksFile, ...data }: Omit<DocumentWriterData, 'nowMs'>,
+    now: () => number,
+    watch: DocumentWatch,
+  ): Promise<DocumentWriter> {
+    const writer = new DocumentWriter(data, now, watch);
     try {
-      await writer.#start();
+      await writer.#start(checksFile);
       return writer;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
@@ -59,11 +85,27 @@ export class DocumentWriter {
   /** Takes no more commands; resolves when all that was sent is answered and the writer has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    clearInterval(this.#probe);
     await this.#thread.end();
   }
 
-  #start(): Promise<unknown> {
-    return this.#thread.start({ ...this.#data, nowMs: this.#now() } satisfies DocumentWriterData);
+  #start(checksFile = false): Promise<unknown> {
+    return this.#thread.start({ ...this.#data, checksFile, nowMs: this.#now() } satisfies DocumentWriterData);
+  }
+
+  /** Tells of a store that can't be written, and tries it until it can. */
+  #notice(reply: DocumentReply): void {
+    if (reply.outcome === 'storage') {
+      if (this.#probe !== undefined) return;
+      this.#watch.failing(new Error(reply.message));
+      this.#probe = setInterval(() => {
+        this.send({ kind: 'probe' }).catch(() => undefined);
+      }, probeMs).unref();
+    } else if (this.#probe !== undefined) {
+      clearInterval(this.#probe);
+      this.#probe = undefined;
+      this.#watch.failing(undefined);
+    }
   }
 }
 

@@ -1,40 +1,66 @@
 import type { Connection } from '../../../lib/sqlite/database.ts';
+import type { DocumentFacts, DocumentKind } from '../../documents.ts';
 import type { DocumentRows, HeadRow } from './rows.ts';
 
 /** How many documents one batch removes at most because they have ended: callers wait for the batch. */
 const sweptMax = 64;
 /** How many one tidying removes at most: commands may wait meanwhile. */
 const tidiedMax = 256;
+/** An account gets that part of the space of answers that are kept. */
+const keptPart = 4;
+const totalNames = ['bytes', 'kept_bytes'] as const;
+const evictable = "finished = 1 AND ends_at_ms > 0 AND kind <> 'replay'";
+
+/** Whether documents stay to their end: 1, those of idempotency keys; 0, all others. */
+type Kept = 0 | 1;
+
+/** What a document counts for. */
+export type DocumentOwner = Pick<DocumentFacts, 'kind' | 'accountId'>;
+
+/** The most bytes of all documents together. */
+export interface SpaceMax {
+  /** Of those that may go before their end. */
+  readonly bytesMax: number;
+  /** Of those that may not. */
+  readonly keptBytesMax: number;
+}
 
 /**
- * What goes: documents that have ended, and the oldest finished ones where space is short. A document that others go on from is only made
+ * What goes: documents that have ended, and, if space is short, the oldest finished ones of the account that has the most, so that no account makes others lose theirs. Answers of
+ * idempotency keys stay to their end: they have a space of their own, of which an account gets a part. A document that others go on from is only made
  * unseen, and is removed with the last of those.
  */
 export class Eviction {
   readonly #rows: DocumentRows;
-  readonly #bytesMax: number;
+  readonly #max: SpaceMax;
   readonly #sql: ReturnType<typeof prepare>;
   readonly #tidied: (nowMs: number) => number;
-  /** Of all documents, as this batch has it; undefined: to be read. */
-  #total: number | undefined;
+  /** Of all documents that may go, and of those that are kept, as this batch has it; undefined: to be read. */
+  readonly #totals: [evictable: number | undefined, kept: number | undefined] = [undefined, undefined];
 
-  constructor(db: Connection, rows: DocumentRows, bytesMax: number) {
+  constructor(db: Connection, rows: DocumentRows, max: SpaceMax) {
     this.#rows = rows;
-    this.#bytesMax = bytesMax;
+    this.#max = max;
     this.#sql = prepare(db);
     const tidied = db.transaction((nowMs: number) => this.#removeEnded(nowMs, tidiedMax));
     this.#tidied = nowMs => tidied.immediate(nowMs);
   }
 
-  /** Documents have grown by that many bytes, in this batch. */
-  grow(bytes: number): void {
-    this.#total = this.#sum() + bytes;
-    this.#sql.setBytes.run(this.#total);
+  /** A document of that owner has grown by that many bytes, in this batch. */
+  grow({ kind, accountId }: DocumentOwner, bytes: number): void {
+    const kept = keptOf(kind);
+    this.#setTotal(kept, this.#sum(kept) + bytes);
+    this.#sql.growShare.run(kept, accountId, bytes);
+  }
+
+  /** Writes something of no meaning; what is stored already would not be written. */
+  touch(): void {
+    this.#sql.touch.run();
   }
 
   /** The batch was undone, wholly or in part. */
   forget(): void {
-    this.#total = undefined;
+    this.#totals.fill(undefined);
   }
 
   /** Removes some of what has ended. */
@@ -60,7 +86,7 @@ export class Eviction {
       const head = this.#rows.headAt(next);
       if (head === undefined) return;
       this.#sql.remove.run(head.row);
-      this.grow(-head.bytes);
+      this.grow({ kind: head.kind, accountId: head.account_id }, -head.bytes);
       if (head.parent === null) return;
       this.#sql.dropChild.run(head.parent);
       const parent = this.#rows.headAt(head.parent);
@@ -69,16 +95,34 @@ export class Eviction {
     }
   }
 
-  /** Makes room for so many more bytes; false where there is none, whatever is evicted. `spared` stays seen. */
-  makeRoom(bytes: number, nowMs: number, spared: number | null): boolean {
-    if (bytes > this.#bytesMax) return false;
-    while (this.#sum() + bytes > this.#bytesMax) {
+  /** Makes room for so many more bytes of an owner; false if there is none for it. `spared` stays seen. */
+  makeRoom(owner: DocumentOwner, bytes: number, nowMs: number, spared: number | null): boolean {
+    if (keptOf(owner.kind) === 1) return this.#makeKeptRoom(owner, bytes, nowMs);
+    const { bytesMax } = this.#max;
+    if (bytes > bytesMax) return false;
+    while (this.#sum(0) + bytes > bytesMax) {
       if (this.#removeEnded(nowMs, sweptMax) > 0) continue;
-      const oldest = this.#sql.oldest.get(spared ?? 0);
+      const oldest = this.#findOldest(owner.accountId, bytes, spared ?? 0);
       if (oldest === undefined) return false;
       this.end(oldest, nowMs);
     }
     return true;
+  }
+
+  #makeKeptRoom({ accountId }: DocumentOwner, bytes: number, nowMs: number): boolean {
+    const { keptBytesMax } = this.#max;
+    const isOver = (): boolean =>
+      this.#sum(1) + bytes > keptBytesMax || this.#share(1, accountId) + bytes > keptBytesMax / keptPart;
+    while (isOver()) if (this.#removeEnded(nowMs, sweptMax) === 0) return false;
+    return true;
+  }
+
+  /** Finds what goes next for `bytes` more of an account: of the account that has the most of those that have something to give, or its own if it then had more than that. */
+  #findOldest(accountId: number, bytes: number, spared: number): HeadRow | undefined {
+    const other = this.#sql.oldestOfOthers.get(spared, accountId);
+    const own = this.#share(0, accountId) + bytes;
+    if (other !== undefined && this.#share(0, other.account_id) >= own) return other;
+    return this.#sql.oldest.get(accountId, spared);
   }
 
   #removeEnded(nowMs: number, max: number): number {
@@ -87,21 +131,43 @@ export class Eviction {
     return ended.length;
   }
 
-  #sum(): number {
-    this.#total ??= this.#sql.bytes.get()?.value ?? 0;
-    return this.#total;
+  #sum(kept: Kept): number {
+    return (this.#totals[kept] ??= this.#sql.total.get(totalNames[kept])?.value ?? 0);
   }
+
+  #setTotal(kept: Kept, bytes: number): void {
+    this.#totals[kept] = bytes;
+    this.#sql.setTotal.run(bytes, totalNames[kept]);
+  }
+
+  #share(kept: Kept, accountId: number): number {
+    return this.#sql.share.get(kept, accountId)?.bytes ?? 0;
+  }
+}
+
+function keptOf(kind: DocumentKind): Kept {
+  return kind === 'replay' ? 1 : 0;
 }
 
 function prepare(db: Connection) {
   return {
-    bytes: db.prepare<[], { value: number }>("SELECT value FROM meta WHERE name = 'bytes'"),
-    setBytes: db.prepare("UPDATE meta SET value = ? WHERE name = 'bytes'"),
+    total: db.prepare<[string], { value: number }>('SELECT value FROM meta WHERE name = ?'),
+    touch: db.prepare("UPDATE meta SET value = value + 1 WHERE name = 'probe'"),
+    setTotal: db.prepare('UPDATE meta SET value = ? WHERE name = ?'),
+    share: db.prepare<[number, number], { bytes: number }>('SELECT bytes FROM share WHERE kept = ? AND account_id = ?'),
+    growShare: db.prepare(
+      'INSERT INTO share (kept, account_id, bytes) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes',
+    ),
     ended: db.prepare<[number, number], { row: number }>(
       'SELECT row FROM document WHERE ends_at_ms <= ? AND children = 0 LIMIT ?',
     ),
-    oldest: db.prepare<[number], HeadRow>(
-      'SELECT * FROM document WHERE finished = 1 AND ends_at_ms > 0 AND row <> ? ORDER BY created_at_ms LIMIT 1',
+    oldest: db.prepare<[number, number], HeadRow>(
+      `SELECT * FROM document WHERE account_id = ? AND ${evictable} AND row <> ? ORDER BY created_at_ms LIMIT 1`,
+    ),
+    oldestOfOthers: db.prepare<[number, number], HeadRow>(
+      `SELECT d.* FROM share s CROSS JOIN document d ON d.row =
+         (SELECT row FROM document WHERE account_id = s.account_id AND ${evictable} AND row <> ? ORDER BY created_at_ms LIMIT 1)
+       WHERE s.kept = 0 AND s.account_id <> ? ORDER BY s.bytes DESC LIMIT 1`,
     ),
     end: db.prepare('UPDATE document SET ends_at_ms = 0, finished = 1 WHERE row = ?'),
     remove: db.prepare('DELETE FROM document WHERE row = ?'),

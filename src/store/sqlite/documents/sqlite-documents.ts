@@ -13,28 +13,60 @@ import type {
   StoredDocument,
 } from '../../documents.ts';
 import { type Connection, openForReading, type Query } from '../../../lib/sqlite/database.ts';
-import { DocumentWriter } from './document-writer.ts';
+import { holdLog, logBytes } from '../../../lib/sqlite/log-file.ts';
+import { type DocumentWatch, DocumentWriter } from './document-writer.ts';
 import { DocumentRows, factsOf, type HeadRow } from './rows.ts';
 
 interface SqliteDocumentsOptions {
   /** Made where it is missing. Whoever opens it holds its node lock, which opening the ledger takes. */
   readonly dataDir: string;
   readonly clock: Clock;
-  /** Of all documents together; the oldest finished ones go first. */
+  /** Of all documents but those of idempotency keys together; see `Eviction`. */
   readonly bytesMax: number;
+  /** Of those of idempotency keys; absent: as much. */
+  readonly replayBytesMax?: number;
+  /** Told of failures; absent: nobody is. */
+  readonly watch?: DocumentWatch;
 }
 
 const chunksBytesMax = 1_000_000;
 
 /** Opens the documents of a data directory, in a file of their own. Throws `LedgerStartError` where that can't be used. */
-export async function openSqliteDocuments({ dataDir, clock, bytesMax }: SqliteDocumentsOptions): Promise<Documents> {
+export async function openSqliteDocuments(options: SqliteDocumentsOptions): Promise<Documents> {
+  const { dataDir, clock, bytesMax, replayBytesMax: keptBytesMax = bytesMax, watch = unwatched } = options;
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const path = join(dataDir, 'content.db');
-  const writer = await DocumentWriter.start({ path, bytesMax }, () => clock.now());
-  const db = openForReading(path);
-  db.defaultSafeIntegers(false);
-  return new SqliteDocuments(db, writer, clock);
+  const path = documentsPath(dataDir);
+  const data = { path, max: { bytesMax, keptBytesMax }, checksFile: logBytes(path) > 0 };
+  const held = holdLog(path);
+  try {
+    const writer = await DocumentWriter.start(data, () => clock.now(), watch);
+    const db = openForReading(path);
+    db.defaultSafeIntegers(false);
+    return new SqliteDocuments(db, writer, clock);
+  } finally {
+    held?.close();
+  }
 }
+
+/** The file of documents in a data directory. */
+export function documentsPath(dataDir: string): string {
+  return join(dataDir, 'content.db');
+}
+
+/** How many documents a data directory has; 0 if it has no file of them, or none that can be read. */
+export function countDocuments(dataDir: string): number {
+  const db = holdLog(documentsPath(dataDir));
+  if (db === undefined) return 0;
+  try {
+    return Number(db.prepare<[], bigint>('SELECT count(*) FROM document').pluck().get() ?? 0n);
+  } catch {
+    return 0;
+  } finally {
+    db.close();
+  }
+}
+
+const unwatched: DocumentWatch = { failing: () => undefined, lost: () => undefined };
 
 /** Commands go to the writer's thread; reads are point reads on this one, by a connection that only reads. */
 class SqliteDocuments implements Documents {

@@ -1,0 +1,27 @@
+import type { EmbedRequest } from '../../gen/tollgate/v1/embedding_pb.ts';
+import type { Embedded } from '../../generation/embeddings/embedding-upstream.ts';
+import type { JsonObject } from '../codec.ts';
+import { countIn, defined, listIn, objectIn } from '../json.ts';
+import { malformedAnswer, parseAnswerJson, parseNumbers } from '../vector-answer.ts';
+
+/** Returns the JSON body of a batch: one request for each text. Token ids have no words here. `model` is the upstream's own name, "models/…" or what follows that. */
+export function encodeEmbedBatch({ inputs, dimensions }: EmbedRequest, model: string): JsonObject {
+  const name = model.startsWith('models/') ? model : `models/${model}`;
+  return {
+    requests: inputs.map(({ text }) => ({
+      model: name,
+      content: { parts: [{ text: text.toWellFormed() }] },
+      ...defined({ outputDimensionality: dimensions }),
+    })),
+  };
+}
+
+/** Parses the answer of a batch; vectors come in the order of the requests. Throws `UpstreamFailure` `malformed` where it is none. */
+export function parseEmbedBatch(text: string): Omit<Embedded, 'dropped'> {
+  const body = objectIn(parseAnswerJson(text));
+  if (!Array.isArray(body?.['embeddings'])) throw malformedAnswer('no list of vectors');
+  return {
+    vectors: listIn(body['embeddings']).map(entry => parseNumbers(objectIn(entry)?.['values'])),
+    inputTokens: countIn(objectIn(body['usageMetadata'])?.['promptTokenCount']),
+  };
+}

@@ -1,0 +1,26 @@
+import type { Vector } from '../gen/tollgate/v1/embedding_pb.ts';
+import { vectorOfNumbers } from '../generation/embeddings/vectors.ts';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import type { Json } from './codec.ts';
+
+/** Parses an answer's JSON. Throws `UpstreamFailure` `malformed`. */
+export function parseAnswerJson(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (cause) {
+    throw new UpstreamFailure('malformed', { cause });
+  }
+}
+
+/** Returns the vector that a list of numbers is. Throws `UpstreamFailure` `malformed` where it is none. */
+export function parseNumbers(value: Json | undefined): Vector {
+  if (!Array.isArray(value) || !value.every(each => typeof each === 'number')) {
+    throw malformedAnswer('a vector that is no list of numbers');
+  }
+  return vectorOfNumbers(value);
+}
+
+/** Returns a failure that says what is wrong with an answer. */
+export function malformedAnswer(what: string): UpstreamFailure {
+  return new UpstreamFailure('malformed', { cause: new Error(`the answer has ${what}`) });
+}

@@ -1,0 +1,55 @@
+import type { EndpointPath } from './settings.ts';
+
+/** What a model answers with: a model is of one kind, because neither prices nor routes can be right for two. */
+export type ModelKind = 'text' | 'image' | 'embedding';
+
+/** Members of a model's prices in the file. */
+type PriceName = 'input' | 'output' | 'image' | 'caching';
+
+/** What the file may say of the models of a kind. */
+interface KindRules {
+  /** As people are told. */
+  readonly name: string;
+  /** Prices that it must have. */
+  readonly needed: readonly PriceName[];
+  /** Prices that it can't have. */
+  readonly foreign: readonly PriceName[];
+  /** Protocols of its providers. */
+  readonly protocols: readonly string[];
+}
+
+const kinds: Readonly<Record<EndpointPath, ModelKind>> = {
+  '/v1/chat/completions': 'text',
+  '/v1/responses': 'text',
+  '/v1/messages': 'text',
+  '/v1/images/generations': 'image',
+  '/v1/images/edits': 'image',
+  '/v1/embeddings': 'embedding',
+};
+
+/** By the kind. */
+export const rulesOfKind: Readonly<Record<ModelKind, KindRules>> = {
+  text: {
+    name: 'text',
+    needed: ['input', 'output'],
+    foreign: ['image'],
+    protocols: ['chat', 'responses', 'messages', 'gemini'],
+  },
+  image: { name: 'image', needed: ['image'], foreign: ['input', 'output', 'caching'], protocols: ['images'] },
+  embedding: {
+    name: 'embedding',
+    needed: ['input'],
+    foreign: ['output', 'image', 'caching'],
+    protocols: ['chat', 'responses', 'gemini'],
+  },
+};
+
+/** Returns all kinds of the paths that a model lists. */
+export function listKinds(paths: readonly EndpointPath[]): ModelKind[] {
+  return [...new Set(paths.map(path => kinds[path]))];
+}
+
+/** Returns the kind of a model by the paths that it lists; of one without paths: text. */
+export function kindOfModel(paths: readonly EndpointPath[]): ModelKind {
+  return listKinds(paths)[0] ?? 'text';
+}

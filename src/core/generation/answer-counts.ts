@@ -1,0 +1,128 @@
+import { type GenerateRequest, ReasoningEffort, ThinkingMode } from '../../gen/tollgate/v1/request_pb.ts';
+import type { CountCorrection, MeasuredText, Tally } from '../../generation/guard/tally.ts';
+import type { MeasuredInput } from '../../generation/tokens.ts';
+import { sumInput, toBuckets } from '../../generation/usage-buckets.ts';
+import type { Runtime } from '../../lib/runtime.ts';
+import type { RouteName } from '../routing/observer.ts';
+import type { UnseenOutput } from './unseen-output.ts';
+
+/** What the counts of an answer are learned and corrected with. */
+export interface CountingTools {
+  readonly unseenOutput: UnseenOutput;
+  readonly runtime: Pick<Runtime, 'monotonicMs'>;
+}
+
+/** Measures how long one answer takes, so that what its upstream does not report can be estimated, and what it reports can be learned. */
+export class AnswerCounts implements CountCorrection {
+  readonly #tools: CountingTools;
+  readonly #measured: MeasuredInput | undefined;
+  readonly #wantsReasoning: boolean;
+  #route: RouteName = { modelId: '', provider: '', model: '' };
+  #isRemote = false;
+  #sentAtMs = 0;
+  /** From the attempt's start until the answer itself began; undefined: it has not. */
+  #reasoningMs: number | undefined;
+  #stoppedMs: number | undefined;
+
+  /** `measured`: absent if the input is not text that tells its tokens. */
+  constructor(tools: CountingTools, request: GenerateRequest, measured: MeasuredInput | undefined) {
+    this.#tools = tools;
+    this.#measured = measured?.hasMedia === true ? undefined : measured;
+    this.#wantsReasoning = wantsReasoning(request);
+  }
+
+  /** The upstream runs elsewhere: what it made has to be paid, whoever saw it. */
+  get isRemote(): boolean {
+    return this.#isRemote;
+  }
+
+  /** An attempt goes to an upstream. */
+  sent(route: RouteName, isRemote: boolean): void {
+    this.#route = route;
+    this.#isRemote = isRemote;
+    this.#sentAtMs = this.#tools.runtime.monotonicMs();
+    this.#reasoningMs = undefined;
+  }
+
+  /** Takes a look at what has come: the first words of the answer end the reasoning. */
+  look(tally: Tally): void {
+    if (this.#reasoningMs === undefined && tally.hasAnswer) this.#reasoningMs = this.#sentMs();
+  }
+
+  /** The attempt was stopped. */
+  stopped(): void {
+    this.#stoppedMs ??= this.#sentMs();
+  }
+
+  /** Output tokens of an answer of which nothing was seen: how long the call ran, times how fast its route is. */
+  unseen(): number {
+    return this.#tools.unseenOutput.estimate(this.#route, this.#ranMs());
+  }
+
+  readonly input = (): number | undefined => {
+    const { tokens } = this.#tools.unseenOutput;
+    const measured = this.#measured;
+    return measured && tokens.input(this.#route, { kind: measured.kind, estimate: measured.ownHigh });
+  };
+
+  readonly output = (text: MeasuredText): number | undefined =>
+    this.#tools.unseenOutput.tokens.output(this.#route, text);
+
+  readonly reasoning = (isShown: boolean): number | undefined => {
+    if (!this.#isRemote) return undefined;
+    const ms = this.#reasoningMs ?? this.#ranMs();
+    const known = this.#tools.unseenOutput.tokens.reasoning(this.#route, ms);
+    if (known !== undefined || isShown || !this.#wantsReasoning) return known;
+    return this.#tools.unseenOutput.estimate(this.#route, ms);
+  };
+
+  /** Learns from what the upstream reported of the whole answer. `wasWhole`: it was asked for at once. */
+  learn(tally: Tally, wasWhole: boolean): void {
+    const usage = tally.reported;
+    const { unseenOutput, runtime } = this.#tools;
+    const { tokens } = unseenOutput;
+    if (!this.#isRemote || usage === undefined) return;
+    const { inputTokens, outputTokens, reasoningTokens } = usage;
+    if (wasWhole && outputTokens !== undefined) unseenOutput.learn(this.#route, outputTokens, this.#sentMs());
+    if (!tokens.isDue(this.#route, runtime.monotonicMs())) return;
+    const { text, reasoningHigh } = tally.measured();
+    const measured = tally.calls === 1 ? this.#measured : undefined;
+    const hidden =
+      reasoningTokens === undefined ? { high: 0, tokens: 0 } : { high: reasoningHigh, tokens: reasoningTokens };
+    const visible = { kind: text.kind, estimate: text.estimate - hidden.high };
+    // A whole answer is measured in one piece, a stream in many: their estimates differ.
+    const isKnown = outputTokens !== undefined && visible.estimate > 0 && !wasWhole;
+    tokens.learn(this.#route, {
+      ...(measured === undefined || inputTokens === undefined
+        ? {}
+        : {
+            input: {
+              kind: measured.kind,
+              estimate: measured.ownHigh,
+              tokens: sumInput(toBuckets(usage)),
+            },
+          }),
+      ...(isKnown ? { output: { ...visible, tokens: Math.max(0, outputTokens - hidden.tokens) } } : {}),
+      ...(reasoningTokens === undefined || wasWhole || this.#reasoningMs === undefined
+        ? {}
+        : { reasoning: { tokens: reasoningTokens, ms: this.#reasoningMs } }),
+    });
+  }
+
+  #sentMs(): number {
+    return this.#tools.runtime.monotonicMs() - this.#sentAtMs;
+  }
+
+  /** How long the last attempt ran. */
+  #ranMs(): number {
+    return this.#stoppedMs ?? this.#sentMs();
+  }
+}
+
+/** Whether a request asks for reasoning. */
+function wantsReasoning({ reasoning }: GenerateRequest): boolean {
+  if (reasoning === undefined || reasoning.thinking === ThinkingMode.DISABLED) return false;
+  const { effort } = reasoning;
+  const hasEffort = effort !== ReasoningEffort.UNSPECIFIED && effort !== ReasoningEffort.NONE;
+  return hasEffort || reasoning.thinking !== ThinkingMode.UNSPECIFIED;
+}

@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest';
+import { LearnedTokens } from './learned-tokens.ts';
+
+const route = { modelId: 'acme/large', provider: 'a', model: 'large' };
+const other = { ...route, provider: 'b' };
+const words = (estimate: number) => ({ kind: 'words', estimate }) as const;
+
+describe('LearnedTokens', () => {
+  test('knows nothing before a report, and nothing of other routes and kinds after it', () => {
+    const tokens = new LearnedTokens();
+    expect(tokens.input(route, words(100))).toBeUndefined();
+    tokens.learn(route, { input: { ...words(100), tokens: 80 } });
+    expect(tokens.input(route, words(100))).toBeGreaterThan(70);
+    expect(tokens.input(other, words(100))).toBeUndefined();
+    expect(tokens.input(route, { kind: 'wide', estimate: 100 })).toBeUndefined();
+    expect(tokens.output(route, words(100))).toBeUndefined();
+  });
+
+  test('tells what a chat template adds from what a text has, whatever came last', () => {
+    const tokens = new LearnedTokens();
+    const counted = (estimate: number): number => 25 + Math.round(estimate * 0.8);
+    for (const estimate of [20, 1_500, 30, 400, 25, 3_000, 20, 20]) {
+      tokens.learn(route, { input: { ...words(estimate), tokens: counted(estimate) } });
+    }
+    for (const estimate of [10, 200, 5_000]) {
+      const known = tokens.input(route, words(estimate)) ?? 0;
+      expect(Math.abs(known / counted(estimate) - 1)).toBeLessThan(0.1);
+    }
+  });
+
+  test('an upper bound is never below what was reported last, and falls again', () => {
+    const tokens = new LearnedTokens();
+    for (let time = 0; time < 10; time += 1) tokens.learn(route, { input: { ...words(100), tokens: 70 } });
+    tokens.learn(route, { input: { ...words(100), tokens: 200 } });
+    const high = tokens.inputHigh('acme/large', words(100)) ?? 0;
+    expect(high).toBeGreaterThanOrEqual(200);
+    for (let time = 0; time < 30; time += 1) tokens.learn(route, { input: { ...words(100), tokens: 70 } });
+    expect(tokens.inputHigh('acme/large', words(100))).toBeLessThan(90);
+  });
+
+  test('a report that no tokenizer could make teaches nothing', () => {
+    const tokens = new LearnedTokens();
+    tokens.learn(route, { input: { ...words(100), tokens: 70 } });
+    const before = tokens.input(route, words(100));
+    tokens.learn(route, { input: { ...words(100), tokens: 1_000_000 } });
+    tokens.learn(route, { input: { ...words(100), tokens: 0 } });
+    expect(tokens.input(route, words(100))).toBe(before);
+  });
+
+  test('reasoning is known by its time', () => {
+    const tokens = new LearnedTokens();
+    expect(tokens.reasoning(route, 1_000)).toBeUndefined();
+    tokens.learn(route, { reasoning: { tokens: 100, ms: 500 } });
+    expect(tokens.reasoning(route, 1_000)).toBe(200);
+    tokens.learn(route, { reasoning: { tokens: 0, ms: 500 } });
+    expect(tokens.reasoning(route, 1_000)).toBe(180);
+  });
+
+  test('the first answers of a route are all learned from, then one a second', () => {
+    const tokens = new LearnedTokens();
+    const due = Array.from({ length: 70 }, () => tokens.isDue(route, 10));
+    expect(due.filter(Boolean)).toHaveLength(64);
+    expect(tokens.isDue(route, 1_010)).toBe(true);
+    expect(tokens.isDue(route, 1_500)).toBe(false);
+  });
+});

@@ -1,0 +1,213 @@
+import type { TextKind } from '../../generation/text-kind.ts';
+import type { RouteName } from '../routing/observer.ts';
+
+/** A text's upper bound of tokens without a tokenizer, and its kind: what the tokens of a provider are learned by. */
+export interface MeasuredTokens {
+  readonly estimate: number;
+  readonly kind: TextKind;
+}
+
+/** What a provider reported of one answer, beside what was measured of it. Absent: not said, or not comparable. */
+export interface TokenReport {
+  readonly input?: MeasuredTokens & { readonly tokens: number };
+  /** Without reasoning. */
+  readonly output?: MeasuredTokens & { readonly tokens: number };
+  /** Reasoning, and how long it took until the answer itself began. */
+  readonly reasoning?: { readonly tokens: number; readonly ms: number };
+}
+
+/** What is learned of one provider and model for one kind of text. */
+export interface LearnedSample {
+  readonly route: RouteName;
+  /** "input" or "output", and the kind of text. */
+  readonly of: string;
+  /** Tokens of a text whose estimate is 1,000, divided by that. */
+  readonly ratio: number;
+}
+
+/** The weight of what was known before, as each answer comes. */
+const keptShare = 0.9;
+/** How many answers of a route are all learned from, and how long is waited between later ones, in ms. */
+const eagerAnswers = 64;
+const pauseMs = 1_000;
+/** Routes beyond this number push the oldest out. */
+const routesMax = 2_000;
+/** No tokenizer needs more for an upper bound of o200k_base, or less; a chat template adds no more. */
+const slope = { min: 1 / 16, max: 4 };
+const templateTokensMax = 1_024;
+/** How far above its prediction a report may lead the upper bound. */
+const spreadMax = 4;
+
+/** Tokens by estimate: a line through the latest reports, where what a chat template adds is its beginning. Short texts weigh as much as long ones. */
+class TokenLine {
+  #weight = 0;
+  #x = 0;
+  #y = 0;
+  #xx = 0;
+  #xy = 0;
+  #spread = 1;
+
+  constructor() {
+    // Before anything is known of long texts, or of short ones: what the upper bound usually is too high by.
+    this.#add(32, 32 * 0.67, 0.05);
+    this.#add(4_096, 4_096 * 0.67, 0.05);
+  }
+
+  learn(estimate: number, tokens: number): void {
+    // No tokenizer counts so: what one wrong report says must not hold the money of the next requests.
+    if (tokens > templateTokensMax + slope.max * estimate || tokens < slope.min * estimate) return;
+    const predicted = this.predict(estimate);
+    if (predicted > 0) {
+      this.#spread = Math.min(spreadMax, Math.max(tokens / predicted, 1 + (this.#spread - 1) * keptShare));
+    }
+    this.#weight *= keptShare;
+    this.#x *= keptShare;
+    this.#y *= keptShare;
+    this.#xx *= keptShare;
+    this.#xy *= keptShare;
+    this.#add(estimate, tokens, 1);
+  }
+
+  predict(estimate: number): number {
+    const [weight, x, y] = [this.#weight, this.#x, this.#y];
+    const width = weight * this.#xx - x * x;
+    const rise = width > 0 ? (weight * this.#xy - x * y) / width : y / x;
+    const bounded = Math.min(slope.max, Math.max(slope.min, rise));
+    const start = Math.min(templateTokensMax, Math.max(0, (y - bounded * x) / weight));
+    return start + bounded * estimate;
+  }
+
+  /** At most so many, as far as the latest reports tell. */
+  high(estimate: number): number {
+    return this.predict(estimate) * this.#spread;
+  }
+
+  #add(x: number, y: number, share: number): void {
+    const weight = share / (x + 64) ** 2;
+    this.#weight += weight;
+    this.#x += weight * x;
+    this.#y += weight * y;
+    this.#xx += weight * x * x;
+    this.#xy += weight * x * y;
+  }
+}
+
+class LearnedRoute {
+  readonly lines = new Map<string, TokenLine>();
+  /** Tokens of reasoning in a ms; undefined: nothing is known. */
+  reasoningRate: number | undefined;
+  answers = 0;
+  latestAtMs = 0;
+
+  line(of: string): TokenLine {
+    let line = this.lines.get(of);
+    if (line === undefined) {
+      line = new TokenLine();
+      this.lines.set(of, line);
+    }
+    return line;
+  }
+}
+
+/**
+ * How providers count: learned from what they report of whole answers, by provider, model and kind of text, for answers of which they report nothing because nobody waited for their
+ * end, for counts that are asked for, and for holds. Kept in memory. Source: decisions §4 (2026-11-22).
+ */
+export class LearnedTokens {
+  /** By the listed model and then by provider and its model. */
+  readonly #models = new Map<string, Map<string, { readonly name: RouteName; readonly learned: LearnedRoute }>>();
+  #routes = 0;
+
+  /** Whether another answer of a route would teach enough for what it costs: each of the first ones, then one a second. */
+  isDue(route: RouteName, nowMs: number): boolean {
+    const learned = this.#route(route);
+    if (learned.answers >= eagerAnswers && nowMs - learned.latestAtMs < pauseMs) return false;
+    learned.answers += 1;
+    learned.latestAtMs = nowMs;
+    return true;
+  }
+
+  learn(route: RouteName, { input, output, reasoning }: TokenReport): void {
+    const learned = this.#route(route);
+    if (input !== undefined) learned.line(`input ${input.kind}`).learn(input.estimate, input.tokens);
+    if (output !== undefined) learned.line(`output ${output.kind}`).learn(output.estimate, output.tokens);
+    if (reasoning === undefined || reasoning.ms <= 0) return;
+    const rate = reasoning.tokens / reasoning.ms;
+    const known = learned.reasoningRate;
+    learned.reasoningRate = known === undefined ? rate : keptShare * known + (1 - keptShare) * rate;
+  }
+
+  /** Tokens of an input at a route; undefined if nothing was learned of such. */
+  input(route: RouteName, { kind, estimate }: MeasuredTokens): number | undefined {
+    return this.#predict(route, `input ${kind}`, estimate);
+  }
+
+  /** Tokens of an output at a route, without reasoning; undefined if nothing was learned of such. */
+  output(route: RouteName, { kind, estimate }: MeasuredTokens): number | undefined {
+    return this.#predict(route, `output ${kind}`, estimate);
+  }
+
+  /** Tokens of reasoning that a route makes in that time; undefined if nothing was learned of it. */
+  reasoning(route: RouteName, ms: number): number | undefined {
+    const rate = this.#find(route)?.reasoningRate;
+    return rate === undefined ? undefined : Math.round(rate * ms);
+  }
+
+  /** The most tokens that an input comes to at any route of a model that is known; undefined if none is. */
+  inputHigh(modelId: string, { kind, estimate }: MeasuredTokens): number | undefined {
+    let high: number | undefined;
+    for (const { learned } of this.#models.get(modelId)?.values() ?? []) {
+      const line = learned.lines.get(`input ${kind}`);
+      if (line !== undefined) high = Math.max(high ?? 0, Math.ceil(line.high(estimate)));
+    }
+    return high;
+  }
+
+  /** The likely tokens of an input of a model, by the route that counts most; undefined if nothing was learned of such. */
+  inputOfModel(modelId: string, measured: MeasuredTokens): number | undefined {
+    const known = [...(this.#models.get(modelId)?.values() ?? [])].flatMap(
+      ({ name }) => this.input(name, measured) ?? [],
+    );
+    return known.length === 0 ? undefined : Math.max(...known);
+  }
+
+  /** All that is learned, for those who watch. */
+  samples(): LearnedSample[] {
+    const routes = [...this.#models.values()].flatMap(model => [...model.values()]);
+    return routes.flatMap(({ name: route, learned }) =>
+      [...learned.lines].map(([of, line]) => ({ route, of, ratio: line.predict(1_000) / 1_000 })),
+    );
+  }
+
+  #predict(route: RouteName, of: string, estimate: number): number | undefined {
+    const line = this.#find(route)?.lines.get(of);
+    return line === undefined ? undefined : Math.round(line.predict(estimate));
+  }
+
+  #find(route: RouteName): LearnedRoute | undefined {
+    return this.#models.get(route.modelId)?.get(keyOf(route))?.learned;
+  }
+
+  #route(name: RouteName): LearnedRoute {
+    const known = this.#find(name);
+    if (known !== undefined) return known;
+    const learned = new LearnedRoute();
+    if (this.#routes >= routesMax) this.#forgetOldest();
+    const model = this.#models.get(name.modelId) ?? new Map<string, { name: RouteName; learned: LearnedRoute }>();
+    model.set(keyOf(name), { name, learned });
+    this.#models.set(name.modelId, model);
+    this.#routes += 1;
+    return learned;
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#models;
+    if (oldest === undefined) return;
+    this.#models.delete(oldest[0]);
+    this.#routes -= oldest[1].size;
+  }
+}
+
+function keyOf({ provider, model }: RouteName): string {
+  return `${provider}\n${model}`;
+}

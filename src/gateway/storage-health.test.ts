@@ -1,0 +1,86 @@
+import { Writable } from 'node:stream';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { createLogger } from '../telemetry/logger.ts';
+import { StorageHealth } from './storage-health.ts';
+
+const mebibyte = 1 << 20;
+const lookMs = 5_000;
+let freeMebibytes = 0;
+let health: StorageHealth;
+let lines: { level: number; msg: string; store?: string }[];
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  lines = [];
+  const destination = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(JSON.parse(chunk.toString()));
+      done();
+    },
+  });
+  // A disk of 1 GiB.
+  const readSpace = async () => ({ bavail: freeMebibytes, blocks: 1024, bsize: mebibyte });
+  health = new StorageHealth({ dataDir: '/tmp', logger: createLogger({ level: 'info', destination }), readSpace });
+});
+afterEach(() => {
+  health.close();
+  vi.useRealTimers();
+});
+
+const told = (): string[] => lines.map(({ msg }) => msg);
+const metric = (name: string): string | undefined =>
+  health.metrics
+    .text()
+    .split('\n')
+    .find(line => line.startsWith(name));
+
+test('a disk is low below a twentieth, which refuses nothing, and full below 16 MiB, which does; each is told once', async () => {
+  freeMebibytes = 52;
+  await health.start();
+  expect([health.reason, told(), metric('tollgate_disk_low ')]).toEqual([undefined, [], 'tollgate_disk_low 0']);
+  freeMebibytes = 51;
+  await vi.advanceTimersByTimeAsync(2 * lookMs);
+  expect([health.reason, told(), metric('tollgate_disk_low ')]).toEqual([
+    undefined,
+    ['disk.low'],
+    'tollgate_disk_low 1',
+  ]);
+  expect(metric('tollgate_disk_free_bytes')).toBe(`tollgate_disk_free_bytes ${51 * mebibyte}`);
+  freeMebibytes = 15;
+  await vi.advanceTimersByTimeAsync(2 * lookMs);
+  expect([health.reason, told()]).toEqual(['The disk of the data directory is full.', ['disk.low', 'disk.full']]);
+  freeMebibytes = 900;
+  await vi.advanceTimersByTimeAsync(lookMs);
+  expect([health.reason, told()]).toEqual([undefined, ['disk.low', 'disk.full', 'disk.fine']]);
+});
+
+test('a store that can’t be written is the reason until it can', async () => {
+  freeMebibytes = 900;
+  await health.start();
+  health.documentWatch.failing(new Error('no'));
+  expect(health.reason).toBe('The content store can’t be written.');
+  health.ledgerWatch.failing(new Error('no'));
+  expect([health.reason, metric('tollgate_store_writable{store="ledger"}')]).toEqual([
+    'The ledger can’t be written.',
+    'tollgate_store_writable{store="ledger"} 0',
+  ]);
+  health.ledgerWatch.failing(undefined);
+  health.documentWatch.failing(undefined);
+  expect([health.reason, metric('tollgate_store_writable{store="ledger"}')]).toEqual([
+    undefined,
+    'tollgate_store_writable{store="ledger"} 1',
+  ]);
+});
+
+test('write-offs and suspensions are counted and logged; lost writes are told to whoever ends the process', async () => {
+  health.ledgerWatch.wroteOff(7, 1_500_000_000n);
+  health.ledgerWatch.suspended({ accountId: 3, reason: 'write_offs' });
+  expect(metric('tollgate_written_off_dollars_total')).toBe('tollgate_written_off_dollars_total 1.5');
+  expect(metric('tollgate_account_suspensions_total')).toBe(
+    'tollgate_account_suspensions_total{reason="write_offs"} 1',
+  );
+  expect(lines.map(({ level }) => level)).toEqual([40, 50]);
+  const cause = new Error('gone');
+  health.documentWatch.lost(cause);
+  expect(await health.lost).toBe(cause);
+});

@@ -1,0 +1,129 @@
+import { constants, type StatsFsBase } from 'node:fs';
+import { access, statfs } from 'node:fs/promises';
+import { dollarsNumber } from '../lib/dollars.ts';
+import type { LedgerWatch } from '../ledger/sqlite/ledger-watch.ts';
+import type { DocumentWatch } from '../store/sqlite/documents/document-writer.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { StorageMetrics, type StoreName } from '../telemetry/storage-metrics.ts';
+
+/** With less than that free the disk is full, though a write may still succeed. */
+const fullBytes = 16 << 20;
+/** Below this part of it the disk is low. */
+const lowFraction = 0.05;
+const lookMs = 5_000;
+
+/** What storage health works with. */
+export interface StorageHealthOptions {
+  readonly dataDir: string;
+  readonly logger: Logger;
+  /** Looks at the space of a file system; absent: asks the operating system. */
+  readonly readSpace?: (dataDir: string) => Promise<Pick<StatsFsBase<number>, 'bavail' | 'blocks' | 'bsize'>>;
+}
+
+/**
+ * Whether what the gateway keeps can be written: what the stores tell of their writes, and what the disk has free. The log and the metrics say each change once. Until it is closed it looks at the disk
+ * every five seconds.
+ */
+export class StorageHealth {
+  readonly metrics = new StorageMetrics();
+  readonly #options: StorageHealthOptions;
+  readonly #failing = new Set<StoreName>();
+  readonly #lost = Promise.withResolvers<Error>();
+  #disk: 'fine' | 'low' | 'full' | 'read_only' = 'fine';
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: StorageHealthOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves if the disk has lost writes: the process must end at once then. */
+  get lost(): Promise<Error> {
+    return this.#lost.promise;
+  }
+
+  /** Why requests can't be taken, in words for the operator; undefined: they can. */
+  get reason(): string | undefined {
+    if (this.#disk === 'full') return 'The disk of the data directory is full.';
+    if (this.#disk === 'read_only') return 'The data directory can’t be written.';
+    if (this.#failing.has('ledger')) return 'The ledger can’t be written.';
+    return this.#failing.has('content') ? 'The content store can’t be written.' : undefined;
+  }
+
+  /** What the ledger tells. */
+  get ledgerWatch(): LedgerWatch {
+    const { logger } = this.#options;
+    return {
+      failing: cause => this.#note('ledger', cause),
+      lost: cause => this.#lose('ledger', cause),
+      suspended: account => {
+        this.metrics.suspended(account.reason);
+        logger.error(account, 'an account was suspended: see docs/storage.md');
+      },
+      wroteOff: (id, nanoUsd) => {
+        const dollars = dollarsNumber(nanoUsd);
+        this.metrics.wroteOff(dollars);
+        logger.warn({ id, dollars }, 'a request cost more than its funds: the rest was written off');
+      },
+    };
+  }
+
+  /** What the documents tell. */
+  get documentWatch(): DocumentWatch {
+    return { failing: cause => this.#note('content', cause), lost: cause => this.#lose('content', cause) };
+  }
+
+  /** Looks at the disk now and from now on. */
+  async start(): Promise<void> {
+    await this.#look();
+    this.#timer = setInterval(() => void this.#look(), lookMs).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #note(store: StoreName, cause: Error | undefined): void {
+    const { logger } = this.#options;
+    this.metrics.writable(store, cause === undefined);
+    if (cause === undefined) {
+      this.#failing.delete(store);
+      logger.info({ store }, 'a store can be written again');
+    } else {
+      this.#failing.add(store);
+      logger.error({ store, error: cause }, 'a store can’t be written');
+    }
+  }
+
+  #lose(store: StoreName, cause: Error): void {
+    this.metrics.writable(store, false);
+    this.#options.logger.error(
+      { store, error: cause },
+      'the disk lost writes: the process ends, and the next start reads them back from the log',
+    );
+    this.#lost.resolve(cause);
+  }
+
+  /** Never rejects: a data directory that can't be looked at is found by the next write. */
+  async #look(): Promise<void> {
+    const { dataDir, logger, readSpace = statfs } = this.#options;
+    try {
+      const { bavail, blocks, bsize } = await readSpace(dataDir);
+      const freeBytes = bavail * bsize;
+      const isLow = bavail < blocks * lowFraction;
+      this.metrics.disk(freeBytes, isLow);
+      const isWritable = await access(dataDir, constants.W_OK).then(
+        () => true,
+        () => false,
+      );
+      const low = isLow ? 'low' : 'fine';
+      const disk = isWritable ? (freeBytes < fullBytes ? 'full' : low) : 'read_only';
+      if (disk === this.#disk) return;
+      this.#disk = disk;
+      if (disk === 'fine') logger.info({ free_bytes: freeBytes }, 'disk.fine');
+      else if (disk === 'low') logger.warn({ free_bytes: freeBytes }, 'disk.low');
+      else logger.error({ free_bytes: freeBytes }, `disk.${disk}`);
+    } catch (error) {
+      logger.warn({ error }, 'the disk of the data directory can’t be looked at');
+    }
+  }
+}

@@ -1,0 +1,39 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { EmbedRequest } from '../../gen/tollgate/v1/embedding_pb.ts';
+
+/** The most inputs of a request. */
+export const inputsMax = 2048;
+/** More numbers than any model gives. */
+const dimensionsMax = 65_536;
+
+/** Returns how errors name an input: as the public interface does. */
+export function inputName({ listed }: Pick<EmbedRequest, 'listed'>, index: number): string {
+  return listed ? `input[${index}]` : 'input';
+}
+
+/** Returns a `validation_error` that names a field. */
+export function invalidEmbedField(param: string, message: string): GatewayError {
+  const path = param.split(/[.[\]]+/).filter(step => step !== '');
+  return new GatewayError('validation_error', `\`${param}\` ${message}.`, {
+    param,
+    violations: [{ path, message, type: 'invalid_value' }],
+  });
+}
+
+/** Checks what the request says by itself. Throws `validation_error` that names the field. */
+export function checkEmbedRequest(request: EmbedRequest): void {
+  const { inputs, dimensions } = request;
+  if (request.model === '') throw invalidEmbedField('model', 'must not be empty');
+  if (inputs.length === 0 || inputs.length > inputsMax) {
+    throw invalidEmbedField('input', `must have 1 to ${inputsMax} entries`);
+  }
+  for (const [index, { text, tokens }] of inputs.entries()) {
+    if (text === '' && tokens.length === 0) throw invalidEmbedField(inputName(request, index), 'must not be empty');
+    if (text !== '' && tokens.length > 0) {
+      throw invalidEmbedField(inputName(request, index), 'must be a text or token ids, not both');
+    }
+  }
+  if (dimensions !== undefined && (dimensions < 1 || dimensions > dimensionsMax)) {
+    throw invalidEmbedField('dimensions', `must be an integer from 1 to ${dimensionsMax}`);
+  }
+}

@@ -1,0 +1,23 @@
+import type { SuspendedAccount } from './engine.ts';
+
+/** Who is told of what happens to a ledger beside the answers to its commands. */
+export interface LedgerWatch {
+  /** It can't be written from now on, because of `cause`; undefined: it can again. */
+  failing(cause: Error | undefined): void;
+  /**
+   * The disk has lost writes. Nothing is written any more, and the process must end at once and without closing the ledger: the next one reads everything back from the log.
+   */
+  lost(cause: Error): void;
+  /** An account takes no requests any more. */
+  suspended(account: SuspendedAccount): void;
+  /** No funds covered that much of a request. */
+  wroteOff(id: number, nanoUsd: bigint): void;
+}
+
+/** For a ledger that nobody watches. */
+export const unwatched: LedgerWatch = {
+  failing: () => undefined,
+  lost: () => undefined,
+  suspended: () => undefined,
+  wroteOff: () => undefined,
+};

@@ -1,0 +1,69 @@
+import { existsSync, statSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { type Connection, isIoFailure, openForReading, sqliteCode } from './database.ts';
+import { LedgerStartError } from './start-error.ts';
+import { StorageLost } from './storage-lost.ts';
+
+/** How long another process may have a file open when this one starts. */
+const sharedMs = 2000;
+
+/**
+ * Moves committed pages from a file's log into the file. PASSIVE blocks nobody and leaves what others still read; TRUNCATE waits for them and empties the log. Returns the pages that the
+ * log then has. Throws `StorageLost` if reading, writing or syncing failed, and what SQLite throws otherwise (a full disk, a log that can't be emptied).
+ */
+export function checkpoint(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): number {
+  try {
+    const [row] = db.pragma(`wal_checkpoint(${mode})`) as { log: number | bigint }[];
+    return Number(row?.log ?? 0);
+  } catch (error) {
+    // By the time the log is emptied everything is in the file, and synced.
+    throw isIoFailure(error) && sqliteCode(error) !== 'SQLITE_IOERR_TRUNCATE' ? new StorageLost(error) : error;
+  }
+}
+
+/** Returns the bytes of a file's log, 0 if there is none. A process that ended as it should has left none. */
+export function logBytes(path: string): number {
+  return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** Throws `LedgerStartError` if SQLite finds damage in the file that is open. `advice`: what the operator can do. */
+export function refuseDamaged(db: Connection, path: string, advice: string): void {
+  const found = db
+    .prepare<[], { quick_check: string }>('PRAGMA quick_check(3)')
+    .all()
+    .map(row => row.quick_check);
+  if (found.length === 1 && found[0] === 'ok') return;
+  throw new LedgerStartError('damaged', `${path} is damaged (${found.join('; ')}). ${advice}`);
+}
+
+/**
+ * Keeps a file's log from being emptied by whichever connection of this process closes last, because the operating system may have lost what it would be emptied into. Undefined if there is
+ * no file of SQLite's; to be closed when the file was closed as it should.
+ */
+export function holdLog(path: string): Connection | undefined {
+  if (!existsSync(path)) return undefined;
+  try {
+    const db = openForReading(path);
+    db.prepare('SELECT count(*) FROM sqlite_schema').get();
+    return db;
+  } catch {
+    // Whoever opens it for writing says why it can't be.
+    return undefined;
+  }
+}
+
+/** Throws `LedgerStartError` (`locked`) if another process has the file open, whatever became of the lock file beside it. */
+export function refuseShared(path: string, message: string): void {
+  if (!existsSync(path)) return;
+  let db: Connection | undefined;
+  try {
+    db = new Database(path, { timeout: sharedMs });
+    db.pragma('locking_mode = EXCLUSIVE');
+    db.exec('BEGIN EXCLUSIVE; ROLLBACK');
+  } catch (error) {
+    // Whoever opens it for writing says what else is wrong with it.
+    if (sqliteCode(error)?.startsWith('SQLITE_BUSY') === true) throw new LedgerStartError('locked', message, error);
+  } finally {
+    db?.close();
+  }
+}

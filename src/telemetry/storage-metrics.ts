@@ -1,0 +1,63 @@
+import { Numbers } from './families.ts';
+
+/** What is written to, as labels say it. */
+export type StoreName = 'ledger' | 'content';
+
+/** Metrics of the disk and of what is kept on it. */
+export class StorageMetrics {
+  readonly #diskFree = new Numbers('gauge', {
+    name: 'tollgate_disk_free_bytes',
+    help: 'Free space of the file system with the data directory.',
+  });
+  readonly #diskLow = new Numbers('gauge', {
+    name: 'tollgate_disk_low',
+    help: '1 while less than a twentieth of the disk is free, else 0.',
+  });
+  readonly #writable = new Numbers('gauge', {
+    name: 'tollgate_store_writable',
+    help: '0 while a store can’t be written, else 1.',
+    labels: ['store'],
+  });
+  readonly #writtenOff = new Numbers('counter', {
+    name: 'tollgate_written_off_dollars_total',
+    help: 'Dollars of requests that no funds covered.',
+  });
+  readonly #suspended = new Numbers('counter', {
+    name: 'tollgate_account_suspensions_total',
+    help: 'Accounts that were suspended, by reason.',
+    labels: ['reason'],
+  });
+
+  constructor() {
+    this.writable('ledger', true);
+    this.writable('content', true);
+    this.#writtenOff.of().value = 0;
+  }
+
+  /** The space that is free, and whether it is low. */
+  disk(freeBytes: number, isLow: boolean): void {
+    this.#diskFree.of().value = freeBytes;
+    this.#diskLow.of().value = Number(isLow);
+  }
+
+  /** A store can be written, or can't. */
+  writable(store: StoreName, isWritable: boolean): void {
+    this.#writable.of(store).value = Number(isWritable);
+  }
+
+  /** Counts what was written off of a request. */
+  wroteOff(dollars: number): void {
+    this.#writtenOff.of().value += dollars;
+  }
+
+  /** Counts an account that was suspended. */
+  suspended(reason: string): void {
+    this.#suspended.of(reason).value += 1;
+  }
+
+  /** Returns them in Prometheus' text format. */
+  text(): string {
+    const families = [this.#diskFree, this.#diskLow, this.#writable, this.#writtenOff, this.#suspended];
+    return families.map(family => family.text()).join('\n\n');
+  }
+}

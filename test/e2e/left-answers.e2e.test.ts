@@ -1,0 +1,191 @@
+/**
+ * What an answer that its client left is charged, against the bill of a provider that counts by itself (decisions §4 and §6, 2026-11-22): within the margins that the tests state, once
+ * some answers of the same kind were reported.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { type Bill, BillingProvider, templateTokens, tokensOf } from './billing-provider.ts';
+import { post } from './chat-client.ts';
+import { eventually } from './upstream-callers.ts';
+
+type Json = Record<string, unknown>;
+
+/** How far the gateway's counts may be from the provider's once it has learned. */
+const margin = 0.15;
+
+let plain: BillingProvider;
+let vllm: BillingProvider;
+let llama: BillingProvider;
+let gateway: Gateway;
+beforeAll(async () => {
+  [plain, vllm, llama] = [
+    await BillingProvider.start(),
+    await BillingProvider.start('usage'),
+    await BillingProvider.start('timings'),
+  ];
+  const model = (id: string, provider: string): string =>
+    `  - { id: ${id}, max_output_tokens: 20000, capabilities: { reasoning: true }, pricing: { input: 1, output: 10 }, routes: [{ provider: ${provider}, model: m }] }`;
+  gateway = await startGateway({
+    config: `
+providers:
+  plain: { protocol: chat, base_url: "${plain.url}", api_key: k }
+  vllm: { protocol: chat, base_url: "${vllm.url}", api_key: k }
+  llama-cpp: { protocol: chat, base_url: "${llama.url}", api_key: k }
+models:
+${['words', 'json', 'chinese', 'short', 'thinks', 'whole'].map(name => model(`plain/${name}`, 'plain')).join('\n')}
+${model('local/vllm', 'vllm')}
+${model('local/llama', 'llama-cpp')}
+`,
+  });
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  for (const provider of [plain, vllm, llama]) provider.stop();
+});
+
+const texts: Readonly<Record<string, { input: string; say: string }>> = {
+  words: { input: 'The quick brown fox jumps over the lazy dog and runs away. '.repeat(20), say: 'and so it went on ' },
+  json: {
+    input: JSON.stringify(Array.from({ length: 60 }, (_, id) => ({ id, x: 0.5 * id }))),
+    say: '{"a":1,"b":[2,3]},',
+  },
+  chinese: { input: '今天天气很好，我们去公园散步吧。'.repeat(25), say: '我们明天再说，' },
+  short: { input: 'Hi', say: 'Hello to you ' },
+};
+
+/** A request whose prompt tells the provider what to do. */
+function bodyOf(
+  model: string,
+  { input, say }: { input: string; say: string },
+  more: Json = {},
+  order: Json = {},
+): Json {
+  const content = `${input}\n${JSON.stringify({ say, times: 20, thinkMs: 0, ...order })}`;
+  return { model, messages: [{ role: 'user', content }], ...more };
+}
+
+async function whole(body: Json): Promise<void> {
+  const response = await post(gateway, '/v1/chat/completions', body);
+  expect(response.status).toBe(200);
+  await response.text();
+}
+
+/** Leaves after so many ms; the record and the bill of that request. */
+async function leave(provider: BillingProvider, body: Json, afterMs: number) {
+  const before = provider.bills.length;
+  const aborting = new AbortController();
+  const asked = post(gateway, '/v1/chat/completions', body, { signal: aborting.signal });
+  asked.then(response => response.text()).catch(() => undefined);
+  await eventually('the request', () => (provider.bills.length > before ? true : undefined));
+  await sleep(afterMs);
+  aborting.abort();
+  const bill = provider.bills[before] as Bill;
+  return { bill, record: await abortedOf(String(body['model'])) };
+}
+
+/** The record of the model's latest request, which its client left. */
+async function abortedOf(model: string) {
+  return eventually('the record', async () => {
+    const { records } = await gateway.account.listActivity({ limit: 1 });
+    const [latest] = records;
+    return latest?.model === model && latest.state === RecordState.CLIENT_ABORTED ? latest : undefined;
+  });
+}
+
+function expectNear(actual: number | undefined, wanted: number, share = margin): void {
+  expect(actual).toBeGreaterThanOrEqual(Math.floor(wanted * (1 - share)) - 3);
+  expect(actual).toBeLessThanOrEqual(Math.ceil(wanted * (1 + share)) + 3);
+}
+
+describe.each(['words', 'json', 'chinese', 'short'])('%s', kind => {
+  test('after some reports, what a client left is charged as the provider counts it', async () => {
+    const text = texts[kind] ?? expect.fail();
+    for (const times of [5, 40, 80]) await whole(bodyOf(`plain/${kind}`, text, { stream: true }, { times }));
+    const body = bodyOf(`plain/${kind}`, text, { stream: true }, { times: 2_000 });
+    const { bill, record } = await leave(plain, body, 300);
+    expect(bill.isWhole).toBe(false);
+    expectNear(record.usage?.inputTokens, bill.input);
+    // A chunk that was on its way is the provider's.
+    expectNear(record.usage?.outputTokens, bill.output);
+  });
+});
+
+test('count_tokens says what the provider counts, once it has said so', async () => {
+  const text = texts['json'] ?? expect.fail();
+  const [{ content: messages } = { content: '' }] = bodyOf('plain/json', text)['messages'] as { content: string }[];
+  const response = await post(gateway, '/v1/messages/count_tokens', {
+    model: 'plain/json',
+    messages: [{ role: 'user', content: messages }],
+  });
+  const { input_tokens: counted } = (await response.json()) as { input_tokens: number };
+  expectNear(counted, templateTokens + tokensOf(String(messages)));
+});
+
+test('what is learned is shown in the metrics', async () => {
+  const response = await fetch(`${gateway.rpcUrl}/metrics`);
+  const lines = (await response.text()).split('\n').filter(line => line.startsWith('tollgate_learned_tokens_ratio{'));
+  expect(lines.some(line => line.includes('provider="plain"') && line.includes('model="plain/chinese"'))).toBe(true);
+});
+
+test('reasoning that nobody saw is charged at the rate that was learned', async () => {
+  const text = { input: 'Think about the weather in Paris for a while.', say: 'It is fine ' };
+  for (const thinkMs of [150, 300, 300]) {
+    await whole(bodyOf('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs }));
+  }
+  const body = bodyOf('plain/thinks', text, { stream: true, reasoning_effort: 'high' }, { thinkMs: 5_000 });
+  const { bill, record } = await leave(plain, body, 600);
+  expect(bill.output).toBeGreaterThan(150);
+  // Two clocks: the provider stops when it hears of it.
+  expectNear(record.usage?.outputTokens, bill.output, 0.25);
+  expect(record.usage?.reasoningTokens).toBe(record.usage?.outputTokens);
+});
+
+test.each([
+  ['vllm', 'local/vllm'],
+  ['llama', 'local/llama'],
+])('a running count of %s is believed from the first request on', async (name, model) => {
+  const provider = name === 'vllm' ? vllm : llama;
+  const text = texts['json'] ?? expect.fail();
+  const body = bodyOf(model, text, { stream: true, reasoning_effort: 'high' }, { times: 2_000, thinkMs: 100 });
+  const { bill, record } = await leave(provider, body, 500);
+  expect(provider.bodies.at(-1)).toMatchObject(
+    name === 'vllm' ? { stream_options: { continuous_usage_stats: true } } : { timings_per_token: true },
+  );
+  expect(record.usage?.inputTokens).toBe(bill.input);
+  expectNear(record.usage?.outputTokens, bill.output, 0.05);
+});
+
+test('timings that the client did not ask for are not shown to it', async () => {
+  const body = bodyOf('local/llama', { input: 'Hi', say: 'Hello ' }, { stream: true }, { times: 5 });
+  const raw = await (await post(gateway, '/v1/chat/completions', body)).text();
+  expect(raw).toContain('Hello');
+  expect(raw).not.toContain('timings');
+  const asked = await (await post(gateway, '/v1/chat/completions', { ...body, timings_per_token: true })).text();
+  expect(asked).toContain('timings');
+});
+
+test('of an answer that is asked for whole, what ran is estimated by how fast its route was', async () => {
+  const text = texts['words'] ?? expect.fail();
+  for (const times of [30, 60, 60]) await whole(bodyOf('plain/whole', text, { max_tokens: 900 }, { times }));
+  expect(plain.bodies.at(-1)).not.toHaveProperty('stream');
+  const { bill, record } = await leave(plain, bodyOf('plain/whole', text, { max_tokens: 900 }, { times: 100 }), 300);
+  expect(record.usage?.outputTokens).toBeGreaterThan(0);
+  expectNear(record.usage?.outputTokens, bill.output, 0.35);
+});
+
+test('a built-in model that nobody waited for is charged no output', async () => {
+  const aborting = new AbortController();
+  const asked = post(
+    gateway,
+    '/v1/chat/completions',
+    { model: 'sim/large', messages: [{ role: 'user', content: '!sim delay_ms=5000 tokens=10' }], max_tokens: 50 },
+    { signal: aborting.signal },
+  );
+  asked.catch(() => undefined);
+  await sleep(500);
+  aborting.abort();
+  const { usage } = await abortedOf('sim/large');
+  expect(usage?.outputTokens).toBe(0);
+});

@@ -1,0 +1,136 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { endGateway, expectVerified, type Gateway, type Home, makeHome, runCommand, startGateway } from '../gateway.ts';
+import { canMakeFaults, makeStorageFaults, type StorageFault } from './storage-faults.ts';
+
+/** A gateway whose disk fails and works again, as its clients and its operator see it. */
+
+const config = 'ledger: { settle_timeout: 1s }\nshutdown_grace: 1s\n';
+const readOnly: StorageFault = { calls: ['writes', 'truncates'], error: 'EROFS', path: '-wal' };
+/** Longer than storing the end of a background response was once tried. */
+const faultMs = 5_500;
+
+async function send({ url, apiKey }: Gateway, path: string, body: object): Promise<Response> {
+  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
+  return fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+async function readStatus({ url, apiKey }: Gateway, path: string): Promise<string> {
+  const answer = await fetch(url + path, { headers: { authorization: `Bearer ${apiKey}` } });
+  const { status } = (await answer.json()) as { status: string };
+  return status;
+}
+
+async function readMetric({ rpcUrl }: Gateway, name: string): Promise<string | undefined> {
+  const text = await (await fetch(`${rpcUrl}/metrics`)).text();
+  return text.split('\n').find(line => line.startsWith(name));
+}
+
+describe.runIf(canMakeFaults)('a disk that fails', () => {
+  const faults = canMakeFaults ? makeStorageFaults() : undefined;
+  let gateway: Gateway;
+  const start = async (home: Home = makeHome()): Promise<Gateway> =>
+    (gateway = await startGateway({ home, config, environment: faults?.environment ?? {} }));
+  afterEach(async () => {
+    faults?.clear();
+    await gateway.kill();
+  });
+  afterAll(() => faults?.remove());
+
+  test('is told by readiness, metrics and log, and what it interrupted ends without a restart', async () => {
+    await start();
+    const input = '!sim tokens=600 tps=150\nx';
+    const background = await send(gateway, '/v1/responses', { model: 'sim/large', input, background: true });
+    const { id } = (await background.json()) as { id: string };
+    const image = { model: 'sim/image', size: '64x64', async: true, prompt: '!sim delay_ms=1000\nx' };
+    const { task_id: task } = (await (await send(gateway, '/v1/images/generations', image)).json()) as {
+      task_id: string;
+    };
+    const follower = await fetch(`${gateway.url}/v1/responses/${id}?stream=true`, {
+      headers: { authorization: `Bearer ${gateway.apiKey}` },
+    });
+    const chat = {
+      model: 'sim/large',
+      stream: true,
+      messages: [{ role: 'user', content: '!sim tokens=200 tps=150\nx' }],
+    };
+    const streamed = await send(gateway, '/v1/chat/completions', chat);
+    faults?.arm(readOnly);
+    // The error event, not a reset, a bounded time after the model's end.
+    const answered = await streamed.text();
+    expect(answered).toContain('"code":"overloaded"');
+    expect(answered).not.toContain('[DONE]');
+    expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503);
+    const internal = await fetch(`${gateway.rpcUrl}/readyz`);
+    expect([internal.status, await internal.json()]).toEqual([
+      503,
+      { status: 'unready', reason: 'The ledger can’t be written.' },
+    ]);
+    expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
+    expect(await readMetric(gateway, 'tollgate_store_writable{store="ledger"}')).toMatch(/ 0$/);
+    await wait(faultMs);
+    expect(await readMetric(gateway, 'tollgate_store_writable{store="content"}')).toMatch(/ 0$/);
+    faults?.clear();
+    await expect.poll(() => readStatus(gateway, `/v1/responses/${id}`), { timeout: 30_000 }).toBe('failed');
+    await expect
+      .poll(() => readStatus(gateway, `/v1/images/tasks/${task}`), { timeout: 30_000 })
+      .toMatch(/^(completed|failed)$/);
+    expect(await follower.text()).toMatch(/event: response\.failed\n/);
+    await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(200);
+    expect(await readMetric(gateway, 'tollgate_disk_free_bytes')).toMatch(/ [1-9]\d{6,}$/);
+    expect(gateway.printed()).toContain('a store can’t be written');
+    expect(gateway.printed()).toContain('a store can be written again');
+    await endGateway(gateway);
+  });
+
+  test('that loses writes ends the process at once, and the next start has all that was told', async () => {
+    await start();
+    const { cli, home } = gateway;
+    expect((await cli(['credits', 'add', '1', '3', '--reference', 'first'])).code).toBe(0);
+    faults?.arm({ calls: ['syncs'], error: 'EIO', path: 'ledger.sqlite', times: 1, loses: true });
+    const refused = await cli(['credits', 'add', '1', '4', '--reference', 'second']);
+    const { code, stderr } = await gateway.ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain('the disk lost writes');
+    faults?.clear();
+    await start(home);
+    // Whether it was done or not: it is once, however often it is repeated.
+    if (refused.code !== 0) expect(refused.stderr).toContain('--reference second');
+    for (let n = 0; n < 2; n += 1)
+      expect((await gateway.cli(['credits', 'add', '1', '4', '--reference', 'second'])).code).toBe(0);
+    const shown = await gateway.cli(['accounts', 'show', '1', '--json']);
+    expect(shown.json).toMatchObject({ balance: 17 });
+    const other = await gateway.cli(['credits', 'add', '1', '5', '--reference', 'second']);
+    expect([other.code, other.stderr]).toEqual([1, expect.stringContaining('is that of another credit')]);
+    await endGateway(gateway);
+  });
+
+  test('that can’t be written when the gateway stops makes it exit with 1', async () => {
+    await start();
+    faults?.arm(readOnly);
+    expect(
+      (await send(gateway, '/v1/chat/completions', { model: 'sim/small', messages: [{ role: 'user', content: 'x' }] }))
+        .status,
+    ).toBe(503);
+    await expect.poll(async () => (await fetch(`${gateway.url}/readyz`)).status).toBe(503);
+    expect((await gateway.stop()).code).toBe(1);
+    faults?.clear();
+    expectVerified(gateway.home);
+    rmSync(gateway.home.folder, { recursive: true, force: true });
+  });
+});
+
+test('a missing ledger beside stored content is no first start', async () => {
+  const gateway = await startGateway({ config });
+  await send(gateway, '/v1/responses', { model: 'sim/small', input: 'x', store: true });
+  await gateway.stop();
+  expectVerified(gateway.home);
+  rmSync(join(gateway.dataDir, 'ledger.sqlite'));
+  const { code, stderr } = await runCommand(gateway.home, ['serve']);
+  expect(code).toBe(1);
+  expect(stderr).toContain('There is no ledger');
+  expect(stderr).toContain('content.db beside it has 1 documents of one. Restore ledger.sqlite from a backup');
+  rmSync(gateway.home.folder, { recursive: true, force: true });
+});

@@ -1,0 +1,79 @@
+import { spawnSync } from 'node:child_process';
+import { closeSync, fsyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** The calls that can fail; see `storage-faults.c`. */
+const calls = { writes: 1, syncs: 2, truncates: 4 } as const;
+/** Numbers of the operating system's errors. */
+const errors = { short: 0, EIO: 5, ENOSPC: 28, EROFS: 30 } as const;
+const pathOffset = 24;
+const bytes = 128;
+
+/** What fails. */
+export interface StorageFault {
+  readonly calls: readonly (keyof typeof calls)[];
+  /** `short`: a write takes half of its bytes. */
+  readonly error: keyof typeof errors;
+  /** Part of the path of the files that fail; absent: every file of a store. */
+  readonly path?: string;
+  /** How many calls pass first; absent: none. */
+  readonly skip?: number;
+  /** How many calls fail; absent: all until it is cleared. */
+  readonly times?: number;
+  /** A failed sync forgets what was written since the last one, as the operating system may. */
+  readonly loses?: boolean;
+}
+
+/** Failures on purpose of a process's calls to its files. */
+export interface StorageFaults {
+  /** To be set for the process. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Lets calls fail from now on. */
+  arm(fault: StorageFault): void;
+  /** Lets no more calls fail. */
+  clear(): void;
+  /** How many calls have failed since the fault was armed. */
+  countFired(): number;
+  remove(): void;
+}
+
+const compiler = ['cc', 'gcc', 'clang'].find(name => spawnSync(name, ['--version']).status === 0);
+
+/** Whether failures can be made here: on Linux with a C compiler. */
+export const canMakeFaults = process.platform === 'linux' && compiler !== undefined;
+
+/** Builds the library that makes calls fail. */
+export function makeStorageFaults(): StorageFaults {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-faults-'));
+  const library = join(folder, 'faults.so');
+  const source = join(import.meta.dirname, 'storage-faults.c');
+  const built = spawnSync(compiler ?? 'cc', ['-shared', '-fPIC', '-O1', '-Wall', '-o', library, source, '-ldl']);
+  if (built.status !== 0) throw new Error(String(built.stderr));
+  const orders = join(folder, 'orders');
+  writeFileSync(orders, Buffer.alloc(bytes));
+  const write = (content: Buffer): void => {
+    const file = openSync(orders, 'r+');
+    writeSync(file, content, 0, content.length, 0);
+    fsyncSync(file);
+    closeSync(file);
+  };
+  return {
+    environment: { LD_PRELOAD: library, TOLLGATE_TEST_FAULTS: orders },
+    arm({ calls: failing, error, path = '', skip = 0, times = 0xffff_ffff, loses = false }) {
+      write(Buffer.alloc(bytes));
+      const content = Buffer.alloc(bytes);
+      const words = [failing.reduce((sum, call) => sum | calls[call], 0), errors[error], skip, times, Number(loses), 0];
+      for (const [index, word] of words.entries()) content.writeUInt32LE(word, index * 4);
+      content.write(path, pathOffset);
+      write(content);
+    },
+    clear() {
+      const content = readFileSync(orders);
+      content.writeUInt32LE(0, 12);
+      write(content);
+    },
+    countFired: () => readFileSync(orders).readUInt32LE(20),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}

@@ -1,0 +1,177 @@
+/** Items of Responses upstreams that leave out places, repeat themselves or contradict themselves (decisions §4, 2026-11-22). */
+import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../src/codecs/codec.ts';
+import { responsesCodec } from '../../src/codecs/responses/index.ts';
+import { ItemStatus } from '../../src/gen/tollgate/v1/content_pb.ts';
+import { FinishReason } from '../../src/gen/tollgate/v1/event_pb.ts';
+import { foldEvents } from '../../src/generation/fold.ts';
+import { parseChunks } from '../contracts/codec-suite.ts';
+
+const frame = (type: string, members: JsonObject): string =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`;
+const added = (item: JsonObject, more: JsonObject = {}): string =>
+  frame('response.output_item.added', { item, ...more });
+const done = (item: JsonObject, more: JsonObject = {}): string => frame('response.output_item.done', { item, ...more });
+const more = (item_id: string, delta: string, place: JsonObject = {}): string =>
+  frame('response.function_call_arguments.delta', { item_id, delta, ...place });
+const said = (item_id: string, delta: string, place: JsonObject = {}): string =>
+  frame('response.output_text.delta', { item_id, content_index: 0, delta, ...place });
+const ended = (output: JsonObject[], members: JsonObject = {}): string =>
+  frame('response.completed', { response: { object: 'response', status: 'completed', output, ...members } });
+const call = (id: string, name: string, args = ''): JsonObject => ({
+  id,
+  type: 'function_call',
+  call_id: `call_${id}`,
+  name,
+  arguments: args,
+});
+const message = (id: string, ...content: JsonObject[]): JsonObject => ({
+  id,
+  type: 'message',
+  role: 'assistant',
+  content,
+});
+const text = (value: string): JsonObject => ({ type: 'output_text', text: value, annotations: [] });
+
+/** The items in short. */
+function itemsOf(...frames: string[]): string[] {
+  const { choices } = foldEvents(parseChunks(responsesCodec, 'acme', [Buffer.from(frames.join(''))]));
+  return (choices[0]?.items ?? []).map(({ content }) => {
+    if (content.case === 'toolCall') return `${content.value.name}(${content.value.arguments})`;
+    if (content.case === 'serverTool') return content.value.json;
+    const parts = content.case === 'message' || content.case === 'reasoning' ? content.value.parts : [];
+    return parts.map(part => `${part.content.case}: ${(part.content.value as { text: string }).text}`).join(', ');
+  });
+}
+
+describe('a server without output_index', () => {
+  test('has its calls told apart by their ids, also where they interleave', () => {
+    const [first, second] = [call('a', 'f', '{"x":1}'), call('b', 'g', '{"y":2}')];
+    const items = itemsOf(
+      added(call('a', 'f')),
+      added(call('b', 'g')),
+      more('a', '{"x"'),
+      more('b', '{"y"'),
+      more('a', ':1}'),
+      more('b', ':2}'),
+      done(first),
+      done(second),
+      ended([first, second]),
+    );
+    expect(items).toEqual(['f({"x":1})', 'g({"y":2})']);
+  });
+
+  test('and without ids of deltas goes on with what began last', () => {
+    const items = itemsOf(
+      added(message('m')),
+      frame('response.output_text.delta', { delta: 'Hello' }),
+      done(message('m', text('Hello'))),
+      added(call('a', 'f')),
+      frame('response.function_call_arguments.delta', { delta: '{}' }),
+      ended([message('m', text('Hello')), call('a', 'f', '{}')]),
+    );
+    expect(items).toEqual(['text: Hello', 'f({})']);
+  });
+
+  test('that says 0 for every item has them told apart all the same', () => {
+    const at = { output_index: 0 };
+    const items = itemsOf(
+      added(call('a', 'f'), at),
+      added(call('b', 'g'), at),
+      more('a', '{"x":1}', at),
+      more('b', '{"y":2}', at),
+      done(call('a', 'f', '{"x":1}'), at),
+      done(call('b', 'g', '{"y":2}'), at),
+      ended([call('a', 'f', '{"x":1}'), call('b', 'g', '{"y":2}')]),
+    );
+    expect(items).toEqual(['f({"x":1})', 'g({"y":2})']);
+  });
+});
+
+describe('an output that is not what was streamed', () => {
+  test('of another kind at the same place loses nothing', () => {
+    const items = itemsOf(
+      added(message('m'), { output_index: 0 }),
+      said('m', 'Hello', { output_index: 0 }),
+      ended([call('a', 'f', '{}')]),
+    );
+    expect(items).toEqual(['text: Hello', 'f({})']);
+  });
+
+  test('with ids made anew is the same output', () => {
+    const items = itemsOf(
+      added(message('m1'), { output_index: 0 }),
+      said('m1', 'Hello', { output_index: 0 }),
+      done(message('m2', text('Hello')), { output_index: 0 }),
+      added(call('c1', 'f'), { output_index: 1 }),
+      more('c1', '{}', { output_index: 1 }),
+      ended([message('m3', text('Hello')), { ...call('c2', 'f', '{}'), call_id: 'call_c1' }]),
+    );
+    expect(items).toEqual(['text: Hello', 'f({})']);
+  });
+
+  test('with another message beside the streamed one has both', () => {
+    const items = itemsOf(
+      added(message('m1'), { output_index: 0 }),
+      said('m1', 'Hello', { output_index: 0 }),
+      done(message('m1', text('Hello')), { output_index: 0 }),
+      ended([message('m9', text('Bye'))]),
+    );
+    expect(items).toEqual(['text: Hello', 'text: Bye']);
+  });
+
+  test('with a part of another kind has it too', () => {
+    const refusal = { type: 'refusal', refusal: 'No.' };
+    const streamed = [added(message('m'), { output_index: 0 }), said('m', 'Well', { output_index: 0 })];
+    expect(itemsOf(...streamed, ended([message('m', refusal)]))).toEqual(['text: Well, refusal: No.']);
+    const whole = [...streamed, done(message('m', text('Well')), { output_index: 0 })];
+    expect(itemsOf(...whole, ended([message('m', text('Well'), refusal)]))).toEqual(['text: Well', 'refusal: No.']);
+  });
+
+  test('without what was streamed keeps it', () => {
+    const search = { id: 'ws', type: 'web_search_call', status: 'in_progress' };
+    const items = itemsOf(added(search, { output_index: 0 }), added(call('a', 'f'), { output_index: 1 }), ended([]));
+    expect(items).toEqual(['f({})', JSON.stringify(search)]);
+  });
+});
+
+test('a call without arguments at the end of a cut answer is incomplete, and whole elsewhere', () => {
+  const statusOf = (...frames: string[]): (ItemStatus | undefined)[] => {
+    const { choices } = foldEvents(parseChunks(responsesCodec, 'acme', [Buffer.from(frames.join(''))]));
+    return (choices[0]?.items ?? []).map(({ status }) => status);
+  };
+  const items = [call('a', 'f'), call('b', 'g')];
+  const cut = { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } };
+  expect(statusOf(...items.map(item => done(item)), ended(items, cut))).toEqual([
+    ItemStatus.COMPLETED,
+    ItemStatus.INCOMPLETE,
+  ]);
+  expect(statusOf(...items.map(item => done(item)), ended(items))).toEqual([
+    ItemStatus.COMPLETED,
+    ItemStatus.COMPLETED,
+  ]);
+});
+
+test('what the gateway does not know reaches a client of the interface as it came', () => {
+  const strange = { type: 'response.web_search_call.searching', item_id: 'ws', output_index: 0, query: { q: 'x' } };
+  const reason = { status: 'incomplete', incomplete_details: { reason: 'acme_quota' } };
+  const frames = [
+    added(message('m')),
+    frame(strange.type, strange),
+    said('m', 'Hi'),
+    ended([message('m', text('Hi'))], reason),
+  ];
+  const events = parseChunks(responsesCodec, 'acme', [Buffer.from(frames.join(''))]);
+  expect(foldEvents(events).choices[0]?.finished).toMatchObject({ reason: FinishReason.LENGTH, native: 'acme_quota' });
+  const request = responsesCodec.decodeRequest({
+    body: { model: 'm', input: 'x' },
+    raw: Buffer.from('{}'),
+    headers: {},
+  });
+  const renderer = responsesCodec.renderStream(request);
+  const told = events.map(event => renderer.push(event)).join('') + renderer.end();
+  const data = [...told.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json ?? '') as JsonObject);
+  expect(data.map(each => each['sequence_number'])).toEqual(data.map((_, index) => index));
+  expect(data).toContainEqual({ ...strange, sequence_number: expect.any(Number) });
+  expect(data.at(-1)).toMatchObject({ response: { incomplete_details: { reason: 'acme_quota' } } });
+});
