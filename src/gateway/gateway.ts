@@ -263,6 +263,10 @@ function makeCore(parts: Parts) {
     ...shared,
     runtime: systemRuntime,
     unseenOutput,
+    answerBytesMax: () => {
+      const { answerBytes: choice, wholeAnswerBytes: whole } = live.current.limits;
+      return { choice, whole };
+    },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
@@ -273,6 +277,10 @@ function makeCore(parts: Parts) {
     ids,
     box: new SealedBox(serverSecrets(environment.dataDir)),
     lifetimeMs: config.content.responseLifetimeMs,
+    sessionMemory: () => {
+      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
+      return { bytesMax, ownerBytesMax };
+    },
   });
   const { images, files } = openImages({
     ...shared,
@@ -347,6 +355,35 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     startTrace,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
+    otherBodyBytesMax: limits.otherBodyBytes,
+    get bounds() {
+      const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
+      return { depthMax, valuesMax, entriesMax };
+    },
+    get bodyMemory() {
+      const { bodyBytes, bodyMemoryBytes, accountBodyMemoryBytes } = live.current.limits;
+      // One body of the largest size always fits.
+      return {
+        bytesMax: Math.max(bodyBytes, bodyMemoryBytes),
+        ownerBytesMax: Math.max(bodyBytes, accountBodyMemoryBytes),
+      };
+    },
+    get load() {
+      const { loopLagMs: lagMs, heapPermille } = live.current.overload;
+      return { lagMs, heapShare: heapPermille / 1000 };
+    },
+    get fair() {
+      const { sliceMs, queue: waitingMax } = live.current.overload;
+      return { sliceMs, waitingMax };
+    },
+    get unsent() {
+      const { stallMs, unsentMemoryBytes: bytesMax } = live.current.limits;
+      return { stallMs, bytesMax };
+    },
+    get strangersMax() {
+      return live.current.limits.addressRequests;
+    },
+    parser: { memoryBytesMax: limits.parseMemoryBytes, timeMs: limits.parseMs },
     tls: parts.tls.edge,
     get keepAliveMs() {
       return live.current.keepAliveMs;

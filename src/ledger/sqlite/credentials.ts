@@ -26,7 +26,7 @@ export class Credentials {
 
   constructor(db: Connection) {
     const apiKeys = `SELECT id, account_id, state, allowed_models, expires_at_ms, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
-         AND l.unit IN ('requests', 'tokens') AND coalesce(l.field, '') NOT IN ('free_minute', 'free_day')
+         AND l.unit IN ('requests', 'tokens', 'concurrent') AND coalesce(l.field, '') NOT IN ('free_minute', 'free_day')
          AND ((l.scope = 'key' AND l.scope_id = k.id) OR (l.scope = 'account' AND l.scope_id = k.account_id)
            OR (l.scope = 'group' AND l.scope_id IN (
              WITH RECURSIVE path (id) AS (SELECT k.group_id UNION SELECT g.parent_id FROM key_group g JOIN path ON g.id = path.id)

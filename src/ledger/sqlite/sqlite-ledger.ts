@@ -199,6 +199,10 @@ class WorkerLedger implements SqliteLedger {
     return this.#send(['windows', this.#now(), keyId, free]);
   }
 
+  refusal(keyId: number): Promise<Denied | undefined> {
+    return this.#send(['refusal', this.#now(), keyId]);
+  }
+
   findCredential(hash: Uint8Array): Credential | undefined {
     const found = this.#credentials.find(hash);
     return found?.expiresAtMs !== undefined && found.expiresAtMs <= this.#now() ? { ...found, expired: true } : found;

@@ -80,6 +80,7 @@ export type WireCommand =
   | [...Head<'extend'>, command: ExtendCommand, extension: number]
   | [...Head<'void'>, id: number, reason: VoidReason]
   | [...Head<'windows'>, keyId: number, free: boolean]
+  | [...Head<'refusal'>, keyId: number]
   | [...Head<'admin'>, order: AdminOrder]
   | [...Head<'sweep'>]
   /** Its reply, whatever it is, comes after a sync of all that was committed before. */
@@ -125,6 +126,7 @@ export function waitsForSync(command: WireCommand): boolean {
     case 'extend':
       return 'nanoUsd' in command[2];
     case 'windows':
+    case 'refusal':
       return false;
     default:
       return true;
