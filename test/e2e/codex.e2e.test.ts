@@ -188,12 +188,12 @@ describe.each(chainModels)('on %s', model => {
     const asked = [user('Search the manual for the topic sandboxes.')];
     const first = await socket.ask(bodyOf(model, asked, previous(prepared.response.id)));
     if ('error' in first) throw new Error(JSON.stringify(first.error));
-    const call = callOf(first.response as unknown as Answer);
+    const call = callOf(first.response);
     expect(call).toMatchObject({ name: 'search', namespace: 'mcp__docs__' });
 
     const second = await socket.ask(bodyOf(model, [resultOf(call, 'Boxes.')], previous(first.response.id)));
     if ('error' in second) throw new Error(JSON.stringify(second.error));
-    expect(textOf(second.response as unknown as Answer)).toContain('Boxes.');
+    expect(textOf(second.response)).toContain('Boxes.');
     await socket.close();
     expect(await balanceOf(chain.gateway)).toBeLessThan(before);
   });
