@@ -4,7 +4,7 @@ import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { apiKeyJson } from '../rpc/resources.ts';
 import { readKeySettings } from './account-body.ts';
-import { analyticsJson, arithmeticJson, recordJson } from './account-json.ts';
+import { analyticsJson, arithmeticJson, recordJson } from '../rpc/account-json.ts';
 import { readActivityQuery, readAnalyticsQuery, readKeyId } from './account-query.ts';
 import { answerJson } from './answer.ts';
 import type { Call } from './call.ts';
