@@ -306,15 +306,7 @@ function makeCore(parts: Parts) {
     images,
     embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
     tokens,
-    providers: () => {
-      const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
-      return live.current.providers.map(({ name, protocol, baseUrl }) => ({
-        name,
-        protocol,
-        baseUrl,
-        keys: keys.get(name) ?? [],
-      }));
-    },
+    providers: () => listProviders(live, upstreams),
     reload,
     discovery,
   };
@@ -330,6 +322,17 @@ async function openSocket(rpc: RpcListener, { environment, logger }: Ground): Pr
     if (rpcSocket.isNamed) throw thrown;
     logger.warn({ error: thrown }, 'the socket for commands could not be opened: they use the port');
   }
+}
+
+/** The configured providers with the state of their keys. */
+function listProviders(live: LiveConfig, upstreams: UpstreamSet) {
+  const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
+  return live.current.providers.map(({ name, protocol, baseUrl }) => ({
+    name,
+    protocol,
+    baseUrl,
+    keys: keys.get(name) ?? [],
+  }));
 }
 
 interface ListenerParts extends Parts {
