@@ -89,6 +89,13 @@ test('an empty file and no file give the decided defaults', () => {
   expect(rest).toEqual({
     file: 't.yaml',
     discovered: [],
+    rpc: {
+      admin: 'everywhere',
+      controlBytes: 1024 ** 2,
+      messageElements: 100_000,
+      open: { bytesMax: 4096, callsMax: 256, durationMs: 600_000, perAddressMax: 32 },
+      tokens: [],
+    },
     shutdownGraceMs: 30_000,
     ledger: { settleTimeoutMs: 10_000, writeOffMaxNanoUsd: 10_000_000_000n },
     content: { bytesMax: 10 * 1024 ** 3, replayBytesMax: 2 * 1024 ** 3, responseLifetimeMs: 30 * 24 * 3_600_000 },

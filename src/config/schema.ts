@@ -51,6 +51,7 @@ const provider = mapping({
   protocol: oneOf('chat', 'responses', 'messages', 'gemini', 'images'),
   base_url: address,
   api_key: oneOrMore(secret).optional(),
+  api_key_file: text.optional(),
   headers: named(headerName, secret).default({}),
   timeouts: mapping(timeoutsShape).optional(),
   passthrough: oneOf('all', 'unpriced', 'known').default('unpriced'),

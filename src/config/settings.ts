@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../errors/error-table.ts';
+import type { SecretSource } from './secret-sources.ts';
 import type { Secret } from './secrets.ts';
 
 /**
@@ -6,6 +7,8 @@ import type { Secret } from './secrets.ts';
  * Times in ms, sizes in bytes, prices as integers of the unit in the name. Source: decisions §1.
  */
 export interface Config {
+  /** The files that secrets were read from; absent: none was. */
+  readonly secretSources?: readonly SecretSource[];
   /** The file it was read from, as it was named; absent where there is none. */
   readonly file?: string;
   /** Without a slash at its end; absent: the address of the public listener. */

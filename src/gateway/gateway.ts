@@ -50,6 +50,7 @@ import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts
 import { Discovery } from './discovery.ts';
 import { type FoundProvider, foundProviders } from './found-providers.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
+import { SecretFileWatch } from './secret-file-watch.ts';
 import { createStopping } from './stopping.ts';
 import { serviceTokens } from './service-tokens.ts';
 import type { StorageHealth } from './storage-health.ts';
@@ -122,6 +123,11 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
   const asked = core.discovery.start();
+  const secretFiles = new SecretFileWatch({
+    sources: () => live.current.secretSources ?? [],
+    reload: () => reloadedOrNot(core.reload, logger),
+  });
+  secretFiles.start();
   await core.images.resume();
   const stopping = createStopping({
     edge,
@@ -141,6 +147,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     stop: () => {
       state.serving = false;
       core.discovery.stop();
+      secretFiles.stop();
       tls.close();
       return stopping.stop();
     },

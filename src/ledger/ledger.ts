@@ -53,17 +53,22 @@ export interface Ledger {
   /** Lets a suspended account take requests again, with nothing written off. */
   resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
 
-  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | 'not_found' | 'insufficient'>;
+  /** `no_group`: the account has no such group. */
+  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
   /** Without those that were revoked or deleted, oldest first. */
-  listKeys(accountId: number): Promise<KeyRow[]>;
+  listKeys(accountId: number, filter?: KeyFilter): Promise<KeyRow[]>;
   /** `accountId` undefined: whatever its account (the operator). */
   findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined>;
   /** Only the fields that are there change. `insufficient`: the balance moves more than what no hold covers. */
-  updateKey(command: {
+  updateKey(command: { keyId: number; accountId: number; settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
+  /** Gives a key another secret, which the caller made; the one before works `overlapMs` longer. `accountId` undefined: the operator. */
+  rotateKey(command: {
     keyId: number;
-    accountId: number;
-    settings: KeySettings;
-  }): Promise<KeyRow | 'not_found' | 'insufficient'>;
+    accountId: number | undefined;
+    hash: Uint8Array;
+    masked: string;
+    overlapMs: number;
+  }): Promise<KeyRow | 'not_found'>;
   setKeyState(command: {
     keyId: number;
     accountId: number | undefined;
@@ -71,6 +76,24 @@ export interface Ledger {
   }): Promise<KeyRow | 'not_found'>;
   /** undefined or 0 removes the limit that this has made. */
   setMonthlyLimit(command: { keyId: number; limit: bigint | undefined }): Promise<KeyRow | 'not_found'>;
+
+  /** `no_group`: the account has no such parent. `conflict`: it would lie too deep. */
+  createGroup(command: { accountId: number; settings: GroupSettings }): Promise<GroupRow | GroupRefusal>;
+  /** By id. */
+  listGroups(accountId: number): Promise<GroupRow[]>;
+  /** `accountId` undefined: whatever its account (the operator). */
+  findGroup(groupId: number, accountId: number | undefined): Promise<GroupRow | undefined>;
+  /** Only the fields that are there change. `conflict`: it would lie in itself, or too deep. */
+  updateGroup(command: {
+    groupId: number;
+    accountId: number | undefined;
+    settings: GroupSettings;
+  }): Promise<GroupRow | GroupRefusal>;
+  /** `conflict`: it has keys or groups. */
+  deleteGroup(command: {
+    groupId: number;
+    accountId: number | undefined;
+  }): Promise<'deleted' | 'not_found' | 'conflict'>;
 
   /** `not_found`: the account does not have that key or group. `too_many`: the scope has as many limits as it can have. */
   createLimit(command: NewLimit): Promise<LimitRow | 'not_found' | 'too_many'>;
@@ -142,6 +165,10 @@ export interface AdmitCommand {
   readonly requests?: number;
   /** Whom the caller does it for, as it named them; absence means nobody. */
   readonly endUser?: string;
+  /** Its own tags, which come before those of its key and groups. */
+  readonly tags?: Tags;
+  /** The path of its interface; absence means none. */
+  readonly endpoint?: string;
   /** What to hold; undefined where the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
@@ -318,7 +345,25 @@ export interface KeySettings {
   readonly fallbackToPayg?: boolean;
   /** When it stops working and its balance moves back; null: never. */
   readonly expiresAtMs?: number | null;
+  /** null: directly under the account. */
+  readonly groupId?: number | null;
+  readonly tags?: Tags;
+  /** A JSON text. */
+  readonly metadata?: string;
 }
+
+/** Which keys: the page, those whose label has a text in it, and those of a group. */
+export interface KeyFilter {
+  readonly limit?: number;
+  readonly offset?: number;
+  readonly label?: string;
+  readonly groupId?: number;
+}
+
+/** Why a key was not made or changed. */
+export type KeyRefusal = 'not_found' | 'no_group' | 'insufficient';
+/** Why a group was not made or changed. */
+export type GroupRefusal = KeyRefusal | 'conflict';
 
 /** What a limit limits: the account, a group with all below it, or a key. */
 export type LimitScope = 'account' | 'group' | 'key';
@@ -379,6 +424,31 @@ export interface LimitFilter {
   readonly scopeId?: number;
 }
 
+/** Names with values that requests are divided by. */
+export type Tags = Readonly<Record<string, string>>;
+
+/** Settings of a group; an absent field does not change, or has its default on a new group. */
+export interface GroupSettings {
+  readonly name?: string;
+  /** null: directly under the account. */
+  readonly parentId?: number | null;
+  readonly tags?: Tags;
+  /** Moved out of the account; null moves it back. */
+  readonly balance?: bigint | null;
+}
+
+export interface GroupRow {
+  readonly groupId: number;
+  readonly accountId: number;
+  readonly name: string;
+  readonly parentId: number | null;
+  readonly tags: Tags;
+  /** null: what is above pays. */
+  readonly balance: bigint | null;
+  readonly held: bigint;
+  readonly createdAtMs: number;
+}
+
 export interface AccountRow {
   readonly accountId: number;
   readonly name: string;
@@ -410,6 +480,10 @@ export interface KeyRow {
   readonly monthlyLimit: bigint | undefined;
   /** undefined: never. */
   readonly expiresAtMs: number | undefined;
+  readonly groupId: number | null;
+  readonly tags: Tags;
+  /** A JSON text. */
+  readonly metadata: string;
 }
 
 /** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */
@@ -481,9 +555,25 @@ export interface ActivityFilter {
   readonly offset: number;
   readonly model?: string;
   readonly keyId?: number;
+  readonly tag?: { readonly name: string; readonly value: string };
+  readonly endUser?: string;
+  /** A group, with those in it. */
+  readonly groupId?: number;
+  readonly provider?: string;
   readonly startMs?: number;
   readonly endMs?: number;
 }
+
+/** What sums are divided by; a tag by its values. */
+export type AnalyticsGroup =
+  | 'none'
+  | 'model'
+  | 'api_key'
+  | 'provider'
+  | 'endpoint'
+  | 'group'
+  | 'end_user'
+  | { readonly tag: string };
 
 /** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
 export interface AnalyticsQuery {
@@ -491,7 +581,9 @@ export interface AnalyticsQuery {
   readonly startMs: number;
   readonly endMs: number | undefined;
   readonly granularity: 'hour' | 'day';
-  readonly groupBy: 'none' | 'model' | 'api_key';
+  readonly groupBy: AnalyticsGroup;
+  /** Of this key alone. */
+  readonly keyId?: number;
   /** The most rows. */
   readonly limit: number;
 }
@@ -500,7 +592,7 @@ export interface AnalyticsQuery {
 export interface AnalyticsRow {
   /** When the period begins. */
   readonly periodMs: number;
-  /** The listed model, the key's id, or null where nothing divides. */
+  /** The model, key, provider, endpoint, group, end user or value of the tag; null where nothing divides, or a request has none. */
   readonly group: string | number | null;
   readonly requests: number;
   /** Those whose state is `upstream_failed`. */
@@ -527,11 +619,14 @@ export interface UsageRow {
   readonly serviceTier: 'default' | 'flex' | 'priority';
   readonly latencyMs: number;
   readonly usage: UsageBuckets;
+  /** undefined: nobody was named. */
+  readonly endUser: string | undefined;
+  readonly tags: Tags;
 }
 
 /** A line of the arithmetic and who paid it. */
 export interface PaidLine extends CostLine {
-  readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'account';
+  readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'group_balance' | 'account';
 }
 
 /** Why a hold was given back. */

@@ -1,6 +1,7 @@
 import type { DailyLimitUnit, LimitChange, LimitField, LimitScope, NewLimit } from '../ledger.ts';
 import type { Counter, Key, Limit, Rows } from '../rows.ts';
 import { windowAt } from './calendar.ts';
+import { findGroup } from './groups.ts';
 import { countUses } from './limits.ts';
 
 /** Limits as they are made, changed and removed: by their own commands, and by the fields of keys, which are views of the limits that they made. */
@@ -25,7 +26,7 @@ export function createLimit(rows: Rows, command: NewLimit, nowMs: number): numbe
 function hasScope(rows: Rows, accountId: number, scope: LimitScope, scopeId: number): boolean {
   if (rows.accounts.get(accountId) === undefined) return false;
   if (scope === 'account') return scopeId === accountId;
-  if (scope === 'group') return false;
+  if (scope === 'group') return findGroup(rows, scopeId, accountId) !== undefined;
   const key = rows.keys.get(scopeId);
   return key?.accountId === accountId && key.state !== 'revoked';
 }

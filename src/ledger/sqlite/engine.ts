@@ -175,15 +175,17 @@ export class Engine {
     switch (command[0]) {
       case 'admit': {
         const order = decodeAdmit(command);
-        const modelId = this.#rows.modelNumber(order.model);
-        const endUserId = this.#rows.endUserNumber(order.endUser);
-        return encodeAdmitReply(admit(context, { ...order, modelId, endUserId }, nowMs));
+        const { labels } = this.#rows;
+        const modelId = labels.model(order.model);
+        const endUserId = labels.endUser(order.endUser);
+        const endpointId = labels.endpoint(order.endpoint);
+        return encodeAdmitReply(admit(context, { ...order, modelId, endUserId, endpointId }, nowMs));
       }
       case 'settle': {
         const order = decodeSettle(command);
         const prices = this.#sheet(order.prices);
-        const priceId = this.#rows.priceNumber(order.prices, prices);
-        const providerId = this.#rows.providerNumber(order.provider);
+        const priceId = this.#rows.labels.price(order.prices, prices);
+        const providerId = this.#rows.labels.provider(order.provider);
         return encodeSettleReply(settle(context, { ...order, prices, priceId, providerId }, nowMs));
       }
       case 'extend':
