@@ -4,14 +4,16 @@ import { dirname } from 'node:path';
 import process, { env, exit, stderr, versions } from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 
+/** Of a built package, whose modules are JavaScript; else it is a checkout. */
+const isBuilt = import.meta.url.endsWith('.js');
 /** better-sqlite3 ends the process without a word under an older Node, so the version is looked at before anything is loaded. */
-const nodeMajorMin = 26;
+const nodeMajorMin = isBuilt ? 22 : 26;
+const advice = isBuilt
+  ? 'Install a newer Node.js (https://nodejs.org), or run the container image.'
+  : 'Start it with `npm start` or `npx tollgate` in the checkout: `npm ci` has installed the right one there.';
 
 if (Number(versions.node.split('.')[0]) < nodeMajorMin) {
-  stderr.write(
-    `Tollgate needs Node.js ${nodeMajorMin}; this is ${versions.node}.\n` +
-      'Start it with `npm start` or `npx tollgate` in the checkout: `npm ci` has installed the right one there.\n',
-  );
+  stderr.write(`Tollgate needs Node.js ${nodeMajorMin} or newer; this is ${versions.node}.\n${advice}\n`);
   exit(1);
 }
 

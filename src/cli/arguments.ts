@@ -1,5 +1,8 @@
 import { InvalidArgumentError } from 'commander';
+import { duration } from '../config/scalars.ts';
+import { systemClock } from '../lib/clock.ts';
 import { parseDollars } from '../lib/dollars.ts';
+import { parseIsoTime } from '../lib/iso-time.ts';
 
 /** Texts of the command line as values. Each throws `InvalidArgumentError`, which is wrong use (exit code 2), where the text is none. */
 
@@ -26,6 +29,25 @@ function wholeNumber(text: string, least: number): number {
     throw new InvalidArgumentError(`It must be an integer from ${least}.`);
   }
   return value;
+}
+
+/** From a second to ten years. */
+const span = duration(1000, 3650);
+
+/** A time span such as 90s, 30m, 2h or 7d, in milliseconds. */
+export function spanArgument(text: string): number {
+  const { success, data } = span.safeParse(text);
+  if (!success) throw new InvalidArgumentError('It must be a time span from 1s to 3650d, such as 90s, 30m, 2h, 7d.');
+  return data;
+}
+
+/** A time as ISO 8601 writes it, or a time span from now on, in milliseconds since 1970 UTC. */
+export function expiryArgument(text: string): bigint {
+  const time = parseIsoTime(text);
+  if (time !== undefined) return BigInt(time.floorMs);
+  const { success, data } = span.safeParse(text);
+  if (success) return BigInt(systemClock.now() + data);
+  throw new InvalidArgumentError('It must be a time such as 2026-12-31T23:59Z, or a time span such as 30m, 2h, 7d.');
 }
 
 /** Dollars as nano-dollars, negative ones too. */

@@ -5,6 +5,7 @@ import {
   balanceArgument,
   creditArgument,
   dollarsOrNone,
+  expiryArgument,
   idArgument,
   limitArgument,
   nameArgument,
@@ -89,6 +90,7 @@ interface CreateKeyOptions {
   readonly minuteLimit?: bigint;
   readonly allowedModels?: string[];
   readonly balance?: bigint;
+  readonly expires?: bigint;
   readonly subsFirst: boolean;
   readonly fallback: boolean;
 }
@@ -111,6 +113,7 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
           minuteLimit,
           allowedModels: allowedModels && { models: allowedModels },
           balanceNanoUsd,
+          expiresAtMs: given.expires,
         };
         return (await admin.createApiKey({ accountId, settings })).key;
       },
@@ -125,6 +128,7 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
     .option('--minute-limit <number>', 'the most requests in 60 seconds; 0: none', limitArgument)
     .option('--allowed-models <ids>', 'the models it may use, with commas between them', wordsArgument)
     .option('--balance <dollars>', 'money of its own, moved out of the account', balanceArgument)
+    .option('--expires <time>', 'when it stops working (2026-12-31T23:59Z), or in how long (2h)', expiryArgument)
     .option('--no-subs-first', 'money pays before the plan')
     .option('--no-fallback', 'money does not pay when the plan is used up');
   keys

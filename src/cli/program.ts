@@ -1,5 +1,8 @@
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
+import { connectCommand } from './agents/connect.ts';
+import { runCommand } from './agents/run.ts';
+import { backupCommands } from './backups.ts';
 import {
   accountCommands,
   creditCommands,
@@ -11,6 +14,7 @@ import {
 import { CommandFailure } from './failure.ts';
 import { configCommands, ledgerCommands } from './local.ts';
 import type { CommandLinePorts } from './ports.ts';
+import { providerCommands } from './provider-commands.ts';
 
 /**
  * Runs a command and answers the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without the program's name. Errors in the
@@ -48,11 +52,15 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
     });
   configCommands(program, ports);
   ledgerCommands(program, ports);
+  backupCommands(program, ports);
   modelCommands(program, ports);
+  providerCommands(program, ports);
   accountCommands(program, ports);
   creditCommands(program, ports);
   keyCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
+  runCommand(program, ports, exitWith);
+  connectCommand(program, ports);
   return program;
 }

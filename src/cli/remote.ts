@@ -35,10 +35,10 @@ export class ResourceCommands<T> {
     });
   }
 
-  /** Adds the command `list`, which prints `{data: […]}` or a table. */
-  list<Given extends readonly unknown[]>(description: string, ask: Ask<Given, readonly T[]>): Command {
+  /** Adds a command that prints `{data: […]}` or a table. */
+  list<Given extends readonly unknown[]>(description: string, ask: Ask<Given, readonly T[]>, name = 'list'): Command {
     const { document, columns, row = document } = this.#view;
-    return this.#add<Given, readonly T[]>('list', description, {
+    return this.#add<Given, readonly T[]>(name, description, {
       ask,
       print: (resources, asJson) =>
         asJson ? jsonText({ data: resources.map(document) }) : tableText(resources.map(row), columns),

@@ -88,6 +88,7 @@ test('an empty file and no file give the decided defaults', () => {
   expect([models, providers, [...aliases]]).toEqual([[], [], []]);
   expect(rest).toEqual({
     file: 't.yaml',
+    discovered: [],
     shutdownGraceMs: 30_000,
     ledger: { settleTimeoutMs: 10_000, writeOffMaxNanoUsd: 10_000_000_000n },
     content: { bytesMax: 10 * 1024 ** 3, replayBytesMax: 2 * 1024 ** 3, responseLifetimeMs: 30 * 24 * 3_600_000 },

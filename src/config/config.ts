@@ -7,6 +7,7 @@ import { kindOfModel, rulesOfKind } from './model-kind.ts';
 import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { presetModelIds, presetProviders, quirksOf } from './presets.ts';
+import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
   fileSchema,
@@ -22,6 +23,7 @@ import { Secret } from './secrets.ts';
 import type {
   Config,
   ImagePriceSettings,
+  RouteCostSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
@@ -94,7 +96,7 @@ function withShown(source: YamlSource, path: YamlPath, message: string): string 
   const shown = source.shownOf(path);
   const isAddress = path.includes('base_url') || path.includes('public_url');
   const hidden = isAddress ? credentialedAddress : credentialed;
-  const secret = path.includes('api_key') || path.includes('headers') || hidden.test(shown ?? '');
+  const secret = ['api_key', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
   return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
 }
 
@@ -145,6 +147,8 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     dailyLimitUnit: file.daily_limit_unit,
     timeouts,
     retries: file.retries,
+    ...defined({ tls: tlsSettings(file.tls) }),
+    rpc: rpcSettings(file),
     limits: {
       bodyBytes: file.limits.body_bytes,
       upstreamEventBytes: file.limits.upstream_event_bytes,
@@ -165,6 +169,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       ...(named.includes(name) ? {} : { preset: name }),
     })),
     models: file.models.map(modelOf),
+    discovered: file.discovered.map(({ models, pricing }) => ({ models, pricing: toPricing(pricing) })),
     aliases: new Map(Object.entries(file.aliases)),
     plans: {
       core: planOf(file.plans?.core, standardPlans.core),
@@ -194,6 +199,7 @@ function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts):
       Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),
     ),
     timeouts: timeoutsOf(provider.timeouts, timeouts),
+    passthrough: provider.passthrough,
     ...defined({ tokenIds: provider.token_ids }),
     ...(provider.concurrency === undefined
       ? {}
@@ -227,15 +233,26 @@ function modelOf(model: ParsedModel): ModelSettings {
     available: model.available,
     pricing: pricingOf(model),
     maxSize: model.max_size,
-    routes: routes.map(({ tiers, ...route }) => ({ ...route, ...defined({ tiers }) })),
+    ...(model.strategy === 'priority' ? {} : { strategy: model.strategy }),
+    routes: routes.map(({ tiers, cost, ...route }) => ({
+      ...route,
+      ...defined({ tiers, cost: cost && routeCostOf(cost) }),
+    })),
   };
+}
+
+function routeCostOf({ input, output, image }: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
+  return defined({ inputPicoUsd: input, outputPicoUsd: output, imageNanoUsd: image });
 }
 
 function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   // A free model costs 0 on what it does, said or not.
   const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed.map(name => [name, 0n]));
   const none = { images: [], above: [] };
-  const prices: ParsedPricing = id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none);
+  return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));
+}
+
+function toPricing(prices: ParsedPricing): PricingSettings {
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
     ...cachingOf(prices.caching),

@@ -1,3 +1,4 @@
+import { join, resolve } from 'node:path';
 import { defined } from '../lib/defined.ts';
 import { parseDollars } from '../lib/dollars.ts';
 import { ConfigError, type Problem } from './config-error.ts';
@@ -34,6 +35,8 @@ export interface Environment {
   /** Internal listener. */
   readonly rpcHost: string;
   readonly rpcPort: number;
+  /** The Unix socket for the operator's commands; absent: none. `isNamed`: the environment names it, so that a start fails without it. */
+  readonly rpcSocket?: { readonly path: string; readonly isNamed: boolean };
   /** As written; relative to the working directory. */
   readonly dataDir: string;
   /** The configuration file that `TOLLGATE_CONFIG` names; absent: `./tollgate.yaml` if it exists. */
@@ -117,10 +120,24 @@ class EnvironmentReader {
     return undefined;
   }
 
+  /** A Unix socket; `off`: none. Without a name it lies in the data directory, if its path is not too long for the system. */
+  socket(name: string, standard: string): Environment['rpcSocket'] {
+    const value = this.text(name);
+    if (value === 'off') return undefined;
+    const path = resolve(value ?? standard);
+    const isTooLong = Buffer.byteLength(path) > socketPathMax;
+    if (isTooLong && value !== undefined)
+      this.#refuse(name, `must be a path of at most ${socketPathMax} bytes, or off`);
+    return isTooLong ? undefined : { path, isNamed: value !== undefined };
+  }
+
   #refuse(path: string, message: string): void {
     this.problems.push({ path, message });
   }
 }
+
+/** What every system takes for the path of a socket. */
+const socketPathMax = 103;
 
 /** A billion dollars: far from where 64 bits of nano-dollars end. */
 const balanceNanoUsdMax = 10n ** 18n;
@@ -135,13 +152,15 @@ export function readEnvironment(variables: Variables = process.env): Environment
   const httpProxy = reader.proxy('http_proxy', 'HTTP_PROXY');
   const httpsProxy = reader.proxy('https_proxy', 'HTTPS_PROXY');
   const noProxy = reader.first('no_proxy', 'NO_PROXY')?.value;
+  const dataDir = reader.text('TOLLGATE_DATA_DIR') ?? './data';
+  const rpcSocket = reader.socket('TOLLGATE_RPC_SOCKET', join(dataDir, 'operator.sock'));
   const environment: Environment = {
     host: reader.host('TOLLGATE_HOST'),
     port: reader.port('TOLLGATE_PORT', 8080),
     rpcHost: reader.host('TOLLGATE_RPC_HOST'),
     rpcPort: reader.port('TOLLGATE_RPC_PORT', 9090),
-    dataDir: reader.text('TOLLGATE_DATA_DIR') ?? './data',
-    ...defined({ configPath: reader.text('TOLLGATE_CONFIG') }),
+    dataDir,
+    ...defined({ rpcSocket, configPath: reader.text('TOLLGATE_CONFIG') }),
     bootstrap: Object.freeze({
       ...defined({ apiKey, managementKey }),
       balanceNanoUsd: reader.dollars('TOLLGATE_BOOTSTRAP_BALANCE', 10_000_000_000n),
@@ -154,6 +173,6 @@ export function readEnvironment(variables: Variables = process.env): Environment
 }
 
 /** The address of a listener as a URL, without a slash at its end. */
-export function httpUrl(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+export function listenerUrl(host: string, port: number, isSecure = false): string {
+  return `${isSecure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -25,6 +25,9 @@ export interface Config {
   readonly timeouts: Timeouts;
   /** Further tries on a route before the next route. */
   readonly retries: number;
+  /** Of the public listener; absent: cleartext. */
+  readonly tls?: TlsSettings;
+  readonly rpc: RpcSettings;
   readonly limits: Limits;
   readonly ledger: LedgerSettings;
   readonly content: ContentSettings;
@@ -32,6 +35,8 @@ export interface Config {
   readonly simulator: SimulatorSettings;
   readonly providers: readonly ProviderSettings[];
   readonly models: readonly ModelSettings[];
+  /** What models cost that local servers tell; the first that fits holds. */
+  readonly discovered: readonly DiscoveredPricing[];
   /** Listed ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;
   readonly plans: Readonly<Record<PlanName, PlanSettings>>;
@@ -43,6 +48,43 @@ export interface Timeouts {
   readonly firstEventMs: number;
   readonly idleMs: number;
   readonly totalMs: number;
+}
+
+/** Files in PEM. They are read again when they change. */
+export interface TlsSettings {
+  /** The certificate and what leads from it to its authority. */
+  readonly certPath: string;
+  readonly keyPath: string;
+  /** Authorities of callers: one without a certificate of theirs is refused. Absent: callers need none. */
+  readonly clientCaPath?: string;
+}
+
+/** A credential of a service of the operator's own. */
+export interface ServiceTokenSettings {
+  readonly name: string;
+  /** Several while one replaces another. */
+  readonly tokens: readonly Secret[];
+  readonly scopes: readonly ('operator' | 'admin:read' | 'admin:write' | 'metering' | 'generate' | 'edge')[];
+}
+
+/** The internal listener. */
+export interface RpcSettings {
+  /** Absent: cleartext. */
+  readonly tls?: TlsSettings;
+  /** `socket`: AdminService answers on the Unix socket alone. */
+  readonly admin: 'everywhere' | 'socket';
+  readonly tokens: readonly ServiceTokenSettings[];
+  /** A message of a service that takes neither prompts nor images. */
+  readonly controlBytes: number;
+  /** Fields and list entries of a message. */
+  readonly messageElements: number;
+  /** Calls that need no credential. */
+  readonly open: {
+    readonly bytesMax: number;
+    readonly callsMax: number;
+    readonly perAddressMax: number;
+    readonly durationMs: number;
+  };
 }
 
 /** The most of what a caller or an upstream may send. */
@@ -127,6 +169,8 @@ export interface ProviderSettings {
   readonly headers: Readonly<Record<string, Secret>>;
   /** The general ones where the provider has none of its own. */
   readonly timeouts: Timeouts;
+  /** What of its clients' own words it gets; absent: `unpriced`. */
+  readonly passthrough?: 'all' | 'unpriced' | 'known';
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
   /** Embeddings may be asked for by token ids; absent: as providers of its protocol. */
@@ -178,6 +222,8 @@ export interface ModelSettings {
   readonly pricing: PricingSettings;
   /** "2048x2048"; '' where not said. */
   readonly maxSize: string;
+  /** Which of its routes a request takes first; absent: `priority`. */
+  readonly strategy?: 'priority' | 'cheapest' | 'fastest';
   /** Empty only where `available` is false. */
   readonly routes: readonly RouteSettings[];
 }
@@ -192,6 +238,13 @@ export interface PricingSettings {
   readonly caching?: CachePricingSettings;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
+}
+
+/** The prices of models that a local server tells. */
+export interface DiscoveredPricing {
+  /** Ids of models, in which `*` stands for anything. */
+  readonly models: readonly string[];
+  readonly pricing: PricingSettings;
 }
 
 /** The price of an image; an absent size or quality means any. */
@@ -228,6 +281,15 @@ export interface RouteSettings {
   readonly weight: number;
   /** Tiers beside the standard one that it can carry; absent: all of the model's. */
   readonly tiers?: readonly ('flex' | 'priority')[];
+  /** What the provider charges the operator; absent: not said. */
+  readonly cost?: RouteCostSettings;
+}
+
+/** What a provider charges: pico-dollars a token, nano-dollars an image. Absent: nothing. */
+export interface RouteCostSettings {
+  readonly inputPicoUsd?: bigint;
+  readonly outputPicoUsd?: bigint;
+  readonly imageNanoUsd?: bigint;
 }
 
 /** A plan that an account can subscribe to. */

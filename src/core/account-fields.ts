@@ -22,6 +22,8 @@ const labelMax = 200;
 const modelsMax = 1_000;
 /** In dollars a limit must fit the ledger's 64-bit nano-dollars. */
 const limitMax = 9_000_000_000n;
+/** The end of the year 9999, the last that ISO 8601 writes with four digits. */
+const timeMaxMs = 253_402_300_799_999n;
 const idMax = BigInt(Number.MAX_SAFE_INTEGER);
 
 /** An id of the contract as the ledger's; one that the gateway can't have made is `not_found`. `what` names the thing ("API key"). */
@@ -84,6 +86,7 @@ export function settingsOf(message: SettingsMessage | undefined, listedId: Liste
     balance: balanceOf(message),
     useSubsFirst,
     fallbackToPayg,
+    expiresAtMs: readExpiry(message),
   });
 }
 
@@ -97,6 +100,15 @@ function balanceOf({ noBalance, balanceNanoUsd }: SettingsMessage): KeySettings[
   if (noBalance) return null;
   if (balanceNanoUsd !== undefined && balanceNanoUsd < 0n) throw invalidField('balance', 'must be 0 or more');
   return balanceNanoUsd;
+}
+
+function readExpiry({ neverExpires, expiresAtMs }: SettingsMessage): KeySettings['expiresAtMs'] | undefined {
+  if (neverExpires) return null;
+  if (expiresAtMs === undefined) return undefined;
+  if (expiresAtMs < 0n || expiresAtMs > timeMaxMs) {
+    throw invalidField('expires_at', 'must be a time from 1970 to the year 9999', expiresAtMs.toString());
+  }
+  return Number(expiresAtMs);
 }
 
 function modelsOf(message: SettingsMessage, listedId: ListedId): KeySettings['allowedModels'] | undefined {
@@ -123,15 +135,15 @@ function listedEntry(model: string, index: number, listedId: ListedId): string {
 
 /** A key as the contract says it; `text` is the full key, only in the answer that made it. */
 export function apiKeyOf(row: KeyRow, text?: string): MessageInitShape<typeof ApiKeySchema> {
-  const { balance, lastUsedAtMs, allowedModels, monthlyLimit } = row;
+  const { balance, lastUsedAtMs, allowedModels, monthlyLimit, expiresAtMs } = row;
   return {
     apiKeyId: BigInt(row.keyId),
     accountId: BigInt(row.accountId),
     key: text ?? row.masked,
     createdAtMs: BigInt(row.createdAtMs),
     label: row.label,
-    dailyLimit: BigInt(row.dailyLimit),
-    minuteLimit: BigInt(row.minuteLimit),
+    ...(row.dailyLimit === null ? {} : { dailyLimit: BigInt(row.dailyLimit) }),
+    ...(row.minuteLimit === null ? {} : { minuteLimit: BigInt(row.minuteLimit) }),
     usageTodayNanoUsd: row.usageToday,
     usageMinute: BigInt(row.usageMinute),
     useSubsFirst: row.useSubsFirst,
@@ -141,6 +153,7 @@ export function apiKeyOf(row: KeyRow, text?: string): MessageInitShape<typeof Ap
     ...(lastUsedAtMs === undefined ? {} : { lastUsedAtMs: BigInt(lastUsedAtMs) }),
     ...(allowedModels === null ? {} : { allowedModels: { models: [...allowedModels] } }),
     ...(monthlyLimit === undefined ? {} : { monthlyLimitNanoUsd: monthlyLimit }),
+    ...(expiresAtMs === undefined ? {} : { expiresAtMs: BigInt(expiresAtMs) }),
   };
 }
 

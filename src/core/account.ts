@@ -12,6 +12,8 @@ interface AccountOptions {
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
   readonly clock: Clock;
+  /** Told of every API key that has been revoked. */
+  readonly revoked: (keyId: number) => void;
 }
 
 type Part<K extends keyof PushedService<typeof AccountService>> = Pick<PushedService<typeof AccountService>, K>;
@@ -31,6 +33,7 @@ const eitherPayer = 'the account or the key';
 function keys({
   ledger,
   listedId,
+  revoked,
 }: AccountOptions): Part<'listKeys' | 'getKey' | 'createKey' | 'updateKey' | 'deleteKey'> {
   return {
     async listKeys(_request, context) {
@@ -60,6 +63,7 @@ function keys({
       const accountId = await accountOf(context, ledger, 'keys:delete');
       const keyId = idOf(request.apiKeyId, 'API key');
       found(await ledger.setKeyState({ keyId, accountId, state: 'revoked' }), 'API key', keyId);
+      revoked(keyId);
       return {};
     },
   };

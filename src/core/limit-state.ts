@@ -1,13 +1,14 @@
 import type { WindowState } from '../errors/gateway-error.ts';
 import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
 
-/** Returns a request window as a message of the contract. */
-export function limitState({ limit, max, remaining, resetAtMs }: WindowState): LimitState {
+/** Returns a limit of requests or tokens as a message of the contract. */
+export function limitState({ limit, unit, max, remaining, resetAtMs }: WindowState): LimitState {
   return {
     $typeName: 'tollgate.v1.LimitState',
     limit,
+    unit,
     max: BigInt(max),
     remaining: BigInt(remaining),
-    resetAtMs: BigInt(resetAtMs),
+    resetAtMs: resetAtMs === Number.POSITIVE_INFINITY ? 0n : BigInt(resetAtMs),
   };
 }

@@ -4,6 +4,7 @@ import { flag, integerIn } from '../codecs/schema.ts';
 import { GatewayError, type Violation } from '../errors/gateway-error.ts';
 import type { KeySettingsSchema } from '../gen/tollgate/v1/account_pb.ts';
 import { parseJsonDollars } from '../lib/dollars.ts';
+import { parseIsoTime } from '../lib/iso-time.ts';
 import type { JsonBody } from './json-body.ts';
 
 /** The body that makes or changes an API key. Fields that are absent stay as they are; null lifts a limit. Source: service.md, "Account endpoints". */
@@ -17,6 +18,15 @@ const shownLengthMax = 200;
 const labelText = `must be a string of at most ${labelMax} characters`;
 const modelList = `must be an array of at most ${modelsMax} model ids, or null for all`;
 const amount = `must be a number of dollars from 0 to ${limitMax}, or null for the account’s balance`;
+
+const expiry = 'must be a time as ISO 8601 writes it ("2026-12-31T23:59:59Z"), or null for never';
+
+function readExpiry(text: string, context: z.RefinementCtx): bigint {
+  const time = parseIsoTime(text);
+  if (time !== undefined) return BigInt(time.floorMs);
+  context.addIssue({ code: 'custom', message: expiry, input: text });
+  return z.NEVER;
+}
 
 const limit = integerIn(0, limitMax)
   .nullable()
@@ -32,6 +42,7 @@ const settings = z.strictObject(
     balance: z.number(amount).min(0, amount).max(limitMax, amount).nullable().optional(),
     use_subs_first: flag.optional(),
     fallback_to_payg: flag.optional(),
+    expires_at: z.string(expiry).transform(readExpiry).nullable().optional(),
   },
   'must be an object',
 );
@@ -40,7 +51,8 @@ const settings = z.strictObject(
 export function readKeySettings({ value, raw }: JsonBody): MessageInitShape<typeof KeySettingsSchema> {
   const result = settings.safeParse(value, { reportInput: true });
   if (!result.success) throw invalidBody(result.error.issues.flatMap(toViolations));
-  const { label, daily_limit, minute_limit, allowed_models, balance, use_subs_first, fallback_to_payg } = result.data;
+  const { label, daily_limit, minute_limit, allowed_models, balance, use_subs_first, fallback_to_payg, expires_at } =
+    result.data;
   return {
     label,
     dailyLimit: daily_limit,
@@ -51,6 +63,8 @@ export function readKeySettings({ value, raw }: JsonBody): MessageInitShape<type
     noBalance: balance === null,
     useSubsFirst: use_subs_first,
     fallbackToPayg: fallback_to_payg,
+    expiresAtMs: expires_at ?? undefined,
+    neverExpires: expires_at === null,
   };
 }
 

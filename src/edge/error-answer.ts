@@ -1,6 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { errorType, messagesErrorType } from '../errors/error-type.ts';
-import { GatewayError, toGatewayError } from '../errors/gateway-error.ts';
+import { type DenialFacts, type DeniedLimit, GatewayError, toGatewayError } from '../errors/gateway-error.ts';
+import { isoTime } from '../lib/clock.ts';
+import { jsonDollars } from '../lib/dollars.ts';
 import { fromConnectError } from '../rpc/errors.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { AnswerHeaders, Call } from './call.ts';
@@ -13,11 +15,10 @@ import { recordRequest } from './request-record.ts';
 
 /** Errors as REST clients see them: the envelope, its headers, and the one place where they are answered. Source: decisions §3. */
 
-const minuteWindows = new Set<string>(['minute_limit', 'free_minute']);
 /** What a client of an overloaded gateway is told to wait, unless the error knows better. */
 const overloadedRetryMs = 1000;
 
-/** The error envelope: all ten fields, null where empty. `id` is the request's. */
+/** The error envelope: all ten fields, null where empty, and the limit that refused, if one did. `id` is the request's. */
 export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts) {
   const tip = texts.tips[error.code] ?? error.tip;
   const linked = (address: string | null): string | null => address?.replaceAll('{code}', error.code) ?? null;
@@ -33,7 +34,25 @@ export function errorEnvelope(error: GatewayError, id: string, texts: ErrorTexts
       docs: linked(texts.docs),
       support: linked(texts.support),
       community: texts.community,
+      ...(error.facts.denial?.row === undefined
+        ? {}
+        : { limit: limitJson(error.facts.denial, error.facts.denial.row) }),
     },
+  };
+}
+
+/** The limit that refused a request, as limits are shown: amounts of `usd` in dollars. */
+function limitJson({ unit, used, max, resetAtMs }: DenialFacts, { id, scope, scopeId, window }: DeniedLimit) {
+  const isMoney = unit === 'nano_usd';
+  const amount = (value: number | bigint): unknown => (isMoney ? jsonDollars(BigInt(value)) : Number(value));
+  return {
+    limit_id: id,
+    scope: { type: scope, id: scopeId },
+    unit: isMoney ? 'usd' : unit,
+    window,
+    used: amount(used),
+    max: amount(max),
+    resets_at: resetAtMs === undefined ? null : isoTime(resetAtMs),
   };
 }
 
@@ -78,7 +97,8 @@ const envelopes = { openai: errorEnvelope, messages: messagesErrorEnvelope, acco
  */
 function shouldRetry(error: GatewayError): boolean | undefined {
   if (error.facets.http !== 429) return error.retry;
-  return minuteWindows.has(error.facts.denial?.limit ?? '') || error.facts.retry === true;
+  const { denial } = error.facts;
+  return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' || error.facts.retry === true;
 }
 
 /** Adds the headers that tell a client whether and when to try again, and how its windows stand. */
@@ -131,7 +151,7 @@ export async function readWindows(edge: Edge, call: Call): Promise<readonly Limi
     return limits;
   } catch (thrown) {
     // The answer is about another error: this one only costs it a header.
-    edge.options.logger.debug({ requestId: call.id, error: thrown }, 'windows unknown');
+    edge.options.logger.debug({ request_id: call.id, error: thrown }, 'windows unknown');
     return [];
   }
 }
@@ -140,8 +160,6 @@ export async function readWindows(edge: Edge, call: Call): Promise<readonly Limi
 export interface RequestFailure {
   readonly thrown: unknown;
   readonly facts?: GenerationFacts;
-  /** The client asked for a stream; undefined: that is not said of such requests. */
-  readonly isStream?: boolean | undefined;
 }
 
 /** Answers an error, whatever was thrown, and records the request. Never rejects. */
@@ -153,9 +171,9 @@ export async function answerError(
 ): Promise<void> {
   reply.hijack();
   const { call, raw } = request;
-  const { thrown, facts, isStream } = failure;
+  const { thrown, facts } = failure;
   if (thrown instanceof ClientGone || raw.socket.destroyed) {
-    recordRequest(edge, request, { ...facts?.outcome(499, isStream), status: 499, code: 'client_gone' });
+    recordRequest(edge, request, { ...facts?.outcome(499), status: 499, code: 'client_gone' });
     return;
   }
   const error = clientError(thrown);
@@ -165,5 +183,5 @@ export async function answerError(
   if (edge.stopping()) headers['connection'] = 'close';
   const envelope = envelopes[call.errorShape];
   writeAnswer(raw, reply.raw, jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts)));
-  recordRequest(edge, request, { ...facts?.outcome(http, isStream), status: http, code: error.code, error });
+  recordRequest(edge, request, { ...facts?.outcome(http), status: http, code: error.code, error });
 }

@@ -10,6 +10,10 @@ import { GenerationFacts } from './generation-facts.ts';
 import { type JsonBody, parseJson, receiveBytes } from './json-body.ts';
 import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
 
+/** How often, and how many times, a client that sends nothing more is sent something to find out whether it reads. */
+const probeMs = 200;
+const probesMax = 3;
+
 /**
  * One request that generates, and its answer: the client, the core's call, and the one end, with its log line and its metrics. It counts as open until
  * then, also for a client that has left: the core still settles.
@@ -22,8 +26,8 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   readonly method: string;
   readonly routeOptions: { readonly url: string };
   readonly facts: GenerationFacts;
-  /** The client asked for a stream; undefined: that is not said of such requests, or not known. */
-  isStream: boolean | undefined;
+  /** Sends what keeps a stream that has begun alive; undefined: the answer is no stream. */
+  keepAlive: (() => void) | undefined;
   /** Controls the core's call; undefined until there is one. */
   control: StreamControl | undefined;
 
@@ -38,6 +42,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.routeOptions = route;
     this.facts = new GenerationFacts(this.call);
     edge.opened();
+    if (request.raw.socket.readableEnded) this.clientEnded();
   }
 
   /** Reads the request's JSON body and runs `next` with it. Whatever fails, also in `next`, is answered. */
@@ -63,6 +68,20 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     if (this.isGone) this.control.cancel();
   }
 
+  override clientEnded(): void {
+    this.#probe(probesMax);
+  }
+
+  /** Sends something to a client that sends nothing more: one that has left answers by a reset, which the next write finds. */
+  #probe(left: number): void {
+    const { edge, request, reply } = this;
+    if (this.isGone || reply.raw.writableEnded || left === 0) return;
+    if (reply.raw.headersSent) this.keepAlive?.();
+    else if (request.raw.httpVersion === '1.0') request.raw.socket.destroy();
+    else reply.raw.writeProcessing();
+    edge.options.runtime.after(probeMs, () => this.#probe(left - 1));
+  }
+
   override clientLeft(): void {
     super.clientLeft();
     this.control?.cancel();
@@ -77,8 +96,8 @@ export class Exchange extends ClientWatch implements RecordedRequest {
 
   /** Ends with an error that the client is told, unless it has left. Nothing was answered before. */
   fail(thrown: unknown): void {
-    const { edge, request, reply, facts, isStream } = this;
-    const failure = { thrown: this.isGone ? new ClientGone() : thrown, facts, isStream };
+    const { edge, request, reply, facts } = this;
+    const failure = { thrown: this.isGone ? new ClientGone() : thrown, facts };
     void answerError(edge, request, reply, failure).then(() => this.#close());
   }
 

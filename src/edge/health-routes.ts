@@ -16,6 +16,11 @@ export function registerHealth(app: FastifyInstance, edge: Edge): void {
       writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
     });
   }
+  // Claude Code asks for it before its first request, to see whether the host can be reached.
+  app.get('/api/hello', (request, reply) => {
+    reply.hijack();
+    writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { message: 'hello' }));
+  });
   if (!edge.options.publicMetrics) return;
   app.get('/metrics', (request, reply) => {
     reply.hijack();

@@ -15,8 +15,8 @@ test.each([
 });
 
 test('the window with the least remaining is told, wherever it stands', () => {
-  const day = { limit: 'daily_limit', max: 1000, remaining: 900, resetAtMs: 90_000 } as const;
-  const minute = { limit: 'minute_limit', max: 60, remaining: 7, resetAtMs: 13_000 } as const;
+  const day = { limit: 'daily_limit', unit: 'requests', max: 1000, remaining: 900, resetAtMs: 90_000 } as const;
+  const minute = { limit: 'minute_limit', unit: 'requests', max: 60, remaining: 7, resetAtMs: 13_000 } as const;
   const expected = {
     'x-ratelimit-limit-requests': 60,
     'x-ratelimit-remaining-requests': 7,

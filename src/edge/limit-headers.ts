@@ -1,9 +1,12 @@
 import type { AnswerHeaders } from './call.ts';
 
-/** A request window of a key, as an error or the contract tells it. */
+/** A limit of requests or tokens, as an error or the contract tells it. */
 export interface LimitWindow {
+  /** "tokens" or requests. */
+  readonly unit: string;
   readonly max: number | bigint;
   readonly remaining: number | bigint;
+  /** 0 or Infinity: it never resets by itself. */
   readonly resetAtMs: number | bigint;
 }
 
@@ -16,13 +19,31 @@ export function resetText(ms: number): string {
   return minutes < 60 ? `${minutes}m${seconds}` : `${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`;
 }
 
-/** Adds the `x-ratelimit-*` headers of the window with the least remaining; none if the key has no window. Source: decisions §3. */
+/** Adds the `x-ratelimit-*` headers of the limits of requests and of tokens with the least remaining; none if none binds the key. Source: decisions §3. */
 export function addLimitHeaders(headers: AnswerHeaders, windows: readonly LimitWindow[], nowMs: number): AnswerHeaders {
-  let [tightest] = windows;
-  if (tightest === undefined) return headers;
-  for (const window of windows) if (window.remaining < tightest.remaining) tightest = window;
-  headers['x-ratelimit-limit-requests'] = Number(tightest.max);
-  headers['x-ratelimit-remaining-requests'] = Number(tightest.remaining);
-  headers['x-ratelimit-reset-requests'] = resetText(Number(tightest.resetAtMs) - nowMs);
+  let requests: LimitWindow | undefined;
+  let tokens: LimitWindow | undefined;
+  for (const window of windows) {
+    if (window.unit === 'tokens') tokens = tighter(tokens, window);
+    else requests = tighter(requests, window);
+  }
+  if (requests !== undefined) addHeaders(headers, 'requests', requests, nowMs);
+  if (tokens !== undefined) addHeaders(headers, 'tokens', tokens, nowMs);
   return headers;
+}
+
+function tighter(one: LimitWindow | undefined, other: LimitWindow): LimitWindow {
+  return one === undefined || other.remaining < one.remaining ? other : one;
+}
+
+function addHeaders(
+  headers: AnswerHeaders,
+  unit: 'requests' | 'tokens',
+  { max, remaining, resetAtMs }: LimitWindow,
+  nowMs: number,
+): void {
+  headers[`x-ratelimit-limit-${unit}`] = Number(max);
+  headers[`x-ratelimit-remaining-${unit}`] = Number(remaining);
+  const reset = Number(resetAtMs);
+  if (reset > 0 && reset < Number.POSITIVE_INFINITY) headers[`x-ratelimit-reset-${unit}`] = resetText(reset - nowMs);
 }

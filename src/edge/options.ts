@@ -1,8 +1,10 @@
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import type { TlsFiles } from '../lib/tls-files.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
 
 /** What an operator says in every error. `{code}` in an address becomes the error's code. null: nothing is said. */
 export interface ErrorTexts {
@@ -25,6 +27,8 @@ export interface EdgeOptions {
   readonly metrics: Metrics;
   /** `GET /metrics` on the public listener too. */
   readonly publicMetrics: boolean;
+  /** The certificate of the listener; absent: cleartext. */
+  readonly tls?: TlsFiles | undefined;
   /** The largest body that is read. */
   readonly bodyBytesMax: number;
   /** How long a stream may be quiet before a keep-alive is sent. */
@@ -34,6 +38,8 @@ export interface EdgeOptions {
   readonly texts: ErrorTexts;
   /** Origins whose pages may call ("https://app.example"); "*" allows all, none allows none. */
   readonly corsOrigins: readonly string[];
+  /** Begins the trace of a request; absent: traces are switched off. */
+  readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;
   /** The gateway is stopping: new requests are refused, streams in flight may end. */
   readonly draining: () => boolean;
   /** Why the gateway can't take requests though it runs, for people; undefined: it can. Absent: it always can. */

@@ -1,20 +1,35 @@
 import { type ErrorCode, type ErrorFacets, errorTable } from './error-table.ts';
 
-/** A request window as it stands after (or without) a request. Times in ms since 1970 UTC. */
+/** A limit of requests or tokens as it stands after (or without) a request. Times in ms since 1970 UTC. */
 export interface WindowState {
-  readonly limit: 'minute_limit' | 'daily_limit' | 'free_minute' | 'free_day';
+  /** The field that has made it, or `limit`. */
+  readonly limit: 'minute_limit' | 'daily_limit' | 'free_minute' | 'free_day' | 'limit';
+  readonly unit: 'requests' | 'tokens';
   readonly max: number;
   readonly remaining: number;
+  /** Infinity: it never resets by itself. */
   readonly resetAtMs: number;
 }
 
 /** The limit that refused a request: amounts in `unit`, settled plus held. Absent `resetAtMs`: it never resets by itself. */
 export interface DenialFacts {
+  /** The field that has made it, `limit`, or what can't pay. */
   readonly limit: WindowState['limit'] | 'monthly_limit' | 'balance' | 'subscription';
-  readonly unit: 'requests' | 'nano_usd' | 'tokens';
+  readonly unit: 'requests' | 'nano_usd' | 'tokens' | 'concurrent';
   readonly used: number | bigint;
   readonly max: number | bigint;
   readonly resetAtMs?: number;
+  /** Of a limit; absent where a balance or a plan can't pay. */
+  readonly row?: DeniedLimit;
+}
+
+/** Which limit it was. */
+export interface DeniedLimit {
+  readonly id: number;
+  readonly scope: 'account' | 'group' | 'key';
+  readonly scopeId: number;
+  /** null: with `concurrent`. */
+  readonly window: 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total' | null;
 }
 
 /** One field that broke a schema. `inputJson` is absent where the value is absent or secret. */
@@ -38,13 +53,35 @@ export interface ErrorFacts {
   /** Overrides the table's `retry`. */
   readonly retry?: boolean;
   readonly denial?: DenialFacts;
-  /** The key's request windows, tightest first. */
+  /** The limits of requests and tokens that bind the key, tightest first. */
   readonly limits?: readonly WindowState[];
   readonly violations?: readonly Violation[];
   /** The request's id, where the one who answers can't know it. */
   readonly requestId?: string;
   /** For the log only; never reaches a caller. */
   readonly cause?: unknown;
+}
+
+/** What an error repeats of a caller's input at most: violations, characters of a text, members of a path. Else a small wrong body would make a large answer. */
+const violationsMax = 100;
+const textMax = 2_000;
+const pathMax = 64;
+
+function bounded(text: string): string {
+  return text.length <= textMax ? text : `${text.slice(0, textMax).toWellFormed()}…`;
+}
+
+function boundedFacts(facts: ErrorFacts): ErrorFacts {
+  const { param, violations } = facts;
+  return {
+    ...facts,
+    ...(param === undefined ? {} : { param: bounded(param) }),
+    ...(violations === undefined ? {} : { violations: violations.slice(0, violationsMax).map(boundedViolation) }),
+  };
+}
+
+function boundedViolation({ path, message, ...rest }: Violation): Violation {
+  return { ...rest, path: path.slice(0, pathMax).map(name => bounded(name)), message: bounded(message) };
 }
 
 /** The one error class: whatever a caller is refused with. `message` is for the caller, `cause` only for the log. */
@@ -54,9 +91,9 @@ export class GatewayError extends Error {
   readonly facts: ErrorFacts;
 
   constructor(code: ErrorCode, message: string, facts: ErrorFacts = {}) {
-    super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    super(bounded(message), facts.cause === undefined ? undefined : { cause: facts.cause });
     this.code = code;
-    this.facts = facts;
+    this.facts = boundedFacts(facts);
   }
 
   get facets(): ErrorFacets {

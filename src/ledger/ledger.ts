@@ -32,7 +32,9 @@ export interface Ledger {
    * a promise, if it is known.
    */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
-  /** The request windows of a key as they stand, tightest first; free windows included where `free`. Consumes nothing. */
+  /** Returns an API key by its id; undefined: there is none, or it was revoked. */
+  findApiKey(keyId: number): Credential | undefined;
+  /** The limits of requests and tokens that bind a key as they stand, tightest first; those of free models too where `free`. Consumes nothing. */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
 
   createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
@@ -67,8 +69,22 @@ export interface Ledger {
     accountId: number | undefined;
     state: KeyState;
   }): Promise<KeyRow | 'not_found'>;
-  /** undefined lifts the limit. */
+  /** undefined or 0 removes the limit that this has made. */
   setMonthlyLimit(command: { keyId: number; limit: bigint | undefined }): Promise<KeyRow | 'not_found'>;
+
+  /** `not_found`: the account does not have that key or group. `too_many`: the scope has as many limits as it can have. */
+  createLimit(command: NewLimit): Promise<LimitRow | 'not_found' | 'too_many'>;
+  /** By id; those of one key, group or account where `scope` is there. */
+  listLimits(filter: LimitFilter): Promise<LimitRow[]>;
+  /** `accountId` undefined: whatever its account (the operator). */
+  findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined>;
+  /** Only the fields that are there change. `accountId` undefined: the operator, who alone changes locked ones. */
+  updateLimit(command: {
+    limitId: number;
+    accountId: number | undefined;
+    change: LimitChange;
+  }): Promise<LimitRow | 'not_found' | 'locked'>;
+  deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | 'not_found' | 'locked'>;
 
   createManagementKey(command: NewKey & { scopes: readonly string[] }): Promise<ManagementKeyRow | 'not_found'>;
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]>;
@@ -118,8 +134,14 @@ export interface AdmitCommand {
   readonly key: { readonly hash: Uint8Array } | KeyOwner;
   /** The listed id, compared with the key's allowed models and stored with the record. */
   readonly model: string;
-  /** A `:free` model: the account's free windows count it. */
+  /** A `:free` model. */
   readonly free: boolean;
+  /** Of a text request: what limits of tokens hold for it. Absence: its tokens do not count. */
+  readonly text?: TextEstimate;
+  /** As how many requests it counts where it costs nothing; absence means 1. */
+  readonly requests?: number;
+  /** Whom the caller does it for, as it named them; absence means nobody. */
+  readonly endUser?: string;
   /** What to hold; undefined where the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
@@ -134,20 +156,24 @@ export interface KeyOwner {
   readonly accountId?: number;
 }
 
+/** The tokens that a text request is thought to take. */
+export interface TextEstimate {
+  /** Estimated input tokens with the margin. */
+  readonly inputTokens: number;
+  /** Below this many output tokens the request is refused. */
+  readonly outputTokensMin: number;
+  /** The first slice. */
+  readonly outputTokensWanted: number;
+}
+
 /**
  * What a request is thought to cost. The hold is `inputNanoUsd` plus as many output tokens, between the least and the
  * wanted, as the funds pay. Prices are the dearest that can apply (tier, `above`, margin), before any plan's discount.
  */
-export interface FundsEstimate {
-  /** Estimated input tokens with the margin; what a plan is held for. */
-  readonly inputTokens: number;
+export interface FundsEstimate extends TextEstimate {
   readonly inputNanoUsd: bigint;
   /** Price of an output token in pico-dollars. */
   readonly outputPicoUsd: bigint;
-  /** Below this many the request is refused. */
-  readonly outputTokensMin: number;
-  /** The first slice. */
-  readonly outputTokensWanted: number;
   /** Text requests may be paid by a plan; images and other services' work never. */
   readonly plan: boolean;
   /** A text request at the standard tier: one of the plan's free daily requests may pay it. Absence: none does. */
@@ -163,11 +189,11 @@ export interface Admitted {
   readonly heldNanoUsd: bigint;
   /** Output tokens that the hold pays. */
   readonly outputTokens: number;
-  /** Output tokens that the funds could still pay beside the hold; Infinity where the request costs nothing. */
+  /** Output tokens that the funds and the limits of tokens leave beside the hold; Infinity where the request costs nothing and no limit binds it. */
   readonly outputTokensAvailable: number;
   /** What the funds could still pay beside the hold. */
   readonly availableNanoUsd: bigint;
-  /** The key's request windows after this request, tightest first. */
+  /** The limits of requests and tokens that bind it, after this request, tightest first. */
   readonly windows: readonly WindowState[];
   /** When the hold expires; only of other services' holds. */
   readonly expiresAtMs?: number;
@@ -254,8 +280,12 @@ export interface Credential {
   readonly scopes: readonly string[];
   /** Of an API key; null allows all. */
   readonly allowedModels: readonly string[] | null;
-  /** Whether the key has a `minute_limit`, or a `daily_limit` in requests. */
+  /** Whether a limit of requests or tokens binds the key, beside the free-model windows. */
   readonly hasWindow: boolean;
+  /** When an API key stops working; undefined: never. */
+  readonly expiresAtMs: number | undefined;
+  /** Set if that time has come. */
+  readonly expired?: true;
 }
 
 /**
@@ -276,8 +306,9 @@ export interface NewKey {
 /** Settings of a key; an absent field does not change, or has its default on a new key. */
 export interface KeySettings {
   readonly label?: string;
-  /** Dollars or requests, as configured; 0: none. */
+  /** Dollars or requests a day, as configured; 0 removes the limit that this field has made. */
   readonly dailyLimit?: number;
+  /** Requests a minute; 0 as above. */
   readonly minuteLimit?: number;
   /** Listed ids; null allows all. */
   readonly allowedModels?: readonly string[] | null;
@@ -285,6 +316,67 @@ export interface KeySettings {
   readonly balance?: bigint | null;
   readonly useSubsFirst?: boolean;
   readonly fallbackToPayg?: boolean;
+  /** When it stops working and its balance moves back; null: never. */
+  readonly expiresAtMs?: number | null;
+}
+
+/** What a limit limits: the account, a group with all below it, or a key. */
+export type LimitScope = 'account' | 'group' | 'key';
+export type LimitUnit = 'usd' | 'requests' | 'tokens' | 'concurrent';
+/** `minute` is rolling 60 s, `total` never ends, the others are windows of the calendar. */
+export type LimitWindow = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total';
+export type LimitAction = 'refuse' | 'alert';
+/** What makes limits beside their own commands: fields of keys, and the windows of free models. */
+export type LimitField = 'minute_limit' | 'daily_limit' | 'monthly_limit' | 'free_minute' | 'free_day';
+
+/** Another maximum until a time. */
+export interface Raise {
+  readonly max: bigint;
+  readonly untilMs: number;
+}
+
+/** What of a limit can change. `max` is in nano-dollars of `usd`, else a count; 0 refuses all. */
+export interface LimitSettings {
+  readonly max: bigint;
+  /** An IANA name. */
+  readonly timeZone: string;
+  /** Listed ids, and patterns with `*`; null: all. */
+  readonly models: readonly string[] | null;
+  readonly endUsers: 'all' | 'each';
+  readonly action: LimitAction;
+  readonly raised: Raise | null;
+}
+
+/** An absent field does not change. */
+export type LimitChange = Partial<LimitSettings>;
+
+export interface NewLimit extends LimitSettings {
+  readonly accountId: number;
+  readonly scope: LimitScope;
+  readonly scopeId: number;
+  readonly unit: LimitUnit;
+  /** null with `concurrent`, and with nothing else. */
+  readonly window: LimitWindow | null;
+  readonly locked: boolean;
+}
+
+/** A limit as it stands in its present window. */
+export interface LimitRow extends NewLimit {
+  readonly limitId: number;
+  readonly createdAtMs: number;
+  /** Of the fullest end user, where it holds for each. Running requests of `concurrent`. */
+  readonly used: bigint;
+  readonly held: bigint;
+  /** At least 0. */
+  readonly remaining: bigint;
+  /** null: it never resets by itself. */
+  readonly resetsAtMs: number | null;
+}
+
+export interface LimitFilter {
+  readonly accountId: number;
+  readonly scope?: LimitScope;
+  readonly scopeId?: number;
 }
 
 export interface AccountRow {
@@ -303,8 +395,9 @@ export interface KeyRow {
   readonly masked: string;
   readonly createdAtMs: number;
   readonly label: string;
-  readonly dailyLimit: number;
-  readonly minuteLimit: number;
+  /** What the limit that the field has made says; 0: there is none; null: it was edited so that the field can't say it. */
+  readonly dailyLimit: number | null;
+  readonly minuteLimit: number | null;
   readonly allowedModels: readonly string[] | null;
   /** null: spends from the account. */
   readonly balance: bigint | null;
@@ -315,6 +408,8 @@ export interface KeyRow {
   readonly fallbackToPayg: boolean;
   readonly disabled: boolean;
   readonly monthlyLimit: bigint | undefined;
+  /** undefined: never. */
+  readonly expiresAtMs: number | undefined;
 }
 
 /** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */

@@ -1,5 +1,10 @@
 import type {
   KeyState,
+  LimitAction,
+  LimitField,
+  LimitScope,
+  LimitUnit,
+  LimitWindow,
   PlanName,
   PlanPeriodName,
   RecordState,
@@ -8,7 +13,7 @@ import type {
   UsageBuckets,
   VoidReason,
 } from './ledger.ts';
-import type { Admissions } from './rules/minutes.ts';
+import type { Rolling } from './rules/rolling.ts';
 
 /**
  * What rules read and write. Rows are never changed, only replaced. Numbers of accounts, keys, entries and so on are made by the rules from counters in
@@ -30,6 +35,8 @@ export interface Account {
   readonly balance: bigint;
   /** Of the balance, by live holds that the account pays. */
   readonly held: bigint;
+  /** Live holds that the account pays or may pay. */
+  readonly running: number;
   readonly createdAtMs: number;
   /** The number of the plan's live period; null: no plan. */
   readonly period: number | null;
@@ -51,19 +58,19 @@ export interface Key {
   readonly createdAtMs: number;
   readonly state: KeyState;
   readonly label: string;
-  /** Dollars or requests, as configured; 0: none. */
-  readonly dailyLimit: number;
-  readonly minuteLimit: number;
-  readonly monthlyLimit: bigint | null;
   /** null allows all. */
   readonly allowedModels: readonly string[] | null;
   /** null: spends from the account. */
   readonly balance: bigint | null;
   readonly held: bigint;
+  /** Live holds that its own balance pays or may pay. */
+  readonly running: number;
   /** The plan pays before money. */
   readonly useSubsFirst: boolean;
   /** Money pays at all. */
   readonly fallbackToPayg: boolean;
+  /** null: never. */
+  readonly expiresAtMs: number | null;
 }
 
 export interface ManagementKey {
@@ -87,18 +94,81 @@ export interface KeyDay {
   readonly lastUsedAtMs: number;
 }
 
-/** Requests of an account on a UTC day: those of free models, or a plan's free requests that were taken and not given back. */
+/** A plan's free requests of a UTC day that were taken and not given back. */
 export interface AccountDay {
   readonly accountId: number;
   readonly day: number;
   readonly requests: number;
 }
 
-/** Admissions of a key, or of an account's requests of free models. */
-export interface Minute {
-  /** Of the key or the account. */
+/** How much of a unit a scope may use in a window. */
+export interface Limit {
   readonly id: number;
-  readonly admissions: Admissions;
+  readonly accountId: number;
+  readonly scope: LimitScope;
+  /** Of the key, the group or the account. */
+  readonly scopeId: number;
+  readonly unit: LimitUnit;
+  /** null: with `concurrent` alone. */
+  readonly per: LimitWindow | null;
+  /** An IANA name. */
+  readonly timeZone: string;
+  /** Nano-dollars of `usd`, else a count. */
+  readonly max: bigint;
+  /** Listed ids, and patterns with `*`; null: all. */
+  readonly models: readonly string[] | null;
+  /** `each`: it holds for every end user apart. */
+  readonly endUsers: 'all' | 'each';
+  readonly action: LimitAction;
+  /** Holds instead of `max` until that time; both are null where it was not raised. */
+  readonly raisedMax: bigint | null;
+  readonly raisedUntilMs: number | null;
+  /** The operator's: the account's owner does not change it. */
+  readonly locked: boolean;
+  /** What made it, where that was no limit's command. */
+  readonly field: LimitField | null;
+  readonly removed: boolean;
+  readonly createdAtMs: number;
+}
+
+/**
+ * What is used and held of a limit in one of its windows: the sum of what its requests say, kept so that nobody has to add it up. Every window that was ever
+ * asked for has a row with `endUser` 0.
+ */
+export interface LimitUse {
+  readonly limitId: number;
+  /** Of the window. */
+  readonly number: number;
+  /** 0: all of them, or, where the limit holds for each, requests without one. */
+  readonly endUser: number;
+  readonly used: bigint;
+  readonly held: bigint;
+  /** Of a rolling minute, instead of the sums. */
+  readonly rolling: Rolling | null;
+}
+
+/** What a request, or several of one model and one end user, add to limits. */
+export interface Tally {
+  readonly modelId: number;
+  readonly endUserId: number | null;
+  /** When they were admitted; 0 where that was not asked for. */
+  readonly admittedAtMs: number;
+  readonly requests: bigint;
+  readonly spent: bigint;
+  readonly held: bigint;
+  readonly tokens: bigint;
+  readonly tokensHeld: bigint;
+  readonly running: bigint;
+}
+
+/** Which requests to add up: those of a scope that were admitted from `startMs` on and before `endMs`. */
+export interface TallySpan extends Pick<Limit, 'accountId' | 'scope' | 'scopeId'> {
+  readonly startMs: number;
+  readonly endMs: number;
+  /** Live ones alone. */
+  readonly live: boolean;
+  /** Those of each millisecond apart. */
+  readonly byTime: boolean;
 }
 
 /** What a hold and the record that it becomes have in common. */
@@ -110,6 +180,13 @@ export interface Request {
   readonly keyId: number;
   readonly modelId: number;
   readonly free: boolean;
+  /** Its tokens count. */
+  readonly text: boolean;
+  /** As how many requests it counts. */
+  readonly requests: number;
+  readonly endUserId: number | null;
+  /** The key's group when it was admitted, and the groups above it, nearest first. */
+  readonly groups: readonly number[];
   /** Whose money, where money pays. */
   readonly payer: Payer;
   readonly payers: Payers;
@@ -132,6 +209,8 @@ export interface Request {
  */
 export interface Hold extends Request {
   readonly held: bigint;
+  /** Estimated input tokens. */
+  readonly inputTokens: number;
   /** Output tokens held for, whoever pays; null: costs nothing. */
   readonly tokens: number | null;
   readonly outputPicoUsd: bigint;
@@ -170,6 +249,9 @@ export interface Voided {
   readonly keyId: number;
   readonly modelId: number;
   readonly free: boolean;
+  readonly requests: number;
+  readonly endUserId: number | null;
+  readonly groups: readonly number[];
   readonly admittedAtMs: number;
   readonly held: bigint;
   readonly voidedAtMs: number;
@@ -225,7 +307,7 @@ export interface PlanPeriod {
 
 /** The last number given to something, or the highest id of a request that the gateway itself made. */
 export interface Counter {
-  readonly name: 'account' | 'api_key' | 'management_key' | 'last_id';
+  readonly name: 'account' | 'api_key' | 'management_key' | 'limit' | 'last_id';
   readonly value: number;
 }
 
@@ -245,7 +327,7 @@ export interface SumChange {
   readonly usage: Usage;
 }
 
-/** Rows of one kind by their key, which is one or two of their numbers. */
+/** Rows of one kind by their key, which is one to three of their numbers. */
 export interface Table<R, K extends readonly (number | string)[]> {
   get(...key: K): R | undefined;
   /** Adds a row or replaces the one with its key. */
@@ -261,10 +343,9 @@ export interface Rows {
   readonly keys: Table<Key, [id: number]>;
   readonly managementKeys: Table<ManagementKey, [id: number]>;
   readonly keyDays: Table<KeyDay, [keyId: number, day: number]>;
-  readonly freeDays: Table<AccountDay, [accountId: number, day: number]>;
   readonly planDays: Table<AccountDay, [accountId: number, day: number]>;
-  readonly keyMinutes: Table<Minute, [keyId: number]>;
-  readonly freeMinutes: Table<Minute, [accountId: number]>;
+  readonly limits: Table<Limit, [id: number]>;
+  readonly limitUses: Table<LimitUse, [limitId: number, number: number, endUser: number]>;
   readonly holds: Table<Hold, [id: number]> & { remove(id: number): void };
   /** Records are only added. */
   readonly usage: Table<Usage, [id: number]>;
@@ -279,10 +360,20 @@ export interface Rows {
   /** Returns the entry of that reference. */
   findEntry(reference: string): Entry | undefined;
   raiseSum(change: SumChange): void;
+  /** The limits of a scope that were not removed, by id. */
+  limitsOf(scope: LimitScope, scopeId: number): readonly Limit[];
+  /** Removes every use of a limit, because what it counts has changed. */
+  forgetUses(limitId: number): void;
+  /** Adds up requests, as the commands before have left them, by model and end user. */
+  tally(span: TallySpan): readonly Tally[];
+  /** The listed id of a model by its number. */
+  modelName(modelId: number): string;
   /** Whether a key or a management key has that hash. */
   hasHash(hash: Uint8Array): boolean;
   /** Holds that expire by then, the earliest first, then by id. */
   expiredHolds(nowMs: number): readonly Hold[];
+  /** Keys that have expired by then and have more than their holds cover, by id. */
+  expiredKeys(nowMs: number): readonly Key[];
   /** Holds of the gateway's own, by id. */
   ownHolds(): readonly Hold[];
   /** Live periods that end by then, the earliest first, then by account. */

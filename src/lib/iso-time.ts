@@ -1,3 +1,5 @@
+import './temporal.ts';
+
 /** A time between two milliseconds lies after one and before the other; both are the same where it is a whole one. */
 export interface ReadTime {
   /** The last millisecond since 1970 UTC that is not after it. */

@@ -3,12 +3,19 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { isErrorCode } from '../errors/error-table.ts';
 import {
   type DenialFacts,
+  type DeniedLimit,
   type ErrorFacts,
   GatewayError,
   toGatewayError,
   type WindowState,
 } from '../errors/gateway-error.ts';
-import { type Denial, type DenialSchema, type ErrorDetail, ErrorDetailSchema } from '../gen/tollgate/v1/error_pb.ts';
+import {
+  type Denial,
+  type DenialSchema,
+  type DeniedLimit as DeniedLimitMessage,
+  type ErrorDetail,
+  ErrorDetailSchema,
+} from '../gen/tollgate/v1/error_pb.ts';
 import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
 
 /** The gateway's errors as RPC errors and back: the detail carries everything, so that REST and RPC callers are told the same. */
@@ -92,37 +99,55 @@ function readFacts(detail: ErrorDetail): ErrorFacts {
   };
 }
 
-/** A window as the contract says it. */
+/** A limit of requests or tokens as the contract says it. */
 export function limitStateOf(window: WindowState): LimitState {
   return {
     $typeName: 'tollgate.v1.LimitState',
     limit: window.limit,
+    unit: window.unit,
     max: BigInt(window.max),
     remaining: BigInt(window.remaining),
-    resetAtMs: BigInt(window.resetAtMs),
+    resetAtMs: window.resetAtMs === Number.POSITIVE_INFINITY ? 0n : BigInt(window.resetAtMs),
   };
 }
 
 function readWindow(state: LimitState): WindowState {
   return {
     limit: state.limit as WindowState['limit'],
+    unit: state.unit === 'tokens' ? 'tokens' : 'requests',
     max: Number(state.max),
     remaining: Number(state.remaining),
-    resetAtMs: Number(state.resetAtMs),
+    resetAtMs: state.resetAtMs === 0n ? Number.POSITIVE_INFINITY : Number(state.resetAtMs),
   };
 }
 
-function toDenial({ used, max, resetAtMs, ...facts }: DenialFacts): MessageInitShape<typeof DenialSchema> {
+function toDenial({ used, max, resetAtMs, row, ...facts }: DenialFacts): MessageInitShape<typeof DenialSchema> {
   const resetsAtMs = resetAtMs === undefined ? undefined : BigInt(resetAtMs);
-  return { ...facts, used: BigInt(used), max: BigInt(max), resetAtMs: resetsAtMs };
+  const limit = row && {
+    limitId: BigInt(row.id),
+    scope: row.scope,
+    scopeId: BigInt(row.scopeId),
+    window: row.window ?? '',
+  };
+  return { ...facts, used: BigInt(used), max: BigInt(max), resetAtMs: resetsAtMs, row: limit };
 }
 
-function readDenial(denial: Denial): DenialFacts {
+function readDenial({ limit, unit, used, max, resetAtMs, row }: Denial): DenialFacts {
   return {
-    limit: denial.limit as DenialFacts['limit'],
-    unit: denial.unit as DenialFacts['unit'],
-    used: denial.used,
-    max: denial.max,
-    ...(denial.resetAtMs === undefined ? {} : { resetAtMs: Number(denial.resetAtMs) }),
+    limit: limit as DenialFacts['limit'],
+    unit: unit as DenialFacts['unit'],
+    used,
+    max,
+    ...(resetAtMs === undefined ? {} : { resetAtMs: Number(resetAtMs) }),
+    ...(row === undefined ? {} : { row: readRow(row) }),
+  };
+}
+
+function readRow({ limitId, scope, scopeId, window }: DeniedLimitMessage): DeniedLimit {
+  return {
+    id: Number(limitId),
+    scope: scope as DeniedLimit['scope'],
+    scopeId: Number(scopeId),
+    window: window === '' ? null : (window as DeniedLimit['window']),
   };
 }

@@ -13,8 +13,8 @@ export function apiKeyJson(key: ApiKey) {
     key: key.key,
     created_at: isoTime(key.createdAtMs),
     label: key.label,
-    daily_limit: Number(key.dailyLimit),
-    minute_limit: Number(key.minuteLimit),
+    daily_limit: key.dailyLimit === undefined ? null : Number(key.dailyLimit),
+    minute_limit: key.minuteLimit === undefined ? null : Number(key.minuteLimit),
     monthly_limit: key.monthlyLimitNanoUsd === undefined ? null : jsonDollars(key.monthlyLimitNanoUsd),
     balance: key.balanceNanoUsd === undefined ? null : jsonDollars(key.balanceNanoUsd),
     usage_today: jsonDollars(key.usageTodayNanoUsd),
@@ -24,6 +24,7 @@ export function apiKeyJson(key: ApiKey) {
     fallback_to_payg: key.fallbackToPayg,
     allowed_models: key.allowedModels?.models ?? null,
     disabled: key.disabled,
+    expires_at: key.expiresAtMs === undefined ? null : isoTime(key.expiresAtMs),
   };
 }
 
@@ -60,7 +61,7 @@ export function modelJson(model: Model) {
       vision: model.vision,
       function_call: model.functionCall,
       reasoning: model.reasoning,
-      dimensions: model.dimensions,
+      ...(model.endpoints.includes(Endpoint.EMBEDDINGS) ? { dimensions: model.dimensions } : {}),
       service_tiers: model.serviceTiers.flatMap(tier => tierNames.get(tier) ?? []),
     },
     available: model.available,

@@ -107,6 +107,7 @@ test('an API key is shown whole once, and its settings as they were given', asyn
     daily_limit: 0,
     minute_limit: 0,
     monthly_limit: null,
+    expires_at: null,
     balance: null,
     usage_today: 0,
     usage_minute: 0,
@@ -130,6 +131,17 @@ test('an API key is shown whole once, and its settings as they were given', asyn
     fallback_to_payg: false,
   });
   expect(await json('accounts', 'show', account)).toMatchObject({ balance: 7.5 });
+});
+
+test('an API key expires at a time or after a time span', async () => {
+  const create = ['keys', 'create', '--account', await newAccount(), '--expires'];
+  expect(await json(...create, '2031-05-01T12:00+02:00')).toMatchObject({ expires_at: '2031-05-01T10:00:00.000Z' });
+  const hours = (Date.parse(String((await json(...create, '2h'))['expires_at'])) - Date.now()) / 3_600_000;
+  expect(hours).toBeGreaterThan(1.9);
+  expect(hours).toBeLessThanOrEqual(2);
+  const wrong = await tollgate([...create, 'soon']);
+  expect([wrong.code, wrong.stdout]).toEqual([2, '']);
+  expect(wrong.stderr).toContain('It must be a time such as 2026-12-31T23:59Z, or a time span such as 30m, 2h, 7d.');
 });
 
 test('API keys are disabled, enabled, limited and revoked', async () => {

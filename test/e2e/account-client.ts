@@ -10,6 +10,7 @@ export interface KeyJson {
   readonly daily_limit: number;
   readonly minute_limit: number;
   readonly monthly_limit: number | null;
+  readonly expires_at: string | null;
   readonly balance: number | null;
   readonly usage_today: number;
   readonly usage_minute: number;

@@ -57,6 +57,29 @@ describe.skipIf(!canMoveClock())('a gateway whose clock is set while it runs', (
     expect(told(await complete(gateway, short, { key }))).toEqual([200, undefined, '0']);
   });
 
+  test('a key works until it expires, and what is left of its balance is back in the account by then', async () => {
+    clock.set('2028-04-01T10:00:00Z');
+    const before = await balanceOf(gateway);
+    const body = { balance: 2, expires_at: '2028-04-01T11:00:00Z' };
+    const { data: made } = (await call<{ data: KeyJson }>(gateway, 'POST', '/keys', { body })).body;
+    expect([made.balance, made.expires_at]).toEqual([2, '2028-04-01T11:00:00.000Z']);
+    const paid = await complete(gateway, short, { key: made.key });
+    expect(paid.status).toBe(200);
+    clock.set('2028-04-01T11:00:00Z');
+    const spent = (await keyOf(BigInt(made.api_key_id))).usage_today;
+    expect(spent).toBeGreaterThan(0);
+    expect(await balanceOf(gateway)).toBe(before - BigInt(Math.round(spent * 1e9)));
+    const refused = await complete(gateway, short, { key: made.key });
+    expect(refused.status).toBe(401);
+    expect(refused.body.error).toMatchObject({
+      code: 'invalid_api_key',
+      message: 'The API key expired at 2028-04-01T11:00:00.000Z.',
+    });
+    const patch = { body: { expires_at: null, balance: 1 } };
+    await call(gateway, 'PATCH', `/keys/${made.api_key_id}`, patch);
+    expect(told(await complete(gateway, short, { key: made.key }))[0]).toBe(200);
+  });
+
   test('a rolling minute ends 60 s after the admission, and a step back gives no second one', async () => {
     const { key, id } = await makeKey(gateway, { minuteLimit: 1n });
     clock.set('2028-03-05T12:00:00Z');

@@ -50,12 +50,14 @@ export const managementKey = `mk-tg-${'m'.repeat(43)}`;
 
 export const dayWindow: WindowState = {
   limit: 'daily_limit',
+  unit: 'requests',
   max: 1000,
   remaining: 900,
   resetAtMs: Date.now() + 21_600_000,
 };
 export const minuteWindow: WindowState = {
   limit: 'minute_limit',
+  unit: 'requests',
   max: 60,
   remaining: 7,
   resetAtMs: Date.now() + 3_600_000,
@@ -182,7 +184,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
       },
       countTokens: () => ({ inputTokens: 12 }),
     });
-  const metrics = new Metrics();
+  const metrics = new Metrics('0.0.0');
   const app = createEdge({
     transport,
     nextRequestId: () => publicRequestId(ids.next()),

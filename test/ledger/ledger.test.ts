@@ -89,13 +89,18 @@ test('a voided hold is given back and leaves no record; the repeat answers the s
 test('funds that pay less than the wanted slice grant what they pay, and what they cannot pay is refused', async () => {
   const { ledger } = bench;
   await ledger.addCredit({ accountId: 1, amount: -10n * dollar + 1_000_000n, note: '' });
-  // 1,000,000 − 100,000 of input pays 225 output tokens at 4,000.
+  // 1,000,000 − 100,000 of input pays 225 output tokens at 4,000: 100 leave room for another request like it, an extension takes the rest.
   expect(await ledger.admit(admitOf(1))).toMatchObject({
     kind: 'admitted',
-    outputTokens: 225,
+    outputTokens: 100,
+    outputTokensAvailable: 125,
+    heldNanoUsd: 500_000n,
+    availableNanoUsd: 500_000n,
+  });
+  expect(await ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({
+    kind: 'extended',
+    outputTokens: 125,
     outputTokensAvailable: 0,
-    heldNanoUsd: 1_000_000n,
-    availableNanoUsd: 0n,
   });
   expect(await ledger.admit(admitOf(2))).toEqual({
     kind: 'denied',

@@ -33,9 +33,16 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toEqual({
       kind: 'denied',
       code: 'rate_limit',
-      denial: { limit: 'minute_limit', unit: 'requests', used: 3, max: 3, resetAtMs: start + 60_000 },
+      denial: {
+        limit: 'minute_limit',
+        row: { id: 3, scope: 'key', scopeId: 1, window: 'minute' },
+        unit: 'requests',
+        used: 3,
+        max: 3,
+        resetAtMs: start + 60_000,
+      },
       retryAfterMs: 57_000,
-      windows: [{ limit: 'minute_limit', max: 3, remaining: 0, resetAtMs: start + 60_000 }],
+      windows: [{ limit: 'minute_limit', unit: 'requests', max: 3, remaining: 0, resetAtMs: start + 60_000 }],
     });
     bench.clock.nowMs = start + 59_999;
     expect(await admit()).toMatchObject({ kind: 'denied', retryAfterMs: 1000 });
@@ -54,7 +61,7 @@ describe('with daily limits in dollars', () => {
     expect(await admit()).toMatchObject({ kind: 'admitted' });
     // Back to where the first two still count beside the third.
     bench.clock.step(-1);
-    expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 2, max: 2 } });
+    expect(await admit()).toMatchObject({ kind: 'denied', denial: { used: 3, max: 2 } });
   });
 
   test('a minute limit that is set, lifted and set again counts what was admitted meanwhile', async () => {
@@ -137,6 +144,7 @@ describe('with daily limits in dollars', () => {
       code: 'spending_limit',
       denial: {
         limit: 'daily_limit',
+        row: { id: 3, scope: 'key', scopeId: 1, window: 'day' },
         unit: 'nano_usd',
         used: 900_000_000n,
         max: dollar,
@@ -208,7 +216,14 @@ describe('with daily limits in dollars', () => {
     expect(await admit({ funds: amount(401n) })).toEqual({
       kind: 'denied',
       code: 'spending_limit',
-      denial: { limit: 'monthly_limit', unit: 'nano_usd', used: 600n, max: 1000n, resetAtMs: Date.parse(first) },
+      denial: {
+        limit: 'monthly_limit',
+        row: { id: 3, scope: 'key', scopeId: 1, window: 'month' },
+        unit: 'nano_usd',
+        used: 600n,
+        max: 1000n,
+        resetAtMs: Date.parse(first),
+      },
       retryAfterMs: 1,
       windows: [],
     });
@@ -232,11 +247,11 @@ describe('with daily limits in dollars', () => {
   });
 
   test('limits refuse in their order, and a refusal by one consumes nothing of the others', async () => {
-    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 0n });
+    await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
     await limit({ minuteLimit: 1, dailyLimit: 1, allowedModels: ['acme/large'] });
     expect(await admit({ model: 'acme/small' })).toMatchObject({ code: 'model_not_allowed' });
     expect(await admit({ funds: amount(20n * dollar) })).toMatchObject({ denial: { limit: 'daily_limit' } });
-    expect(await admit()).toMatchObject({ denial: { limit: 'monthly_limit' } });
+    expect(await admit({ funds: amount(2n) })).toMatchObject({ denial: { limit: 'monthly_limit' } });
     await bench.ledger.setMonthlyLimit({ keyId: 1, limit: undefined });
     await limit({ dailyLimit: 0 });
     expect(await admit({ funds: amount(20n * dollar) })).toMatchObject({ code: 'insufficient_balance' });

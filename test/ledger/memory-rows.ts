@@ -1,4 +1,17 @@
-import type { Hold, PlanPeriod, Rows, SumChange, Entry, Table, Usage } from '../../src/ledger/rows.ts';
+import type {
+  Entry,
+  Hold,
+  Key,
+  Limit,
+  LimitUse,
+  PlanPeriod,
+  Rows,
+  SumChange,
+  Table,
+  Tally,
+  TallySpan,
+  Usage,
+} from '../../src/ledger/rows.ts';
 
 /** Rows in memory, as plainly as can be: what the rules are tested on without an engine. */
 
@@ -36,15 +49,40 @@ const byNumber = (row: { readonly accountId: number; readonly number: number }):
 
 type Row<N extends keyof Rows> = Rows[N] extends Pick<Table<infer R, never[]>, 'put'> ? R : never;
 
+type Admitted = Pick<
+  Row<'voided'>,
+  'accountId' | 'keyId' | 'modelId' | 'endUserId' | 'groups' | 'admittedAtMs' | 'free' | 'requests'
+>;
+
+const none = { spent: 0n, held: 0n, tokens: 0n, tokensHeld: 0n, running: 0n };
+
+function tallied(of: Admitted, amounts: typeof none): { readonly of: Admitted; readonly tally: Tally } {
+  const { modelId, endUserId, admittedAtMs, free, requests } = of;
+  return { of, tally: { modelId, endUserId, admittedAtMs, requests: BigInt(free ? requests : 1), ...amounts } };
+}
+
+function heldTokens({ text, inputTokens, tokens }: Hold): bigint {
+  return text ? BigInt(inputTokens + (tokens ?? 0)) : 0n;
+}
+
+function usedTokens({ text, input, cacheRead, cacheWrite5m, cacheWrite1h, output }: Usage): bigint {
+  return text ? BigInt(input + cacheRead + cacheWrite5m + cacheWrite1h + output) : 0n;
+}
+
 export class MemoryRows implements Rows {
   readonly accounts = new MemoryTable<Row<'accounts'>, [number]>(byId);
   readonly keys = new MemoryTable<Row<'keys'>, [number]>(byId);
   readonly managementKeys = new MemoryTable<Row<'managementKeys'>, [number]>(byId);
   readonly keyDays = new MemoryTable<Row<'keyDays'>, [number, number]>(row => [row.keyId, row.day]);
-  readonly freeDays = new MemoryTable<Row<'freeDays'>, [number, number]>(byDay);
   readonly planDays = new MemoryTable<Row<'planDays'>, [number, number]>(byDay);
-  readonly keyMinutes = new MemoryTable<Row<'keyMinutes'>, [number]>(byId);
-  readonly freeMinutes = new MemoryTable<Row<'freeMinutes'>, [number]>(byId);
+  readonly limits = new MemoryTable<Limit, [number]>(byId);
+  readonly limitUses = new MemoryTable<LimitUse, [number, number, number]>(use => [
+    use.limitId,
+    use.number,
+    use.endUser,
+  ]);
+  /** The listed ids of models, in the order of their numbers. */
+  readonly models: string[] = [];
   readonly holds = new MemoryTable<Hold, [number]>(byId);
   readonly usage = new MemoryTable<Usage, [number]>(byId);
   readonly voided = new MemoryTable<Row<'voided'>, [number]>(byId);
@@ -78,6 +116,42 @@ export class MemoryRows implements Rows {
     this.sums = [...this.sums, change];
   }
 
+  limitsOf(scope: Limit['scope'], scopeId: number): Limit[] {
+    return this.limits.all().filter(limit => !limit.removed && limit.scope === scope && limit.scopeId === scopeId);
+  }
+
+  forgetUses(limitId: number): void {
+    for (const use of this.limitUses.all()) {
+      if (use.limitId === limitId) this.limitUses.remove(use.limitId, use.number, use.endUser);
+    }
+  }
+
+  modelName(modelId: number): string {
+    return this.models[modelId - 1] ?? '';
+  }
+
+  tally({ accountId, scope, scopeId, startMs, endMs, live, byTime }: TallySpan): Tally[] {
+    const all = [
+      ...this.holds
+        .all()
+        .map(hold => tallied(hold, { ...none, held: hold.held, tokensHeld: heldTokens(hold), running: 1n })),
+      ...(live
+        ? []
+        : this.usage.all().map(usage => tallied(usage, { ...none, spent: usage.cost, tokens: usedTokens(usage) }))),
+      ...(live ? [] : this.voids.map(voided => tallied(voided, none))),
+    ];
+    const ours = all.filter(({ of }) => {
+      if (scope === 'group') return of.groups.includes(scopeId);
+      return scope === 'key' ? of.keyId === scopeId : of.accountId === accountId;
+    });
+    const latest = ours.map(({ of }) => of.admittedAtMs).sort((a, b) => b - a);
+    const start = byTime ? Math.min(startMs, latest[200] ?? -Infinity) : startMs;
+    return ours
+      .filter(({ of }) => of.admittedAtMs >= start && of.admittedAtMs < endMs)
+      .map(({ tally }) => tally)
+      .sort((a, b) => a.admittedAtMs - b.admittedAtMs);
+  }
+
   hasHash(hash: Uint8Array): boolean {
     const keys = [...this.keys.all(), ...this.managementKeys.all()];
     return keys.some(key => Buffer.from(key.hash).equals(hash));
@@ -87,6 +161,15 @@ export class MemoryRows implements Rows {
     const at = ({ expiresAtMs }: Hold): number => expiresAtMs ?? Infinity;
     const expired = this.holds.all().filter(hold => at(hold) <= nowMs);
     return expired.sort((a, b) => at(a) - at(b) || a.id - b.id);
+  }
+
+  expiredKeys(nowMs: number): Key[] {
+    const isDue = ({ expiresAtMs, balance, held }: Key): boolean =>
+      expiresAtMs !== null && expiresAtMs <= nowMs && balance !== null && balance > held;
+    return this.keys
+      .all()
+      .filter(isDue)
+      .sort((a, b) => a.id - b.id);
   }
 
   ownHolds(): Hold[] {

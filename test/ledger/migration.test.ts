@@ -50,6 +50,11 @@ async function open(): Promise<SqliteLedger> {
   return ledger;
 }
 
+const periods = Object.entries({ hour: 3_600_000, day: 86_400_000 });
+/** The sums of records, in the order of their columns. */
+const columns = `count(*), sum(state = 'upstream_failed'), sum(input), sum(cache_read), sum(cache_write_5m), sum(cache_write_1h), sum(output),
+  sum(reasoning), sum(images), sum(cost), sum(written_off), sum(latency_ms)`;
+
 async function readAnalytics(of: SqliteLedger): Promise<unknown[]> {
   const asked = { startMs: 0, endMs: undefined, limit: 1000 } satisfies Partial<AnalyticsQuery>;
   const found: unknown[] = [];
@@ -80,13 +85,37 @@ test('records, sums, balances, plans and minutes of a file of before are as they
   expect(plain([await opened.listKeys(1), await opened.listKeys(2)])).toEqual(said.keys);
   expect(plain(await opened.listManagementKeys(1))).toEqual(said['managementKeys']);
   expect(plain(await opened.findSubscription(2))).toEqual(said['subscription']);
-  expect(plain(await Promise.all([1, 2, 3].map(key => opened.windows(key, true))))).toEqual(said['windows']);
   const page = { limit: 1000, offset: 0 };
   const activity = [1, 2].map(accountId => opened.listActivity({ accountId, ...page }));
   expect(plain(await Promise.all(activity))).toEqual(said['activity']);
   expect(await readAnalytics(opened)).toEqual(said['analytics']);
   expect(opened.lastId).toBe(said.lastId);
   expect(await opened.verify()).toEqual([]);
+});
+
+test('limits and windows of a file of before are as they were', async () => {
+  // That program's load counted requests as free whatever their model; the gateway's own free requests are those of `:free` models.
+  const tables = ['usage', 'hold', 'voided'];
+  writeOldFile(`INSERT INTO model (id, name) VALUES (6, 'acme/large:free');
+    DROP TRIGGER usage_is_never_changed; DROP TRIGGER voided_is_never_changed;
+    ${tables.map(table => `UPDATE ${table} SET model_id = 6 WHERE free = 1;`).join('')}
+    DELETE FROM usage_sum WHERE grouped = 'model';
+    ${periods.map(([period, ms]) => `INSERT INTO usage_sum SELECT account_id, '${period}', 'model', created_at_ms / ${ms}, model_id, ${columns} FROM usage GROUP BY 1, 4, 5;`).join('')}`);
+  const opened = await open();
+  const windows = said['windows'] as unknown as object[][];
+  expect(plain(await Promise.all([1, 2, 3].map(key => opened.windows(key, true))))).toEqual(
+    windows.map(ofKey => ofKey.map(window => ({ ...window, unit: 'requests' }))),
+  );
+  const ofKeys = await opened.listLimits({ accountId: 1 });
+  expect(
+    ofKeys.map(({ scope, scopeId, unit, window, max, locked }) => [scope, scopeId, unit, window, max, locked]),
+  ).toEqual([
+    ['account', 1, 'requests', 'minute', 20n, true],
+    ['account', 1, 'requests', 'day', 200n, true],
+    ['key', 1, 'requests', 'minute', 40n, false],
+    ['key', 1, 'usd', 'day', 20n * dollar, false],
+    ['key', 1, 'usd', 'month', 30n * dollar, false],
+  ]);
 });
 
 test('accounts have what they had, with the holds of other services alone', async () => {
@@ -110,13 +139,11 @@ test('repeats of what was done before are recognised, and numbers go on', async 
 });
 
 test('sums of a file that kept them by key and model are kept by each of the two', async () => {
-  const columns = `sum(state = 'upstream_failed'), sum(input), sum(cache_read), sum(cache_write_5m), sum(cache_write_1h), sum(output),
-    sum(reasoning), sum(images), sum(cost), sum(written_off), sum(latency_ms)`;
   const schema = ledgerMigrations()[0]?.sql ?? '';
-  const tables = Object.entries({ hour: 3_600_000, day: 86_400_000 }).map(([period, ms]) => {
+  const tables = periods.map(([period, ms]) => {
     const create = new RegExp(`CREATE TABLE usage_${period} [^;]+;`).exec(schema)?.[0] ?? '';
     return `${create} INSERT INTO usage_${period}
-      SELECT account_id, created_at_ms / ${ms}, key_id, model_id, count(*), ${columns} FROM usage GROUP BY 1, 2, 3, 4;`;
+      SELECT account_id, created_at_ms / ${ms}, key_id, model_id, ${columns} FROM usage GROUP BY 1, 2, 3, 4;`;
   });
   writeOldFile(
     `DROP TABLE usage_sum; DROP INDEX usage_key_model; DELETE FROM migration WHERE number > 2; ${tables.join('')}`,

@@ -1,29 +1,243 @@
 import type { DenialFacts, WindowState } from '../../src/errors/gateway-error.ts';
-import type { Denied } from '../../src/ledger/ledger.ts';
+import type { Denied, LimitSettings, LimitUnit, LimitWindow } from '../../src/ledger/ledger.ts';
+import type { ModelRequest } from './model-types.ts';
 
-/** Windows and caps of the plain model: every question is answered by looking at all times there are. */
+/** Limits of the plain model: every question is answered by looking at all requests there are. */
 
-const dayMs = 86_400_000;
-/** The UTC day and month of a time. */
-export const day = (ms: number): number => Math.floor(ms / dayMs);
-export const month = (ms: number): string => new Date(ms).toISOString().slice(0, 7);
-
-export function nextDay(ms: number): number {
-  return (day(ms) + 1) * dayMs;
+/** A limit, as it was made and changed. */
+export interface ModelLimit extends LimitSettings {
+  readonly id: number;
+  readonly accountId: number;
+  readonly scope: 'account' | 'group' | 'key';
+  readonly scopeId: number;
+  readonly unit: LimitUnit;
+  readonly window: LimitWindow | null;
+  readonly locked: boolean;
+  field: 'minute_limit' | 'daily_limit' | 'monthly_limit' | 'free_minute' | 'free_day' | undefined;
+  removed: boolean;
 }
 
-export function nextMonth(ms: number): number {
-  let at = nextDay(ms);
-  while (month(at) === month(ms)) at += dayMs;
-  return at;
+const dayMs = 86_400_000;
+/** The UTC day of a time. */
+export const day = (ms: number): number => Math.floor(ms / dayMs);
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+/** A time as the clocks of a zone show it, from years to hours, and how far they are from UTC. */
+function localParts(zone: string, ms: number): Record<string, string> {
+  const format =
+    formats.get(zone) ??
+    new Intl.DateTimeFormat('en-GB', {
+      timeZone: zone,
+      year: 'numeric',
+      month: '2-digit',
+      day: '2-digit',
+      hour: '2-digit',
+      hourCycle: 'h23',
+      timeZoneName: 'longOffset',
+    });
+  formats.set(zone, format);
+  return Object.fromEntries(format.formatToParts(ms).map(({ type, value }) => [type, value]));
+}
+
+/** Which window of a limit a time lies in, as a name. */
+export function windowName(per: LimitWindow | null, zone: string, ms: number): string {
+  if (per === null || per === 'total' || per === 'minute') return 'always';
+  const { year = '', month = '', day: date = '', hour = '', timeZoneName = '' } = localParts(zone, ms);
+  if (per === 'month') return `${year}-${month}`;
+  if (per === 'hour') return `${year}-${month}-${date} ${hour} ${timeZoneName}`;
+  if (per === 'day') return `${year}-${month}-${date}`;
+  const local = Date.parse(`${year}-${month}-${date}T00:00:00Z`);
+  return `week of ${day(local) - ((new Date(local).getUTCDay() + 6) % 7)}`;
+}
+
+const ends = new Map<string, number>();
+
+/** When the window ends: the first moment that lies in another one. */
+export function windowEnd(per: LimitWindow | null, zone: string, ms: number): number {
+  const name = windowName(per, zone, ms);
+  if (name === 'always') return Infinity;
+  const known = ends.get(`${zone} ${per ?? ''} ${name}`);
+  if (known !== undefined) return known;
+  let [inside, outside] = [ms, ms];
+  while (windowName(per, zone, outside) === name) outside += 1_800_000;
+  while (outside - inside > 1) {
+    const middle = Math.floor((inside + outside) / 2);
+    if (windowName(per, zone, middle) === name) inside = middle;
+    else outside = middle;
+  }
+  ends.set(`${zone} ${per ?? ''} ${name}`, outside);
+  return outside;
+}
+
+/** What a request adds to a limit. */
+export function amountOf(unit: LimitUnit, request: ModelRequest): { used: bigint; held: bigint } {
+  const { state, settle, held, cost, tokens, free, requests, text } = request;
+  const isLive = state === 'live';
+  switch (unit) {
+    case 'requests':
+      return { used: BigInt(free ? requests : 1), held: 0n };
+    case 'concurrent':
+      return { used: 0n, held: isLive ? 1n : 0n };
+    case 'usd':
+      return { used: isLive ? 0n : cost, held: isLive ? held : 0n };
+    case 'tokens': {
+      if (text === undefined) return { used: 0n, held: 0n };
+      if (isLive) return { used: 0n, held: BigInt(text.inputTokens + (tokens === Infinity ? 0 : tokens)) };
+      if (settle === undefined) return { used: 0n, held: 0n };
+      const { input, cacheRead, cacheWrite5m, cacheWrite1h, output } = settle.usage;
+      return { used: BigInt(input + cacheRead + cacheWrite5m + cacheWrite1h + output), held: 0n };
+    }
+  }
+}
+
+/** Whether a limit counts requests of a model. */
+export function coversModel({ models }: Pick<ModelLimit, 'models'>, model: string): boolean {
+  if (models === null) return true;
+  return models.some(each => {
+    const [first = '', ...rest] = each.split('*');
+    if (rest.length === 0) return each === model;
+    if (!model.startsWith(first)) return false;
+    let left = model.slice(first.length);
+    for (const [index, part] of rest.entries()) {
+      const at = index === rest.length - 1 ? left.length - part.length : left.indexOf(part);
+      if (at < 0 || !left.startsWith(part, at)) return false;
+      left = left.slice(at + part.length);
+    }
+    return true;
+  });
+}
+
+/** The sum of what requests add. */
+export function sumOf(unit: LimitUnit, requests: readonly ModelRequest[]): bigint {
+  return requests.reduce((sum, request) => {
+    const { used, held } = amountOf(unit, request);
+    return sum + used + held;
+  }, 0n);
+}
+
+export const maxAt = ({ max, raised }: ModelLimit, now: number): bigint =>
+  raised !== null && now < raised.untilMs ? raised.max : max;
+
+const isYoung = (now: number) => (request: ModelRequest) => request.admittedAtMs > now - 60_000;
+
+/** What a limit's requests make now; those that it counts are given. */
+export function usedNow(limit: ModelLimit, counted: readonly ModelRequest[], now: number): bigint {
+  if (limit.window === 'minute') return sumOf(limit.unit, counted.filter(isYoung(now)));
+  const name = windowName(limit.window, limit.timeZone, now);
+  return sumOf(
+    limit.unit,
+    counted.filter(request => windowName(limit.window, limit.timeZone, request.admittedAtMs) === name),
+  );
+}
+
+/** What more of a request must fit beside: in its own window, or in each minute that it is part of. */
+export function usedBeside(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): bigint {
+  if (limit.window !== 'minute') return usedNow(limit, counted, at);
+  const present = now < at + 60_000 ? usedNow(limit, counted, now) : 0n;
+  const peaks = counted
+    .map(request => request.admittedAtMs)
+    .filter(end => end >= at && end <= now && end < at + 60_000)
+    .map(end =>
+      sumOf(
+        limit.unit,
+        counted.filter(request => request.admittedAtMs > end - 60_000 && request.admittedAtMs <= end),
+      ),
+    );
+  return [present, ...peaks].reduce((most, each) => (each > most ? each : most));
+}
+
+/** When that much fits, or, if it does, when the next amount leaves; of windows when they end. */
+export function resetAt(limit: ModelLimit, counted: readonly ModelRequest[], need: bigint, now: number): number {
+  if (limit.window !== 'minute') return windowEnd(limit.window, limit.timeZone, now);
+  const young = counted.filter(isYoung(now)).filter(request => sumOf(limit.unit, [request]) !== 0n);
+  young.sort((a, b) => a.admittedAtMs - b.admittedAtMs);
+  const fits = maxAt(limit, now) - need;
+  for (let left = 1; left <= young.length; left++) {
+    // All of one millisecond leave together.
+    const last = young[left - 1]?.admittedAtMs ?? 0;
+    if (young[left]?.admittedAtMs === last) continue;
+    if (sumOf(limit.unit, young.slice(left)) <= fits) return Math.min(last + 60_000, now + 61_000);
+  }
+  return now;
+}
+
+const windows = ['minute', 'hour', 'day', 'week', 'month', 'total', null];
+
+/** The order in which limits refuse. `groups`: nearest first. */
+export function inOrder(limits: readonly ModelLimit[], groups: readonly number[]): ModelLimit[] {
+  const place = ({ scope, scopeId }: ModelLimit): number =>
+    ({ key: 0, group: 1 + groups.indexOf(scopeId), account: 1 + groups.length })[scope];
+  const rank = (limit: ModelLimit): number => place(limit) * 10 + windows.indexOf(limit.window);
+  return [...limits].sort((a, b) => rank(a) - rank(b) || a.id - b.id);
+}
+
+/** How a limit of requests or tokens is shown. */
+export function stateOf(limit: ModelLimit, counted: readonly ModelRequest[], now: number): WindowState {
+  const max = Number(maxAt(limit, now));
+  return {
+    limit: limit.field === undefined || limit.field === 'monthly_limit' ? 'limit' : limit.field,
+    unit: limit.unit === 'tokens' ? 'tokens' : 'requests',
+    max,
+    remaining: Math.max(0, max - Number(usedNow(limit, counted, now))),
+    resetAtMs: resetAt(limit, counted, 1n, now),
+  };
+}
+
+const rowOf = ({ id, scope, scopeId, window }: ModelLimit): DenialFacts['row'] & object => ({
+  id,
+  scope,
+  scopeId,
+  window,
+});
+
+/** What a limit that is no money refuses with. */
+export function limitDenial(
+  limit: ModelLimit,
+  counted: readonly ModelRequest[],
+  { need, windows: states, now }: { need: bigint; windows: readonly WindowState[]; now: number },
+): Denied {
+  const unit = limit.unit === 'usd' ? 'nano_usd' : limit.unit;
+  const used = Number(usedNow(limit, counted, now));
+  const facts = {
+    limit: limit.field ?? 'limit',
+    row: rowOf(limit),
+    unit,
+    used,
+    max: Number(maxAt(limit, now)),
+  } as const;
+  const shown = { kind: 'denied', code: 'rate_limit', windows: states } as const;
+  if (limit.unit === 'concurrent') return { ...shown, denial: facts, retryAfterMs: 1000 };
+  const resetAtMs = resetAt(limit, counted, need, now);
+  if (resetAtMs === Infinity) return { ...shown, denial: facts };
+  const wait = resetAtMs - now;
+  return {
+    ...shown,
+    denial: { ...facts, resetAtMs },
+    retryAfterMs: limit.window === 'minute' ? Math.max(1000, wait) : wait,
+  };
 }
 
 /** One thing that bounds what money can pay. */
 export interface Pool {
-  readonly limit: 'daily_limit' | 'monthly_limit' | 'balance';
+  readonly limit: DenialFacts['limit'];
+  readonly row?: NonNullable<DenialFacts['row']>;
   readonly used: bigint;
   readonly max: bigint;
   readonly resetAtMs?: number;
+}
+
+/** A limit of dollars as what bounds money. */
+export function poolOf(limit: ModelLimit, counted: readonly ModelRequest[], at: number, now: number): Pool {
+  const resetAtMs =
+    limit.window === 'minute' ? resetAt(limit, counted, 1n, now) : windowEnd(limit.window, limit.timeZone, at);
+  return {
+    limit: limit.field ?? 'limit',
+    row: rowOf(limit),
+    used: usedBeside(limit, counted, at, now),
+    max: maxAt(limit, now),
+    ...(resetAtMs === Infinity ? {} : { resetAtMs }),
+  };
 }
 
 export function smallest(pools: readonly Pool[]): bigint {
@@ -31,33 +245,10 @@ export function smallest(pools: readonly Pool[]): bigint {
   return left < 0n ? 0n : left;
 }
 
-export function minuteWindow(
-  limit: 'minute_limit' | 'free_minute',
-  admittedAtMs: readonly number[],
-  max: number,
-  now: number,
-): WindowState {
-  const times = admittedAtMs.filter(at => at > now - 60_000);
-  times.sort((a, b) => a - b);
-  // One fewer than `max` are left when the first `count - max + 1` of them have gone; while there is room: the oldest.
-  const last = times[Math.max(0, times.length - max)];
-  const resetAtMs = last === undefined ? now : Math.min(last + 60_000, now + 61_000);
-  return { limit, max, remaining: Math.max(0, max - times.length), resetAtMs };
-}
-
-export function windowDenial(window: WindowState, windows: readonly WindowState[], now: number): Denied {
-  const { limit, max, resetAtMs } = window;
-  const denial: DenialFacts = { limit, unit: 'requests', used: max, max, resetAtMs };
-  const wait = resetAtMs - now;
-  const retryAfterMs = limit.endsWith('minute') || limit === 'minute_limit' ? Math.max(1000, wait) : wait;
-  return { kind: 'denied', code: 'rate_limit', denial, retryAfterMs, windows };
-}
-
-export function poolDenial(pool: Pool, windows: readonly WindowState[], now: number): Denied {
-  const { limit, used, max, resetAtMs } = pool;
-  if (resetAtMs === undefined) {
-    return { kind: 'denied', code: 'insufficient_balance', denial: { limit, unit: 'nano_usd', used, max }, windows };
-  }
-  const denial: DenialFacts = { limit, unit: 'nano_usd', used, max, resetAtMs };
-  return { kind: 'denied', code: 'spending_limit', denial, retryAfterMs: resetAtMs - now, windows };
+export function poolDenial(pool: Pool, states: readonly WindowState[], now: number): Denied {
+  const { limit, row, used, max, resetAtMs } = pool;
+  const denial: DenialFacts = { limit, unit: 'nano_usd', used, max, ...(row === undefined ? {} : { row }) };
+  const code = limit === 'balance' ? 'insufficient_balance' : 'spending_limit';
+  if (resetAtMs === undefined) return { kind: 'denied', code, denial, windows: states };
+  return { kind: 'denied', code, denial: { ...denial, resetAtMs }, retryAfterMs: resetAtMs - now, windows: states };
 }

@@ -31,7 +31,7 @@ export function mostTokens(money: bigint, held: number, price: bigint): number {
 }
 
 /** The largest number that fits, where 0 does and what fits lies below what does not. */
-function most(fits: (number: number) => boolean): number {
+export function most(fits: (number: number) => boolean): number {
   let low = 0;
   let high = 1;
   while (fits(high)) high *= 2;

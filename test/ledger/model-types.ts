@@ -1,4 +1,4 @@
-import type { PlanName, PlanPeriodName, SettleCommand } from '../../src/ledger/ledger.ts';
+import type { PlanName, PlanPeriodName, SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
 import type { Order } from './model-payers.ts';
 
 /** What the plain model remembers. */
@@ -9,13 +9,11 @@ export interface ModelKey {
   readonly accountId: number;
   readonly name: string;
   state: 'enabled' | 'disabled' | 'revoked';
-  minuteLimit: number;
-  dailyLimit: number;
-  monthlyLimit: bigint | undefined;
   allowedModels: readonly string[] | null;
   balance: bigint | null;
   useSubsFirst: boolean;
   fallbackToPayg: boolean;
+  expiresAtMs: number | null;
 }
 
 /** What was paid for. */
@@ -54,6 +52,12 @@ export interface ModelRequest {
   readonly key: ModelKey;
   readonly model: string;
   readonly free: boolean;
+  readonly text: TextEstimate | undefined;
+  /** As how many it counts where it is free. */
+  readonly requests: number;
+  readonly endUser: string | undefined;
+  /** The key's group then, and those above it. */
+  readonly groups: readonly number[];
   readonly order: Order;
   readonly paidBy: 'account' | 'key';
   readonly period: ModelPeriod | undefined;
@@ -63,7 +67,7 @@ export interface ModelRequest {
   readonly firstSpent: boolean;
   planPaid: number;
   readonly admittedAtMs: number;
-  readonly asked: bigint | undefined;
+  readonly asked: bigint;
   readonly admitted: bigint;
   readonly price: bigint;
   held: bigint;

@@ -15,21 +15,13 @@ import type {
   Settled,
   SubscriptionRow,
 } from '../../src/ledger/ledger.ts';
-import {
-  day,
-  minuteWindow,
-  month,
-  nextDay,
-  nextMonth,
-  type Pool,
-  poolDenial,
-  smallest,
-  windowDenial,
-} from './model-limits.ts';
+import { type Binding, LimitBook } from './model-limit-book.ts';
+import { day, type Pool, poolDenial, poolOf, smallest } from './model-limits.ts';
 import {
   billOf,
   boundaries,
   type Left,
+  most,
   mostTokens,
   type Order,
   shareMore,
@@ -49,10 +41,12 @@ export class Model {
   readonly accounts = new Map<number, ModelAccount>();
   readonly keys: ModelKey[] = [];
   readonly requests: ModelRequest[] = [];
+  readonly limits: LimitBook;
 
   constructor(unit: 'dollars' | 'requests', plans: Plans) {
     this.unit = unit;
     this.plans = plans;
+    this.limits = new LimitBook(unit, this);
   }
 
   /** What live requests hold of an account's or a key's balance. */
@@ -67,14 +61,6 @@ export class Model {
     );
   }
 
-  /** Settled plus held of requests that the key was admitted in that period. */
-  used(key: ModelKey, period: (ms: number) => string | number, at: number): bigint {
-    return this.#sum(
-      request => request.key === key && period(request.admittedAtMs) === period(at),
-      request => (request.state === 'live' ? request.held : request.cost),
-    );
-  }
-
   /** Tokens of a period that are used, and those that are held. */
   planUse(period: ModelPeriod): { used: number; held: number } {
     const own = this.requests.filter(request => request.period === period);
@@ -86,14 +72,15 @@ export class Model {
   }
 
   freeLeft(accountId: number, name: PlanName, at: number): number {
-    const taken = this.requests.filter(
+    const takers = this.requests.filter(
       ({ key, order, admittedAtMs, state, settle }) =>
         key.accountId === accountId &&
         order === 'free_request' &&
         day(admittedAtMs) === day(at) &&
         (state === 'live' || (state === 'settled' && settle?.state !== 'upstream_failed')),
     );
-    return Math.max(0, this.plans[name].freeDailyRequests - taken.length);
+    const taken = takers.reduce((sum, { requests }) => sum + requests, 0);
+    return Math.max(0, this.plans[name].freeDailyRequests - taken);
   }
 
   subscription(accountId: number, now: number): SubscriptionRow | undefined {
@@ -138,6 +125,7 @@ export class Model {
   /** Gives back what has expired, then renews or ends plans. */
   sweep(now: number): void {
     this.#expire(now);
+    for (const key of this.keys) this.#sendBack(key, now);
     this.#renew(now);
   }
 
@@ -175,56 +163,77 @@ export class Model {
     const due = this.requests
       .filter(request => request.state === 'live' && request.expiresAtMs !== undefined && request.expiresAtMs <= now)
       .sort((a, b) => (a.expiresAtMs ?? 0) - (b.expiresAtMs ?? 0));
-    for (const request of due) this.#void(request, 'expired');
+    for (const request of due) this.#void(request, 'expired', now);
   }
 
   /** A new process: the gateway's own holds are given back. Answers how many. */
   restart(now: number): number {
     this.#expire(now);
     const own = this.requests.filter(request => request.state === 'live' && request.expiresAtMs === undefined);
-    for (const request of own) this.#void(request, 'restarted');
-    this.#renew(now);
+    for (const request of own) this.#void(request, 'restarted', now);
+    this.sweep(now);
     return own.length;
   }
 
+  /** Whoever asks without a model sees the limits of all models. */
   windows(key: ModelKey, free: boolean, now: number): WindowState[] {
-    return this.#windows(key, free, now).sort((a, b) => a.remaining - b.remaining);
+    return this.limits.states({ key, model: free ? ':free' : '', endUser: undefined, groups: [] }, now);
   }
 
   admit(command: AdmitCommand, key: ModelKey | undefined, now: number): Admitted | Denied {
     this.sweep(now);
     const known = this.requests.find(request => request.id === command.id && request.state !== 'voided');
     if (known !== undefined) return this.#again(known, command, key, now);
-    if (key === undefined || key.state === 'revoked') return { kind: 'denied', code: 'invalid_api_key', windows: [] };
-    const windows = this.windows(key, command.free, now);
+    if (key === undefined || key.state === 'revoked' || isOver(key, now))
+      return { kind: 'denied', code: 'invalid_api_key', windows: [] };
+    const { funds, model, endUser, text } = command;
+    const binding: Binding = { key, model, endUser, groups: [] };
+    const windows = this.limits.states(binding, now);
     if (key.state === 'disabled') return { kind: 'denied', code: 'key_disabled', windows };
-    if (key.allowedModels !== null && !key.allowedModels.includes(command.model)) {
+    if (key.allowedModels !== null && !key.allowedModels.includes(model)) {
       return { kind: 'denied', code: 'model_not_allowed', windows };
     }
-    const full = this.#windows(key, command.free, now).find(window => window.remaining === 0);
-    if (full !== undefined) return windowDenial(full, windows, now);
-    const { funds } = command;
+    const refused = this.limits.refusal(command, binding, { windows, now });
+    if (refused !== undefined) return refused;
     const paying = this.#payingOf(key, command, now);
     if (paying === undefined) return { kind: 'denied', code: 'subscription_exhausted', windows };
+    const room = text === undefined ? Infinity : this.limits.room(binding, now, now) - text.inputTokens;
+    const running = this.#running(key, paying.paidBy);
     if (funds === undefined || paying.order === 'free_request') {
-      return this.#admitted(command, key, { paying, held: 0n, tokens: Infinity }, now);
+      const slice = text && sliceOf(text.outputTokensWanted, { most: room, input: text.inputTokens, running });
+      const tokens = text === undefined || room === Infinity ? Infinity : Math.max(slice ?? 0, text.outputTokensMin);
+      return this.#admitted(command, binding, { paying, held: 0n, tokens }, now);
     }
     const asked = discounted(funds, paying.discount);
-    const left = this.#left(key, paying, now);
-    for (let tokens = asked.outputTokensWanted; tokens >= asked.outputTokensMin; tokens--) {
-      const share = shareOf(paying.order, left, asked, tokens);
-      if (share === undefined) continue;
-      const { planInput, planOutput, money: held } = share;
-      const firstSpent =
-        (paying.order === 'plan_money' && (left.plan === 0 || planInput < asked.inputTokens)) ||
-        (paying.order === 'money_plan' && (left.money === 0n || left.money < asked.inputNanoUsd));
-      const grant = { paying, held, tokens, planHeld: planInput + planOutput, planOutput, firstSpent };
-      return this.#admitted(command, key, grant, now);
-    }
-    return this.#refused(key, paying, { asked, left, windows }, now);
+    const left = this.#left({ ...binding, ...paying, admittedAtMs: now }, now);
+    const pays = (tokens: number): boolean => shareOf(paying.order, left, asked, tokens) !== undefined;
+    if (!pays(asked.outputTokensMin)) return this.#refused(key, paying, { asked, left, windows, binding }, now);
+    const payable = pays(2 ** 40) ? Infinity : asked.outputTokensMin + most(more => pays(asked.outputTokensMin + more));
+    const supply = { most: Math.min(payable, room), input: inputAsOutput(asked, paying.order), running };
+    const wanted = Math.min(asked.outputTokensWanted, Math.max(supply.most, asked.outputTokensMin));
+    const tokens = Math.max(sliceOf(wanted, supply), asked.outputTokensMin);
+    const share = shareOf(paying.order, left, asked, tokens);
+    if (share === undefined) throw new Error('what is payable is paid');
+    const { planInput, planOutput, money: held } = share;
+    const firstSpent =
+      (paying.order === 'plan_money' && (left.plan === 0 || planInput < asked.inputTokens)) ||
+      (paying.order === 'money_plan' && (left.money === 0n || left.money < asked.inputNanoUsd));
+    const grant = { paying, held, tokens, planHeld: planInput + planOutput, planOutput, firstSpent };
+    return this.#admitted(command, binding, grant, now);
   }
 
-  #payingOf(key: ModelKey, { model, funds }: AdmitCommand, now: number): Paying | undefined {
+  /** Requests that run and are paid by the same. */
+  #running(key: ModelKey, paidBy: ModelRequest['paidBy']): number {
+    return this.requests.filter(
+      request =>
+        request.state === 'live' &&
+        request.tokens !== Infinity &&
+        request.paidBy === paidBy &&
+        (paidBy === 'key' ? request.key === key : request.key.accountId === key.accountId),
+    ).length;
+  }
+
+  #payingOf(key: ModelKey, { model, funds, requests = 1 }: AdmitCommand, now: number): Paying | undefined {
     const paidBy = key.balance === null ? 'account' : 'key';
     const none = { order: 'money', paidBy, period: undefined, discount: 0 } as const;
     if (funds === undefined) return none;
@@ -234,7 +243,7 @@ export class Model {
     const covers = terms !== undefined && (terms.models === null || terms.models.includes(model));
     if (plan === undefined || !covers) return key.fallbackToPayg ? { ...none, discount } : undefined;
     const { period } = plan;
-    if (funds.freeDaily === true && this.freeLeft(key.accountId, plan.name, now) > 0) {
+    if (funds.freeDaily === true && this.freeLeft(key.accountId, plan.name, now) >= requests) {
       return { order: 'free_request', paidBy, period, discount: 0 };
     }
     const order = key.useSubsFirst ? 'plan_money' : 'money_plan';
@@ -242,9 +251,10 @@ export class Model {
   }
 
   /** What the payers have left, in the periods of the admission. */
-  #left(key: ModelKey, { order, paidBy, period }: Omit<Paying, 'discount'>, at: number): Left {
+  #left(request: Drawing, now: number): Left {
+    const { order, period } = request;
     const plan = order === 'money' || order === 'free_request' || period === undefined ? 0 : this.#planLeft(period);
-    const money = order === 'plan' || order === 'free_request' ? 0n : smallest(this.#pools(key, paidBy, at));
+    const money = order === 'plan' || order === 'free_request' ? 0n : smallest(this.#pools(request, now));
     return { plan, money };
   }
 
@@ -256,7 +266,7 @@ export class Model {
   #refused(
     key: ModelKey,
     { order, paidBy, period }: Paying,
-    { asked, left, windows }: { asked: FundsEstimate; left: Left; windows: WindowState[] },
+    { asked, left, windows, binding }: { asked: FundsEstimate; left: Left; windows: WindowState[]; binding: Binding },
     now: number,
   ): Denied {
     if (order === 'plan') {
@@ -270,7 +280,9 @@ export class Model {
     }
     const rich = { ...left, money: 10n ** 30n };
     const need = shareOf(order, rich, asked, asked.outputTokensMin)?.money ?? 0n;
-    const short = this.#pools(key, paidBy, now).find(pool => pool.max - pool.used < (need > 0n ? need : 1n));
+    const short = this.#pools({ ...binding, paidBy, admittedAtMs: now }, now).find(
+      pool => pool.max - pool.used < (need > 0n ? need : 1n),
+    );
     if (short === undefined) throw new Error('nothing is short');
     return poolDenial(short, windows, now);
   }
@@ -279,12 +291,15 @@ export class Model {
     this.sweep(now);
     const request = this.#live(command.id);
     if (request === undefined) return { kind: 'not_held', outputTokens: 0, heldNanoUsd: 0n, outputTokensAvailable: 0 };
-    const before = this.#left(request.key, request, request.admittedAtMs);
+    const before = this.#left(request, now);
     let granted = 0;
     let ok: boolean;
     if ('outputTokens' in command) {
       granted = command.outputTokens;
       if (request.tokens !== Infinity) {
+        const available = this.#available(request, request.tokens - request.planOutput, now);
+        const others = this.#running(request.key, request.paidBy);
+        granted = Math.min(granted, available, Math.max(Math.floor(available / others), 64));
         const moneyTokens = request.tokens - request.planOutput;
         const more = shareMore(orderNow(request), before, granted, { moneyTokens, price: request.price });
         granted = more.plan + more.money;
@@ -306,18 +321,19 @@ export class Model {
       kind: ok ? 'extended' : 'denied',
       outputTokens: granted,
       heldNanoUsd: request.held,
-      outputTokensAvailable: this.#available(request, request.tokens - request.planOutput),
+      outputTokensAvailable: this.#available(request, request.tokens - request.planOutput, now),
       ...(shown && request.expiresAtMs !== undefined ? { expiresAtMs: request.expiresAtMs } : {}),
     };
   }
 
   /** Output tokens that the payers could still pay beside that many that money holds. */
-  #available(request: ModelRequest, moneyTokens: number): number {
+  #available(request: ModelRequest, moneyTokens: number, now: number): number {
     if (request.tokens === Infinity) return Infinity;
-    const left = this.#left(request.key, request, request.admittedAtMs);
+    const left = this.#left(request, now);
     const order = orderNow(request);
     const byMoney = order === 'plan' ? 0 : mostTokens(left.money, moneyTokens, request.price);
-    return byMoney + (order === 'money' ? 0 : left.plan);
+    const room = request.text === undefined ? Infinity : this.limits.room(request, request.admittedAtMs, now);
+    return Math.min(byMoney + (order === 'money' ? 0 : left.plan), room);
   }
 
   settle(command: SettleCommand, now: number): Settled {
@@ -332,7 +348,7 @@ export class Model {
         isDeepStrictEqual(done.settle.usage, command.usage);
       return { kind: same ? 'settled' : 'conflict', costNanoUsd: done.cost, writtenOffNanoUsd: done.writtenOff };
     }
-    const left = this.#left(request.key, request, request.admittedAtMs);
+    const left = this.#left(request, now);
     const covered = request.order === 'plan' || request.order === 'free_request' ? 0n : request.held + left.money;
     const there = { plan: request.planHeld + left.plan, money: covered };
     const { total, planTokens } = billOf(command, request.order, request.discount, there);
@@ -340,7 +356,7 @@ export class Model {
     Object.assign(request, { state: 'settled', settle: command, cost, writtenOff: total - cost, planPaid: planTokens });
     if (request.paidBy === 'account') this.#account(request.key).balance -= cost;
     else if (request.key.balance !== null) request.key.balance -= cost;
-    this.#sendBack(request.key);
+    this.#sendBack(request.key, now);
     return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: total - cost };
   }
 
@@ -348,7 +364,7 @@ export class Model {
     this.sweep(now);
     const request = this.#live(id);
     if (request !== undefined) {
-      this.#void(request, reason);
+      this.#void(request, reason, now);
       return 'voided';
     }
     const all = this.requests.filter(each => each.id === id);
@@ -369,18 +385,26 @@ export class Model {
       account.balance -= wanted - before;
       key.balance = balance;
     }
-    key.minuteLimit = settings.minuteLimit ?? key.minuteLimit;
-    key.dailyLimit = settings.dailyLimit ?? key.dailyLimit;
+    const { minuteLimit, dailyLimit } = settings;
+    if (minuteLimit !== undefined) this.limits.setField(key, 'minute_limit', BigInt(minuteLimit));
+    if (dailyLimit !== undefined) this.limits.setField(key, 'daily_limit', BigInt(dailyLimit));
     if (settings.allowedModels !== undefined) key.allowedModels = settings.allowedModels;
     key.useSubsFirst = settings.useSubsFirst ?? key.useSubsFirst;
     key.fallbackToPayg = settings.fallbackToPayg ?? key.fallbackToPayg;
+    if (settings.expiresAtMs !== undefined) key.expiresAtMs = settings.expiresAtMs;
     return 'ok';
   }
 
-  setKeyState(key: ModelKey, state: ModelKey['state']): 'ok' | 'not_found' {
+  /** An account begins with its money and the windows of free models. */
+  addAccount(accountId: number, balance: bigint): void {
+    this.accounts.set(accountId, { balance });
+    this.limits.addFreeWindows(accountId);
+  }
+
+  setKeyState(key: ModelKey, state: ModelKey['state'], now: number): 'ok' | 'not_found' {
     if (key.state === 'revoked') return 'not_found';
     key.state = state;
-    this.#sendBack(key);
+    this.#sendBack(key, now);
     return 'ok';
   }
 
@@ -392,14 +416,19 @@ export class Model {
     return 'ok';
   }
 
-  #admitted(command: AdmitCommand, key: ModelKey, grant: Grant, now: number): Admitted {
+  #admitted(command: AdmitCommand, { key, groups }: Binding, grant: Grant, now: number): Admitted {
     const { paying, held, tokens, planHeld = 0, planOutput = 0, firstSpent = false } = grant;
-    const { funds } = command;
+    const { funds, requests = 1 } = command;
+    const isFree = command.free || paying.order === 'free_request';
     const request: ModelRequest = {
       id: command.id,
       key,
       model: command.model,
       free: command.free,
+      text: command.text,
+      requests: isFree ? requests : 1,
+      endUser: command.endUser,
+      groups,
       ...paying,
       planHeld,
       planOutput,
@@ -408,7 +437,8 @@ export class Model {
       admittedAtMs: now,
       asked: askedOf(command),
       admitted: held,
-      price: funds === undefined ? 0n : discounted(funds, paying.discount).outputPicoUsd,
+      price:
+        funds === undefined || paying.order === 'free_request' ? 0n : discounted(funds, paying.discount).outputPicoUsd,
       held,
       tokens,
       admittedTokens: tokens,
@@ -433,9 +463,9 @@ export class Model {
       keyId: key.id,
       heldNanoUsd: request.admitted,
       outputTokens: admittedTokens,
-      outputTokensAvailable: this.#available(request, moneyTokens),
-      availableNanoUsd: this.#left(key, request, request.admittedAtMs).money,
-      windows: this.windows(key, request.free, now),
+      outputTokensAvailable: this.#available(request, moneyTokens, now),
+      availableNanoUsd: this.#left(request, now).money,
+      windows: this.limits.states(request, now),
       ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
     };
   }
@@ -449,50 +479,27 @@ export class Model {
     return same ? this.#answer(known, known.admittedTokens, now) : { kind: 'denied', code: 'conflict', windows: [] };
   }
 
-  #void(request: ModelRequest, reason: string): void {
+  #void(request: ModelRequest, reason: string, now: number): void {
     request.state = 'voided';
     request.voidedFor = reason;
-    this.#sendBack(request.key);
+    this.#sendBack(request.key, now);
   }
 
-  /** A revoked key keeps only what a hold covers. */
-  #sendBack(key: ModelKey): void {
-    if (key.state !== 'revoked' || key.balance === null) return;
+  /** A revoked or expired key keeps only what a hold covers. */
+  #sendBack(key: ModelKey, now: number): void {
+    if ((key.state !== 'revoked' && !isOver(key, now)) || key.balance === null) return;
     const kept = this.held({ key: key.id });
     this.#account(key).balance += key.balance - kept;
     key.balance = kept;
   }
 
   /** In the order in which they refuse. */
-  #windows(key: ModelKey, free: boolean, now: number): WindowState[] {
-    const windows: WindowState[] = [];
-    const resetAtMs = nextDay(now);
-    const today = (request: ModelRequest): boolean => day(request.admittedAtMs) === day(now);
-    const own = this.requests.filter(request => request.key === key);
-    if (key.minuteLimit > 0) windows.push(minuteWindow('minute_limit', timesOf(own), key.minuteLimit, now));
-    if (free) {
-      const all = this.requests.filter(request => request.key.accountId === key.accountId && request.free);
-      windows.push(minuteWindow('free_minute', timesOf(all), 20, now));
-      const remaining = Math.max(0, 200 - all.filter(today).length);
-      windows.push({ limit: 'free_day', max: 200, remaining, resetAtMs });
-    }
-    if (this.unit === 'requests' && key.dailyLimit > 0) {
-      const remaining = Math.max(0, key.dailyLimit - own.filter(today).length);
-      windows.push({ limit: 'daily_limit', max: key.dailyLimit, remaining, resetAtMs });
-    }
-    return windows;
-  }
-
-  #pools(key: ModelKey, paidBy: ModelRequest['paidBy'], at: number): Pool[] {
-    const pools: Pool[] = [];
-    if (this.unit === 'dollars' && key.dailyLimit > 0) {
-      const max = BigInt(key.dailyLimit) * 1_000_000_000n;
-      pools.push({ limit: 'daily_limit', used: this.used(key, day, at), max, resetAtMs: nextDay(at) });
-    }
-    if (key.monthlyLimit !== undefined) {
-      const max = key.monthlyLimit;
-      pools.push({ limit: 'monthly_limit', used: this.used(key, month, at), max, resetAtMs: nextMonth(at) });
-    }
+  #pools(request: Omit<Drawing, 'order' | 'period'>, now: number): Pool[] {
+    const { key, paidBy, admittedAtMs } = request;
+    const pools = this.limits
+      .bound(request)
+      .filter(({ unit, action }) => unit === 'usd' && action === 'refuse')
+      .map(limit => poolOf(limit, this.limits.counted(limit, request.endUser), admittedAtMs, now));
     const balance = paidBy === 'account' ? this.#account(key).balance : (key.balance ?? 0n);
     const used = this.held(paidBy === 'account' ? { account: key.accountId } : { key: key.id });
     return [...pools, { limit: 'balance', used, max: balance }];
@@ -523,8 +530,26 @@ interface Grant {
   readonly firstSpent?: boolean;
 }
 
-function timesOf(requests: readonly ModelRequest[]): number[] {
-  return requests.map(request => request.admittedAtMs);
+/** What decides what a request can draw on. */
+type Drawing = Binding & Pick<ModelRequest, 'order' | 'paidBy' | 'period' | 'admittedAtMs'>;
+
+/** The first slice leaves room for as many requests like it as run with it, this one included, and has 64 tokens where there are. */
+function sliceOf(
+  wanted: number,
+  { most: there, input, running }: { most: number; input: number; running: number },
+): number {
+  const shared = Math.floor((there + input) / (running + 2) - input);
+  return Math.min(wanted, there, Math.max(64, shared));
+}
+
+/** How many output tokens cost what the input does. */
+function inputAsOutput({ inputTokens, inputNanoUsd, outputPicoUsd }: FundsEstimate, order: Order): number {
+  if (order !== 'money') return inputTokens;
+  return outputPicoUsd === 0n ? 0 : Number((inputNanoUsd * 1000n) / outputPicoUsd);
+}
+
+function isOver({ expiresAtMs }: ModelKey, now: number): boolean {
+  return expiresAtMs !== null && expiresAtMs <= now;
 }
 
 /** Who pays more output: a first payer that could not pay the input alone is spent. A record has forgotten that. */
@@ -546,10 +571,8 @@ function totalAgain(command: SettleCommand, done: ModelRequest): bigint {
   return billOf(command, order, discount, { plan: planPaid, money: 0n }).total;
 }
 
-/** undefined: costs nothing. */
-function askedOf(command: AdmitCommand): bigint | undefined {
+/** 0 where it costs nothing. */
+function askedOf(command: AdmitCommand): bigint {
   const { funds } = command;
-  return funds === undefined
-    ? undefined
-    : funds.inputNanoUsd + tokenCost(funds.outputTokensWanted, funds.outputPicoUsd);
+  return funds === undefined ? 0n : funds.inputNanoUsd + tokenCost(funds.outputTokensWanted, funds.outputPicoUsd);
 }

@@ -13,6 +13,30 @@ export interface Mutant {
 
 export const mutants: readonly Mutant[] = [
   {
+    mistake: 'an expired key is admitted',
+    file: 'rules/admit.ts',
+    from: "key.state === 'revoked' || hasExpired(key, nowMs)",
+    to: "key.state === 'revoked'",
+  },
+  {
+    mistake: 'a key works for a millisecond longer',
+    file: 'rules/holds.ts',
+    from: 'expiresAtMs !== null && expiresAtMs <= nowMs',
+    to: 'expiresAtMs !== null && expiresAtMs < nowMs',
+  },
+  {
+    mistake: 'the balance of an expired key stays with it',
+    file: 'rules/sweep.ts',
+    from: 'for (const key of rows.expiredKeys(nowMs)) sendBack(rows, key, nowMs);',
+    to: '',
+  },
+  {
+    mistake: 'what a hold of an expired key leaves stays with it',
+    file: 'rules/holds.ts',
+    from: "const isOver = key.state === 'revoked' || hasExpired(key, atMs);",
+    to: "const isOver = key.state === 'revoked';",
+  },
+  {
     mistake: 'what others hold is not subtracted from the account’s balance',
     file: 'rules/funds.ts',
     from: 'used: held, max: balance',

@@ -189,10 +189,12 @@ test('without the fallback the plan alone pays: its end cuts the output, and the
   await set({ fallbackToPayg: false });
   const funds = estimate({ outputTokensWanted: 20_000 });
   expect(await bench.ledger.admit(admitOf(1, { funds }))).toMatchObject({
-    outputTokens: 9900,
-    outputTokensAvailable: 0,
+    // Room is left for another request like it.
+    outputTokens: 4900,
+    outputTokensAvailable: 5000,
     availableNanoUsd: 0n,
   });
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 20_000 })).toMatchObject({ outputTokens: 5000 });
   expect(await bench.ledger.extend({ id: 1, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
   const resetAtMs = bench.clock.nowMs + 14 * dayMs;
   expect(await admit(2)).toEqual({
@@ -256,7 +258,7 @@ test('with money first the plan pays when the money is spent, within a request t
 
 test('caps of money let the plan pay: they bind only what money pays', async () => {
   await start();
-  await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 0n });
+  await bench.ledger.setMonthlyLimit({ keyId: 1, limit: 1n });
   expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 1024, outputTokensAvailable: 8876 });
   await bench.ledger.settle(settleOf(1, 9800));
   expect(await plan()).toMatchObject({ tokensUsed: 9900 });
@@ -269,7 +271,8 @@ test('a key’s own balance pays what the plan does not, and never the account',
   await start('core_pro', 'monthly');
   await set({ balance: 38_000n });
   // 400 output tokens of the plan, 10 of the key.
-  expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 410, outputTokensAvailable: 0 });
+  expect(await admit(1)).toMatchObject({ kind: 'admitted', outputTokens: 155, outputTokensAvailable: 255 });
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({ outputTokens: 255 });
   expect(await bench.ledger.settle(settleOf(1, 410))).toMatchObject({ costNanoUsd: 38_000n });
   expect((await lines(1))?.at(-1)).toEqual(['output', 10, 'key_balance', 50]);
   expect(await admit(2)).toMatchObject({ code: 'insufficient_balance' });

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
-import type { ExtendCommand, Plans, SettleCommand } from '../../src/ledger/ledger.ts';
+import type { ExtendCommand, Plans, Raise, SettleCommand, TextEstimate } from '../../src/ledger/ledger.ts';
 import type { AdminCommands, AdminOrder } from '../../src/ledger/rules/administration.ts';
 import { hashOf } from './fixture.ts';
 import { Model } from './model.ts';
 import type { ModelKey } from './model-types.ts';
 import type { Command, OpenSubject, Subject, TimedCommand } from './subjects.ts';
-import type { Action, Move, Trace } from './trace.ts';
+import { usedNow } from './model-limits.ts';
+import type { Action, Move, Trace, TracedLimit } from './trace.ts';
 
 /** Runs a trace through a ledger in batches and through the model step by step, and compares all that is said and stored. */
 
+const freeModel = 'acme/tiny:free';
 const keyNames = ['one', 'two', 'three', 'four'];
 const startBalance = 3_000_000_000n;
 const prices = {
@@ -76,7 +78,7 @@ class Run {
   /** Two accounts with two keys each; the fourth has money of its own. */
   #setUp(): void {
     for (const accountId of [1, 2]) {
-      this.#model.accounts.set(accountId, { balance: startBalance });
+      this.#model.addAccount(accountId, startBalance);
       this.#admin('createAccount', { name: `account ${accountId}`, balance: startBalance }, accountId);
     }
     for (const [index, name] of keyNames.entries()) this.#createKey(index + 1, (index % 2) + 1, name);
@@ -90,7 +92,7 @@ class Run {
     this.#now -= 3_600_000;
     for (let n = 0; n < this.#trace.freeBefore; n++) {
       if (n % 20 === 0) this.#now -= 60_000;
-      this.#admit(this.#key(0), { kind: 'admit', key: 0, model: 'free', funds: undefined, id: 'new' });
+      this.#admit(this.#key(0), { kind: 'admit', key: 0, model: freeModel, funds: undefined, id: 'new' });
     }
     this.#now = now;
     for (const [index, plan] of this.#trace.plans.entries()) {
@@ -105,13 +107,11 @@ class Run {
       accountId,
       name,
       state: 'enabled',
-      minuteLimit: 0,
-      dailyLimit: 0,
-      monthlyLimit: undefined,
       allowedModels: null,
       balance: null,
       useSubsFirst: true,
       fallbackToPayg: true,
+      expiresAtMs: null,
     });
     this.#admin('createKey', { accountId, hash: hashOf(name), masked: name, settings: {} }, id);
   }
@@ -141,7 +141,7 @@ class Run {
           this.#admit(this.#key(action.key), {
             kind: 'admit',
             key: action.key,
-            model: 'free',
+            model: freeModel,
             funds: undefined,
             id: 'new',
           });
@@ -184,27 +184,31 @@ class Run {
   }
 
   #administer(
-    action: Extract<Action, { kind: 'update' | 'state' | 'month' | 'credit' | 'start' | 'cancel' | 'broken' }>,
+    action: Extract<
+      Action,
+      {
+        kind: 'update' | 'state' | 'month' | 'credit' | 'start' | 'cancel' | 'broken' | 'limit' | 'relimit' | 'unlimit';
+      }
+    >,
   ): void {
     this.#model.sweep(this.#now);
     switch (action.kind) {
       case 'update': {
         const { id, accountId } = this.#key(action.key);
-        const reply = this.#model.updateKey(this.#key(action.key), action.settings);
-        return this.#admin(
-          'updateKey',
-          { keyId: id, accountId, settings: action.settings },
-          reply === 'ok' ? id : reply,
-        );
+        const { ttlMs } = action;
+        const expiry = ttlMs === undefined ? {} : { expiresAtMs: ttlMs === null ? null : this.#now + ttlMs };
+        const settings = { ...action.settings, ...expiry };
+        const reply = this.#model.updateKey(this.#key(action.key), settings);
+        return this.#admin('updateKey', { keyId: id, accountId, settings }, reply === 'ok' ? id : reply);
       }
       case 'state': {
         const { id, accountId } = this.#key(action.key);
-        const reply = this.#model.setKeyState(this.#key(action.key), action.state);
+        const reply = this.#model.setKeyState(this.#key(action.key), action.state, this.#now);
         return this.#admin('setKeyState', { keyId: id, accountId, state: action.state }, reply === 'ok' ? id : reply);
       }
       case 'month': {
         const key = this.#key(action.key);
-        if (key.state !== 'revoked') key.monthlyLimit = action.limit;
+        if (key.state !== 'revoked') this.#model.limits.setField(key, 'monthly_limit', action.limit ?? 0n);
         const reply = key.state === 'revoked' ? 'not_found' : key.id;
         return this.#admin('setMonthlyLimit', { keyId: key.id, limit: action.limit }, reply);
       }
@@ -223,21 +227,48 @@ class Run {
         const reply = this.#model.cancelSubscription(accountId);
         return this.#admin('cancelSubscription', { accountId }, reply === 'ok' ? accountId : reply);
       }
+      case 'limit': {
+        const { account: accountId, key: index, raised, ...settings } = action.limit;
+        const key = index === undefined ? undefined : this.#key(index);
+        const of = { scope: key === undefined ? 'account' : 'key', scopeId: key?.id ?? accountId } as const;
+        const limit = { ...settings, ...of, accountId, raised: this.#raise(raised) };
+        return this.#admin('createLimit', limit, this.#model.limits.create(limit));
+      }
+      case 'relimit': {
+        const { raised, ...settings } = action.change;
+        const change = raised === undefined ? settings : { ...settings, raised: this.#raise(raised) };
+        const { limit: limitId, by: accountId } = action;
+        const reply = this.#model.limits.update(limitId, accountId, change);
+        return this.#admin('updateLimit', { limitId, accountId, change }, reply);
+      }
+      case 'unlimit': {
+        const { limit: limitId, by: accountId } = action;
+        return this.#admin('deleteLimit', { limitId, accountId }, this.#model.limits.remove(limitId, accountId));
+      }
       case 'broken':
         // A second key of the same hash breaks a constraint: this command fails and no other of its batch.
         return this.#admin('createKey', { accountId: 1, hash: hashOf('one'), masked: '', settings: {} }, failed);
     }
   }
 
+  #raise(raised: TracedLimit['raised']): Raise | null {
+    return raised === null ? null : { max: raised.max, untilMs: this.#now + raised.inMs };
+  }
+
   #admit(key: ModelKey, action: Extract<Action, { kind: 'admit' }>): void {
-    const free = action.model === 'free';
+    const free = action.model.endsWith(':free');
+    const { funds, endUser, requests } = action;
+    const text = action.text === 'of the funds' ? funds : action.text;
     const command: Admission = {
       id: action.id === 'new' ? this.#nextId++ : this.#id(action.id),
       requestId: 'req',
       key: action.key % 2 === 0 ? { id: key.id } : { id: key.id, accountId: key.accountId },
       model: action.model,
       free,
-      funds: action.funds,
+      funds,
+      ...(requests === undefined ? {} : { requests }),
+      ...(endUser === undefined ? {} : { endUser }),
+      ...(text === undefined ? {} : { text: textOf(funds ?? text) }),
       ...(action.ttlMs === undefined ? {} : { expiresAtMs: this.#now + action.ttlMs }),
     };
     this.#sendAdmit(command, key);
@@ -320,6 +351,9 @@ class Run {
 
   /** What operators and owners are shown is what the model has. */
   #compareState(): void {
+    for (const key of this.#model.keys) this.#step({ kind: 'windows', key: key.id - 1, free: true });
+    this.#flush();
+    this.#compareLimits();
     const reads = this.#subject;
     for (const [accountId, { balance }] of this.#model.accounts) {
       const row = reads.account(accountId);
@@ -345,6 +379,29 @@ class Run {
     }
   }
 
+  /** Limits show what their requests make, of the fullest end user, and fields what their limits are. */
+  #compareLimits(): void {
+    const { limits, requests, keys } = this.#model;
+    for (const limit of limits.all.filter(({ removed }) => !removed)) {
+      const shown = this.#subject.limit(limit.id, this.#now);
+      const users = limit.endUsers === 'each' ? [undefined, ...requests.map(({ endUser }) => endUser)] : [undefined];
+      const used = users.map(user => usedNow(limit, limits.counted(limit, user), this.#now));
+      const due = used.reduce((most, each) => (each > most ? each : most), 0n);
+      // A window that nobody asked for yet, because the clock was set, shows nothing.
+      if (limit.models !== null && (shown?.used ?? 0n) + (shown?.held ?? 0n) === 0n) continue;
+      assert.equal((shown?.used ?? 0n) + (shown?.held ?? 0n), due, `limit ${limit.id}`);
+    }
+    for (const key of keys) {
+      const fields = this.#subject.fields(key.id, this.#now);
+      if (fields === undefined) continue;
+      const [minute, daily, monthly] = (['minute_limit', 'daily_limit', 'monthly_limit'] as const).map(field =>
+        limits.fieldOf(key, field),
+      );
+      const count = (value: bigint | null | undefined): number | null => (value === null ? null : Number(value ?? 0n));
+      assert.deepEqual(fields, [count(minute), count(daily), monthly === 0n ? undefined : (monthly ?? undefined)]);
+    }
+  }
+
   #key(index: number): ModelKey {
     const key = this.#model.keys[index % this.#model.keys.length];
     assert(key !== undefined);
@@ -355,6 +412,10 @@ class Run {
   #id(back: number): number {
     return this.#model.requests.at(-1 - back)?.id ?? 1_000_000;
   }
+}
+
+function textOf({ inputTokens, outputTokensMin, outputTokensWanted }: TextEstimate): TextEstimate {
+  return { inputTokens, outputTokensMin, outputTokensWanted };
 }
 
 /** An admit that names its key by its number. */

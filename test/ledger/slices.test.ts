@@ -70,29 +70,32 @@ test('a batch that outruns a smaller extension under way waits until all of it i
 });
 
 test('no more is held than the output limit allows, so that others find the rest', async () => {
-  // 100 input tokens and 2,000 output tokens are paid for, 1,024 of them by the admission.
-  const { slices, ended } = await openSlices(0, 8_100_000n, 1_200);
+  // 100 input tokens and 4,000 output tokens are paid for, 1,024 of them by the admission.
+  const { slices, ended } = await openSlices(0, 16_100_000n, 1_200);
   await slices.reach(1_100);
   expect(slices.reach(5_000)).toBeUndefined();
   const other = await bench.ledger.admit(admitOf(2));
-  expect(other).toMatchObject({ kind: 'admitted', outputTokens: 775 });
+  // A third of what is left: as much for each of three requests, each with its input, which is worth 25 output tokens.
+  expect(other).toMatchObject({ kind: 'admitted', outputTokens: 908, outputTokensAvailable: 2775 - 908 });
   expect(ended).toEqual([]);
   await bench.ledger.settle(settleOf(1, 1_200));
   await bench.ledger.void(2, 'gateway_failure');
 });
 
 test('a limit that the admission covers is never extended', async () => {
-  const { slices } = await openSlices(0, 8_100_000n, 1_024);
+  const { slices } = await openSlices(0, 16_100_000n, 1_024);
   expect(slices.reach(1_024)).toBeUndefined();
   await bench.ledger.settle(settleOf(1, 1_024));
 });
 
 test('an answer that another call goes on with is held ahead again, and learns where the funds end', async () => {
-  // 2,000 output tokens are paid for; each call may give 1,024.
-  const { slices, ended } = await openSlices(0, 8_100_000n, 1_024);
+  // 2,500 output tokens are paid for; each call may give 1,024.
+  const { slices, ended } = await openSlices(0, 10_100_000n, 1_024);
   expect(slices.reach(1_024)).toBeUndefined();
   slices.goOn(1_024);
+  slices.goOn(1_024);
   await slices.reach(1_100);
-  expect(ended).toEqual([2_000]);
-  await bench.ledger.settle(settleOf(1, 2_000));
+  await slices.reach(2_450);
+  expect(ended).toEqual([2_500]);
+  await bench.ledger.settle(settleOf(1, 2_500));
 });

@@ -76,7 +76,7 @@ test('holds that a crash left are given back and listed; those of other services
 test('a minute and a day are as full after a restart as before, crashes and voids included', async () => {
   const { clock } = bench;
   await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { minuteLimit: 4 } });
-  const free = { free: true, funds: undefined };
+  const free = { free: true, funds: undefined, model: 'acme/small:free' };
   await crash(async () => {
     await bench.ledger.admit(admitOf(1, free));
     await bench.ledger.admit(admitOf(2, free));

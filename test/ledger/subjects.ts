@@ -11,7 +11,8 @@ import type {
 import type * as administrationModule from '../../src/ledger/rules/administration.ts';
 import type * as admitModule from '../../src/ledger/rules/admit.ts';
 import type * as extendModule from '../../src/ledger/rules/extend.ts';
-import type * as minutesModule from '../../src/ledger/rules/minutes.ts';
+import type * as limitsModule from '../../src/ledger/rules/limits.ts';
+import type * as calendarModule from '../../src/ledger/rules/calendar.ts';
 import type * as settleModule from '../../src/ledger/rules/settle.ts';
 import type * as sweepModule from '../../src/ledger/rules/sweep.ts';
 import type * as windowsModule from '../../src/ledger/rules/windows.ts';
@@ -48,6 +49,10 @@ export interface Subject {
     keyId: number,
     nowMs: number,
   ): { readonly balance: bigint | null; readonly usageToday: bigint; readonly usageMinute: number } | undefined;
+  /** What is used and held of a limit now; undefined where its window was never asked for. */
+  limit(limitId: number, nowMs: number): { readonly used: bigint; readonly held: bigint } | undefined;
+  /** What the fields of a key say of the limits that they have made; undefined where the subject has no such view. */
+  fields(keyId: number, nowMs: number): readonly (number | bigint | null | undefined)[] | undefined;
   violations(): string[];
   close(): void;
 }
@@ -64,35 +69,40 @@ const failed = 'failed';
 
 async function openRules(src: string): Promise<OpenSubject> {
   const load = (name: string): Promise<unknown> => import(`${src}/ledger/rules/${name}.ts`);
-  const names = ['administration', 'admit', 'extend', 'minutes', 'settle', 'sweep', 'windows'];
+  const names = ['administration', 'calendar', 'limits', 'admit', 'extend', 'settle', 'sweep', 'windows'];
   const modules = Object.assign({}, ...(await Promise.all(names.map(load)))) as typeof administrationModule &
+    typeof calendarModule &
+    typeof limitsModule &
     typeof admitModule &
     typeof extendModule &
-    typeof minutesModule &
     typeof settleModule &
     typeof sweepModule &
     typeof windowsModule;
   return (plans, dailyLimitUnit) => {
     const rows = new MemoryRows();
     const context = { rows, plans, dailyLimitUnit };
-    const models: string[] = [];
+    const { models } = rows;
+    const endUsers: string[] = [];
     const execute = (timed: TimedCommand): unknown => {
       const { nowMs } = timed;
       switch (timed.kind) {
         case 'admit': {
-          const { key: owner, ...command } = timed.command;
+          const { key: owner, endUser, ...command } = timed.command;
           if (!models.includes(command.model)) models.push(command.model);
-          return modules.admit(context, { ...command, owner, modelId: models.indexOf(command.model) + 1 }, nowMs);
+          if (endUser !== undefined && !endUsers.includes(endUser)) endUsers.push(endUser);
+          const endUserId = endUser === undefined ? null : endUsers.indexOf(endUser) + 1;
+          const modelId = models.indexOf(command.model) + 1;
+          return modules.admit(context, { ...command, owner, modelId, endUserId }, nowMs);
         }
         case 'settle':
           return modules.settle(context, { ...timed.command, priceId: 1, providerId: 1 }, nowMs);
         case 'extend':
-          return modules.extend(context, timed.command, timed.seq);
+          return modules.extend(context, { command: timed.command, extension: timed.seq }, nowMs);
         case 'void':
           return modules.voidRequest(context, timed.id, timed.reason, nowMs);
         case 'windows': {
           const key = rows.keys.get(timed.keyId);
-          return key === undefined ? [] : modules.tightestFirst(modules.listWindows(context, key, timed.free, nowMs));
+          return key === undefined ? [] : modules.readWindows(rows, key, timed.free, nowMs);
         }
         case 'admin':
           return modules.administer(context, timed.order, nowMs);
@@ -133,9 +143,19 @@ async function openRules(src: string): Promise<OpenSubject> {
       key(keyId, nowMs) {
         const balance = rows.keys.get(keyId)?.balance ?? null;
         const usageToday = rows.keyDays.get(keyId, dayOf(nowMs))?.spent ?? 0n;
-        const usageMinute = modules.countAdmissions(rows.keyMinutes.get(keyId)?.admissions, nowMs);
-        return { balance, usageToday, usageMinute };
+        const admitted = [...rows.holds.all(), ...rows.usage.all(), ...rows.voids];
+        const young = admitted.filter(each => each.keyId === keyId && each.admittedAtMs > nowMs - 60_000);
+        return { balance, usageToday, usageMinute: young.length };
       },
+      limit(limitId, nowMs) {
+        const limit = rows.limits.get(limitId);
+        if (limit === undefined || limit.removed) return undefined;
+        const { number } = modules.windowAt(limit.per, limit.timeZone, nowMs);
+        const uses = rows.limitUses.all().filter(use => use.limitId === limitId && use.number === number);
+        const amounts = uses.map(use => modules.amountsOf(use, nowMs));
+        return amounts.sort((a, b) => Number(a.used + a.held - b.used - b.held)).at(-1);
+      },
+      fields: () => undefined,
       violations: () => checkRows(rows),
       close: () => undefined,
     };
@@ -176,6 +196,15 @@ async function openEngine(src: string): Promise<OpenSubject> {
       account: accountId => prepareReads(file, plans).account(accountId),
       subscription: (accountId, nowMs) => prepareReads(file, plans).subscription(accountId, nowMs),
       key: (keyId, nowMs) => prepareReads(file, plans).storedKey(keyId, nowMs),
+      limit(limitId, nowMs) {
+        const row = prepareReads(file, plans).limit(limitId, undefined, nowMs);
+        // What runs is shown as used.
+        return row?.unit === 'concurrent' ? { used: 0n, held: row.used } : row;
+      },
+      fields(keyId, nowMs) {
+        const row = prepareReads(file, plans).storedKey(keyId, nowMs);
+        return row && [row.minuteLimit, row.dailyLimit, row.monthlyLimit];
+      },
       violations: () => checkInvariants(file, 'full'),
       close: () => file.close(),
     };

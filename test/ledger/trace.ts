@@ -2,9 +2,14 @@ import fc from 'fast-check';
 import type {
   FundsEstimate,
   KeySettings,
+  LimitChange,
+  LimitSettings,
+  LimitUnit,
+  LimitWindow,
   PlanName,
   PlanPeriodName,
   RecordState,
+  TextEstimate,
   UsageBuckets,
 } from '../../src/ledger/ledger.ts';
 
@@ -20,7 +25,21 @@ export type Move =
   | 'the period’s end';
 
 export type Action =
-  | { kind: 'admit'; key: number; model: string; funds: FundsEstimate | undefined; id: 'new' | number; ttlMs?: number }
+  | {
+      kind: 'admit';
+      key: number;
+      model: string;
+      funds: FundsEstimate | undefined;
+      id: 'new' | number;
+      ttlMs?: number;
+      /** Its tokens count: those of the funds, or, where it costs nothing, that many. */
+      text?: 'of the funds' | TextEstimate;
+      requests?: number;
+      endUser?: string;
+    }
+  | { kind: 'limit'; limit: TracedLimit }
+  | { kind: 'relimit'; limit: number; by: number | undefined; change: TracedChange }
+  | { kind: 'unlimit'; limit: number; by: number | undefined }
   | { kind: 'repeat'; request: number; of: 'admit' | 'settle'; change: 'none' | 'a little' }
   | { kind: 'burst'; key: number; count: number }
   | { kind: 'extend'; request: number; outputTokens: number }
@@ -28,7 +47,7 @@ export type Action =
   | { kind: 'settle'; request: number; usage: UsageBuckets; multiplier: number; state: RecordState }
   | { kind: 'charge'; request: number; nanoUsd: bigint }
   | { kind: 'void'; request: number; reason: 'rejected' | 'cancelled' }
-  | { kind: 'update'; key: number; settings: KeySettings }
+  | { kind: 'update'; key: number; settings: KeySettings; ttlMs?: number | null }
   | { kind: 'state'; key: number; state: 'enabled' | 'disabled' | 'revoked' }
   | { kind: 'month'; key: number; limit: bigint | undefined }
   | { kind: 'credit'; account: number; amount: bigint }
@@ -37,6 +56,21 @@ export type Action =
   | { kind: 'windows'; key: number; free: boolean }
   | { kind: 'broken' }
   | { kind: 'restart' };
+
+/** Raised until so long after it is made. */
+type TracedRaise = { readonly max: bigint; readonly inMs: number } | null;
+
+/** A limit of an account, or of one of its keys: the number is of the key in the trace's order. */
+export interface TracedLimit extends Omit<LimitSettings, 'raised'> {
+  readonly account: number;
+  readonly key: number | undefined;
+  readonly unit: LimitUnit;
+  readonly window: LimitWindow | null;
+  readonly locked: boolean;
+  readonly raised: TracedRaise;
+}
+
+export type TracedChange = Omit<LimitChange, 'raised'> & { readonly raised?: TracedRaise };
 
 export interface Step {
   readonly move: Move;
@@ -107,9 +141,66 @@ const usage: fc.Arbitrary<UsageBuckets> = fc
   })
   .map(buckets => ({ ...buckets, reasoning: Math.floor(buckets.output / 2) }));
 
+const text: fc.Arbitrary<TextEstimate> = fc.record({
+  inputTokens: tokens,
+  outputTokensMin: fc.constantFrom(0, 1, 16),
+  outputTokensWanted: fc.constantFrom(16, 17, 100, 1024),
+});
+const models = fc.constantFrom(
+  null,
+  null,
+  null,
+  ['acme/large'],
+  ['acme/*'],
+  ['*:free'],
+  ['*/small*', 'acme/large'],
+  [],
+);
+const timeZone = fc.constantFrom('UTC', 'UTC', 'Europe/Berlin', 'America/New_York', 'Asia/Kolkata');
+const endUsers = fc.constantFrom('all' as const, 'all' as const, 'each' as const);
+const limitAction = fc.constantFrom('refuse' as const, 'refuse' as const, 'refuse' as const, 'alert' as const);
+const raisedFor = fc.constantFrom(1, 1000, 60_000, 3_600_000, 86_400_000);
+const counts = fc.constantFrom(0n, 1n, 2n, 3n, 5n);
+const limitMax = (unit: LimitUnit): fc.Arbitrary<bigint> => {
+  if (unit === 'usd') return money;
+  return unit === 'tokens' ? fc.constantFrom(0n, 16n, 100n, 117n, 1000n, 1124n, 2048n, 3000n, 10_000n) : counts;
+};
+const calendar = fc.constantFrom<LimitWindow[]>('minute', 'minute', 'hour', 'day', 'day', 'week', 'month', 'total');
+const limit: fc.Arbitrary<TracedLimit> = fc
+  .constantFrom<LimitUnit[]>('usd', 'usd', 'requests', 'tokens', 'tokens', 'concurrent')
+  .chain(unit =>
+    fc.record({
+      account: fc.constantFrom(1, 2),
+      key: fc.option(fc.nat(4), { nil: undefined, freq: 2 }),
+      unit: fc.constant(unit),
+      window: unit === 'concurrent' ? fc.constant(null) : calendar,
+      timeZone,
+      max: limitMax(unit),
+      models,
+      endUsers,
+      action: limitAction,
+      raised: fc.option(fc.record({ max: limitMax(unit), inMs: raisedFor }), { freq: 4 }),
+      locked: fc.constantFrom(false, false, true),
+    }),
+  );
+const limitChange: fc.Arbitrary<TracedChange> = fc
+  .record(
+    {
+      max: fc.oneof(counts, money),
+      timeZone,
+      models,
+      endUsers,
+      action: limitAction,
+      raised: fc.option(fc.record({ max: counts, inMs: raisedFor }), { freq: 2 }),
+    },
+    { requiredKeys: [] },
+  )
+  .map(change => ({ ...change }));
+const changer = fc.constantFrom(1, 2, undefined, undefined);
+
 const key = fc.nat(4);
 const request = fc.nat(12);
-const model = fc.constantFrom('acme/large', 'acme/large', 'acme/small');
+const model = fc.constantFrom('acme/large', 'acme/large', 'acme/small', 'acme/small:free');
 const ttlMs = fc.constantFrom(1, 1000, 60_000, 3_600_000);
 
 const settings: fc.Arbitrary<KeySettings> = fc
@@ -143,9 +234,27 @@ const action: fc.Arbitrary<Action> = fc.oneof(
         funds: fc.option(funds, { nil: undefined, freq: 6 }),
         id: fc.oneof({ weight: 8, arbitrary: fc.constant('new' as const) }, { weight: 1, arbitrary: request }),
         ttlMs: fc.option(ttlMs, { nil: undefined, freq: 2 }),
+        text: fc.oneof(fc.constant('of the funds' as const), fc.constant('of the funds' as const), text),
+        endUser: fc.constantFrom(undefined, undefined, 'ann', 'ben'),
+        requests: fc.constantFrom(1, 1, 2),
       })
-      .map(({ ttlMs: ttl, ...rest }) => (ttl === undefined ? rest : { ...rest, ttlMs: ttl })),
+      .map(({ ttlMs: ttl, endUser, ...rest }) => ({
+        ...rest,
+        ...(ttl === undefined ? {} : { ttlMs: ttl }),
+        ...(endUser === undefined ? {} : { endUser }),
+      })),
   },
+  { weight: 6, arbitrary: limit.map(of => ({ kind: 'limit' as const, limit: of })) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('relimit' as const),
+      limit: fc.nat(12),
+      by: changer,
+      change: limitChange,
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('unlimit' as const), limit: fc.nat(12), by: changer }) },
   {
     weight: 8,
     arbitrary: fc.record({
@@ -190,7 +299,17 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       reason: fc.constantFrom('rejected' as const, 'cancelled' as const),
     }),
   },
-  { weight: 8, arbitrary: fc.record({ kind: fc.constant('update' as const), key, settings }) },
+  {
+    weight: 8,
+    arbitrary: fc
+      .record({
+        kind: fc.constant('update' as const),
+        key,
+        settings,
+        ttlMs: fc.constantFrom(undefined, undefined, undefined, undefined, null, null, -1, 0, 1, 1000, 60_000),
+      })
+      .map(({ ttlMs: ttl, ...rest }) => (ttl === undefined ? rest : { ...rest, ttlMs: ttl })),
+  },
   {
     weight: 2,
     arbitrary: fc.record({
@@ -235,6 +354,10 @@ export function traces(stepsMax: number): fc.Arbitrary<Trace> {
       '2028-02-28T23:59:59.000Z',
       '2028-02-29T12:00:00.000Z',
       '2026-12-31T23:59:59.999Z',
+      // The clocks of Europe go forward, and back; those of America.
+      '2026-03-28T22:59:59.000Z',
+      '2026-10-24T21:59:59.000Z',
+      '2026-11-01T05:59:00.000Z',
     ),
     unit: fc.constantFrom('dollars' as const, 'dollars' as const, 'requests' as const),
     freeBefore: fc.constantFrom(0, 0, 0, 0, 0, 199),

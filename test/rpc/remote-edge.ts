@@ -28,7 +28,7 @@ export async function openRemoteEdge(gateway: Gateway): Promise<RemoteEdge> {
     nextRequestId: () => publicRequestId(ids.next()),
     runtime: systemRuntime,
     logger: createLogger({ level: 'silent' }),
-    metrics: new Metrics(),
+    metrics: new Metrics('0.0.0'),
     publicMetrics: false,
     bodyBytesMax: 64 << 20,
     keepAliveMs: 15_000,

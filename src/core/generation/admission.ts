@@ -5,7 +5,7 @@ import { isImageEndpoint } from '../../generation/endpoints.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { defined } from '../../lib/defined.ts';
 import type { AdmitCommand, Denied, Ledger } from '../../ledger/ledger.ts';
-import { estimateFunds, type MeasuredInput } from './funds.ts';
+import { estimateFunds, estimateText, type MeasuredInput } from './funds.ts';
 
 /** A request that is about to be admitted. */
 export interface Applicant {
@@ -31,6 +31,8 @@ export function toAdmitCommand(applicant: Applicant): AdmitCommand {
     model: model.id,
     free: isFree(model.id),
     funds: estimateFunds(request, model, tier, measured),
+    text: estimateText(request, model, measured),
+    requests: request.candidates ?? 1,
     ...(durable === true ? { durable } : {}),
   };
 }
@@ -63,8 +65,8 @@ export function deniedError(denied: Denied, applicant: DeniedApplicant): Gateway
   return new GatewayError(code, deniedMessage(denied, applicant.model.id), {
     limits: windows,
     ...defined({ denial, retryAfterMs, tip: tipOf(denied, applicant) }),
-    // Who waits a minute may try again by itself.
-    ...(denial?.limit === 'minute_limit' || denial?.limit === 'free_minute' ? { retry: true } : {}),
+    // Who waits a minute, or for a place, may try again by itself.
+    ...(denial?.row?.window === 'minute' || denial?.unit === 'concurrent' ? { retry: true } : {}),
     ...(code === 'model_not_allowed' ? { param: 'model' } : {}),
   });
 }
@@ -94,6 +96,8 @@ function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | u
     case 'free_minute':
     case 'free_day':
       return 'Wait as long as `retry-after` says, or use the model without `:free`: this limit can’t be raised.';
+    case 'limit':
+      return `Wait until it resets, or raise the limit: PATCH /v1/account/limits/${denial.row?.id ?? ''} {"max": N}. The operator alone raises a locked one.`;
     default:
       return undefined;
   }
@@ -101,7 +105,7 @@ function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | u
 
 function deniedMessage({ code, denial }: Denied, modelId: string): string {
   const messages: Partial<Record<Denied['code'], string>> = {
-    invalid_api_key: 'The key is not valid: it is unknown, revoked or deleted.',
+    invalid_api_key: 'The key is not valid: it is unknown, revoked, deleted or expired.',
     key_disabled: 'The key is disabled.',
     account_suspended: 'The account is suspended.',
     permission_denied: 'This key may not generate: use an API key (sk-tg-…).',
@@ -126,15 +130,17 @@ const limitNames: Readonly<Record<NamedLimit, string>> = {
   free_day: 'The account’s free-model requests of today are used up',
   monthly_limit: 'The key’s monthly limit is used up',
   subscription: 'What is left of the subscription can’t pay for this request',
+  limit: 'A limit leaves no room for this request',
 };
 
 /** Of money there may be some left, and still too little for this request. */
 const fundNames: Partial<Readonly<Record<NamedLimit, string>>> = {
   daily_limit: 'What is left of the key’s daily limit can’t pay for this request',
   monthly_limit: 'What is left of the key’s monthly limit can’t pay for this request',
+  limit: 'What is left of a limit can’t pay for this request',
 };
 
-function limitMessage({ limit, unit, used, max, resetAtMs }: Denial): string {
+function limitMessage({ limit, unit, used, max, resetAtMs, row }: Denial): string {
   const isMoney = unit === 'nano_usd';
   const amount = (value: number | bigint): string => (isMoney ? `$${(Number(value) / 1e9).toFixed(6)}` : String(value));
   if (limit === 'balance') {
@@ -142,5 +148,12 @@ function limitMessage({ limit, unit, used, max, resetAtMs }: Denial): string {
   }
   const reset = resetAtMs === undefined ? '' : ` It resets at ${isoTime(resetAtMs)}.`;
   const name = (isMoney ? fundNames[limit] : undefined) ?? limitNames[limit];
-  return `${name}: ${amount(used)} of ${amount(max)}${isMoney ? '' : ` ${unit}`} used or held.${reset}`;
+  const which = row === undefined ? '' : ` (${nameLimit(row, isMoney ? 'usd' : unit)})`;
+  return `${name}${which}: ${amount(used)} of ${amount(max)}${isMoney ? '' : ` ${unit}`} used or held.${reset}`;
+}
+
+/** "limit 12 of key 3, tokens a day". */
+function nameLimit({ id, scope, scopeId, window }: NonNullable<Denial['row']>, unit: string): string {
+  const per = window === null || window === 'total' ? (window ?? 'at once') : `a ${window}`;
+  return `limit ${id} of ${scope} ${scopeId}, ${unit} ${per}`;
 }

@@ -1,7 +1,7 @@
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { type InputBounds, measureInput } from '../../generation/tokens.ts';
-import type { FundsEstimate } from '../../ledger/ledger.ts';
+import type { FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
 import { pricePlan } from './price-plan.ts';
 
 /** Output tokens that a hold is taken and extended for at a time. Source: decisions §6. */
@@ -56,19 +56,28 @@ export function estimateFunds(
   const { inputPico, outputPico } = pricePlan(pricing).dearest(inputTokens);
   if (inputPico === 0n && outputPico === 0n) return undefined;
   const multiplier = BigInt(multiplierOf(tier));
-  // All candidates share the slice.
-  const candidates = request.candidates ?? 1;
-  const limit = outputTokensMost(request, model);
-  const least = Math.max(outputTokensLeast, candidates, request.reasoning?.budgetTokens ?? 0);
-  const inputs = inputTokens * calls;
+  const text = estimateText(request, model, { inputTokens, calls });
   return {
-    inputTokens: inputs,
-    inputNanoUsd: ceilDivide(BigInt(inputs) * inputPico * multiplier, 1_000_000n),
+    ...text,
+    inputNanoUsd: ceilDivide(BigInt(text.inputTokens) * inputPico * multiplier, 1_000_000n),
     outputPicoUsd: ceilDivide(outputPico * multiplier, 1000n),
-    outputTokensMin: Math.min(limit, least),
-    outputTokensWanted: Math.min(limit, Math.max(sliceTokens, least)),
     plan: true,
     freeDaily: tier === ServiceTier.DEFAULT,
+  };
+}
+
+/** Estimates the tokens that a request takes: its input, and its first slice of output, which all candidates share. */
+export function estimateText(
+  request: GenerateRequest,
+  model: Model,
+  { inputTokens, calls }: MeasuredInput,
+): TextEstimate {
+  const limit = outputTokensMost(request, model);
+  const least = Math.max(outputTokensLeast, request.candidates ?? 1, request.reasoning?.budgetTokens ?? 0);
+  return {
+    inputTokens: inputTokens * calls,
+    outputTokensMin: Math.min(limit, least),
+    outputTokensWanted: Math.min(limit, Math.max(sliceTokens, least)),
   };
 }
 

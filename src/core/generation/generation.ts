@@ -6,7 +6,7 @@ import { completed } from '../../generation/events.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
 import { Hold } from '../../generation/hold.ts';
-import { noUsage } from '../../generation/usage-buckets.ts';
+import { noUsage, sumInput } from '../../generation/usage-buckets.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -15,10 +15,12 @@ import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
-import type { Cuttable } from '../running.ts';
+import { type Cuttable, keyRevoked } from '../running.ts';
+import { toTokenCounts } from '../token-counts.ts';
 import { AnswerCounts, type CountingTools } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
+import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { continued, PauseJoin } from './pause-join.ts';
 import { billedTier, chargeOf, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
@@ -112,6 +114,11 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     });
   }
 
+  /** What it holds now. */
+  get heldNanoUsd(): bigint {
+    return this.#slices.heldNanoUsd;
+  }
+
   get isCut(): boolean {
     return this.#isCut;
   }
@@ -137,6 +144,15 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   cut(): void {
     this.#isCut = true;
     this.#stop({ kind: 'cut' });
+  }
+
+  /** The key has been revoked: ends the answer now. */
+  revoke(): void {
+    this.#stop({ kind: 'client_gone', error: keyRevoked() });
+  }
+
+  get keyId(): number {
+    return this.#asked.keyId;
   }
 
   pause(): void {
@@ -203,16 +219,19 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   /** Routes the request; again for each pause of the upstream, with what was said so far. */
   #call(): void {
-    const { admitted, model, request } = this.#asked;
+    const { accountId, admitted, model, request } = this.#asked;
     try {
       this.#routed = this.#tools.router.route(
         {
           hold: Hold.of(admitted),
+          requestId: this.requestId,
+          accountId,
           request: this.#request,
           maxOutputTokens: this.#limit,
           modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
+          watch: this.#asked.story,
         },
         this,
       );
@@ -308,10 +327,15 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       // The guard has seen `completed`, or has cut every choice.
       const counted = this.#count();
       const usage = counted instanceof Promise ? await counted : counted;
+      const input = sumInput(usage.buckets) / this.#tally.calls;
+      if (usage.source === 'reported' && mayBeCut(input, this.#asked.measured.inputTokens)) await this.#checkCut(input);
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
-      const settled = await this.#tools.ledger.settle(this.#settleCommand(outcome, usage), 'bounded');
+      this.#asked.story?.trace?.settleBegan();
+      const command = this.#settleCommand(outcome, usage);
+      const settled = await this.#tools.ledger.settle(command, 'bounded');
       checkSettled(settled, this.#asked.id);
+      this.#tellSettled(command, settled);
       this.#counts.learn(this.#tally, this.#isWhole);
       last = this.#kept.read();
       last.push(this.#completed(usage, settled.costNanoUsd));
@@ -354,13 +378,36 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {
     await this.#slices.idle();
     const charge = chargeOf(outcome, this.#progress);
+    const { id, story } = this.#asked;
+    story?.trace?.settleBegan();
     if (charge.kind === 'void') {
-      await this.#tools.ledger.void(this.#asked.id, charge.reason);
+      await this.#tools.ledger.void(id, charge.reason);
+      story?.holds(this.heldNanoUsd);
+      story?.settleEnded(undefined);
       return;
     }
     await this.#sink?.beforeBrokenSettle?.(error);
     const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
-    checkSettled(await this.#tools.ledger.settle(this.#settleCommand(outcome, counted)), this.#asked.id);
+    const command = this.#settleCommand(outcome, counted);
+    const settled = await this.#tools.ledger.settle(command);
+    checkSettled(settled, id);
+    this.#tellSettled(command, settled);
+  }
+
+  #tellSettled({ state, usage }: SettleCommand, { costNanoUsd }: Settled): void {
+    const { story } = this.#asked;
+    if (story === undefined) return;
+    story.holds(this.heldNanoUsd);
+    story.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd });
+  }
+
+  /** Warns if the upstream has read far less than was sent; in the answer only if its head is not sent yet. */
+  async #checkCut(inputTokens: number): Promise<void> {
+    if (!(await wasCut(this.#asked.request, inputTokens))) return;
+    this.#tools.router.inputCut(this.#route);
+    for (const { event } of this.#kept.read()) {
+      if (event.case === 'started') event.value.warnings.push(inputCutWarning);
+    }
   }
 
   get #progress(): Progress {

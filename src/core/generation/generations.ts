@@ -15,8 +15,10 @@ import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
+import { findStory } from '../find-story.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
@@ -27,7 +29,7 @@ import { countInputInPieces } from '../../generation/count-input.ts';
 import { inputTokensHeld } from './funds.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
-import { checkCountedLength, truncated } from './truncation.ts';
+import { checkCountedLength, isNearLimit, truncated } from './truncation.ts';
 
 interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
@@ -41,12 +43,11 @@ export interface GenerationAsk {
   readonly credential: Credential;
   /** The public request id that the edge has made; null: the generation makes one. */
   readonly requestId: string | null;
-  /** Its caller is answered before an upstream is asked: what that would refuse for its length is refused here. */
-  readonly isAnsweredEarly?: boolean;
   /** Its admission is told at once, so that it has to be durable. */
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
   readonly freeWhenCut?: boolean;
+  readonly story?: RequestStory | undefined;
 }
 
 /** A request whose model is found and whose input is checked. */
@@ -58,7 +59,7 @@ interface CheckedRequest extends Resolved {
 /** All generations of this process. */
 export class Generations {
   readonly #tools: GenerationsTools;
-  readonly #running = new Running();
+  readonly #running = new Running<Generation>();
   readonly #ended = (generation: Generation): void => this.#running.delete(generation);
   #isDraining = false;
 
@@ -76,9 +77,19 @@ export class Generations {
     this.#isDraining = true;
   }
 
+  /** What all that run hold. */
+  heldNanoUsd(): bigint {
+    return this.#running.all.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n);
+  }
+
   /** Ends those that still run; each settles what it delivered. */
   cutAll(): void {
     this.#running.cutAll();
+  }
+
+  /** Ends those of a key that has been revoked; each settles what it delivered. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
   }
 
   /** GenerationService on these generations. */
@@ -110,28 +121,28 @@ export class Generations {
 
   /** Checks and admits a request. Whoever calls it starts the generation. Throws what the caller is refused with; nothing is held then. */
   async begin(ask: GenerationAsk): Promise<Generation> {
-    const { credential, requestId: named, freeWhenCut, durable } = ask;
+    const { credential, requestId: named, freeWhenCut, durable, story } = ask;
     if (this.#isDraining) throw stopping();
     const { ledger, router, runtime, ids } = this.#tools;
     const checking = this.#check(ask.request, credential);
     const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
-    if (!model.available) throw modelUnavailable(model.id);
-    if (ask.isAnsweredEarly === true) await checkCountedLength(request, model, bounds);
+    if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
+    if (isNearLimit(model, bounds)) await checkCountedLength(request, model);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);
     const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable };
     const admittedAtMs = runtime.now();
+    story?.admissionBegan({ accountId, keyId, model: model.id });
     const admitted = await ledger.admit(toAdmitCommand(applicant));
     if (admitted.kind === 'denied') {
+      story?.admissionEnded(undefined, admitted.code);
       throw await refusal(ledger, admitted, applicant);
     }
-    const generation = new Generation(
-      this.#tools,
-      { ...applicant, admitted, admittedAtMs, freeWhenCut, input: bounds },
-      this.#ended,
-    );
+    story?.admissionEnded(admitted.heldNanoUsd);
+    const asked = { ...applicant, admitted, admittedAtMs, freeWhenCut, story, input: bounds };
+    const generation = new Generation(this.#tools, asked, this.#ended);
     this.#running.add(generation);
     return generation;
   }
@@ -154,7 +165,8 @@ export class Generations {
       const found = authenticate(context, this.#tools.ledger, 'api_key');
       const credential = found instanceof Promise ? await found : found;
       const key = idempotencyKey(context);
-      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader) };
+      const story = findStory(context);
+      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader), story };
       if (key !== undefined) return call.attach(this.#startOnce({ ...ask, context, key }, sink));
       const generation = await this.begin(ask);
       call.attach(generation);
@@ -191,9 +203,8 @@ export class Generations {
     );
   }
 
-  /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
-  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
-    checkRequest(asked);
+  /** Returns the model that a request names, with its tier. Throws if the credential can't use it for the request. */
+  resolve(asked: GenerateRequest, credential: Credential): Resolved {
     const { endpoint, serviceTier } = asked;
     const visible = credential.allowedModels;
     const resolved = this.#tools.catalog.resolve(asked.model, { endpoint, serviceTier, visible });
@@ -202,6 +213,14 @@ export class Generations {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
     checkFeatures(asked, model);
+    return resolved;
+  }
+
+  /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
+  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
+    checkRequest(asked);
+    const resolved = this.resolve(asked, credential);
+    const { model } = resolved;
     const fitting = truncated(asked, model);
     return fitting instanceof Promise
       ? fitting.then(request => measured(request, resolved))

@@ -10,8 +10,11 @@ export class Slices {
   readonly #id: number;
   #most: number;
   readonly #onEnd: (outputTokens: number) => void;
+  /** The last one: smaller than a whole one where funds are short. */
+  #slice: number;
   readonly #isFree: boolean;
   #held: number;
+  #heldNanoUsd: bigint;
   #pending: Promise<void> | undefined;
   #ended: boolean;
 
@@ -24,6 +27,8 @@ export class Slices {
     this.#id = admitted.id;
     this.#most = most;
     this.#held = admitted.outputTokens;
+    this.#heldNanoUsd = admitted.heldNanoUsd;
+    this.#slice = Math.min(admitted.outputTokens, sliceTokens);
     this.#onEnd = onEnd;
     this.#isFree = admitted.outputTokensAvailable === Infinity;
     this.#ended = admitted.outputTokensAvailable === Infinity || this.#held >= most;
@@ -39,7 +44,7 @@ export class Slices {
    * the ledger can't say whether the rest is paid for.
    */
   reach(tokens: number): Promise<void> | undefined {
-    if (this.#ended || tokens + sliceTokens / 2 < this.#held) return undefined;
+    if (this.#ended || tokens + this.#slice / 2 < this.#held) return undefined;
     if (tokens >= this.#held) return this.#cover(tokens);
     void this.#begin(tokens);
     return undefined;
@@ -50,6 +55,11 @@ export class Slices {
     // Ended by the limit, not by funds: those grant less than was wanted.
     if (this.#held >= this.#most) this.#ended = false;
     this.#most += most;
+  }
+
+  /** All that the request holds now. It never shrinks. */
+  get heldNanoUsd(): bigint {
+    return this.#heldNanoUsd;
   }
 
   get isExtending(): boolean {
@@ -79,8 +89,12 @@ export class Slices {
     try {
       const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
       this.#held += reply.outputTokens;
-      this.#ended = reply.outputTokens < wanted || this.#held >= this.#most;
-      if (reply.outputTokens < wanted) this.#onEnd(this.#held);
+      if (reply.heldNanoUsd > this.#heldNanoUsd) this.#heldNanoUsd = reply.heldNanoUsd;
+      this.#slice = Math.min(reply.outputTokens, sliceTokens);
+      // Less than was wanted may be a smaller slice: the funds have ended where nothing is left beside it.
+      const areSpent = reply.outputTokens < wanted && reply.outputTokensAvailable <= 0;
+      this.#ended = areSpent || this.#held >= this.#most;
+      if (areSpent) this.#onEnd(this.#held);
     } finally {
       this.#pending = undefined;
     }

@@ -32,15 +32,19 @@ async function truncatedTo(request: GenerateRequest, contextLength: number): Pro
   return kept === undefined ? request : { ...request, items: kept };
 }
 
+/** Whether an input may be longer than the model's context, by the highest estimate. */
+export function isNearLimit({ contextLength }: Model, { high }: InputBounds): boolean {
+  return contextLength !== undefined && high > contextLength;
+}
+
 /**
- * Refuses an input that is longer than the model's context by the tokenizer at hand, where nobody waits for what the upstream says of it. Throws
- * `context_length_exceeded`. Source: decisions §4, "truncation".
+ * Refuses an input that is longer than the model's context by the tokenizer at hand: an upstream that takes it all the same cuts it in silence, or is asked in
+ * vain. Throws `context_length_exceeded`. Source: decisions §4, "truncation".
  */
-export async function checkCountedLength(request: GenerateRequest, model: Model, { high }: InputBounds): Promise<void> {
-  const { contextLength } = model;
-  if (contextLength === undefined || high <= contextLength) return;
+export async function checkCountedLength(request: GenerateRequest, { id, contextLength }: Model): Promise<void> {
+  if (contextLength === undefined) return;
   const tokens = await countInputInPieces(request, await loadTokenizer());
-  if (tokens > contextLength) throw tooLong(request, { id: model.id, contextLength }, tokens);
+  if (tokens > contextLength) throw tooLong(request, { id, contextLength }, tokens);
 }
 
 /** Each item with its own tokens. */

@@ -4,7 +4,7 @@ import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import { nobodyLeaves } from '../starting-call.ts';
 import type { Timer } from '../../lib/runtime.ts';
-import type { Running } from '../running.ts';
+import { keyRevoked, type Running } from '../running.ts';
 import { answerEnd } from './image-answer.ts';
 import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { type NewTask, type StoredTask, taskIdOf, type TaskStore } from './task-store.ts';
@@ -160,6 +160,11 @@ export class ImageTasks {
     }
     if (this.#isDraining) {
       await ledger.void(asked.id, 'gateway_failure');
+      return;
+    }
+    if (ledger.findApiKey(asked.keyId) === undefined) {
+      await ledger.void(asked.id, 'cancelled');
+      await this.#fail(task, keyRevoked());
       return;
     }
     const run = new ImageRun(this.#tools, asked);

@@ -73,5 +73,5 @@ function sendCompacted(exchange: Exchange, compacted: CompactConversationRespons
   };
   const repeats = facts.repeatedId;
   const counted = repeats === undefined ? completed : undefined;
-  exchange.answer(headers, value, { status: 200, stream: false, model, completed: counted, repeats });
+  exchange.answer(headers, value, { status: 200, model, completed: counted, repeats });
 }

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { WebSocket } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { randomBase62 } from '../../lib/ids.ts';
@@ -24,6 +25,8 @@ export interface SocketParts {
   readonly call: Call;
   readonly key: string;
   readonly strict: boolean;
+  /** Of the request that opened the connection. */
+  readonly headers: IncomingHttpHeaders;
 }
 
 /** One WebSocket of the Responses interface: turns, one after the other, and the responses that live as long as it. */
@@ -33,6 +36,8 @@ export class ResponsesSocket {
   readonly opened: Call;
   readonly key: string;
   readonly strict: boolean;
+  /** Of the request that opened it: each turn belongs to the trace that they name. */
+  readonly headers: IncomingHttpHeaders;
   /** The name of the connection's unstored responses. */
   readonly session: string = randomBase62(43);
   readonly #socket: WebSocket;
@@ -52,11 +57,12 @@ export class ResponsesSocket {
   #isOver = false;
   #isGone = false;
 
-  constructor(socket: WebSocket, { edge, call, key, strict }: SocketParts) {
+  constructor(socket: WebSocket, { edge, call, key, strict, headers }: SocketParts) {
     this.edge = edge;
     this.opened = call;
     this.key = key;
     this.strict = strict;
+    this.headers = headers;
     this.#socket = socket;
     const { runtime, keepAliveMs } = edge.options;
     this.#openedAtMs = runtime.now();

@@ -9,17 +9,28 @@ import type {
   VoidedHoldRow,
 } from '../ledger.ts';
 import { dayOf } from '../rules/calendar.ts';
-import { countAdmissions } from '../rules/minutes.ts';
-import { decodeAdmissions } from '../sqlite/schema.ts';
+import { fieldValue, type KeyLimitField } from '../rules/limit-commands.ts';
 import { type Stored, toRow } from './to-row.ts';
 
 /** Fields that are computed from others or stored in another form. */
-type KeyRecord = Omit<KeyRow, 'allowedModels' | 'disabled' | 'usageMinute' | 'useSubsFirst' | 'fallbackToPayg'> & {
+type KeyRecord = Omit<KeyRow, ViewedField | 'allowedModels' | 'disabled' | 'useSubsFirst' | 'fallbackToPayg'> & {
   readonly state: KeyState;
   readonly allowedModels: string | null;
   readonly useSubsFirst: number;
   readonly fallbackToPayg: number;
-  readonly minute: Uint8Array | null;
+};
+/** Views of the limits that they have made. */
+type ViewedField = 'minuteLimit' | 'dailyLimit' | 'monthlyLimit';
+/** A limit that a field has made, as `fieldValue` reads it. */
+type FieldRecord = {
+  readonly keyId: number;
+  readonly field: KeyLimitField;
+  readonly unit: 'usd' | 'requests';
+  readonly max: bigint;
+  readonly timeZone: string;
+  readonly models: null;
+  readonly endUsers: 'all' | 'each';
+  readonly action: 'refuse' | 'alert';
 };
 type ManagementKeyRecord = Omit<ManagementKeyRow, 'scopes' | 'disabled'> & {
   readonly scopes: string;
@@ -34,33 +45,49 @@ const accountSelect =
   'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs, suspended FROM account';
 const managementKeySelect =
   'SELECT id AS keyId, account_id AS accountId, masked, scopes, state, created_at_ms AS createdAtMs FROM management_key';
-const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label,
-    daily_limit AS dailyLimit, minute_limit AS minuteLimit, monthly_limit AS monthlyLimit, allowed_models AS allowedModels, balance,
-    use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg,
-    coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = ?), 0) AS usageToday,
-    (SELECT admissions FROM key_minute WHERE key_id = k.id) AS minute,
+const minuteMs = 60_000;
+/** Values: today, and the time a minute ago. */
+const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label, allowed_models AS allowedModels,
+    balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs,
+    coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = @day), 0) AS usageToday,
+    (SELECT count(*) FROM usage WHERE key_id = k.id AND created_at_ms > @minute)
+      + (SELECT count(*) FROM minute WHERE key_id = k.id) AS usageMinute,
     (SELECT last_used_at_ms FROM key_day WHERE key_id = k.id ORDER BY day DESC LIMIT 1) AS lastUsedAtMs
   FROM api_key k`;
+/** Requests that are live or were given back, which are few: read once, whatever the number of keys. */
+const minuteWith = `WITH minute (key_id) AS MATERIALIZED (
+    SELECT key_id FROM hold WHERE account_id = @account AND admitted_at_ms > @minute
+    UNION ALL SELECT key_id FROM voided WHERE account_id = @account AND admitted_at_ms > @minute)`;
+const fieldSelect = `SELECT scope_id AS keyId, field, unit, max, time_zone AS timeZone, models, end_users AS endUsers, action FROM usage_limit
+  WHERE removed = 0 AND scope = 'key' AND field IS NOT NULL`;
 
 /** Reads accounts with their keys and plans, and the voided holds. */
 export class Accounts {
   readonly #plans: Plans;
   readonly #list: Query<[], Stored<AccountRow>>;
   readonly #one: Query<[number], Stored<AccountRow>>;
-  readonly #keys: Query<[number, number], Stored<KeyRecord>>;
-  readonly #key: Query<[number, number], Stored<KeyRecord>>;
+  readonly #keys: Query<[KeyValues], Stored<KeyRecord>>;
+  readonly #key: Query<[KeyValues], Stored<KeyRecord>>;
+  readonly #keyOwner: Query<[number], { account_id: bigint }>;
+  readonly #fields: Query<[number], Stored<FieldRecord>>;
+  readonly #fieldsOfKey: Query<[number], Stored<FieldRecord>>;
   readonly #managementKeys: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #managementKey: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #subscription: Query<[number, number], Stored<SubscriptionRecord>>;
   readonly #voided: Query<[number], Stored<VoidedHoldRow>>;
-  readonly #ended: Query<[number, number], unknown>;
+  readonly #ended: Query<[number, number, number], unknown>;
 
   constructor(db: Connection, plans: Plans) {
     this.#plans = plans;
     this.#list = db.prepare(`${accountSelect} ORDER BY id`);
     this.#one = db.prepare(`${accountSelect} WHERE id = ?`);
-    this.#keys = db.prepare(`${keySelect} WHERE account_id = ? AND state <> 'revoked' ORDER BY id`);
-    this.#key = db.prepare(`${keySelect} WHERE id = ?`);
+    this.#keys = db.prepare(
+      `${minuteWith} ${keySelect} WHERE account_id = @account AND state <> 'revoked' AND @id = 0 ORDER BY id`,
+    );
+    this.#key = db.prepare(`${minuteWith} ${keySelect} WHERE id = @id`);
+    this.#keyOwner = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
+    this.#fields = db.prepare(`${fieldSelect} AND account_id = ? ORDER BY id`);
+    this.#fieldsOfKey = db.prepare(`${fieldSelect} AND scope_id = ? ORDER BY id`);
     this.#managementKeys = db.prepare(`${managementKeySelect} WHERE account_id = ? AND state <> 'revoked' ORDER BY id`);
     this.#managementKey = db.prepare(`${managementKeySelect} WHERE id = ?`);
     this.#subscription = db.prepare(
@@ -77,7 +104,8 @@ export class Accounts {
        ORDER BY v.voided_at_ms DESC, v.id DESC, v.number DESC LIMIT ?`,
     );
     this.#ended = db.prepare(
-      `SELECT 1 FROM hold WHERE expires_at_ms <= ? UNION ALL SELECT 1 FROM plan_period WHERE live = 1 AND end_ms <= ? LIMIT 1`,
+      `SELECT 1 FROM hold WHERE expires_at_ms <= ? UNION ALL SELECT 1 FROM plan_period WHERE live = 1 AND end_ms <= ?
+       UNION ALL SELECT 1 FROM api_key WHERE expires_at_ms <= ? AND balance > held LIMIT 1`,
     );
   }
 
@@ -92,21 +120,29 @@ export class Accounts {
 
   /** Returns an account's keys without the revoked ones, oldest first. */
   keys(accountId: number, nowMs: number): KeyRow[] {
-    return this.#keys.all(dayOf(nowMs), accountId).map(record => keyRow(record, nowMs));
+    const fields = Map.groupBy(this.#fields.all(accountId).map(fieldRecord), ({ keyId }) => keyId);
+    return this.#keys
+      .all(keyValues({ account: accountId, id: 0 }, nowMs))
+      .map(record => keyRow(record, fields.get(Number(record.keyId)) ?? []));
   }
 
   /** Returns a key, also if it was revoked. */
   storedKey(keyId: number, nowMs: number): KeyRow | undefined {
-    const record = this.#key.get(dayOf(nowMs), keyId);
-    return record === undefined ? undefined : keyRow(record, nowMs);
+    const record = this.#findKey(keyId, nowMs);
+    return record && keyRow(record, this.#fieldsOfKey.all(keyId).map(fieldRecord));
   }
 
   /** Returns a key of the account (undefined: of any), unless it was revoked. */
   key(keyId: number, accountId: number | undefined, nowMs: number): KeyRow | undefined {
-    const record = this.#key.get(dayOf(nowMs), keyId);
+    const record = this.#findKey(keyId, nowMs);
     if (record === undefined || record.state === 'revoked') return undefined;
-    const row = keyRow(record, nowMs);
+    const row = keyRow(record, this.#fieldsOfKey.all(keyId).map(fieldRecord));
     return accountId === undefined || row.accountId === accountId ? row : undefined;
+  }
+
+  #findKey(id: number, nowMs: number): Stored<KeyRecord> | undefined {
+    const owner = this.#keyOwner.get(id);
+    return owner && this.#key.get(keyValues({ account: Number(owner.account_id), id }, nowMs));
   }
 
   /** Returns an account's management keys without the revoked ones, oldest first. */
@@ -134,9 +170,9 @@ export class Accounts {
     return this.#voided.all(limit).map(record => toRow<VoidedHoldRow>(record, ['heldNanoUsd']));
   }
 
-  /** Returns whether a hold or a plan's period has ended by its time and no command has ended it yet. */
+  /** Returns whether a hold, a key with money of its own or a plan's period has ended by its time and no command has ended it yet. */
   needsSweep(nowMs: number): boolean {
-    return this.#ended.get(nowMs, nowMs) !== undefined;
+    return this.#ended.get(nowMs, nowMs, nowMs) !== undefined;
   }
 }
 
@@ -144,17 +180,34 @@ function accountRow(record: Stored<AccountRow>): AccountRow {
   return toRow<AccountRow>(record, ['balance', 'held']);
 }
 
-function keyRow(record: Stored<KeyRecord>, nowMs: number): KeyRow {
-  const { state, minute, ...row } = toRow<KeyRecord>(record, ['balance', 'usageToday', 'monthlyLimit']);
+type KeyValues = { account: number; id: number; day: number; minute: number };
+
+function keyValues(of: Pick<KeyValues, 'account' | 'id'>, nowMs: number): KeyValues {
+  return { ...of, day: dayOf(nowMs), minute: nowMs - minuteMs };
+}
+
+function fieldRecord(record: Stored<FieldRecord>): FieldRecord {
+  return toRow<FieldRecord>(record, ['max']);
+}
+
+function keyRow(record: Stored<KeyRecord>, fields: readonly FieldRecord[]): KeyRow {
+  const { state, ...row } = toRow<KeyRecord>(record, ['balance', 'usageToday']);
+  const valueOf = (field: KeyLimitField): bigint | null | undefined => {
+    const made = fields.find(each => each.field === field);
+    return made === undefined ? undefined : (fieldValue(made) ?? null);
+  };
+  const numberOf = (value: bigint | null | undefined): number | null => (value === null ? null : Number(value ?? 0n));
   return {
     ...row,
     allowedModels: row.allowedModels === null ? null : (JSON.parse(row.allowedModels) as string[]),
-    usageMinute: minute === null ? 0 : countAdmissions(decodeAdmissions(minute), nowMs),
     lastUsedAtMs: row.lastUsedAtMs ?? undefined,
     useSubsFirst: row.useSubsFirst === 1,
     fallbackToPayg: row.fallbackToPayg === 1,
     disabled: state !== 'enabled',
-    monthlyLimit: row.monthlyLimit ?? undefined,
+    minuteLimit: numberOf(valueOf('minute_limit')),
+    dailyLimit: numberOf(valueOf('daily_limit')),
+    monthlyLimit: valueOf('monthly_limit') ?? undefined,
+    expiresAtMs: row.expiresAtMs ?? undefined,
   };
 }
 

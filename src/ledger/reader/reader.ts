@@ -1,3 +1,4 @@
+import { siblingModule } from '../../lib/sibling-module.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { overloaded } from '../../errors/overloaded.ts';
 import { type Call, CallThread } from '../../lib/threads/call-thread.ts';
@@ -15,7 +16,7 @@ interface ReadCall extends Call<ReadRequest> {
 export class Reader {
   readonly #data: ReaderData;
   readonly #sweep: (nowMs: number) => Promise<unknown>;
-  readonly #thread = new CallThread<ReadCall, ReadReply>(new URL('./reader-worker.ts', import.meta.url), {
+  readonly #thread = new CallThread<ReadCall, ReadReply>(siblingModule(import.meta.url, 'reader-worker'), {
     onReply: (call, reply) => this.#onReply(call, reply),
     onEnd: (lost, cause) => this.#onEnd(lost, cause),
   });

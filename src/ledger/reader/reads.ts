@@ -4,12 +4,14 @@ import { checkInvariants } from '../sqlite/invariants.ts';
 import { Accounts } from './accounts.ts';
 import { Activity } from './activity.ts';
 import { Analytics } from './analytics.ts';
+import { Limits } from './limits.ts';
 
 /** Returns every read by its name. Arguments and results can be cloned between threads; each read sees all that was committed before it began. */
 export function prepareReads(db: Connection, plans: Plans) {
   const accounts = new Accounts(db, plans);
   const activity = new Activity(db);
   const analytics = new Analytics(db);
+  const limits = new Limits(db);
   return {
     needsSweep: accounts.needsSweep.bind(accounts),
     accounts: accounts.list.bind(accounts),
@@ -21,6 +23,8 @@ export function prepareReads(db: Connection, plans: Plans) {
     managementKey: accounts.managementKey.bind(accounts),
     subscription: accounts.subscription.bind(accounts),
     voidedHolds: accounts.voidedHolds.bind(accounts),
+    limits: limits.list.bind(limits),
+    limit: limits.find.bind(limits),
     activity: activity.list.bind(activity),
     record: activity.find.bind(activity),
     analytics: analytics.read.bind(analytics),

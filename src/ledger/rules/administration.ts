@@ -1,8 +1,18 @@
 import assert from 'node:assert/strict';
-import type { Bootstrap, KeySettings, KeyState, NewKey, PlanName, PlanPeriodName } from '../ledger.ts';
-import type { Account, Counter, Key, Rows } from '../rows.ts';
+import type {
+  Bootstrap,
+  KeySettings,
+  KeyState,
+  LimitChange,
+  NewKey,
+  NewLimit,
+  PlanName,
+  PlanPeriodName,
+} from '../ledger.ts';
+import type { Account, Key, Rows } from '../rows.ts';
 import { type Context, findOwner } from './context.ts';
 import { changeBalance, moveToKey, sendBack } from './holds.ts';
+import { addFreeWindows, createLimit, deleteLimit, nextNumber, setField, updateLimit } from './limit-commands.ts';
 import { cancelSubscription, startSubscription } from './subscriptions.ts';
 
 /** The administrative commands by name, with what each takes. */
@@ -14,6 +24,10 @@ export interface AdminCommands {
   updateKey: { keyId: number; accountId: number; settings: KeySettings };
   setKeyState: { keyId: number; accountId: number | undefined; state: KeyState };
   setMonthlyLimit: { keyId: number; limit: bigint | undefined };
+  createLimit: NewLimit;
+  /** `accountId` undefined: the operator. */
+  updateLimit: { limitId: number; accountId: number | undefined; change: LimitChange };
+  deleteLimit: { limitId: number; accountId: number | undefined };
   createManagementKey: NewKey & { scopes: readonly string[] };
   setManagementKeyScopes: { keyId: number; scopes: readonly string[] };
   setManagementKeyState: { keyId: number; state: KeyState };
@@ -23,10 +37,10 @@ export interface AdminCommands {
 }
 
 /**
- * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already, or the reference is another command's; `nothing_to_do`: the
- * ledger has an account already.
+ * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already, or the reference is another
+ * command's; `nothing_to_do`: the ledger has an account already; `locked`: the limit is the operator's; `too_many`: the scope has as many limits as it can have.
  */
-export type AdminReply = number | 'not_found' | 'insufficient' | 'conflict' | 'nothing_to_do';
+export type AdminReply = number | 'not_found' | 'insufficient' | 'conflict' | 'nothing_to_do' | 'locked' | 'too_many';
 
 /** An administrative command; its id names it, so that it is done once, however often it comes. */
 export type AdminOrder = {
@@ -53,18 +67,25 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
     case 'resumeAccount':
       return resumeAccount(rows, command.accountId);
     case 'createKey':
-      return createKey(rows, command, nowMs);
+      return createKey(context, command, nowMs);
     case 'updateKey': {
       const key = findLiving(rows, command.keyId, command.accountId);
-      return key === undefined ? 'not_found' : changeSettings(rows, key, command.settings, nowMs);
+      return key === undefined ? 'not_found' : changeSettings(context, key, command.settings, nowMs);
     }
     case 'setKeyState':
       return setKeyState(rows, command, nowMs);
     case 'setMonthlyLimit': {
       const key = findLiving(rows, command.keyId, undefined);
-      if (key !== undefined) rows.keys.put({ ...key, monthlyLimit: command.limit ?? null });
+      const { dailyLimitUnit: unit } = context;
+      if (key !== undefined) setField(rows, key, { field: 'monthly_limit', value: command.limit ?? 0n, unit }, nowMs);
       return key?.id ?? 'not_found';
     }
+    case 'createLimit':
+      return createLimit(rows, command, nowMs);
+    case 'updateLimit':
+      return updateLimit(rows, command, nowMs);
+    case 'deleteLimit':
+      return deleteLimit(rows, command);
     case 'createManagementKey':
       return createManagementKey(rows, command, nowMs);
     case 'setManagementKeyScopes':
@@ -87,6 +108,7 @@ function createAccount(rows: Rows, { name, balance }: AdminCommands['createAccou
     name,
     balance: 0n,
     held: 0n,
+    running: 0,
     createdAtMs: nowMs,
     period: null,
     plans: 0,
@@ -96,6 +118,7 @@ function createAccount(rows: Rows, { name, balance }: AdminCommands['createAccou
   };
   if (balance === 0n) rows.accounts.put(account);
   else changeBalance(rows, account, balance, { kind: 'credit', amount: balance, note: 'first balance', atMs: nowMs });
+  addFreeWindows(rows, id, nowMs);
   return id;
 }
 
@@ -117,13 +140,14 @@ function resumeAccount(rows: Rows, accountId: number): AdminReply {
   return accountId;
 }
 
-function createKey(rows: Rows, command: AdminCommands['createKey'], nowMs: number): AdminReply {
+function createKey(context: Context, command: AdminCommands['createKey'], nowMs: number): AdminReply {
+  const { rows } = context;
   const { accountId, settings } = command;
   const account = rows.accounts.get(accountId);
   if (account === undefined) return 'not_found';
   const own = settings.balance ?? 0n;
   if (own < 0n || own > account.balance - account.held) return 'insufficient';
-  return changeSettings(rows, addKey(rows, command, nowMs), settings, nowMs);
+  return changeSettings(context, addKey(rows, command, nowMs), settings, nowMs);
 }
 
 /** A key with default settings; it is stored with the settings that it begins with. */
@@ -137,25 +161,28 @@ function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number):
     createdAtMs: nowMs,
     state: 'enabled',
     label: '',
-    dailyLimit: 0,
-    minuteLimit: 0,
-    monthlyLimit: null,
     allowedModels: null,
     balance: null,
     held: 0n,
+    running: 0,
     useSubsFirst: true,
     fallbackToPayg: true,
+    expiresAtMs: null,
   };
   rows.keys.put(key);
   return key;
 }
 
-function changeSettings(rows: Rows, key: Key, settings: KeySettings, nowMs: number): AdminReply {
-  const { balance, ...others } = settings;
+function changeSettings(context: Context, key: Key, settings: KeySettings, nowMs: number): AdminReply {
+  const { rows, dailyLimitUnit: unit } = context;
+  const { balance, dailyLimit, minuteLimit, ...others } = settings;
   const moved = balance === undefined ? key : setBalance(rows, key, balance, nowMs);
   if (moved === 'insufficient') return moved;
   const changed = Object.entries(others).filter(([, value]) => value !== undefined);
   rows.keys.put({ ...moved, ...Object.fromEntries(changed) });
+  for (const [field, value] of [['minute_limit', minuteLimit] as const, ['daily_limit', dailyLimit] as const]) {
+    if (value !== undefined) setField(rows, key, { field, value: BigInt(value), unit }, nowMs);
+  }
   return key.id;
 }
 
@@ -212,11 +239,4 @@ function findLiving(rows: Rows, keyId: number, accountId: number | undefined): K
   const key = rows.keys.get(keyId);
   const other = accountId !== undefined && key?.accountId !== accountId;
   return key === undefined || key.state === 'revoked' || other ? undefined : key;
-}
-
-/** The next number of a counter, taken. */
-function nextNumber(rows: Rows, name: Counter['name']): number {
-  const value = (rows.counters.get(name)?.value ?? 0) + 1;
-  rows.counters.put({ name, value });
-  return value;
 }

@@ -4,7 +4,7 @@ import { requestPart } from '../../lib/ids.ts';
 import type { AdmitCommand, Admitted, Denied, FundsEstimate, KeyOwner } from '../ledger.ts';
 import type { Counter, Hold, Key, Request, Rows } from '../rows.ts';
 import { type Context, findOwner } from './context.ts';
-import { choosePayer, type Fund, leftOf } from './funds.ts';
+import { choosePayer, findPayer, type Fund, leftOf } from './funds.ts';
 import {
   costOfTokens,
   discounted,
@@ -15,23 +15,25 @@ import {
   type Sources,
   tokensLeft,
 } from './grants.ts';
-import { placeHold } from './holds.ts';
+import { countRequest, hasExpired, placeHold } from './holds.ts';
+import { bindLimits, type BoundLimit, bindRequest } from './limits.ts';
 import { choosePayment, countSources, describeShortPlan, keepPayment, type Payment } from './payments.ts';
-import { countRequest, listWindows, tightestFirst } from './windows.ts';
+import { sliceOf } from './slices.ts';
+import { findRefusal, listWindows, tokenRoom } from './windows.ts';
 
-/** An admission whose key and model are known by their numbers. */
-export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable'> {
+/** An admission whose key, model and end user are known by their numbers. */
+export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser'> {
   readonly owner: KeyOwner;
   readonly modelId: number;
+  readonly endUserId: number | null;
 }
 
-const minuteWaitMs = { min: 1000, max: 61_000 };
 /** Held for what costs nothing. */
 const nothing: Grant = { held: 0n, tokens: null, planHeld: 0, planOutput: 0, firstSpent: false };
 
 /**
  * Decides whether a request may begin. Everything is checked in one fixed order before anything is written, so that a refusal consumes nothing: the key,
- * its models, the minute, the free windows, the day, the month, the money. The same id again is answered as it was.
+ * its models, the limits that are no money, the money. The same id again is answered as it was.
  */
 export function admit(context: Context, order: AdmitOrder, nowMs: number): Admitted | Denied {
   const { rows } = context;
@@ -42,28 +44,90 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   const known = hold ?? rows.usage.get(order.id);
   if (known !== undefined)
     return admitAgain(context, order, { key, known, firstSpent: hold?.firstSpent === true }, nowMs);
-  if (key === undefined || key.state === 'revoked') return { kind: 'denied', code: 'invalid_api_key', windows: [] };
+  if (key === undefined || key.state === 'revoked' || hasExpired(key, nowMs)) {
+    return { kind: 'denied', code: 'invalid_api_key', windows: [] };
+  }
 
-  const windows = listWindows(context, key, order.free, nowMs);
-  const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: tightestFirst(windows) });
+  const asking = ask(rows, order, key, nowMs);
+  const { bound, groups } = asking;
+  const windows = (): WindowState[] => listWindows(bound, groups, nowMs);
+  const denied = (code: Denied['code']): Denied => ({ kind: 'denied', code, windows: windows() });
   if (key.state === 'disabled') return denied('key_disabled');
   if (findOwner(rows, key).suspended !== null) return denied('account_suspended');
   if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');
-  for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);
-  const payment = choosePayment(context, key, order, nowMs);
+  const refusal = findRefusal(bound, asking, nowMs);
+  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };
+  const payment = choosePayment(context, key, asking, nowMs);
   if (payment === undefined) return denied('subscription_exhausted');
-  const costsNothing = order.funds === undefined || payment.payers === 'free_request';
-  const sources = countSources(payment);
-  const grant = costsNothing ? nothing : grantOf(discounted(order.funds, payment.discountPermille), sources);
-  if ('lacks' in grant) return refuse(context, { payment, lacks: grant.lacks }, windows, nowMs);
+  const grant = chooseGrant(rows, { asking, payment }, nowMs);
+  if ('lacks' in grant) return refuse(context, { payment, lacks: grant.lacks, windows: windows() }, nowMs);
 
-  const placed = makeHold(order, key, { payment, grant }, nowMs);
-  countRequest(rows, key, order.free, nowMs);
-  placeHold(rows, placed);
+  const placed = makeHold(asking, { payment, grant }, nowMs);
+  countRequest(rows, key.id, nowMs);
+  const after = placeHold(rows, placed, bound, nowMs);
   if (order.expiresAtMs === undefined) raiseCounter(rows, 'last_id', order.id);
+  const sources = countSources(payment);
   const { planTokens, nanoUsd } = sources;
   const left = { ...sources, planTokens: planTokens - grant.planHeld, nanoUsd: nanoUsd - grant.held };
-  return answer(context, { request: placed, key, extendable: placed, left }, nowMs);
+  return answer({ request: placed, extendable: placed, left, bound: after }, nowMs);
+}
+
+/** A request of a key that may be admitted, with the limits that bind it. */
+interface Asking {
+  readonly order: AdmitOrder;
+  readonly key: Key;
+  readonly model: string;
+  readonly funds: FundsEstimate | undefined;
+  /** As how many requests it counts where it costs nothing. */
+  readonly requests: number;
+  readonly groups: readonly number[];
+  readonly bound: readonly BoundLimit[];
+  readonly need: { readonly requests: bigint; readonly tokens: bigint };
+}
+
+function ask(rows: Rows, order: AdmitOrder, key: Key, nowMs: number): Asking {
+  const { model, funds, endUserId, text, requests = 1 } = order;
+  const groups: readonly number[] = [];
+  const request = { accountId: key.accountId, keyId: key.id, model, endUserId, groups, admittedAtMs: nowMs };
+  const tokens = text === undefined ? 0 : text.inputTokens + text.outputTokensMin;
+  const need = { requests: BigInt(order.free ? requests : 1), tokens: BigInt(tokens) };
+  return { order, key, model, funds, requests, groups, bound: bindLimits(rows, request, nowMs), need };
+}
+
+interface Paid {
+  readonly asking: Asking;
+  readonly payment: Payment;
+}
+
+/** What is held at first: as the payers, the limits of tokens and the other requests that run leave; or how much money is lacking. */
+function chooseGrant(rows: Rows, { asking, payment }: Paid, nowMs: number): Grant | { readonly lacks: bigint } {
+  const { order, key, bound } = asking;
+  const { funds, text } = order;
+  const room = text === undefined ? Number.POSITIVE_INFINITY : tokenRoom(bound, nowMs, nowMs) - text.inputTokens;
+  const { running } = findPayer(rows, key, choosePayer(key));
+  if (funds === undefined || payment.payers === 'free_request') {
+    if (text === undefined || room === Number.POSITIVE_INFINITY) return nothing;
+    const slice = sliceOf(text.outputTokensWanted, { most: room, input: text.inputTokens, running });
+    return { ...nothing, tokens: Math.max(slice, text.outputTokensMin) };
+  }
+  const estimate = discounted(funds, payment.discountPermille);
+  const sources = countSources(payment);
+  const whole = grantOf({ ...estimate, outputTokensWanted: Math.min(estimate.outputTokensWanted, room) }, sources);
+  if ('lacks' in whole) return whole;
+  const { planTokens, nanoUsd } = sources;
+  const left = { ...sources, planTokens: planTokens - whole.planHeld, nanoUsd: nanoUsd - whole.held };
+  const { payers } = payment;
+  const rest = tokensLeft({ ...whole, payers, outputPicoUsd: estimate.outputPicoUsd }, left);
+  const tokens = whole.tokens ?? 0;
+  const supply = { most: Math.min(tokens + rest, room), input: inputAsOutput(estimate, payment), running };
+  const slice = Math.max(sliceOf(tokens, supply), estimate.outputTokensMin);
+  return slice < tokens ? grantOf({ ...estimate, outputTokensWanted: slice }, sources) : whole;
+}
+
+/** How many output tokens the input takes of what pays it. */
+function inputAsOutput({ inputTokens, inputNanoUsd, outputPicoUsd }: FundsEstimate, { payers }: Payment): number {
+  if (payers !== 'money') return inputTokens;
+  return outputPicoUsd === 0n ? 0 : Number((inputNanoUsd * 1000n) / outputPicoUsd);
 }
 
 /** Raises a counter to a value, if it is lower. */
@@ -71,13 +135,14 @@ function raiseCounter(rows: Rows, name: Counter['name'], value: number): void {
   if ((rows.counters.get(name)?.value ?? 0) < value) rows.counters.put({ name, value });
 }
 
+interface Refusal {
+  readonly payment: Payment;
+  readonly lacks: bigint;
+  readonly windows: readonly WindowState[];
+}
+
 /** Money is what is short where it pays at all: it is the payer that more can be added to. */
-function refuse(
-  context: Context,
-  { payment, lacks }: { readonly payment: Payment; readonly lacks: bigint },
-  windows: readonly WindowState[],
-  nowMs: number,
-): Denied {
+function refuse(context: Context, { payment, lacks, windows }: Refusal, nowMs: number): Denied {
   if (payment.period !== undefined && !drawsOnMoney(payment.payers)) {
     return fundDenial(describeShortPlan(context, payment.period), windows, nowMs);
   }
@@ -91,8 +156,8 @@ interface Placing {
   readonly grant: Grant;
 }
 
-function makeHold(order: AdmitOrder, key: Key, { payment, grant }: Placing, nowMs: number): Hold {
-  const { id, requestId, modelId, free, funds, expiresAtMs } = order;
+function makeHold({ order, key, groups, requests }: Asking, { payment, grant }: Placing, nowMs: number): Hold {
+  const { id, requestId, modelId, free, funds, text, expiresAtMs, endUserId } = order;
   const { payers, period, discountPermille } = payment;
   const asked = askedAmount(funds);
   assert(asked >= 0n && grant.held >= 0n, 'amounts are not negative');
@@ -103,6 +168,10 @@ function makeHold(order: AdmitOrder, key: Key, { payment, grant }: Placing, nowM
     keyId: key.id,
     modelId,
     free,
+    text: text !== undefined,
+    requests: free || payers === 'free_request' ? requests : 1,
+    endUserId,
+    groups,
     payer: choosePayer(key),
     payers,
     period: period?.number ?? null,
@@ -113,8 +182,9 @@ function makeHold(order: AdmitOrder, key: Key, { payment, grant }: Placing, nowM
     admittedTokens: grant.tokens,
     expiresAtMs: expiresAtMs ?? null,
     held: grant.held,
+    inputTokens: text?.inputTokens ?? 0,
     tokens: grant.tokens,
-    outputPicoUsd: outputPrice(funds, discountPermille),
+    outputPicoUsd: outputPrice(funds, payment),
     planHeld: grant.planHeld,
     planOutput: grant.planOutput,
     firstSpent: grant.firstSpent,
@@ -136,21 +206,23 @@ function admitAgain(
   { key, known, firstSpent }: Known,
   nowMs: number,
 ): Admitted | Denied {
-  const costsNothing = known.admittedTokens === null && known.payers !== 'free_request';
   assert(!isOther(known, order), 'two requests have one id');
   const same =
     key !== undefined &&
     known.keyId === key.id &&
     known.modelId === order.modelId &&
     known.free === order.free &&
-    costsNothing === (order.funds === undefined) &&
     known.asked === askedAmount(order.funds);
   if (!same) return { kind: 'denied', code: 'conflict', windows: [] };
-  const { payers, admittedTokens: tokens, discountPermille } = known;
-  const outputPicoUsd = outputPrice(order.funds, discountPermille);
-  const extendable = { ...nothing, payers, tokens, firstSpent, outputPicoUsd };
-  const left = countSources(keepPayment(context, key, known));
-  return answer(context, { request: known, key, extendable, left }, nowMs);
+  const { payers, admittedTokens: tokens } = known;
+  const extendable = { ...nothing, payers, tokens, firstSpent, outputPicoUsd: outputPrice(order.funds, known) };
+  const bound = bindRequest(context.rows, known, nowMs);
+  const left = countSources(keepPayment(context, key, { request: known, bound }, nowMs));
+  const now = bindRequest(context.rows, { ...known, admittedAtMs: nowMs }, nowMs);
+  return {
+    ...answer({ request: known, extendable, left, bound }, nowMs),
+    windows: listWindows(now, known.groups, nowMs),
+  };
 }
 
 /** Whether two requests of the gateway's own have one id: it gives no two of them the same random part. */
@@ -162,13 +234,14 @@ function isOther({ request, expiresAtMs }: Request, { id, requestId, expiresAtMs
 
 interface Answered {
   readonly request: Request;
-  readonly key: Key;
   readonly extendable: Extendable;
   readonly left: Sources;
+  readonly bound: readonly BoundLimit[];
 }
 
-function answer(context: Context, { request, key, extendable, left }: Answered, nowMs: number): Admitted {
-  const { id, accountId, keyId, admitted, admittedTokens, expiresAtMs } = request;
+function answer({ request, extendable, left, bound }: Answered, nowMs: number): Admitted {
+  const { id, accountId, keyId, admitted, admittedTokens, admittedAtMs, expiresAtMs } = request;
+  const room = request.text ? tokenRoom(bound, admittedAtMs, nowMs) : Number.POSITIVE_INFINITY;
   return {
     kind: 'admitted',
     id,
@@ -176,16 +249,21 @@ function answer(context: Context, { request, key, extendable, left }: Answered, 
     keyId,
     heldNanoUsd: admitted,
     outputTokens: admittedTokens ?? Number.POSITIVE_INFINITY,
-    outputTokensAvailable: tokensLeft(extendable, left),
+    outputTokensAvailable:
+      extendable.tokens === null ? Number.POSITIVE_INFINITY : Math.min(tokensLeft(extendable, left), room),
     availableNanoUsd: left.nanoUsd,
-    windows: tightestFirst(listWindows(context, key, request.free, nowMs)),
+    windows: listWindows(bound, request.groups, nowMs),
     ...(expiresAtMs === null ? {} : { expiresAtMs }),
   };
 }
 
 /** What an output token is held for. */
-function outputPrice(estimate: FundsEstimate | undefined, discountPermille: number): bigint {
-  return estimate === undefined ? 0n : discounted(estimate, discountPermille).outputPicoUsd;
+function outputPrice(
+  estimate: FundsEstimate | undefined,
+  { payers, discountPermille }: Pick<Request, 'payers' | 'discountPermille'>,
+): bigint {
+  if (estimate === undefined || payers === 'free_request') return 0n;
+  return discounted(estimate, discountPermille).outputPicoUsd;
 }
 
 /** What was asked for, as one number that a repeat must match. */
@@ -194,21 +272,15 @@ function askedAmount(estimate: FundsEstimate | undefined): bigint {
   return estimate.inputNanoUsd + costOfTokens(estimate.outputTokensWanted, estimate.outputPicoUsd);
 }
 
-function windowDenial(window: WindowState, windows: readonly WindowState[], nowMs: number): Denied {
-  const { limit, max, remaining, resetAtMs } = window;
-  const minute = limit === 'minute_limit' || limit === 'free_minute';
-  const waitMs = resetAtMs - nowMs;
+function describeShortFund({ limit, row, used, max, resetAtMs }: Fund): DenialFacts {
   return {
-    kind: 'denied',
-    code: 'rate_limit',
-    denial: { limit, unit: 'requests', used: max - remaining, max, resetAtMs },
-    retryAfterMs: minute ? Math.min(Math.max(waitMs, minuteWaitMs.min), minuteWaitMs.max) : waitMs,
-    windows: tightestFirst(windows),
+    limit,
+    unit: 'nano_usd',
+    used,
+    max,
+    ...(row === undefined ? {} : { row }),
+    ...(resetAtMs === undefined ? {} : { resetAtMs }),
   };
-}
-
-function describeShortFund({ limit, used, max, resetAtMs }: Fund): DenialFacts {
-  return { limit, unit: 'nano_usd', used, max, ...(resetAtMs === undefined ? {} : { resetAtMs }) };
 }
 
 const fundCodes: Partial<Record<DenialFacts['limit'], Denied['code']>> = {
@@ -223,6 +295,6 @@ function fundDenial(denial: DenialFacts, windows: readonly WindowState[], nowMs:
     code: fundCodes[limit] ?? 'spending_limit',
     denial,
     ...(resetAtMs === undefined ? {} : { retryAfterMs: resetAtMs - nowMs }),
-    windows: tightestFirst(windows),
+    windows,
   };
 }

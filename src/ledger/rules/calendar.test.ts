@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dayMs, dayOf, endOfDayMs, hourOf, monthOf, planTimeOf } from './calendar.ts';
+import { type CalendarWindow, dayMs, dayOf, hourOf, planTimeOf, windowAt } from './calendar.ts';
 
 const at = fc.integer({ min: Date.parse('1999-01-01T00:00:00Z'), max: Date.parse('2101-12-31T23:59:59.999Z') });
 
@@ -10,12 +10,12 @@ test('every moment lies in exactly one day and month, which end when the next be
       const iso = new Date(ms).toISOString();
       expect(new Date(dayOf(ms) * dayMs).toISOString().slice(0, 10)).toBe(iso.slice(0, 10));
       expect(hourOf(ms)).toBe(Date.parse(`${iso.slice(0, 13)}:00:00Z`) / 3_600_000);
-      expect(dayOf(endOfDayMs(ms))).toBe(dayOf(ms) + 1);
-      const { first, last, endMs } = monthOf(ms);
-      expect(new Date(first * dayMs).toISOString()).toBe(`${iso.slice(0, 7)}-01T00:00:00.000Z`);
-      expect(first <= dayOf(ms) && dayOf(ms) <= last).toBe(true);
-      expect(dayOf(endMs)).toBe(last + 1);
-      expect(monthOf(endMs).first).toBe(last + 1);
+      const day = windowAt('day', 'UTC', ms);
+      expect([day.number, day.startMs, day.endMs]).toEqual([dayOf(ms), dayOf(ms) * dayMs, (dayOf(ms) + 1) * dayMs]);
+      const { number, startMs, endMs } = windowAt('month', 'UTC', ms);
+      expect(new Date(startMs).toISOString()).toBe(`${iso.slice(0, 7)}-01T00:00:00.000Z`);
+      expect(startMs <= ms && ms < endMs).toBe(true);
+      expect(windowAt('month', 'UTC', endMs)).toMatchObject({ number: number + 1, startMs: endMs });
     }),
   );
 });
@@ -26,8 +26,57 @@ test.each([
   ['2100-02-15T00:00:00Z', 28],
   ['2026-12-31T23:59:59.999Z', 31],
 ])('the month of %s has %i days', (time, days) => {
-  const { first, last } = monthOf(Date.parse(time));
-  expect(last - first + 1).toBe(days);
+  const { startMs, endMs } = windowAt('month', 'UTC', Date.parse(time));
+  expect((endMs - startMs) / dayMs).toBe(days);
+});
+
+const zones = ['UTC', 'Europe/Berlin', 'America/New_York', 'Asia/Kolkata', 'Australia/Lord_Howe', 'America/Sao_Paulo'];
+
+test('in every time zone windows follow one another without a gap, and their numbers grow by one', () => {
+  fc.assert(
+    fc.property(
+      at,
+      fc.constantFrom<CalendarWindow[]>('day', 'week', 'month'),
+      fc.constantFrom(...zones),
+      (ms, per, zone) => {
+        const window = windowAt(per, zone, ms);
+        expect(window.startMs <= ms && ms < window.endMs).toBe(true);
+        expect(windowAt(per, zone, window.startMs)).toEqual(window);
+        expect(windowAt(per, zone, window.endMs)).toMatchObject({ number: window.number + 1, startMs: window.endMs });
+        expect(windowAt(per, zone, window.startMs - 1)).toMatchObject({
+          number: window.number - 1,
+          endMs: window.startMs,
+        });
+        const local = Temporal.Instant.fromEpochMilliseconds(window.startMs).toZonedDateTimeISO(zone);
+        expect(local.startOfDay().epochMilliseconds).toBe(window.startMs);
+        if (per === 'week') expect(local.dayOfWeek).toBe(1);
+        if (per === 'month') expect(local.day).toBe(1);
+      },
+    ),
+  );
+});
+
+test('hours are those of the time zone, and an hour that the clocks repeat is two', () => {
+  fc.assert(
+    fc.property(at, fc.constantFrom('UTC', 'Europe/Berlin', 'Asia/Kolkata', 'America/Sao_Paulo'), (ms, zone) => {
+      const { number, startMs, endMs } = windowAt('hour', zone, ms);
+      const local = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(zone);
+      expect(startMs <= ms && ms < endMs && endMs - startMs === 3_600_000).toBe(true);
+      expect(ms - startMs).toBe(local.minute * 60_000 + local.second * 1000 + local.millisecond);
+      expect(windowAt('hour', zone, endMs).number).toBe(number + 1);
+    }),
+  );
+});
+
+test.each([
+  ['Europe/Berlin', '2026-03-29T12:00:00Z', 23],
+  ['Europe/Berlin', '2026-10-25T12:00:00Z', 25],
+  ['America/New_York', '2026-03-08T12:00:00Z', 23],
+  ['America/New_York', '2026-11-01T12:00:00Z', 25],
+  ['Australia/Lord_Howe', '2026-04-04T20:00:00Z', 24.5],
+])('in %s the day of %s has %d hours', (zone, time, hours) => {
+  const { startMs, endMs } = windowAt('day', zone, Date.parse(time));
+  expect((endMs - startMs) / 3_600_000).toBe(hours);
 });
 
 const iso = (ms: number): string => new Date(ms).toISOString();

@@ -1,4 +1,6 @@
-/** UTC periods as the ledger numbers them. A period is computed from the time at hand each time, so that nothing has to be reset. */
+import '../../lib/temporal.ts';
+
+/** Periods as the ledger numbers them. A period is computed from the time at hand each time, so that nothing has to be reset. */
 
 export const minuteMs = 60_000;
 export const hourMs = 3_600_000;
@@ -14,17 +16,71 @@ export function dayOf(atMs: number): number {
   return Math.floor(atMs / dayMs);
 }
 
-/** When the UTC day of a time ends. */
-export function endOfDayMs(atMs: number): number {
-  return (dayOf(atMs) + 1) * dayMs;
+/** A window of a limit that a time lies in. `number` tells it from the others of its kind and time zone. */
+export interface Window {
+  readonly number: number;
+  readonly startMs: number;
+  /** Infinity: it never ends. */
+  readonly endMs: number;
 }
 
-/** The days of the UTC month of a time: from `first` to `last`, both included. */
-export function monthOf(atMs: number): { first: number; last: number; endMs: number } {
-  const date = new Date(atMs);
-  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
-  const endMs = Date.UTC(year, month + 1, 1);
-  return { first: dayOf(Date.UTC(year, month, 1)), last: dayOf(endMs) - 1, endMs };
+/** Windows of the calendar. */
+export type CalendarWindow = 'hour' | 'day' | 'week' | 'month';
+
+const always: Window = { number: 0, startMs: Number.NEGATIVE_INFINITY, endMs: Number.POSITIVE_INFINITY };
+/** The last window of each kind and time zone: the next question is nearly always about the same. */
+const lastWindows = new Map<string, Window>();
+const lastWindowsMax = 1000;
+
+/** Returns the window of a time in a time zone (an IANA name); weeks begin on Monday. Of what is no window of the calendar there is only one. */
+export function windowAt(per: CalendarWindow | 'minute' | 'total' | null, timeZone: string, atMs: number): Window {
+  if (per === null || per === 'minute' || per === 'total') return always;
+  const name = `${per} ${timeZone}`;
+  const last = lastWindows.get(name);
+  if (last !== undefined && atMs >= last.startMs && atMs < last.endMs) return last;
+  const window = findWindow(per, timeZone, atMs);
+  if (lastWindows.size >= lastWindowsMax) lastWindows.clear();
+  lastWindows.set(name, window);
+  return window;
+}
+
+const typicalMs = { hour: hourMs, day: dayMs, week: 7 * dayMs, month: 30 * dayMs } as const;
+
+/** Returns the window with that number. */
+export function windowByNumber(per: CalendarWindow, timeZone: string, number: number): Window {
+  let window = windowAt(per, timeZone, (per === 'month' ? number - 1970 * 12 : number) * typicalMs[per]);
+  while (window.number !== number) {
+    window = windowAt(per, timeZone, window.startMs + (number - window.number) * typicalMs[per] + typicalMs[per] / 2);
+  }
+  return window;
+}
+
+function findWindow(per: CalendarWindow, timeZone: string, atMs: number): Window {
+  const local = Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO(timeZone);
+  if (per === 'hour') {
+    // A local hour that the clocks repeat is two windows: only what an offset has beside whole hours counts.
+    const offsetMs = Math.round(local.offsetNanoseconds / 1_000_000) % hourMs;
+    const number = hourOf(atMs + offsetMs);
+    return { number, startMs: number * hourMs - offsetMs, endMs: (number + 1) * hourMs - offsetMs };
+  }
+  const today = local.toPlainDate();
+  const first = firstDay(per, today);
+  const next = first.add({ [`${per}s`]: 1 });
+  const startOf = (date: Temporal.PlainDate): number => date.toZonedDateTime(timeZone).epochMilliseconds;
+  return { number: numberOf(per, first), startMs: startOf(first), endMs: startOf(next) };
+}
+
+function firstDay(per: Exclude<CalendarWindow, 'hour'>, today: Temporal.PlainDate): Temporal.PlainDate {
+  if (per === 'day') return today;
+  return today.subtract({ days: (per === 'week' ? today.dayOfWeek : today.day) - 1 });
+}
+
+/** Months are counted from year 0, days and weeks from 1970. */
+function numberOf(per: Exclude<CalendarWindow, 'hour'>, first: Temporal.PlainDate): number {
+  if (per === 'month') return first.year * 12 + first.month - 1;
+  const day = Date.UTC(first.year, first.month - 1, first.day) / dayMs;
+  // 1970 began on a Thursday.
+  return per === 'day' ? day : (day + 3) / 7;
 }
 
 /** A period of a plan: `number` of them have passed since the first start. */

@@ -1,36 +1,55 @@
 import type { ExtendCommand, Extended } from '../ledger.ts';
-import type { Hold } from '../rows.ts';
+import type { Hold, Key } from '../rows.ts';
 import { type Context, present } from './context.ts';
+import { findPayer } from './funds.ts';
 import { moreOf, type Sources, tokensLeft } from './grants.ts';
 import { raiseHold } from './holds.ts';
+import { bindRequest, type BoundLimit } from './limits.ts';
 import { countSources, keepPayment } from './payments.ts';
+import { extensionOf } from './slices.ts';
+import { tokenRoom } from './windows.ts';
 
 /**
- * Holds more for a request that runs: output tokens as far as the funds go, amounts wholly or not at all. `extension` names the command: its repeat
- * answers the same and holds nothing more.
+ * Holds more for a request that runs: output tokens as far as the funds and the limits of tokens go, amounts wholly or not at all. `extension` names the
+ * command: its repeat answers the same and holds nothing more.
  */
-export function extend(context: Context, command: ExtendCommand, extension: number): Extended {
+export function extend(
+  context: Context,
+  { command, extension }: { readonly command: ExtendCommand; readonly extension: number },
+  nowMs: number,
+): Extended {
   const hold = context.rows.holds.get(command.id);
   if (hold === undefined) return { kind: 'not_held', outputTokens: 0, heldNanoUsd: 0n, outputTokensAvailable: 0 };
   const key = present(context.rows.keys.get(hold.keyId));
-  const left = countSources(keepPayment(context, key, hold));
-  if (hold.extension === extension) return answer('extended', hold, left, hold.extendedTokens ?? 0);
+  const bound = bindRequest(context.rows, hold, nowMs);
+  const left = countSources(keepPayment(context, key, { request: hold, bound }, nowMs));
+  const room = hold.text ? tokenRoom(bound, hold.admittedAtMs, nowMs) : Number.POSITIVE_INFINITY;
+  const extending = { hold, key, bound, left, room, extension, nowMs };
+  if (hold.extension === extension) return answer('extended', extending, hold.extendedTokens ?? 0);
   return 'outputTokens' in command
-    ? extendByTokens(context, { hold, left, extension }, command.outputTokens)
-    : extendByAmount(context, { hold, left, extension }, command);
+    ? extendByTokens(context, extending, command.outputTokens)
+    : extendByAmount(context, extending, command);
 }
 
 interface Extending {
   readonly hold: Hold;
+  readonly key: Key;
+  readonly bound: readonly BoundLimit[];
   readonly left: Sources;
+  /** Tokens that limits leave. */
+  readonly room: number;
   readonly extension: number;
+  readonly nowMs: number;
 }
 
-function extendByTokens({ rows }: Context, { hold, left, extension }: Extending, wanted: number): Extended {
-  if (hold.tokens === null) return answer('extended', hold, left, wanted);
+function extendByTokens({ rows }: Context, extending: Extending, asked: number): Extended {
+  const { hold, key, bound, left, room, extension, nowMs } = extending;
+  if (hold.tokens === null) return answer('extended', extending, asked);
+  const most = Math.min(tokensLeft(hold, left), room);
+  const wanted = extensionOf(asked, most, findPayer(rows, key, hold.payer).running);
   const { byPlan, byMoney, nanoUsd } = moreOf(hold, wanted, left);
   const extendedTokens = byPlan + byMoney;
-  if (extendedTokens <= 0) return answer('denied', hold, left, 0);
+  if (extendedTokens <= 0) return answer('denied', extending, 0);
   const after: Hold = {
     ...hold,
     held: hold.held + nanoUsd,
@@ -40,30 +59,37 @@ function extendByTokens({ rows }: Context, { hold, left, extension }: Extending,
     extension,
     extendedTokens,
   };
-  raiseHold(rows, after, { money: nanoUsd, planTokens: byPlan });
+  raiseHold(rows, [hold, after], bound, nowMs);
   const rest = { ...left, planTokens: left.planTokens - byPlan, nanoUsd: left.nanoUsd - nanoUsd };
-  return answer('extended', after, rest, extendedTokens);
+  return answer('extended', { hold: after, left: rest, room: room - extendedTokens }, extendedTokens);
 }
 
 function extendByAmount(
   { rows }: Context,
-  { hold, left, extension }: Extending,
+  extending: Extending,
   { nanoUsd, expiresAtMs: wanted }: { readonly nanoUsd: bigint; readonly expiresAtMs?: number },
 ): Extended {
-  if (nanoUsd < 0n || nanoUsd > left.nanoUsd) return answer('denied', hold, left, 0);
+  const { hold, bound, left, extension, nowMs } = extending;
+  if (nanoUsd < 0n || nanoUsd > left.nanoUsd) return answer('denied', extending, 0);
   // Only other services' holds expire; the gateway's own live as long as it does.
   const expiresAtMs = hold.expiresAtMs === null ? null : (wanted ?? hold.expiresAtMs);
   const after: Hold = { ...hold, held: hold.held + nanoUsd, expiresAtMs, extension, extendedTokens: 0 };
-  raiseHold(rows, after, { money: nanoUsd, planTokens: 0 });
-  const reply = answer('extended', after, { ...left, nanoUsd: left.nanoUsd - nanoUsd }, 0);
+  raiseHold(rows, [hold, after], bound, nowMs);
+  const rest = { ...left, nanoUsd: left.nanoUsd - nanoUsd };
+  const reply = answer('extended', { ...extending, hold: after, left: rest }, 0);
   return { ...reply, ...(expiresAtMs === null ? {} : { expiresAtMs }) };
 }
 
-function answer(kind: 'extended' | 'denied', hold: Hold, left: Sources, granted: number): Extended {
+function answer(
+  kind: 'extended' | 'denied',
+  { hold, left, room }: Pick<Extending, 'hold' | 'left' | 'room'>,
+  granted: number,
+): Extended {
   return {
     kind,
     outputTokens: granted,
     heldNanoUsd: hold.held,
-    outputTokensAvailable: tokensLeft(hold, left),
+    // What costs nothing and was not limited when it was admitted is not limited later.
+    outputTokensAvailable: hold.tokens === null ? Number.POSITIVE_INFINITY : Math.min(tokensLeft(hold, left), room),
   };
 }

@@ -1,22 +1,20 @@
 import type { DenialFacts } from '../../errors/gateway-error.ts';
-import type { Key, Payer } from '../rows.ts';
-import { dayOf, endOfDayMs, monthOf } from './calendar.ts';
-import { type Context, findOwner } from './context.ts';
+import type { Account, Key, Payer, Rows } from '../rows.ts';
+import { findOwner } from './context.ts';
+import { amountBeside, type BoundLimit, inOrder } from './limits.ts';
+import { describeLimit, resetOf } from './windows.ts';
 
-/** Money that a request can draw on: the caps and the balance, together. What the account's plan pays is in `payments.ts`. */
+/** Money that a request can draw on: the limits of dollars and the balance, together. What the account's plan pays is in `payments.ts`. */
 
 /** One thing that bounds what can be paid; `used` is settled plus held. */
-export interface Fund {
-  readonly limit: Extract<DenialFacts['limit'], 'daily_limit' | 'monthly_limit' | 'balance'>;
+export interface Fund extends Pick<DenialFacts, 'limit' | 'row'> {
   readonly used: bigint;
   readonly max: bigint;
   /** Absent: it never resets by itself. */
   readonly resetAtMs?: number;
 }
 
-const nanoPerDollar = 1_000_000_000n;
-
-/** Returns what is left of a fund; negative where a cap was lowered below what was used. */
+/** Returns what is left of a fund; negative where a limit was lowered below what was used. */
 export function leftOf(fund: Fund): bigint {
   return fund.max - fund.used;
 }
@@ -36,30 +34,36 @@ export function choosePayer(key: Key): Payer {
   return key.balance === null ? 'account' : 'key_balance';
 }
 
-/** Returns the caps in the periods of the admission, and the payer's balance, in the order in which they refuse. */
-export function listFunds(context: Context, key: Key, payer: Payer, admittedAtMs: number): Fund[] {
-  const funds: Fund[] = [];
-  if (context.dailyLimitUnit === 'dollars' && key.dailyLimit > 0) {
-    const used = spending(context, key, dayOf(admittedAtMs));
-    const max = BigInt(key.dailyLimit) * nanoPerDollar;
-    funds.push({ limit: 'daily_limit', used, max, resetAtMs: endOfDayMs(admittedAtMs) });
-  }
-  if (key.monthlyLimit !== null) {
-    const { first, last, endMs } = monthOf(admittedAtMs);
-    let used = 0n;
-    for (let day = first; day <= last; day++) used += spending(context, key, day);
-    funds.push({ limit: 'monthly_limit', used, max: key.monthlyLimit, resetAtMs: endMs });
-  }
-  if (payer === 'key_balance') funds.push({ limit: 'balance', used: key.held, max: key.balance ?? 0n });
-  else {
-    const { held, balance } = findOwner(context.rows, key);
-    funds.push({ limit: 'balance', used: held, max: balance });
-  }
+/** Whose money pays a request, and the limits that bind it. */
+export interface Paying {
+  readonly payer: Payer;
+  readonly groups: readonly number[];
+  readonly admittedAtMs: number;
+  readonly bound: readonly BoundLimit[];
+}
+
+/** Returns the limits of dollars in the windows of the admission, and the payer's balance, in the order in which they refuse. */
+export function listFunds(rows: Rows, key: Key, paying: Paying, nowMs: number): Fund[] {
+  const { bound, admittedAtMs } = paying;
+  const dollars = bound.filter(({ limit }) => limit.unit === 'usd' && limit.action === 'refuse');
+  const order = inOrder(paying.groups);
+  if (dollars.length > 1) dollars.sort((one, other) => order(one.limit, other.limit));
+  const funds = dollars.map((each): Fund => {
+    const { limit, max, use } = each;
+    const resetAtMs = resetOf(each, 1n, nowMs);
+    const fund = { ...describeLimit(limit), used: amountBeside(use, admittedAtMs, nowMs), max };
+    return resetAtMs === Number.POSITIVE_INFINITY ? fund : { ...fund, resetAtMs };
+  });
+  const { held, balance } = findPayer(rows, key, paying.payer);
+  funds.push({ limit: 'balance', used: held, max: balance ?? 0n });
   return funds;
 }
 
-/** What the key has spent and holds of a day. */
-function spending({ rows }: Context, key: Key, day: number): bigint {
-  const of = rows.keyDays.get(key.id, day);
-  return of === undefined ? 0n : of.spent + of.held;
+/** Returns who pays: the key or its account. */
+export function findPayer(
+  rows: Rows,
+  key: Key,
+  payer: Payer,
+): Pick<Account, 'held' | 'running'> & Pick<Key, 'balance'> {
+  return payer === 'key_balance' ? key : findOwner(rows, key);
 }

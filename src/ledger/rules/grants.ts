@@ -145,7 +145,8 @@ export function tokensLeft(hold: Extendable, sources: Sources): number {
 function available(hold: Extendable, sources: Sources): { plan: number; money: number } {
   const moneyTokens = (hold.tokens ?? 0) - hold.planOutput;
   const plan = drawsOnPlan(hold.payers) && !(hold.firstSpent && hold.payers !== 'money_plan');
-  const money = drawsOnMoney(hold.payers) && !(hold.firstSpent && hold.payers === 'money_plan');
+  // A free request's output costs nothing.
+  const money = hold.payers !== 'plan' && !(hold.firstSpent && hold.payers === 'money_plan');
   return {
     plan: plan ? Math.max(0, sources.planTokens) : 0,
     money: money ? Math.max(0, tokensFor(sources.nanoUsd, moneyTokens, hold.outputPicoUsd)) : 0,

@@ -1,53 +1,94 @@
 import type { VoidReason } from '../ledger.ts';
-import type { Account, Entry, Hold, Key, Request, Rows } from '../rows.ts';
+import type { Account, Entry, Hold, Key, Request, Rows, Tally } from '../rows.ts';
 import { dayOf } from './calendar.ts';
 import { findOwner, present } from './context.ts';
+import { bindRequest, type BoundLimit, changeUses, tallyOfAdmission, tallyOfHold } from './limits.ts';
 
 /** What holds touch, and money that moves: every change of a balance is here. */
-
-/** More to hold, or less where negative: money and tokens of the plan. */
-export interface HeldChange {
-  readonly money: bigint;
-  readonly planTokens: number;
-}
 
 /** How a hold ends: what its payers pay. A free request that is not taken is given back. */
 export interface Release {
   readonly debit: bigint;
   readonly planTokens: number;
   readonly freeTaken: boolean;
+  /** What the request adds to limits from then on. */
+  readonly tally: Tally;
+  readonly bound: readonly BoundLimit[];
 }
 
-/** Puts a hold and raises what it touches. The request must be counted in its day. */
-export function placeHold(rows: Rows, hold: Hold): void {
+/** A live hold as it was before a change; undefined: it is placed. */
+type Before = Hold | undefined;
+
+/** Counts a hold that is placed or changed in the limits that bind it. Returns those after it. */
+function countHold(
+  rows: Rows,
+  bound: readonly BoundLimit[],
+  [before, after]: readonly [Before, Hold],
+  nowMs: number,
+): BoundLimit[] {
+  const change = { before: before && tallyOfHold(before), after: tallyOfHold(after) };
+  return changeUses(rows, bound, change, nowMs);
+}
+
+/** Puts a hold and raises what it touches. The request must be counted in its day. Returns the limits after it. */
+export function placeHold(rows: Rows, hold: Hold, bound: readonly BoundLimit[], nowMs: number): BoundLimit[] {
+  const after = countHold(rows, bound, [undefined, hold], nowMs);
   rows.holds.put(hold);
-  changePayer(rows, hold, hold.held, 0n);
+  changePayer(rows, hold, { held: hold.held, debit: 0n, running: 1 });
   changePeriod(rows, hold, hold.planHeld, 0);
-  if (hold.payers === 'free_request') countFreeRequest(rows, hold, 1);
+  if (hold.payers === 'free_request') countFreeRequest(rows, hold, hold.requests);
+  return after;
 }
 
-/** Puts a hold that was extended, and raises what it touches by the change. */
-export function raiseHold(rows: Rows, hold: Hold, { money, planTokens }: HeldChange): void {
+/** Puts a hold that was extended, and raises what it touches by the change. Returns the limits after it. */
+export function raiseHold(
+  rows: Rows,
+  [before, hold]: readonly [Hold, Hold],
+  bound: readonly BoundLimit[],
+  nowMs: number,
+): BoundLimit[] {
+  const after = countHold(rows, bound, [before, hold], nowMs);
   rows.holds.put(hold);
-  changePayer(rows, hold, money, 0n);
-  changePeriod(rows, hold, planTokens, 0);
+  changePayer(rows, hold, { held: hold.held - before.held, debit: 0n, running: 0 });
+  changePeriod(rows, hold, hold.planHeld - before.planHeld, 0);
+  return after;
 }
 
-/** Ends a hold: what it touched is lowered, what its payers pay is taken from them. What a revoked key then has moves to the account. */
-export function releaseHold(rows: Rows, hold: Hold, { debit, planTokens, freeTaken }: Release, atMs: number): void {
+/** Ends a hold: what it touched is lowered, what its payers pay is taken from them. What a revoked or expired key then has moves to the account. */
+export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: number): void {
+  const { debit, planTokens, freeTaken, tally } = release;
+  changeUses(rows, release.bound, { before: tallyOfHold(hold), after: tally }, atMs);
   rows.holds.remove(hold.id);
   changePeriod(rows, hold, -hold.planHeld, planTokens);
-  if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -1);
-  changePayer(rows, hold, -hold.held, debit);
+  if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -hold.requests);
+  changePayer(rows, hold, { held: -hold.held, debit, running: -1 });
   if (hold.payer === 'key_balance') sendBack(rows, present(rows.keys.get(hold.keyId)), atMs);
 }
 
 /** Gives a hold back. */
 export function voidHold(rows: Rows, hold: Hold, reason: VoidReason, atMs: number): void {
-  releaseHold(rows, hold, { debit: 0n, planTokens: 0, freeTaken: false }, atMs);
-  const { id, accountId, keyId, modelId, free, admittedAtMs, held } = hold;
+  const bound = bindRequest(rows, hold, atMs);
+  const tally = tallyOfAdmission(hold);
+  releaseHold(rows, hold, { debit: 0n, planTokens: 0, freeTaken: false, tally, bound }, atMs);
+  const { id, accountId, keyId, modelId, free, admittedAtMs, held, requests, endUserId, groups } = hold;
   const number = (rows.voided.get(id)?.number ?? 0) + 1;
-  rows.voided.put({ id, number, accountId, keyId, modelId, free, admittedAtMs, held, voidedAtMs: atMs, reason });
+  const request = { id, accountId, keyId, modelId, free, requests, endUserId, groups, admittedAtMs };
+  rows.voided.put({ ...request, number, held, voidedAtMs: atMs, reason });
+}
+
+/** Counts an admission in the key's day. */
+export function countRequest(rows: Rows, keyId: number, nowMs: number): void {
+  const day = dayOf(nowMs);
+  const before = rows.keyDays.get(keyId, day);
+  rows.keyDays.put({
+    keyId,
+    day,
+    requests: (before?.requests ?? 0) + 1,
+    spent: before?.spent ?? 0n,
+    spentOwn: before?.spentOwn ?? 0n,
+    held: before?.held ?? 0n,
+    lastUsedAtMs: Math.max(before?.lastUsedAtMs ?? 0, nowMs),
+  });
 }
 
 /** Adds to an account's balance, or takes from it where negative, with the entry that says why. The caller has seen that it may. */
@@ -81,24 +122,42 @@ export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): K
   return after;
 }
 
-/** Moves to the account what a revoked key has beyond its holds. */
+/** Returns whether a key's time is over. */
+export function hasExpired({ expiresAtMs }: Key, nowMs: number): boolean {
+  return expiresAtMs !== null && expiresAtMs <= nowMs;
+}
+
+/** Moves to the account what a revoked or expired key has beyond its holds. */
 export function sendBack(rows: Rows, key: Key, atMs: number): void {
-  if (key.state !== 'revoked' || key.balance === null || key.balance === key.held) return;
+  const isOver = key.state === 'revoked' || hasExpired(key, atMs);
+  if (!isOver || key.balance === null || key.balance === key.held) return;
   moveToKey(rows, key, key.held - key.balance, atMs);
 }
 
-/** Changes what is held of the payer and of the key's day of admission, and debits both. */
-function changePayer(rows: Rows, request: Request, held: bigint, debit: bigint): void {
-  if (held === 0n && debit === 0n) return;
-  const own = request.payer === 'key_balance';
+/** What a hold changes of its payer: what is held of it, what is taken from it, and how many holds of it run. */
+interface PayerChange {
+  readonly held: bigint;
+  readonly debit: bigint;
+  readonly running: number;
+}
+
+/** Changes the payer, and what is held and spent of the key's day of admission. */
+function changePayer(rows: Rows, hold: Hold, change: PayerChange): void {
+  const { held, debit } = change;
+  const running = hold.tokens === null ? 0 : change.running;
+  if (held === 0n && debit === 0n && running === 0) return;
+  const own = hold.payer === 'key_balance';
   if (own) {
-    const key = present(rows.keys.get(request.keyId));
-    rows.keys.put({ ...key, balance: key.balance === null ? null : key.balance - debit, held: key.held + held });
+    const key = present(rows.keys.get(hold.keyId));
+    const balance = key.balance === null ? null : key.balance - debit;
+    rows.keys.put({ ...key, balance, held: key.held + held, running: key.running + running });
   } else {
-    const account = findOwner(rows, request);
-    rows.accounts.put({ ...account, balance: account.balance - debit, held: account.held + held });
+    const account = findOwner(rows, hold);
+    const balance = account.balance - debit;
+    rows.accounts.put({ ...account, balance, held: account.held + held, running: account.running + running });
   }
-  const day = present(rows.keyDays.get(request.keyId, dayOf(request.admittedAtMs)));
+  if (held === 0n && debit === 0n) return;
+  const day = present(rows.keyDays.get(hold.keyId, dayOf(hold.admittedAtMs)));
   const spentOwn = own ? day.spentOwn + debit : day.spentOwn;
   rows.keyDays.put({ ...day, held: day.held + held, spent: day.spent + debit, spentOwn });
 }
@@ -110,8 +169,8 @@ function changePeriod(rows: Rows, { accountId, period: number }: Request, held: 
   rows.periods.put({ ...period, held: period.held + held, used: period.used + used });
 }
 
-/** Takes one of the plan's free requests of the day of admission, or gives it back. */
-function countFreeRequest(rows: Rows, { accountId, admittedAtMs }: Request, by: 1 | -1): void {
+/** Takes that many of the plan's free requests of the day of admission, or gives them back where negative. */
+function countFreeRequest(rows: Rows, { accountId, admittedAtMs }: Request, by: number): void {
   const day = dayOf(admittedAtMs);
   rows.planDays.put({ accountId, day, requests: (rows.planDays.get(accountId, day)?.requests ?? 0) + by });
 }

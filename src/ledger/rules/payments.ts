@@ -4,6 +4,7 @@ import type { Key, Payers, PlanPeriod, Request } from '../rows.ts';
 import { dayOf } from './calendar.ts';
 import { type Context, findOwner, present } from './context.ts';
 import { choosePayer, type Fund, leftOfAll, listFunds } from './funds.ts';
+import type { BoundLimit } from './limits.ts';
 import { drawsOnMoney, drawsOnPlan, type Sources } from './grants.ts';
 
 /** Who pays a request, and what they have left. Source: decisions §6, "Who pays a request, in this order". */
@@ -11,38 +12,47 @@ export interface Payment {
   readonly payers: Payers;
   /** Whose tokens; undefined where no plan pays. */
   readonly period: PlanPeriod | undefined;
-  /** Caps and balance, in the order in which they refuse; empty where money does not pay. */
+  /** Limits of dollars and the balance, in the order in which they refuse; empty where money does not pay. */
   readonly funds: readonly Fund[];
   /** Taken off what money pays. */
   readonly discountPermille: number;
 }
 
+/** A request that is about to be admitted, and the limits that bind it. */
+export interface Asking extends Pick<AdmitCommand, 'model' | 'funds'> {
+  readonly requests: number;
+  readonly groups: readonly number[];
+  readonly bound: readonly BoundLimit[];
+}
+
 /** Returns who pays a request of this key that is admitted now; undefined: the key's flags and the plan leave nobody. */
-export function choosePayment(
-  context: Context,
-  key: Key,
-  { model, funds }: Pick<AdmitCommand, 'model' | 'funds'>,
-  nowMs: number,
-): Payment | undefined {
+export function choosePayment(context: Context, key: Key, asking: Asking, nowMs: number): Payment | undefined {
+  const { model, funds, requests, groups, bound } = asking;
   const plan = funds?.plan === true ? livePeriod(context, key) : undefined;
   const terms = plan === undefined ? undefined : context.plans[plan.plan];
   const period = terms?.models?.includes(model) === false ? undefined : plan;
-  if (period !== undefined && funds?.freeDaily === true && freeRequestsLeft(context, period, nowMs) > 0) {
+  if (period !== undefined && funds?.freeDaily === true && freeRequestsLeft(context, period, nowMs) >= requests) {
     return { payers: 'free_request', period, funds: [], discountPermille: 0 };
   }
   const discountPermille = terms?.discountPermille ?? 0;
   const payers = funds === undefined ? 'money' : choosePayers(key, period !== undefined);
   if (payers === undefined) return undefined;
-  const money = drawsOnMoney(payers) ? listFunds(context, key, choosePayer(key), nowMs) : [];
+  const paying = { payer: choosePayer(key), groups, admittedAtMs: nowMs, bound };
+  const money = drawsOnMoney(payers) ? listFunds(context.rows, key, paying, nowMs) : [];
   return { payers, period: payers === 'money' ? undefined : period, funds: money, discountPermille };
 }
 
-/** Returns who pays a request that was admitted: by the present limits in the periods of the admission. */
-export function keepPayment(context: Context, key: Key, request: Request): Payment {
-  const { payers, payer, accountId, period: number, admittedAtMs, discountPermille } = request;
+/** Returns who pays a request that was admitted: by the present limits, which `bound` are, in the windows of the admission. */
+export function keepPayment(
+  context: Context,
+  key: Key,
+  { request, bound }: { readonly request: Request; readonly bound: readonly BoundLimit[] },
+  nowMs: number,
+): Payment {
+  const { payers, accountId, period: number, discountPermille } = request;
   const period =
     number !== null && drawsOnPlan(payers) ? present(context.rows.periods.get(accountId, number)) : undefined;
-  const funds = drawsOnMoney(payers) ? listFunds(context, key, payer, admittedAtMs) : [];
+  const funds = drawsOnMoney(payers) ? listFunds(context.rows, key, { ...request, bound }, nowMs) : [];
   return { payers, period, funds, discountPermille };
 }
 

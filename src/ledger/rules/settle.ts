@@ -5,6 +5,7 @@ import type { Hold, Rows, Usage } from '../rows.ts';
 import { type Context, findOwner, present } from './context.ts';
 import { drawsOnMoney, type Sources } from './grants.ts';
 import { changeBalance, releaseHold, voidHold } from './holds.ts';
+import { bindRequest, tallyOfUsage } from './limits.ts';
 import { writeOffFrom } from './suspensions.ts';
 import { countSources, keepPayment } from './payments.ts';
 import { listSums } from './sums.ts';
@@ -22,13 +23,16 @@ export function settle(context: Context, order: SettleOrder, nowMs: number): Set
   const hold = rows.holds.get(order.id);
   if (hold === undefined) return settleAgain(rows, order, lines);
   const key = present(rows.keys.get(hold.keyId));
-  const { total, planTokens, cost } = makeBill(order, lines, hold, countSources(keepPayment(context, key, hold)));
+  const bound = bindRequest(rows, hold, nowMs);
+  const left = countSources(keepPayment(context, key, { request: hold, bound }, nowMs));
+  const { total, planTokens, cost } = makeBill(order, lines, hold, left);
   assert(cost >= 0n, 'a cost is not negative');
   const usage = makeUsage(order, hold, { cost, writtenOff: total - cost, planTokens });
+  // A free request that the upstream failed is given back.
+  const freeTaken = order.state !== 'upstream_failed';
+  releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: tallyOfUsage(usage), bound }, nowMs);
   rows.usage.put(usage);
   for (const sum of listSums(usage)) rows.raiseSum(sum);
-  // A free request that the upstream failed is given back.
-  releaseHold(rows, hold, { debit: cost, planTokens, freeTaken: order.state !== 'upstream_failed' }, nowMs);
   if (total > cost) {
     const writeOff = { kind: 'write_off', amount: total - cost, atMs: nowMs } as const;
     const account = writeOffFrom(context, findOwner(rows, hold), writeOff.amount);
@@ -115,6 +119,10 @@ function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'w
     keyId: hold.keyId,
     modelId: hold.modelId,
     free: hold.free,
+    text: hold.text,
+    requests: hold.requests,
+    endUserId: hold.endUserId,
+    groups: hold.groups,
     payer: hold.payer,
     payers: hold.payers,
     period: hold.period,

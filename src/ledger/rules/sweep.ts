@@ -1,6 +1,6 @@
 import type { Rows } from '../rows.ts';
 import type { Context } from './context.ts';
-import { voidHold } from './holds.ts';
+import { sendBack, voidHold } from './holds.ts';
 import { renewSubscription } from './subscriptions.ts';
 
 /** Runs what ends one thing of an account. */
@@ -9,7 +9,7 @@ export type EndOne = (accountId: number, end: () => void) => void;
 const atOnce: EndOne = (_, end) => end();
 
 /**
- * Ends what is over by now, so that no command sees it: holds that expired, then periods of plans, which what they held can pay. What belongs to an account that is
+ * Ends what is over by now, so that no command sees it: holds that expired, then balances of keys that did, then periods of plans, which both can pay. What belongs to an account that is
  * suspended as damaged stays as it is.
  */
 export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce): void {
@@ -17,6 +17,10 @@ export function sweep(context: Context, nowMs: number, endOne: EndOne = atOnce):
   for (const hold of rows.expiredHolds(nowMs)) {
     if (isDamaged(rows, hold.accountId)) continue;
     endOne(hold.accountId, () => voidHold(rows, hold, 'expired', hold.expiresAtMs ?? nowMs));
+  }
+  for (const key of rows.expiredKeys(nowMs)) {
+    if (isDamaged(rows, key.accountId)) continue;
+    endOne(key.accountId, () => sendBack(rows, key, nowMs));
   }
   for (const period of rows.endedPeriods(nowMs)) {
     if (isDamaged(rows, period.accountId)) continue;

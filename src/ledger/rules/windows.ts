@@ -1,69 +1,111 @@
-import type { WindowState } from '../../errors/gateway-error.ts';
-import type { Key, Rows } from '../rows.ts';
-import { dayOf, endOfDayMs } from './calendar.ts';
-import type { Context } from './context.ts';
-import { type Admissions, countAdmissions, opensAtMs, withAdmission } from './minutes.ts';
+import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
+import type { Denied } from '../ledger.ts';
+import type { Key, Limit, Rows } from '../rows.ts';
+import { amountsOf, amountBeside, bindLimits, type BoundLimit, inOrder } from './limits.ts';
+import { opensAtMs } from './rolling.ts';
 
-/** Free requests of an account, over all its keys and all free models: hard caps of the specification. */
-export const freeMinuteMax = 20;
-export const freeDayMax = 200;
+/** What limits of requests, tokens and running requests say: how they stand, whether they refuse, and what room they leave. */
 
-/** Returns the windows that a request of this key counts in, in the order in which they refuse. */
-export function listWindows({ rows, dailyLimitUnit }: Context, key: Key, free: boolean, nowMs: number): WindowState[] {
-  const windows: WindowState[] = [];
-  if (key.minuteLimit > 0) {
-    const admissions = rows.keyMinutes.get(key.id)?.admissions;
-    windows.push(minuteWindow('minute_limit', key.minuteLimit, admissions, nowMs));
-  }
-  const day = dayOf(nowMs);
-  if (free) {
-    const admissions = rows.freeMinutes.get(key.accountId)?.admissions;
-    windows.push(minuteWindow('free_minute', freeMinuteMax, admissions, nowMs));
-    windows.push(dayWindow('free_day', freeDayMax, rows.freeDays.get(key.accountId, day)?.requests, nowMs));
-  }
-  if (dailyLimitUnit === 'requests' && key.dailyLimit > 0) {
-    windows.push(dayWindow('daily_limit', key.dailyLimit, rows.keyDays.get(key.id, day)?.requests, nowMs));
-  }
-  return windows;
+const minuteWaitMs = { min: 1000, max: 61_000 };
+const concurrentWaitMs = 1000;
+
+/** Returns the limits of requests and tokens among these as they stand now, tightest first; of two as tight, the one that refuses first. */
+export function listWindows(bound: readonly BoundLimit[], groups: readonly number[], nowMs: number): WindowState[] {
+  const shown = bound.filter(({ limit }) => isShown(limit));
+  if (shown.length === 0) return [];
+  const order = inOrder(groups);
+  if (shown.length > 1) shown.sort((one, other) => order(one.limit, other.limit));
+  const states = shown.map(each => windowState(each, nowMs));
+  return states.length < 2 ? states : states.sort((one, other) => one.remaining - other.remaining);
 }
 
-/** Returns them tightest first; of two as tight, the one that refuses first. */
-export function tightestFirst(windows: readonly WindowState[]): WindowState[] {
-  return windows.length < 2 ? [...windows] : [...windows].sort((a, b) => a.remaining - b.remaining);
+function isShown({ unit, action }: Limit): boolean {
+  return action === 'refuse' && (unit === 'requests' || unit === 'tokens');
 }
 
-/** Counts an admission of this key. */
-export function countRequest(rows: Rows, key: Key, free: boolean, nowMs: number): void {
-  const day = dayOf(nowMs);
-  const { id: keyId, accountId } = key;
-  const before = rows.keyDays.get(keyId, day);
-  rows.keyDays.put({
-    keyId,
-    day,
-    requests: (before?.requests ?? 0) + 1,
-    spent: before?.spent ?? 0n,
-    spentOwn: before?.spentOwn ?? 0n,
-    held: before?.held ?? 0n,
-    lastUsedAtMs: Math.max(before?.lastUsedAtMs ?? 0, nowMs),
-  });
-  const minute = withAdmission(rows.keyMinutes.get(keyId)?.admissions, nowMs);
-  rows.keyMinutes.put({ id: keyId, admissions: minute });
-  if (!free) return;
-  rows.freeDays.put({ accountId, day, requests: (rows.freeDays.get(accountId, day)?.requests ?? 0) + 1 });
-  const freeMinute = withAdmission(rows.freeMinutes.get(accountId)?.admissions, nowMs);
-  rows.freeMinutes.put({ id: accountId, admissions: freeMinute });
+function windowState(bound: BoundLimit, nowMs: number): WindowState {
+  const { limit, max } = bound;
+  const { used, held } = amountsOf(bound.use, nowMs);
+  const left = max - used - held;
+  return {
+    limit: limit.field === null || limit.field === 'monthly_limit' ? 'limit' : limit.field,
+    unit: limit.unit === 'tokens' ? 'tokens' : 'requests',
+    max: Number(max),
+    remaining: left > 0n ? Number(left) : 0,
+    resetAtMs: resetOf(bound, 1n, nowMs),
+  };
 }
 
-function minuteWindow(
-  limit: WindowState['limit'],
-  max: number,
-  admissions: Admissions | undefined,
+/** Returns when that much more may fit; Infinity: never by itself. */
+export function resetOf({ use, max, window }: BoundLimit, need: bigint, nowMs: number): number {
+  return use.rolling === null ? window.endMs : opensAtMs(use.rolling, Number(max - need), nowMs);
+}
+
+/** What a request needs of limits to be admitted. */
+export interface Need {
+  readonly requests: bigint;
+  /** The least. */
+  readonly tokens: bigint;
+}
+
+/** Returns why a limit refuses, the first one of those that do; undefined: none does. Money has its own rules. */
+export function findRefusal(
+  bound: readonly BoundLimit[],
+  { need, groups }: { readonly need: Need; readonly groups: readonly number[] },
   nowMs: number,
-): WindowState {
-  const remaining = Math.max(0, max - countAdmissions(admissions, nowMs));
-  return { limit, max, remaining, resetAtMs: opensAtMs(admissions, max, nowMs) };
+): Pick<Denied, 'code' | 'denial' | 'retryAfterMs'> | undefined {
+  const refusing = bound.filter(each => !fits(each, need, nowMs));
+  const order = inOrder(groups);
+  const [first] = refusing.length < 2 ? refusing : refusing.sort((one, other) => order(one.limit, other.limit));
+  return first === undefined ? undefined : refusal(first, need, nowMs);
 }
 
-function dayWindow(limit: WindowState['limit'], max: number, used: number | undefined, nowMs: number): WindowState {
-  return { limit, max, remaining: Math.max(0, max - (used ?? 0)), resetAtMs: endOfDayMs(nowMs) };
+function fits(bound: BoundLimit, need: Need, nowMs: number): boolean {
+  const { limit, max } = bound;
+  if (limit.unit === 'usd' || limit.action === 'alert') return true;
+  const needed = needOf(limit, need);
+  // What has no tokens is not counted in them.
+  if (needed === 0n) return true;
+  const { used, held } = amountsOf(bound.use, nowMs);
+  return used + held + needed <= max;
+}
+
+function needOf({ unit }: Limit, { requests, tokens }: Need): bigint {
+  if (unit === 'concurrent') return 1n;
+  return unit === 'tokens' ? tokens : requests;
+}
+
+function refusal(bound: BoundLimit, need: Need, nowMs: number): Pick<Denied, 'code' | 'denial' | 'retryAfterMs'> {
+  const { limit, max } = bound;
+  const { used, held } = amountsOf(bound.use, nowMs);
+  const unit = limit.unit === 'usd' ? 'nano_usd' : limit.unit;
+  const at = resetOf(bound, needOf(limit, need), nowMs);
+  const denial: DenialFacts = { ...describeLimit(limit), unit, used: Number(used + held), max: Number(max) };
+  if (limit.unit === 'concurrent') return { code: 'rate_limit', denial, retryAfterMs: concurrentWaitMs };
+  if (at === Number.POSITIVE_INFINITY) return { code: 'rate_limit', denial };
+  const waitMs = at - nowMs;
+  const retryAfterMs = limit.per === 'minute' ? Math.min(Math.max(waitMs, minuteWaitMs.min), minuteWaitMs.max) : waitMs;
+  return { code: 'rate_limit', denial: { ...denial, resetAtMs: at }, retryAfterMs };
+}
+
+/** Returns which limit it is, as a denial says it. */
+export function describeLimit({ id, scope, scopeId, per, field }: Limit): Pick<DenialFacts, 'limit' | 'row'> {
+  return { limit: field ?? 'limit', row: { id, scope, scopeId, window: per } };
+}
+
+/** Returns how many more tokens the limits leave to a request that was admitted then; Infinity where none binds it. */
+export function tokenRoom(bound: readonly BoundLimit[], admittedAtMs: number, nowMs: number): number {
+  let room = Number.POSITIVE_INFINITY;
+  for (const { limit, max, use } of bound) {
+    if (limit.unit !== 'tokens' || limit.action === 'alert') continue;
+    room = Math.min(room, Number(max - amountBeside(use, admittedAtMs, nowMs)));
+  }
+  return Math.max(0, room);
+}
+
+/** Returns the limits of requests and tokens that bind a key now, as `listWindows`; those of free models too where `free`. */
+export function readWindows(rows: Rows, key: Key, free: boolean, nowMs: number): WindowState[] {
+  const groups: readonly number[] = [];
+  const request = { accountId: key.accountId, keyId: key.id, model: free ? ':free' : '', endUserId: null, groups };
+  return listWindows(bindLimits(rows, { ...request, admittedAtMs: nowMs }, nowMs), groups, nowMs);
 }

@@ -60,19 +60,27 @@ export class CachedTable<R> {
     this.#delete = sql.prepare(`DELETE FROM ${spec.table} WHERE ${where}`);
   }
 
-  get(first: number | string, second?: number): R | undefined {
-    return this.#entry(first, second).row;
+  get(first: number | string, second?: number, third?: number): R | undefined {
+    return this.#entry(first, second, third).row;
   }
 
   put(row: R): void {
-    const [first, second] = this.#key.map(property => row[property] as number);
-    this.#replace(this.#entry(first ?? 0, second), row);
+    const [first = '', second, third] = this.#key;
+    const value = (property: (keyof R & string) | undefined): number | undefined =>
+      property === undefined ? undefined : (row[property] as number);
+    this.#replace(this.#entry(row[first as keyof R] as number, value(second), value(third)), row);
   }
 
   remove(first: number | string): void {
-    const entry = this.#entry(first, undefined);
+    const entry = this.#entry(first);
     entry.isRemoved = true;
     this.#replace(entry, undefined);
+  }
+
+  /** Forgets the rows in memory without a trace of them, because the file has lost them. Nothing of the batch may wait to be written. */
+  forget(): void {
+    assert(this.#changed.length === 0, 'rows that were changed can’t be forgotten');
+    this.clear();
   }
 
   /** Returns the rows that this batch has changed. */
@@ -120,9 +128,13 @@ export class CachedTable<R> {
     this.#changed.push(entry);
   }
 
-  #entry(first: number | string, second: number | undefined): Entry<R> {
-    const name = second === undefined ? first : (first as number) * secondMax + second;
-    return this.#entries.get(name) ?? this.#load(name, second === undefined ? [first] : [first, second]);
+  #entry(first: number | string, second?: number, third?: number): Entry<R> {
+    let name = second === undefined ? first : (first as number) * secondMax + second;
+    if (third !== undefined && third !== 0) name = `${name} ${third}`;
+    const known = this.#entries.get(name);
+    if (known !== undefined) return known;
+    if (third !== undefined) return this.#load(name, [first, second ?? 0, third]);
+    return this.#load(name, second === undefined ? [first] : [first, second]);
   }
 
   #load(name: number | string, key: readonly (number | string)[]): Entry<R> {

@@ -1,3 +1,4 @@
+import { siblingModule } from '../../lib/sibling-module.ts';
 import { Worker } from 'node:worker_threads';
 import { isStorageLost } from '../../lib/sqlite/storage-lost.ts';
 import type { CheckpointerData } from './checkpointer.ts';
@@ -29,7 +30,7 @@ export class Checkpoints {
   }
 
   #start(): void {
-    const worker = new Worker(new URL('./checkpointer.ts', import.meta.url), { workerData: this.#data });
+    const worker = new Worker(siblingModule(import.meta.url, 'checkpointer'), { workerData: this.#data });
     this.#worker = worker;
     let isLost = false;
     worker.on('error', error => {

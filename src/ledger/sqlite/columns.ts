@@ -15,7 +15,7 @@ export type Columns<R> = { readonly [P in keyof R]-?: readonly [column: string, 
 /** A table of the file. */
 export interface TableSpec<R> {
   readonly table: string;
-  /** One property or two. The second is below 2^21. */
+  /** One to three properties. The second is from 0 to 2^21, the third, which is rarely other than 0, an integer. */
   readonly key: readonly (keyof R & string)[];
   /** Never changed after the row is added, beside the key. */
   readonly fixed?: readonly (keyof R & string)[];

@@ -9,7 +9,7 @@ import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
 import { suspend } from '../rules/suspensions.ts';
 import { type EndOne, recover, sweep } from '../rules/sweep.ts';
-import { listWindows, tightestFirst } from '../rules/windows.ts';
+import { readWindows } from '../rules/windows.ts';
 import { type Faults, WriterDeath } from './fault.ts';
 import { Sql } from './sql.ts';
 import { StoredRows } from './stored-rows.ts';
@@ -153,12 +153,10 @@ export class Engine {
   }
 
   #commit(isProbe: boolean): void {
-    this.#db.exec('BEGIN IMMEDIATE');
-    this.#rows.write();
+    this.#rows.flush();
     if (isProbe) this.#probe.run();
     this.#faults?.step('commit');
     this.#db.exec('COMMIT');
-    this.#rows.settle();
     this.#told = this.#suspended.length;
   }
 
@@ -178,7 +176,8 @@ export class Engine {
       case 'admit': {
         const order = decodeAdmit(command);
         const modelId = this.#rows.modelNumber(order.model);
-        return encodeAdmitReply(admit(context, { ...order, modelId }, nowMs));
+        const endUserId = this.#rows.endUserNumber(order.endUser);
+        return encodeAdmitReply(admit(context, { ...order, modelId, endUserId }, nowMs));
       }
       case 'settle': {
         const order = decodeSettle(command);
@@ -188,12 +187,12 @@ export class Engine {
         return encodeSettleReply(settle(context, { ...order, prices, priceId, providerId }, nowMs));
       }
       case 'extend':
-        return extend(context, command[2], command[3]);
+        return extend(context, { command: command[2], extension: command[3] }, nowMs);
       case 'void':
         return voidRequest(context, command[2], command[3], nowMs);
       case 'windows': {
         const key = this.#rows.keys.get(command[2]);
-        return key === undefined ? [] : tightestFirst(listWindows(context, key, command[3], nowMs));
+        return key === undefined ? [] : readWindows(this.#rows, key, command[3], nowMs);
       }
       case 'admin':
         return administer(context, command[2], nowMs);

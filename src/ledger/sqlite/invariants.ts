@@ -1,6 +1,7 @@
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
 import { codes, encode } from './codes.ts';
+import { checkLimitUses } from './limit-invariants.ts';
 import { arithmetic, type Invariant, planInvariants } from './plan-invariants.ts';
 
 const buckets = [
@@ -71,6 +72,14 @@ export const invariants: readonly Invariant[] = [
         FROM api_key) WHERE held <> due OR held > coalesce(balance, 0)`,
   },
   {
+    name: 'as many requests run on a balance as its live holds are',
+    level: 'fast',
+    sql: `SELECT 'account ' || id || ': ' || running AS what FROM account a WHERE running <>
+        (SELECT count(*) FROM hold h WHERE h.account_id = a.id AND h.payer = ${account} AND h.tokens IS NOT NULL)
+      UNION ALL SELECT 'key ' || id || ': ' || running FROM api_key k WHERE running <>
+        (SELECT count(*) FROM hold h WHERE h.key_id = k.id AND h.payer = ${keyBalance} AND h.tokens IS NOT NULL)`,
+  },
+  {
     name: 'what a key holds of a day is what the live holds admitted that day are',
     level: 'fast',
     sql: `SELECT 'key ' || key_id || ', day ' || day || ' holds ' || sum(held) || ' more than its holds' AS what FROM (
@@ -101,7 +110,7 @@ export const invariants: readonly Invariant[] = [
           OR a.plans < (SELECT coalesce(max(number), 0) FROM plan_period WHERE account_id = a.id)
           OR a.plans < (SELECT coalesce(max(number), 0) FROM subscription WHERE account_id = a.id)
       UNION ALL SELECT m.name FROM meta m WHERE m.value < CASE m.name WHEN 'account' THEN (SELECT max(id) FROM account)
-        WHEN 'api_key' THEN (SELECT max(id) FROM api_key) WHEN 'management_key' THEN (SELECT max(id) FROM management_key) END`,
+        WHEN 'api_key' THEN (SELECT max(id) FROM api_key) WHEN 'limit' THEN (SELECT max(id) FROM usage_limit) WHEN 'management_key' THEN (SELECT max(id) FROM management_key) END`,
   },
   {
     name: 'the ids that are left last for a day: see `IdSource`',
@@ -135,16 +144,6 @@ export const invariants: readonly Invariant[] = [
       ) GROUP BY key_id, day HAVING sum(n) <> 0`,
   },
   {
-    name: 'an account’s free requests of a day are those held, settled and given back',
-    level: 'full',
-    sql: `SELECT 'account ' || account_id || ', day ' || day || ': ' || sum(n) || ' too many' AS what FROM (
-        SELECT account_id, day, requests AS n FROM free_day
-        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM hold WHERE free = 1
-        UNION ALL SELECT account_id, created_at_ms / 86400000, -1 FROM usage WHERE free = 1
-        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM voided WHERE free = 1
-      ) GROUP BY account_id, day HAVING sum(n) <> 0`,
-  },
-  {
     name: 'what was written off is an entry of its own',
     level: 'full',
     sql: `SELECT 'request ' || id || ': ' || sum(amount) AS what FROM (
@@ -164,7 +163,7 @@ export const invariants: readonly Invariant[] = [
 export function checkInvariants(db: Connection, level: 'fast' | 'full'): string[] {
   return db.transaction(() => {
     const found = invariants.flatMap(each => (level === 'full' || each.level === 'fast' ? violations(db, each) : []));
-    if (level === 'full') found.push(...damage(db));
+    if (level === 'full') found.push(...checkLimitUses(db), ...damage(db));
     return found;
   })();
 }

@@ -10,6 +10,7 @@ const key: Credential = {
   scopes: [],
   allowedModels: null,
   hasWindow: false,
+  expiresAtMs: undefined,
 };
 
 function hashOf(number: number): Uint8Array {

@@ -8,11 +8,13 @@ const knownMax = 10_000;
 /** Numbers of what records name often: given when it is first named, and stored with the batch that names it. */
 export class Names {
   readonly #known = new Map<string, number>();
+  readonly #named = new Map<number, string>();
   #added: Stored[][] = [];
   /** The last number given; undefined: not read yet. */
   #last: number | undefined;
   readonly #highest: Query<[], { id: bigint }>;
   readonly #find: Query<Stored[], { id: bigint }>;
+  readonly #findName: Query<[number], { name: Stored }>;
   readonly #insert: Query<Stored[], unknown>;
 
   /** `columns`: what a row of the table says, beside its number. */
@@ -20,7 +22,19 @@ export class Names {
     const where = columns.map(column => `${column} IS ?`).join(' AND ');
     this.#highest = sql.prepare(`SELECT coalesce(max(id), 0) AS id FROM ${table}`);
     this.#find = sql.prepare(`SELECT id FROM ${table} WHERE ${where}`);
+    this.#findName = sql.prepare(`SELECT ${columns[0] ?? ''} AS name FROM ${table} WHERE id = ?`);
     this.#insert = sql.prepare(insertText(table, ['id', ...columns]));
+  }
+
+  /** Returns the first value of what has that number; '' if nothing has. */
+  name(number: number): string {
+    const known = this.#named.get(number);
+    if (known !== undefined) return known;
+    const added = this.#added.find(([id]) => id === number);
+    const name = String(added?.[1] ?? this.#findName.get(number)?.name ?? '');
+    if (this.#named.size >= knownMax) this.#named.clear();
+    this.#named.set(number, name);
+    return name;
   }
 
   /** Returns the number of what has these values and is called `name` here. */
@@ -47,6 +61,7 @@ export class Names {
   /** Forgets everything, because a batch was not stored. */
   clear(): void {
     this.#known.clear();
+    this.#named.clear();
     this.#added = [];
     this.#last = undefined;
   }

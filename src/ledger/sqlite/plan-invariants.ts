@@ -77,8 +77,8 @@ export const planInvariants: readonly Invariant[] = [
     level: 'full',
     sql: `SELECT 'account ' || account_id || ', day ' || day || ': ' || sum(n) || ' too many' AS what FROM (
         SELECT account_id, day, requests AS n FROM plan_day
-        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -1 FROM hold WHERE payers = ${free}
-        UNION ALL SELECT account_id, created_at_ms / 86400000, -1 FROM usage
+        UNION ALL SELECT account_id, admitted_at_ms / 86400000, -requests FROM hold WHERE payers = ${free}
+        UNION ALL SELECT account_id, created_at_ms / 86400000, -requests FROM usage
           WHERE payers = ${free} AND state <> ${encode(codes.state, 'upstream_failed')}
       ) GROUP BY account_id, day HAVING sum(n) <> 0`,
   },

@@ -1,7 +1,8 @@
 import { requestPart } from '../../lib/ids.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
 import { migrate, type Migration, readMigrations } from '../../lib/sqlite/migrations.ts';
-import { type Admissions, withAdmission } from '../rules/minutes.ts';
+import type { DailyLimitUnit } from '../ledger.ts';
+import type { Rolling } from '../rules/rolling.ts';
 
 /** Returns the ledger's migrations in their order. */
 export function ledgerMigrations(): Migration[] {
@@ -10,34 +11,41 @@ export function ledgerMigrations(): Migration[] {
 
 /**
  * Brings a ledger's file up to date. References are not enforced from then on: the rules know what they refer to, each check costs as much as a row, and
- * `verify` checks them all. Throws `LedgerStartError`, or what SQLite throws.
+ * `verify` checks them all. `unit`: how the fields `daily_limit` are read, those of before included. Throws `LedgerStartError`, or what SQLite throws.
  */
-export function migrateLedger(db: Connection, nowMs: number): void {
+export function migrateLedger(db: Connection, nowMs: number, unit: DailyLimitUnit = 'dollars'): void {
+  const dailyUnit = unit === 'dollars' ? 'usd' : 'requests';
   db.pragma('foreign_keys = OFF');
   db.function('now_ms', () => BigInt(nowMs));
+  db.function('daily_unit', () => dailyUnit);
   db.function('request_part', (id: unknown, requestId: unknown) => requestPart(Number(id), String(requestId)));
-  db.aggregate<number[]>('rolling_minute', {
-    start: () => [],
-    step: (times, at: unknown) => {
-      times.push(Number(at));
-      return times;
-    },
-    result: times => {
-      let admissions: Admissions | undefined;
-      for (const time of times.sort((a, b) => a - b)) admissions = withAdmission(admissions, time);
-      return encodeAdmissions(admissions ?? new Float64Array(0));
-    },
+  // Older migrations made rolling minutes of it, which later ones drop.
+  db.aggregate<null>('rolling_minute', {
+    start: null,
+    step: (none, _atMs: unknown) => none,
+    result: () => Buffer.alloc(0),
   });
   migrate(db, ledgerMigrations(), nowMs, 'ledger');
+  readDailyLimitsAs(db, dailyUnit);
 }
 
-/** Admissions as the file stores them. */
-export function encodeAdmissions({ buffer, byteOffset, byteLength }: Admissions): Buffer {
+/** The number in the field `daily_limit` stays when the configuration reads it in another unit. What the field can't say is not its own. */
+function readDailyLimitsAs(db: Connection, unit: 'usd' | 'requests'): void {
+  const isSaid = `time_zone = 'UTC' AND models IS NULL AND end_users = 'all' AND action = 'refuse'
+    AND max > 0 AND (unit = 'requests' OR max % 1000000000 = 0)`;
+  const where = `field = 'daily_limit' AND unit <> '${unit}' AND removed = 0 AND ${isSaid}`;
+  const factor = unit === 'usd' ? '* 1000000000' : '/ 1000000000';
+  db.exec(`DELETE FROM limit_use WHERE limit_id IN (SELECT id FROM usage_limit WHERE ${where});
+    UPDATE usage_limit SET unit = '${unit}', max = max ${factor}, raised_max = raised_max ${factor} WHERE ${where}`);
+}
+
+/** A rolling minute as the file stores it. */
+export function encodeRolling({ buffer, byteOffset, byteLength }: Rolling): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** Returns stored admissions. */
-export function decodeAdmissions(stored: Uint8Array): Admissions {
+/** Returns a stored rolling minute. */
+export function decodeRolling(stored: Uint8Array): Rolling {
   // A copy, because doubles must be aligned in their buffer.
   return new Float64Array(Uint8Array.from(stored).buffer);
 }

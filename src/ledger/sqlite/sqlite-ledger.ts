@@ -21,6 +21,8 @@ import type {
   KeyOwner,
   KeyRow,
   Ledger,
+  LimitFilter,
+  LimitRow,
   ManagementKeyRow,
   PaidLine,
   Plans,
@@ -110,7 +112,7 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
     const checkpoints = new Checkpoints({ path, log: log.memory }, cause => writer.lose(cause));
     const db = openForReading(path);
     return new WorkerLedger(
-      { read: { path, plans }, clock, dailyLimitUnit, writer, checkpoints, db, lock, watch },
+      { read: { path, plans }, clock, writer, checkpoints, db, lock, watch },
       voidedHolds,
       violations,
     );
@@ -125,7 +127,6 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
 interface Parts {
   readonly read: ReaderData;
   readonly clock: Clock;
-  readonly dailyLimitUnit: DailyLimitUnit;
   readonly writer: Writer;
   readonly checkpoints: Checkpoints;
   /** Open longer than any other connection of the process: see `holdLog`. */
@@ -140,6 +141,7 @@ class WorkerLedger implements SqliteLedger {
   readonly #parts: Parts;
   readonly #reader: Reader;
   readonly #credentials: KnownCredentials;
+  readonly #storedCredentials: Credentials;
   /** Never used twice, not even by another process. */
   #nextExtension = randomBytes(6).readUIntBE(0, 6);
 
@@ -148,8 +150,9 @@ class WorkerLedger implements SqliteLedger {
     this.violationsAtStart = violations;
     this.#parts = parts;
     this.#reader = this.#startReader();
-    const credentials = new Credentials(parts.db, parts.dailyLimitUnit);
+    const credentials = new Credentials(parts.db);
     this.#credentials = new KnownCredentials(hash => credentials.find(hash));
+    this.#storedCredentials = credentials;
   }
 
   get logBytes(): number {
@@ -193,7 +196,12 @@ class WorkerLedger implements SqliteLedger {
   }
 
   findCredential(hash: Uint8Array): Credential | undefined {
-    return this.#credentials.find(hash);
+    const found = this.#credentials.find(hash);
+    return found?.expiresAtMs !== undefined && found.expiresAtMs <= this.#now() ? { ...found, expired: true } : found;
+  }
+
+  findApiKey(keyId: number): Credential | undefined {
+    return this.#storedCredentials.findApiKey(keyId);
   }
 
   async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {
@@ -245,6 +253,34 @@ class WorkerLedger implements SqliteLedger {
 
   async setMonthlyLimit(command: AdminCommands['setMonthlyLimit']): Promise<KeyRow | 'not_found'> {
     return this.#knownKeyAfter(await this.#admin('setMonthlyLimit', command));
+  }
+
+  async createLimit(command: AdminCommands['createLimit']): Promise<LimitRow | 'not_found' | 'too_many'> {
+    const reply = await this.#admin('createLimit', command);
+    if (typeof reply === 'number') return found(await this.#reader.read('limit', reply, undefined, this.#now()));
+    return reply === 'too_many' ? reply : 'not_found';
+  }
+
+  listLimits(filter: LimitFilter): Promise<LimitRow[]> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'limits', filter, nowMs));
+  }
+
+  findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
+  }
+
+  async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | 'not_found' | 'locked'> {
+    const reply = await this.#admin('updateLimit', command);
+    if (typeof reply === 'number') return found(await this.#reader.read('limit', reply, undefined, this.#now()));
+    return reply === 'locked' ? reply : 'not_found';
+  }
+
+  async deleteLimit(command: AdminCommands['deleteLimit']): Promise<'deleted' | 'not_found' | 'locked'> {
+    const reply = await this.#admin('deleteLimit', command);
+    if (typeof reply === 'number') return 'deleted';
+    return reply === 'locked' ? reply : 'not_found';
   }
 
   async createManagementKey(command: AdminCommands['createManagementKey']): Promise<ManagementKeyRow | 'not_found'> {

@@ -1,24 +1,39 @@
 import type { PriceSheet } from '../../generation/price.ts';
-import type { Query } from '../../lib/sqlite/database.ts';
-import type { Hold, Key, ManagementKey, PlanPeriod, Rows, SumChange, Entry, Table } from '../rows.ts';
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import type { LimitScope } from '../ledger.ts';
+import type {
+  Entry,
+  Hold,
+  Key,
+  Limit,
+  LimitUse,
+  ManagementKey,
+  PlanPeriod,
+  Rows,
+  SumChange,
+  Table,
+  Tally,
+  TallySpan,
+} from '../rows.ts';
 import { AddedTable } from './added-table.ts';
 import { CachedTable } from './cached-table.ts';
+import { LimitTable } from './limit-table.ts';
 import { Names } from './names.ts';
 import type { Sql } from './sql.ts';
 import { SumTable } from './sum-table.ts';
+import { Tallies } from './tallies.ts';
 import {
-  accountDayTable,
   accountTable,
   appliedTable,
   counterTable,
   entryTable,
-  freeMinuteTable,
   holdTable,
   keyDayTable,
-  keyMinuteTable,
   keyTable,
+  limitUseTable,
   managementKeyTable,
   periodTable,
+  planDayTable,
   subscriptionTable,
   usageTable,
   voidedTable,
@@ -31,20 +46,20 @@ const none: readonly never[] = [];
 /** The rows of a ledger's file, each read once, and written once in a batch by `write`. */
 export class StoredRows implements Rows {
   readonly accounts;
-  readonly keys;
   readonly managementKeys;
   readonly keyDays;
-  readonly freeDays;
   readonly planDays;
-  readonly keyMinutes;
-  readonly freeMinutes;
+  readonly limits: LimitTable;
+  readonly limitUses: CachedTable<LimitUse>;
   readonly usage;
   readonly voided;
   readonly subscriptions;
   readonly counters;
   readonly applied;
+  readonly keys: Rows['keys'];
   readonly holds: Rows['holds'];
   readonly periods: Rows['periods'];
+  readonly #keys: CachedTable<Key>;
   readonly #holds: CachedTable<Hold>;
   readonly #periods: CachedTable<PlanPeriod>;
   readonly #entries: AddedTable<Entry>;
@@ -52,29 +67,35 @@ export class StoredRows implements Rows {
   readonly #models: Names;
   readonly #providers: Names;
   readonly #prices: Names;
+  readonly #endUsers: Names;
+  readonly #tallies: Tallies;
+  readonly #db: Connection;
+  readonly #removeUses: Query<[number], unknown>;
   readonly #tables: readonly { write(): void; settle(): void; clear(): void }[];
   readonly #findHash: Query<[Uint8Array, Uint8Array], unknown>;
   readonly #pruneApplied: Query<[number], unknown>;
   readonly #nextExpiry: Query<[], { at: bigint | null }>;
   readonly #expired: Query<[number], { id: bigint }>;
   readonly #own: Query<[], { id: bigint }>;
+  readonly #nextKeyExpiry: Query<[], { at: bigint | null }>;
+  readonly #expiredKeys: Query<[number], { id: bigint }>;
   readonly #nextEnd: Query<[], { at: bigint | null }>;
   readonly #ended: Query<[number], { account_id: bigint; number: bigint }>;
-  /** No hold expires and no period ends before; undefined: not known. */
+  /** No hold expires, no key with money expires and no period ends before; undefined: not known. */
   #nextExpiryMs: number | undefined;
+  #nextKeyExpiryMs: number | undefined;
   #nextEndMs: number | undefined;
 
   constructor(sql: Sql) {
     const highest = (table: string): number =>
       Number(sql.db.prepare<[], { id: bigint | null }>(`SELECT max(id) AS id FROM ${table}`).get()?.id ?? 0n);
     this.accounts = new CachedTable(sql, accountTable);
-    this.keys = new CachedTable(sql, keyTable);
+    this.#keys = new CachedTable(sql, keyTable);
     this.managementKeys = new CachedTable(sql, managementKeyTable);
     this.keyDays = new CachedTable(sql, keyDayTable);
-    this.freeDays = new CachedTable(sql, accountDayTable('free_day'));
-    this.planDays = new CachedTable(sql, accountDayTable('plan_day'));
-    this.keyMinutes = new CachedTable(sql, keyMinuteTable);
-    this.freeMinutes = new CachedTable(sql, freeMinuteTable);
+    this.planDays = new CachedTable(sql, planDayTable);
+    this.limits = new LimitTable(sql);
+    this.limitUses = new CachedTable(sql, limitUseTable);
     this.subscriptions = new CachedTable(sql, subscriptionTable);
     this.counters = new CachedTable(sql, counterTable);
     this.applied = new AddedTable(sql, appliedTable);
@@ -87,6 +108,13 @@ export class StoredRows implements Rows {
     this.#models = new Names(sql, 'model', ['name']);
     this.#providers = new Names(sql, 'provider', ['name']);
     this.#prices = new Names(sql, 'price', priceColumns);
+    this.#endUsers = new Names(sql, 'end_user', ['name']);
+    this.#tallies = new Tallies(sql);
+    this.#db = sql.db;
+    this.#removeUses = sql.prepare('DELETE FROM limit_use WHERE limit_id = ?');
+    this.keys = watched(this.#keys, key => {
+      this.#nextKeyExpiryMs = this.#nextKeyExpiryMs && Math.min(this.#nextKeyExpiryMs, keyExpiryMs(key));
+    });
     this.holds = watched(this.#holds, hold => {
       this.#nextExpiryMs = this.#nextExpiryMs && Math.min(this.#nextExpiryMs, expiryMs(hold));
     });
@@ -101,13 +129,13 @@ export class StoredRows implements Rows {
       this.accounts,
       this.subscriptions,
       this.#periods,
-      this.keys,
+      this.#keys,
       this.managementKeys,
       this.keyDays,
-      this.freeDays,
       this.planDays,
-      this.keyMinutes,
-      this.freeMinutes,
+      this.limits,
+      this.limitUses,
+      this.#endUsers,
       this.#holds,
       this.usage,
       this.voided,
@@ -123,6 +151,10 @@ export class StoredRows implements Rows {
     this.#nextExpiry = sql.prepare('SELECT min(expires_at_ms) AS at FROM hold WHERE expires_at_ms IS NOT NULL');
     this.#expired = sql.prepare('SELECT id FROM hold WHERE expires_at_ms <= ?');
     this.#own = sql.prepare('SELECT id FROM hold WHERE expires_at_ms IS NULL ORDER BY id');
+    this.#nextKeyExpiry = sql.prepare(
+      'SELECT min(expires_at_ms) AS at FROM api_key WHERE expires_at_ms IS NOT NULL AND balance > held',
+    );
+    this.#expiredKeys = sql.prepare('SELECT id FROM api_key WHERE expires_at_ms <= ? AND balance > held');
     this.#nextEnd = sql.prepare('SELECT min(end_ms) AS at FROM plan_period WHERE live = 1');
     this.#ended = sql.prepare('SELECT account_id, number FROM plan_period WHERE live = 1 AND end_ms <= ?');
   }
@@ -139,9 +171,28 @@ export class StoredRows implements Rows {
     this.#sums.add(change);
   }
 
+  limitsOf(scope: LimitScope, scopeId: number): readonly Limit[] {
+    return this.limits.of(scope, scopeId);
+  }
+
+  forgetUses(limitId: number): void {
+    this.flush();
+    this.#removeUses.run(limitId);
+    this.limitUses.forget();
+  }
+
+  tally(span: TallySpan): readonly Tally[] {
+    this.flush();
+    return this.#tallies.read(span);
+  }
+
+  modelName(modelId: number): string {
+    return this.#models.name(modelId);
+  }
+
   hasHash(hash: Uint8Array): boolean {
     const isSame = (key: Key | ManagementKey): boolean => Buffer.compare(key.hash, hash) === 0;
-    if (this.keys.changed().some(isSame) || this.managementKeys.changed().some(isSame)) return true;
+    if (this.#keys.changed().some(isSame) || this.managementKeys.changed().some(isSame)) return true;
     return this.#findHash.get(hash, hash) !== undefined;
   }
 
@@ -156,6 +207,18 @@ export class StoredRows implements Rows {
     const all = new Set([...existing(stored), ...this.#holds.changed()]);
     const expired = [...all].filter(hold => expiryMs(hold) <= nowMs);
     return expired.sort((a, b) => expiryMs(a) - expiryMs(b) || a.id - b.id);
+  }
+
+  expiredKeys(nowMs: number): readonly Key[] {
+    this.#nextKeyExpiryMs ??= Math.min(
+      Number(this.#nextKeyExpiry.get()?.at ?? Number.POSITIVE_INFINITY),
+      ...this.#keys.changed().map(keyExpiryMs),
+    );
+    if (nowMs < this.#nextKeyExpiryMs) return none;
+    this.#nextKeyExpiryMs = undefined;
+    const stored = this.#expiredKeys.all(nowMs).map(({ id }) => this.#keys.get(Number(id)));
+    const all = new Set([...existing(stored), ...this.#keys.changed()]);
+    return [...all].filter(key => keyExpiryMs(key) <= nowMs).sort((a, b) => a.id - b.id);
   }
 
   ownHolds(): readonly Hold[] {
@@ -180,6 +243,11 @@ export class StoredRows implements Rows {
     return this.#models.number(name, () => [name]);
   }
 
+  /** Returns the number of an end user; null for nobody. */
+  endUserNumber(name: string | undefined): number | null {
+    return name === undefined ? null : this.#endUsers.number(name, () => [name]);
+  }
+
   /** Returns the number of a provider. */
   providerNumber(name: string): number {
     return this.#providers.number(name, () => [name]);
@@ -197,6 +265,13 @@ export class StoredRows implements Rows {
     ]);
   }
 
+  /** Writes what the batch has changed so far, in its transaction, which it begins where it has not begun. */
+  flush(): void {
+    if (!this.#db.inTransaction) this.#db.exec('BEGIN IMMEDIATE');
+    this.write();
+    this.settle();
+  }
+
   /** Writes what the batch has changed, each row once. Throws what SQLite throws: then `clear` must follow. */
   write(): void {
     for (const table of this.#tables) table.write();
@@ -212,12 +287,16 @@ export class StoredRows implements Rows {
   clear(): void {
     for (const table of this.#tables) table.clear();
     this.#nextExpiryMs = undefined;
+    this.#nextKeyExpiryMs = undefined;
     this.#nextEndMs = undefined;
   }
 }
 
 const never = Number.POSITIVE_INFINITY;
 const expiryMs = ({ expiresAtMs }: Hold): number => expiresAtMs ?? never;
+/** When money of a key moves back to its account. */
+const keyExpiryMs = ({ expiresAtMs, balance, held }: Key): number =>
+  balance !== null && balance > held ? (expiresAtMs ?? never) : never;
 /** When a live period ends. */
 const endMs = (period: PlanPeriod): number => (period.live ? period.endMs : never);
 

@@ -7,15 +7,16 @@ import type {
   Hold,
   Key,
   KeyDay,
+  Limit,
+  LimitUse,
   ManagementKey,
-  Minute,
   PlanPeriod,
   Request,
   Subscription,
   Usage,
   Voided,
 } from '../rows.ts';
-import type { Admissions } from '../rules/minutes.ts';
+import type { Rolling } from '../rules/rolling.ts';
 import { codes } from './codes.ts';
 import {
   bytes,
@@ -31,15 +32,21 @@ import {
   type TableSpec,
   text,
 } from './columns.ts';
-import { decodeAdmissions, encodeAdmissions } from './schema.ts';
+import { decodeRolling, encodeRolling } from './schema.ts';
 
 /** The tables of the file, as rows of `src/ledger/rows.ts`. Texts of a few words are checked by the file where they are stored as such. */
 
 const word = text as Codec<never>;
-const admissions: Codec<Admissions> = {
-  read: stored => decodeAdmissions(stored as Uint8Array),
-  write: encodeAdmissions,
+const rolling: Codec<Rolling> = {
+  read: stored => decodeRolling(stored as Uint8Array),
+  write: encodeRolling,
 };
+/** Ids with a comma before and after each, so that one can be looked for; NULL for none. */
+const ids: Codec<readonly number[]> = {
+  read: stored => (stored === null ? noIds : String(stored).slice(1, -1).split(',').map(Number)),
+  write: value => (value.length === 0 ? null : `,${value.join(',')},`),
+};
+const noIds: readonly number[] = [];
 
 export const accountTable: TableSpec<Account> = {
   table: 'account',
@@ -50,6 +57,7 @@ export const accountTable: TableSpec<Account> = {
     name: ['name', text],
     balance: ['balance', money],
     held: ['held', money],
+    running: ['running', int],
     createdAtMs: ['created_at_ms', int],
     period: ['period', orNull(int)],
     plans: ['plans', int],
@@ -71,14 +79,13 @@ export const keyTable: TableSpec<Key> = {
     createdAtMs: ['created_at_ms', int],
     state: ['state', word],
     label: ['label', text],
-    dailyLimit: ['daily_limit', int],
-    minuteLimit: ['minute_limit', int],
-    monthlyLimit: ['monthly_limit', orNull(money)],
     allowedModels: ['allowed_models', orNull(list)],
     balance: ['balance', orNull(money)],
     held: ['held', money],
+    running: ['running', int],
     useSubsFirst: ['use_subs_first', flag],
     fallbackToPayg: ['fallback_to_payg', flag],
+    expiresAtMs: ['expires_at_ms', orNull(int)],
   },
 };
 
@@ -111,26 +118,52 @@ export const keyDayTable: TableSpec<KeyDay> = {
   },
 };
 
-/** Requests of an account by day. */
-export function accountDayTable(table: 'free_day' | 'plan_day'): TableSpec<AccountDay> {
-  const columns: Columns<AccountDay> = {
+export const planDayTable: TableSpec<AccountDay> = {
+  table: 'plan_day',
+  key: ['accountId', 'day'],
+  columns: {
     accountId: ['account_id', int],
     day: ['day', int],
     requests: ['requests', int],
-  };
-  return { table, key: ['accountId', 'day'], columns };
-}
-
-export const keyMinuteTable: TableSpec<Minute> = {
-  table: 'key_minute',
-  key: ['id'],
-  columns: { id: ['key_id', int], admissions: ['admissions', admissions] },
+  },
 };
 
-export const freeMinuteTable: TableSpec<Minute> = {
-  table: 'free_minute',
+export const limitTable: TableSpec<Limit> = {
+  table: 'usage_limit',
   key: ['id'],
-  columns: { id: ['account_id', int], admissions: ['admissions', admissions] },
+  fixed: ['accountId', 'scope', 'scopeId', 'createdAtMs'],
+  columns: {
+    id: ['id', int],
+    accountId: ['account_id', int],
+    scope: ['scope', word],
+    scopeId: ['scope_id', int],
+    unit: ['unit', word],
+    per: ['per', orNull(word)],
+    timeZone: ['time_zone', text],
+    max: ['max', money],
+    models: ['models', orNull(list)],
+    endUsers: ['end_users', word],
+    action: ['action', word],
+    raisedMax: ['raised_max', orNull(money)],
+    raisedUntilMs: ['raised_until_ms', orNull(int)],
+    locked: ['locked', flag],
+    field: ['field', orNull(word)],
+    removed: ['removed', flag],
+    createdAtMs: ['created_at_ms', int],
+  },
+};
+
+export const limitUseTable: TableSpec<LimitUse> = {
+  table: 'limit_use',
+  key: ['limitId', 'number', 'endUser'],
+  columns: {
+    limitId: ['limit_id', int],
+    number: ['number', int],
+    endUser: ['end_user', int],
+    used: ['used', money],
+    held: ['held', money],
+    rolling: ['rolling', orNull(rolling)],
+  },
 };
 
 const requestColumns: Columns<Request> = {
@@ -140,6 +173,10 @@ const requestColumns: Columns<Request> = {
   keyId: ['key_id', int],
   modelId: ['model_id', int],
   free: ['free', flag],
+  text: ['text', flag],
+  requests: ['requests', int],
+  endUserId: ['end_user_id', orNull(int)],
+  groups: ['groups', ids],
   payer: ['payer', code(codes.payer)],
   payers: ['payers', code(codes.payers)],
   period: ['period', orNull(int)],
@@ -154,10 +191,14 @@ const requestColumns: Columns<Request> = {
 export const holdTable: TableSpec<Hold> = {
   table: 'hold',
   key: ['id'],
-  fixed: Object.keys(requestColumns).filter(name => name !== 'id' && name !== 'expiresAtMs') as (keyof Request)[],
+  fixed: [
+    ...(Object.keys(requestColumns).filter(name => name !== 'id' && name !== 'expiresAtMs') as (keyof Request)[]),
+    'inputTokens',
+  ],
   columns: {
     ...requestColumns,
     held: ['held', money],
+    inputTokens: ['input_tokens', int],
     tokens: ['tokens', orNull(int)],
     outputPicoUsd: ['output_pico', money],
     planHeld: ['plan_held', int],
@@ -206,6 +247,9 @@ export const voidedTable: TableSpec<Voided> = {
     keyId: ['key_id', int],
     modelId: ['model_id', int],
     free: ['free', flag],
+    requests: ['requests', int],
+    endUserId: ['end_user_id', orNull(int)],
+    groups: ['groups', ids],
     admittedAtMs: ['admitted_at_ms', int],
     held: ['held', money],
     voidedAtMs: ['voided_at_ms', int],

@@ -9,6 +9,7 @@ import type {
   KeyOwner,
   SettleCommand,
   Settled,
+  TextEstimate,
   VoidReason,
 } from '../ledger.ts';
 import type { AdminOrder } from '../rules/administration.ts';
@@ -39,7 +40,11 @@ type AdmitValues = [
   funds: FundsValues | null,
   expiresAtMs: number | null,
   durable: boolean,
+  text: TextValues | null,
+  requests: number,
+  endUser: string | undefined,
 ];
+type TextValues = [inputTokens: number, min: number, wanted: number];
 type UsageValues = [
   input: number,
   cacheRead: number,
@@ -83,7 +88,13 @@ export type WireReply =
   | [outcome: 'done', value: unknown]
   | [outcome: 'failed' | 'storage', message: string, code: string | undefined];
 
-type WindowValues = [limit: WindowState['limit'], max: number, remaining: number, resetAtMs: number];
+type WindowValues = [
+  limit: WindowState['limit'],
+  unit: WindowState['unit'],
+  max: number,
+  remaining: number,
+  resetAtMs: number,
+];
 type AdmittedValues = [
   id: number,
   accountId: number,
@@ -119,7 +130,7 @@ export function waitsForSync(command: WireCommand): boolean {
 
 /** An admit as posted. */
 export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): WireCommand {
-  const { id, requestId, model, free, funds, expiresAtMs, durable } = command;
+  const { id, requestId, model, free, funds, expiresAtMs, durable, text, requests = 1, endUser } = command;
   const estimate: FundsValues | null =
     funds === undefined
       ? null
@@ -135,13 +146,17 @@ export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: numbe
   const isDurable = durable === true || expiresAtMs !== undefined;
   return [
     ...(['admit', nowMs, id, requestId, owner.id, owner.accountId, model, free, estimate] as const),
-    ...([expiresAtMs ?? null, isDurable] as const),
+    ...([expiresAtMs ?? null, isDurable, encodeText(text), requests, endUser] as const),
   ];
+}
+
+function encodeText(text: TextEstimate | undefined): TextValues | null {
+  return text === undefined ? null : [text.inputTokens, text.outputTokensMin, text.outputTokensWanted];
 }
 
 /** What was posted, as the command it was. */
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
-  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs] = wire;
+  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs, , text, requests, endUser] = wire;
   return {
     id,
     requestId,
@@ -149,8 +164,15 @@ export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
     free,
     owner: accountId === undefined ? { id: keyId } : { id: keyId, accountId },
     funds: funds === null ? undefined : decodeFunds(funds),
+    requests,
+    ...(text === null ? {} : { text: decodeText(text) }),
+    ...(endUser === undefined ? {} : { endUser }),
     ...(expiresAtMs === null ? {} : { expiresAtMs }),
   };
+}
+
+function decodeText([inputTokens, outputTokensMin, outputTokensWanted]: TextValues): TextEstimate {
+  return { inputTokens, outputTokensMin, outputTokensWanted };
 }
 
 function decodeFunds(values: FundsValues): FundsEstimate {
@@ -209,7 +231,7 @@ export function encodeAdmitReply(reply: Admitted | Denied): AdmitReply {
   const { id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable, availableNanoUsd, expiresAtMs } =
     reply;
   const windows = reply.windows.map(
-    ({ limit, max, remaining, resetAtMs }): WindowValues => [limit, max, remaining, resetAtMs],
+    ({ limit, unit, max, remaining, resetAtMs }): WindowValues => [limit, unit, max, remaining, resetAtMs],
   );
   return [
     ...([id, accountId, keyId, heldNanoUsd, outputTokens, outputTokensAvailable] as const),
@@ -230,7 +252,7 @@ export function decodeAdmitReply(reply: AdmitReply): Admitted | Denied {
     outputTokens,
     outputTokensAvailable,
     availableNanoUsd,
-    windows: windows.map(([limit, max, remaining, resetAtMs]) => ({ limit, max, remaining, resetAtMs })),
+    windows: windows.map(([limit, unit, max, remaining, resetAtMs]) => ({ limit, unit, max, remaining, resetAtMs })),
     ...(at === undefined ? {} : { expiresAtMs: at }),
   };
 }

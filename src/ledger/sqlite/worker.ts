@@ -43,7 +43,7 @@ const damageAdvice =
 const { path, dailyLimitUnit, plans, writeOffMax, nowMs, first, checksFile, fault, ...data } = workerData as WriterData;
 const db = openForWriting(path, 'NORMAL');
 if (checksFile) refuseDamaged(db, path, damageAdvice);
-migrateLedger(db, nowMs);
+migrateLedger(db, nowMs, dailyLimitUnit);
 // By an engine of its own, so that faults on purpose begin with the first command.
 const recovering = new Engine(db, { dailyLimitUnit, plans, writeOffMax });
 const voidedHolds = first ? recovering.recover(nowMs) : 0;

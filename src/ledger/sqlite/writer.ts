@@ -1,3 +1,4 @@
+import { siblingModule } from '../../lib/sibling-module.ts';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { overloaded } from '../../errors/overloaded.ts';
 import { LedgerStartError, startErrorCode } from '../../lib/sqlite/start-error.ts';
@@ -70,7 +71,7 @@ export class Writer {
   readonly #data: Unchanging;
   readonly #tools: WriterTools;
   readonly #impatience: NodeJS.Timeout;
-  readonly #thread = new CallThread<Pending, WireReply>(new URL('./worker.ts', import.meta.url), {
+  readonly #thread = new CallThread<Pending, WireReply>(siblingModule(import.meta.url, 'worker'), {
     onReply: (call, reply) => this.#onReply(call, reply),
     onBatch: ({ kind, tookMs, waiting }) => {
       if (kind === 'now') this.#tools.observe?.({ commitMs: tookMs, waiting: waiting + this.#parked.length });

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/admin.proto.
  */
 export const file_tollgate_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEipwEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoAxIMCgRuYW1lGAIgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAyABKAMSFQoNaGVsZF9uYW5vX3VzZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEjIKCnN1c3BlbnNpb24YBiABKA4yHi50b2xsZ2F0ZS52MS5BY2NvdW50U3VzcGVuc2lvbiKEAQoNTWFuYWdlbWVudEtleRIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEgsKA2tleRgDIAEoCRIOCgZzY29wZXMYBCADKAkSEAoIZGlzYWJsZWQYBSABKAgSFQoNY3JlYXRlZF9hdF9tcxgGIAEoAyI+ChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAiABKAMiPgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IhUKE0xpc3RBY2NvdW50c1JlcXVlc3QiPgoUTGlzdEFjY291bnRzUmVzcG9uc2USJgoIYWNjb3VudHMYASADKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IicKEUdldEFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOwoSR2V0QWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50ImAKEEFkZENyZWRpdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIXCg9hbW91bnRfbmFub191c2QYAiABKAMSDAoEbm90ZRgDIAEoCRIRCglyZWZlcmVuY2UYBCABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiKgoUUmVzdW1lQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI+ChVSZXN1bWVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IlwKFlNldE1vbnRobHlMaW1pdFJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgCIAEoA0gAiAEBQhEKD19saW1pdF9uYW5vX3VzZCI7ChdTZXRNb250aGx5TGltaXRSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiQAoaQ3JlYXRlTWFuYWdlbWVudEtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiRgobQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiLwoZTGlzdE1hbmFnZW1lbnRLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkYKGkxpc3RNYW5hZ2VtZW50S2V5c1Jlc3BvbnNlEigKBGtleXMYASADKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5IkoKHVNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJJCh5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJfChxTZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiSAodU2V0TWFuYWdlbWVudEtleVN0YXRlUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSInChZMaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNIkEKF0xpc3RWb2lkZWRIb2xkc1Jlc3BvbnNlEiYKBWhvbGRzGAEgAygLMhcudG9sbGdhdGUudjEuVm9pZGVkSG9sZCKmAQoKVm9pZGVkSG9sZBIKCgJpZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEhIKCmFwaV9rZXlfaWQYAyABKAMSDQoFbW9kZWwYBCABKAkSFwoPYW1vdW50X25hbm9fdXNkGAUgASgDEhYKDmFkbWl0dGVkX2F0X21zGAYgASgDEhQKDHZvaWRlZF9hdF9tcxgHIAEoAxIOCgZyZWFzb24YCCABKAkimQIKDFN1YnNjcmlwdGlvbhISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QSFQoNc3RhcnRlZF9hdF9tcxgEIAEoAxIXCg9wZXJpb2Rfc3RhcnRfbXMYBSABKAMSFQoNcGVyaW9kX2VuZF9tcxgGIAEoAxIRCgljYW5jZWxsZWQYByABKAgSDgoGdG9rZW5zGAggASgEEhMKC3Rva2Vuc191c2VkGAkgASgEEhMKC3Rva2Vuc19oZWxkGAogASgEEhcKD2ZyZWVfbGVmdF90b2RheRgLIAEoDSJ4ChhTdGFydFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIfCgRwbGFuGAIgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAyABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kIkwKGVN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIiwKFkdldFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJKChdHZXRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLwoZQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIk0KGkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIcChpSZWxvYWRDb25maWd1cmF0aW9uUmVxdWVzdCJlChtSZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2USDAoEZmlsZRgBIAEoCRIRCglwcm92aWRlcnMYAiABKA0SDgoGbW9kZWxzGAMgASgNEhUKDW5lZWRzX3Jlc3RhcnQYBCADKAkqawoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFQoRS0VZX1NUQVRFX0VOQUJMRUQQARIWChJLRVlfU1RBVEVfRElTQUJMRUQQAhIVChFLRVlfU1RBVEVfUkVWT0tFRBADKnoKEUFjY291bnRTdXNwZW5zaW9uEiIKHkFDQ09VTlRfU1VTUEVOU0lPTl9VTlNQRUNJRklFRBAAEh4KGkFDQ09VTlRfU1VTUEVOU0lPTl9EQU1BR0VEEAESIQodQUNDT1VOVF9TVVNQRU5TSU9OX1dSSVRFX09GRlMQAio+CgRQbGFuEhQKEFBMQU5fVU5TUEVDSUZJRUQQABINCglQTEFOX0NPUkUQARIRCg1QTEFOX0NPUkVfUFJPEAIqXAoKUGxhblBlcmlvZBIbChdQTEFOX1BFUklPRF9VTlNQRUNJRklFRBAAEhgKFFBMQU5fUEVSSU9EX0JJV0VFS0xZEAESFwoTUExBTl9QRVJJT0RfTU9OVEhMWRACMrMNCgxBZG1pblNlcnZpY2USVgoNQ3JlYXRlQWNjb3VudBIhLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlc3BvbnNlElMKDExpc3RBY2NvdW50cxIgLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1JlcXVlc3QaIS50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJNCgpHZXRBY2NvdW50Eh4udG9sbGdhdGUudjEuR2V0QWNjb3VudFJlcXVlc3QaHy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVzcG9uc2USSgoJQWRkQ3JlZGl0Eh0udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVxdWVzdBoeLnRvbGxnYXRlLnYxLkFkZENyZWRpdFJlc3BvbnNlElYKDVJlc3VtZUFjY291bnQSIS50b2xsZ2F0ZS52MS5SZXN1bWVBY2NvdW50UmVxdWVzdBoiLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXNwb25zZRJTCgxDcmVhdGVBcGlLZXkSIC50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiEudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USUAoLTGlzdEFwaUtleXMSHy50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIC50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlElkKDlNldEFwaUtleVN0YXRlEiIudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXF1ZXN0GiMudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXNwb25zZRJcCg9TZXRNb250aGx5TGltaXQSIy50b2xsZ2F0ZS52MS5TZXRNb250aGx5TGltaXRSZXF1ZXN0GiQudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVzcG9uc2USaAoTQ3JlYXRlTWFuYWdlbWVudEtleRInLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXF1ZXN0GigudG9sbGdhdGUudjEuQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEmUKEkxpc3RNYW5hZ2VtZW50S2V5cxImLnRvbGxnYXRlLnYxLkxpc3RNYW5hZ2VtZW50S2V5c1JlcXVlc3QaJy50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXNwb25zZRJxChZTZXRNYW5hZ2VtZW50S2V5U2NvcGVzEioudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1JlcXVlc3QaKy50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USbgoVU2V0TWFuYWdlbWVudEtleVN0YXRlEikudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVN0YXRlUmVxdWVzdBoqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlc3BvbnNlEmIKEVN0YXJ0U3Vic2NyaXB0aW9uEiUudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXF1ZXN0GiYudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRJcCg9HZXRTdWJzY3JpcHRpb24SIy50b2xsZ2F0ZS52MS5HZXRTdWJzY3JpcHRpb25SZXF1ZXN0GiQudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVzcG9uc2USZQoSQ2FuY2VsU3Vic2NyaXB0aW9uEiYudG9sbGdhdGUudjEuQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBonLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlElwKD0xpc3RWb2lkZWRIb2xkcxIjLnRvbGxnYXRlLnYxLkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QaJC50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXNwb25zZRJoChNSZWxvYWRDb25maWd1cmF0aW9uEicudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlcXVlc3QaKC50b2xsZ2F0ZS52MS5SZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_account]);
+  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEipwEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoAxIMCgRuYW1lGAIgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAyABKAMSFQoNaGVsZF9uYW5vX3VzZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEjIKCnN1c3BlbnNpb24YBiABKA4yHi50b2xsZ2F0ZS52MS5BY2NvdW50U3VzcGVuc2lvbiKEAQoNTWFuYWdlbWVudEtleRIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEgsKA2tleRgDIAEoCRIOCgZzY29wZXMYBCADKAkSEAoIZGlzYWJsZWQYBSABKAgSFQoNY3JlYXRlZF9hdF9tcxgGIAEoAyI+ChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAiABKAMiPgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IhUKE0xpc3RBY2NvdW50c1JlcXVlc3QiPgoUTGlzdEFjY291bnRzUmVzcG9uc2USJgoIYWNjb3VudHMYASADKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IicKEUdldEFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOwoSR2V0QWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50ImAKEEFkZENyZWRpdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIXCg9hbW91bnRfbmFub191c2QYAiABKAMSDAoEbm90ZRgDIAEoCRIRCglyZWZlcmVuY2UYBCABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiKgoUUmVzdW1lQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI+ChVSZXN1bWVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IlwKFlNldE1vbnRobHlMaW1pdFJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgCIAEoA0gAiAEBQhEKD19saW1pdF9uYW5vX3VzZCI7ChdTZXRNb250aGx5TGltaXRSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiQAoaQ3JlYXRlTWFuYWdlbWVudEtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiRgobQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiLwoZTGlzdE1hbmFnZW1lbnRLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkYKGkxpc3RNYW5hZ2VtZW50S2V5c1Jlc3BvbnNlEigKBGtleXMYASADKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5IkoKHVNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJJCh5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJfChxTZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiSAodU2V0TWFuYWdlbWVudEtleVN0YXRlUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSInChZMaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNIkEKF0xpc3RWb2lkZWRIb2xkc1Jlc3BvbnNlEiYKBWhvbGRzGAEgAygLMhcudG9sbGdhdGUudjEuVm9pZGVkSG9sZCKmAQoKVm9pZGVkSG9sZBIKCgJpZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEhIKCmFwaV9rZXlfaWQYAyABKAMSDQoFbW9kZWwYBCABKAkSFwoPYW1vdW50X25hbm9fdXNkGAUgASgDEhYKDmFkbWl0dGVkX2F0X21zGAYgASgDEhQKDHZvaWRlZF9hdF9tcxgHIAEoAxIOCgZyZWFzb24YCCABKAkimQIKDFN1YnNjcmlwdGlvbhISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QSFQoNc3RhcnRlZF9hdF9tcxgEIAEoAxIXCg9wZXJpb2Rfc3RhcnRfbXMYBSABKAMSFQoNcGVyaW9kX2VuZF9tcxgGIAEoAxIRCgljYW5jZWxsZWQYByABKAgSDgoGdG9rZW5zGAggASgEEhMKC3Rva2Vuc191c2VkGAkgASgEEhMKC3Rva2Vuc19oZWxkGAogASgEEhcKD2ZyZWVfbGVmdF90b2RheRgLIAEoDSJ4ChhTdGFydFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIfCgRwbGFuGAIgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAyABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kIkwKGVN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIiwKFkdldFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJKChdHZXRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLwoZQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIk0KGkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIcChpSZWxvYWRDb25maWd1cmF0aW9uUmVxdWVzdCJlChtSZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2USDAoEZmlsZRgBIAEoCRIRCglwcm92aWRlcnMYAiABKA0SDgoGbW9kZWxzGAMgASgNEhUKDW5lZWRzX3Jlc3RhcnQYBCADKAkiPwoVR2V0QXBpS2V5VXNhZ2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSEgoKYXBpX2tleV9pZBgCIAEoAyJBChZHZXRBcGlLZXlVc2FnZVJlc3BvbnNlEicKBm1vZGVscxgBIAMoCzIXLnRvbGxnYXRlLnYxLk1vZGVsVXNhZ2UicQoKTW9kZWxVc2FnZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoDRIUCgxpbnB1dF90b2tlbnMYAyABKAQSFQoNb3V0cHV0X3Rva2VucxgEIAEoBBIVCg1jb3N0X25hbm9fdXNkGAUgASgDIhgKFkRlc2NyaWJlR2F0ZXdheVJlcXVlc3QiLQoXRGVzY3JpYmVHYXRld2F5UmVzcG9uc2USEgoKcHVibGljX3VybBgBIAEoCSIWChRMaXN0UHJvdmlkZXJzUmVxdWVzdCJHChVMaXN0UHJvdmlkZXJzUmVzcG9uc2USLgoJcHJvdmlkZXJzGAEgAygLMhsudG9sbGdhdGUudjEuUHJvdmlkZXJTdGF0dXMiygEKDlByb3ZpZGVyU3RhdHVzEgwKBG5hbWUYASABKAkSEAoIcHJvdG9jb2wYAiABKAkSEAoIYmFzZV91cmwYAyABKAkSDQoFc3RhdGUYBCABKAkSJgoEa2V5cxgFIAMoCzIYLnRvbGxnYXRlLnYxLlByb3ZpZGVyS2V5Eg4KBm1vZGVscxgGIAEoDRIwCgpsYXN0X2Vycm9yGAcgASgLMhcudG9sbGdhdGUudjEuUm91dGVFcnJvckgAiAEBQg0KC19sYXN0X2Vycm9yIrUBCgtQcm92aWRlcktleRIOCgZudW1iZXIYASABKA0SDQoFc3RhdGUYAiABKAkSGwoOcmVzdHNfdW50aWxfbXMYAyABKANIAIgBARIQCghyZWZ1c2FscxgEIAEoDRITCgtsYXN0X3N0YXR1cxgFIAEoDRIaChJsYXN0X3JlZnVzZWRfYXRfbXMYBiABKAMSFAoMbGFzdF9tZXNzYWdlGAcgASgJQhEKD19yZXN0c191bnRpbF9tcyJMCgpSb3V0ZUVycm9yEg0KBWF0X21zGAEgASgDEg4KBnJlc3VsdBgCIAEoCRIOCgZzdGF0dXMYAyABKA0SDwoHbWVzc2FnZRgEIAEoCSITChFMaXN0Um91dGVzUmVxdWVzdCI+ChJMaXN0Um91dGVzUmVzcG9uc2USKAoGcm91dGVzGAEgAygLMhgudG9sbGdhdGUudjEuUm91dGVTdGF0dXMilAMKC1JvdXRlU3RhdHVzEg0KBW1vZGVsGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEhYKDnVwc3RyZWFtX21vZGVsGAMgASgJEhAKCHByaW9yaXR5GAQgASgNEg4KBndlaWdodBgFIAEoARIQCghzdHJhdGVneRgGIAEoCRINCgVzdGF0ZRgHIAEoCRIQCghhdHRlbXB0cxgIIAEoBBIQCghmYWlsdXJlcxgJIAEoBBIwCgpsYXN0X2Vycm9yGAogASgLMhcudG9sbGdhdGUudjEuUm91dGVFcnJvckgAiAEBEjAKC2ZpcnN0X2V2ZW50GAsgASgLMhYudG9sbGdhdGUudjEuUXVhbnRpbGVzSAGIAQESLQoIZHVyYXRpb24YDCABKAsyFi50b2xsZ2F0ZS52MS5RdWFudGlsZXNIAogBARISCgphbnN3ZXJzX2FzGA0gASgJEhIKCmN1dHNfaW5wdXQYDiABKAhCDQoLX2xhc3RfZXJyb3JCDgoMX2ZpcnN0X2V2ZW50QgsKCV9kdXJhdGlvbiI6CglRdWFudGlsZXMSDQoFY291bnQYASABKA0SDgoGcDUwX21zGAIgASgBEg4KBnA5OV9tcxgDIAEoASIyChNUZXN0UHJvdmlkZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkSDQoFbW9kZWwYAiABKAkivgIKFFRlc3RQcm92aWRlclJlc3BvbnNlEgwKBG5hbWUYASABKAkSDQoFbW9kZWwYAiABKAkSCgoCb2sYAyABKAgSDQoFZXJyb3IYBCABKAkSGwoOZmlyc3RfZXZlbnRfbXMYBSABKAFIAIgBARIYCgtkdXJhdGlvbl9tcxgGIAEoAUgBiAEBEhUKDXJlcG9ydHNfdXNhZ2UYByABKAgSDgoGbW9kZWxzGAggAygJEhQKDG1vZGVsc19lcnJvchgJIAEoCRIvCglhYmlsaXRpZXMYCiADKAsyHC50b2xsZ2F0ZS52MS5Qcm92aWRlckFiaWxpdHkSJgoEa2V5cxgLIAMoCzIYLnRvbGxnYXRlLnYxLlByb3ZpZGVyS2V5QhEKD19maXJzdF9ldmVudF9tc0IOCgxfZHVyYXRpb25fbXMiOgoPUHJvdmlkZXJBYmlsaXR5EgwKBG5hbWUYASABKAkSCgoCb2sYAiABKAgSDQoFZXJyb3IYAyABKAkqawoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFQoRS0VZX1NUQVRFX0VOQUJMRUQQARIWChJLRVlfU1RBVEVfRElTQUJMRUQQAhIVChFLRVlfU1RBVEVfUkVWT0tFRBADKnoKEUFjY291bnRTdXNwZW5zaW9uEiIKHkFDQ09VTlRfU1VTUEVOU0lPTl9VTlNQRUNJRklFRBAAEh4KGkFDQ09VTlRfU1VTUEVOU0lPTl9EQU1BR0VEEAESIQodQUNDT1VOVF9TVVNQRU5TSU9OX1dSSVRFX09GRlMQAio+CgRQbGFuEhQKEFBMQU5fVU5TUEVDSUZJRUQQABINCglQTEFOX0NPUkUQARIRCg1QTEFOX0NPUkVfUFJPEAIqXAoKUGxhblBlcmlvZBIbChdQTEFOX1BFUklPRF9VTlNQRUNJRklFRBAAEhgKFFBMQU5fUEVSSU9EX0JJV0VFS0xZEAESFwoTUExBTl9QRVJJT0RfTU9OVEhMWRACMugQCgxBZG1pblNlcnZpY2USVgoNQ3JlYXRlQWNjb3VudBIhLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlc3BvbnNlElMKDExpc3RBY2NvdW50cxIgLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1JlcXVlc3QaIS50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJNCgpHZXRBY2NvdW50Eh4udG9sbGdhdGUudjEuR2V0QWNjb3VudFJlcXVlc3QaHy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVzcG9uc2USSgoJQWRkQ3JlZGl0Eh0udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVxdWVzdBoeLnRvbGxnYXRlLnYxLkFkZENyZWRpdFJlc3BvbnNlElYKDVJlc3VtZUFjY291bnQSIS50b2xsZ2F0ZS52MS5SZXN1bWVBY2NvdW50UmVxdWVzdBoiLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXNwb25zZRJTCgxDcmVhdGVBcGlLZXkSIC50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiEudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USUAoLTGlzdEFwaUtleXMSHy50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIC50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlElkKDlNldEFwaUtleVN0YXRlEiIudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXF1ZXN0GiMudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXNwb25zZRJZCg5HZXRBcGlLZXlVc2FnZRIiLnRvbGxnYXRlLnYxLkdldEFwaUtleVVzYWdlUmVxdWVzdBojLnRvbGxnYXRlLnYxLkdldEFwaUtleVVzYWdlUmVzcG9uc2USXAoPU2V0TW9udGhseUxpbWl0EiMudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVxdWVzdBokLnRvbGxnYXRlLnYxLlNldE1vbnRobHlMaW1pdFJlc3BvbnNlEmgKE0NyZWF0ZU1hbmFnZW1lbnRLZXkSJy50b2xsZ2F0ZS52MS5DcmVhdGVNYW5hZ2VtZW50S2V5UmVxdWVzdBooLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXNwb25zZRJlChJMaXN0TWFuYWdlbWVudEtleXMSJi50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXF1ZXN0GicudG9sbGdhdGUudjEuTGlzdE1hbmFnZW1lbnRLZXlzUmVzcG9uc2UScQoWU2V0TWFuYWdlbWVudEtleVNjb3BlcxIqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0GisudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1Jlc3BvbnNlEm4KFVNldE1hbmFnZW1lbnRLZXlTdGF0ZRIpLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlcXVlc3QaKi50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXNwb25zZRJiChFTdGFydFN1YnNjcmlwdGlvbhIlLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBomLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USXAoPR2V0U3Vic2NyaXB0aW9uEiMudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBokLnRvbGxnYXRlLnYxLkdldFN1YnNjcmlwdGlvblJlc3BvbnNlEmUKEkNhbmNlbFN1YnNjcmlwdGlvbhImLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlcXVlc3QaJy50b2xsZ2F0ZS52MS5DYW5jZWxTdWJzY3JpcHRpb25SZXNwb25zZRJcCg9MaXN0Vm9pZGVkSG9sZHMSIy50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0GiQudG9sbGdhdGUudjEuTGlzdFZvaWRlZEhvbGRzUmVzcG9uc2USaAoTUmVsb2FkQ29uZmlndXJhdGlvbhInLnRvbGxnYXRlLnYxLlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0GigudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlc3BvbnNlElwKD0Rlc2NyaWJlR2F0ZXdheRIjLnRvbGxnYXRlLnYxLkRlc2NyaWJlR2F0ZXdheVJlcXVlc3QaJC50b2xsZ2F0ZS52MS5EZXNjcmliZUdhdGV3YXlSZXNwb25zZRJWCg1MaXN0UHJvdmlkZXJzEiEudG9sbGdhdGUudjEuTGlzdFByb3ZpZGVyc1JlcXVlc3QaIi50b2xsZ2F0ZS52MS5MaXN0UHJvdmlkZXJzUmVzcG9uc2USTQoKTGlzdFJvdXRlcxIeLnRvbGxnYXRlLnYxLkxpc3RSb3V0ZXNSZXF1ZXN0Gh8udG9sbGdhdGUudjEuTGlzdFJvdXRlc1Jlc3BvbnNlElMKDFRlc3RQcm92aWRlchIgLnRvbGxnYXRlLnYxLlRlc3RQcm92aWRlclJlcXVlc3QaIS50b2xsZ2F0ZS52MS5UZXN0UHJvdmlkZXJSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_account]);
 
 /**
  * An account.
@@ -1141,6 +1141,681 @@ export const ReloadConfigurationResponseSchema: GenMessage<ReloadConfigurationRe
   messageDesc(file_tollgate_v1_admin, 39);
 
 /**
+ * Whose usage.
+ *
+ * @generated from message tollgate.v1.GetApiKeyUsageRequest
+ */
+export type GetApiKeyUsageRequest = Message<"tollgate.v1.GetApiKeyUsageRequest"> & {
+  /**
+   * The account of the key.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * The key.
+   *
+   * @generated from field: int64 api_key_id = 2;
+   */
+  apiKeyId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.GetApiKeyUsageRequest.
+ * Use `create(GetApiKeyUsageRequestSchema)` to create a new message.
+ */
+export const GetApiKeyUsageRequestSchema: GenMessage<GetApiKeyUsageRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 40);
+
+/**
+ * What the settled requests of a key were.
+ *
+ * @generated from message tollgate.v1.GetApiKeyUsageResponse
+ */
+export type GetApiKeyUsageResponse = Message<"tollgate.v1.GetApiKeyUsageResponse"> & {
+  /**
+   * One entry for each model that was used, the dearest first.
+   *
+   * @generated from field: repeated tollgate.v1.ModelUsage models = 1;
+   */
+  models: ModelUsage[];
+};
+
+/**
+ * Describes the message tollgate.v1.GetApiKeyUsageResponse.
+ * Use `create(GetApiKeyUsageResponseSchema)` to create a new message.
+ */
+export const GetApiKeyUsageResponseSchema: GenMessage<GetApiKeyUsageResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 41);
+
+/**
+ * Settled requests to one model.
+ *
+ * @generated from message tollgate.v1.ModelUsage
+ */
+export type ModelUsage = Message<"tollgate.v1.ModelUsage"> & {
+  /**
+   * Its listed id.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * How many requests.
+   *
+   * @generated from field: uint32 requests = 2;
+   */
+  requests: number;
+
+  /**
+   * Input tokens, cached ones included.
+   *
+   * @generated from field: uint64 input_tokens = 3;
+   */
+  inputTokens: bigint;
+
+  /**
+   * Output tokens.
+   *
+   * @generated from field: uint64 output_tokens = 4;
+   */
+  outputTokens: bigint;
+
+  /**
+   * What was debited, in nano-dollars.
+   *
+   * @generated from field: int64 cost_nano_usd = 5;
+   */
+  costNanoUsd: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.ModelUsage.
+ * Use `create(ModelUsageSchema)` to create a new message.
+ */
+export const ModelUsageSchema: GenMessage<ModelUsage> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 42);
+
+/**
+ * Nothing to say.
+ *
+ * @generated from message tollgate.v1.DescribeGatewayRequest
+ */
+export type DescribeGatewayRequest = Message<"tollgate.v1.DescribeGatewayRequest"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.DescribeGatewayRequest.
+ * Use `create(DescribeGatewayRequestSchema)` to create a new message.
+ */
+export const DescribeGatewayRequestSchema: GenMessage<DescribeGatewayRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 43);
+
+/**
+ * The running gateway.
+ *
+ * @generated from message tollgate.v1.DescribeGatewayResponse
+ */
+export type DescribeGatewayResponse = Message<"tollgate.v1.DescribeGatewayResponse"> & {
+  /**
+   * The address that clients know, without a slash at its end.
+   *
+   * @generated from field: string public_url = 1;
+   */
+  publicUrl: string;
+};
+
+/**
+ * Describes the message tollgate.v1.DescribeGatewayResponse.
+ * Use `create(DescribeGatewayResponseSchema)` to create a new message.
+ */
+export const DescribeGatewayResponseSchema: GenMessage<DescribeGatewayResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 44);
+
+/**
+ * Nothing to say.
+ *
+ * @generated from message tollgate.v1.ListProvidersRequest
+ */
+export type ListProvidersRequest = Message<"tollgate.v1.ListProvidersRequest"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.ListProvidersRequest.
+ * Use `create(ListProvidersRequestSchema)` to create a new message.
+ */
+export const ListProvidersRequestSchema: GenMessage<ListProvidersRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 45);
+
+/**
+ * The providers.
+ *
+ * @generated from message tollgate.v1.ListProvidersResponse
+ */
+export type ListProvidersResponse = Message<"tollgate.v1.ListProvidersResponse"> & {
+  /**
+   * In the order of the configuration.
+   *
+   * @generated from field: repeated tollgate.v1.ProviderStatus providers = 1;
+   */
+  providers: ProviderStatus[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListProvidersResponse.
+ * Use `create(ListProvidersResponseSchema)` to create a new message.
+ */
+export const ListProvidersResponseSchema: GenMessage<ListProvidersResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 46);
+
+/**
+ * A provider of the configuration.
+ *
+ * @generated from message tollgate.v1.ProviderStatus
+ */
+export type ProviderStatus = Message<"tollgate.v1.ProviderStatus"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What it speaks: "chat", "responses", "messages", "gemini", "images".
+   *
+   * @generated from field: string protocol = 2;
+   */
+  protocol: string;
+
+  /**
+   * Its address.
+   *
+   * @generated from field: string base_url = 3;
+   */
+  baseUrl: string;
+
+  /**
+   * "available"; "no_key" if all its keys rest; "failing" if the circuit breakers of all its routes are open; "unused" if it has no route.
+   *
+   * @generated from field: string state = 4;
+   */
+  state: string;
+
+  /**
+   * Its keys, in the order of the configuration; empty if it takes none.
+   *
+   * @generated from field: repeated tollgate.v1.ProviderKey keys = 5;
+   */
+  keys: ProviderKey[];
+
+  /**
+   * How many listed models have a route to it.
+   *
+   * @generated from field: uint32 models = 6;
+   */
+  models: number;
+
+  /**
+   * The last try that failed, of all its routes; absence means none has since the start.
+   *
+   * @generated from field: optional tollgate.v1.RouteError last_error = 7;
+   */
+  lastError?: RouteError | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.ProviderStatus.
+ * Use `create(ProviderStatusSchema)` to create a new message.
+ */
+export const ProviderStatusSchema: GenMessage<ProviderStatus> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 47);
+
+/**
+ * A provider's key. Its text is never told.
+ *
+ * @generated from message tollgate.v1.ProviderKey
+ */
+export type ProviderKey = Message<"tollgate.v1.ProviderKey"> & {
+  /**
+   * Its place in the configuration, from 1.
+   *
+   * @generated from field: uint32 number = 1;
+   */
+  number: number;
+
+  /**
+   * "working"; "resting" if it was refused and no request uses it; "probing" if one request tries it again.
+   *
+   * @generated from field: string state = 2;
+   */
+  state: string;
+
+  /**
+   * When its rest ends, in milliseconds since 1970 UTC; absence means it does not rest.
+   *
+   * @generated from field: optional int64 rests_until_ms = 3;
+   */
+  restsUntilMs?: bigint | undefined;
+
+  /**
+   * How often it was refused since the start.
+   *
+   * @generated from field: uint32 refusals = 4;
+   */
+  refusals: number;
+
+  /**
+   * The status of the last refusal; 0 means there was none.
+   *
+   * @generated from field: uint32 last_status = 5;
+   */
+  lastStatus: number;
+
+  /**
+   * When that was, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 last_refused_at_ms = 6;
+   */
+  lastRefusedAtMs: bigint;
+
+  /**
+   * What the provider said, without anything of the request; empty means nothing.
+   *
+   * @generated from field: string last_message = 7;
+   */
+  lastMessage: string;
+};
+
+/**
+ * Describes the message tollgate.v1.ProviderKey.
+ * Use `create(ProviderKeySchema)` to create a new message.
+ */
+export const ProviderKeySchema: GenMessage<ProviderKey> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 48);
+
+/**
+ * How a try failed.
+ *
+ * @generated from message tollgate.v1.RouteError
+ */
+export type RouteError = Message<"tollgate.v1.RouteError"> & {
+  /**
+   * When, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 at_ms = 1;
+   */
+  atMs: bigint;
+
+  /**
+   * What ended it ("status", "connect", "first_event_timeout", "truncated").
+   *
+   * @generated from field: string result = 2;
+   */
+  result: string;
+
+  /**
+   * The provider's status; 0 means it gave none.
+   *
+   * @generated from field: uint32 status = 3;
+   */
+  status: number;
+
+  /**
+   * What the provider said, without anything of the request; empty means nothing.
+   *
+   * @generated from field: string message = 4;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message tollgate.v1.RouteError.
+ * Use `create(RouteErrorSchema)` to create a new message.
+ */
+export const RouteErrorSchema: GenMessage<RouteError> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 49);
+
+/**
+ * Nothing to say.
+ *
+ * @generated from message tollgate.v1.ListRoutesRequest
+ */
+export type ListRoutesRequest = Message<"tollgate.v1.ListRoutesRequest"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.ListRoutesRequest.
+ * Use `create(ListRoutesRequestSchema)` to create a new message.
+ */
+export const ListRoutesRequestSchema: GenMessage<ListRoutesRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 50);
+
+/**
+ * The routes.
+ *
+ * @generated from message tollgate.v1.ListRoutesResponse
+ */
+export type ListRoutesResponse = Message<"tollgate.v1.ListRoutesResponse"> & {
+  /**
+   * By model, those of one in the order of the configuration.
+   *
+   * @generated from field: repeated tollgate.v1.RouteStatus routes = 1;
+   */
+  routes: RouteStatus[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListRoutesResponse.
+ * Use `create(ListRoutesResponseSchema)` to create a new message.
+ */
+export const ListRoutesResponseSchema: GenMessage<ListRoutesResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 51);
+
+/**
+ * A route of a model. Times are those of the last five minutes.
+ *
+ * @generated from message tollgate.v1.RouteStatus
+ */
+export type RouteStatus = Message<"tollgate.v1.RouteStatus"> & {
+  /**
+   * The listed id.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * The provider's name.
+   *
+   * @generated from field: string provider = 2;
+   */
+  provider: string;
+
+  /**
+   * The provider's own name of the model.
+   *
+   * @generated from field: string upstream_model = 3;
+   */
+  upstreamModel: string;
+
+  /**
+   * The lower number is taken first.
+   *
+   * @generated from field: uint32 priority = 4;
+   */
+  priority: number;
+
+  /**
+   * Its share among the routes of the same priority.
+   *
+   * @generated from field: double weight = 5;
+   */
+  weight: number;
+
+  /**
+   * How the model's routes are ordered: "priority", "cheapest", "fastest".
+   *
+   * @generated from field: string strategy = 6;
+   */
+  strategy: string;
+
+  /**
+   * "available"; "no_key" if all keys of the provider rest; "open" or "half_open" as its circuit breaker is.
+   *
+   * @generated from field: string state = 7;
+   */
+  state: string;
+
+  /**
+   * Tries since the start.
+   *
+   * @generated from field: uint64 attempts = 8;
+   */
+  attempts: bigint;
+
+  /**
+   * Those that failed.
+   *
+   * @generated from field: uint64 failures = 9;
+   */
+  failures: bigint;
+
+  /**
+   * The last that failed; absence means none has.
+   *
+   * @generated from field: optional tollgate.v1.RouteError last_error = 10;
+   */
+  lastError?: RouteError | undefined;
+
+  /**
+   * From the start of a try to its first event, of streamed answers; absence means there was none.
+   *
+   * @generated from field: optional tollgate.v1.Quantiles first_event = 11;
+   */
+  firstEvent?: Quantiles | undefined;
+
+  /**
+   * Of whole tries that completed; absence means there was none.
+   *
+   * @generated from field: optional tollgate.v1.Quantiles duration = 12;
+   */
+  duration?: Quantiles | undefined;
+
+  /**
+   * The model that its provider says it answers as, if it is another than the one asked; empty means it is not, or the provider does not say.
+   *
+   * @generated from field: string answers_as = 13;
+   */
+  answersAs: string;
+
+  /**
+   * Its provider has read far less of a prompt than was sent.
+   *
+   * @generated from field: bool cuts_input = 14;
+   */
+  cutsInput: boolean;
+};
+
+/**
+ * Describes the message tollgate.v1.RouteStatus.
+ * Use `create(RouteStatusSchema)` to create a new message.
+ */
+export const RouteStatusSchema: GenMessage<RouteStatus> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 52);
+
+/**
+ * How long something took.
+ *
+ * @generated from message tollgate.v1.Quantiles
+ */
+export type Quantiles = Message<"tollgate.v1.Quantiles"> & {
+  /**
+   * Of so many.
+   *
+   * @generated from field: uint32 count = 1;
+   */
+  count: number;
+
+  /**
+   * The median, in milliseconds.
+   *
+   * @generated from field: double p50_ms = 2;
+   */
+  p50Ms: number;
+
+  /**
+   * What 99 of 100 do not exceed, in milliseconds.
+   *
+   * @generated from field: double p99_ms = 3;
+   */
+  p99Ms: number;
+};
+
+/**
+ * Describes the message tollgate.v1.Quantiles.
+ * Use `create(QuantilesSchema)` to create a new message.
+ */
+export const QuantilesSchema: GenMessage<Quantiles> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 53);
+
+/**
+ * Which provider.
+ *
+ * @generated from message tollgate.v1.TestProviderRequest
+ */
+export type TestProviderRequest = Message<"tollgate.v1.TestProviderRequest"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The provider's own name of the model to ask; empty means that of its first route, or the first that it lists.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+};
+
+/**
+ * Describes the message tollgate.v1.TestProviderRequest.
+ * Use `create(TestProviderRequestSchema)` to create a new message.
+ */
+export const TestProviderRequestSchema: GenMessage<TestProviderRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 54);
+
+/**
+ * What the test has found.
+ *
+ * @generated from message tollgate.v1.TestProviderResponse
+ */
+export type TestProviderResponse = Message<"tollgate.v1.TestProviderResponse"> & {
+  /**
+   * The provider's name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The model that was asked, by the provider's own name; empty means none was.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * Whether it has answered: with a token, or of a provider that only draws, with its list.
+   *
+   * @generated from field: bool ok = 3;
+   */
+  ok: boolean;
+
+  /**
+   * How it failed; empty means it did not.
+   *
+   * @generated from field: string error = 4;
+   */
+  error: string;
+
+  /**
+   * Until its first event, in milliseconds; absence means none came.
+   *
+   * @generated from field: optional double first_event_ms = 5;
+   */
+  firstEventMs?: number | undefined;
+
+  /**
+   * Until its end, in milliseconds; absence means it did not end well.
+   *
+   * @generated from field: optional double duration_ms = 6;
+   */
+  durationMs?: number | undefined;
+
+  /**
+   * Whether it has said what it used: without that the gateway estimates.
+   *
+   * @generated from field: bool reports_usage = 7;
+   */
+  reportsUsage: boolean;
+
+  /**
+   * What it lists, by its own names, at most 1,000.
+   *
+   * @generated from field: repeated string models = 8;
+   */
+  models: string[];
+
+  /**
+   * Why there is no list; empty means there is one.
+   *
+   * @generated from field: string models_error = 9;
+   */
+  modelsError: string;
+
+  /**
+   * What the model can do.
+   *
+   * @generated from field: repeated tollgate.v1.ProviderAbility abilities = 10;
+   */
+  abilities: ProviderAbility[];
+
+  /**
+   * How the provider's keys are after the test.
+   *
+   * @generated from field: repeated tollgate.v1.ProviderKey keys = 11;
+   */
+  keys: ProviderKey[];
+};
+
+/**
+ * Describes the message tollgate.v1.TestProviderResponse.
+ * Use `create(TestProviderResponseSchema)` to create a new message.
+ */
+export const TestProviderResponseSchema: GenMessage<TestProviderResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 55);
+
+/**
+ * Something that a model can do or not.
+ *
+ * @generated from message tollgate.v1.ProviderAbility
+ */
+export type ProviderAbility = Message<"tollgate.v1.ProviderAbility"> & {
+  /**
+   * "tools", "json_schema", "images".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Whether the provider has taken a request with it.
+   *
+   * @generated from field: bool ok = 2;
+   */
+  ok: boolean;
+
+  /**
+   * Why not, in the provider's words; empty means it can.
+   *
+   * @generated from field: string error = 3;
+   */
+  error: string;
+};
+
+/**
+ * Describes the message tollgate.v1.ProviderAbility.
+ * Use `create(ProviderAbilitySchema)` to create a new message.
+ */
+export const ProviderAbilitySchema: GenMessage<ProviderAbility> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 56);
+
+/**
  * What becomes of a key.
  *
  * @generated from enum tollgate.v1.KeyState
@@ -1398,6 +2073,16 @@ export const AdminService: GenService<{
     output: typeof SetApiKeyStateResponseSchema;
   },
   /**
+   * What an API key's settled requests cost, by model; also of a revoked one.
+   *
+   * @generated from rpc tollgate.v1.AdminService.GetApiKeyUsage
+   */
+  getApiKeyUsage: {
+    methodKind: "unary";
+    input: typeof GetApiKeyUsageRequestSchema;
+    output: typeof GetApiKeyUsageResponseSchema;
+  },
+  /**
    * Sets or lifts an API key's hard limit a UTC month.
    *
    * @generated from rpc tollgate.v1.AdminService.SetMonthlyLimit
@@ -1496,6 +2181,47 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof ReloadConfigurationRequestSchema;
     output: typeof ReloadConfigurationResponseSchema;
+  },
+  /**
+   * Where clients find the gateway.
+   *
+   * @generated from rpc tollgate.v1.AdminService.DescribeGateway
+   */
+  describeGateway: {
+    methodKind: "unary";
+    input: typeof DescribeGatewayRequestSchema;
+    output: typeof DescribeGatewayResponseSchema;
+  },
+  /**
+   * The providers of the configuration, and how their keys are.
+   *
+   * @generated from rpc tollgate.v1.AdminService.ListProviders
+   */
+  listProviders: {
+    methodKind: "unary";
+    input: typeof ListProvidersRequestSchema;
+    output: typeof ListProvidersResponseSchema;
+  },
+  /**
+   * The routes of all models: what state they are in, how they failed last and how fast they are.
+   *
+   * @generated from rpc tollgate.v1.AdminService.ListRoutes
+   */
+  listRoutes: {
+    methodKind: "unary";
+    input: typeof ListRoutesRequestSchema;
+    output: typeof ListRoutesResponseSchema;
+  },
+  /**
+   * Asks a provider for one token, for its list of models, and for what a model of it can do. It costs what a few tokens cost there. A provider that fails is
+   * no error: the answer says how.
+   *
+   * @generated from rpc tollgate.v1.AdminService.TestProvider
+   */
+  testProvider: {
+    methodKind: "unary";
+    input: typeof TestProviderRequestSchema;
+    output: typeof TestProviderResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_tollgate_v1_admin, 0);

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/credential.proto.
  */
 export const file_tollgate_v1_credential: GenFile = /*@__PURE__*/
-  fileDesc("Chx0b2xsZ2F0ZS92MS9jcmVkZW50aWFsLnByb3RvEgt0b2xsZ2F0ZS52MSIlChNBdXRoZW50aWNhdGVSZXF1ZXN0Eg4KBmxpbWl0cxgBIAEoCCKeAQoUQXV0aGVudGljYXRlUmVzcG9uc2USKQoEa2luZBgBIAEoDjIbLnRvbGxnYXRlLnYxLkNyZWRlbnRpYWxLaW5kEhIKCmFjY291bnRfaWQYAiABKAMSDgoGa2V5X2lkGAMgASgDEg4KBnNjb3BlcxgEIAMoCRInCgZsaW1pdHMYBSADKAsyFy50b2xsZ2F0ZS52MS5MaW1pdFN0YXRlKpABCg5DcmVkZW50aWFsS2luZBIfChtDUkVERU5USUFMX0tJTkRfVU5TUEVDSUZJRUQQABIbChdDUkVERU5USUFMX0tJTkRfQVBJX0tFWRABEiIKHkNSRURFTlRJQUxfS0lORF9NQU5BR0VNRU5UX0tFWRACEhwKGENSRURFTlRJQUxfS0lORF9PUEVSQVRPUhADMmgKEUNyZWRlbnRpYWxTZXJ2aWNlElMKDEF1dGhlbnRpY2F0ZRIgLnRvbGxnYXRlLnYxLkF1dGhlbnRpY2F0ZVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5BdXRoZW50aWNhdGVSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_event]);
+  fileDesc("Chx0b2xsZ2F0ZS92MS9jcmVkZW50aWFsLnByb3RvEgt0b2xsZ2F0ZS52MSIlChNBdXRoZW50aWNhdGVSZXF1ZXN0Eg4KBmxpbWl0cxgBIAEoCCKeAQoUQXV0aGVudGljYXRlUmVzcG9uc2USKQoEa2luZBgBIAEoDjIbLnRvbGxnYXRlLnYxLkNyZWRlbnRpYWxLaW5kEhIKCmFjY291bnRfaWQYAiABKAMSDgoGa2V5X2lkGAMgASgDEg4KBnNjb3BlcxgEIAMoCRInCgZsaW1pdHMYBSADKAsyFy50b2xsZ2F0ZS52MS5MaW1pdFN0YXRlKq0BCg5DcmVkZW50aWFsS2luZBIfChtDUkVERU5USUFMX0tJTkRfVU5TUEVDSUZJRUQQABIbChdDUkVERU5USUFMX0tJTkRfQVBJX0tFWRABEiIKHkNSRURFTlRJQUxfS0lORF9NQU5BR0VNRU5UX0tFWRACEhwKGENSRURFTlRJQUxfS0lORF9PUEVSQVRPUhADEhsKF0NSRURFTlRJQUxfS0lORF9TRVJWSUNFEAQyaAoRQ3JlZGVudGlhbFNlcnZpY2USUwoMQXV0aGVudGljYXRlEiAudG9sbGdhdGUudjEuQXV0aGVudGljYXRlUmVxdWVzdBohLnRvbGxnYXRlLnYxLkF1dGhlbnRpY2F0ZVJlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_event]);
 
 /**
  * What to tell beside the credential itself.
@@ -65,7 +65,7 @@ export type AuthenticateResponse = Message<"tollgate.v1.AuthenticateResponse"> &
   keyId: bigint;
 
   /**
-   * What a management key may do ("keys:read"); empty otherwise.
+   * What a management key ("keys:read") or a service ("metering") may do; empty otherwise.
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -119,6 +119,13 @@ export const CredentialKind = {
    * @generated from enum value: CREDENTIAL_KIND_OPERATOR = 3;
    */
   OPERATOR: 3,
+
+  /**
+   * A service of the operator's own, with the scopes of its token.
+   *
+   * @generated from enum value: CREDENTIAL_KIND_SERVICE = 4;
+   */
+  SERVICE: 4,
 } as const;
 
 /**

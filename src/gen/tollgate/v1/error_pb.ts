@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/error.proto.
  */
 export const file_tollgate_v1_error: GenFile = /*@__PURE__*/
-  fileDesc("Chd0b2xsZ2F0ZS92MS9lcnJvci5wcm90bxILdG9sbGdhdGUudjEi8QIKC0Vycm9yRGV0YWlsEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRINCgVwYXJhbRgDIAEoCRILCgN0aXAYBCABKAkSEwoLaHR0cF9zdGF0dXMYBSABKA0SEgoKcmVxdWVzdF9pZBgGIAEoCRIbCg5yZXRyeV9hZnRlcl9tcxgHIAEoBEgAiAEBEhkKDHNob3VsZF9yZXRyeRgIIAEoCEgBiAEBEigKBmRlbmlhbBgJIAEoCzITLnRvbGxnYXRlLnYxLkRlbmlhbEgCiAEBEicKBmxpbWl0cxgKIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUSLwoKdmlvbGF0aW9ucxgLIAMoCzIbLnRvbGxnYXRlLnYxLkZpZWxkVmlvbGF0aW9uEhMKC2RldGFpbF9jb2RlGAwgASgJQhEKD19yZXRyeV9hZnRlcl9tc0IPCg1fc2hvdWxkX3JldHJ5QgkKB19kZW5pYWwiUQoORmllbGRWaW9sYXRpb24SDAoEcGF0aBgBIAMoCRIPCgdtZXNzYWdlGAIgASgJEgwKBHR5cGUYAyABKAkSEgoKaW5wdXRfanNvbhgEIAEoCSJqCgZEZW5pYWwSDQoFbGltaXQYASABKAkSDAoEdW5pdBgCIAEoCRIMCgR1c2VkGAMgASgDEgsKA21heBgEIAEoAxIYCgtyZXNldF9hdF9tcxgFIAEoA0gAiAEBQg4KDF9yZXNldF9hdF9tc2IGcHJvdG8z", [file_tollgate_v1_event]);
+  fileDesc("Chd0b2xsZ2F0ZS92MS9lcnJvci5wcm90bxILdG9sbGdhdGUudjEi8QIKC0Vycm9yRGV0YWlsEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRINCgVwYXJhbRgDIAEoCRILCgN0aXAYBCABKAkSEwoLaHR0cF9zdGF0dXMYBSABKA0SEgoKcmVxdWVzdF9pZBgGIAEoCRIbCg5yZXRyeV9hZnRlcl9tcxgHIAEoBEgAiAEBEhkKDHNob3VsZF9yZXRyeRgIIAEoCEgBiAEBEigKBmRlbmlhbBgJIAEoCzITLnRvbGxnYXRlLnYxLkRlbmlhbEgCiAEBEicKBmxpbWl0cxgKIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUSLwoKdmlvbGF0aW9ucxgLIAMoCzIbLnRvbGxnYXRlLnYxLkZpZWxkVmlvbGF0aW9uEhMKC2RldGFpbF9jb2RlGAwgASgJQhEKD19yZXRyeV9hZnRlcl9tc0IPCg1fc2hvdWxkX3JldHJ5QgkKB19kZW5pYWwiUQoORmllbGRWaW9sYXRpb24SDAoEcGF0aBgBIAMoCRIPCgdtZXNzYWdlGAIgASgJEgwKBHR5cGUYAyABKAkSEgoKaW5wdXRfanNvbhgEIAEoCSKeAQoGRGVuaWFsEg0KBWxpbWl0GAEgASgJEgwKBHVuaXQYAiABKAkSDAoEdXNlZBgDIAEoAxILCgNtYXgYBCABKAMSGAoLcmVzZXRfYXRfbXMYBSABKANIAIgBARIqCgNyb3cYBiABKAsyGC50b2xsZ2F0ZS52MS5EZW5pZWRMaW1pdEgBiAEBQg4KDF9yZXNldF9hdF9tc0IGCgRfcm93IlAKC0RlbmllZExpbWl0EhAKCGxpbWl0X2lkGAEgASgDEg0KBXNjb3BlGAIgASgJEhAKCHNjb3BlX2lkGAMgASgDEg4KBndpbmRvdxgEIAEoCWIGcHJvdG8z", [file_tollgate_v1_event]);
 
 /**
  * The detail of an RPC error. `docs/errors.md` lists the codes.
@@ -86,7 +86,7 @@ export type ErrorDetail = Message<"tollgate.v1.ErrorDetail"> & {
   denial?: Denial | undefined;
 
   /**
-   * The request windows of the key, tightest first; empty where it has none.
+   * The limits of requests and tokens that bind the key, tightest first; empty where none does.
    *
    * @generated from field: repeated tollgate.v1.LimitState limits = 10;
    */
@@ -163,14 +163,14 @@ export const FieldViolationSchema: GenMessage<FieldViolation> = /*@__PURE__*/
  */
 export type Denial = Message<"tollgate.v1.Denial"> & {
   /**
-   * "minute_limit", "daily_limit", "monthly_limit", "free_minute", "free_day", "balance", "subscription".
+   * The field that has made it ("minute_limit", "daily_limit", "monthly_limit", "free_minute", "free_day"), "limit", "balance" or "subscription".
    *
    * @generated from field: string limit = 1;
    */
   limit: string;
 
   /**
-   * What it limits: "requests", "nano_usd" or "tokens".
+   * What it limits: "requests", "nano_usd", "tokens" or "concurrent".
    *
    * @generated from field: string unit = 2;
    */
@@ -196,6 +196,13 @@ export type Denial = Message<"tollgate.v1.Denial"> & {
    * @generated from field: optional int64 reset_at_ms = 5;
    */
   resetAtMs?: bigint | undefined;
+
+  /**
+   * Which limit; absence means that a balance or a plan can't pay.
+   *
+   * @generated from field: optional tollgate.v1.DeniedLimit row = 6;
+   */
+  row?: DeniedLimit | undefined;
 };
 
 /**
@@ -204,4 +211,46 @@ export type Denial = Message<"tollgate.v1.Denial"> & {
  */
 export const DenialSchema: GenMessage<Denial> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_error, 2);
+
+/**
+ * Which limit refused a request.
+ *
+ * @generated from message tollgate.v1.DeniedLimit
+ */
+export type DeniedLimit = Message<"tollgate.v1.DeniedLimit"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 limit_id = 1;
+   */
+  limitId: bigint;
+
+  /**
+   * What it limits: "account", "group" or "key".
+   *
+   * @generated from field: string scope = 2;
+   */
+  scope: string;
+
+  /**
+   * Which one.
+   *
+   * @generated from field: int64 scope_id = 3;
+   */
+  scopeId: bigint;
+
+  /**
+   * "minute", "hour", "day", "week", "month" or "total"; empty means running requests.
+   *
+   * @generated from field: string window = 4;
+   */
+  window: string;
+};
+
+/**
+ * Describes the message tollgate.v1.DeniedLimit.
+ * Use `create(DeniedLimitSchema)` to create a new message.
+ */
+export const DeniedLimitSchema: GenMessage<DeniedLimit> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_error, 3);
 

@@ -6,7 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { CacheHint, Extra, Item, Protocol, ToolKind } from "./content_pb.ts";
+import type { CacheHint, Extra, Item, Protocol, ToolKind, Unknown } from "./content_pb.ts";
 import { file_tollgate_v1_content } from "./content_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/request.proto.
  */
 export const file_tollgate_v1_request: GenFile = /*@__PURE__*/
-  fileDesc("Chl0b2xsZ2F0ZS92MS9yZXF1ZXN0LnByb3RvEgt0b2xsZ2F0ZS52MSLsCQoPR2VuZXJhdGVSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJEicKCGVuZHBvaW50GAIgASgOMhUudG9sbGdhdGUudjEuRW5kcG9pbnQSJwoIZGVsaXZlcnkYAyABKA4yFS50b2xsZ2F0ZS52MS5EZWxpdmVyeRIZCgxpbnN0cnVjdGlvbnMYBCABKAlIAIgBARIgCgVpdGVtcxgFIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SIAoFdG9vbHMYBiADKAsyES50b2xsZ2F0ZS52MS5Ub29sEjEKC3Rvb2xfY2hvaWNlGAcgASgLMhcudG9sbGdhdGUudjEuVG9vbENob2ljZUgBiAEBEiAKE3BhcmFsbGVsX3Rvb2xfY2FsbHMYCCABKAhIAogBARIbCg5tYXhfdG9vbF9jYWxscxgJIAEoDUgDiAEBEjUKDW91dHB1dF9mb3JtYXQYCiABKAsyGS50b2xsZ2F0ZS52MS5PdXRwdXRGb3JtYXRIBIgBARIWCgl2ZXJib3NpdHkYCyABKAlIBYgBARI0CglyZWFzb25pbmcYDCABKAsyHC50b2xsZ2F0ZS52MS5SZWFzb25pbmdDb25maWdIBogBARIsCghzYW1wbGluZxgNIAEoCzIVLnRvbGxnYXRlLnYxLlNhbXBsaW5nSAeIAQESHgoRbWF4X291dHB1dF90b2tlbnMYDiABKA1ICIgBARIMCgRzdG9wGA8gAygJEhcKCmNhbmRpZGF0ZXMYECABKA1ICYgBARIuCgxzZXJ2aWNlX3RpZXIYESABKA4yGC50b2xsZ2F0ZS52MS5TZXJ2aWNlVGllchIdChBwcm9tcHRfY2FjaGVfa2V5GBIgASgJSAqIAQESKgoFY2FjaGUYEyABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIC4gBARI8CghtZXRhZGF0YRgUIAMoCzIqLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdC5NZXRhZGF0YUVudHJ5EhEKBHVzZXIYFSABKAlIDIgBARIeChFzYWZldHlfaWRlbnRpZmllchgWIAEoCUgNiAEBEg8KB2luY2x1ZGUYFyADKAkSKwoKdHJ1bmNhdGlvbhgYIAEoDjIXLnRvbGxnYXRlLnYxLlRydW5jYXRpb24SEgoFc3RvcmUYGSABKAhIDogBARIOCgZzdHJpY3QYGiABKAgSLwoGc291cmNlGBsgASgLMhoudG9sbGdhdGUudjEuU291cmNlUmVxdWVzdEgPiAEBGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIPCg1faW5zdHJ1Y3Rpb25zQg4KDF90b29sX2Nob2ljZUIWChRfcGFyYWxsZWxfdG9vbF9jYWxsc0IRCg9fbWF4X3Rvb2xfY2FsbHNCEAoOX291dHB1dF9mb3JtYXRCDAoKX3ZlcmJvc2l0eUIMCgpfcmVhc29uaW5nQgsKCV9zYW1wbGluZ0IUChJfbWF4X291dHB1dF90b2tlbnNCDQoLX2NhbmRpZGF0ZXNCEwoRX3Byb21wdF9jYWNoZV9rZXlCCAoGX2NhY2hlQgcKBV91c2VyQhQKEl9zYWZldHlfaWRlbnRpZmllckIICgZfc3RvcmVCCQoHX3NvdXJjZSLIAQoNU291cmNlUmVxdWVzdBInCghwcm90b2NvbBgBIAEoDjIVLnRvbGxnYXRlLnYxLlByb3RvY29sEgwKBGJvZHkYAiABKAwSFgoOdW5rbm93bl9maWVsZHMYAyADKAkSOAoHaGVhZGVycxgEIAMoCzInLnRvbGxnYXRlLnYxLlNvdXJjZVJlcXVlc3QuSGVhZGVyc0VudHJ5Gi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIvsBCgRUb29sEi0KCGZ1bmN0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuRnVuY3Rpb25Ub29sSAASKQoGY3VzdG9tGAIgASgLMhcudG9sbGdhdGUudjEuQ3VzdG9tVG9vbEgAEikKBmhvc3RlZBgDIAEoCzIXLnRvbGxnYXRlLnYxLkhvc3RlZFRvb2xIABIqCgVjYWNoZRgEIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEiYKBWV4dHJhGAUgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAogBAUIGCgR0b29sQggKBl9jYWNoZUIICgZfZXh0cmEifwoMRnVuY3Rpb25Ub29sEgwKBG5hbWUYASABKAkSGAoLZGVzY3JpcHRpb24YAiABKAlIAIgBARIXCg9wYXJhbWV0ZXJzX2pzb24YAyABKAkSEwoGc3RyaWN0GAQgASgISAGIAQFCDgoMX2Rlc2NyaXB0aW9uQgkKB19zdHJpY3QiWQoKQ3VzdG9tVG9vbBIMCgRuYW1lGAEgASgJEhgKC2Rlc2NyaXB0aW9uGAIgASgJSACIAQESEwoLZm9ybWF0X2pzb24YAyABKAlCDgoMX2Rlc2NyaXB0aW9uIlEKCkhvc3RlZFRvb2wSJwoIcHJvdG9jb2wYASABKA4yFS50b2xsZ2F0ZS52MS5Qcm90b2NvbBIMCgR0eXBlGAIgASgJEgwKBGpzb24YAyABKAkicQoKVG9vbENob2ljZRIpCgRtb2RlGAEgASgOMhsudG9sbGdhdGUudjEuVG9vbENob2ljZU1vZGUSJAoFdG9vbHMYAiADKAsyFS50b2xsZ2F0ZS52MS5Ub29sTmFtZRISCgpyZXN0cmljdGVkGAMgASgIIj0KCFRvb2xOYW1lEgwKBG5hbWUYASABKAkSIwoEa2luZBgCIAEoDjIVLnRvbGxnYXRlLnYxLlRvb2xLaW5kIqgBCgxPdXRwdXRGb3JtYXQSKwoEdHlwZRgBIAEoDjIdLnRvbGxnYXRlLnYxLk91dHB1dEZvcm1hdFR5cGUSDAoEbmFtZRgCIAEoCRIYCgtkZXNjcmlwdGlvbhgDIAEoCUgAiAEBEhMKC3NjaGVtYV9qc29uGAQgASgJEhMKBnN0cmljdBgFIAEoCEgBiAEBQg4KDF9kZXNjcmlwdGlvbkIJCgdfc3RyaWN0It4BCg9SZWFzb25pbmdDb25maWcSLAoGZWZmb3J0GAEgASgOMhwudG9sbGdhdGUudjEuUmVhc29uaW5nRWZmb3J0EisKCHRoaW5raW5nGAIgASgOMhkudG9sbGdhdGUudjEuVGhpbmtpbmdNb2RlEhoKDWJ1ZGdldF90b2tlbnMYAyABKA1IAIgBARIUCgdzdW1tYXJ5GAQgASgJSAGIAQESFAoHZGlzcGxheRgFIAEoCUgCiAEBQhAKDl9idWRnZXRfdG9rZW5zQgoKCF9zdW1tYXJ5QgoKCF9kaXNwbGF5IrIDCghTYW1wbGluZxIYCgt0ZW1wZXJhdHVyZRgBIAEoAUgAiAEBEhIKBXRvcF9wGAIgASgBSAGIAQESEgoFdG9wX2sYAyABKA1IAogBARIeChFmcmVxdWVuY3lfcGVuYWx0eRgEIAEoAUgDiAEBEh0KEHByZXNlbmNlX3BlbmFsdHkYBSABKAFIBIgBARIRCgRzZWVkGAYgASgSSAWIAQESOAoKbG9naXRfYmlhcxgHIAMoCzIkLnRvbGxnYXRlLnYxLlNhbXBsaW5nLkxvZ2l0Qmlhc0VudHJ5EhUKCGxvZ3Byb2JzGAggASgISAaIAQESGQoMdG9wX2xvZ3Byb2JzGAkgASgNSAeIAQEaMAoOTG9naXRCaWFzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4AUIOCgxfdGVtcGVyYXR1cmVCCAoGX3RvcF9wQggKBl90b3Bfa0IUChJfZnJlcXVlbmN5X3BlbmFsdHlCEwoRX3ByZXNlbmNlX3BlbmFsdHlCBwoFX3NlZWRCCwoJX2xvZ3Byb2JzQg8KDV90b3BfbG9ncHJvYnMqxQEKCEVuZHBvaW50EhgKFEVORFBPSU5UX1VOU1BFQ0lGSUVEEAASHQoZRU5EUE9JTlRfQ0hBVF9DT01QTEVUSU9OUxABEhYKEkVORFBPSU5UX1JFU1BPTlNFUxACEhUKEUVORFBPSU5UX01FU1NBR0VTEAMSHgoaRU5EUE9JTlRfSU1BR0VfR0VORVJBVElPTlMQBBIYChRFTkRQT0lOVF9JTUFHRV9FRElUUxAFEhcKE0VORFBPSU5UX0VNQkVERElOR1MQBipPCghEZWxpdmVyeRIYChRERUxJVkVSWV9VTlNQRUNJRklFRBAAEhUKEURFTElWRVJZX1NUUkVBTUVEEAESEgoOREVMSVZFUllfV0hPTEUQAip3CgtTZXJ2aWNlVGllchIcChhTRVJWSUNFX1RJRVJfVU5TUEVDSUZJRUQQABIYChRTRVJWSUNFX1RJRVJfREVGQVVMVBABEhUKEVNFUlZJQ0VfVElFUl9GTEVYEAISGQoVU0VSVklDRV9USUVSX1BSSU9SSVRZEAMqVgoKVHJ1bmNhdGlvbhIaChZUUlVOQ0FUSU9OX1VOU1BFQ0lGSUVEEAASFwoTVFJVTkNBVElPTl9ESVNBQkxFRBABEhMKD1RSVU5DQVRJT05fQVVUTxACKqMBCg5Ub29sQ2hvaWNlTW9kZRIgChxUT09MX0NIT0lDRV9NT0RFX1VOU1BFQ0lGSUVEEAASGQoVVE9PTF9DSE9JQ0VfTU9ERV9BVVRPEAESGQoVVE9PTF9DSE9JQ0VfTU9ERV9OT05FEAISHQoZVE9PTF9DSE9JQ0VfTU9ERV9SRVFVSVJFRBADEhoKFlRPT0xfQ0hPSUNFX01PREVfTkFNRUQQBCqbAQoQT3V0cHV0Rm9ybWF0VHlwZRIiCh5PVVRQVVRfRk9STUFUX1RZUEVfVU5TUEVDSUZJRUQQABIbChdPVVRQVVRfRk9STUFUX1RZUEVfVEVYVBABEiIKHk9VVFBVVF9GT1JNQVRfVFlQRV9KU09OX09CSkVDVBACEiIKHk9VVFBVVF9GT1JNQVRfVFlQRV9KU09OX1NDSEVNQRADKvQBCg9SZWFzb25pbmdFZmZvcnQSIAocUkVBU09OSU5HX0VGRk9SVF9VTlNQRUNJRklFRBAAEhkKFVJFQVNPTklOR19FRkZPUlRfTk9ORRABEhwKGFJFQVNPTklOR19FRkZPUlRfTUlOSU1BTBACEhgKFFJFQVNPTklOR19FRkZPUlRfTE9XEAMSGwoXUkVBU09OSU5HX0VGRk9SVF9NRURJVU0QBBIZChVSRUFTT05JTkdfRUZGT1JUX0hJR0gQBRIaChZSRUFTT05JTkdfRUZGT1JUX1hISUdIEAYSGAoUUkVBU09OSU5HX0VGRk9SVF9NQVgQByqhAQoMVGhpbmtpbmdNb2RlEh0KGVRISU5LSU5HX01PREVfVU5TUEVDSUZJRUQQABIZChVUSElOS0lOR19NT0RFX0VOQUJMRUQQARIaChZUSElOS0lOR19NT0RFX0RJU0FCTEVEEAISGgoWVEhJTktJTkdfTU9ERV9BREFQVElWRRADEh8KG1RISU5LSU5HX01PREVfQkVUV0VFTl9UT09MUxAEYgZwcm90bzM", [file_tollgate_v1_content]);
+  fileDesc("Chl0b2xsZ2F0ZS92MS9yZXF1ZXN0LnByb3RvEgt0b2xsZ2F0ZS52MSLsCQoPR2VuZXJhdGVSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJEicKCGVuZHBvaW50GAIgASgOMhUudG9sbGdhdGUudjEuRW5kcG9pbnQSJwoIZGVsaXZlcnkYAyABKA4yFS50b2xsZ2F0ZS52MS5EZWxpdmVyeRIZCgxpbnN0cnVjdGlvbnMYBCABKAlIAIgBARIgCgVpdGVtcxgFIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SIAoFdG9vbHMYBiADKAsyES50b2xsZ2F0ZS52MS5Ub29sEjEKC3Rvb2xfY2hvaWNlGAcgASgLMhcudG9sbGdhdGUudjEuVG9vbENob2ljZUgBiAEBEiAKE3BhcmFsbGVsX3Rvb2xfY2FsbHMYCCABKAhIAogBARIbCg5tYXhfdG9vbF9jYWxscxgJIAEoDUgDiAEBEjUKDW91dHB1dF9mb3JtYXQYCiABKAsyGS50b2xsZ2F0ZS52MS5PdXRwdXRGb3JtYXRIBIgBARIWCgl2ZXJib3NpdHkYCyABKAlIBYgBARI0CglyZWFzb25pbmcYDCABKAsyHC50b2xsZ2F0ZS52MS5SZWFzb25pbmdDb25maWdIBogBARIsCghzYW1wbGluZxgNIAEoCzIVLnRvbGxnYXRlLnYxLlNhbXBsaW5nSAeIAQESHgoRbWF4X291dHB1dF90b2tlbnMYDiABKA1ICIgBARIMCgRzdG9wGA8gAygJEhcKCmNhbmRpZGF0ZXMYECABKA1ICYgBARIuCgxzZXJ2aWNlX3RpZXIYESABKA4yGC50b2xsZ2F0ZS52MS5TZXJ2aWNlVGllchIdChBwcm9tcHRfY2FjaGVfa2V5GBIgASgJSAqIAQESKgoFY2FjaGUYEyABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIC4gBARI8CghtZXRhZGF0YRgUIAMoCzIqLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdC5NZXRhZGF0YUVudHJ5EhEKBHVzZXIYFSABKAlIDIgBARIeChFzYWZldHlfaWRlbnRpZmllchgWIAEoCUgNiAEBEg8KB2luY2x1ZGUYFyADKAkSKwoKdHJ1bmNhdGlvbhgYIAEoDjIXLnRvbGxnYXRlLnYxLlRydW5jYXRpb24SEgoFc3RvcmUYGSABKAhIDogBARIOCgZzdHJpY3QYGiABKAgSLwoGc291cmNlGBsgASgLMhoudG9sbGdhdGUudjEuU291cmNlUmVxdWVzdEgPiAEBGi8KDU1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIPCg1faW5zdHJ1Y3Rpb25zQg4KDF90b29sX2Nob2ljZUIWChRfcGFyYWxsZWxfdG9vbF9jYWxsc0IRCg9fbWF4X3Rvb2xfY2FsbHNCEAoOX291dHB1dF9mb3JtYXRCDAoKX3ZlcmJvc2l0eUIMCgpfcmVhc29uaW5nQgsKCV9zYW1wbGluZ0IUChJfbWF4X291dHB1dF90b2tlbnNCDQoLX2NhbmRpZGF0ZXNCEwoRX3Byb21wdF9jYWNoZV9rZXlCCAoGX2NhY2hlQgcKBV91c2VyQhQKEl9zYWZldHlfaWRlbnRpZmllckIICgZfc3RvcmVCCQoHX3NvdXJjZSL2AQoNU291cmNlUmVxdWVzdBInCghwcm90b2NvbBgBIAEoDjIVLnRvbGxnYXRlLnYxLlByb3RvY29sEgwKBGJvZHkYAiABKAwSFgoOdW5rbm93bl9maWVsZHMYAyADKAkSOAoHaGVhZGVycxgEIAMoCzInLnRvbGxnYXRlLnYxLlNvdXJjZVJlcXVlc3QuSGVhZGVyc0VudHJ5EiwKDnVua25vd25fdmFsdWVzGAUgAygLMhQudG9sbGdhdGUudjEuVW5rbm93bhouCgxIZWFkZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLhAgoEVG9vbBItCghmdW5jdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLkZ1bmN0aW9uVG9vbEgAEikKBmN1c3RvbRgCIAEoCzIXLnRvbGxnYXRlLnYxLkN1c3RvbVRvb2xIABIpCgZob3N0ZWQYAyABKAsyFy50b2xsZ2F0ZS52MS5Ib3N0ZWRUb29sSAASKgoFY2FjaGUYBCABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIAYgBARImCgVleHRyYRgFIAEoCzISLnRvbGxnYXRlLnYxLkV4dHJhSAKIAQESMgoJbmFtZXNwYWNlGAYgASgLMhoudG9sbGdhdGUudjEuVG9vbE5hbWVzcGFjZUgDiAEBEhUKCGRlZmVycmVkGAcgASgISASIAQFCBgoEdG9vbEIICgZfY2FjaGVCCAoGX2V4dHJhQgwKCl9uYW1lc3BhY2VCCwoJX2RlZmVycmVkInkKDVRvb2xOYW1lc3BhY2USDAoEbmFtZRgBIAEoCRIYCgtkZXNjcmlwdGlvbhgCIAEoCUgAiAEBEiYKBWV4dHJhGAMgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAYgBAUIOCgxfZGVzY3JpcHRpb25CCAoGX2V4dHJhIn8KDEZ1bmN0aW9uVG9vbBIMCgRuYW1lGAEgASgJEhgKC2Rlc2NyaXB0aW9uGAIgASgJSACIAQESFwoPcGFyYW1ldGVyc19qc29uGAMgASgJEhMKBnN0cmljdBgEIAEoCEgBiAEBQg4KDF9kZXNjcmlwdGlvbkIJCgdfc3RyaWN0IlkKCkN1c3RvbVRvb2wSDAoEbmFtZRgBIAEoCRIYCgtkZXNjcmlwdGlvbhgCIAEoCUgAiAEBEhMKC2Zvcm1hdF9qc29uGAMgASgJQg4KDF9kZXNjcmlwdGlvbiJRCgpIb3N0ZWRUb29sEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEdHlwZRgCIAEoCRIMCgRqc29uGAMgASgJInEKClRvb2xDaG9pY2USKQoEbW9kZRgBIAEoDjIbLnRvbGxnYXRlLnYxLlRvb2xDaG9pY2VNb2RlEiQKBXRvb2xzGAIgAygLMhUudG9sbGdhdGUudjEuVG9vbE5hbWUSEgoKcmVzdHJpY3RlZBgDIAEoCCI9CghUb29sTmFtZRIMCgRuYW1lGAEgASgJEiMKBGtpbmQYAiABKA4yFS50b2xsZ2F0ZS52MS5Ub29sS2luZCKoAQoMT3V0cHV0Rm9ybWF0EisKBHR5cGUYASABKA4yHS50b2xsZ2F0ZS52MS5PdXRwdXRGb3JtYXRUeXBlEgwKBG5hbWUYAiABKAkSGAoLZGVzY3JpcHRpb24YAyABKAlIAIgBARITCgtzY2hlbWFfanNvbhgEIAEoCRITCgZzdHJpY3QYBSABKAhIAYgBAUIOCgxfZGVzY3JpcHRpb25CCQoHX3N0cmljdCLeAQoPUmVhc29uaW5nQ29uZmlnEiwKBmVmZm9ydBgBIAEoDjIcLnRvbGxnYXRlLnYxLlJlYXNvbmluZ0VmZm9ydBIrCgh0aGlua2luZxgCIAEoDjIZLnRvbGxnYXRlLnYxLlRoaW5raW5nTW9kZRIaCg1idWRnZXRfdG9rZW5zGAMgASgNSACIAQESFAoHc3VtbWFyeRgEIAEoCUgBiAEBEhQKB2Rpc3BsYXkYBSABKAlIAogBAUIQCg5fYnVkZ2V0X3Rva2Vuc0IKCghfc3VtbWFyeUIKCghfZGlzcGxheSKyAwoIU2FtcGxpbmcSGAoLdGVtcGVyYXR1cmUYASABKAFIAIgBARISCgV0b3BfcBgCIAEoAUgBiAEBEhIKBXRvcF9rGAMgASgNSAKIAQESHgoRZnJlcXVlbmN5X3BlbmFsdHkYBCABKAFIA4gBARIdChBwcmVzZW5jZV9wZW5hbHR5GAUgASgBSASIAQESEQoEc2VlZBgGIAEoEkgFiAEBEjgKCmxvZ2l0X2JpYXMYByADKAsyJC50b2xsZ2F0ZS52MS5TYW1wbGluZy5Mb2dpdEJpYXNFbnRyeRIVCghsb2dwcm9icxgIIAEoCEgGiAEBEhkKDHRvcF9sb2dwcm9icxgJIAEoDUgHiAEBGjAKDkxvZ2l0Qmlhc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoAToCOAFCDgoMX3RlbXBlcmF0dXJlQggKBl90b3BfcEIICgZfdG9wX2tCFAoSX2ZyZXF1ZW5jeV9wZW5hbHR5QhMKEV9wcmVzZW5jZV9wZW5hbHR5QgcKBV9zZWVkQgsKCV9sb2dwcm9ic0IPCg1fdG9wX2xvZ3Byb2JzKsUBCghFbmRwb2ludBIYChRFTkRQT0lOVF9VTlNQRUNJRklFRBAAEh0KGUVORFBPSU5UX0NIQVRfQ09NUExFVElPTlMQARIWChJFTkRQT0lOVF9SRVNQT05TRVMQAhIVChFFTkRQT0lOVF9NRVNTQUdFUxADEh4KGkVORFBPSU5UX0lNQUdFX0dFTkVSQVRJT05TEAQSGAoURU5EUE9JTlRfSU1BR0VfRURJVFMQBRIXChNFTkRQT0lOVF9FTUJFRERJTkdTEAYqTwoIRGVsaXZlcnkSGAoUREVMSVZFUllfVU5TUEVDSUZJRUQQABIVChFERUxJVkVSWV9TVFJFQU1FRBABEhIKDkRFTElWRVJZX1dIT0xFEAIqdwoLU2VydmljZVRpZXISHAoYU0VSVklDRV9USUVSX1VOU1BFQ0lGSUVEEAASGAoUU0VSVklDRV9USUVSX0RFRkFVTFQQARIVChFTRVJWSUNFX1RJRVJfRkxFWBACEhkKFVNFUlZJQ0VfVElFUl9QUklPUklUWRADKlYKClRydW5jYXRpb24SGgoWVFJVTkNBVElPTl9VTlNQRUNJRklFRBAAEhcKE1RSVU5DQVRJT05fRElTQUJMRUQQARITCg9UUlVOQ0FUSU9OX0FVVE8QAiqjAQoOVG9vbENob2ljZU1vZGUSIAocVE9PTF9DSE9JQ0VfTU9ERV9VTlNQRUNJRklFRBAAEhkKFVRPT0xfQ0hPSUNFX01PREVfQVVUTxABEhkKFVRPT0xfQ0hPSUNFX01PREVfTk9ORRACEh0KGVRPT0xfQ0hPSUNFX01PREVfUkVRVUlSRUQQAxIaChZUT09MX0NIT0lDRV9NT0RFX05BTUVEEAQqmwEKEE91dHB1dEZvcm1hdFR5cGUSIgoeT1VUUFVUX0ZPUk1BVF9UWVBFX1VOU1BFQ0lGSUVEEAASGwoXT1VUUFVUX0ZPUk1BVF9UWVBFX1RFWFQQARIiCh5PVVRQVVRfRk9STUFUX1RZUEVfSlNPTl9PQkpFQ1QQAhIiCh5PVVRQVVRfRk9STUFUX1RZUEVfSlNPTl9TQ0hFTUEQAyr0AQoPUmVhc29uaW5nRWZmb3J0EiAKHFJFQVNPTklOR19FRkZPUlRfVU5TUEVDSUZJRUQQABIZChVSRUFTT05JTkdfRUZGT1JUX05PTkUQARIcChhSRUFTT05JTkdfRUZGT1JUX01JTklNQUwQAhIYChRSRUFTT05JTkdfRUZGT1JUX0xPVxADEhsKF1JFQVNPTklOR19FRkZPUlRfTUVESVVNEAQSGQoVUkVBU09OSU5HX0VGRk9SVF9ISUdIEAUSGgoWUkVBU09OSU5HX0VGRk9SVF9YSElHSBAGEhgKFFJFQVNPTklOR19FRkZPUlRfTUFYEAcqoQEKDFRoaW5raW5nTW9kZRIdChlUSElOS0lOR19NT0RFX1VOU1BFQ0lGSUVEEAASGQoVVEhJTktJTkdfTU9ERV9FTkFCTEVEEAESGgoWVEhJTktJTkdfTU9ERV9ESVNBQkxFRBACEhoKFlRISU5LSU5HX01PREVfQURBUFRJVkUQAxIfChtUSElOS0lOR19NT0RFX0JFVFdFRU5fVE9PTFMQBGIGcHJvdG8z", [file_tollgate_v1_content]);
 
 /**
  * A generation that is asked for. Absence of an optional field means that the caller did not say it.
@@ -253,6 +253,13 @@ export type SourceRequest = Message<"tollgate.v1.SourceRequest"> & {
    * @generated from field: map<string, string> headers = 4;
    */
   headers: { [key: string]: string };
+
+  /**
+   * Settings of the request whose values the codec does not know; each is refused or dropped where the upstream speaks another protocol.
+   *
+   * @generated from field: repeated tollgate.v1.Unknown unknown_values = 5;
+   */
+  unknownValues: Unknown[];
 };
 
 /**
@@ -306,6 +313,20 @@ export type Tool = Message<"tollgate.v1.Tool"> & {
    * @generated from field: optional tollgate.v1.Extra extra = 5;
    */
   extra?: Extra | undefined;
+
+  /**
+   * The group that it stands in; tools of one group follow each other. Absence means none.
+   *
+   * @generated from field: optional tollgate.v1.ToolNamespace namespace = 6;
+   */
+  namespace?: ToolNamespace | undefined;
+
+  /**
+   * Not shown to the model before a `ToolReferencePart` names it; absence means not said.
+   *
+   * @generated from field: optional bool deferred = 7;
+   */
+  deferred?: boolean | undefined;
 };
 
 /**
@@ -314,6 +335,41 @@ export type Tool = Message<"tollgate.v1.Tool"> & {
  */
 export const ToolSchema: GenMessage<Tool> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_request, 2);
+
+/**
+ * A group of tools (Responses). Their names are unique in it only.
+ *
+ * @generated from message tollgate.v1.ToolNamespace
+ */
+export type ToolNamespace = Message<"tollgate.v1.ToolNamespace"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What it is; absence means none.
+   *
+   * @generated from field: optional string description = 2;
+   */
+  description?: string | undefined;
+
+  /**
+   * Members of the group that only its own protocol knows.
+   *
+   * @generated from field: optional tollgate.v1.Extra extra = 3;
+   */
+  extra?: Extra | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.ToolNamespace.
+ * Use `create(ToolNamespaceSchema)` to create a new message.
+ */
+export const ToolNamespaceSchema: GenMessage<ToolNamespace> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_request, 3);
 
 /**
  * A function with JSON arguments.
@@ -355,7 +411,7 @@ export type FunctionTool = Message<"tollgate.v1.FunctionTool"> & {
  * Use `create(FunctionToolSchema)` to create a new message.
  */
 export const FunctionToolSchema: GenMessage<FunctionTool> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 3);
+  messageDesc(file_tollgate_v1_request, 4);
 
 /**
  * A tool with free text as its input.
@@ -390,7 +446,7 @@ export type CustomTool = Message<"tollgate.v1.CustomTool"> & {
  * Use `create(CustomToolSchema)` to create a new message.
  */
 export const CustomToolSchema: GenMessage<CustomTool> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 4);
+  messageDesc(file_tollgate_v1_request, 5);
 
 /**
  * A tool that the upstream itself runs.
@@ -425,7 +481,7 @@ export type HostedTool = Message<"tollgate.v1.HostedTool"> & {
  * Use `create(HostedToolSchema)` to create a new message.
  */
 export const HostedToolSchema: GenMessage<HostedTool> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 5);
+  messageDesc(file_tollgate_v1_request, 6);
 
 /**
  * Which tools may or must be called.
@@ -460,7 +516,7 @@ export type ToolChoice = Message<"tollgate.v1.ToolChoice"> & {
  * Use `create(ToolChoiceSchema)` to create a new message.
  */
 export const ToolChoiceSchema: GenMessage<ToolChoice> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 6);
+  messageDesc(file_tollgate_v1_request, 7);
 
 /**
  * A tool by name.
@@ -488,7 +544,7 @@ export type ToolName = Message<"tollgate.v1.ToolName"> & {
  * Use `create(ToolNameSchema)` to create a new message.
  */
 export const ToolNameSchema: GenMessage<ToolName> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 7);
+  messageDesc(file_tollgate_v1_request, 8);
 
 /**
  * The form of the text.
@@ -537,7 +593,7 @@ export type OutputFormat = Message<"tollgate.v1.OutputFormat"> & {
  * Use `create(OutputFormatSchema)` to create a new message.
  */
 export const OutputFormatSchema: GenMessage<OutputFormat> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 8);
+  messageDesc(file_tollgate_v1_request, 9);
 
 /**
  * Reasoning settings.
@@ -586,7 +642,7 @@ export type ReasoningConfig = Message<"tollgate.v1.ReasoningConfig"> & {
  * Use `create(ReasoningConfigSchema)` to create a new message.
  */
 export const ReasoningConfigSchema: GenMessage<ReasoningConfig> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 9);
+  messageDesc(file_tollgate_v1_request, 10);
 
 /**
  * How tokens are drawn.
@@ -663,7 +719,7 @@ export type Sampling = Message<"tollgate.v1.Sampling"> & {
  * Use `create(SamplingSchema)` to create a new message.
  */
 export const SamplingSchema: GenMessage<Sampling> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 10);
+  messageDesc(file_tollgate_v1_request, 11);
 
 /**
  * The public path that a generation belongs to: a model is only usable on the paths it lists.

@@ -1,3 +1,4 @@
+import { siblingModule } from '../../../lib/sibling-module.ts';
 import { GatewayError } from '../../../errors/gateway-error.ts';
 import { overloaded } from '../../../errors/overloaded.ts';
 import { LedgerStartError, startErrorCode } from '../../../lib/sqlite/start-error.ts';
@@ -28,7 +29,7 @@ export class DocumentWriter {
   readonly #now: () => number;
   readonly #watch: DocumentWatch;
   readonly #thread = new CallThread<Call<TimedCommand>, DocumentReply>(
-    new URL('./document-worker.ts', import.meta.url),
+    siblingModule(import.meta.url, 'document-worker'),
     {
       onReply: (call, reply) => {
         this.#notice(reply);

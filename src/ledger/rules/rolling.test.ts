@@ -1,6 +1,18 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Admissions, countAdmissions, opensAtMs, withAdmission } from './minutes.ts';
+import {
+  addToRolling,
+  changeRolling,
+  countTimes,
+  opensAtMs,
+  peakRolling,
+  type Rolling,
+  sumRolling,
+} from './rolling.ts';
+
+const none: Rolling = new Float64Array(0);
+const countAdmissions = (rolling: Rolling, now: number): number => sumRolling(rolling, now).used;
+const withAdmission = (rolling: Rolling, now: number): Rolling => addToRolling(rolling, now, { used: 1, held: 0 }, now);
 
 const step = fc.oneof(
   fc.constantFrom(0, 1, 999, 1000, 59_999, 60_000, 60_001, -1, -1000, -59_999, -60_000, -3_600_000),
@@ -14,7 +26,7 @@ test('a minute is what is younger than 60 s, later ones included, whatever the c
       fc.integer({ min: 1, max: 5 }),
       (steps, max) => {
         const stored: number[] = [];
-        let admissions: Admissions | undefined;
+        let admissions = none;
         let now = 1_000_000_000;
         for (const each of steps) {
           now += each.step;
@@ -26,7 +38,7 @@ test('a minute is what is younger than 60 s, later ones included, whatever the c
           expect(countAdmissions(admissions, now)).toBe(young.length);
           const leaving = young[Math.max(0, young.length - max)];
           const opens = leaving === undefined ? now : Math.min(leaving + 60_000, now + 61_000);
-          expect(opensAtMs(admissions, max, now)).toBe(opens);
+          expect(opensAtMs(admissions, max - 1, now)).toBe(opens);
         }
       },
     ),
@@ -38,13 +50,13 @@ test('of many, each leaves not before 60 s and at latest 61 s after its admissio
   fc.assert(
     fc.property(fc.array(fc.nat(200), { minLength: 800, maxLength: 2000 }), steps => {
       const stored: number[] = [];
-      let admissions: Admissions | undefined;
+      let admissions = none;
       let now = 1_000_000_000;
       for (const [index, by] of steps.entries()) {
         now += by;
         stored.push(now);
         admissions = withAdmission(admissions, now);
-        expect(admissions.length).toBeLessThanOrEqual(245);
+        expect(countTimes(admissions)).toBeLessThanOrEqual(245);
         if (index % 100 !== 0) continue;
         const count = countAdmissions(admissions, now);
         expect(count).toBeGreaterThanOrEqual(stored.filter(at => at > now - 60_000).length);
@@ -62,10 +74,49 @@ test('of many, each leaves not before 60 s and at latest 61 s after its admissio
 });
 
 test('many of one millisecond are counted, and a clock that steps back again and again does not make the row grow', () => {
-  let admissions: Admissions | undefined;
+  let admissions = none;
   for (let count = 0; count < 10_000; count++) admissions = withAdmission(admissions, 5000);
   expect(countAdmissions(admissions, 5000)).toBe(10_000);
-  expect(admissions).toHaveLength(3);
+  expect(countTimes(admissions)).toBe(1);
   for (let back = 0; back < 3000; back++) admissions = withAdmission(admissions, 10_000_000 - back * 300);
-  expect(admissions?.length).toBeLessThanOrEqual(480);
+  expect(countTimes(admissions)).toBeLessThanOrEqual(480);
+});
+
+test('amounts change where they were admitted, and what more of a request must fit beside is the fullest minute with it', () => {
+  const amount = fc.record({ used: fc.nat(20), held: fc.nat(20) });
+  fc.assert(
+    fc.property(
+      fc.array(fc.record({ step, amount, later: amount, of: fc.nat(20) }), {
+        minLength: 1,
+        maxLength: 40,
+        size: 'max',
+      }),
+      steps => {
+        const stored: { at: number; used: number; held: number }[] = [];
+        let rolling = none;
+        let now = 1_000_000_000;
+        for (const each of steps) {
+          now += each.step;
+          stored.push({ at: now, ...each.amount });
+          rolling = addToRolling(rolling, now, each.amount, now);
+          const changed = stored.at(-1 - each.of) ?? stored[0];
+          if (changed === undefined) continue;
+          const change = { used: each.later.used - changed.used, held: each.later.held - changed.held };
+          Object.assign(changed, each.later);
+          rolling = changeRolling(rolling, changed.at, change);
+          const sum = (of: typeof stored): number => of.reduce((all, { used, held }) => all + used + held, 0);
+          const young = stored.filter(({ at }) => at > now - 60_000);
+          const is = sumRolling(rolling, now);
+          expect(is.used + is.held).toBe(sum(young));
+          const ends = stored
+            .map(({ at }) => at)
+            .filter(at => at >= changed.at && at <= now && at < changed.at + 60_000);
+          const minutes = ends.map(end => sum(stored.filter(({ at }) => at > end - 60_000 && at <= end)));
+          const present = now < changed.at + 60_000 ? sum(young) : 0;
+          expect(peakRolling(rolling, changed.at, now)).toBe(Math.max(present, ...minutes, 0));
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
 });

@@ -1,0 +1,89 @@
+import type { Connection, Query } from '../../lib/sqlite/database.ts';
+import type { LimitFilter, LimitRow } from '../ledger.ts';
+import type { LimitUse } from '../rows.ts';
+import { windowAt } from '../rules/calendar.ts';
+import { amountsOf, maxOf } from '../rules/limits.ts';
+import { opensAtMs } from '../rules/rolling.ts';
+import { type Stored as StoredValue, RowCodec } from '../sqlite/columns.ts';
+import { limitTable, limitUseTable } from '../sqlite/tables.ts';
+
+type ListValues = { account: number; scope: string | null; id: number | null };
+
+const limitCodec = new RowCodec(limitTable);
+const useCodec = new RowCodec(limitUseTable);
+
+/** Reads limits as they stand in their present windows. */
+export class Limits {
+  readonly #list: Query<[ListValues], StoredValue[]>;
+  readonly #one: Query<[number], StoredValue[]>;
+  readonly #uses: Query<[number, number], StoredValue[]>;
+
+  constructor(db: Connection) {
+    const select = `SELECT ${limitCodec.names.join(', ')} FROM usage_limit`;
+    this.#list = db
+      .prepare<[ListValues], StoredValue[]>(
+        `${select} WHERE account_id = @account AND removed = 0 AND (@scope IS NULL OR scope = @scope) AND (@id IS NULL OR scope_id = @id) ORDER BY id`,
+      )
+      .raw();
+    this.#one = db.prepare<[number], StoredValue[]>(`${select} WHERE id = ? AND removed = 0`).raw();
+    this.#uses = db
+      .prepare<[number, number], StoredValue[]>(
+        `SELECT ${useCodec.names.join(', ')} FROM limit_use WHERE limit_id = ? AND number = ?`,
+      )
+      .raw();
+  }
+
+  /** Returns an account's limits, or those of one scope, by id. */
+  list({ accountId: account, scope, scopeId }: LimitFilter, nowMs: number): LimitRow[] {
+    return this.#list
+      .all({ account, scope: scope ?? null, id: scopeId ?? null })
+      .map(stored => this.#row(stored, nowMs));
+  }
+
+  /** Returns a limit of the account (undefined: of any). */
+  find(limitId: number, accountId: number | undefined, nowMs: number): LimitRow | undefined {
+    const stored = this.#one.get(limitId);
+    const row = stored && this.#row(stored, nowMs);
+    return accountId === undefined || row?.accountId === accountId ? row : undefined;
+  }
+
+  #row(stored: StoredValue[], nowMs: number): LimitRow {
+    const limit = limitCodec.read(stored);
+    const window = windowAt(limit.per, limit.timeZone, nowMs);
+    const fullest = this.#fullest(limit.id, window.number, nowMs);
+    const { used, held } = fullest.amounts;
+    const max = maxOf(limit, nowMs);
+    const left = max - used - held;
+    const rolling = fullest.use?.rolling ?? null;
+    const resetsAtMs = rolling === null ? window.endMs : opensAtMs(rolling, Number(max) - 1, nowMs);
+    const { id: limitId, per, raisedMax, raisedUntilMs, field: _, removed: __, ...settings } = limit;
+    return {
+      ...settings,
+      limitId,
+      window: per,
+      raised: raisedMax === null || raisedUntilMs === null ? null : { max: raisedMax, untilMs: raisedUntilMs },
+      // What runs is what is used of running requests.
+      used: limit.unit === 'concurrent' ? held : used,
+      held: limit.unit === 'concurrent' ? 0n : held,
+      remaining: left > 0n ? left : 0n,
+      resetsAtMs: resetsAtMs === Number.POSITIVE_INFINITY ? null : resetsAtMs,
+    };
+  }
+
+  /** Returns what is used of the window, of the end user who has used most where the limit holds for each. */
+  #fullest(limitId: number, number: number, nowMs: number): { use: LimitUse | undefined; amounts: Amounts } {
+    let fullest: { use: LimitUse | undefined; amounts: Amounts } = { use: undefined, amounts: { used: 0n, held: 0n } };
+    for (const stored of this.#uses.all(limitId, number)) {
+      const use = useCodec.read(stored);
+      const amounts = amountsOf(use, nowMs);
+      const isFuller = amounts.used + amounts.held >= fullest.amounts.used + fullest.amounts.held;
+      if (isFuller) fullest = { use, amounts };
+    }
+    return fullest;
+  }
+}
+
+interface Amounts {
+  readonly used: bigint;
+  readonly held: bigint;
+}

@@ -1,0 +1,168 @@
+import type { DailyLimitUnit, LimitChange, LimitField, LimitScope, NewLimit } from '../ledger.ts';
+import type { Counter, Key, Limit, Rows } from '../rows.ts';
+import { windowAt } from './calendar.ts';
+import { countUses } from './limits.ts';
+
+/** Limits as they are made, changed and removed: by their own commands, and by the fields of keys, which are views of the limits that they made. */
+
+/** The most limits of one scope. */
+const limitsMax = 100;
+const nanoPerDollar = 1_000_000_000n;
+
+/** Whose limits a command may change: an account's own, or, undefined, all of them (the operator). */
+type Owner = number | undefined;
+
+/** Makes a limit. Returns its id. */
+export function createLimit(rows: Rows, command: NewLimit, nowMs: number): number | 'not_found' | 'too_many' {
+  const { accountId, scope, scopeId } = command;
+  if (!hasScope(rows, accountId, scope, scopeId)) return 'not_found';
+  if (rows.limitsOf(scope, scopeId).length >= limitsMax) return 'too_many';
+  const { window: per, raised, ...settings } = command;
+  return addLimit(rows, { ...settings, per, ...raiseColumns(raised), field: null }, nowMs);
+}
+
+/** Whether the account has that key or group, or is it. */
+function hasScope(rows: Rows, accountId: number, scope: LimitScope, scopeId: number): boolean {
+  if (rows.accounts.get(accountId) === undefined) return false;
+  if (scope === 'account') return scopeId === accountId;
+  if (scope === 'group') return false;
+  const key = rows.keys.get(scopeId);
+  return key?.accountId === accountId && key.state !== 'revoked';
+}
+
+/** Changes a limit; what it counts is counted anew where that changes. */
+export function updateLimit(
+  rows: Rows,
+  { limitId, accountId, change }: { readonly limitId: number; readonly accountId: Owner; readonly change: LimitChange },
+  nowMs: number,
+): number | 'not_found' | 'locked' {
+  const limit = findLimit(rows, limitId, accountId);
+  if (typeof limit === 'string') return limit;
+  const { raised, ...settings } = change;
+  const after: Limit = { ...limit, ...settings, ...(raised === undefined ? {} : raiseColumns(raised)) };
+  rows.limits.put(after);
+  const counted = ['timeZone', 'models', 'endUsers'] as const;
+  if (counted.some(name => settings[name] !== undefined)) {
+    rows.forgetUses(limitId);
+    countNow(rows, after, nowMs);
+  }
+  return limitId;
+}
+
+/** Removes a limit. */
+export function deleteLimit(
+  rows: Rows,
+  { limitId, accountId }: { readonly limitId: number; readonly accountId: Owner },
+): number | 'not_found' | 'locked' {
+  const limit = findLimit(rows, limitId, accountId);
+  if (typeof limit === 'string') return limit;
+  removeLimit(rows, limit);
+  return limitId;
+}
+
+function findLimit(rows: Rows, limitId: number, accountId: Owner): Limit | 'not_found' | 'locked' {
+  const limit = rows.limits.get(limitId);
+  const isForeign = accountId !== undefined && limit?.accountId !== accountId;
+  if (limit === undefined || limit.removed || isForeign) return 'not_found';
+  return limit.locked && accountId !== undefined ? 'locked' : limit;
+}
+
+function raiseColumns(raised: NewLimit['raised']): Pick<Limit, 'raisedMax' | 'raisedUntilMs'> {
+  return { raisedMax: raised?.max ?? null, raisedUntilMs: raised?.untilMs ?? null };
+}
+
+type LimitParts = Omit<Limit, 'id' | 'removed' | 'createdAtMs'>;
+
+function addLimit(rows: Rows, parts: LimitParts, nowMs: number): number {
+  const limit = { ...parts, id: nextNumber(rows, 'limit'), removed: false, createdAtMs: nowMs };
+  rows.limits.put(limit);
+  countNow(rows, limit, nowMs);
+  return limit.id;
+}
+
+/** Counts the present window, so that the limit is shown as it stands. */
+function countNow(rows: Rows, limit: Limit, nowMs: number): void {
+  countUses(rows, limit, windowAt(limit.per, limit.timeZone, nowMs), nowMs);
+}
+
+function removeLimit(rows: Rows, limit: Limit): void {
+  rows.limits.put({ ...limit, removed: true });
+  rows.forgetUses(limit.id);
+}
+
+/** What limits that fields make have in common. */
+const plain = {
+  timeZone: 'UTC',
+  models: null,
+  endUsers: 'all',
+  action: 'refuse',
+  raisedMax: null,
+  raisedUntilMs: null,
+} as const;
+
+/** The windows of free models: hard limits of the specification, the same for every account. */
+export function addFreeWindows(rows: Rows, accountId: number, nowMs: number): void {
+  const free = {
+    ...plain,
+    accountId,
+    scope: 'account',
+    scopeId: accountId,
+    unit: 'requests',
+    models: ['*:free'],
+    locked: true,
+  } as const;
+  addLimit(rows, { ...free, per: 'minute', max: 20n, field: 'free_minute' }, nowMs);
+  addLimit(rows, { ...free, per: 'day', max: 200n, field: 'free_day' }, nowMs);
+}
+
+/** A field of keys that is a view of a limit. */
+export type KeyLimitField = Extract<LimitField, 'minute_limit' | 'daily_limit' | 'monthly_limit'>;
+
+/** Returns the unit and window of the limit that a field makes. */
+export function fieldShape(field: KeyLimitField, unit: DailyLimitUnit): Pick<Limit, 'unit' | 'per'> {
+  if (field === 'minute_limit') return { unit: 'requests', per: 'minute' };
+  if (field === 'monthly_limit') return { unit: 'usd', per: 'month' };
+  return { unit: unit === 'dollars' ? 'usd' : 'requests', per: 'day' };
+}
+
+/** Returns what a field says of the limit that it made, in its own unit; undefined: it can't say that limit. */
+export function fieldValue(
+  limit: Pick<Limit, 'timeZone' | 'models' | 'endUsers' | 'action' | 'max' | 'unit' | 'field'>,
+): bigint | undefined {
+  const { timeZone, models, endUsers, action, max, unit, field } = limit;
+  const isPlain = timeZone === 'UTC' && models === null && endUsers === 'all' && action === 'refuse';
+  if (!isPlain || max === 0n) return undefined;
+  if (field !== 'daily_limit' || unit !== 'usd') return max;
+  return max % nanoPerDollar === 0n ? max / nanoPerDollar : undefined;
+}
+
+/** Sets a field of a key: makes, changes or (0) removes the limit that the field says. One that it can't say any more is on its own. */
+export function setField(
+  rows: Rows,
+  key: Key,
+  { field, value, unit }: { readonly field: KeyLimitField; readonly value: bigint; readonly unit: DailyLimitUnit },
+  nowMs: number,
+): void {
+  const made = rows.limitsOf('key', key.id).find(limit => limit.field === field);
+  const said = made !== undefined && fieldValue(made) !== undefined ? made : undefined;
+  const shape = fieldShape(field, unit);
+  const max = field === 'daily_limit' && shape.unit === 'usd' ? value * nanoPerDollar : value;
+  if (value === 0n) {
+    if (said !== undefined) removeLimit(rows, said);
+    return;
+  }
+  if (said !== undefined) {
+    rows.limits.put({ ...said, max });
+    return;
+  }
+  if (made !== undefined) rows.limits.put({ ...made, field: null });
+  const { id: scopeId, accountId } = key;
+  addLimit(rows, { ...plain, ...shape, accountId, scope: 'key', scopeId, max, locked: false, field }, nowMs);
+}
+
+/** The next number of a counter, taken. */
+export function nextNumber(rows: Rows, name: Counter['name']): number {
+  const value = (rows.counters.get(name)?.value ?? 0) + 1;
+  rows.counters.put({ name, value });
+  return value;
+}

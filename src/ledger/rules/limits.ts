@@ -1,0 +1,255 @@
+import type { Hold, Limit, LimitUse, Request, Rows, Tally, TallySpan, Usage, Voided } from '../rows.ts';
+import type { LimitScope, LimitWindow } from '../ledger.ts';
+import { minuteMs, type Window, windowAt } from './calendar.ts';
+import { addToRolling, changeRolling, peakRolling, type Rolling, sumRolling } from './rolling.ts';
+
+/**
+ * Limits: which of them bind a request, what is used of them, and how requests change that. A use is the sum of what its requests say: it is counted from
+ * them when its window is first asked for, and from then on changed with them.
+ */
+
+/** What decides which limits bind a request, and in which windows. */
+export interface Bindable extends Pick<Request, 'accountId' | 'keyId' | 'endUserId' | 'groups' | 'admittedAtMs'> {
+  /** The listed id. */
+  readonly model: string;
+}
+
+/** A limit that binds a request, with its use in the window of the admission. */
+export interface BoundLimit {
+  readonly limit: Limit;
+  /** As it is raised now. */
+  readonly max: bigint;
+  readonly window: Window;
+  readonly use: LimitUse;
+}
+
+const noTimes: Rolling = new Float64Array(0);
+/** A rolling minute is counted from at least that many of the latest times, for a clock that steps back. */
+export const latestTimes = 200;
+
+/** Returns the limits that bind a request: of its key, its groups from the nearest on, and its account. */
+export function bindLimits(rows: Rows, request: Bindable, nowMs: number): BoundLimit[] {
+  const bound: BoundLimit[] = [];
+  bindScope(rows, request, ['key', request.keyId], { bound, nowMs });
+  for (const group of request.groups) bindScope(rows, request, ['group', group], { bound, nowMs });
+  bindScope(rows, request, ['account', request.accountId], { bound, nowMs });
+  return bound;
+}
+
+/** Returns the limits that bind a request that was admitted. */
+export function bindRequest(rows: Rows, request: Request, nowMs: number): BoundLimit[] {
+  const { accountId, keyId, modelId, endUserId, groups, admittedAtMs } = request;
+  return bindLimits(rows, { accountId, keyId, model: rows.modelName(modelId), endUserId, groups, admittedAtMs }, nowMs);
+}
+
+function bindScope(
+  rows: Rows,
+  request: Bindable,
+  [scope, scopeId]: readonly [LimitScope, number],
+  { bound, nowMs }: { readonly bound: BoundLimit[]; readonly nowMs: number },
+): void {
+  for (const limit of rows.limitsOf(scope, scopeId)) {
+    if (!coversModel(limit, request.model)) continue;
+    const window = windowAt(limit.per, limit.timeZone, request.admittedAtMs);
+    const use = readUse(rows, { limit, window, endUser: countedUser(limit, request.endUserId) }, nowMs);
+    bound.push({ limit, max: maxOf(limit, nowMs), window, use });
+  }
+}
+
+/** Returns the maximum that holds now. */
+export function maxOf({ max, raisedMax, raisedUntilMs }: Limit, nowMs: number): bigint {
+  return raisedMax !== null && raisedUntilMs !== null && nowMs < raisedUntilMs ? raisedMax : max;
+}
+
+/** Returns what is used and held of a limit now: of a rolling minute in the 60 s before. */
+export function amountsOf({ used, held, rolling }: LimitUse, nowMs: number): { used: bigint; held: bigint } {
+  if (rolling === null) return { used, held };
+  const sums = sumRolling(rolling, nowMs);
+  return { used: BigInt(sums.used), held: BigInt(sums.held) };
+}
+
+/** Returns what is used and held where more of a request that was admitted then must fit. */
+export function amountBeside({ used, held, rolling }: LimitUse, admittedAtMs: number, nowMs: number): bigint {
+  return rolling === null ? used + held : BigInt(peakRolling(rolling, admittedAtMs, nowMs));
+}
+
+const patterns = new Map<string, RegExp>();
+const patternsMax = 10_000;
+
+/** Returns whether a limit counts requests of a model; of patterns, `*` stands for any text. */
+export function coversModel({ models }: Limit, model: string): boolean {
+  return models === null || models.some(each => (each.includes('*') ? patternOf(each).test(model) : each === model));
+}
+
+function patternOf(text: string): RegExp {
+  const known = patterns.get(text);
+  if (known !== undefined) return known;
+  if (patterns.size >= patternsMax) patterns.clear();
+  const pattern = new RegExp(
+    `^${text
+      .split('*')
+      .map(part => part.replace(/[$()*+.?[\\\]^{|}]/g, String.raw`\$&`))
+      .join('.*')}$`,
+    's',
+  );
+  patterns.set(text, pattern);
+  return pattern;
+}
+
+/** Returns whose use a request is counted in. */
+function countedUser({ endUsers }: Limit, endUserId: number | null): number {
+  return endUsers === 'each' ? (endUserId ?? 0) : 0;
+}
+
+interface UsePlace {
+  readonly limit: Limit;
+  readonly window: Window;
+  readonly endUser: number;
+}
+
+function readUse(rows: Rows, { limit, window, endUser }: UsePlace, nowMs: number): LimitUse {
+  const first = rows.limitUses.get(limit.id, window.number, 0) ?? countUses(rows, limit, window, nowMs);
+  if (endUser === 0) return first;
+  return rows.limitUses.get(limit.id, window.number, endUser) ?? emptyUse({ limit, window, endUser });
+}
+
+function emptyUse({ limit, window, endUser }: UsePlace): LimitUse {
+  const rolling = limit.per === 'minute' ? noTimes : null;
+  return { limitId: limit.id, number: window.number, endUser, used: 0n, held: 0n, rolling };
+}
+
+/** Counts a window from its requests. Returns the use without an end user. */
+export function countUses(rows: Rows, limit: Limit, window: Window, nowMs: number): LimitUse {
+  const uses = addUp(limit, { window, nowMs, tally: span => rows.tally(span), modelName: id => rows.modelName(id) });
+  for (const use of uses.values()) rows.limitUses.put(use);
+  return uses.get(0) ?? emptyUse({ limit, window, endUser: 0 });
+}
+
+/** A window, and where its requests are read. */
+export interface Counting {
+  readonly window: Window;
+  readonly nowMs: number;
+  readonly tally: (span: TallySpan) => readonly Tally[];
+  readonly modelName: (modelId: number) => string;
+}
+
+/** Returns the uses of a window by end user, as its requests make them. */
+export function addUp(limit: Limit, { window, nowMs, tally: read, modelName }: Counting): Map<number, LimitUse> {
+  const isRolling = limit.per === 'minute';
+  const { accountId, scope, scopeId } = limit;
+  const tallies = read({
+    accountId,
+    scope,
+    scopeId,
+    startMs: isRolling ? nowMs - minuteMs : window.startMs,
+    endMs: window.endMs,
+    live: limit.unit === 'concurrent',
+    byTime: isRolling,
+  });
+  const uses = new Map([[0, emptyUse({ limit, window, endUser: 0 })]]);
+  for (const tally of tallies) {
+    if (!coversModel(limit, modelName(tally.modelId))) continue;
+    const endUser = countedUser(limit, tally.endUserId);
+    const use = uses.get(endUser) ?? emptyUse({ limit, window, endUser });
+    uses.set(endUser, raiseUse(use, measure(limit, tally), { admittedAtMs: tally.admittedAtMs, isNew: true, nowMs }));
+  }
+  return uses;
+}
+
+interface Measure {
+  readonly used: bigint;
+  readonly held: bigint;
+}
+
+/** Returns what requests add to a limit. */
+function measure({ unit }: Limit, tally: Tally): Measure {
+  switch (unit) {
+    case 'usd':
+      return { used: tally.spent, held: tally.held };
+    case 'requests':
+      return { used: tally.requests, held: 0n };
+    case 'tokens':
+      return { used: tally.tokens, held: tally.tokensHeld };
+    case 'concurrent':
+      return { used: 0n, held: tally.running };
+  }
+}
+
+function raiseUse(
+  use: LimitUse,
+  { used, held }: Measure,
+  { admittedAtMs, isNew, nowMs }: { readonly admittedAtMs: number; readonly isNew: boolean; readonly nowMs: number },
+): LimitUse {
+  if (use.rolling === null) return { ...use, used: use.used + used, held: use.held + held };
+  const change = { used: Number(used), held: Number(held) };
+  const rolling = isNew
+    ? addToRolling(use.rolling, admittedAtMs, change, nowMs)
+    : changeRolling(use.rolling, admittedAtMs, change);
+  return { ...use, rolling };
+}
+
+/** A request that changes: as it was, undefined where it is admitted, and as it will be. */
+export interface Change {
+  readonly before: Tally | undefined;
+  readonly after: Tally;
+}
+
+/**
+ * Changes the uses of the limits that bind a request. Must come before the request's rows are changed, because a use that is first asked for is counted
+ * from those. Returns the limits with their uses after it.
+ */
+export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Change, nowMs: number): BoundLimit[] {
+  const { before, after } = change;
+  const { admittedAtMs } = after;
+  return bound.map(each => {
+    const was = before === undefined ? undefined : measure(each.limit, before);
+    const is = measure(each.limit, after);
+    const more = { used: is.used - (was?.used ?? 0n), held: is.held - (was?.held ?? 0n) };
+    if (more.used === 0n && more.held === 0n) return each;
+    const use = raiseUse(each.use, more, { admittedAtMs, isNew: before === undefined, nowMs });
+    rows.limitUses.put(use);
+    return { ...each, use };
+  });
+}
+
+/** Returns what a live request adds to limits. */
+export function tallyOfHold(hold: Hold): Tally {
+  return {
+    ...tallyOfAdmission(hold),
+    held: hold.held,
+    tokensHeld: hold.text ? BigInt(hold.inputTokens + (hold.tokens ?? 0)) : 0n,
+    running: 1n,
+  };
+}
+
+/** Returns what a settled request adds to limits. */
+export function tallyOfUsage(usage: Usage): Tally {
+  const { input, cacheRead, cacheWrite5m, cacheWrite1h, output } = usage;
+  const tokens = usage.text ? BigInt(input + cacheRead + cacheWrite5m + cacheWrite1h + output) : 0n;
+  return { ...tallyOfAdmission(usage), spent: usage.cost, tokens };
+}
+
+/** Returns what a request adds to limits that was admitted, whatever became of it. */
+export function tallyOfAdmission(
+  request: Pick<Voided, 'modelId' | 'endUserId' | 'admittedAtMs' | 'requests' | 'free'>,
+): Tally {
+  const { modelId, endUserId, admittedAtMs, free } = request;
+  const requests = free ? request.requests : 1;
+  const nothing = { spent: 0n, held: 0n, tokens: 0n, tokensHeld: 0n, running: 0n };
+  return { modelId, endUserId, admittedAtMs, requests: BigInt(requests), ...nothing };
+}
+
+const windowOrder: readonly (LimitWindow | null)[] = ['minute', 'hour', 'day', 'week', 'month', 'total', null];
+
+/**
+ * Compares limits by the order in which they refuse: of the key, of its groups from the nearest on, of the account; within these the shorter window, then
+ * the older limit.
+ */
+export function inOrder(groups: readonly number[]): (one: Limit, other: Limit) => number {
+  const place = ({ scope, scopeId }: Limit): number => {
+    if (scope === 'key') return -1;
+    return scope === 'account' ? groups.length : groups.indexOf(scopeId);
+  };
+  return (one, other) =>
+    place(one) - place(other) || windowOrder.indexOf(one.per) - windowOrder.indexOf(other.per) || one.id - other.id;
+}

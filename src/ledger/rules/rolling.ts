@@ -1,0 +1,141 @@
+import { minuteMs } from './calendar.ts';
+
+/**
+ * A rolling minute as data: amounts by the time of their admission, ascending, three numbers each: `time, used, held`. An amount counts while it is younger
+ * than 60 s, also if it is later than now because the clock stepped back. Times are exact while few enough; beyond that each counts as the end of its
+ * quarter second, so that it leaves after 60 to 60.25 s. Those that have left stay while there is room, for a clock that steps back. Amounts are exact up
+ * to 2^53. Source: decisions §6.
+ */
+export type Rolling = Float64Array<ArrayBuffer>;
+
+/** What is used and what is held. */
+export interface Amounts {
+  readonly used: number;
+  readonly held: number;
+}
+
+const width = 3;
+/** Above it, those that have left are dropped, the oldest first. */
+const roomFor = 128;
+/** Above it, times are rounded up to the quantum: 60 s are 240 of them. */
+const exactMax = 240;
+const quantumMs = 250;
+/** More can only come from a clock that stepped back: the latest are then merged. */
+const most = 2 * exactMax;
+/** A rolling minute opens at most this long after it is asked about, also when the clock has stepped back. */
+const waitMaxMs = minuteMs + 1000;
+
+const ceilTime = (atMs: number): number => Math.ceil(atMs / quantumMs) * quantumMs;
+
+/** Returns how many times the minute holds, the rows of an empty one included. */
+export function countTimes(rolling: Rolling): number {
+  return rolling.length / width;
+}
+
+/** Returns what counts now. */
+export function sumRolling(rolling: Rolling, nowMs: number): Amounts {
+  let used = 0;
+  let held = 0;
+  for (let at = rolling.length - width; at >= 0 && (rolling[at] ?? 0) > nowMs - minuteMs; at -= width) {
+    used += rolling[at + 1] ?? 0;
+    held += rolling[at + 2] ?? 0;
+  }
+  return { used, held };
+}
+
+/**
+ * Returns the most that is used and held in any 60 s that the admission at `atMs` is part of, up to now: what more of that request must fit beside. What
+ * is later than now counts with now.
+ */
+export function peakRolling(rolling: Rolling, atMs: number, nowMs: number): number {
+  const untilMs = Math.min(nowMs, atMs + minuteMs - 1);
+  let peak = nowMs < atMs + minuteMs ? sumUp(rolling, nowMs, Number.POSITIVE_INFINITY) : 0;
+  for (let at = 0; at < rolling.length; at += width) {
+    const endMs = rolling[at] ?? 0;
+    if (endMs >= atMs && endMs <= untilMs) peak = Math.max(peak, sumUp(rolling, endMs, endMs));
+  }
+  return peak;
+}
+
+/** Sums what is younger than 60 s at a time and not later than `lastMs`. */
+function sumUp(rolling: Rolling, atMs: number, lastMs: number): number {
+  let sum = 0;
+  for (let at = rolling.length - width; at >= 0 && (rolling[at] ?? 0) > atMs - minuteMs; at -= width) {
+    if ((rolling[at] ?? 0) <= lastMs) sum += (rolling[at + 1] ?? 0) + (rolling[at + 2] ?? 0);
+  }
+  return sum;
+}
+
+/** Returns when no more than `fits` will count; if no more does, when the next amount leaves, or now if there is none. At most 61 s from now. */
+export function opensAtMs(rolling: Rolling, fits: number, nowMs: number): number {
+  const { used, held } = sumRolling(rolling, nowMs);
+  let over = used + held - fits;
+  for (let at = 0; at < rolling.length; at += width) {
+    const time = rolling[at] ?? 0;
+    const amount = (rolling[at + 1] ?? 0) + (rolling[at + 2] ?? 0);
+    if (time <= nowMs - minuteMs || amount === 0) continue;
+    over -= amount;
+    if (over <= 0) return Math.min(time + minuteMs, nowMs + waitMaxMs);
+  }
+  return nowMs;
+}
+
+/** Returns the minute with an admission more. */
+export function addToRolling(before: Rolling, atMs: number, amounts: Amounts, nowMs: number): Rolling {
+  const place = findTime(before, atMs);
+  return place === undefined
+    ? insert(before, [atMs, amounts.used, amounts.held], nowMs)
+    : raise(before, place, amounts);
+}
+
+/** Returns the minute with other amounts of an admission that it has, by how much they change; what was dropped since stays so. */
+export function changeRolling(before: Rolling, atMs: number, change: Amounts): Rolling {
+  const place = findTime(before, atMs) ?? findTime(before, ceilTime(atMs));
+  return place === undefined ? before : raise(before, place, change);
+}
+
+function raise(before: Rolling, place: number, { used, held }: Amounts): Rolling {
+  const after = before.slice();
+  after[place + 1] = (after[place + 1] ?? 0) + used;
+  after[place + 2] = (after[place + 2] ?? 0) + held;
+  return after;
+}
+
+function findTime(rolling: Rolling, atMs: number): number | undefined {
+  let at = rolling.length - width;
+  while (at >= 0 && (rolling[at] ?? 0) > atMs) at -= width;
+  return at >= 0 && rolling[at] === atMs ? at : undefined;
+}
+
+function insert(before: Rolling, added: readonly [number, number, number], nowMs: number): Rolling {
+  let place = before.length;
+  while (place > 0 && (before[place - width] ?? 0) > added[0]) place -= width;
+  const left = Math.min(countTimes(before) < roomFor ? 0 : countLeft(before, nowMs) * width, place);
+  const after = new Float64Array(before.length + width - left);
+  after.set(before.subarray(left, place), 0);
+  after.set(added, place - left);
+  after.set(before.subarray(place), place - left + width);
+  return countTimes(after) > exactMax ? rounded(after) : after;
+}
+
+/** Returns how many of the oldest can be dropped to make room. */
+function countLeft(rolling: Rolling, nowMs: number): number {
+  const tooMany = countTimes(rolling) + 1 - roomFor;
+  let left = 0;
+  while (left < tooMany && (rolling[left * width] ?? 0) <= nowMs - minuteMs) left++;
+  return left;
+}
+
+function rounded(rolling: Rolling): Rolling {
+  const merged: number[] = [];
+  for (let at = 0; at < rolling.length; at += width) {
+    const time = ceilTime(rolling[at] ?? 0);
+    const isSame = merged.at(-width) === time || merged.length >= most * width;
+    if (!isSame) merged.push(time, 0, 0);
+    const last = merged.length - width;
+    merged[last + 1] = (merged[last + 1] ?? 0) + (rolling[at + 1] ?? 0);
+    merged[last + 2] = (merged[last + 2] ?? 0) + (rolling[at + 2] ?? 0);
+    if (isSame) merged[last] = time;
+  }
+  return Float64Array.from(merged);
+}

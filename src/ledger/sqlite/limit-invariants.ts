@@ -1,0 +1,58 @@
+import type { Connection } from '../../lib/sqlite/database.ts';
+import type { Limit } from '../rows.ts';
+import { type Window, windowAt, windowByNumber } from '../rules/calendar.ts';
+import { addUp } from '../rules/limits.ts';
+import { RowCodec, type Stored } from './columns.ts';
+import { Sql } from './sql.ts';
+import { limitTable, limitUseTable } from './tables.ts';
+import { Tallies } from './tallies.ts';
+
+const limits = new RowCodec(limitTable);
+const uses = new RowCodec(limitUseTable);
+
+/** Returns the limits whose uses are not what their requests make. Rolling minutes, which forget, are not among them. */
+export function checkLimitUses(db: Connection): string[] {
+  const tallies = new Tallies(new Sql(db));
+  const nameOf = db.prepare<[number], { name: string }>('SELECT name FROM model WHERE id = ?');
+  const usesOf = db
+    .prepare<[number], Stored[]>(
+      `SELECT ${uses.names.join(', ')} FROM limit_use WHERE limit_id = ? ORDER BY number, end_user`,
+    )
+    .raw();
+  const counted = db
+    .prepare<[], Stored[]>(
+      `SELECT ${limits.names.join(', ')} FROM usage_limit WHERE removed = 0 AND per IS NOT 'minute' ORDER BY id`,
+    )
+    .raw();
+  return counted.all().flatMap(stored => {
+    const limit = limits.read(stored);
+    const byWindow = Map.groupBy(
+      usesOf.all(limit.id).map(use => uses.read(use)),
+      use => use.number,
+    );
+    return [...byWindow].flatMap(([number, kept]) => {
+      const made = addUp(limit, {
+        window: windowOf(limit, number),
+        nowMs: 0,
+        tally: span => tallies.read(span),
+        modelName: id => nameOf.get(id)?.name ?? '',
+      });
+      const wrong = kept.some(({ endUser, used, held }) => {
+        const due = made.get(endUser);
+        return used !== (due?.used ?? 0n) || held !== (due?.held ?? 0n);
+      });
+      const missing = [...made.values()].some(
+        ({ endUser, used, held }) => used + held > 0n && !kept.some(use => use.endUser === endUser),
+      );
+      if (!wrong && !missing) return [];
+      return [
+        `what is used and held of a limit is what its requests are: broken by limit ${limit.id}, window ${number}`,
+      ];
+    });
+  });
+}
+
+function windowOf({ per, timeZone }: Limit, number: number): Window {
+  if (per === null || per === 'minute' || per === 'total') return windowAt(per, timeZone, 0);
+  return windowByNumber(per, timeZone, number);
+}

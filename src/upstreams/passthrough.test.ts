@@ -1,0 +1,102 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../codecs/codec.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
+import { filterBody, filterHeaders, type Passthrough } from './passthrough.ts';
+
+function filtered(
+  policy: Passthrough,
+  body: JsonObject,
+  { protocol = Protocol.CHAT, unknown = [] }: { protocol?: Protocol; unknown?: string[] } = {},
+): unknown {
+  const request = create(GenerateRequestSchema, { source: { protocol, unknownFields: unknown } });
+  try {
+    const sent = filterBody(policy, {
+      protocol,
+      request,
+      encoded: { body: structuredClone(body), dropped: [] },
+      accountId: 7,
+    });
+    return sent.dropped.length === 0 ? sent.body : sent;
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return [thrown.code, thrown.facts.param];
+    throw thrown;
+  }
+}
+
+describe('by default', () => {
+  test.each<readonly [string, JsonObject]>([
+    ['web_search_options', { web_search_options: {} }],
+    ['modalities', { modalities: ['text', 'audio'] }],
+    ['speed', { speed: 'fast' }],
+    ['inference_geo', { inference_geo: 'us' }],
+    ['plugins', { plugins: [{ id: 'web' }] }],
+    ['tools.1', { tools: [{ type: 'function' }, { type: 'image_generation' }] }],
+    ['tools.0', { tools: [{ type: 'web_search_20260209', name: 'web_search' }] }],
+    ['tools.0', { tools: [{ type: 'code_execution_20260120' }] }],
+    ['tools.0', { tools: [{ googleSearch: {} }] }],
+  ])('%s is refused where it costs extra', (param, body) => {
+    expect(filtered('unpriced', body)).toEqual(['unsupported_feature', param]);
+    expect(filtered('known', body)).toEqual(['unsupported_feature', param]);
+    expect(filtered('all', body)).toEqual(body);
+  });
+
+  test('what costs nothing passes as it is, known or not', () => {
+    const body = {
+      model: 'm',
+      modalities: ['text'],
+      speed: 'standard',
+      web_search_options: null,
+      x_new: { models: ['a'] },
+      tools: [{ type: 'function', function: { name: 'web_search' } }, { type: 'mcp' }],
+    };
+    expect(filtered('unpriced', body)).toEqual(body);
+  });
+});
+
+test.each(['models', 'fallbacks', 'api_base', 'provider', 'aws_region_name', 'litellm_params'])(
+  '%s leads to other models and passes under no policy',
+  param => {
+    for (const policy of ['all', 'unpriced', 'known'] as const) {
+      expect(filtered(policy, { model: 'm', [param]: ['x'] })).toEqual(['unsupported_feature', param]);
+      expect(filtered(policy, { model: 'm', [param]: null })).toEqual({ model: 'm', [param]: null });
+    }
+  },
+);
+
+test('`known` removes what the gateway does not know, and says so', () => {
+  const body = { model: 'm', x_new: 1, messages: [{ role: 'user', content: 'Hi', y: 2 }], stop: ['a'] };
+  const unknown = ['x_new', 'messages.0.y', 'messages.3.z', 'stop.0'];
+  expect(filtered('known', body, { unknown })).toEqual({
+    body: { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stop: ['a'] },
+    dropped: ['x_new', 'messages.0.y'],
+  });
+  expect(filtered('unpriced', body, { unknown })).toEqual(body);
+});
+
+test('names that group requests at a provider belong to their account', () => {
+  const long = 'k'.repeat(64);
+  const sent = filtered('unpriced', {
+    user: 'ann',
+    safety_identifier: 'a',
+    prompt_cache_key: long,
+    metadata: { user_id: 'b' },
+  });
+  expect(sent).toMatchObject({ user: '7:ann', safety_identifier: '7:a', metadata: { user_id: 'b' } });
+  const { prompt_cache_key: key } = sent as { prompt_cache_key: string };
+  expect(key).toMatch(/^7:[\w-]{43}$/);
+  const messages = filtered('all', { metadata: { user_id: 'ann', x: 1 } }, { protocol: Protocol.MESSAGES });
+  expect(messages).toEqual({ metadata: { user_id: '7:ann', x: 1 } });
+});
+
+test('of betas those that cost extra are withheld, or all of them', () => {
+  const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'new-2026-11-01, context-1m-2025-08-07' };
+  expect(filterHeaders('all', headers)).toEqual({ headers, withheld: [] });
+  expect(filterHeaders('unpriced', headers)).toEqual({
+    headers: { ...headers, 'anthropic-beta': 'new-2026-11-01' },
+    withheld: ['anthropic-beta:context-1m-2025-08-07'],
+  });
+  expect(filterHeaders('known', headers).headers).toEqual({ 'anthropic-version': '2023-06-01' });
+});

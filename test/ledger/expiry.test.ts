@@ -1,0 +1,55 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { admitOf, type Bench, dollar, estimate, hashOf, openBench, settleAmount } from './fixture.ts';
+
+let bench: Bench;
+beforeEach(async () => {
+  bench = await openBench();
+});
+afterEach(() => bench.end());
+
+const key = { accountId: 1, hash: hashOf('new'), masked: 'sk-tg-new' };
+const ofNewKey = { key: { hash: hashOf('new') } };
+
+test('a key is admitted until its expiry and not from that millisecond on, and a later expiry lets it work again', async () => {
+  const { ledger, clock } = bench;
+  const expiresAtMs = clock.nowMs + 1000;
+  expect(await ledger.createKey({ ...key, settings: { expiresAtMs } })).toMatchObject({ keyId: 2, expiresAtMs });
+  clock.nowMs = expiresAtMs - 1;
+  expect(await ledger.findCredential(hashOf('new'))).not.toHaveProperty('expired');
+  expect(await ledger.admit(admitOf(1, ofNewKey))).toMatchObject({ kind: 'admitted', keyId: 2 });
+  clock.nowMs = expiresAtMs;
+  expect(await ledger.findCredential(hashOf('new'))).toMatchObject({ keyId: 2, expiresAtMs, expired: true });
+  expect(await ledger.admit(admitOf(2, ofNewKey))).toMatchObject({ kind: 'denied', code: 'invalid_api_key' });
+  await ledger.updateKey({ keyId: 2, accountId: 1, settings: { expiresAtMs: null } });
+  expect(await ledger.findCredential(hashOf('new'))).toMatchObject({ expiresAtMs: undefined });
+  expect(await ledger.admit(admitOf(2, ofNewKey))).toMatchObject({ kind: 'admitted' });
+  await ledger.settle(settleAmount(1, 0n));
+  await ledger.settle(settleAmount(2, 0n));
+});
+
+test('what an expired key has goes back to its account, what a hold covers when that ends, also if the process was not there', async () => {
+  const { ledger, clock } = bench;
+  const expiresAtMs = clock.nowMs + 1000;
+  await ledger.createKey({ ...key, settings: { balance: 4n * dollar, expiresAtMs } });
+  const hold = { ...ofNewKey, funds: estimate(), expiresAtMs: clock.nowMs + 3_600_000 };
+  const admitted = await ledger.admit(admitOf(1, hold));
+  if (admitted.kind !== 'admitted') throw new Error('not admitted');
+  const { heldNanoUsd: held } = admitted;
+  expect(held).toBeGreaterThan(0n);
+  await bench.ledger.close();
+  clock.nowMs = expiresAtMs;
+  await bench.open();
+  expect(await bench.ledger.findKey(2, 1)).toMatchObject({ balance: held });
+  expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - held });
+  expect(await bench.ledger.settle(settleAmount(1, 3n))).toMatchObject({ kind: 'settled', costNanoUsd: 3n });
+  expect(await bench.ledger.findKey(2, 1)).toMatchObject({ balance: 0n });
+  expect(await bench.ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar - 3n });
+});
+
+test('a balance is back when the account is next looked at, without any other command', async () => {
+  const { ledger, clock } = bench;
+  await ledger.createKey({ ...key, settings: { balance: 4n * dollar, expiresAtMs: clock.nowMs + 1000 } });
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 6n * dollar });
+  clock.nowMs += 1000;
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 10n * dollar });
+});

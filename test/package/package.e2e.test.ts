@@ -1,0 +1,108 @@
+/**
+ * The package that `npm pack` makes, as a stranger installs it: in an empty folder, production dependencies alone, its code read-only. `TOLLGATE_TEST_NODES` names further
+ * programs of Node.js to start it with, separated by colons.
+ */
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { root } from '../gateway.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-package-'));
+const installed = join(folder, 'node_modules/tollgate');
+const apiKey = `sk-tg-${'k'.repeat(43)}`;
+const nodes = [process.execPath, ...(process.env['TOLLGATE_TEST_NODES'] ?? '').split(':').filter(path => path !== '')];
+
+/** The npm that runs the tests, or the machine's. */
+function npm(args: readonly string[], cwd: string): string {
+  const own = process.env['npm_execpath'];
+  const [program, before] = own === undefined ? ['npm', []] : [process.execPath, [own]];
+  return execFileSync(program, [...before, ...args, '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+}
+
+beforeAll(() => {
+  const [packed] = JSON.parse(npm(['pack', '--json', '--silent', '--pack-destination', folder], root)) as [
+    { filename: string },
+  ];
+  writeFileSync(join(folder, 'package.json'), '{ "private": true }');
+  npm(['install', '--omit=dev', join(folder, packed.filename)], folder);
+  for (const name of readdirSync(installed, { recursive: true, encoding: 'utf8' })) {
+    const path = join(installed, name);
+    if (statSync(path).isFile()) chmodSync(path, 0o444);
+  }
+}, 120_000);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test('it has compiled code and the documents that its README names, and neither tests nor the pinned Node.js', () => {
+  expect(existsSync(join(installed, 'dist/main.js'))).toBe(true);
+  for (const absent of ['src', 'test', 'bench', 'scripts']) expect(existsSync(join(installed, absent))).toBe(false);
+  expect(existsSync(join(folder, 'node_modules/node'))).toBe(false);
+  const readme = readFileSync(join(installed, 'README.md'), 'utf8');
+  const links = Array.from(readme.matchAll(/\]\(((?!https?:)[^)#]+)/g), ([, path]) => path ?? '');
+  expect(links.length).toBeGreaterThan(3);
+  expect(links.filter(path => !existsSync(join(installed, path)))).toEqual([]);
+  const compiled = readdirSync(join(installed, 'dist'), { recursive: true, encoding: 'utf8' });
+  expect(compiled.filter(name => /\.test\.|fixture/.test(name))).toEqual([]);
+});
+
+describe.each(nodes)('with %s', node => {
+  test('it starts, answers, and ends at SIGTERM', async () => {
+    const data = mkdtempSync(join(folder, 'data-'));
+    const child = spawn(node, [join(installed, 'bin/tollgate.js'), 'serve'], {
+      cwd: folder,
+      env: {
+        PATH: `${dirname(node)}:/usr/bin:/bin`,
+        TOLLGATE_PORT: '0',
+        TOLLGATE_RPC_PORT: '0',
+        TOLLGATE_DATA_DIR: data,
+        TOLLGATE_BOOTSTRAP_API_KEY: apiKey,
+      },
+    });
+    let printed = '';
+    const ready = new Promise<string>((resolve, reject) => {
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        printed += text;
+        const url = /^\s*public\s+(http:\S+)/m.exec(printed)?.[1];
+        if (url !== undefined) resolve(url);
+      });
+      child.once('exit', code => reject(new Error(`it ended with ${code}: ${printed}`)));
+    });
+    const url = await ready;
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim/large', messages: [{ role: 'user', content: '!sim say=packed' }] }),
+    });
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({ choices: [{ message: { content: 'packed' } }] });
+    child.kill('SIGTERM');
+    expect(await once(child, 'exit')).toEqual([0, null]);
+  });
+});
+
+test('an older Node.js is told in a sentence', () => {
+  // The check reads the version that the program says.
+  const script = `Object.defineProperty(process.versions, 'node', { value: '20.1.0' });`;
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    ['--import', `data:text/javascript,${encodeURIComponent(script)}`, join(installed, 'bin/tollgate.js'), 'serve'],
+    { cwd: folder, encoding: 'utf8' },
+  );
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/^Tollgate needs Node\.js 22 or newer; this is 20\.1\.0\.\n/);
+});
