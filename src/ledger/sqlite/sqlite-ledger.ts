@@ -88,8 +88,6 @@ export interface SqliteLedger extends Ledger {
   readonly voidedHoldsAtStart: number;
   /** Invariants that do not hold, in words; normally none. */
   readonly violationsAtStart: readonly string[];
-  /** Bytes of the log beside the file. */
-  readonly logBytes: number;
 }
 
 /**
@@ -157,10 +155,6 @@ class WorkerLedger implements SqliteLedger {
     const credentials = new Credentials(parts.db);
     this.#credentials = new KnownCredentials(hash => credentials.find(hash));
     this.#storedCredentials = credentials;
-  }
-
-  get logBytes(): number {
-    return logBytes(this.#parts.read.path);
   }
 
   get lastId(): number {
