@@ -115,8 +115,10 @@ export class Generations {
     const { bounds, model } = checked;
     const measured = { kind: bounds.kind, estimate: bounds.ownHigh };
     const learned = bounds.hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputOfModel(model.id, measured);
-    const inputTokens = learned ?? (await countInputInPieces(checked.request, await loadTokenizer()));
-    return { inputTokens, source: UsageSource.ESTIMATED };
+    const counted = await countInputInPieces(checked.request, await loadTokenizer());
+    // Where the provider counts as the tokenizer does, the tokenizer's count is the exact one.
+    const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
+    return { inputTokens: agrees ? counted : learned, source: UsageSource.ESTIMATED };
   }
 
   /** Checks and admits a request. Whoever calls it starts the generation. Throws what the caller is refused with; nothing is held then. */
