@@ -82,9 +82,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   }
 
   override clientEnded(): void {
-    // Who ends its side in the middle of an answer has left; who does it right after its request may wait for the answer.
-    if (this.reply.raw.headersSent) this.request.raw.socket.destroy();
-    else this.#probe(probesMax);
+    this.#probe(probesMax);
   }
 
   /** Sends something to a client that sends nothing more: one that has left answers by a reset, which the next write finds. */
