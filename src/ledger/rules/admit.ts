@@ -225,8 +225,12 @@ function admitAgain(
   };
 }
 
+/** The first id that the gateway makes. Ids below are other services', who repeat their calls: each has a new random part. */
+const ownIdMin = 2 ** 52;
+
 /** Whether a known request is another one of the gateway's own: it gives no two requests the same random part. */
 function isOther({ request }: Request, { id, requestId }: AdmitOrder): boolean {
+  if (id < ownIdMin) return false;
   const part = requestPart(id, requestId);
   return typeof request === 'bigint' && typeof part === 'bigint' && request !== part;
 }
