@@ -161,12 +161,14 @@ export function fillRecords(dataDir: string, shape: Shape): void {
       ${end} - (${rows} - n) * ${step}, 0, 0, 0, 900, 0, 0, 0, 300, 0, 0, 2100000, 0,
       (SELECT id FROM price WHERE input = 1000000 AND output = 4000000 LIMIT 1), 1000, 0, 800, 90,
       (SELECT id FROM provider WHERE name = 'local'), 1, 5096000, 5096000, 1024, 0
-      FROM n JOIN api_key k ON k.id = 1 + (n * 104729) % ${shape.keys};`);
+      FROM n JOIN api_key k ON k.id = 1 + (n * 104729) % ${shape.keys};
+    INSERT INTO call_kind (model_id, provider_id, endpoint_id) SELECT DISTINCT model_id, provider_id, endpoint_id FROM usage;`);
   const sums = 'count(*), 0, sum(input), 0, 0, 0, sum(output), 0, 0, sum(cost), 0, sum(latency_ms)';
   for (const [period, ms] of [['hour', 3_600_000] as const, ['day', 86_400_000] as const]) {
-    for (const grouped of codes.grouped) {
+    const kind = '(SELECT k.id FROM call_kind k WHERE k.model_id = usage.model_id)';
+    for (const [grouped, id] of Object.entries({ kind, key: 'key_id' }) as ['kind' | 'key', string][]) {
       const sum = [encode(codes.period, period), encode(codes.grouped, grouped)];
-      db.exec(`INSERT INTO usage_sum SELECT account_id, ${sum.join()}, created_at_ms / ${ms}, ${grouped}_id, ${sums}
+      db.exec(`INSERT INTO usage_sum SELECT account_id, ${sum.join()}, created_at_ms / ${ms}, ${id}, ${sums}
         FROM usage GROUP BY 1, 4, 5`);
     }
   }

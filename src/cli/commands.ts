@@ -137,6 +137,9 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
       return answer.keys;
     })
     .requiredOption('--account <account_id>', 'the account', idArgument);
+  keys
+    .one('show', 'show an API key', async ({ admin }, apiKeyId: bigint) => (await admin.getApiKey({ apiKeyId })).key)
+    .argument('<key_id>', 'the key', idArgument);
   const setState = (name: string, description: string, state: KeyState): Command =>
     keys
       .one(name, description, async ({ admin }, apiKeyId: bigint) => {

@@ -14,6 +14,9 @@ import {
 import { CommandFailure } from './failure.ts';
 import { configCommands, ledgerCommands } from './local.ts';
 import type { CommandLinePorts } from './ports.ts';
+import { version } from '../lib/version.ts';
+import { holdCommands, requestCommands } from './request-commands.ts';
+import { usageCommand } from './usage.ts';
 import { providerCommands } from './provider-commands.ts';
 
 /**
@@ -40,6 +43,7 @@ export async function runCommandLine(args: readonly string[], ports: CommandLine
 function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void): Command {
   const program = new Command('tollgate')
     .description('A self-hosted gateway to AI models: one address, one credential, every request paid for exactly.')
+    .version(version)
     .exitOverride()
     .configureOutput({ writeOut: text => ports.streams.out(text), writeErr: text => ports.streams.err(text) })
     .showHelpAfterError('(--help tells how the command is used)');
@@ -60,6 +64,9 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   keyCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
+  usageCommand(program, ports);
+  requestCommands(program, ports);
+  holdCommands(program, ports);
   runCommand(program, ports, exitWith);
   connectCommand(program, ports);
   return program;

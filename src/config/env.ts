@@ -2,6 +2,7 @@ import { join, resolve } from 'node:path';
 import { defined } from '../lib/defined.ts';
 import { parseDollars } from '../lib/dollars.ts';
 import { ConfigError, type Problem } from './config-error.ts';
+import { readVariableFiles } from './secret-sources.ts';
 import { Secret } from './secrets.ts';
 
 /** Variables by name, as `process.env` has them. */
@@ -13,6 +14,8 @@ export interface BootstrapEnvironment {
   readonly apiKey?: Secret;
   /** Absent: a random key. */
   readonly managementKey?: Secret;
+  /** Where the keys that were made up are written, mode 0600; absent: they are printed. */
+  readonly file?: string;
   /** The balance of account 1 in nano-dollars. */
   readonly balanceNanoUsd: bigint;
 }
@@ -43,19 +46,31 @@ export interface Environment {
   readonly configPath?: string;
   readonly bootstrap: BootstrapEnvironment;
   readonly proxy: ProxyEnvironment;
-  /** All variables, for `${NAME}` in the configuration file. */
+  /** All variables as they are set, for `${NAME}` in the configuration file. */
   readonly variables: Variables;
 }
 
 const keyLengthMin = 24;
+
+/** The variables that are read once, at the start, and may be secrets: each has a twin `NAME_FILE`. */
+const secretVariables = [
+  'TOLLGATE_BOOTSTRAP_API_KEY',
+  'TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY',
+  'TOLLGATE_BOOTSTRAP_BALANCE',
+  'http_proxy',
+  'HTTP_PROXY',
+  'https_proxy',
+  'HTTPS_PROXY',
+];
 
 /** Reads one variable after the other and gathers what is wrong, so that one start shows all of it. */
 class EnvironmentReader {
   readonly problems: Problem[] = [];
   readonly #variables: Variables;
 
+  /** Secrets are read from the files that their twins name. */
   constructor(variables: Variables) {
-    this.#variables = variables;
+    this.#variables = readVariableFiles(variables, secretVariables).variables;
   }
 
   /** An empty variable is as good as none: compose files and CI systems pass unset ones on that way. */
@@ -162,7 +177,7 @@ export function readEnvironment(variables: Variables = process.env): Environment
     dataDir,
     ...defined({ rpcSocket, configPath: reader.text('TOLLGATE_CONFIG') }),
     bootstrap: Object.freeze({
-      ...defined({ apiKey, managementKey }),
+      ...defined({ apiKey, managementKey, file: reader.text('TOLLGATE_BOOTSTRAP_FILE') }),
       balanceNanoUsd: reader.dollars('TOLLGATE_BOOTSTRAP_BALANCE', 10_000_000_000n),
     }),
     proxy: Object.freeze(defined({ httpProxy, httpsProxy, noProxy })),

@@ -135,11 +135,14 @@ export function presetProviders(variables: Variables, named: readonly string[]):
   return providers;
 }
 
-/** Returns the variable that has switched a preset on; undefined: none has. */
+/** The variables that may hold a preset's key. */
+export const presetKeyVariables: readonly string[] = presets.flatMap(({ keyVariables = [] }) => keyVariables);
+
+/** Returns the variable that has switched a preset on, or the twin that names its file; undefined: none has. */
 export function switchedOnBy(name: string, variables: Variables): string | undefined {
   const { addressVariable, keyVariables = [] } = presets.find(preset => preset.name === name) ?? {};
   const names = addressVariable === undefined ? keyVariables : [addressVariable];
-  return names.find(each => textIn(variables[each]) !== undefined);
+  return names.flatMap(each => [each, `${each}_FILE`]).find(each => textIn(variables[each]) !== undefined);
 }
 
 function providerOf(preset: Preset, variables: Variables): ParsedProvider | undefined {

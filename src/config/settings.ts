@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../errors/error-table.ts';
+import type { SecretSource } from './secret-sources.ts';
 import type { Secret } from './secrets.ts';
 
 /**
@@ -6,6 +7,8 @@ import type { Secret } from './secrets.ts';
  * Times in ms, sizes in bytes, prices as integers of the unit in the name. Source: decisions §1.
  */
 export interface Config {
+  /** The files that secrets were read from; absent: none was. */
+  readonly secretSources?: readonly SecretSource[];
   /** The file it was read from, as it was named; absent where there is none. */
   readonly file?: string;
   /** Without a slash at its end; absent: the address of the public listener. */
@@ -29,6 +32,7 @@ export interface Config {
   readonly tls?: TlsSettings;
   readonly rpc: RpcSettings;
   readonly limits: Limits;
+  readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
@@ -89,8 +93,38 @@ export interface RpcSettings {
 
 /** The most of what a caller or an upstream may send. */
 export interface Limits {
-  /** A request body, public or RPC. */
+  /** The body of a request that generates, draws or counts tokens, and any RPC message. */
   readonly bodyBytes: number;
+  /** The body of any other request. */
+  readonly otherBodyBytes: number;
+  /** Levels of objects and arrays of a JSON body. */
+  readonly bodyDepth: number;
+  /** Values of a JSON body in all. */
+  readonly bodyValues: number;
+  /** Entries of one array, or members of one object, of a JSON body. */
+  readonly listEntries: number;
+  /** Bytes of all bodies over 1 MiB that are being read or answered. */
+  readonly bodyMemoryBytes: number;
+  /** The same of one account. */
+  readonly accountBodyMemoryBytes: number;
+  /** Memory that parsing one large body may take. */
+  readonly parseMemoryBytes: number;
+  /** Time that parsing one large body may take. */
+  readonly parseMs: number;
+  /** A connection that takes nothing of what waits for it for so long is cut. */
+  readonly stallMs: number;
+  /** Bytes that wait for clients to read them. */
+  readonly unsentMemoryBytes: number;
+  /** Responses that live as long as their WebSocket. */
+  readonly sessionMemoryBytes: number;
+  /** The same of one account. */
+  readonly accountSessionMemoryBytes: number;
+  /** Requests of one address without a valid key that still send their bodies. */
+  readonly addressRequests: number;
+  /** One choice of an answer, in memory. */
+  readonly answerBytes: number;
+  /** An answer that is not streamed, all choices together, in memory. */
+  readonly wholeAnswerBytes: number;
   /** One event of an upstream's stream, or its whole answer where it does not stream. */
   readonly upstreamEventBytes: number;
   /** Of all pictures that are kept for delivery by address. */
@@ -99,6 +133,18 @@ export interface Limits {
   readonly imageTasks: number;
   /** Image tasks that may wait. */
   readonly imageTaskQueue: number;
+}
+
+/** When requests are refused because there is too much to do, and how they take turns. */
+export interface OverloadSettings {
+  /** The event loop is this late. */
+  readonly loopLagMs: number;
+  /** That much of the heap is in use, in thousandths. */
+  readonly heapPermille: number;
+  /** Work that is begun in one turn of the event loop. */
+  readonly sliceMs: number;
+  /** Requests of one account that may wait to begin. */
+  readonly queue: number;
 }
 
 /** How the ledger answers for storage and for money that nobody pays. */

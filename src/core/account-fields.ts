@@ -47,16 +47,17 @@ export function invalidField(param: string, message: string, input?: unknown): G
 }
 
 /**
- * Returns the ledger's row. Throws for what it says instead: `not_found` (or nothing), which names `what` and `id`, and `insufficient`: `payer` has less than
+ * Returns the ledger's row. Throws for what it says instead: `not_found` (or nothing), which names `what` and `id`, `no_group`, and `insufficient`: `payer` has less than
  * what no hold covers.
  */
 export function found<Row extends object>(
-  row: Row | 'not_found' | 'insufficient' | undefined,
+  row: Row | 'not_found' | 'no_group' | 'insufficient' | undefined,
   what: string,
   id: bigint | number | string,
   payer = 'the account',
 ): Row {
   if (row === undefined || row === 'not_found') throw notFound(what, id);
+  if (row === 'no_group') throw new GatewayError('not_found', 'There is no such group.', { param: 'group_id' });
   if (row !== 'insufficient') return row;
   const message = `balance: ${payer} has less than that beside what running requests hold.`;
   const tip = 'Read the balances, and ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.';
@@ -168,6 +169,7 @@ const payers: Record<PaidLine['paidBy'], Payer> = {
   free: Payer.FREE,
   subscription: Payer.SUBSCRIPTION,
   key_balance: Payer.KEY_BALANCE,
+  group_balance: Payer.GROUP_BALANCE,
   account: Payer.ACCOUNT,
 };
 

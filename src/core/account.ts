@@ -97,7 +97,8 @@ function money({
 
 const activityLimit = { preset: 100, max: 1_000 };
 
-function filterOf(request: ListActivityRequest, accountId: number): ActivityFilter {
+/** Returns what a caller asked for. Throws `validation_error` where it is too much. */
+export function filterOf(request: ListActivityRequest, accountId: number): ActivityFilter {
   const { limit, offset, model, apiKeyId, startMs, endMs } = request;
   if (limit > activityLimit.max) throw invalidField('limit', `must be 1 to ${activityLimit.max}`, limit);
   return {

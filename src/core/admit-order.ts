@@ -20,8 +20,8 @@ export function nameRequest(ids: IdSource, named: string | null): Pick<AdmitComm
   return { id, requestId: named ?? publicRequestId(id) };
 }
 
-/** Asks the ledger to admit a request: nothing goes upstream without it. Throws what the caller is refused with. */
-export async function admitOrder<Order extends { readonly model: Model }>(
+/** Asks the ledger to admit a request: nothing goes upstream without it. `count`: how many answers it asks for; absent: one. Throws what the caller is refused with. */
+export async function admitOrder<Order extends { readonly model: Model; readonly count?: number }>(
   ledger: Pick<Ledger, 'admit' | 'findKey'>,
   { order, funds, story, ...command }: OrderToAdmit<Order>,
   { keyId, accountId }: Pick<Credential, 'keyId' | 'accountId'>,
@@ -29,7 +29,8 @@ export async function admitOrder<Order extends { readonly model: Model }>(
   const { model } = order;
   const key = { id: keyId, accountId };
   story?.admissionBegan({ accountId, keyId, model: model.id });
-  const admitted = await ledger.admit({ ...command, key, model: model.id, free: isFree(model.id), funds });
+  const free = isFree(model.id);
+  const admitted = await ledger.admit({ ...command, key, model: model.id, free, funds, requests: order.count ?? 1 });
   if (admitted.kind === 'denied') {
     story?.admissionEnded(undefined, admitted.code);
     throw await refusal(ledger, admitted, { model, accountId, keyId });

@@ -4,6 +4,7 @@ import { actsForHeader } from '../lib/call-headers.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { CallContext, PushedService, UnaryContext } from '../lib/pushed-service.ts';
 import type { Credential, Ledger } from '../ledger/ledger.ts';
+import { limitsExhausted } from './generation/admission.ts';
 import { hashKey, isKeyText, readCredential } from './keys.ts';
 import { limitState } from './limit-state.ts';
 import { type PresentedToken, requireScope, type ServiceScope, type ServiceTokens } from './service-tokens.ts';
@@ -31,7 +32,7 @@ export type Wanted = 'api_key' | 'any_key' | { readonly scope: Scope };
 export type Caller = Pick<CallContext, 'requestHeader'>;
 
 /** What the credential needs of the ledger. */
-export interface CredentialPort extends Pick<Ledger, 'windows'> {
+export interface CredentialPort extends Pick<Ledger, 'windows' | 'refusal'> {
   /** Returns a credential that is known already at once; undefined: there is none. */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
   /** Returns an API key by its id; undefined: there is none, or it was revoked. */
@@ -173,10 +174,16 @@ export function credentialService({ ledger, tokens }: CredentialOptions): Pushed
         return { kind: CredentialKind.SERVICE, scopes: [...token.scopes] };
       }
       const credential = authenticateKey(readCredential(context.requestHeader), ledger, 'any_key');
-      const toReply = (found: Credential): AuthenticateResponse | Promise<AuthenticateResponse> =>
-        request.limits && found.kind === 'api_key'
-          ? ledger.windows(found.keyId, false).then(windows => describe(found, windows))
-          : describe(found, []);
+      const toReply = (found: Credential): AuthenticateResponse | Promise<AuthenticateResponse> => {
+        const { kind, keyId, hasWindow } = found;
+        if (kind !== 'api_key') return describe(found, []);
+        if (request.limits) return ledger.windows(keyId, false).then(windows => describe(found, windows));
+        if (!request.admission || !hasWindow) return describe(found, []);
+        return ledger.refusal(keyId).then(denied => {
+          if (denied !== undefined) throw limitsExhausted(denied, keyId);
+          return describe(found, []);
+        });
+      };
       return credential instanceof Promise ? credential.then(toReply) : toReply(credential);
     },
   };

@@ -1,22 +1,20 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { apiKeyJson } from '../rpc/resources.ts';
 import { readKeySettings } from './account-body.ts';
-import { analyticsJson, arithmeticJson, recordJson } from './account-json.ts';
+import { analyticsJson, arithmeticJson, recordJson } from '../rpc/account-json.ts';
 import { readActivityQuery, readAnalyticsQuery, readKeyId } from './account-query.ts';
 import { answerJson } from './answer.ts';
 import type { Call } from './call.ts';
 import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
-import { readJsonBody } from './json-body.ts';
+import { generationReading, type JsonBody, readJsonBody } from './json-body.ts';
 import type { Query } from './query.ts';
 
 const accountPath = '/v1/account';
-/** Far more than a thousand model ids take. */
-const bodyBytesMax = 1_048_576;
 
 /** Whether the target of a request is an account endpoint; a wrong field or query there has the validation envelope. */
 export function isAccountPath(target: string): boolean {
@@ -53,14 +51,18 @@ export function registerAccount(app: FastifyInstance, edge: Edge): void {
           accounts: edge.accounts,
           as: { headers: request.call },
           request,
-          readSettings: async () => readKeySettings(await readJsonBody(request.raw, reply.raw, bytesMax)),
+          readSettings: async () => readKeySettings(await readBody(request, reply)),
         });
         if (request.raw.socket.destroyed) throw new ClientGone();
         answerJson(edge, request, reply, value);
       },
     });
   };
-  const bytesMax = Math.min(bodyBytesMax, edge.options.bodyBytesMax);
+  const readBody = (request: FastifyRequest, reply: FastifyReply): Promise<JsonBody> =>
+    readJsonBody(edge, {
+      ...generationReading(edge, request, reply),
+      bytesMax: Math.min(edge.options.otherBodyBytesMax, edge.options.bodyBytesMax),
+    });
   offer('GET', '/keys', 'keys:read', async ({ accounts, as }) => {
     const { keys } = await accounts.listKeys({}, as);
     return { data: keys.map(apiKeyJson) };

@@ -29,6 +29,7 @@ import type { EdgeOptions } from './options.ts';
 import type { TlsTarget } from '../lib/tls-files.ts';
 import { registerConversations } from './responses/conversation-routes.ts';
 import { registerCreateResponse } from './responses/create-route.ts';
+import { StalledWrites } from './stalled-writes.ts';
 import { isSocketUpgrade, registerSocket } from './responses/socket-upgrade.ts';
 import { registerStoredResponses } from './responses/stored-routes.ts';
 
@@ -85,7 +86,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
   app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
   readBodiesInRoutes(app);
-  closeInTime(app, edge);
+  closeInTime(app, edge, new StalledWrites(app.server, options.runtime, () => options.unsent));
   // A client that has said all it has to say is answered; Node would close under it.
   Object.assign(app.server, { httpAllowHalfOpen: true });
   registerHealth(app, edge);
@@ -161,9 +162,12 @@ function readBodiesInRoutes(app: FastifyInstance): void {
   app.server.on('checkContinue', route).on('checkExpectation', route);
 }
 
-function closeInTime(app: FastifyInstance, edge: Edge): void {
+function closeInTime(app: FastifyInstance, edge: Edge, stalled: StalledWrites): void {
   app.addHook('preClose', done => {
     edge.closing = true;
+    edge.parser.close();
+    stalled.close();
+    edge.load.close();
     setTimeout(() => app.server.closeAllConnections(), closeGraceMs).unref();
     done();
   });

@@ -147,7 +147,7 @@ async function windowsOf(edge: Edge, call: Call, error: GatewayError): Promise<r
 /** Asks the core how the key's windows stand; nothing is consumed. None if the core can't say. */
 export async function readWindows(edge: Edge, call: Call): Promise<readonly LimitWindow[]> {
   try {
-    const { limits } = await edge.authenticate(call, true);
+    const { limits } = await edge.authenticate(call, { limits: true });
     return limits;
   } catch (thrown) {
     // The answer is about another error: this one only costs it a header.
@@ -160,6 +160,14 @@ export async function readWindows(edge: Edge, call: Call): Promise<readonly Limi
 export interface RequestFailure {
   readonly thrown: unknown;
   readonly facts?: GenerationFacts;
+}
+
+/** Counts a request that was refused for its key. Returns whether too many of its address are still being answered. */
+function isCrowded(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): boolean {
+  const address = raw.socket.remoteAddress ?? '';
+  if (edge.strangers.take(address, 1) !== 'taken') return true;
+  reply.raw.once('close', () => edge.strangers.give(address, 1));
+  return false;
 }
 
 /** Answers an error, whatever was thrown, and records the request. Never rejects. */
@@ -182,6 +190,7 @@ export async function answerError(
   const headers = addErrorHeaders(call.headers, error, windows, edge.options.runtime.now());
   if (edge.stopping()) headers['connection'] = 'close';
   const envelope = envelopes[call.errorShape];
-  writeAnswer(raw, reply.raw, jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts)));
+  const answer = jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts));
+  writeAnswer(raw, reply.raw, answer, http === 401 && isCrowded(edge, request, reply));
   recordRequest(edge, request, { ...facts?.outcome(http), status: http, code: error.code, error });
 }

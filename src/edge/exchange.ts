@@ -1,5 +1,6 @@
 import type { DescMessage, DescMethodServerStreaming, MessageShape } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Sink, StreamControl } from '../lib/push.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { AnswerHeaders, Call } from './call.ts';
@@ -7,7 +8,7 @@ import { ClientGone, ClientWatch } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { GenerationFacts } from './generation-facts.ts';
-import { type JsonBody, parseJson, receiveBytes } from './json-body.ts';
+import { type BodyReading, generationReading, type JsonBody, receiveJson } from './json-body.ts';
 import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
 
 /** How often, and how many times, a client that sends nothing more is sent something to find out whether it reads. */
@@ -26,6 +27,7 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   readonly method: string;
   readonly routeOptions: { readonly url: string };
   readonly facts: GenerationFacts;
+  readonly #accountId: bigint;
   /** Sends what keeps a stream that has begun alive; undefined: the answer is no stream. */
   keepAlive: (() => void) | undefined;
   /** Controls the core's call; undefined until there is one. */
@@ -42,20 +44,31 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.routeOptions = route;
     this.facts = new GenerationFacts(this.call);
     edge.opened();
+    this.#accountId = this.call.credential?.accountId ?? 0n;
+    edge.load.begin(this.#accountId);
     if (request.raw.socket.readableEnded) this.clientEnded();
   }
 
   /** Reads the request's JSON body and runs `next` with it. Whatever fails, also in `next`, is answered. */
   receive(next: (body: JsonBody) => void): void {
-    const { edge, request, reply } = this;
-    receiveBytes(request.raw, reply.raw, edge.options.bodyBytesMax, bytes => {
-      try {
-        if (bytes instanceof Error) throw bytes;
-        next(parseJson(bytes));
-      } catch (thrown) {
-        this.fail(thrown);
-      }
+    const { edge, reading } = this;
+    receiveJson(edge, reading, body => {
+      const begin = (): void => {
+        try {
+          if (body instanceof Error) throw body;
+          next(body);
+        } catch (thrown) {
+          this.fail(thrown);
+        }
+      };
+      if (!edge.queue.run(reading.accountId, begin)) this.fail(tooManyWaiting());
     });
+  }
+
+  /** How the body of a request that generates is read. */
+  get reading(): BodyReading {
+    const { edge, request, reply } = this;
+    return generationReading(edge, request, reply);
   }
 
   /** Calls a method of the core that answers through `sink`, which ends the exchange. */
@@ -69,7 +82,9 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   }
 
   override clientEnded(): void {
-    this.#probe(probesMax);
+    // Who ends its side in the middle of an answer has left; who does it right after its request may wait for the answer.
+    if (this.reply.raw.headersSent) this.request.raw.socket.destroy();
+    else this.#probe(probesMax);
   }
 
   /** Sends something to a client that sends nothing more: one that has left answers by a reset, which the next write finds. */
@@ -110,5 +125,11 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   #close(): void {
     this.release();
     this.edge.closed();
+    this.edge.load.end(this.#accountId);
   }
+}
+
+/** Returns the refusal of an account whose requests arrive faster than they are begun. */
+function tooManyWaiting(): GatewayError {
+  return new GatewayError('overloaded', 'Too many requests of this account wait to begin.', { retryAfterMs: 1000 });
 }

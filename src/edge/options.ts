@@ -1,7 +1,13 @@
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import type { FairLimits } from './fair-queue.ts';
+import type { LoadLimits } from './load-watch.ts';
+import type { UnsentLimits } from './stalled-writes.ts';
+import type { BudgetLimits } from '../lib/memory-budget.ts';
 import type { TlsFiles } from '../lib/tls-files.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
+import type { JsonBounds } from './json-bounds.ts';
+import type { ParserLimits } from './json-parser.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
@@ -29,8 +35,22 @@ export interface EdgeOptions {
   readonly publicMetrics: boolean;
   /** The certificate of the listener; absent: cleartext. */
   readonly tls?: TlsFiles | undefined;
-  /** The largest body that is read. */
+  /** The largest body of a request that generates, draws or counts tokens. */
   readonly bodyBytesMax: number;
+  /** The largest body of any other request. */
+  readonly otherBodyBytesMax: number;
+  /** What a JSON body may be made of. */
+  readonly bounds: JsonBounds;
+  /** The memory of all large bodies that are read or answered at a time, and of one account's. */
+  readonly bodyMemory: BudgetLimits;
+  readonly parser: ParserLimits;
+  /** When requests are refused because there is too much to do. */
+  readonly load: LoadLimits;
+  /** How many requests are begun at a time. */
+  readonly fair: FairLimits;
+  readonly unsent: UnsentLimits;
+  /** Requests of one address that are refused for their key and still send their bodies. */
+  readonly strangersMax: number;
   /** How long a stream may be quiet before a keep-alive is sent. */
   readonly keepAliveMs: number;
   /** Every translation warning is refused, whatever the request says. */

@@ -47,7 +47,8 @@ const missing: Readonly<Record<FoundProvider['state'], string>> = {
   refused: 'refuses its key; set the right one in the environment',
 };
 
-function keyLines({ apiKey, managementKey }: NonNullable<BannerFacts['firstKeys']>): string[] {
+function keyLines({ apiKey, managementKey, file }: NonNullable<BannerFacts['firstKeys']>): string[] {
+  if (file !== undefined) return ['', `Keys of account 1 are in ${file.path}.`];
   const lines = [
     ...(apiKey === undefined ? [] : [`  API key         ${apiKey}`]),
     ...(managementKey === undefined ? [] : [`  management key  ${managementKey}`]),
@@ -58,7 +59,12 @@ function keyLines({ apiKey, managementKey }: NonNullable<BannerFacts['firstKeys'
 function tryLines(publicUrl: string, firstKeys: BannerFacts['firstKeys'], model: string | undefined): string[] {
   if (firstKeys === undefined || model === undefined) return [`curl ${publicUrl}/readyz`];
   // A key that the environment set is known to whoever set it, and need not stand in a log.
-  const key = firstKeys.apiKey ?? '$TOLLGATE_BOOTSTRAP_API_KEY';
+  const { file } = firstKeys;
+  const key =
+    firstKeys.apiKey ??
+    (file?.hasApiKey === true
+      ? `$(sed -n 's/^TOLLGATE_API_KEY=//p' ${shellWord(file.path)})`
+      : '$TOLLGATE_BOOTSTRAP_API_KEY');
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Say hello.' }] });
   return [
     `curl ${publicUrl}/v1/chat/completions \\`,
@@ -66,4 +72,8 @@ function tryLines(publicUrl: string, firstKeys: BannerFacts['firstKeys'], model:
     "  -H 'Content-Type: application/json' \\",
     `  -d '${body}'`,
   ];
+}
+
+function shellWord(text: string): string {
+  return /^[\w./~-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -9,6 +9,10 @@ import { runProgram } from './run-program.ts';
 
 /** Runs the command that the process was started with, with everything that a command needs. Answers its exit code. */
 export async function runCommandLine(): Promise<number> {
+  // Who reads may have enough (`| head`): that is no failure, and a gateway outlives the reader of its banner.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
   return run(process.argv.slice(2), {
     streams: {
       out: text => void process.stdout.write(text),

@@ -50,6 +50,7 @@ import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts
 import { Discovery } from './discovery.ts';
 import { type FoundProvider, foundProviders } from './found-providers.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
+import { SecretFileWatch } from './secret-file-watch.ts';
 import { createStopping } from './stopping.ts';
 import { serviceTokens } from './service-tokens.ts';
 import type { StorageHealth } from './storage-health.ts';
@@ -122,6 +123,11 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
   const asked = core.discovery.start();
+  const secretFiles = new SecretFileWatch({
+    sources: () => live.current.secretSources ?? [],
+    reload: () => reloadedOrNot(core.reload, logger),
+  });
+  secretFiles.start();
   await core.images.resume();
   const stopping = createStopping({
     edge,
@@ -141,6 +147,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     stop: () => {
       state.serving = false;
       core.discovery.stop();
+      secretFiles.stop();
       tls.close();
       return stopping.stop();
     },
@@ -256,6 +263,10 @@ function makeCore(parts: Parts) {
     ...shared,
     runtime: systemRuntime,
     unseenOutput,
+    answerBytesMax: () => {
+      const { answerBytes: choice, wholeAnswerBytes: whole } = live.current.limits;
+      return { choice, whole };
+    },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
@@ -266,6 +277,10 @@ function makeCore(parts: Parts) {
     ids,
     box: new SealedBox(serverSecrets(environment.dataDir)),
     lifetimeMs: config.content.responseLifetimeMs,
+    sessionMemory: () => {
+      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
+      return { bytesMax, ownerBytesMax };
+    },
   });
   const { images, files } = openImages({
     ...shared,
@@ -291,15 +306,7 @@ function makeCore(parts: Parts) {
     images,
     embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
     tokens,
-    providers: () => {
-      const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
-      return live.current.providers.map(({ name, protocol, baseUrl }) => ({
-        name,
-        protocol,
-        baseUrl,
-        keys: keys.get(name) ?? [],
-      }));
-    },
+    providers: () => listProviders(live, upstreams),
     reload,
     discovery,
   };
@@ -315,6 +322,17 @@ async function openSocket(rpc: RpcListener, { environment, logger }: Ground): Pr
     if (rpcSocket.isNamed) throw thrown;
     logger.warn({ error: thrown }, 'the socket for commands could not be opened: they use the port');
   }
+}
+
+/** The configured providers with the state of their keys. */
+function listProviders(live: LiveConfig, upstreams: UpstreamSet) {
+  const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
+  return live.current.providers.map(({ name, protocol, baseUrl }) => ({
+    name,
+    protocol,
+    baseUrl,
+    keys: keys.get(name) ?? [],
+  }));
 }
 
 interface ListenerParts extends Parts {
@@ -340,6 +358,35 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     startTrace,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
+    otherBodyBytesMax: limits.otherBodyBytes,
+    get bounds() {
+      const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
+      return { depthMax, valuesMax, entriesMax };
+    },
+    get bodyMemory() {
+      const { bodyBytes, bodyMemoryBytes, accountBodyMemoryBytes } = live.current.limits;
+      // One body of the largest size always fits.
+      return {
+        bytesMax: Math.max(bodyBytes, bodyMemoryBytes),
+        ownerBytesMax: Math.max(bodyBytes, accountBodyMemoryBytes),
+      };
+    },
+    get load() {
+      const { loopLagMs: lagMs, heapPermille } = live.current.overload;
+      return { lagMs, heapShare: heapPermille / 1000 };
+    },
+    get fair() {
+      const { sliceMs, queue: waitingMax } = live.current.overload;
+      return { sliceMs, waitingMax };
+    },
+    get unsent() {
+      const { stallMs, unsentMemoryBytes: bytesMax } = live.current.limits;
+      return { stallMs, bytesMax };
+    },
+    get strangersMax() {
+      return live.current.limits.addressRequests;
+    },
+    parser: { memoryBytesMax: limits.parseMemoryBytes, timeMs: limits.parseMs },
     tls: parts.tls.edge,
     get keepAliveMs() {
       return live.current.keepAliveMs;

@@ -106,6 +106,7 @@ export type UpstreamFailureKind =
   | 'total_timeout'
   | 'reported' // an error event inside the stream
   | 'truncated' // the stream ended without its end
+  | 'oversized' // more than an answer may have
   | 'malformed'; // not what the protocol says
 
 /** What is known of a failure. */

@@ -1,8 +1,25 @@
+import type { GroupRow, GroupSettings, LimitChange, LimitFilter, LimitRow, NewLimit, Tags } from './control.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
 import type { UsageBuckets } from '../generation/usage-buckets.ts';
 
+export type {
+  GroupRow,
+  GroupSettings,
+  LimitAction,
+  LimitChange,
+  LimitField,
+  LimitFilter,
+  LimitRow,
+  LimitScope,
+  LimitSettings,
+  LimitUnit,
+  LimitWindow,
+  NewLimit,
+  Raise,
+  Tags,
+} from './control.ts';
 export type { UsageBuckets };
 
 /**
@@ -36,6 +53,8 @@ export interface Ledger {
   findApiKey(keyId: number): Credential | undefined;
   /** The limits of requests and tokens that bind a key as they stand, tightest first; those of free models too where `free`. Consumes nothing. */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
+  /** Why every request of a key is refused now, whatever its model and its size; undefined: nothing refuses them all. Consumes nothing. */
+  refusal(keyId: number): Promise<Denied | undefined>;
 
   createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
   listAccounts(): Promise<AccountRow[]>;
@@ -53,17 +72,22 @@ export interface Ledger {
   /** Lets a suspended account take requests again, with nothing written off. */
   resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
 
-  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | 'not_found' | 'insufficient'>;
+  /** `no_group`: the account has no such group. */
+  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
   /** Without those that were revoked or deleted, oldest first. */
-  listKeys(accountId: number): Promise<KeyRow[]>;
+  listKeys(accountId: number, filter?: KeyFilter): Promise<KeyRow[]>;
   /** `accountId` undefined: whatever its account (the operator). */
   findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined>;
   /** Only the fields that are there change. `insufficient`: the balance moves more than what no hold covers. */
-  updateKey(command: {
+  updateKey(command: { keyId: number; accountId: number; settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
+  /** Gives a key another secret, which the caller made; the one before works `overlapMs` longer. `accountId` undefined: the operator. */
+  rotateKey(command: {
     keyId: number;
-    accountId: number;
-    settings: KeySettings;
-  }): Promise<KeyRow | 'not_found' | 'insufficient'>;
+    accountId: number | undefined;
+    hash: Uint8Array;
+    masked: string;
+    overlapMs: number;
+  }): Promise<KeyRow | 'not_found'>;
   setKeyState(command: {
     keyId: number;
     accountId: number | undefined;
@@ -71,6 +95,24 @@ export interface Ledger {
   }): Promise<KeyRow | 'not_found'>;
   /** undefined or 0 removes the limit that this has made. */
   setMonthlyLimit(command: { keyId: number; limit: bigint | undefined }): Promise<KeyRow | 'not_found'>;
+
+  /** `no_group`: the account has no such parent. `conflict`: it would lie too deep. */
+  createGroup(command: { accountId: number; settings: GroupSettings }): Promise<GroupRow | GroupRefusal>;
+  /** By id. */
+  listGroups(accountId: number): Promise<GroupRow[]>;
+  /** `accountId` undefined: whatever its account (the operator). */
+  findGroup(groupId: number, accountId: number | undefined): Promise<GroupRow | undefined>;
+  /** Only the fields that are there change. `conflict`: it would lie in itself, or too deep. */
+  updateGroup(command: {
+    groupId: number;
+    accountId: number | undefined;
+    settings: GroupSettings;
+  }): Promise<GroupRow | GroupRefusal>;
+  /** `conflict`: it has keys or groups. */
+  deleteGroup(command: {
+    groupId: number;
+    accountId: number | undefined;
+  }): Promise<'deleted' | 'not_found' | 'conflict'>;
 
   /** `not_found`: the account does not have that key or group. `too_many`: the scope has as many limits as it can have. */
   createLimit(command: NewLimit): Promise<LimitRow | 'not_found' | 'too_many'>;
@@ -142,6 +184,10 @@ export interface AdmitCommand {
   readonly requests?: number;
   /** Whom the caller does it for, as it named them; absence means nobody. */
   readonly endUser?: string;
+  /** Its own tags, which come before those of its key and groups. */
+  readonly tags?: Tags;
+  /** The path of its interface; absence means none. */
+  readonly endpoint?: string;
   /** What to hold; undefined where the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
@@ -318,66 +364,25 @@ export interface KeySettings {
   readonly fallbackToPayg?: boolean;
   /** When it stops working and its balance moves back; null: never. */
   readonly expiresAtMs?: number | null;
+  /** null: directly under the account. */
+  readonly groupId?: number | null;
+  readonly tags?: Tags;
+  /** A JSON text. */
+  readonly metadata?: string;
 }
 
-/** What a limit limits: the account, a group with all below it, or a key. */
-export type LimitScope = 'account' | 'group' | 'key';
-export type LimitUnit = 'usd' | 'requests' | 'tokens' | 'concurrent';
-/** `minute` is rolling 60 s, `total` never ends, the others are windows of the calendar. */
-export type LimitWindow = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total';
-export type LimitAction = 'refuse' | 'alert';
-/** What makes limits beside their own commands: fields of keys, and the windows of free models. */
-export type LimitField = 'minute_limit' | 'daily_limit' | 'monthly_limit' | 'free_minute' | 'free_day';
-
-/** Another maximum until a time. */
-export interface Raise {
-  readonly max: bigint;
-  readonly untilMs: number;
+/** Which keys: the page, those whose label has a text in it, and those of a group. */
+export interface KeyFilter {
+  readonly limit?: number;
+  readonly offset?: number;
+  readonly label?: string;
+  readonly groupId?: number;
 }
 
-/** What of a limit can change. `max` is in nano-dollars of `usd`, else a count; 0 refuses all. */
-export interface LimitSettings {
-  readonly max: bigint;
-  /** An IANA name. */
-  readonly timeZone: string;
-  /** Listed ids, and patterns with `*`; null: all. */
-  readonly models: readonly string[] | null;
-  readonly endUsers: 'all' | 'each';
-  readonly action: LimitAction;
-  readonly raised: Raise | null;
-}
-
-/** An absent field does not change. */
-export type LimitChange = Partial<LimitSettings>;
-
-export interface NewLimit extends LimitSettings {
-  readonly accountId: number;
-  readonly scope: LimitScope;
-  readonly scopeId: number;
-  readonly unit: LimitUnit;
-  /** null with `concurrent`, and with nothing else. */
-  readonly window: LimitWindow | null;
-  readonly locked: boolean;
-}
-
-/** A limit as it stands in its present window. */
-export interface LimitRow extends NewLimit {
-  readonly limitId: number;
-  readonly createdAtMs: number;
-  /** Of the fullest end user, where it holds for each. Running requests of `concurrent`. */
-  readonly used: bigint;
-  readonly held: bigint;
-  /** At least 0. */
-  readonly remaining: bigint;
-  /** null: it never resets by itself. */
-  readonly resetsAtMs: number | null;
-}
-
-export interface LimitFilter {
-  readonly accountId: number;
-  readonly scope?: LimitScope;
-  readonly scopeId?: number;
-}
+/** Why a key was not made or changed. */
+export type KeyRefusal = 'not_found' | 'no_group' | 'insufficient';
+/** Why a group was not made or changed. */
+export type GroupRefusal = KeyRefusal | 'conflict';
 
 export interface AccountRow {
   readonly accountId: number;
@@ -410,6 +415,10 @@ export interface KeyRow {
   readonly monthlyLimit: bigint | undefined;
   /** undefined: never. */
   readonly expiresAtMs: number | undefined;
+  readonly groupId: number | null;
+  readonly tags: Tags;
+  /** A JSON text. */
+  readonly metadata: string;
 }
 
 /** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */
@@ -481,9 +490,25 @@ export interface ActivityFilter {
   readonly offset: number;
   readonly model?: string;
   readonly keyId?: number;
+  readonly tag?: { readonly name: string; readonly value: string };
+  readonly endUser?: string;
+  /** A group, with those in it. */
+  readonly groupId?: number;
+  readonly provider?: string;
   readonly startMs?: number;
   readonly endMs?: number;
 }
+
+/** What sums are divided by; a tag by its values. */
+export type AnalyticsGroup =
+  | 'none'
+  | 'model'
+  | 'api_key'
+  | 'provider'
+  | 'endpoint'
+  | 'group'
+  | 'end_user'
+  | { readonly tag: string };
 
 /** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
 export interface AnalyticsQuery {
@@ -491,7 +516,9 @@ export interface AnalyticsQuery {
   readonly startMs: number;
   readonly endMs: number | undefined;
   readonly granularity: 'hour' | 'day';
-  readonly groupBy: 'none' | 'model' | 'api_key';
+  readonly groupBy: AnalyticsGroup;
+  /** Of this key alone. */
+  readonly keyId?: number;
   /** The most rows. */
   readonly limit: number;
 }
@@ -500,7 +527,7 @@ export interface AnalyticsQuery {
 export interface AnalyticsRow {
   /** When the period begins. */
   readonly periodMs: number;
-  /** The listed model, the key's id, or null where nothing divides. */
+  /** The model, key, provider, endpoint, group, end user or value of the tag; null where nothing divides, or a request has none. */
   readonly group: string | number | null;
   readonly requests: number;
   /** Those whose state is `upstream_failed`. */
@@ -527,11 +554,14 @@ export interface UsageRow {
   readonly serviceTier: 'default' | 'flex' | 'priority';
   readonly latencyMs: number;
   readonly usage: UsageBuckets;
+  /** undefined: nobody was named. */
+  readonly endUser: string | undefined;
+  readonly tags: Tags;
 }
 
 /** A line of the arithmetic and who paid it. */
 export interface PaidLine extends CostLine {
-  readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'account';
+  readonly paidBy: 'free' | 'subscription' | 'key_balance' | 'group_balance' | 'account';
 }
 
 /** Why a hold was given back. */

@@ -9,6 +9,7 @@ import type {
   PlanPeriodName,
   RecordState,
   SettleCommand,
+  Tags,
   Suspension,
   UsageBuckets,
   VoidReason,
@@ -20,8 +21,8 @@ import type { Rolling } from './rules/rolling.ts';
  * rows, never by a database. Money is in nano-dollars, times in ms since 1970 UTC, days and hours are counted from 1970 UTC.
  */
 
-/** Whose money: the key's own balance where it has one, 0 included, else the account's. */
-export type Payer = 'account' | 'key_balance';
+/** Whose money: the key's own balance where it has one, 0 included, else the nearest group's that has one, else the account's. */
+export type Payer = 'account' | 'key_balance' | 'group_balance';
 
 /**
  * Who pays, in their order. `plan`: the plan alone; `money`: money alone; `free_request`: one of the plan's free daily requests, which
@@ -71,6 +72,37 @@ export interface Key {
   readonly fallbackToPayg: boolean;
   /** null: never. */
   readonly expiresAtMs: number | null;
+  /** null: directly under the account. */
+  readonly groupId: number | null;
+  readonly tags: Tags;
+  /** The owner's own JSON. */
+  readonly metadata: string;
+}
+
+/** Keys and groups that have limits, and maybe a balance, in common. */
+export interface Group {
+  readonly id: number;
+  readonly accountId: number;
+  readonly name: string;
+  /** null: directly under the account. */
+  readonly parentId: number | null;
+  readonly tags: Tags;
+  /** null: what is above pays. */
+  readonly balance: bigint | null;
+  readonly held: bigint;
+  /** Live holds that its balance pays or may pay. */
+  readonly running: number;
+  /** What its balance has paid. */
+  readonly spent: bigint;
+  readonly removed: boolean;
+  readonly createdAtMs: number;
+}
+
+/** A key's secret from before a rotation. It works until its time. */
+export interface OldSecret {
+  readonly hash: Uint8Array;
+  readonly keyId: number;
+  readonly endsAtMs: number;
 }
 
 export interface ManagementKey {
@@ -187,8 +219,14 @@ export interface Request {
   readonly endUserId: number | null;
   /** The key's group when it was admitted, and the groups above it, nearest first. */
   readonly groups: readonly number[];
+  /** What it is tagged with; null: nothing. */
+  readonly tagsId: number | null;
+  /** The path of its interface. */
+  readonly endpointId: number;
   /** Whose money, where money pays. */
   readonly payer: Payer;
+  /** Whose, where it is a group's; else null. */
+  readonly payerGroup: number | null;
   readonly payers: Payers;
   /** Whose tokens; null where no plan pays. */
   readonly period: number | null;
@@ -259,7 +297,7 @@ export interface Voided {
 }
 
 /**
- * Money that moved without a request, and what could not be debited. credit: added to the account (negative: taken). move: from the account to the key
+ * Money that moved without a request, and what could not be debited. credit: added to the account (negative: taken). move: from the account to the key or group
  * (negative: back). plan_price: debited from the account for a period. write_off: debited from nobody.
  */
 export interface Entry {
@@ -267,6 +305,7 @@ export interface Entry {
   readonly number: number;
   readonly kind: 'credit' | 'move' | 'plan_price' | 'write_off';
   readonly keyId: number | null;
+  readonly groupId: number | null;
   readonly amount: bigint;
   readonly usageId: number | null;
   readonly period: number | null;
@@ -307,7 +346,7 @@ export interface PlanPeriod {
 
 /** The last number given to something, or the highest id of a request that the gateway itself made. */
 export interface Counter {
-  readonly name: 'account' | 'api_key' | 'management_key' | 'limit' | 'last_id';
+  readonly name: 'account' | 'api_key' | 'management_key' | 'group' | 'limit' | 'last_id';
   readonly value: number;
 }
 
@@ -317,11 +356,11 @@ export interface Applied {
   readonly reply: string;
 }
 
-/** What a record adds to one sum of records. `number`: the hour or day; `groupId`: of the model or the key. */
+/** What a record adds to one sum of records. `number`: the hour or day; `groupId`: of the kind of the call, the key, the group, the end user or the tag. */
 export interface SumChange {
   readonly accountId: number;
   readonly period: 'hour' | 'day';
-  readonly grouped: 'model' | 'key';
+  readonly grouped: 'kind' | 'key' | 'group' | 'end_user' | 'tag';
   readonly number: number;
   readonly groupId: number;
   readonly usage: Usage;
@@ -344,6 +383,7 @@ export interface Rows {
   readonly managementKeys: Table<ManagementKey, [id: number]>;
   readonly keyDays: Table<KeyDay, [keyId: number, day: number]>;
   readonly planDays: Table<AccountDay, [accountId: number, day: number]>;
+  readonly groups: Table<Group, [id: number]>;
   readonly limits: Table<Limit, [id: number]>;
   readonly limitUses: Table<LimitUse, [limitId: number, number: number, endUser: number]>;
   readonly holds: Table<Hold, [id: number]> & { remove(id: number): void };
@@ -360,6 +400,18 @@ export interface Rows {
   /** Returns the entry of that reference. */
   findEntry(reference: string): Entry | undefined;
   raiseSum(change: SumChange): void;
+  /** The groups of an account that were not removed, by id. */
+  groupsOf(accountId: number): readonly Group[];
+  /** Whether a group has keys that were not revoked. */
+  hasKeys(groupId: number): boolean;
+  /** Only added. */
+  addSecret(secret: OldSecret): void;
+  /** The number of what calls of a model, a provider and an interface have in common. */
+  kindNumber(modelId: number, providerId: number, endpointId: number): number;
+  /** The number of these tags, which are kept as one; null: there are none. */
+  tagsNumber(tags: Tags): number | null;
+  /** The numbers of each of the tags that have that number. */
+  tagNumbers(tagsId: number): readonly number[];
   /** The limits of a scope that were not removed, by id. */
   limitsOf(scope: LimitScope, scopeId: number): readonly Limit[];
   /** Removes every use of a limit, because what it counts has changed. */
@@ -368,7 +420,7 @@ export interface Rows {
   tally(span: TallySpan): readonly Tally[];
   /** The listed id of a model by its number. */
   modelName(modelId: number): string;
-  /** Whether a key or a management key has that hash. */
+  /** Whether a key, one of a key's old secrets or a management key has that hash. */
   hasHash(hash: Uint8Array): boolean;
   /** Holds that expire by then, the earliest first, then by id. */
   expiredHolds(nowMs: number): readonly Hold[];

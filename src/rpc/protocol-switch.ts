@@ -109,9 +109,12 @@ function createSecondServer(listener: RequestListener, limits: ConnectionLimits)
 }
 
 function watchSession(session: ServerHttp2Session, { pingMs, windowBytes }: ConnectionLimits): void {
+  // A client may have left before its session is told of.
+  if (session.destroyed) return;
   session.setLocalWindowSize(windowBytes * 4);
   let answered = true;
   const timer = setInterval(() => {
+    if (session.destroyed) return;
     if (!answered) {
       session.destroy();
       return;

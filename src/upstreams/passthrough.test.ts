@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
+import { chatCodec } from '../codecs/chat/index.ts';
 import type { JsonObject } from '../codecs/codec.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
@@ -33,13 +34,28 @@ describe('by default', () => {
     ['speed', { speed: 'fast' }],
     ['inference_geo', { inference_geo: 'us' }],
     ['plugins', { plugins: [{ id: 'web' }] }],
-    ['tools.1', { tools: [{ type: 'function' }, { type: 'image_generation' }] }],
-    ['tools.0', { tools: [{ type: 'web_search_20260209', name: 'web_search' }] }],
-    ['tools.0', { tools: [{ type: 'code_execution_20260120' }] }],
-    ['tools.0', { tools: [{ googleSearch: {} }] }],
+    ['tools.1', { tools: [{ type: 'function' }, { type: 'image_generation' }], tool_choice: { type: 'image_generation' } }],
+    ['tools.0', { tools: [{ type: 'web_search_20260209', name: 'web_search' }], tool_choice: { type: 'tool', name: 'web_search' } }],
+    ['tools.0', { tools: [{ type: 'code_execution_20260120' }], tool_choice: { type: 'any' } }],
+    ['tools.0', { tools: [{ type: 'web_search' }], tool_choice: 'required' }],
   ])('%s is refused where it costs extra', (param, body) => {
     expect(filtered('unpriced', body)).toEqual(['unsupported_feature', param]);
     expect(filtered('known', body)).toEqual(['unsupported_feature', param]);
+    expect(filtered('all', body)).toEqual(body);
+  });
+
+  test.each<readonly [string, JsonObject, JsonObject]>([
+    [
+      'tools.image_generation',
+      { tools: [{ type: 'function' }, { type: 'image_generation' }], tool_choice: 'required' },
+      { tools: [{ type: 'function' }], tool_choice: 'required' },
+    ],
+    ['tools.web_search_20260209', { tools: [{ type: 'web_search_20260209', name: 'web_search' }], tool_choice: { type: 'auto' } }, {}],
+    ['tools.googleSearch', { tools: [{ googleSearch: {} }] }, {}],
+  ])('%s is left out, and listed, where the request can be answered without', (field, body, left) => {
+    for (const policy of ['unpriced', 'known'] as const) {
+      expect(filtered(policy, body)).toEqual({ body: left, dropped: [field] });
+    }
     expect(filtered('all', body)).toEqual(body);
   });
 
@@ -74,6 +90,23 @@ test('`known` removes what the gateway does not know, and says so', () => {
     dropped: ['x_new', 'messages.0.y'],
   });
   expect(filtered('unpriced', body, { unknown })).toEqual(body);
+});
+
+test('`known` refuses what a model would have read and the gateway does not know', () => {
+  const raw = Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'critic', content: 'Hm.' }] }));
+  const body = JSON.parse(raw.toString()) as JsonObject;
+  const { request } = chatCodec.decodeRequest({ body, raw, headers: {} });
+  const outgoing = { protocol: Protocol.CHAT, request, encoded: { body, dropped: [] }, accountId: undefined };
+  expect(() => filterBody('known', outgoing)).toThrow(expect.objectContaining({ code: 'unsupported_feature' }));
+  expect(filterBody('unpriced', outgoing).body).toBe(body);
+});
+
+test('`known` removes a member whatever its name', () => {
+  const raw = Buffer.from('{"model":"m","messages":[{"role":"user","content":"Hi"}],"10":1,"9":12345678901234567890}');
+  const { request } = chatCodec.decodeRequest({ body: JSON.parse(raw.toString()) as JsonObject, raw, headers: {} });
+  const encoded = chatCodec.encodeRequest({ request, model: 'up', maxOutputTokens: undefined, stream: false });
+  const sent = filterBody('known', { protocol: Protocol.CHAT, request, encoded, accountId: undefined });
+  expect(sent).toEqual({ body: { model: 'up', messages: [{ role: 'user', content: 'Hi' }] }, dropped: ['9', '10'] });
 });
 
 test('names that group requests at a provider belong to their account', () => {

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
-import type { EncodedRequest, JsonObject } from '../codecs/codec.ts';
+import type { EncodedRequest, Json, JsonObject } from '../codecs/codec.ts';
+import { listIn, objectIn, textIn } from '../codecs/json.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type Extra, type Item, Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import { refuseUnknown } from '../generation/portable/portable-request.ts';
 import { findPriced, findRouting, isPricedBeta, type WithheldFeature } from './withheld-features.ts';
 
 /**
@@ -21,16 +23,57 @@ interface Outgoing {
   readonly accountId: number | undefined;
 }
 
-/** Returns a request as its provider may have it. Throws `unsupported_feature` for what is withheld. */
+/** Returns a request as its provider may have it: tools that it may not run are left out, if the request can be answered without. Throws `unsupported_feature` for what is withheld. */
 export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequest {
-  const { protocol, request, encoded, accountId } = outgoing;
+  const { protocol, request, accountId } = outgoing;
+  const encoded = policy === 'known' ? plainly(outgoing.encoded) : outgoing.encoded;
   const { body } = encoded;
   refuseRouting(body);
-  if (policy !== 'all') for (const priced of findPriced(body)) throw withheld(priced);
+  const dropped = policy === 'all' ? [] : withoutPriced(body);
   if (accountId !== undefined) addNamespace(body, protocol, accountId);
-  if (policy !== 'known' || request.source?.protocol !== protocol) return encoded;
-  const dropped = request.source.unknownFields.filter(path => removePath(body, path.split('.')));
+  if (policy === 'known' && request.source?.protocol === protocol) {
+    refuseUnknown(request);
+    dropped.push(...request.source.unknownFields.filter(path => removePath(body, path.split('.'))));
+  }
   return dropped.length === 0 ? encoded : { ...encoded, dropped: [...encoded.dropped, ...dropped] };
+}
+
+/** Returns a request whose body has nothing marked, so that every name in it is the client's. */
+function plainly({ restore, ...encoded }: EncodedRequest): EncodedRequest {
+  if (restore === undefined) return encoded;
+  return { ...encoded, body: JSON.parse(restore(JSON.stringify(encoded.body))) as JsonObject };
+}
+
+/** Removes tools that cost extra, and returns what they are. Throws for anything else that does, and for a tool that the request insists on. Source: decisions §4, "Unknown is not invalid". */
+function withoutPriced(body: JsonObject): string[] {
+  const priced = [...findPriced(body)];
+  const [refused] = priced.filter(({ param }) => !param.startsWith(toolPrefix));
+  if (refused !== undefined) throw withheld(refused);
+  const [first] = priced;
+  if (first === undefined) return [];
+  const places = new Set(priced.map(({ param }) => Number(param.slice(toolPrefix.length))));
+  const tools = listIn(body['tools']);
+  const left = tools.filter((_, index) => !places.has(index));
+  const out = tools.filter((_, index) => places.has(index)).map(tool => objectIn(tool) ?? {});
+  if (insistsOn(body['tool_choice'], { out, left })) throw withheld(first);
+  if (left.length > 0) body['tools'] = left;
+  else for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) Reflect.deleteProperty(body, name);
+  return out.map(tool => `tools.${textIn(tool['type']) || Object.keys(tool).join()}`);
+}
+
+const toolPrefix = 'tools.';
+
+/** Whether a tool choice demands a tool that is left out, in the words of any protocol. */
+function insistsOn(
+  choice: Json | undefined,
+  { out, left }: { readonly out: readonly JsonObject[]; readonly left: readonly Json[] },
+): boolean {
+  if (typeof choice === 'string') return choice === 'required' && left.length === 0;
+  const named = objectIn(choice);
+  if (named === undefined) return false;
+  const type = textIn(named['type']);
+  if (['any', 'required'].includes(type) || named['mode'] === 'required') return left.length === 0;
+  return out.some(tool => tool['type'] === type || (type === 'tool' && tool['name'] === named['name']));
 }
 
 /** Throws `unsupported_feature` if a body names other models, hosts or credentials. */

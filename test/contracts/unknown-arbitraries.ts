@@ -187,7 +187,7 @@ export const samples: Readonly<Record<'chat' | 'responses' | 'messages', Protoco
       tool_choice: { type: 'auto' },
       thinking: { type: 'enabled', budget_tokens: 1_024, display: 'updates' },
       output_config: { effort: 'low', format: { type: 'json_schema', schema } },
-      metadata: { user_id: 'u' },
+      metadata: {},
     },
     objects: [
       [],

@@ -6,7 +6,6 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
-import type { ReadableStream } from 'node:stream/web';
 import { GeminiServer, geminiKey } from '../clients/gemini-server.ts';
 import { endGateway, type Gateway, startGateway } from '../gateway.ts';
 
@@ -53,7 +52,7 @@ class Recorder {
     });
     response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
     if (answer.body === null) response.end();
-    else Readable.fromWeb(answer.body as ReadableStream).pipe(response);
+    else Readable.fromWeb(answer.body).pipe(response);
   }
 }
 

@@ -115,6 +115,8 @@ const behaviours: Record<string, Behaviour> = {
 
 const collector = await Collector.start();
 const upstream = await RawUpstream.start((socket, request) => {
+  // What the operator asks for: the list of models.
+  if (request.body === '') return void socket.write(whole(404, '{}'));
   const { model } = JSON.parse(request.body) as { model: string };
   return behaviours[model]?.(socket, request);
 });

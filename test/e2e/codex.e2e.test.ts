@@ -188,12 +188,12 @@ describe.each(chainModels)('on %s', model => {
     const asked = [user('Search the manual for the topic sandboxes.')];
     const first = await socket.ask(bodyOf(model, asked, previous(prepared.response.id)));
     if ('error' in first) throw new Error(JSON.stringify(first.error));
-    const call = callOf(first.response as unknown as Answer);
+    const call = callOf(first.response);
     expect(call).toMatchObject({ name: 'search', namespace: 'mcp__docs__' });
 
     const second = await socket.ask(bodyOf(model, [resultOf(call, 'Boxes.')], previous(first.response.id)));
     if ('error' in second) throw new Error(JSON.stringify(second.error));
-    expect(textOf(second.response as unknown as Answer)).toContain('Boxes.');
+    expect(textOf(second.response)).toContain('Boxes.');
     await socket.close();
     expect(await balanceOf(chain.gateway)).toBeLessThan(before);
   });
@@ -203,8 +203,9 @@ describe('what upstreams are sent', () => {
   test('a Responses upstream gets tools, items and unknown members as they came', async () => {
     const input = [developer, { type: 'function_call_output', name: 'watch', output: 'Changed.' }, user('Hello?')];
     await ask('via/responses', input);
-    const { model: _, ...asked } = bodyOf('via/responses', input);
-    expect(chain.sent('via/responses')).toMatchObject(asked);
+    // The group is the account's own, and tools that cost extra have no price here.
+    const { model: _, prompt_cache_key: __, ...asked } = bodyOf('via/responses', input);
+    expect(chain.sent('via/responses')).toMatchObject({ ...asked, tools: tools.slice(0, 3) });
   });
 
   test.each(['via/chat', 'via/messages', 'via/gemini'] as const)(

@@ -132,13 +132,26 @@ test('a tip that the operator gives replaces also what an error brings itself', 
   expect((await chat(listener)).json.error).toMatchObject({ code: 'insufficient_balance', tip: 'Top up.' });
 });
 
-const minute = { limit: 'minute_limit', unit: 'requests', used: 60, max: 60 } as const;
+const row = { id: 1, scope: 'key', scopeId: 1, window: 'minute' } as const;
+const minute = { limit: 'minute_limit', unit: 'requests', used: 60, max: 60, row } as const;
 const retries: readonly [GatewayError['code'], ErrorFacts, number, string | undefined, string | undefined][] = [
   ['rate_limit', { denial: minute, retryAfterMs: 12_100, retry: true }, 429, 'true', '13'],
   ['rate_limit', { denial: minute, retryAfterMs: 12_100 }, 429, 'true', '13'],
   ['rate_limit', { denial: { ...minute, limit: 'free_minute' }, retryAfterMs: 1 }, 429, 'true', '1'],
-  ['rate_limit', { denial: { ...minute, limit: 'free_day' }, retryAfterMs: 3_600_000 }, 429, 'false', '3600'],
-  ['spending_limit', { denial: { ...minute, limit: 'monthly_limit', unit: 'nano_usd' } }, 429, 'false', undefined],
+  [
+    'rate_limit',
+    { denial: { ...minute, limit: 'free_day', row: { ...row, window: 'day' } }, retryAfterMs: 3_600_000 },
+    429,
+    'false',
+    '3600',
+  ],
+  [
+    'spending_limit',
+    { denial: { ...minute, limit: 'monthly_limit', unit: 'nano_usd', row: { ...row, window: 'month' } } },
+    429,
+    'false',
+    undefined,
+  ],
   ['insufficient_balance', {}, 429, 'false', undefined],
   ['subscription_exhausted', {}, 429, 'false', undefined],
   ['upstream_error', { retryAfterMs: 5000 }, 502, undefined, '5'],

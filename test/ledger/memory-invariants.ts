@@ -51,6 +51,18 @@ export function checkRows(rows: MemoryRows): string[] {
       total(holds.filter(own), hold => hold.held),
     );
   }
+  for (const { id, balance, held, spent, running } of rows.groups.all()) {
+    const own = ({ payerGroup }: Request): boolean => payerGroup === id;
+    const moved = entriesOf('move', entry => entry.groupId === id);
+    const paid = total(usage.filter(own), record => record.cost);
+    const live = holds.filter(own);
+    same(`balance and spending of group ${id}`, [balance ?? 0n, spent], [moved - paid, paid]);
+    same(
+      `held of group ${id}`,
+      [held, running],
+      [total(live, hold => hold.held), live.filter(({ tokens }) => tokens !== null).length],
+    );
+  }
   for (const { keyId, day, ...sums } of rows.keyDays.all()) {
     const on = (row: { readonly keyId: number; readonly admittedAtMs: number }): boolean =>
       row.keyId === keyId && dayOf(row.admittedAtMs) === day;
@@ -76,7 +88,11 @@ export function checkRows(rows: MemoryRows): string[] {
   const writtenOff = usage.filter(record => record.writtenOff > 0n).map(({ id, writtenOff: off }) => `${id} ${off}`);
   const entries = rows.entries.filter(({ kind }) => kind === 'write_off');
   same('write-offs', entries.map(({ usageId, amount }) => `${usageId ?? 0} ${amount}`).sort(), writtenOff.sort());
-  same('sums', rows.sums.map(sum => [placeOf(sum), sum.usage.id].join()).sort(), usage.flatMap(sumsDue).sort());
+  same(
+    'sums',
+    rows.sums.map(sum => [placeOf(sum), sum.usage.id].join()).sort(),
+    usage.flatMap(record => sumsDue(rows, record)).sort(),
+  );
   return found;
 }
 
@@ -88,13 +104,21 @@ function placeOf(sum: MemoryRows['sums'][number]): string {
   return [sum.accountId, sum.period, sum.grouped, sum.number, sum.groupId].join();
 }
 
-function sumsDue({ id, accountId, admittedAtMs, modelId, keyId }: Usage): string[] {
+function sumsDue(rows: MemoryRows, usage: Usage): string[] {
+  const { id, accountId, admittedAtMs, modelId, providerId, endpointId, keyId, groups, endUserId, tagsId } = usage;
   const periods = [
     ['hour', hourOf(admittedAtMs)],
     ['day', dayOf(admittedAtMs)],
   ] as const;
-  return periods.flatMap(([period, number]) => [
-    [accountId, period, 'model', number, modelId, id].join(),
-    [accountId, period, 'key', number, keyId, id].join(),
-  ]);
+  const tags = tagsId === null ? [] : Object.entries(JSON.parse(rows.tagSets[tagsId - 1] ?? '{}') as object);
+  const divided = [
+    ['kind', rows.kinds.indexOf([modelId, providerId, endpointId].join()) + 1],
+    ['key', keyId],
+    ...groups.slice(0, 1).map(group => ['group', group]),
+    ...(endUserId === null ? [] : [['end_user', endUserId]]),
+    ...tags.map(tag => ['tag', rows.tags.indexOf(tag.join()) + 1]),
+  ];
+  return periods.flatMap(([period, number]) =>
+    divided.map(([grouped, group]) => [accountId, period, grouped, number, group, id].join()),
+  );
 }

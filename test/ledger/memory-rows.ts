@@ -1,9 +1,12 @@
+import type { Tags } from '../../src/ledger/ledger.ts';
 import type {
   Entry,
+  Group,
   Hold,
   Key,
   Limit,
   LimitUse,
+  OldSecret,
   PlanPeriod,
   Rows,
   SumChange,
@@ -54,6 +57,11 @@ type Admitted = Pick<
   'accountId' | 'keyId' | 'modelId' | 'endUserId' | 'groups' | 'admittedAtMs' | 'free' | 'requests'
 >;
 
+function numberOf(texts: string[], text: string): number {
+  if (!texts.includes(text)) texts.push(text);
+  return texts.indexOf(text) + 1;
+}
+
 const none = { spent: 0n, held: 0n, tokens: 0n, tokensHeld: 0n, running: 0n };
 
 function tallied(of: Admitted, amounts: typeof none): { readonly of: Admitted; readonly tally: Tally } {
@@ -75,12 +83,18 @@ export class MemoryRows implements Rows {
   readonly managementKeys = new MemoryTable<Row<'managementKeys'>, [number]>(byId);
   readonly keyDays = new MemoryTable<Row<'keyDays'>, [number, number]>(row => [row.keyId, row.day]);
   readonly planDays = new MemoryTable<Row<'planDays'>, [number, number]>(byDay);
+  readonly groups = new MemoryTable<Group, [number]>(byId);
   readonly limits = new MemoryTable<Limit, [number]>(byId);
   readonly limitUses = new MemoryTable<LimitUse, [number, number, number]>(use => [
     use.limitId,
     use.number,
     use.endUser,
   ]);
+  /** Texts in the order of their numbers. */
+  readonly tagSets: string[] = [];
+  readonly tags: string[] = [];
+  readonly kinds: string[] = [];
+  secrets: readonly OldSecret[] = [];
   /** The listed ids of models, in the order of their numbers. */
   readonly models: string[] = [];
   readonly holds = new MemoryTable<Hold, [number]>(byId);
@@ -126,6 +140,32 @@ export class MemoryRows implements Rows {
     }
   }
 
+  groupsOf(accountId: number): Group[] {
+    return this.groups.all().filter(group => !group.removed && group.accountId === accountId);
+  }
+
+  hasKeys(groupId: number): boolean {
+    return this.keys.all().some(key => key.groupId === groupId && key.state !== 'revoked');
+  }
+
+  addSecret(secret: OldSecret): void {
+    this.secrets = [...this.secrets, secret];
+  }
+
+  kindNumber(modelId: number, providerId: number, endpointId: number): number {
+    return numberOf(this.kinds, [modelId, providerId, endpointId].join());
+  }
+
+  tagsNumber(tags: Tags): number | null {
+    const sorted = Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1));
+    return sorted.length === 0 ? null : numberOf(this.tagSets, JSON.stringify(Object.fromEntries(sorted)));
+  }
+
+  tagNumbers(tagsId: number): number[] {
+    const tags = Object.entries(JSON.parse(this.tagSets[tagsId - 1] ?? '{}') as Tags);
+    return tags.map(tag => numberOf(this.tags, tag.join()));
+  }
+
   modelName(modelId: number): string {
     return this.models[modelId - 1] ?? '';
   }
@@ -153,7 +193,7 @@ export class MemoryRows implements Rows {
   }
 
   hasHash(hash: Uint8Array): boolean {
-    const keys = [...this.keys.all(), ...this.managementKeys.all()];
+    const keys = [...this.keys.all(), ...this.managementKeys.all(), ...this.secrets];
     return keys.some(key => Buffer.from(key.hash).equals(hash));
   }
 
@@ -185,12 +225,12 @@ export class MemoryRows implements Rows {
   attempt<T>(work: () => T): T {
     const tables = Object.values(this).filter(value => value instanceof MemoryTable);
     const before = tables.map(table => new Map(table.rows));
-    const { entries, sums, voids } = this;
+    const { entries, sums, voids, secrets } = this;
     try {
       return work();
     } catch (error) {
       for (const [index, table] of tables.entries()) table.rows = before[index] ?? new Map();
-      Object.assign(this, { entries, sums, voids });
+      Object.assign(this, { entries, sums, voids, secrets });
       throw error;
     }
   }

@@ -1,5 +1,6 @@
 import type { WindowState } from '../../src/errors/gateway-error.ts';
 import type { AdmitCommand, Denied, LimitChange, NewLimit } from '../../src/ledger/ledger.ts';
+import type { GroupBook } from './model-groups.ts';
 import {
   coversModel,
   inOrder,
@@ -20,6 +21,7 @@ interface Owners {
   readonly accounts: ReadonlyMap<number, ModelAccount>;
   readonly keys: readonly ModelKey[];
   readonly requests: readonly ModelRequest[];
+  readonly groups: GroupBook;
 }
 
 /** The limits of the plain model: what they are, which bind a request, and what these say. */
@@ -142,7 +144,9 @@ export class LimitBook {
     const exists =
       scope === 'account'
         ? scopeId === accountId && this.#of.accounts.has(accountId)
-        : scope === 'key' && key?.accountId === accountId && key.state !== 'revoked';
+        : scope === 'group'
+          ? this.#of.groups.find(scopeId, accountId) !== undefined
+          : key?.accountId === accountId && key.state !== 'revoked';
     return exists ? this.#addLimit(limit, undefined) : 'not_found';
   }
 
@@ -164,6 +168,11 @@ export class LimitBook {
     if (typeof limit === 'string') return limit;
     limit.removed = true;
     return limitId;
+  }
+
+  /** Limits of a removed group are gone with it. */
+  removeOf(groupId: number): void {
+    for (const limit of this.all) if (limit.scope === 'group' && limit.scopeId === groupId) limit.removed = true;
   }
 
   #own(limitId: number, accountId: number | undefined): ModelLimit | 'not_found' | 'locked' {

@@ -11,10 +11,23 @@ export interface ModelKey {
   state: 'enabled' | 'disabled' | 'revoked';
   allowedModels: readonly string[] | null;
   balance: bigint | null;
+  groupId: number | null;
   useSubsFirst: boolean;
   fallbackToPayg: boolean;
   expiresAtMs: number | null;
 }
+
+/** Keys and groups that have limits, and maybe a balance, in common. */
+export interface ModelGroup {
+  readonly id: number;
+  readonly accountId: number;
+  parent: number | null;
+  balance: bigint | null;
+  removed: boolean;
+}
+
+/** Whose money: the account's, the key's, or that of the group with this id. */
+export type PaidBy = 'account' | 'key' | number;
 
 /** What was paid for. */
 export interface ModelPeriod {
@@ -41,7 +54,7 @@ export interface ModelAccount {
 /** Who pays. */
 export interface Paying {
   readonly order: Order;
-  readonly paidBy: 'account' | 'key';
+  readonly paidBy: PaidBy;
   readonly period: ModelPeriod | undefined;
   readonly discount: number;
 }
@@ -59,7 +72,7 @@ export interface ModelRequest {
   /** The key's group then, and those above it. */
   readonly groups: readonly number[];
   readonly order: Order;
-  readonly paidBy: 'account' | 'key';
+  readonly paidBy: PaidBy;
   readonly period: ModelPeriod | undefined;
   readonly discount: number;
   planHeld: number;

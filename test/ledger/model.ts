@@ -15,6 +15,7 @@ import type {
   Settled,
   SubscriptionRow,
 } from '../../src/ledger/ledger.ts';
+import { GroupBook } from './model-groups.ts';
 import { type Binding, LimitBook } from './model-limit-book.ts';
 import { day, type Pool, poolDenial, poolOf, smallest } from './model-limits.ts';
 import {
@@ -42,21 +43,25 @@ export class Model {
   readonly keys: ModelKey[] = [];
   readonly requests: ModelRequest[] = [];
   readonly limits: LimitBook;
+  readonly groups: GroupBook;
 
   constructor(unit: 'dollars' | 'requests', plans: Plans) {
     this.unit = unit;
     this.plans = plans;
+    this.groups = new GroupBook(this);
     this.limits = new LimitBook(unit, this);
   }
 
   /** What live requests hold of an account's or a key's balance. */
-  held(of: { account: number } | { key: number }): bigint {
+  held(of: { account: number } | { key: number } | { group: number }): bigint {
     return this.#sum(
       request =>
         request.state === 'live' &&
         ('key' in of
           ? request.paidBy === 'key' && request.key.id === of.key
-          : request.paidBy === 'account' && request.key.accountId === of.account),
+          : 'group' in of
+            ? request.paidBy === of.group
+            : request.paidBy === 'account' && request.key.accountId === of.account),
       request => request.held,
     );
   }
@@ -177,7 +182,8 @@ export class Model {
 
   /** Whoever asks without a model sees the limits of all models. */
   windows(key: ModelKey, free: boolean, now: number): WindowState[] {
-    return this.limits.states({ key, model: free ? ':free' : '', endUser: undefined, groups: [] }, now);
+    const groups = this.groups.pathOf(key.groupId);
+    return this.limits.states({ key, model: free ? ':free' : '', endUser: undefined, groups }, now);
   }
 
   admit(command: AdmitCommand, key: ModelKey | undefined, now: number): Admitted | Denied {
@@ -187,7 +193,7 @@ export class Model {
     if (key === undefined || key.state === 'revoked' || isOver(key, now))
       return { kind: 'denied', code: 'invalid_api_key', windows: [] };
     const { funds, model, endUser, text } = command;
-    const binding: Binding = { key, model, endUser, groups: [] };
+    const binding: Binding = { key, model, endUser, groups: this.groups.pathOf(key.groupId) };
     const windows = this.limits.states(binding, now);
     if (key.state === 'disabled') return { kind: 'denied', code: 'key_disabled', windows };
     if (key.allowedModels !== null && !key.allowedModels.includes(model)) {
@@ -208,7 +214,7 @@ export class Model {
     const left = this.#left({ ...binding, ...paying, admittedAtMs: now }, now);
     const pays = (tokens: number): boolean => shareOf(paying.order, left, asked, tokens) !== undefined;
     if (!pays(asked.outputTokensMin)) return this.#refused(key, paying, { asked, left, windows, binding }, now);
-    const payable = pays(2 ** 40) ? Infinity : asked.outputTokensMin + most(more => pays(asked.outputTokensMin + more));
+    const payable = pays(2 ** 53) ? Infinity : asked.outputTokensMin + most(more => pays(asked.outputTokensMin + more));
     const supply = { most: Math.min(payable, room), input: inputAsOutput(asked, paying.order), running };
     const wanted = Math.min(asked.outputTokensWanted, Math.max(supply.most, asked.outputTokensMin));
     const tokens = Math.max(sliceOf(wanted, supply), asked.outputTokensMin);
@@ -229,12 +235,12 @@ export class Model {
         request.state === 'live' &&
         request.tokens !== Infinity &&
         request.paidBy === paidBy &&
-        (paidBy === 'key' ? request.key === key : request.key.accountId === key.accountId),
+        (paidBy === 'account' ? request.key.accountId === key.accountId : paidBy !== 'key' || request.key === key),
     ).length;
   }
 
   #payingOf(key: ModelKey, { model, funds, requests = 1 }: AdmitCommand, now: number): Paying | undefined {
-    const paidBy = key.balance === null ? 'account' : 'key';
+    const paidBy = key.balance === null ? (this.groups.payerOf(key.groupId) ?? 'account') : 'key';
     const none = { order: 'money', paidBy, period: undefined, discount: 0 } as const;
     if (funds === undefined) return none;
     const plan = funds.plan ? this.#account(key).plan : undefined;
@@ -354,8 +360,11 @@ export class Model {
     const { total, planTokens } = billOf(command, request.order, request.discount, there);
     const cost = total < covered ? total : covered;
     Object.assign(request, { state: 'settled', settle: command, cost, writtenOff: total - cost, planPaid: planTokens });
+    const group = this.groups.all.find(({ id }) => id === request.paidBy);
     if (request.paidBy === 'account') this.#account(request.key).balance -= cost;
+    else if (typeof group?.balance === 'bigint') group.balance -= cost;
     else if (request.key.balance !== null) request.key.balance -= cost;
+    this.groups.sendBack();
     this.#sendBack(request.key, now);
     return { kind: 'settled', costNanoUsd: cost, writtenOffNanoUsd: total - cost };
   }
@@ -372,9 +381,10 @@ export class Model {
     return voids.length === all.length && voids.at(-1)?.voidedFor === reason ? 'voided' : 'not_held';
   }
 
-  updateKey(key: ModelKey, settings: KeySettings): 'ok' | 'not_found' | 'insufficient' {
+  updateKey(key: ModelKey, settings: KeySettings): 'ok' | 'not_found' | 'no_group' | 'insufficient' {
     if (key.state === 'revoked') return 'not_found';
-    const { balance } = settings;
+    const { balance, groupId } = settings;
+    if (typeof groupId === 'number' && this.groups.find(groupId, key.accountId) === undefined) return 'no_group';
     if (balance !== undefined) {
       const account = this.#account(key);
       const before = key.balance ?? 0n;
@@ -391,6 +401,7 @@ export class Model {
     if (settings.allowedModels !== undefined) key.allowedModels = settings.allowedModels;
     key.useSubsFirst = settings.useSubsFirst ?? key.useSubsFirst;
     key.fallbackToPayg = settings.fallbackToPayg ?? key.fallbackToPayg;
+    if (groupId !== undefined) key.groupId = groupId;
     if (settings.expiresAtMs !== undefined) key.expiresAtMs = settings.expiresAtMs;
     return 'ok';
   }
@@ -482,6 +493,7 @@ export class Model {
   #void(request: ModelRequest, reason: string, now: number): void {
     request.state = 'voided';
     request.voidedFor = reason;
+    this.groups.sendBack();
     this.#sendBack(request.key, now);
   }
 
@@ -500,8 +512,11 @@ export class Model {
       .bound(request)
       .filter(({ unit, action }) => unit === 'usd' && action === 'refuse')
       .map(limit => poolOf(limit, this.limits.counted(limit, request.endUser), admittedAtMs, now));
-    const balance = paidBy === 'account' ? this.#account(key).balance : (key.balance ?? 0n);
-    const used = this.held(paidBy === 'account' ? { account: key.accountId } : { key: key.id });
+    const group = this.groups.all.find(({ id }) => id === paidBy);
+    const own = group === undefined ? key.balance : group.balance;
+    const balance = paidBy === 'account' ? this.#account(key).balance : (own ?? 0n);
+    const ofOwn = group === undefined ? { key: key.id } : { group: group.id };
+    const used = this.held(paidBy === 'account' ? { account: key.accountId } : ofOwn);
     return [...pools, { limit: 'balance', used, max: balance }];
   }
 

@@ -107,6 +107,7 @@ class Run {
       accountId,
       name,
       state: 'enabled',
+      groupId: null,
       allowedModels: null,
       balance: null,
       useSubsFirst: true,
@@ -187,7 +188,22 @@ class Run {
     action: Extract<
       Action,
       {
-        kind: 'update' | 'state' | 'month' | 'credit' | 'start' | 'cancel' | 'broken' | 'limit' | 'relimit' | 'unlimit';
+        kind:
+          | 'update'
+          | 'state'
+          | 'month'
+          | 'credit'
+          | 'start'
+          | 'cancel'
+          | 'broken'
+          | 'limit'
+          | 'relimit'
+          | 'unlimit'
+          | 'group'
+          | 'regroup'
+          | 'ungroup'
+          | 'place'
+          | 'rotate';
       }
     >,
   ): void {
@@ -227,10 +243,42 @@ class Run {
         const reply = this.#model.cancelSubscription(accountId);
         return this.#admin('cancelSubscription', { accountId }, reply === 'ok' ? accountId : reply);
       }
+      case 'group': {
+        const { account: accountId, parent: parentId, balance } = action;
+        const settings = { name: 'group', parentId, balance, tags: { level: String(parentId) } };
+        return this.#admin('createGroup', { accountId, settings }, this.#model.groups.create(accountId, settings));
+      }
+      case 'regroup': {
+        const { group: groupId, by: accountId, parent: parentId, balance } = action;
+        const settings = {
+          ...(parentId === undefined ? {} : { parentId }),
+          ...(balance === undefined ? {} : { balance }),
+        };
+        const reply = this.#model.groups.update(groupId, accountId, settings);
+        return this.#admin('updateGroup', { groupId, accountId, settings }, reply);
+      }
+      case 'ungroup': {
+        const { group: groupId, by: accountId } = action;
+        const reply = this.#model.groups.remove(groupId, accountId);
+        if (typeof reply === 'number') this.#model.limits.removeOf(groupId);
+        return this.#admin('deleteGroup', { groupId, accountId }, reply);
+      }
+      case 'place':
+        return this.#step({ kind: 'update', key: action.key, settings: { groupId: action.group } });
+      case 'rotate': {
+        const { id: keyId, accountId: owner, state } = this.#key(action.key);
+        const { by: accountId } = action;
+        // The first secret stays known: see `broken`.
+        const overlapMs = keyId === 1 ? 60_000 : action.overlapMs;
+        const isOthers = state === 'revoked' || (accountId !== undefined && accountId !== owner);
+        const secret = { hash: hashOf(`rotated ${this.#seq}`), masked: `rotated ${this.#seq}`, overlapMs };
+        return this.#admin('rotateKey', { keyId, accountId, ...secret }, isOthers ? 'not_found' : keyId);
+      }
       case 'limit': {
-        const { account: accountId, key: index, raised, ...settings } = action.limit;
+        const { account: accountId, key: index, group, raised, ...settings } = action.limit;
         const key = index === undefined ? undefined : this.#key(index);
-        const of = { scope: key === undefined ? 'account' : 'key', scopeId: key?.id ?? accountId } as const;
+        const scope = key !== undefined ? 'key' : group !== undefined ? 'group' : 'account';
+        const of = { scope, scopeId: key?.id ?? group ?? accountId } as const;
         const limit = { ...settings, ...of, accountId, raised: this.#raise(raised) };
         return this.#admin('createLimit', limit, this.#model.limits.create(limit));
       }
@@ -361,6 +409,11 @@ class Run {
       assert.deepEqual([row?.balance, row?.held], [balance, held], `account ${accountId}`);
       const subscription = this.#model.subscription(accountId, this.#now);
       assert.deepEqual(reads.subscription(accountId, this.#now), subscription, `plan of account ${accountId}`);
+    }
+    for (const { id, balance, removed } of this.#model.groups.all.filter(group => !group.removed)) {
+      const row = reads.group(id);
+      const due = removed ? undefined : [balance, this.#model.held({ group: id })];
+      assert.deepEqual(row && [row.balance, row.held], due, `group ${id}`);
     }
     for (const key of this.#model.keys) {
       const row = reads.key(key.id, this.#now);

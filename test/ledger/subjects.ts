@@ -49,6 +49,7 @@ export interface Subject {
     keyId: number,
     nowMs: number,
   ): { readonly balance: bigint | null; readonly usageToday: bigint; readonly usageMinute: number } | undefined;
+  group(groupId: number): { readonly balance: bigint | null; readonly held: bigint } | undefined;
   /** What is used and held of a limit now; undefined where its window was never asked for. */
   limit(limitId: number, nowMs: number): { readonly used: bigint; readonly held: bigint } | undefined;
   /** What the fields of a key say of the limits that they have made; undefined where the subject has no such view. */
@@ -83,16 +84,19 @@ async function openRules(src: string): Promise<OpenSubject> {
     const context = { rows, plans, dailyLimitUnit };
     const { models } = rows;
     const endUsers: string[] = [];
+    const endpoints: string[] = [];
     const execute = (timed: TimedCommand): unknown => {
       const { nowMs } = timed;
       switch (timed.kind) {
         case 'admit': {
-          const { key: owner, endUser, ...command } = timed.command;
+          const { key: owner, endUser, endpoint = '', ...command } = timed.command;
+          if (!endpoints.includes(endpoint)) endpoints.push(endpoint);
+          const endpointId = endpoints.indexOf(endpoint) + 1;
           if (!models.includes(command.model)) models.push(command.model);
           if (endUser !== undefined && !endUsers.includes(endUser)) endUsers.push(endUser);
           const endUserId = endUser === undefined ? null : endUsers.indexOf(endUser) + 1;
           const modelId = models.indexOf(command.model) + 1;
-          return modules.admit(context, { ...command, owner, modelId, endUserId }, nowMs);
+          return modules.admit(context, { ...command, owner, modelId, endUserId, endpointId }, nowMs);
         }
         case 'settle':
           return modules.settle(context, { ...timed.command, priceId: 1, providerId: 1 }, nowMs);
@@ -147,6 +151,7 @@ async function openRules(src: string): Promise<OpenSubject> {
         const young = admitted.filter(each => each.keyId === keyId && each.admittedAtMs > nowMs - 60_000);
         return { balance, usageToday, usageMinute: young.length };
       },
+      group: groupId => rows.groups.get(groupId),
       limit(limitId, nowMs) {
         const limit = rows.limits.get(limitId);
         if (limit === undefined || limit.removed) return undefined;
@@ -196,6 +201,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
       account: accountId => prepareReads(file, plans).account(accountId),
       subscription: (accountId, nowMs) => prepareReads(file, plans).subscription(accountId, nowMs),
       key: (keyId, nowMs) => prepareReads(file, plans).storedKey(keyId, nowMs),
+      group: groupId => prepareReads(file, plans).group(groupId, undefined),
       limit(limitId, nowMs) {
         const row = prepareReads(file, plans).limit(limitId, undefined, nowMs);
         // What runs is shown as used.

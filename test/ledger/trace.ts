@@ -37,6 +37,11 @@ export type Action =
       requests?: number;
       endUser?: string;
     }
+  | { kind: 'group'; account: number; parent: number | null; balance: bigint | null }
+  | { kind: 'regroup'; group: number; by: number | undefined; parent?: number | null; balance?: bigint | null }
+  | { kind: 'ungroup'; group: number; by: number | undefined }
+  | { kind: 'place'; key: number; group: number | null }
+  | { kind: 'rotate'; key: number; by: number | undefined; overlapMs: number }
   | { kind: 'limit'; limit: TracedLimit }
   | { kind: 'relimit'; limit: number; by: number | undefined; change: TracedChange }
   | { kind: 'unlimit'; limit: number; by: number | undefined }
@@ -60,10 +65,11 @@ export type Action =
 /** Raised until so long after it is made. */
 type TracedRaise = { readonly max: bigint; readonly inMs: number } | null;
 
-/** A limit of an account, or of one of its keys: the number is of the key in the trace's order. */
+/** A limit of an account, of one of its groups by its id, or of one of its keys by its place in the trace's order. */
 export interface TracedLimit extends Omit<LimitSettings, 'raised'> {
   readonly account: number;
   readonly key: number | undefined;
+  readonly group: number | undefined;
   readonly unit: LimitUnit;
   readonly window: LimitWindow | null;
   readonly locked: boolean;
@@ -166,12 +172,14 @@ const limitMax = (unit: LimitUnit): fc.Arbitrary<bigint> => {
   return unit === 'tokens' ? fc.constantFrom(0n, 16n, 100n, 117n, 1000n, 1124n, 2048n, 3000n, 10_000n) : counts;
 };
 const calendar = fc.constantFrom<LimitWindow[]>('minute', 'minute', 'hour', 'day', 'day', 'week', 'month', 'total');
+const groupId = fc.integer({ min: 1, max: 6 });
 const limit: fc.Arbitrary<TracedLimit> = fc
   .constantFrom<LimitUnit[]>('usd', 'usd', 'requests', 'tokens', 'tokens', 'concurrent')
   .chain(unit =>
     fc.record({
       account: fc.constantFrom(1, 2),
       key: fc.option(fc.nat(4), { nil: undefined, freq: 2 }),
+      group: fc.option(groupId, { nil: undefined, freq: 2 }),
       unit: fc.constant(unit),
       window: unit === 'concurrent' ? fc.constant(null) : calendar,
       timeZone,
@@ -243,6 +251,44 @@ const action: fc.Arbitrary<Action> = fc.oneof(
         ...(ttl === undefined ? {} : { ttlMs: ttl }),
         ...(endUser === undefined ? {} : { endUser }),
       })),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('group' as const),
+      account: fc.constantFrom(1, 2, 1, 2, 9),
+      parent: fc.option(groupId, { freq: 2 }),
+      balance: fc.option(money, { freq: 2 }),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc
+      .record(
+        {
+          kind: fc.constant('regroup' as const),
+          group: groupId,
+          by: changer,
+          parent: fc.option(groupId, { freq: 3 }),
+          balance: fc.option(money, { freq: 3 }),
+        },
+        { requiredKeys: ['kind', 'group', 'by'] },
+      )
+      .map(all => ({ ...all })),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('ungroup' as const), group: groupId, by: changer }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constant('place' as const), key, group: fc.option(groupId, { freq: 5 }) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('rotate' as const),
+      key,
+      by: changer,
+      overlapMs: fc.constantFrom(0, 0, 60_000),
+    }),
   },
   { weight: 6, arbitrary: limit.map(of => ({ kind: 'limit' as const, limit: of })) },
   {

@@ -95,7 +95,7 @@ function asSent(own: JsonObject, item: Item, encoded: JsonObject): JsonObject {
     if (name === 'id') return [name, id];
     return [name, name === 'encrypted_content' ? sealed : rest[name]];
   });
-  return defined({ ...Object.fromEntries(members), id, encrypted_content: sealed }) as JsonObject;
+  return defined({ ...Object.fromEntries(members), id, encrypted_content: sealed });
 }
 
 /** Whether an item that the gateway does not read is the same: what it looks at are its names. */

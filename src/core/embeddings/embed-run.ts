@@ -37,6 +37,7 @@ export class EmbedRun extends AdmittedRun<EmbedOrder, EmbedAnswer> {
     const hold = Hold.of(admitted);
     const { answer, route } = await this.#tools.router.perform({
       model: request.model,
+      caller: { hold, request },
       requestId,
       operation: 'embeddings',
       story,

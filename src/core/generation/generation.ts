@@ -3,6 +3,7 @@ import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollga
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
+import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
 import { Hold } from '../../generation/hold.ts';
@@ -35,6 +36,8 @@ export interface GenerationTools extends CountingTools {
   readonly exposeRoute: () => boolean;
   /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
   readonly toleranceOf: (provider: string) => number;
+  /** The most bytes of one choice of a streamed answer, and of a whole answer. */
+  readonly answerBytesMax: () => { readonly choice: number; readonly whole: number };
   /** How long a client waits for a charge after its answer broke off; absent: 10 s. */
   readonly settleMs?: number;
 }
@@ -61,6 +64,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
   readonly #limit: number | undefined;
   readonly #tally: Tally;
+  #size: AnswerSize;
   readonly #counts: AnswerCounts;
   readonly #slices: Slices;
   #sink: GenerationSink | undefined;
@@ -106,6 +110,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#limit = outputLimit(asked);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
     const candidates = this.#candidates;
+    this.#size = this.#newSize();
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
     this.#counts = new AnswerCounts(tools, request, asked.input);
     this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), tokens => {
@@ -173,6 +178,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   attemptFailed(): void {
     this.#isTrying = false;
+    this.#size = this.#newSize();
     this.#tally.restart();
   }
 
@@ -193,6 +199,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
+    if (!this.#size.take(events)) return new UpstreamFailure('oversized');
     this.#tally.take(events);
     this.#counts.look(this.#tally);
     const joined = this.#join?.push(events) ?? events;
@@ -211,6 +218,12 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   get #candidates(): number {
     return this.#asked.request.candidates ?? 1;
+  }
+
+  #newSize(): AnswerSize {
+    const { choice, whole } = this.#tools.answerBytesMax();
+    const choiceTextMax = textMost(this.#asked.model.maxOutputTokens);
+    return new AnswerSize({ choiceBytesMax: choice, choiceTextMax, bytesMax: this.#isStreamed ? Infinity : whole });
   }
 
   #elapsedMs(): number {

@@ -10,7 +10,7 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
-import { loadTokenizer, measureInput, type MeasuredInput } from '../../generation/tokens.ts';
+import { loadTokenizer, measureInTurns, type MeasuredInput } from '../../generation/tokens.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
@@ -115,8 +115,10 @@ export class Generations {
     const { bounds, model } = checked;
     const measured = { kind: bounds.kind, estimate: bounds.ownHigh };
     const learned = bounds.hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputOfModel(model.id, measured);
-    const inputTokens = learned ?? (await countInputInPieces(checked.request, await loadTokenizer()));
-    return { inputTokens, source: UsageSource.ESTIMATED };
+    const counted = await countInputInPieces(checked.request, await loadTokenizer());
+    // Where the provider counts as the tokenizer does, the tokenizer's count is the exact one.
+    const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
+    return { inputTokens: agrees ? counted : learned, source: UsageSource.ESTIMATED };
   }
 
   /** Checks and admits a request. Whoever calls it starts the generation. Throws what the caller is refused with; nothing is held then. */
@@ -216,15 +218,14 @@ export class Generations {
     return resolved;
   }
 
-  /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
+  /** The checked request with the listed model and its tier. A promise only if its input is long or has to be counted. */
   #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
     checkRequest(asked);
     const resolved = this.resolve(asked, credential);
-    const { model } = resolved;
-    const fitting = truncated(asked, model);
-    return fitting instanceof Promise
-      ? fitting.then(request => measured(request, resolved))
-      : measured(fitting, resolved);
+    const bounds = measureInTurns(asked);
+    return bounds instanceof Promise
+      ? bounds.then(found => fitted(asked, resolved, found))
+      : fitted(asked, resolved, bounds);
   }
 }
 
@@ -254,8 +255,20 @@ class ResponseSink implements GenerationSink {
   }
 }
 
-function measured(asked: GenerateRequest, { model, tier }: Resolved): CheckedRequest {
-  const bounds = measureInput(asked);
+/** The request cut to the model's context, if it asks for that, with the bounds of what is left. */
+function fitted(
+  asked: GenerateRequest,
+  resolved: Resolved,
+  bounds: MeasuredInput,
+): CheckedRequest | Promise<CheckedRequest> {
+  const fitting = truncated(asked, resolved.model, bounds);
+  if (!(fitting instanceof Promise)) return checkedRequest(fitting, resolved, bounds);
+  return fitting.then(async request =>
+    checkedRequest(request, resolved, request === asked ? bounds : await measureInTurns(request)),
+  );
+}
+
+function checkedRequest(asked: GenerateRequest, { model, tier }: Resolved, bounds: MeasuredInput): CheckedRequest {
   checkLength(asked, model, bounds);
   return { model, tier, bounds, request: { ...asked, model: model.id, serviceTier: tier } };
 }

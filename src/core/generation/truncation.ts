@@ -2,7 +2,7 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, Truncation } from '../../gen/tollgate/v1/request_pb.ts';
 import { tooLong } from '../../generation/check/check-length.ts';
-import { estimateInput, type InputBounds, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
+import { type InputBounds, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 
@@ -16,9 +16,10 @@ const answerTokens = 1024;
 export function truncated(
   request: GenerateRequest,
   { contextLength }: Model,
+  { high }: InputBounds,
 ): GenerateRequest | Promise<GenerateRequest> {
   if (request.truncation !== Truncation.AUTO || contextLength === undefined) return request;
-  return estimateInput(request) <= contextLength ? request : truncatedTo(request, contextLength);
+  return high <= contextLength ? request : truncatedTo(request, contextLength);
 }
 
 async function truncatedTo(request: GenerateRequest, contextLength: number): Promise<GenerateRequest> {

@@ -74,6 +74,7 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
     const hold = Hold.of(admitted);
     const drawn = await this.#tools.router.perform({
       model: request.model,
+      caller: { hold, request },
       requestId,
       operation: 'generate_content',
       story,

@@ -9,6 +9,7 @@ import {
   type ResponseService,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { type IdSource, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
+import type { BudgetLimits } from '../../lib/memory-budget.ts';
 import { pump } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -40,6 +41,8 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly runtime: Runtime;
   readonly ids: IdSource;
   readonly box: SealedBox;
+  /** What responses that live as long as their session may take. */
+  readonly sessionMemory: () => BudgetLimits;
 }
 
 /** How often responses are looked for that nobody runs. */
@@ -53,8 +56,8 @@ export class Responses {
   readonly #stored: StoredResponses;
 
   constructor(tools: ResponseTools) {
-    const { documents, runtime } = tools;
-    const sessions = new Sessions(runtime);
+    const { documents, runtime, sessionMemory } = tools;
+    const sessions = new Sessions(runtime, sessionMemory);
     const conversations = new Conversations(documents, sessions, runtime);
     this.#tools = {
       ...tools,

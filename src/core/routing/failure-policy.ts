@@ -39,6 +39,8 @@ const kinds: Readonly<
   total_timeout: { retry: 'never', message: 'The model’s provider did not finish its answer in time.' },
   connect: { retry: 'same_route', message: 'The model’s provider could not be reached.' },
   truncated: { retry: 'same_route', message: 'The model’s provider broke its answer off.' },
+  // Another route would be asked for as much again.
+  oversized: { retry: 'never', message: 'The model’s provider sent more than an answer may have.' },
   malformed: {
     retry: 'same_route',
     message: 'The model’s provider answered with something that can’t be understood.',

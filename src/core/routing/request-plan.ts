@@ -3,7 +3,7 @@ import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type BackoffPolicy, backoffMs, type Random, type Sleep } from '../../lib/backoff.ts';
 import type { Release } from '../../lib/semaphore.ts';
 import type { RouteReason } from '../../telemetry/request-story.ts';
-import type { Permit } from './breaker.ts';
+import type { BreakerCaller, Permit } from './breaker.ts';
 import { clientError, modelUnavailable, providersBusy, verdictOf } from './failure-policy.ts';
 import type { LiveRoute } from './live-routes.ts';
 
@@ -54,9 +54,10 @@ export type NextAttempt = PlannedAttempt | Error;
  * exactly one of `completed()`, `failed()` or `left()`, and again `next()` if `failed()` returned nothing.
  */
 export class RequestPlan {
-  readonly #model: string;
   readonly #tools: PlanTools;
   readonly #routes: readonly LiveRoute[];
+  readonly #model: string;
+  readonly #caller: BreakerCaller;
   readonly #reason: RouteReason | undefined;
   #position = 0;
   #route: LiveRoute | undefined;
@@ -76,9 +77,10 @@ export class RequestPlan {
   /** Ends the wait that is under way. */
   #waiting: AbortController | undefined;
 
-  /** `model`: the listed id. */
-  constructor({ routes, reason }: OrderedRoutes, model: string, tools: PlanTools) {
+  /** `model`: the listed id; `caller`: whose request it is. */
+  constructor({ routes, reason }: OrderedRoutes, model: string, caller: BreakerCaller, tools: PlanTools) {
     this.#model = model;
+    this.#caller = caller;
     this.#tools = tools;
     this.#routes = routes;
     this.#reason = reason;
@@ -155,7 +157,7 @@ export class RequestPlan {
         this.#restMs = Math.min(this.#restMs, route.keys.restMs);
         continue;
       }
-      const permit = route?.breaker.acquire();
+      const permit = route?.breaker.acquire(this.#caller);
       if (route === undefined || permit === undefined) continue;
       this.#route = route;
       this.#permit = permit;

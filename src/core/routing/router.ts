@@ -3,7 +3,7 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { type Random, type Sleep, sleepOn } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
-import { type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
+import { type BreakerCaller, type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
 import { type LiveRoute, LiveRoutes } from './live-routes.ts';
 import { Findings, type RouteFindings } from './route-findings.ts';
 import type { RouteName, RoutingObserver } from './observer.ts';
@@ -30,6 +30,8 @@ export interface RouterOptions {
 export interface RoutedWork<Answer> {
   /** The listed id of the model. */
   readonly model: string;
+  /** Whose request it is. */
+  readonly caller: BreakerCaller;
   /** The public request id, for logs. */
   readonly requestId: string;
   readonly operation: Operation;
@@ -139,7 +141,7 @@ export class Router {
     const choices = this.#routes.of(request.model).length;
     return new RoutedCall(
       {
-        plan: this.#plan(this.#routesFor(request, routed.whole), request.model),
+        plan: this.#plan(this.#routesFor(request, routed.whole), request.model, routed),
         observer: this.#observer,
         runtime: this.#runtime,
         took: (route, model) => {
@@ -154,10 +156,10 @@ export class Router {
 
   /** The answer of a request, by as many attempts as it takes. Throws what the client is told, and the signal's reason once it is aborted. */
   async perform<Answer>(work: RoutedWork<Answer>): Promise<Routed<Answer>> {
-    const { model, signal } = work;
+    const { model, caller, signal } = work;
     signal.throwIfAborted();
     const ordered = this.#strategies.order(this.#routes.of(model), this.strategy(model), true);
-    const plan = this.#plan(ordered, model);
+    const plan = this.#plan(ordered, model, caller);
     const abandon = (): void => plan.abandon();
     signal.addEventListener('abort', abandon, { once: true });
     try {
@@ -205,8 +207,9 @@ export class Router {
     }
   }
 
-  #plan(routes: OrderedRoutes, model: string): RequestPlan {
-    return new RequestPlan(routes, model, { policy: this.#retry, random: this.#random, sleep: this.#sleep });
+  #plan(routes: OrderedRoutes, model: string, caller: BreakerCaller): RequestPlan {
+    const tools = { policy: this.#retry, random: this.#random, sleep: this.#sleep };
+    return new RequestPlan(routes, model, caller, tools);
   }
 
   #routesFor(request: GenerateRequest, whole: boolean): OrderedRoutes {

@@ -41,6 +41,7 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
         server.handleUpgrade(request, socket, head, accepted => {
           const connection = new ResponsesSocket(accepted, parts);
           open.add(connection);
+          socket.on('data', (bytes: Buffer) => connection.received(bytes.length));
           accepted.once('close', () => open.delete(connection));
         });
       })

@@ -8,7 +8,7 @@ import { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
 import { clientError, errorEnvelope } from '../error-answer.ts';
 import { type AnswerMessage, GenerationFacts } from '../generation-facts.ts';
-import { parseJson } from '../json-body.ts';
+import { type JsonBody, parseBounded } from '../json-body.ts';
 import { recordRequest } from '../request-record.ts';
 import { createCall, responsesPath } from '../responses/create-route.ts';
 import type { ResponsesSocket } from '../responses/socket.ts';
@@ -50,12 +50,16 @@ export class SocketTurn implements Sink<AnswerMessage> {
   /** Decodes the client's message and calls the core. */
   begin(message: Buffer): void {
     const { edge } = this.#connection;
-    try {
-      const request = decodeTurn(this.#connection, this.#call, message);
-      this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
-    } catch (thrown) {
-      this.#end(thrown);
-    }
+    parseBounded(edge, message, body => {
+      try {
+        if (body instanceof Error) throw body;
+        const request = decodeTurn(this.#connection, this.#call, body);
+        this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
+        if (this.#connection.isGone) this.#control.cancel();
+      } catch (thrown) {
+        this.#end(thrown);
+      }
+    });
   }
 
   /** Nothing more is wanted: the connection has ended. */
@@ -124,13 +128,12 @@ export class SocketTurn implements Sink<AnswerMessage> {
 }
 
 /** Decodes a message as a call of the core. A turn that can't even be read evicts what it refers to, too. */
-function decodeTurn(connection: ResponsesSocket, call: Call, message: Buffer): CreateResponseRequest {
+function decodeTurn(connection: ResponsesSocket, call: Call, { value: event, raw }: JsonBody): CreateResponseRequest {
   const { edge, session, strict } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
-  const event = parseJson(message).value;
   try {
     const { body, generate } = readTurn(event);
-    const decoded = decodeRequest({ body, raw: message, headers: {} });
+    const decoded = decodeRequest({ body, raw, headers: {} });
     return createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
   } catch (thrown) {
     const previous = (event as { previous_response_id?: unknown } | null)?.previous_response_id;

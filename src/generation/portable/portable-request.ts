@@ -71,6 +71,25 @@ function wholeName(tool: Tool): string {
   return `${tool.namespace?.name ?? ''} ${toolName(tool) ?? ''}`;
 }
 
+/** Throws 400 `unsupported_feature` for the first thing in a request that the gateway does not know and the model would have read. */
+export function refuseUnknown({ source, items }: GenerateRequest): void {
+  const unknown = [...(source?.unknownValues ?? []), ...items.flatMap(unknownIn)].find(({ hint }) => !hint);
+  if (unknown !== undefined) throw unknownContent(unknown);
+}
+
+function unknownIn({ content }: Item): Unknown[] {
+  switch (content.case) {
+    case 'unknown':
+      return [content.value];
+    case 'message':
+    case 'toolResult':
+    case 'reasoning':
+      return content.value.parts.flatMap(part => (part.content.case === 'unknown' ? [part.content.value] : []));
+    default:
+      return [];
+  }
+}
+
 /** Throws 400 `unsupported_parameter` if a request that wants no loss would be sent without something. */
 export function refuseLoss({ strict }: GenerateRequest, dropped: readonly string[]): void {
   const [param] = dropped;

@@ -55,8 +55,8 @@ function plainItem(item: Item): Item {
   const { content } = item;
   if (content.case !== 'serverTool' || !isVendorItem(item)) return item;
   const said = JSON.parse(content.value.json) as Members;
-  const type = String(said['type']);
-  const callId = String(said['call_id'] ?? said['id'] ?? '');
+  const type = textOf(said['type']);
+  const callId = textOf(said['call_id']) || textOf(said['id']);
   const argumentMember = argumentMembers[type];
   if (argumentMember !== undefined) {
     const { type: form, ...args } = (said[argumentMember] ?? {}) as Members;
@@ -71,10 +71,18 @@ function plainItem(item: Item): Item {
   return { ...item, content: { case: 'toolResult', value: { $typeName: 'tollgate.v1.ToolResult', ...result } } };
 }
 
-function outputText({ type: _, id: __, call_id: ___, ...rest }: Members): string {
-  const { output } = rest;
-  return typeof output === 'string' ? output : JSON.stringify(output ?? rest);
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
+
+function outputText(said: Members): string {
+  const { output } = said;
+  if (output !== undefined) return typeof output === 'string' ? output : JSON.stringify(output);
+  return JSON.stringify(Object.fromEntries(Object.entries(said).filter(([name]) => !named.has(name))));
+}
+
+/** What an item is named by. */
+const named: ReadonlySet<string> = new Set(['type', 'id', 'call_id']);
 
 function referenceTo({ tool }: Tool): Part {
   const name = tool.case === 'function' ? tool.value.name : '';

@@ -1,11 +1,14 @@
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 import type {
   AccountRow,
+  GroupRow,
+  KeyFilter,
   KeyRow,
   KeyState,
   ManagementKeyRow,
   Plans,
   SubscriptionRow,
+  Tags,
   VoidedHoldRow,
 } from '../ledger.ts';
 import { dayOf } from '../rules/calendar.ts';
@@ -13,7 +16,11 @@ import { fieldValue, type KeyLimitField } from '../rules/limit-commands.ts';
 import { type Stored, toRow } from './to-row.ts';
 
 /** Fields that are computed from others or stored in another form. */
-type KeyRecord = Omit<KeyRow, ViewedField | 'allowedModels' | 'disabled' | 'useSubsFirst' | 'fallbackToPayg'> & {
+type KeyRecord = Omit<
+  KeyRow,
+  ViewedField | 'allowedModels' | 'disabled' | 'useSubsFirst' | 'fallbackToPayg' | 'tags'
+> & {
+  readonly tags: string;
   readonly state: KeyState;
   readonly allowedModels: string | null;
   readonly useSubsFirst: number;
@@ -32,6 +39,7 @@ type FieldRecord = {
   readonly endUsers: 'all' | 'each';
   readonly action: 'refuse' | 'alert';
 };
+type GroupRecord = Omit<GroupRow, 'tags'> & { readonly tags: string };
 type ManagementKeyRecord = Omit<ManagementKeyRow, 'scopes' | 'disabled'> & {
   readonly scopes: string;
   readonly state: KeyState;
@@ -48,7 +56,7 @@ const managementKeySelect =
 const minuteMs = 60_000;
 /** Values: today, and the time a minute ago. */
 const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, created_at_ms AS createdAtMs, label, allowed_models AS allowedModels,
-    balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs,
+    balance, use_subs_first AS useSubsFirst, fallback_to_payg AS fallbackToPayg, expires_at_ms AS expiresAtMs, group_id AS groupId, tags, metadata,
     coalesce((SELECT spent FROM key_day WHERE key_id = k.id AND day = @day), 0) AS usageToday,
     (SELECT count(*) FROM usage WHERE key_id = k.id AND created_at_ms > @minute)
       + (SELECT count(*) FROM minute WHERE key_id = k.id) AS usageMinute,
@@ -58,6 +66,8 @@ const keySelect = `SELECT id AS keyId, account_id AS accountId, masked, state, c
 const minuteWith = `WITH minute (key_id) AS MATERIALIZED (
     SELECT key_id FROM hold WHERE account_id = @account AND admitted_at_ms > @minute
     UNION ALL SELECT key_id FROM voided WHERE account_id = @account AND admitted_at_ms > @minute)`;
+const groupSelect = `SELECT id AS groupId, account_id AS accountId, name, parent_id AS parentId, tags, balance, held, created_at_ms AS createdAtMs
+  FROM key_group WHERE removed = 0`;
 const fieldSelect = `SELECT scope_id AS keyId, field, unit, max, time_zone AS timeZone, models, end_users AS endUsers, action FROM usage_limit
   WHERE removed = 0 AND scope = 'key' AND field IS NOT NULL`;
 
@@ -66,11 +76,13 @@ export class Accounts {
   readonly #plans: Plans;
   readonly #list: Query<[], Stored<AccountRow>>;
   readonly #one: Query<[number], Stored<AccountRow>>;
-  readonly #keys: Query<[KeyValues], Stored<KeyRecord>>;
+  readonly #keys: Query<[KeyValues & { label: string; limit: number; offset: number }], Stored<KeyRecord>>;
   readonly #key: Query<[KeyValues], Stored<KeyRecord>>;
   readonly #keyOwner: Query<[number], { account_id: bigint }>;
   readonly #fields: Query<[number], Stored<FieldRecord>>;
   readonly #fieldsOfKey: Query<[number], Stored<FieldRecord>>;
+  readonly #groups: Query<[number], Stored<GroupRecord>>;
+  readonly #group: Query<[number], Stored<GroupRecord>>;
   readonly #managementKeys: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #managementKey: Query<[number], Stored<ManagementKeyRecord>>;
   readonly #subscription: Query<[number, number], Stored<SubscriptionRecord>>;
@@ -82,12 +94,15 @@ export class Accounts {
     this.#list = db.prepare(`${accountSelect} ORDER BY id`);
     this.#one = db.prepare(`${accountSelect} WHERE id = ?`);
     this.#keys = db.prepare(
-      `${minuteWith} ${keySelect} WHERE account_id = @account AND state <> 'revoked' AND @id = 0 ORDER BY id`,
+      `${minuteWith} ${keySelect} WHERE account_id = @account AND state <> 'revoked' AND (@id = 0 OR group_id = @id)
+         AND instr(lower(label), lower(@label)) > 0 ORDER BY id LIMIT @limit OFFSET @offset`,
     );
     this.#key = db.prepare(`${minuteWith} ${keySelect} WHERE id = @id`);
     this.#keyOwner = db.prepare('SELECT account_id FROM api_key WHERE id = ?');
     this.#fields = db.prepare(`${fieldSelect} AND account_id = ? ORDER BY id`);
     this.#fieldsOfKey = db.prepare(`${fieldSelect} AND scope_id = ? ORDER BY id`);
+    this.#groups = db.prepare(`${groupSelect} AND account_id = ? ORDER BY id`);
+    this.#group = db.prepare(`${groupSelect} AND id = ?`);
     this.#managementKeys = db.prepare(`${managementKeySelect} WHERE account_id = ? AND state <> 'revoked' ORDER BY id`);
     this.#managementKey = db.prepare(`${managementKeySelect} WHERE id = ?`);
     this.#subscription = db.prepare(
@@ -118,11 +133,12 @@ export class Accounts {
     return record === undefined ? undefined : accountRow(record);
   }
 
-  /** Returns an account's keys without the revoked ones, oldest first. */
-  keys(accountId: number, nowMs: number): KeyRow[] {
+  /** Returns an account's keys without the revoked ones, oldest first: a page of them, those of a group, those whose label has a text in it. */
+  keys({ accountId, ...filter }: KeyFilter & { readonly accountId: number }, nowMs: number): KeyRow[] {
+    const { limit = -1, offset = 0, label = '', groupId = 0 } = filter;
     const fields = Map.groupBy(this.#fields.all(accountId).map(fieldRecord), ({ keyId }) => keyId);
     return this.#keys
-      .all(keyValues({ account: accountId, id: 0 }, nowMs))
+      .all({ ...keyValues({ account: accountId, id: groupId }, nowMs), label, limit, offset })
       .map(record => keyRow(record, fields.get(Number(record.keyId)) ?? []));
   }
 
@@ -143,6 +159,18 @@ export class Accounts {
   #findKey(id: number, nowMs: number): Stored<KeyRecord> | undefined {
     const owner = this.#keyOwner.get(id);
     return owner && this.#key.get(keyValues({ account: Number(owner.account_id), id }, nowMs));
+  }
+
+  /** Returns an account's groups, by id. */
+  groups(accountId: number): GroupRow[] {
+    return this.#groups.all(accountId).map(groupRow);
+  }
+
+  /** Returns a group of the account (undefined: of any). */
+  group(groupId: number, accountId: number | undefined): GroupRow | undefined {
+    const record = this.#group.get(groupId);
+    const row = record && groupRow(record);
+    return accountId === undefined || row?.accountId === accountId ? row : undefined;
   }
 
   /** Returns an account's management keys without the revoked ones, oldest first. */
@@ -180,6 +208,11 @@ function accountRow(record: Stored<AccountRow>): AccountRow {
   return toRow<AccountRow>(record, ['balance', 'held']);
 }
 
+function groupRow(record: Stored<GroupRecord>): GroupRow {
+  const { tags, ...row } = toRow<GroupRecord>(record, ['balance', 'held']);
+  return { ...row, tags: JSON.parse(tags) as Tags };
+}
+
 type KeyValues = { account: number; id: number; day: number; minute: number };
 
 function keyValues(of: Pick<KeyValues, 'account' | 'id'>, nowMs: number): KeyValues {
@@ -204,6 +237,7 @@ function keyRow(record: Stored<KeyRecord>, fields: readonly FieldRecord[]): KeyR
     useSubsFirst: row.useSubsFirst === 1,
     fallbackToPayg: row.fallbackToPayg === 1,
     disabled: state !== 'enabled',
+    tags: JSON.parse(row.tags) as Tags,
     minuteLimit: numberOf(valueOf('minute_limit')),
     dailyLimit: numberOf(valueOf('daily_limit')),
     monthlyLimit: valueOf('monthly_limit') ?? undefined,

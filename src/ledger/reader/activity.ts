@@ -1,7 +1,7 @@
 import { costLines, type PriceSheet, shareLines } from '../../generation/price.ts';
 import { ledgerIdOf, requestIdOf } from '../../lib/ids.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { ActivityFilter, PaidLine, UsageBuckets, UsageRow } from '../ledger.ts';
+import type { ActivityFilter, PaidLine, Tags, UsageBuckets, UsageRow } from '../ledger.ts';
 import { codes, decode } from '../sqlite/codes.ts';
 import { type Stored, toRow } from './to-row.ts';
 
@@ -18,6 +18,8 @@ type UsageRecord = UsageBuckets & {
   readonly cost: bigint;
   readonly writtenOff: bigint;
   readonly latencyMs: number;
+  readonly endUser: string | null;
+  readonly tags: string | null;
 };
 
 /** With the prices that applied; all null if another service set the cost. */
@@ -36,11 +38,24 @@ type PricedRecord = UsageRecord & {
   readonly priceImage: bigint | null;
 };
 
-type PageValues = { owner: number; model: number; start: number; end: number; limit: number; offset: number };
+type PageValues = {
+  owner: number;
+  model: number;
+  start: number;
+  end: number;
+  limit: number;
+  offset: number;
+  endUser: string;
+  provider: string;
+  group: string;
+  tagPath: string;
+  tagValue: string;
+};
 
 const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, m.name AS model, u.created_at_ms AS createdAtMs, u.state,
   u.usage_source AS usageSource, u.service_tier AS serviceTier, u.input, u.cache_read AS cacheRead, u.cache_write_5m AS cacheWrite5m,
-  u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.latency_ms AS latencyMs`;
+  u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.latency_ms AS latencyMs,
+  (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
 const priceColumns = `u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
   u.multiplier_permille AS multiplierPermille, u.price_id AS priceId, p.input AS priceInput, p.cache_read AS priceCacheRead,
   p.cache_write_5m AS priceCacheWrite5m, p.cache_write_1h AS priceCacheWrite1h, p.output AS priceOutput, p.image AS priceImage`;
@@ -78,8 +93,23 @@ export class Activity {
     if (filter.model !== undefined && model === undefined) return [];
     // A key belongs to one account, so the key's index suffices once its account is checked.
     if (keyId !== undefined && this.#keyAccount.get(keyId)?.account_id !== BigInt(accountId)) return [];
-    return this.#page(keyId === undefined ? 'account_id' : 'key_id', model !== undefined)
+    const { tag, endUser, groupId, provider } = filter;
+    const conditions = [
+      ...(model === undefined ? [] : ['model_id = @model']),
+      ...(endUser === undefined ? [] : ['end_user_id = (SELECT id FROM end_user WHERE name = @endUser)']),
+      ...(provider === undefined ? [] : ['provider_id = (SELECT id FROM provider WHERE name = @provider)']),
+      ...(groupId === undefined ? [] : ['groups LIKE @group']),
+      ...(tag === undefined
+        ? []
+        : ['tags_id IN (SELECT id FROM tag_set WHERE json_extract(tags, @tagPath) = @tagValue)']),
+    ];
+    return this.#page(keyId === undefined ? 'account_id' : 'key_id', conditions)
       .all({
+        endUser: endUser ?? '',
+        provider: provider ?? '',
+        group: `%,${groupId ?? 0},%`,
+        tagPath: `$."${tag?.name ?? ''}"`,
+        tagValue: tag?.value ?? '',
         owner: keyId ?? accountId,
         model: Number(model ?? 0n),
         start: filter.startMs ?? 0,
@@ -101,13 +131,13 @@ export class Activity {
     return { row, lines: paidLines(record, row) };
   }
 
-  #page(owner: 'account_id' | 'key_id', byModel: boolean): Query<[PageValues], Stored<UsageRecord>> {
-    const name = `${owner} ${byModel}`;
+  #page(owner: 'account_id' | 'key_id', conditions: readonly string[]): Query<[PageValues], Stored<UsageRecord>> {
+    const name = [owner, ...conditions].join(' AND ');
     const known = this.#pages.get(name);
     if (known !== undefined) return known;
     const page = this.#db.prepare<[PageValues], Stored<UsageRecord>>(
       `SELECT ${columns} FROM (
-         SELECT id FROM usage WHERE ${owner} = @owner ${byModel ? 'AND model_id = @model' : ''}
+         SELECT id FROM usage WHERE ${[`${owner} = @owner`, ...conditions].join(' AND ')}
            AND created_at_ms >= @start AND created_at_ms < @end
            ORDER BY created_at_ms DESC, id DESC LIMIT @limit OFFSET @offset
        ) page JOIN usage u ON u.id = page.id JOIN model m ON m.id = u.model_id
@@ -132,6 +162,8 @@ function usageRow(record: UsageRecord): UsageRow {
     serviceTier: decode(codes.serviceTier, record.serviceTier),
     latencyMs: record.latencyMs,
     usage: { input, cacheRead, cacheWrite5m, cacheWrite1h, output, reasoning, images },
+    endUser: record.endUser ?? undefined,
+    tags: record.tags === null ? {} : (JSON.parse(record.tags) as Tags),
   };
 }
 

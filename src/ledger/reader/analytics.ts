@@ -1,7 +1,8 @@
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { AnalyticsQuery, AnalyticsRow } from '../ledger.ts';
+import type { AnalyticsGroup, AnalyticsQuery, AnalyticsRow } from '../ledger.ts';
+import type { SumChange } from '../rows.ts';
 import { dayMs, hourMs } from '../rules/calendar.ts';
-import { codes } from '../sqlite/codes.ts';
+import { codes, encode } from '../sqlite/codes.ts';
 import { type Stored, toRow } from './to-row.ts';
 
 type SumRecord = { -readonly [Column in keyof AnalyticsRow]: Stored<AnalyticsRow>[Column] };
@@ -40,61 +41,144 @@ const recordSums = sums
   .replace('sum(requests)', 'count(*)')
   .replace('sum(failed)', `sum(state = ${codes.state.indexOf('upstream_failed')})`);
 
+type Values = { account: number; first: number; last: number; limit: number; key: number; tag: string; path: string };
+type SumQuery = Query<[Values], SumRecord>;
+
+/** What divides sums and records: the column that does, and what it is called. */
+interface Divider {
+  /** Which of the stored sums, and whose number; undefined: there are none. */
+  readonly kept: SumChange['grouped'];
+  readonly ofSum: string;
+  readonly ofRecord: string;
+  /** Names the value of `by_column`, in sums and in records. */
+  readonly name: string;
+  readonly recordName?: string;
+  /** Not every record has one: those without are the group null. */
+  readonly isPartial?: true;
+}
+
+const ofKind = (column: string): string => `(SELECT ${column} FROM call_kind WHERE id = group_id)`;
+const named = (table: string): string => `(SELECT name FROM ${table} WHERE id = by_column)`;
+const dividers: Readonly<Record<Exclude<AnalyticsGroup, object> | 'tag', Divider>> = {
+  none: { kept: 'kind', ofSum: 'NULL', ofRecord: 'NULL', name: 'by_column' },
+  model: { kept: 'kind', ofSum: ofKind('model_id'), ofRecord: 'model_id', name: named('model') },
+  provider: { kept: 'kind', ofSum: ofKind('provider_id'), ofRecord: 'provider_id', name: named('provider') },
+  endpoint: { kept: 'kind', ofSum: ofKind('endpoint_id'), ofRecord: 'endpoint_id', name: named('endpoint') },
+  api_key: { kept: 'key', ofSum: 'group_id', ofRecord: 'key_id', name: 'by_column' },
+  // The nearest group is the first of the list.
+  group: {
+    kept: 'group',
+    ofSum: 'group_id',
+    ofRecord: 'CAST(substr(groups, 2) AS INTEGER)',
+    name: 'by_column',
+    isPartial: true,
+  },
+  end_user: { kept: 'end_user', ofSum: 'group_id', ofRecord: 'end_user_id', name: named('end_user'), isPartial: true },
+  tag: {
+    kept: 'tag',
+    ofSum: 'group_id',
+    ofRecord: '(SELECT json_extract(tags, @path) FROM tag_set WHERE id = tags_id)',
+    name: '(SELECT value FROM tag WHERE id = by_column)',
+    recordName: 'by_column',
+    isPartial: true,
+  },
+};
+
 /**
  * Sums usage records by period and group from the stored sums of days and hours. Only parts of an hour are read record by record, so every span is
- * exact. The sums are stored in the order in which they are read, so no more rows are read than are returned.
+ * exact. The sums are stored in the order in which they are read, so hardly more rows are read than are returned.
  */
 export class Analytics {
   readonly #db: Connection;
-  readonly #queries = new Map<string, Query<number[], SumRecord>>();
+  readonly #queries = new Map<string, SumQuery>();
 
   constructor(db: Connection) {
     this.#db = db;
   }
 
   read(query: AnalyticsQuery): AnalyticsRow[] | 'too_many' {
-    const { accountId, startMs, endMs = endOfTimeMs, limit } = query;
-    const { days, hours, rest } = cut(startMs, Math.max(startMs, endMs), query.granularity);
+    const { limit, groupBy } = query;
+    const found = this.#sum(query);
+    const { isPartial } = dividers[dividerOf(groupBy)];
+    const rows = isPartial === true ? withRest(found, this.#sum({ ...query, groupBy: 'none' })) : [...found.values()];
+    return rows.length > limit ? 'too_many' : rows.sort(inOrder).map(analyticsRow);
+  }
+
+  #sum(query: AnalyticsQuery): Map<string, SumRecord> {
+    const { accountId: account, startMs, endMs = endOfTimeMs, limit, groupBy, keyId } = query;
+    const tag = typeof groupBy === 'object' ? groupBy.tag : '';
+    // What one key has is summed only as a whole.
+    const isSummed = keyId === undefined || groupBy === 'none';
+    const to = Math.max(startMs, endMs);
+    const { days, hours, rest } = isSummed
+      ? cut(startMs, to, query.granularity)
+      : { days: empty, hours: [empty, empty] as const, rest: [{ from: startMs, to }, empty] as const };
     const found = new Map<string, SumRecord>();
-    const read = (from: Source, { from: first, to }: Range): void => {
-      if (first >= to) return;
-      for (const row of this.#query(from, query).all(accountId, first, to, limit + 1)) add(found, row);
+    const values = { account, limit: limit + 1, key: keyId ?? 0, tag, path: `$."${tag}"` };
+    const read = (from: Source, { from: first, to: last }: Range): void => {
+      if (first >= last) return;
+      for (const row of this.#query(from, query).all({ ...values, first, last })) add(found, row);
     };
     read('day', days);
     for (const range of hours) read('hour', range);
     for (const range of rest) read('record', range);
-    return found.size > limit ? 'too_many' : [...found.values()].sort(inOrder).map(analyticsRow);
+    return found;
   }
 
   /** Returns the statement that sums a range of one source. */
-  #query(source: Source, { granularity, groupBy }: AnalyticsQuery): Query<number[], SumRecord> {
-    const name = `${source} ${granularity} ${groupBy}`;
+  #query(source: Source, { granularity, groupBy, keyId }: AnalyticsQuery): SumQuery {
+    const name = `${source} ${granularity} ${dividerOf(groupBy)} ${keyId === undefined}`;
     const known = this.#queries.get(name);
     if (known !== undefined) return known;
-    const kept = groupBy === 'api_key' ? 'key' : 'model';
-    const [unitMs, at, from] =
-      source === 'record'
-        ? [1, 'created_at_ms', 'usage WHERE account_id = ?']
-        : [
-            sourceMs[source],
-            'number',
-            `usage_sum WHERE account_id = ? AND period = ${codes.period.indexOf(source)} AND grouped = ${codes.grouped.indexOf(kept)}`,
-          ];
-    const perPeriod = (granularity === 'day' ? dayMs : hourMs) / unitMs;
-    // If a stored sum is a whole period, its number is already the order of the result.
-    const period = perPeriod === 1 ? at : `${at} / ${perPeriod}`;
-    const id = source === 'record' ? `${kept}_id` : 'group_id';
-    const group = groupBy === 'none' ? 'NULL' : id;
-    // Look up the model's name once for each sum, not for each row that goes into it.
-    const grouped = groupBy === 'model' ? '(SELECT name FROM model WHERE id = by_column)' : 'by_column';
-    const query = this.#db.prepare<number[], SumRecord>(
-      `SELECT at * ${perPeriod * unitMs} AS periodMs, ${grouped} AS "group", ${sumNames.join(', ')} FROM (
-         SELECT ${period} AS at, ${group} AS by_column, ${source === 'record' ? recordSums : sums} FROM ${from} AND ${at} >= ? AND ${at} < ?
-         GROUP BY ${period}${groupBy === 'none' ? '' : `, ${id}`} LIMIT ?)`,
+    const query = this.#db.prepare<[Values], SumRecord>(
+      queryText(source, { granularity, divider: dividerOf(groupBy), ofKey: keyId !== undefined }),
     );
     this.#queries.set(name, query);
     return query;
   }
+}
+
+function dividerOf(groupBy: AnalyticsGroup): keyof typeof dividers {
+  return typeof groupBy === 'object' ? 'tag' : groupBy;
+}
+
+interface Asked {
+  readonly granularity: AnalyticsQuery['granularity'];
+  readonly divider: keyof typeof dividers;
+  readonly ofKey: boolean;
+}
+
+function queryText(source: Source, { granularity, divider, ofKey }: Asked): string {
+  const { kept, ofSum, ofRecord, name, recordName = name } = dividers[divider];
+  const isRecord = source === 'record';
+  const [unitMs, at] = isRecord ? [1, 'created_at_ms'] : [sourceMs[source], 'number'];
+  const perPeriod = (granularity === 'day' ? dayMs : hourMs) / unitMs;
+  // If a stored sum is a whole period, its number is already the order of the result.
+  const period = perPeriod === 1 ? at : `${at} / ${perPeriod}`;
+  const by = isRecord ? ofRecord : ofSum;
+  const conditions = [
+    'account_id = @account',
+    ...(isRecord
+      ? []
+      : [`period = ${encode(codes.period, source)}`, `grouped = ${encode(codes.grouped, ofKey ? 'key' : kept)}`]),
+    ...(ofKey ? [isRecord ? 'key_id = @key' : 'group_id = @key'] : []),
+    ...(divider === 'tag' && !isRecord ? ['group_id IN (SELECT id FROM tag WHERE name = @tag)'] : []),
+    ...(dividers[divider].isPartial === true && isRecord ? [`${by} IS NOT NULL`] : []),
+    `${at} >= @first AND ${at} < @last`,
+  ];
+  return `SELECT at * ${perPeriod * unitMs} AS periodMs, ${isRecord ? recordName : name} AS "group", ${sumNames.join(', ')} FROM (
+      SELECT ${period} AS at, ${by} AS by_column, ${isRecord ? recordSums : sums} FROM ${isRecord ? 'usage' : 'usage_sum'}
+      WHERE ${conditions.join(' AND ')} GROUP BY 1, 2 LIMIT @limit)`;
+}
+
+/** Returns the groups, and what of each period has none as the group null. */
+function withRest(found: ReadonlyMap<string, SumRecord>, all: ReadonlyMap<string, SumRecord>): SumRecord[] {
+  const rest = new Map([...all.values()].map(row => [row.periodMs, { ...row }]));
+  for (const row of found.values()) {
+    const left = rest.get(row.periodMs);
+    if (left !== undefined) for (const sum of sumNames) left[sum] -= row[sum];
+  }
+  return [...found.values(), ...[...rest.values()].filter(({ requests }) => requests > 0n)];
 }
 
 /** What is summed: `usage_sum` by its period, or the records themselves. */

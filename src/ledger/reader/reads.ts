@@ -17,6 +17,8 @@ export function prepareReads(db: Connection, plans: Plans) {
     accounts: accounts.list.bind(accounts),
     account: accounts.find.bind(accounts),
     keys: accounts.keys.bind(accounts),
+    groups: accounts.groups.bind(accounts),
+    group: accounts.group.bind(accounts),
     key: accounts.key.bind(accounts),
     storedKey: accounts.storedKey.bind(accounts),
     managementKeys: accounts.managementKeys.bind(accounts),

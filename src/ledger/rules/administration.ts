@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type {
   Bootstrap,
+  GroupSettings,
   KeySettings,
   KeyState,
   LimitChange,
@@ -10,9 +11,10 @@ import type {
   PlanPeriodName,
 } from '../ledger.ts';
 import type { Account, Key, Rows } from '../rows.ts';
-import { type Context, findOwner } from './context.ts';
+import { type Context, findOwner, nextNumber } from './context.ts';
+import { createGroup, deleteGroup, findGroup, updateGroup } from './groups.ts';
 import { changeBalance, moveToKey, sendBack } from './holds.ts';
-import { addFreeWindows, createLimit, deleteLimit, nextNumber, setField, updateLimit } from './limit-commands.ts';
+import { addFreeWindows, createLimit, deleteLimit, setField, updateLimit } from './limit-commands.ts';
 import { cancelSubscription, startSubscription } from './subscriptions.ts';
 
 /** The administrative commands by name, with what each takes. */
@@ -24,6 +26,12 @@ export interface AdminCommands {
   updateKey: { keyId: number; accountId: number; settings: KeySettings };
   setKeyState: { keyId: number; accountId: number | undefined; state: KeyState };
   setMonthlyLimit: { keyId: number; limit: bigint | undefined };
+  /** The old secret works until then; 0: no more. */
+  rotateKey: { keyId: number; accountId: number | undefined; hash: Uint8Array; masked: string; overlapMs: number };
+  createGroup: { accountId: number; settings: GroupSettings };
+  /** `accountId` undefined: the operator. */
+  updateGroup: { groupId: number; accountId: number | undefined; settings: GroupSettings };
+  deleteGroup: { groupId: number; accountId: number | undefined };
   createLimit: NewLimit;
   /** `accountId` undefined: the operator. */
   updateLimit: { limitId: number; accountId: number | undefined; change: LimitChange };
@@ -40,7 +48,15 @@ export interface AdminCommands {
  * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already, or the reference is another
  * command's; `nothing_to_do`: the ledger has an account already; `locked`: the limit is the operator's; `too_many`: the scope has as many limits as it can have.
  */
-export type AdminReply = number | 'not_found' | 'insufficient' | 'conflict' | 'nothing_to_do' | 'locked' | 'too_many';
+export type AdminReply =
+  | number
+  | 'not_found'
+  | 'no_group'
+  | 'insufficient'
+  | 'conflict'
+  | 'nothing_to_do'
+  | 'locked'
+  | 'too_many';
 
 /** An administrative command; its id names it, so that it is done once, however often it comes. */
 export type AdminOrder = {
@@ -80,6 +96,14 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
       if (key !== undefined) setField(rows, key, { field: 'monthly_limit', value: command.limit ?? 0n, unit }, nowMs);
       return key?.id ?? 'not_found';
     }
+    case 'rotateKey':
+      return rotateKey(rows, command, nowMs);
+    case 'createGroup':
+      return createGroup(rows, command, nowMs);
+    case 'updateGroup':
+      return updateGroup(rows, command, nowMs);
+    case 'deleteGroup':
+      return deleteGroup(rows, command, nowMs);
     case 'createLimit':
       return createLimit(rows, command, nowMs);
     case 'updateLimit':
@@ -147,6 +171,7 @@ function createKey(context: Context, command: AdminCommands['createKey'], nowMs:
   if (account === undefined) return 'not_found';
   const own = settings.balance ?? 0n;
   if (own < 0n || own > account.balance - account.held) return 'insufficient';
+  if (!hasGroup(rows, accountId, settings)) return 'no_group';
   return changeSettings(context, addKey(rows, command, nowMs), settings, nowMs);
 }
 
@@ -168,6 +193,9 @@ function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number):
     useSubsFirst: true,
     fallbackToPayg: true,
     expiresAtMs: null,
+    groupId: null,
+    tags: {},
+    metadata: '{}',
   };
   rows.keys.put(key);
   return key;
@@ -176,6 +204,7 @@ function addKey(rows: Rows, { accountId, hash, masked }: NewKey, nowMs: number):
 function changeSettings(context: Context, key: Key, settings: KeySettings, nowMs: number): AdminReply {
   const { rows, dailyLimitUnit: unit } = context;
   const { balance, dailyLimit, minuteLimit, ...others } = settings;
+  if (!hasGroup(rows, key.accountId, settings)) return 'no_group';
   const moved = balance === undefined ? key : setBalance(rows, key, balance, nowMs);
   if (moved === 'insufficient') return moved;
   const changed = Object.entries(others).filter(([, value]) => value !== undefined);
@@ -184,6 +213,22 @@ function changeSettings(context: Context, key: Key, settings: KeySettings, nowMs
     if (value !== undefined) setField(rows, key, { field, value: BigInt(value), unit }, nowMs);
   }
   return key.id;
+}
+
+/** Whether the group that settings name is the account's. */
+function hasGroup(rows: Rows, accountId: number, { groupId }: KeySettings): boolean {
+  return groupId === undefined || groupId === null || findGroup(rows, groupId, accountId) !== undefined;
+}
+
+/** Gives a key another secret; the one before works as long as the overlap says. Those of earlier rotations keep their time. */
+function rotateKey(rows: Rows, command: AdminCommands['rotateKey'], nowMs: number): AdminReply {
+  const { keyId, accountId, hash, masked, overlapMs } = command;
+  const key = findLiving(rows, keyId, accountId);
+  if (key === undefined) return 'not_found';
+  assert(!rows.hasHash(hash), 'two keys have one hash');
+  if (overlapMs > 0) rows.addSecret({ hash: key.hash, keyId, endsAtMs: nowMs + overlapMs });
+  rows.keys.put({ ...key, hash, masked });
+  return keyId;
 }
 
 /** Gives a key that balance of its own, null: none; `insufficient` where that takes what a hold covers or nobody has. */

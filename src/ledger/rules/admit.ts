@@ -15,6 +15,7 @@ import {
   type Sources,
   tokensLeft,
 } from './grants.ts';
+import { mergeTags, pathFrom } from './groups.ts';
 import { countRequest, hasExpired, placeHold } from './holds.ts';
 import { bindLimits, type BoundLimit, bindRequest } from './limits.ts';
 import { choosePayment, countSources, describeShortPlan, keepPayment, type Payment } from './payments.ts';
@@ -22,10 +23,11 @@ import { sliceOf } from './slices.ts';
 import { findRefusal, listWindows, tokenRoom } from './windows.ts';
 
 /** An admission whose key, model and end user are known by their numbers. */
-export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser'> {
+export interface AdmitOrder extends Omit<AdmitCommand, 'key' | 'durable' | 'endUser' | 'endpoint'> {
   readonly owner: KeyOwner;
   readonly modelId: number;
   readonly endUserId: number | null;
+  readonly endpointId: number;
 }
 
 /** Held for what costs nothing. */
@@ -62,7 +64,7 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   const grant = chooseGrant(rows, { asking, payment }, nowMs);
   if ('lacks' in grant) return refuse(context, { payment, lacks: grant.lacks, windows: windows() }, nowMs);
 
-  const placed = makeHold(asking, { payment, grant }, nowMs);
+  const placed = makeHold(rows, asking, { payment, grant }, nowMs);
   countRequest(rows, key.id, nowMs);
   const after = placeHold(rows, placed, bound, nowMs);
   if (order.expiresAtMs === undefined) raiseCounter(rows, 'last_id', order.id);
@@ -87,7 +89,7 @@ interface Asking {
 
 function ask(rows: Rows, order: AdmitOrder, key: Key, nowMs: number): Asking {
   const { model, funds, endUserId, text, requests = 1 } = order;
-  const groups: readonly number[] = [];
+  const groups = pathFrom(rows, key.groupId);
   const request = { accountId: key.accountId, keyId: key.id, model, endUserId, groups, admittedAtMs: nowMs };
   const tokens = text === undefined ? 0 : text.inputTokens + text.outputTokensMin;
   const need = { requests: BigInt(order.free ? requests : 1), tokens: BigInt(tokens) };
@@ -104,7 +106,7 @@ function chooseGrant(rows: Rows, { asking, payment }: Paid, nowMs: number): Gran
   const { order, key, bound } = asking;
   const { funds, text } = order;
   const room = text === undefined ? Number.POSITIVE_INFINITY : tokenRoom(bound, nowMs, nowMs) - text.inputTokens;
-  const { running } = findPayer(rows, key, choosePayer(key));
+  const { running } = findPayer(rows, key, choosePayer(rows, key, asking.groups));
   if (funds === undefined || payment.payers === 'free_request') {
     if (text === undefined || room === Number.POSITIVE_INFINITY) return nothing;
     const slice = sliceOf(text.outputTokensWanted, { most: room, input: text.inputTokens, running });
@@ -156,7 +158,12 @@ interface Placing {
   readonly grant: Grant;
 }
 
-function makeHold({ order, key, groups, requests }: Asking, { payment, grant }: Placing, nowMs: number): Hold {
+function makeHold(
+  rows: Rows,
+  { order, key, groups, requests }: Asking,
+  { payment, grant }: Placing,
+  nowMs: number,
+): Hold {
   const { id, requestId, modelId, free, funds, text, expiresAtMs, endUserId } = order;
   const { payers, period, discountPermille } = payment;
   const asked = askedAmount(funds);
@@ -172,7 +179,9 @@ function makeHold({ order, key, groups, requests }: Asking, { payment, grant }: 
     requests: free || payers === 'free_request' ? requests : 1,
     endUserId,
     groups,
-    payer: choosePayer(key),
+    tagsId: rows.tagsNumber(mergeTags(rows, key, groups, order.tags)),
+    endpointId: order.endpointId,
+    ...choosePayer(rows, key, groups),
     payers,
     period: period?.number ?? null,
     discountPermille,
@@ -225,13 +234,10 @@ function admitAgain(
   };
 }
 
-/** The first id that the gateway makes. Ids below are other services', who repeat their calls: each has a new random part. */
-const ownIdMin = 2 ** 52;
-
-/** Whether a known request is another one of the gateway's own: it gives no two requests the same random part. */
-function isOther({ request }: Request, { id, requestId }: AdmitOrder): boolean {
-  if (id < ownIdMin) return false;
-  const part = requestPart(id, requestId);
+/** Whether a known request is another one of the gateway's own: it gives no two requests the same random part. Other services' repeats get another one. */
+function isOther({ request, expiresAtMs }: Request, order: AdmitOrder): boolean {
+  const part = requestPart(order.id, order.requestId);
+  if (expiresAtMs !== null || order.expiresAtMs !== undefined) return false;
   return typeof request === 'bigint' && typeof part === 'bigint' && request !== part;
 }
 

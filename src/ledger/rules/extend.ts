@@ -46,7 +46,7 @@ function extendByTokens({ rows }: Context, extending: Extending, asked: number):
   const { hold, key, bound, left, room, extension, nowMs } = extending;
   if (hold.tokens === null) return answer('extended', extending, asked);
   const most = Math.min(tokensLeft(hold, left), room);
-  const wanted = extensionOf(asked, most, findPayer(rows, key, hold.payer).running);
+  const wanted = extensionOf(asked, most, findPayer(rows, key, hold).running);
   const { byPlan, byMoney, nanoUsd } = moreOf(hold, wanted, left);
   const extendedTokens = byPlan + byMoney;
   if (extendedTokens <= 0) return answer('denied', extending, 0);

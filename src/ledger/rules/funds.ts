@@ -1,6 +1,6 @@
 import type { DenialFacts } from '../../errors/gateway-error.ts';
-import type { Account, Key, Payer, Rows } from '../rows.ts';
-import { findOwner } from './context.ts';
+import type { Account, Key, Request, Rows } from '../rows.ts';
+import { findOwner, present } from './context.ts';
 import { amountBeside, type BoundLimit, inOrder } from './limits.ts';
 import { describeLimit, resetOf } from './windows.ts';
 
@@ -29,14 +29,20 @@ export function leftOfAll(funds: readonly Fund[]): bigint {
   return least === undefined || least < 0n ? 0n : least;
 }
 
-/** Returns whose money pays a request of this key that is admitted now. */
-export function choosePayer(key: Key): Payer {
-  return key.balance === null ? 'account' : 'key_balance';
+/** Whose money pays a request. */
+export type PayerOf = Pick<Request, 'payer' | 'payerGroup'>;
+
+/** Returns whose money pays a request of this key that is admitted now: its own, the nearest group's that has some, or the account's. */
+export function choosePayer(rows: Rows, key: Key, groups: readonly number[]): PayerOf {
+  if (key.balance !== null) return { payer: 'key_balance', payerGroup: null };
+  for (const id of groups) {
+    if (present(rows.groups.get(id)).balance !== null) return { payer: 'group_balance', payerGroup: id };
+  }
+  return { payer: 'account', payerGroup: null };
 }
 
 /** Whose money pays a request, and the limits that bind it. */
-export interface Paying {
-  readonly payer: Payer;
+export interface Paying extends PayerOf {
   readonly groups: readonly number[];
   readonly admittedAtMs: number;
   readonly bound: readonly BoundLimit[];
@@ -54,16 +60,17 @@ export function listFunds(rows: Rows, key: Key, paying: Paying, nowMs: number): 
     const fund = { ...describeLimit(limit), used: amountBeside(use, admittedAtMs, nowMs), max };
     return resetAtMs === Number.POSITIVE_INFINITY ? fund : { ...fund, resetAtMs };
   });
-  const { held, balance } = findPayer(rows, key, paying.payer);
+  const { held, balance } = findPayer(rows, key, paying);
   funds.push({ limit: 'balance', used: held, max: balance ?? 0n });
   return funds;
 }
 
-/** Returns who pays: the key or its account. */
+/** Returns who pays: the key, a group or the account. */
 export function findPayer(
   rows: Rows,
   key: Key,
-  payer: Payer,
+  { payer, payerGroup }: PayerOf,
 ): Pick<Account, 'held' | 'running'> & Pick<Key, 'balance'> {
+  if (payerGroup !== null) return present(rows.groups.get(payerGroup));
   return payer === 'key_balance' ? key : findOwner(rows, key);
 }

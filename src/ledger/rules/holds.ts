@@ -1,5 +1,5 @@
 import type { VoidReason } from '../ledger.ts';
-import type { Account, Entry, Hold, Key, Request, Rows, Tally } from '../rows.ts';
+import type { Account, Entry, Group, Hold, Key, Request, Rows, Tally } from '../rows.ts';
 import { dayOf } from './calendar.ts';
 import { findOwner, present } from './context.ts';
 import { bindRequest, type BoundLimit, changeUses, tallyOfAdmission, tallyOfHold } from './limits.ts';
@@ -63,6 +63,7 @@ export function releaseHold(rows: Rows, hold: Hold, release: Release, atMs: numb
   if (hold.payers === 'free_request' && !freeTaken) countFreeRequest(rows, hold, -hold.requests);
   changePayer(rows, hold, { held: -hold.held, debit, running: -1 });
   if (hold.payer === 'key_balance') sendBack(rows, present(rows.keys.get(hold.keyId)), atMs);
+  if (hold.payerGroup !== null) sendBackOfGroup(rows, present(rows.groups.get(hold.payerGroup)), atMs);
 }
 
 /** Gives a hold back. */
@@ -102,6 +103,7 @@ export function changeBalance(
   rows.accounts.put({ ...account, balance: account.balance + change, entries: number });
   rows.addEntry({
     keyId: null,
+    groupId: null,
     usageId: null,
     period: null,
     note: '',
@@ -120,6 +122,22 @@ export function moveToKey(rows: Rows, key: Key, amount: bigint, atMs: number): K
     changeBalance(rows, findOwner(rows, key), -amount, { kind: 'move', keyId: key.id, amount, atMs });
   }
   return after;
+}
+
+/** Moves an amount from the account to the group, as `moveToKey`. Returns the group. */
+export function moveToGroup(rows: Rows, group: Group, amount: bigint, atMs: number): Group {
+  const after = { ...group, balance: (group.balance ?? 0n) + amount };
+  rows.groups.put(after);
+  if (amount !== 0n) {
+    changeBalance(rows, findOwner(rows, group), -amount, { kind: 'move', groupId: group.id, amount, atMs });
+  }
+  return after;
+}
+
+/** Moves to the account what a removed group has beyond its holds. */
+export function sendBackOfGroup(rows: Rows, group: Group, atMs: number): void {
+  if (!group.removed || group.balance === null || group.balance === group.held) return;
+  moveToGroup(rows, group, group.held - group.balance, atMs);
 }
 
 /** Returns whether a key's time is over. */
@@ -151,6 +169,11 @@ function changePayer(rows: Rows, hold: Hold, change: PayerChange): void {
     const key = present(rows.keys.get(hold.keyId));
     const balance = key.balance === null ? null : key.balance - debit;
     rows.keys.put({ ...key, balance, held: key.held + held, running: key.running + running });
+  } else if (hold.payerGroup !== null) {
+    const group = present(rows.groups.get(hold.payerGroup));
+    const balance = group.balance === null ? null : group.balance - debit;
+    const amounts = { held: group.held + held, running: group.running + running, spent: group.spent + debit };
+    rows.groups.put({ ...group, balance, ...amounts });
   } else {
     const account = findOwner(rows, hold);
     const balance = account.balance - debit;

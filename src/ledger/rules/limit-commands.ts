@@ -1,6 +1,8 @@
 import type { DailyLimitUnit, LimitChange, LimitField, LimitScope, NewLimit } from '../ledger.ts';
-import type { Counter, Key, Limit, Rows } from '../rows.ts';
+import type { Key, Limit, Rows } from '../rows.ts';
 import { windowAt } from './calendar.ts';
+import { nextNumber } from './context.ts';
+import { findGroup } from './groups.ts';
 import { countUses } from './limits.ts';
 
 /** Limits as they are made, changed and removed: by their own commands, and by the fields of keys, which are views of the limits that they made. */
@@ -25,7 +27,7 @@ export function createLimit(rows: Rows, command: NewLimit, nowMs: number): numbe
 function hasScope(rows: Rows, accountId: number, scope: LimitScope, scopeId: number): boolean {
   if (rows.accounts.get(accountId) === undefined) return false;
   if (scope === 'account') return scopeId === accountId;
-  if (scope === 'group') return false;
+  if (scope === 'group') return findGroup(rows, scopeId, accountId) !== undefined;
   const key = rows.keys.get(scopeId);
   return key?.accountId === accountId && key.state !== 'revoked';
 }
@@ -158,11 +160,4 @@ export function setField(
   if (made !== undefined) rows.limits.put({ ...made, field: null });
   const { id: scopeId, accountId } = key;
   addLimit(rows, { ...plain, ...shape, accountId, scope: 'key', scopeId, max, locked: false, field }, nowMs);
-}
-
-/** The next number of a counter, taken. */
-export function nextNumber(rows: Rows, name: Counter['name']): number {
-  const value = (rows.counters.get(name)?.value ?? 0) + 1;
-  rows.counters.put({ name, value });
-  return value;
 }

@@ -37,7 +37,7 @@ export function choosePayment(context: Context, key: Key, asking: Asking, nowMs:
   const discountPermille = terms?.discountPermille ?? 0;
   const payers = funds === undefined ? 'money' : choosePayers(key, period !== undefined);
   if (payers === undefined) return undefined;
-  const paying = { payer: choosePayer(key), groups, admittedAtMs: nowMs, bound };
+  const paying = { ...choosePayer(context.rows, key, groups), groups, admittedAtMs: nowMs, bound };
   const money = drawsOnMoney(payers) ? listFunds(context.rows, key, paying, nowMs) : [];
   return { payers, period: payers === 'money' ? undefined : period, funds: money, discountPermille };
 }

@@ -32,7 +32,7 @@ export function settle(context: Context, order: SettleOrder, nowMs: number): Set
   const freeTaken = order.state !== 'upstream_failed';
   releaseHold(rows, hold, { debit: cost, planTokens, freeTaken, tally: tallyOfUsage(usage), bound }, nowMs);
   rows.usage.put(usage);
-  for (const sum of listSums(usage)) rows.raiseSum(sum);
+  for (const sum of listSums(rows, usage)) rows.raiseSum(sum);
   if (total > cost) {
     const writeOff = { kind: 'write_off', amount: total - cost, atMs: nowMs } as const;
     const account = writeOffFrom(context, findOwner(rows, hold), writeOff.amount);
@@ -123,7 +123,10 @@ function makeUsage(order: SettleOrder, hold: Hold, paid: Pick<Usage, 'cost' | 'w
     requests: hold.requests,
     endUserId: hold.endUserId,
     groups: hold.groups,
+    tagsId: hold.tagsId,
+    endpointId: hold.endpointId,
     payer: hold.payer,
+    payerGroup: hold.payerGroup,
     payers: hold.payers,
     period: hold.period,
     discountPermille: hold.discountPermille,

@@ -1,14 +1,23 @@
-import type { SumChange, Usage } from '../rows.ts';
+import type { Rows, SumChange, Usage } from '../rows.ts';
 import { dayOf, hourOf } from './calendar.ts';
 
-/** Returns the sums that a record raises: of the hour and the day of its admission, for its model and for its key. */
-export function listSums(usage: Usage): SumChange[] {
-  const { accountId, admittedAtMs, modelId, keyId } = usage;
+/**
+ * Returns the sums that a record raises: of the hour and the day of its admission, for its kind (model, provider, interface) and for its key, and for its group, its end user and each of its
+ * tags, where it has them.
+ */
+export function listSums(rows: Rows, usage: Usage): SumChange[] {
+  const { accountId, admittedAtMs, modelId, providerId, endpointId, keyId, groups, endUserId, tagsId } = usage;
   const [hour, day] = [hourOf(admittedAtMs), dayOf(admittedAtMs)];
-  return [
-    { accountId, period: 'hour', grouped: 'model', number: hour, groupId: modelId, usage },
-    { accountId, period: 'hour', grouped: 'key', number: hour, groupId: keyId, usage },
-    { accountId, period: 'day', grouped: 'model', number: day, groupId: modelId, usage },
-    { accountId, period: 'day', grouped: 'key', number: day, groupId: keyId, usage },
-  ];
+  const sums: SumChange[] = [];
+  const add = (grouped: SumChange['grouped'], groupId: number): void => {
+    sums.push({ accountId, period: 'hour', grouped, number: hour, groupId, usage });
+    sums.push({ accountId, period: 'day', grouped, number: day, groupId, usage });
+  };
+  add('kind', rows.kindNumber(modelId, providerId, endpointId));
+  add('key', keyId);
+  const [group] = groups;
+  if (group !== undefined) add('group', group);
+  if (endUserId !== null) add('end_user', endUserId);
+  if (tagsId !== null) for (const tagId of rows.tagNumbers(tagsId)) add('tag', tagId);
+  return sums;
 }

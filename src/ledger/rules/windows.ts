@@ -1,6 +1,7 @@
 import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
 import type { Denied } from '../ledger.ts';
 import type { Key, Limit, Rows } from '../rows.ts';
+import { pathFrom } from './groups.ts';
 import { amountsOf, amountBeside, bindLimits, type BoundLimit, inOrder } from './limits.ts';
 import { opensAtMs } from './rolling.ts';
 
@@ -105,7 +106,16 @@ export function tokenRoom(bound: readonly BoundLimit[], admittedAtMs: number, no
 
 /** Returns the limits of requests and tokens that bind a key now, as `listWindows`; those of free models too where `free`. */
 export function readWindows(rows: Rows, key: Key, free: boolean, nowMs: number): WindowState[] {
-  const groups: readonly number[] = [];
+  const groups = pathFrom(rows, key.groupId);
   const request = { accountId: key.accountId, keyId: key.id, model: free ? ':free' : '', endUserId: null, groups };
   return listWindows(bindLimits(rows, { ...request, admittedAtMs: nowMs }, nowMs), groups, nowMs);
+}
+
+/** Returns why every request of a key is refused now: a limit of requests or of running requests that leaves no room for one; undefined: none does. */
+export function readRefusal(rows: Rows, key: Key, nowMs: number): Denied | undefined {
+  const groups: readonly number[] = [];
+  const request = { accountId: key.accountId, keyId: key.id, model: '', endUserId: null, groups };
+  const bound = bindLimits(rows, { ...request, admittedAtMs: nowMs }, nowMs);
+  const refusal = findRefusal(bound, { need: { requests: 1n, tokens: 0n }, groups }, nowMs);
+  return refusal === undefined ? undefined : { kind: 'denied', ...refusal, windows: listWindows(bound, groups, nowMs) };
 }

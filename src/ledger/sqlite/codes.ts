@@ -1,15 +1,15 @@
 import type { RecordState, SettleCommand } from '../ledger.ts';
-import type { Payer, Payers } from '../rows.ts';
+import type { Payer, Payers, SumChange } from '../rows.ts';
 
 /** Texts that the file stores as their place in these lists. Lists only grow at their end. */
 export const codes = {
-  payer: ['account', 'key_balance'] satisfies Payer[],
+  payer: ['account', 'key_balance', 'group_balance'] satisfies Payer[],
   payers: ['money', 'plan', 'plan_money', 'money_plan', 'free_request'] satisfies Payers[],
   state: ['completed', 'incomplete', 'client_aborted', 'upstream_failed'] satisfies RecordState[],
   usageSource: ['reported', 'estimated'] satisfies SettleCommand['usageSource'][],
   serviceTier: ['default', 'flex', 'priority'] satisfies SettleCommand['serviceTier'][],
   period: ['hour', 'day'],
-  grouped: ['model', 'key'],
+  grouped: ['kind', 'key', 'group', 'end_user', 'tag'] satisfies SumChange['grouped'][],
 } as const;
 
 /** Returns the number that a text is stored as. */

@@ -21,47 +21,69 @@ interface ManagementKeyRecord {
 export class Credentials {
   readonly #apiKey: Query<[Uint8Array], ApiKeyRecord>;
   readonly #apiKeyById: Query<[bigint], ApiKeyRecord>;
+  readonly #oldSecret: Query<[Uint8Array], { ends_at_ms: bigint; hash: Uint8Array }>;
   readonly #managementKey: Query<[Uint8Array], ManagementKeyRecord>;
 
   constructor(db: Connection) {
     const apiKeys = `SELECT id, account_id, state, allowed_models, expires_at_ms, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
-         AND l.unit IN ('requests', 'tokens') AND coalesce(l.field, '') NOT IN ('free_minute', 'free_day')
-         AND ((l.scope = 'key' AND l.scope_id = k.id) OR (l.scope = 'account' AND l.scope_id = k.account_id))) AS has_window
+         AND l.unit IN ('requests', 'tokens', 'concurrent') AND coalesce(l.field, '') NOT IN ('free_minute', 'free_day')
+         AND ((l.scope = 'key' AND l.scope_id = k.id) OR (l.scope = 'account' AND l.scope_id = k.account_id)
+           OR (l.scope = 'group' AND l.scope_id IN (
+             WITH RECURSIVE path (id) AS (SELECT k.group_id UNION SELECT g.parent_id FROM key_group g JOIN path ON g.id = path.id)
+             SELECT id FROM path)))) AS has_window
        FROM api_key k`;
     this.#apiKey = db.prepare(`${apiKeys} WHERE hash = ?`);
     this.#apiKeyById = db.prepare(`${apiKeys} WHERE id = ?`);
+    this.#oldSecret = db.prepare(
+      'SELECT s.ends_at_ms, k.hash FROM old_secret s JOIN api_key k ON k.id = s.key_id WHERE s.hash = ?',
+    );
     this.#managementKey = db.prepare('SELECT id, account_id, state, scopes FROM management_key WHERE hash = ?');
   }
 
-  /** Returns the credential as committed; undefined if no key has this hash or it was revoked. */
+  /** Returns the credential as committed; undefined if no key has this hash or it was revoked. A secret that was replaced ends at its own time. */
   find(hash: Uint8Array): Credential | undefined {
     const apiKey = this.#apiKey.get(hash);
-    return this.#toCredential(apiKey, apiKey ?? this.#managementKey.get(hash));
+    if (apiKey !== undefined) return toCredential(apiKey, undefined);
+    const old = this.#oldSecret.get(hash);
+    if (old !== undefined) {
+      const key = this.#apiKey.get(old.hash);
+      return key && toCredential(key, Number(old.ends_at_ms));
+    }
+    const record = this.#managementKey.get(hash);
+    if (record === undefined || record.state === 'revoked') return undefined;
+    return {
+      kind: 'management_key',
+      keyId: Number(record.id),
+      accountId: Number(record.account_id),
+      disabled: record.state === 'disabled',
+      scopes: JSON.parse(record.scopes) as string[],
+      allowedModels: null,
+      hasWindow: false,
+      expiresAtMs: undefined,
+    };
   }
 
   /** Returns an API key as committed; undefined if there is none with this id or it was revoked. */
   findApiKey(keyId: number): Credential | undefined {
     if (!Number.isSafeInteger(keyId)) return undefined;
     const apiKey = this.#apiKeyById.get(BigInt(keyId));
-    return this.#toCredential(apiKey, apiKey);
+    return apiKey && toCredential(apiKey, undefined);
   }
+}
 
-  #toCredential(
-    apiKey: ApiKeyRecord | undefined,
-    record: ApiKeyRecord | ManagementKeyRecord | undefined,
-  ): Credential | undefined {
-    if (record === undefined || record.state === 'revoked') return undefined;
-    return {
-      kind: apiKey === undefined ? 'management_key' : 'api_key',
-      keyId: Number(record.id),
-      accountId: Number(record.account_id),
-      disabled: record.state === 'disabled',
-      scopes: 'scopes' in record ? (JSON.parse(record.scopes) as string[]) : [],
-      allowedModels: apiKey === undefined ? null : modelList(apiKey.allowed_models),
-      hasWindow: apiKey?.has_window === 1n,
-      expiresAtMs: apiKey?.expires_at_ms == null ? undefined : Number(apiKey.expires_at_ms),
-    };
-  }
+function toCredential(record: ApiKeyRecord, endsAtMs: number | undefined): Credential | undefined {
+  if (record.state === 'revoked') return undefined;
+  const ends = [endsAtMs, record.expires_at_ms].flatMap(at => (at === null || at === undefined ? [] : Number(at)));
+  return {
+    kind: 'api_key',
+    keyId: Number(record.id),
+    accountId: Number(record.account_id),
+    disabled: record.state === 'disabled',
+    scopes: [],
+    allowedModels: modelList(record.allowed_models),
+    hasWindow: record.has_window === 1n,
+    expiresAtMs: ends.length === 0 ? undefined : Math.min(...ends),
+  };
 }
 
 /** A stored list of model ids; null allows all. */

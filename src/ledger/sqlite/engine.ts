@@ -9,7 +9,7 @@ import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
 import { suspend } from '../rules/suspensions.ts';
 import { type EndOne, recover, sweep } from '../rules/sweep.ts';
-import { readWindows } from '../rules/windows.ts';
+import { readRefusal, readWindows } from '../rules/windows.ts';
 import { type Faults, WriterDeath } from './fault.ts';
 import { Sql } from './sql.ts';
 import { StoredRows } from './stored-rows.ts';
@@ -175,15 +175,17 @@ export class Engine {
     switch (command[0]) {
       case 'admit': {
         const order = decodeAdmit(command);
-        const modelId = this.#rows.modelNumber(order.model);
-        const endUserId = this.#rows.endUserNumber(order.endUser);
-        return encodeAdmitReply(admit(context, { ...order, modelId, endUserId }, nowMs));
+        const { labels } = this.#rows;
+        const modelId = labels.model(order.model);
+        const endUserId = labels.endUser(order.endUser);
+        const endpointId = labels.endpoint(order.endpoint);
+        return encodeAdmitReply(admit(context, { ...order, modelId, endUserId, endpointId }, nowMs));
       }
       case 'settle': {
         const order = decodeSettle(command);
         const prices = this.#sheet(order.prices);
-        const priceId = this.#rows.priceNumber(order.prices, prices);
-        const providerId = this.#rows.providerNumber(order.provider);
+        const priceId = this.#rows.labels.price(order.prices, prices);
+        const providerId = this.#rows.labels.provider(order.provider);
         return encodeSettleReply(settle(context, { ...order, prices, priceId, providerId }, nowMs));
       }
       case 'extend':
@@ -193,6 +195,10 @@ export class Engine {
       case 'windows': {
         const key = this.#rows.keys.get(command[2]);
         return key === undefined ? [] : readWindows(this.#rows, key, command[3], nowMs);
+      }
+      case 'refusal': {
+        const key = this.#rows.keys.get(command[2]);
+        return key === undefined ? undefined : readRefusal(this.#rows, key, nowMs);
       }
       case 'admin':
         return administer(context, command[2], nowMs);

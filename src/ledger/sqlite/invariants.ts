@@ -1,3 +1,4 @@
+import type { SumChange } from '../rows.ts';
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
 import { codes, encode } from './codes.ts';
@@ -19,15 +20,28 @@ const buckets = [
 
 const account = encode(codes.payer, 'account');
 const keyBalance = encode(codes.payer, 'key_balance');
+const groupBalance = encode(codes.payer, 'group_balance');
 
-/** The sums of a period and a group are the sums of its usage rows, row by row. */
-function sumsOf(period: 'hour' | 'day', grouped: 'model' | 'key'): Invariant {
+/** What records are summed by, as their columns say it; what too many are is not known of end users and tags. */
+const groupColumns = {
+  kind: '(SELECT k.id FROM call_kind k WHERE k.model_id = u.model_id AND k.provider_id = u.provider_id AND k.endpoint_id = u.endpoint_id)',
+  key: 'key_id',
+  group: 'CAST(substr(groups, 2) AS INTEGER)',
+  end_user: 'iif(end_user_id IS NULL, NULL, 0)',
+  tag: 'iif(tags_id IS NULL, NULL, 0)',
+} as const;
+
+/** The sums of a period and a group are the sums of its usage rows, row by row; those of end users and of tags all together. */
+function sumsOf(period: 'hour' | 'day', grouped: SumChange['grouped']): Invariant {
   const sums = buckets.map(bucket => `sum(${bucket})`).join(', ');
-  const both = `SELECT account_id, number, group_id, requests, failed, ${buckets.join(', ')} FROM usage_sum
-    WHERE period = ${encode(codes.period, period)} AND grouped = ${encode(codes.grouped, grouped)}`;
+  const isWhole = grouped === 'end_user' || grouped === 'tag';
+  const both = `SELECT account_id, number, ${isWhole ? '0 AS group_id' : 'group_id'}, sum(requests), sum(failed), ${sums} FROM usage_sum
+    WHERE period = ${encode(codes.period, period)} AND grouped = ${encode(codes.grouped, grouped)} GROUP BY 1, 2, 3`;
   const ms = period === 'hour' ? hourMs : dayMs;
-  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${grouped}_id AS group_id, count(*), sum(state = ${encode(codes.state, 'upstream_failed')}), ${sums}
-    FROM usage GROUP BY 1, 2, 3`;
+  // A record has as many sums as it has tags.
+  const from = grouped === 'tag' ? 'usage u JOIN tag_set t ON t.id = u.tags_id, json_each(t.tags)' : 'usage u';
+  const raw = `SELECT account_id, created_at_ms / ${ms} AS number, ${groupColumns[grouped]} AS group_id, count(*), sum(state = ${encode(codes.state, 'upstream_failed')}), ${sums}
+    FROM ${from} WHERE ${groupColumns[grouped]} IS NOT NULL GROUP BY 1, 2, 3`;
   return {
     name: `the sums by ${period} and ${grouped} are those of the records`,
     level: 'full',
@@ -46,7 +60,8 @@ export const invariants: readonly Invariant[] = [
           coalesce((SELECT sum(iif(kind = 'credit', amount, -amount)) FROM entry e
             WHERE e.account_id = account.id AND kind <> 'write_off'), 0)
           - coalesce((SELECT sum(d.spent - d.spent_own) FROM key_day d JOIN api_key k ON k.id = d.key_id
-            WHERE k.account_id = account.id), 0) AS due
+            WHERE k.account_id = account.id), 0)
+          + coalesce((SELECT sum(g.spent) FROM key_group g WHERE g.account_id = account.id), 0) AS due
         FROM account) a WHERE a.balance <> due`,
   },
   {
@@ -60,6 +75,29 @@ export const invariants: readonly Invariant[] = [
         FROM api_key) k WHERE coalesce(k.balance, 0) <> due`,
   },
   {
+    name: 'a group has what was moved to it, less what its balance paid',
+    level: 'fast',
+    sql: `SELECT 'group ' || g.id || ' has ' || coalesce(g.balance, 'none') || ', its entries and costs make ' || due AS what FROM (
+        SELECT id, balance, coalesce((SELECT sum(e.amount) FROM entry e WHERE e.account_id = key_group.account_id
+            AND e.group_id = key_group.id), 0) - spent AS due
+        FROM key_group) g WHERE coalesce(g.balance, 0) <> due`,
+  },
+  {
+    name: 'what a group has spent is what its balance paid of records',
+    level: 'full',
+    sql: `SELECT 'group ' || id || ': ' || sum(spent) AS what FROM (
+        SELECT id, spent FROM key_group UNION ALL SELECT payer_group, -cost FROM usage WHERE payer_group IS NOT NULL
+      ) GROUP BY id HAVING sum(spent) <> 0`,
+  },
+  {
+    name: 'groups of an account lie in each other, and their keys are the account’s',
+    level: 'fast',
+    sql: `SELECT 'group ' || g.id AS what FROM key_group g JOIN key_group p ON p.id = g.parent_id
+        WHERE p.account_id <> g.account_id OR (p.removed = 1 AND g.removed = 0)
+      UNION ALL SELECT 'key ' || k.id FROM api_key k JOIN key_group g ON g.id = k.group_id
+        WHERE k.account_id <> g.account_id OR (g.removed = 1 AND k.state <> 'revoked')`,
+  },
+  {
     name: 'a balance covers what is held of it, and what is held is what its live holds are',
     level: 'fast',
     sql: `SELECT 'account ' || id || ' holds ' || held || ' of ' || balance || ', its holds make ' || due AS what FROM (
@@ -69,7 +107,11 @@ export const invariants: readonly Invariant[] = [
       UNION ALL SELECT 'key ' || id || ' holds ' || held || ' of ' || coalesce(balance, 0) || ', its holds make ' || due FROM (
         SELECT id, held, balance,
           coalesce((SELECT sum(h.held) FROM hold h WHERE h.key_id = api_key.id AND h.payer = ${keyBalance}), 0) AS due
-        FROM api_key) WHERE held <> due OR held > coalesce(balance, 0)`,
+        FROM api_key) WHERE held <> due OR held > coalesce(balance, 0)
+      UNION ALL SELECT 'group ' || id || ' holds ' || held || ' of ' || coalesce(balance, 0) || ', its holds make ' || due FROM (
+        SELECT id, held, balance, coalesce((SELECT sum(h.held) FROM hold h WHERE h.payer_group = key_group.id), 0) AS due
+        FROM key_group) WHERE held <> due OR held > coalesce(balance, 0)
+      UNION ALL SELECT 'hold ' || id FROM hold WHERE (payer = ${groupBalance}) <> (payer_group IS NOT NULL)`,
   },
   {
     name: 'as many requests run on a balance as its live holds are',
@@ -77,7 +119,9 @@ export const invariants: readonly Invariant[] = [
     sql: `SELECT 'account ' || id || ': ' || running AS what FROM account a WHERE running <>
         (SELECT count(*) FROM hold h WHERE h.account_id = a.id AND h.payer = ${account} AND h.tokens IS NOT NULL)
       UNION ALL SELECT 'key ' || id || ': ' || running FROM api_key k WHERE running <>
-        (SELECT count(*) FROM hold h WHERE h.key_id = k.id AND h.payer = ${keyBalance} AND h.tokens IS NOT NULL)`,
+        (SELECT count(*) FROM hold h WHERE h.key_id = k.id AND h.payer = ${keyBalance} AND h.tokens IS NOT NULL)
+      UNION ALL SELECT 'group ' || id || ': ' || running FROM key_group g WHERE running <>
+        (SELECT count(*) FROM hold h WHERE h.payer_group = g.id AND h.tokens IS NOT NULL)`,
   },
   {
     name: 'what a key holds of a day is what the live holds admitted that day are',
@@ -110,7 +154,7 @@ export const invariants: readonly Invariant[] = [
           OR a.plans < (SELECT coalesce(max(number), 0) FROM plan_period WHERE account_id = a.id)
           OR a.plans < (SELECT coalesce(max(number), 0) FROM subscription WHERE account_id = a.id)
       UNION ALL SELECT m.name FROM meta m WHERE m.value < CASE m.name WHEN 'account' THEN (SELECT max(id) FROM account)
-        WHEN 'api_key' THEN (SELECT max(id) FROM api_key) WHEN 'limit' THEN (SELECT max(id) FROM usage_limit) WHEN 'management_key' THEN (SELECT max(id) FROM management_key) END`,
+        WHEN 'api_key' THEN (SELECT max(id) FROM api_key) WHEN 'limit' THEN (SELECT max(id) FROM usage_limit) WHEN 'group' THEN (SELECT max(id) FROM key_group) WHEN 'management_key' THEN (SELECT max(id) FROM management_key) END`,
   },
   {
     name: 'the ids that are left last for a day: see `IdSource`',
@@ -153,10 +197,7 @@ export const invariants: readonly Invariant[] = [
   },
   ...planInvariants,
   arithmetic,
-  sumsOf('hour', 'model'),
-  sumsOf('hour', 'key'),
-  sumsOf('day', 'model'),
-  sumsOf('day', 'key'),
+  ...codes.grouped.flatMap(grouped => [sumsOf('hour', grouped), sumsOf('day', grouped)]),
 ];
 
 /** What breaks the invariants, in words for the operator; empty: all hold. One snapshot, whoever writes meanwhile. */

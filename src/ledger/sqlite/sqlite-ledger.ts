@@ -18,7 +18,11 @@ import type {
   Denied,
   ExtendCommand,
   Extended,
+  GroupRefusal,
+  GroupRow,
+  KeyFilter,
   KeyOwner,
+  KeyRefusal,
   KeyRow,
   Ledger,
   LimitFilter,
@@ -84,8 +88,6 @@ export interface SqliteLedger extends Ledger {
   readonly voidedHoldsAtStart: number;
   /** Invariants that do not hold, in words; normally none. */
   readonly violationsAtStart: readonly string[];
-  /** Bytes of the log beside the file. */
-  readonly logBytes: number;
 }
 
 /**
@@ -155,10 +157,6 @@ class WorkerLedger implements SqliteLedger {
     this.#storedCredentials = credentials;
   }
 
-  get logBytes(): number {
-    return logBytes(this.#parts.read.path);
-  }
-
   get lastId(): number {
     const row = this.#parts.db.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'last_id'").get();
     return Number(row?.value ?? 0n);
@@ -195,6 +193,10 @@ class WorkerLedger implements SqliteLedger {
     return this.#send(['windows', this.#now(), keyId, free]);
   }
 
+  refusal(keyId: number): Promise<Denied | undefined> {
+    return this.#send(['refusal', this.#now(), keyId]);
+  }
+
   findCredential(hash: Uint8Array): Credential | undefined {
     const found = this.#credentials.find(hash);
     return found?.expiresAtMs !== undefined && found.expiresAtMs <= this.#now() ? { ...found, expired: true } : found;
@@ -229,13 +231,13 @@ class WorkerLedger implements SqliteLedger {
     return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
   }
 
-  async createKey(command: AdminCommands['createKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
+  async createKey(command: AdminCommands['createKey']): Promise<KeyRow | KeyRefusal> {
     return this.#keyAfter(await this.#admin('createKey', ownHash(command)));
   }
 
-  listKeys(accountId: number): Promise<KeyRow[]> {
+  listKeys(accountId: number, filter: KeyFilter = {}): Promise<KeyRow[]> {
     const nowMs = this.#now();
-    return this.#told(this.#reader.readSwept(nowMs, 'keys', accountId, nowMs));
+    return this.#told(this.#reader.readSwept(nowMs, 'keys', { accountId, ...filter }, nowMs));
   }
 
   findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined> {
@@ -243,7 +245,7 @@ class WorkerLedger implements SqliteLedger {
     return this.#told(this.#reader.readSwept(nowMs, 'key', keyId, accountId, nowMs));
   }
 
-  async updateKey(command: AdminCommands['updateKey']): Promise<KeyRow | 'not_found' | 'insufficient'> {
+  async updateKey(command: AdminCommands['updateKey']): Promise<KeyRow | KeyRefusal> {
     return this.#keyAfter(await this.#admin('updateKey', command));
   }
 
@@ -253,6 +255,32 @@ class WorkerLedger implements SqliteLedger {
 
   async setMonthlyLimit(command: AdminCommands['setMonthlyLimit']): Promise<KeyRow | 'not_found'> {
     return this.#knownKeyAfter(await this.#admin('setMonthlyLimit', command));
+  }
+
+  async rotateKey(command: AdminCommands['rotateKey']): Promise<KeyRow | 'not_found'> {
+    return this.#knownKeyAfter(await this.#admin('rotateKey', ownHash(command)));
+  }
+
+  async createGroup(command: AdminCommands['createGroup']): Promise<GroupRow | GroupRefusal> {
+    return this.#groupAfter(await this.#admin('createGroup', command));
+  }
+
+  listGroups(accountId: number): Promise<GroupRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'groups', accountId));
+  }
+
+  findGroup(groupId: number, accountId: number | undefined): Promise<GroupRow | undefined> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'group', groupId, accountId));
+  }
+
+  async updateGroup(command: AdminCommands['updateGroup']): Promise<GroupRow | GroupRefusal> {
+    return this.#groupAfter(await this.#admin('updateGroup', command));
+  }
+
+  async deleteGroup(command: AdminCommands['deleteGroup']): Promise<'deleted' | 'not_found' | 'conflict'> {
+    const reply = await this.#admin('deleteGroup', command);
+    if (typeof reply === 'number') return 'deleted';
+    return reply === 'conflict' ? reply : 'not_found';
   }
 
   async createLimit(command: AdminCommands['createLimit']): Promise<LimitRow | 'not_found' | 'too_many'> {
@@ -400,8 +428,15 @@ class WorkerLedger implements SqliteLedger {
     return new Reader(this.#parts.read, nowMs => this.#send(['sweep', nowMs]));
   }
 
-  async #keyAfter(reply: AdminReply): Promise<KeyRow | 'not_found' | 'insufficient'> {
-    return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : refusal(reply);
+  async #groupAfter(reply: AdminReply): Promise<GroupRow | GroupRefusal> {
+    if (typeof reply === 'number') return found(await this.#reader.read('group', reply, undefined));
+    return reply === 'conflict' ? reply : keyRefusal(reply);
+  }
+
+  async #keyAfter(reply: AdminReply): Promise<KeyRow | KeyRefusal> {
+    return typeof reply === 'number'
+      ? found(await this.#reader.read('storedKey', reply, this.#now()))
+      : keyRefusal(reply);
   }
 
   async #knownKeyAfter(reply: AdminReply): Promise<KeyRow | 'not_found'> {
@@ -411,6 +446,10 @@ class WorkerLedger implements SqliteLedger {
   async #managementKeyAfter(reply: AdminReply): Promise<ManagementKeyRow | 'not_found'> {
     return typeof reply === 'number' ? found(await this.#reader.read('managementKey', reply)) : 'not_found';
   }
+}
+
+function keyRefusal(reply: Exclude<AdminReply, number>): KeyRefusal {
+  return reply === 'no_group' ? reply : refusal(reply);
 }
 
 function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {

@@ -1,13 +1,13 @@
-import type { PriceSheet } from '../../generation/price.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { LimitScope } from '../ledger.ts';
+import type { LimitScope, Tags } from '../ledger.ts';
 import type {
   Entry,
+  Group,
   Hold,
   Key,
   Limit,
   LimitUse,
-  ManagementKey,
+  OldSecret,
   PlanPeriod,
   Rows,
   SumChange,
@@ -17,8 +17,9 @@ import type {
 } from '../rows.ts';
 import { AddedTable } from './added-table.ts';
 import { CachedTable } from './cached-table.ts';
+import { GroupTable } from './group-table.ts';
+import { Labels } from './labels.ts';
 import { LimitTable } from './limit-table.ts';
-import { Names } from './names.ts';
 import type { Sql } from './sql.ts';
 import { SumTable } from './sum-table.ts';
 import { Tallies } from './tallies.ts';
@@ -34,13 +35,13 @@ import {
   managementKeyTable,
   periodTable,
   planDayTable,
+  secretTable,
   subscriptionTable,
   usageTable,
   voidedTable,
 } from './tables.ts';
 
 const appliedMax = 1000;
-const priceColumns = ['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output', 'image'];
 const none: readonly never[] = [];
 
 /** The rows of a ledger's file, each read once, and written once in a batch by `write`. */
@@ -49,7 +50,10 @@ export class StoredRows implements Rows {
   readonly managementKeys;
   readonly keyDays;
   readonly planDays;
+  readonly groups: GroupTable;
   readonly limits: LimitTable;
+  /** What records name. */
+  readonly labels: Labels;
   readonly limitUses: CachedTable<LimitUse>;
   readonly usage;
   readonly voided;
@@ -64,15 +68,13 @@ export class StoredRows implements Rows {
   readonly #periods: CachedTable<PlanPeriod>;
   readonly #entries: AddedTable<Entry>;
   readonly #sums: SumTable;
-  readonly #models: Names;
-  readonly #providers: Names;
-  readonly #prices: Names;
-  readonly #endUsers: Names;
+  readonly #secrets: AddedTable<OldSecret>;
   readonly #tallies: Tallies;
   readonly #db: Connection;
   readonly #removeUses: Query<[number], unknown>;
   readonly #tables: readonly { write(): void; settle(): void; clear(): void }[];
-  readonly #findHash: Query<[Uint8Array, Uint8Array], unknown>;
+  readonly #findHash: Query<[Uint8Array, Uint8Array, Uint8Array], unknown>;
+  readonly #findKey: Query<[number], unknown>;
   readonly #pruneApplied: Query<[number], unknown>;
   readonly #nextExpiry: Query<[], { at: bigint | null }>;
   readonly #expired: Query<[number], { id: bigint }>;
@@ -94,7 +96,10 @@ export class StoredRows implements Rows {
     this.managementKeys = new CachedTable(sql, managementKeyTable);
     this.keyDays = new CachedTable(sql, keyDayTable);
     this.planDays = new CachedTable(sql, planDayTable);
+    this.groups = new GroupTable(sql);
     this.limits = new LimitTable(sql);
+    this.labels = new Labels(sql);
+    this.#secrets = new AddedTable(sql, secretTable);
     this.limitUses = new CachedTable(sql, limitUseTable);
     this.subscriptions = new CachedTable(sql, subscriptionTable);
     this.counters = new CachedTable(sql, counterTable);
@@ -104,11 +109,7 @@ export class StoredRows implements Rows {
     this.#entries = new AddedTable(sql, entryTable);
     this.#holds = new CachedTable(sql, holdTable, { highest: highest('hold') });
     this.#periods = new CachedTable(sql, periodTable);
-    this.#sums = new SumTable(sql);
-    this.#models = new Names(sql, 'model', ['name']);
-    this.#providers = new Names(sql, 'provider', ['name']);
-    this.#prices = new Names(sql, 'price', priceColumns);
-    this.#endUsers = new Names(sql, 'end_user', ['name']);
+    this.#sums = new SumTable(sql, this.labels);
     this.#tallies = new Tallies(sql);
     this.#db = sql.db;
     this.#removeUses = sql.prepare('DELETE FROM limit_use WHERE limit_id = ?');
@@ -123,19 +124,18 @@ export class StoredRows implements Rows {
     });
     // In an order in which each row finds the rows that it names.
     this.#tables = [
-      this.#models,
-      this.#providers,
-      this.#prices,
+      this.labels,
       this.accounts,
       this.subscriptions,
       this.#periods,
+      this.groups,
       this.#keys,
+      this.#secrets,
       this.managementKeys,
       this.keyDays,
       this.planDays,
       this.limits,
       this.limitUses,
-      this.#endUsers,
       this.#holds,
       this.usage,
       this.voided,
@@ -145,8 +145,9 @@ export class StoredRows implements Rows {
       this.applied,
     ];
     this.#findHash = sql.prepare(
-      'SELECT 1 FROM api_key WHERE hash = ? UNION ALL SELECT 1 FROM management_key WHERE hash = ?',
+      'SELECT 1 FROM api_key WHERE hash = ? UNION ALL SELECT 1 FROM old_secret WHERE hash = ? UNION ALL SELECT 1 FROM management_key WHERE hash = ?',
     );
+    this.#findKey = sql.prepare("SELECT 1 FROM api_key WHERE group_id = ? AND state <> 'revoked' LIMIT 1");
     this.#pruneApplied = sql.prepare('DELETE FROM applied WHERE number <= (SELECT max(number) FROM applied) - ?');
     this.#nextExpiry = sql.prepare('SELECT min(expires_at_ms) AS at FROM hold WHERE expires_at_ms IS NOT NULL');
     this.#expired = sql.prepare('SELECT id FROM hold WHERE expires_at_ms <= ?');
@@ -187,13 +188,37 @@ export class StoredRows implements Rows {
   }
 
   modelName(modelId: number): string {
-    return this.#models.name(modelId);
+    return this.labels.modelName(modelId);
+  }
+
+  kindNumber(modelId: number, providerId: number, endpointId: number): number {
+    return this.labels.kind(modelId, providerId, endpointId);
+  }
+
+  tagsNumber(tags: Tags): number | null {
+    return this.labels.tagSet(tags);
+  }
+
+  tagNumbers(tagsId: number): readonly number[] {
+    return this.labels.tagsOf(tagsId);
+  }
+
+  groupsOf(accountId: number): readonly Group[] {
+    return this.groups.of(accountId);
+  }
+
+  hasKeys(groupId: number): boolean {
+    this.flush();
+    return this.#findKey.get(groupId) !== undefined;
+  }
+
+  addSecret(secret: OldSecret): void {
+    this.#secrets.put(secret);
   }
 
   hasHash(hash: Uint8Array): boolean {
-    const isSame = (key: Key | ManagementKey): boolean => Buffer.compare(key.hash, hash) === 0;
-    if (this.#keys.changed().some(isSame) || this.managementKeys.changed().some(isSame)) return true;
-    return this.#findHash.get(hash, hash) !== undefined;
+    this.flush();
+    return this.#findHash.get(hash, hash, hash) !== undefined;
   }
 
   expiredHolds(nowMs: number): readonly Hold[] {
@@ -236,33 +261,6 @@ export class StoredRows implements Rows {
     const all = new Set([...existing(stored), ...this.#periods.changed()]);
     const ended = [...all].filter(period => endMs(period) <= nowMs);
     return ended.sort((a, b) => a.endMs - b.endMs || a.accountId - b.accountId);
-  }
-
-  /** Returns the number of a model. */
-  modelNumber(name: string): number {
-    return this.#models.number(name, () => [name]);
-  }
-
-  /** Returns the number of an end user; null for nobody. */
-  endUserNumber(name: string | undefined): number | null {
-    return name === undefined ? null : this.#endUsers.number(name, () => [name]);
-  }
-
-  /** Returns the number of a provider. */
-  providerNumber(name: string): number {
-    return this.#providers.number(name, () => [name]);
-  }
-
-  /** Returns the number of a version of prices, which is called `name` here. */
-  priceNumber(name: string, sheet: PriceSheet): number {
-    return this.#prices.number(name, () => [
-      sheet.input,
-      sheet.cacheRead,
-      sheet.cacheWrite5m,
-      sheet.cacheWrite1h,
-      sheet.output,
-      sheet.image,
-    ]);
   }
 
   /** Writes what the batch has changed so far, in its transaction, which it begins where it has not begun. */

@@ -1,10 +1,17 @@
+import { dayOf } from '../rules/calendar.ts';
 import type { SumChange } from '../rows.ts';
 import type { Query } from '../../lib/sqlite/database.ts';
 import { codes, encode } from './codes.ts';
+import type { Labels } from './labels.ts';
 import type { Sql } from './sql.ts';
 
 const counts = `requests, failed, input, cache_read, cache_write_5m, cache_write_1h, output, reasoning, images, cost, written_off, latency_ms`;
 const numberMax = 2 ** 21;
+const groupedMax = 8;
+/** Above it, further end users and tags of an account on a day are summed together, under `other`. */
+const valuesMax = 10_000;
+const other = '(other)';
+const countsKnownMax = 1000;
 
 /** What a batch adds to one sum. */
 interface Raise {
@@ -16,10 +23,19 @@ interface Raise {
 
 /** The sums of records: a batch raises each of them once. */
 export class SumTable {
+  readonly #labels: Labels;
   readonly #changes: SumChange[] = [];
   readonly #raise: Query<(number | bigint)[], unknown>;
+  readonly #has: Query<number[], unknown>;
+  readonly #count: Query<number[], { count: bigint }>;
+  /** How many end users, and how many tags, accounts have on days. */
+  readonly #counts = new Map<string, number>();
 
-  constructor(sql: Sql) {
+  constructor(sql: Sql, labels: Labels) {
+    this.#labels = labels;
+    const of = 'FROM usage_sum WHERE account_id = ? AND period = ? AND grouped = ? AND number = ?';
+    this.#has = sql.prepare(`SELECT 1 ${of} AND group_id = ?`);
+    this.#count = sql.prepare(`SELECT count(*) AS count ${of}`);
     const raised = counts.split(', ').map(count => `${count} = ${count} + excluded.${count}`);
     this.#raise = sql.prepare(
       `INSERT INTO usage_sum (account_id, period, grouped, number, group_id, ${counts})
@@ -28,7 +44,7 @@ export class SumTable {
   }
 
   add(change: SumChange): void {
-    this.#changes.push(change);
+    this.#changes.push(this.#bounded(change));
   }
 
   /** Writes what the batch has added. */
@@ -44,20 +60,38 @@ export class SumTable {
 
   /** The batch is stored. */
   settle(): void {
-    this.clear();
+    this.#changes.length = 0;
   }
 
   /** Forgets what the batch has added. */
   clear(): void {
     this.#changes.length = 0;
+    this.#counts.clear();
+  }
+
+  /** The change, or one of the sum of all others where the account has too many of its kind on that day. */
+  #bounded(change: SumChange): SumChange {
+    const { accountId, grouped, groupId, usage } = change;
+    if (grouped !== 'end_user' && grouped !== 'tag') return change;
+    const day = [accountId, encode(codes.period, 'day'), encode(codes.grouped, grouped), dayOf(usage.admittedAtMs)];
+    const isKnown =
+      this.#changes.some(known => known.grouped === grouped && known.groupId === groupId && isSameDay(known, change)) ||
+      this.#has.get(...day, groupId) !== undefined;
+    if (isKnown) return change;
+    const name = day.join();
+    const count = this.#counts.get(name) ?? Number(this.#count.get(...day)?.count ?? 0n);
+    if (count >= valuesMax) return { ...change, groupId: this.#labels.other(grouped, groupId, other) };
+    if (this.#counts.size >= countsKnownMax) this.#counts.clear();
+    this.#counts.set(name, count + 1);
+    return change;
   }
 
   #raises(): Raise[] {
     const raises: Raise[] = [];
     const known = new Map<number, Map<number, Raise>>();
     for (const sum of this.#changes) {
-      const kind = encode(codes.period, sum.period) * 2 + encode(codes.grouped, sum.grouped);
-      const place = (sum.accountId * 4 + kind) * numberMax + sum.number;
+      const kind = encode(codes.period, sum.period) * groupedMax + encode(codes.grouped, sum.grouped);
+      const place = (sum.accountId * 2 * groupedMax + kind) * numberMax + sum.number;
       const groups = known.get(place) ?? new Map<number, Raise>();
       if (groups.size === 0) known.set(place, groups);
       let raise = groups.get(sum.groupId);
@@ -70,6 +104,10 @@ export class SumTable {
     }
     return raises;
   }
+}
+
+function isSameDay(one: SumChange, two: SumChange): boolean {
+  return one.accountId === two.accountId && dayOf(one.usage.admittedAtMs) === dayOf(two.usage.admittedAtMs);
 }
 
 function addTo(raise: Raise, { usage }: SumChange): void {

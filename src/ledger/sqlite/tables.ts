@@ -4,18 +4,21 @@ import type {
   Applied,
   Counter,
   Entry,
+  Group,
   Hold,
   Key,
   KeyDay,
   Limit,
   LimitUse,
   ManagementKey,
+  OldSecret,
   PlanPeriod,
   Request,
   Subscription,
   Usage,
   Voided,
 } from '../rows.ts';
+import type { Tags } from '../ledger.ts';
 import type { Rolling } from '../rules/rolling.ts';
 import { codes } from './codes.ts';
 import {
@@ -47,6 +50,10 @@ const ids: Codec<readonly number[]> = {
   write: value => (value.length === 0 ? null : `,${value.join(',')},`),
 };
 const noIds: readonly number[] = [];
+const tags: Codec<Tags> = {
+  read: stored => JSON.parse(stored as string) as Tags,
+  write: value => JSON.stringify(value),
+};
 
 export const accountTable: TableSpec<Account> = {
   table: 'account',
@@ -70,7 +77,7 @@ export const accountTable: TableSpec<Account> = {
 export const keyTable: TableSpec<Key> = {
   table: 'api_key',
   key: ['id'],
-  fixed: ['accountId', 'hash', 'masked', 'createdAtMs'],
+  fixed: ['accountId', 'createdAtMs'],
   columns: {
     id: ['id', int],
     accountId: ['account_id', int],
@@ -86,6 +93,38 @@ export const keyTable: TableSpec<Key> = {
     useSubsFirst: ['use_subs_first', flag],
     fallbackToPayg: ['fallback_to_payg', flag],
     expiresAtMs: ['expires_at_ms', orNull(int)],
+    groupId: ['group_id', orNull(int)],
+    tags: ['tags', tags],
+    metadata: ['metadata', text],
+  },
+};
+
+export const groupTable: TableSpec<Group> = {
+  table: 'key_group',
+  key: ['id'],
+  fixed: ['accountId', 'createdAtMs'],
+  columns: {
+    id: ['id', int],
+    accountId: ['account_id', int],
+    name: ['name', text],
+    parentId: ['parent_id', orNull(int)],
+    tags: ['tags', tags],
+    balance: ['balance', orNull(money)],
+    held: ['held', money],
+    running: ['running', int],
+    spent: ['spent', money],
+    removed: ['removed', flag],
+    createdAtMs: ['created_at_ms', int],
+  },
+};
+
+export const secretTable: TableSpec<OldSecret> = {
+  table: 'old_secret',
+  key: ['keyId'],
+  columns: {
+    hash: ['hash', bytes],
+    keyId: ['key_id', int],
+    endsAtMs: ['ends_at_ms', int],
   },
 };
 
@@ -177,7 +216,10 @@ const requestColumns: Columns<Request> = {
   requests: ['requests', int],
   endUserId: ['end_user_id', orNull(int)],
   groups: ['groups', ids],
+  tagsId: ['tags_id', orNull(int)],
+  endpointId: ['endpoint_id', int],
   payer: ['payer', code(codes.payer)],
+  payerGroup: ['payer_group', orNull(int)],
   payers: ['payers', code(codes.payers)],
   period: ['period', orNull(int)],
   discountPermille: ['discount_permille', int],
@@ -265,6 +307,7 @@ export const entryTable: TableSpec<Entry> = {
     number: ['number', int],
     kind: ['kind', word],
     keyId: ['key_id', orNull(int)],
+    groupId: ['group_id', orNull(int)],
     amount: ['amount', money],
     usageId: ['usage_id', orNull(int)],
     period: ['period', orNull(int)],

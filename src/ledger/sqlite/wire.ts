@@ -9,6 +9,7 @@ import type {
   KeyOwner,
   SettleCommand,
   Settled,
+  Tags,
   TextEstimate,
   VoidReason,
 } from '../ledger.ts';
@@ -43,6 +44,8 @@ type AdmitValues = [
   text: TextValues | null,
   requests: number,
   endUser: string | undefined,
+  endpoint: string,
+  tags: Tags | undefined,
 ];
 type TextValues = [inputTokens: number, min: number, wanted: number];
 type UsageValues = [
@@ -77,6 +80,7 @@ export type WireCommand =
   | [...Head<'extend'>, command: ExtendCommand, extension: number]
   | [...Head<'void'>, id: number, reason: VoidReason]
   | [...Head<'windows'>, keyId: number, free: boolean]
+  | [...Head<'refusal'>, keyId: number]
   | [...Head<'admin'>, order: AdminOrder]
   | [...Head<'sweep'>]
   /** Its reply, whatever it is, comes after a sync of all that was committed before. */
@@ -122,6 +126,7 @@ export function waitsForSync(command: WireCommand): boolean {
     case 'extend':
       return 'nanoUsd' in command[2];
     case 'windows':
+    case 'refusal':
       return false;
     default:
       return true;
@@ -131,6 +136,7 @@ export function waitsForSync(command: WireCommand): boolean {
 /** An admit as posted. */
 export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): WireCommand {
   const { id, requestId, model, free, funds, expiresAtMs, durable, text, requests = 1, endUser } = command;
+  const { endpoint = '', tags } = command;
   const estimate: FundsValues | null =
     funds === undefined
       ? null
@@ -146,7 +152,7 @@ export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: numbe
   const isDurable = durable === true || expiresAtMs !== undefined;
   return [
     ...(['admit', nowMs, id, requestId, owner.id, owner.accountId, model, free, estimate] as const),
-    ...([expiresAtMs ?? null, isDurable, encodeText(text), requests, endUser] as const),
+    ...([expiresAtMs ?? null, isDurable, encodeText(text), requests, endUser, endpoint, tags] as const),
   ];
 }
 
@@ -156,7 +162,8 @@ function encodeText(text: TextEstimate | undefined): TextValues | null {
 
 /** What was posted, as the command it was. */
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
-  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs, , text, requests, endUser] = wire;
+  const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs, , ...rest] = wire;
+  const [text, requests, endUser, endpoint, tags] = rest;
   return {
     id,
     requestId,
@@ -165,6 +172,8 @@ export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
     owner: accountId === undefined ? { id: keyId } : { id: keyId, accountId },
     funds: funds === null ? undefined : decodeFunds(funds),
     requests,
+    endpoint,
+    ...(tags === undefined ? {} : { tags }),
     ...(text === null ? {} : { text: decodeText(text) }),
     ...(endUser === undefined ? {} : { endUser }),
     ...(expiresAtMs === null ? {} : { expiresAtMs }),

@@ -6,7 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { ApiKey, KeySettings } from "./account_pb.ts";
+import type { ActivityRecord, ApiKey, GetAnalyticsRequest, GetAnalyticsResponse, KeySettings, ListActivityRequest } from "./account_pb.ts";
 import { file_tollgate_v1_account } from "./account_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/admin.proto.
  */
 export const file_tollgate_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEipwEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoAxIMCgRuYW1lGAIgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAyABKAMSFQoNaGVsZF9uYW5vX3VzZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEjIKCnN1c3BlbnNpb24YBiABKA4yHi50b2xsZ2F0ZS52MS5BY2NvdW50U3VzcGVuc2lvbiKEAQoNTWFuYWdlbWVudEtleRIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEgsKA2tleRgDIAEoCRIOCgZzY29wZXMYBCADKAkSEAoIZGlzYWJsZWQYBSABKAgSFQoNY3JlYXRlZF9hdF9tcxgGIAEoAyI+ChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAiABKAMiPgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IhUKE0xpc3RBY2NvdW50c1JlcXVlc3QiPgoUTGlzdEFjY291bnRzUmVzcG9uc2USJgoIYWNjb3VudHMYASADKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IicKEUdldEFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOwoSR2V0QWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50ImAKEEFkZENyZWRpdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIXCg9hbW91bnRfbmFub191c2QYAiABKAMSDAoEbm90ZRgDIAEoCRIRCglyZWZlcmVuY2UYBCABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiKgoUUmVzdW1lQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI+ChVSZXN1bWVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IlwKFlNldE1vbnRobHlMaW1pdFJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgCIAEoA0gAiAEBQhEKD19saW1pdF9uYW5vX3VzZCI7ChdTZXRNb250aGx5TGltaXRSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiQAoaQ3JlYXRlTWFuYWdlbWVudEtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiRgobQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiLwoZTGlzdE1hbmFnZW1lbnRLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkYKGkxpc3RNYW5hZ2VtZW50S2V5c1Jlc3BvbnNlEigKBGtleXMYASADKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5IkoKHVNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJJCh5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJfChxTZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiSAodU2V0TWFuYWdlbWVudEtleVN0YXRlUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSInChZMaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNIkEKF0xpc3RWb2lkZWRIb2xkc1Jlc3BvbnNlEiYKBWhvbGRzGAEgAygLMhcudG9sbGdhdGUudjEuVm9pZGVkSG9sZCKmAQoKVm9pZGVkSG9sZBIKCgJpZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEhIKCmFwaV9rZXlfaWQYAyABKAMSDQoFbW9kZWwYBCABKAkSFwoPYW1vdW50X25hbm9fdXNkGAUgASgDEhYKDmFkbWl0dGVkX2F0X21zGAYgASgDEhQKDHZvaWRlZF9hdF9tcxgHIAEoAxIOCgZyZWFzb24YCCABKAkimQIKDFN1YnNjcmlwdGlvbhISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QSFQoNc3RhcnRlZF9hdF9tcxgEIAEoAxIXCg9wZXJpb2Rfc3RhcnRfbXMYBSABKAMSFQoNcGVyaW9kX2VuZF9tcxgGIAEoAxIRCgljYW5jZWxsZWQYByABKAgSDgoGdG9rZW5zGAggASgEEhMKC3Rva2Vuc191c2VkGAkgASgEEhMKC3Rva2Vuc19oZWxkGAogASgEEhcKD2ZyZWVfbGVmdF90b2RheRgLIAEoDSJ4ChhTdGFydFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIfCgRwbGFuGAIgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAyABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kIkwKGVN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIiwKFkdldFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJKChdHZXRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLwoZQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIk0KGkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIcChpSZWxvYWRDb25maWd1cmF0aW9uUmVxdWVzdCJlChtSZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2USDAoEZmlsZRgBIAEoCRIRCglwcm92aWRlcnMYAiABKA0SDgoGbW9kZWxzGAMgASgNEhUKDW5lZWRzX3Jlc3RhcnQYBCADKAkiPwoVR2V0QXBpS2V5VXNhZ2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSEgoKYXBpX2tleV9pZBgCIAEoAyJBChZHZXRBcGlLZXlVc2FnZVJlc3BvbnNlEicKBm1vZGVscxgBIAMoCzIXLnRvbGxnYXRlLnYxLk1vZGVsVXNhZ2UicQoKTW9kZWxVc2FnZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoDRIUCgxpbnB1dF90b2tlbnMYAyABKAQSFQoNb3V0cHV0X3Rva2VucxgEIAEoBBIVCg1jb3N0X25hbm9fdXNkGAUgASgDIhgKFkRlc2NyaWJlR2F0ZXdheVJlcXVlc3QiLQoXRGVzY3JpYmVHYXRld2F5UmVzcG9uc2USEgoKcHVibGljX3VybBgBIAEoCSIWChRMaXN0UHJvdmlkZXJzUmVxdWVzdCJHChVMaXN0UHJvdmlkZXJzUmVzcG9uc2USLgoJcHJvdmlkZXJzGAEgAygLMhsudG9sbGdhdGUudjEuUHJvdmlkZXJTdGF0dXMiygEKDlByb3ZpZGVyU3RhdHVzEgwKBG5hbWUYASABKAkSEAoIcHJvdG9jb2wYAiABKAkSEAoIYmFzZV91cmwYAyABKAkSDQoFc3RhdGUYBCABKAkSJgoEa2V5cxgFIAMoCzIYLnRvbGxnYXRlLnYxLlByb3ZpZGVyS2V5Eg4KBm1vZGVscxgGIAEoDRIwCgpsYXN0X2Vycm9yGAcgASgLMhcudG9sbGdhdGUudjEuUm91dGVFcnJvckgAiAEBQg0KC19sYXN0X2Vycm9yIrUBCgtQcm92aWRlcktleRIOCgZudW1iZXIYASABKA0SDQoFc3RhdGUYAiABKAkSGwoOcmVzdHNfdW50aWxfbXMYAyABKANIAIgBARIQCghyZWZ1c2FscxgEIAEoDRITCgtsYXN0X3N0YXR1cxgFIAEoDRIaChJsYXN0X3JlZnVzZWRfYXRfbXMYBiABKAMSFAoMbGFzdF9tZXNzYWdlGAcgASgJQhEKD19yZXN0c191bnRpbF9tcyJMCgpSb3V0ZUVycm9yEg0KBWF0X21zGAEgASgDEg4KBnJlc3VsdBgCIAEoCRIOCgZzdGF0dXMYAyABKA0SDwoHbWVzc2FnZRgEIAEoCSITChFMaXN0Um91dGVzUmVxdWVzdCI+ChJMaXN0Um91dGVzUmVzcG9uc2USKAoGcm91dGVzGAEgAygLMhgudG9sbGdhdGUudjEuUm91dGVTdGF0dXMilAMKC1JvdXRlU3RhdHVzEg0KBW1vZGVsGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEhYKDnVwc3RyZWFtX21vZGVsGAMgASgJEhAKCHByaW9yaXR5GAQgASgNEg4KBndlaWdodBgFIAEoARIQCghzdHJhdGVneRgGIAEoCRINCgVzdGF0ZRgHIAEoCRIQCghhdHRlbXB0cxgIIAEoBBIQCghmYWlsdXJlcxgJIAEoBBIwCgpsYXN0X2Vycm9yGAogASgLMhcudG9sbGdhdGUudjEuUm91dGVFcnJvckgAiAEBEjAKC2ZpcnN0X2V2ZW50GAsgASgLMhYudG9sbGdhdGUudjEuUXVhbnRpbGVzSAGIAQESLQoIZHVyYXRpb24YDCABKAsyFi50b2xsZ2F0ZS52MS5RdWFudGlsZXNIAogBARISCgphbnN3ZXJzX2FzGA0gASgJEhIKCmN1dHNfaW5wdXQYDiABKAhCDQoLX2xhc3RfZXJyb3JCDgoMX2ZpcnN0X2V2ZW50QgsKCV9kdXJhdGlvbiI6CglRdWFudGlsZXMSDQoFY291bnQYASABKA0SDgoGcDUwX21zGAIgASgBEg4KBnA5OV9tcxgDIAEoASIyChNUZXN0UHJvdmlkZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkSDQoFbW9kZWwYAiABKAkivgIKFFRlc3RQcm92aWRlclJlc3BvbnNlEgwKBG5hbWUYASABKAkSDQoFbW9kZWwYAiABKAkSCgoCb2sYAyABKAgSDQoFZXJyb3IYBCABKAkSGwoOZmlyc3RfZXZlbnRfbXMYBSABKAFIAIgBARIYCgtkdXJhdGlvbl9tcxgGIAEoAUgBiAEBEhUKDXJlcG9ydHNfdXNhZ2UYByABKAgSDgoGbW9kZWxzGAggAygJEhQKDG1vZGVsc19lcnJvchgJIAEoCRIvCglhYmlsaXRpZXMYCiADKAsyHC50b2xsZ2F0ZS52MS5Qcm92aWRlckFiaWxpdHkSJgoEa2V5cxgLIAMoCzIYLnRvbGxnYXRlLnYxLlByb3ZpZGVyS2V5QhEKD19maXJzdF9ldmVudF9tc0IOCgxfZHVyYXRpb25fbXMiOgoPUHJvdmlkZXJBYmlsaXR5EgwKBG5hbWUYASABKAkSCgoCb2sYAiABKAgSDQoFZXJyb3IYAyABKAkqawoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFQoRS0VZX1NUQVRFX0VOQUJMRUQQARIWChJLRVlfU1RBVEVfRElTQUJMRUQQAhIVChFLRVlfU1RBVEVfUkVWT0tFRBADKnoKEUFjY291bnRTdXNwZW5zaW9uEiIKHkFDQ09VTlRfU1VTUEVOU0lPTl9VTlNQRUNJRklFRBAAEh4KGkFDQ09VTlRfU1VTUEVOU0lPTl9EQU1BR0VEEAESIQodQUNDT1VOVF9TVVNQRU5TSU9OX1dSSVRFX09GRlMQAio+CgRQbGFuEhQKEFBMQU5fVU5TUEVDSUZJRUQQABINCglQTEFOX0NPUkUQARIRCg1QTEFOX0NPUkVfUFJPEAIqXAoKUGxhblBlcmlvZBIbChdQTEFOX1BFUklPRF9VTlNQRUNJRklFRBAAEhgKFFBMQU5fUEVSSU9EX0JJV0VFS0xZEAESFwoTUExBTl9QRVJJT0RfTU9OVEhMWRACMugQCgxBZG1pblNlcnZpY2USVgoNQ3JlYXRlQWNjb3VudBIhLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlc3BvbnNlElMKDExpc3RBY2NvdW50cxIgLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1JlcXVlc3QaIS50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJNCgpHZXRBY2NvdW50Eh4udG9sbGdhdGUudjEuR2V0QWNjb3VudFJlcXVlc3QaHy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVzcG9uc2USSgoJQWRkQ3JlZGl0Eh0udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVxdWVzdBoeLnRvbGxnYXRlLnYxLkFkZENyZWRpdFJlc3BvbnNlElYKDVJlc3VtZUFjY291bnQSIS50b2xsZ2F0ZS52MS5SZXN1bWVBY2NvdW50UmVxdWVzdBoiLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXNwb25zZRJTCgxDcmVhdGVBcGlLZXkSIC50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiEudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USUAoLTGlzdEFwaUtleXMSHy50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIC50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlElkKDlNldEFwaUtleVN0YXRlEiIudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXF1ZXN0GiMudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXNwb25zZRJZCg5HZXRBcGlLZXlVc2FnZRIiLnRvbGxnYXRlLnYxLkdldEFwaUtleVVzYWdlUmVxdWVzdBojLnRvbGxnYXRlLnYxLkdldEFwaUtleVVzYWdlUmVzcG9uc2USXAoPU2V0TW9udGhseUxpbWl0EiMudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVxdWVzdBokLnRvbGxnYXRlLnYxLlNldE1vbnRobHlMaW1pdFJlc3BvbnNlEmgKE0NyZWF0ZU1hbmFnZW1lbnRLZXkSJy50b2xsZ2F0ZS52MS5DcmVhdGVNYW5hZ2VtZW50S2V5UmVxdWVzdBooLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXNwb25zZRJlChJMaXN0TWFuYWdlbWVudEtleXMSJi50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXF1ZXN0GicudG9sbGdhdGUudjEuTGlzdE1hbmFnZW1lbnRLZXlzUmVzcG9uc2UScQoWU2V0TWFuYWdlbWVudEtleVNjb3BlcxIqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0GisudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1Jlc3BvbnNlEm4KFVNldE1hbmFnZW1lbnRLZXlTdGF0ZRIpLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlcXVlc3QaKi50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXNwb25zZRJiChFTdGFydFN1YnNjcmlwdGlvbhIlLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBomLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USXAoPR2V0U3Vic2NyaXB0aW9uEiMudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBokLnRvbGxnYXRlLnYxLkdldFN1YnNjcmlwdGlvblJlc3BvbnNlEmUKEkNhbmNlbFN1YnNjcmlwdGlvbhImLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlcXVlc3QaJy50b2xsZ2F0ZS52MS5DYW5jZWxTdWJzY3JpcHRpb25SZXNwb25zZRJcCg9MaXN0Vm9pZGVkSG9sZHMSIy50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0GiQudG9sbGdhdGUudjEuTGlzdFZvaWRlZEhvbGRzUmVzcG9uc2USaAoTUmVsb2FkQ29uZmlndXJhdGlvbhInLnRvbGxnYXRlLnYxLlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0GigudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlc3BvbnNlElwKD0Rlc2NyaWJlR2F0ZXdheRIjLnRvbGxnYXRlLnYxLkRlc2NyaWJlR2F0ZXdheVJlcXVlc3QaJC50b2xsZ2F0ZS52MS5EZXNjcmliZUdhdGV3YXlSZXNwb25zZRJWCg1MaXN0UHJvdmlkZXJzEiEudG9sbGdhdGUudjEuTGlzdFByb3ZpZGVyc1JlcXVlc3QaIi50b2xsZ2F0ZS52MS5MaXN0UHJvdmlkZXJzUmVzcG9uc2USTQoKTGlzdFJvdXRlcxIeLnRvbGxnYXRlLnYxLkxpc3RSb3V0ZXNSZXF1ZXN0Gh8udG9sbGdhdGUudjEuTGlzdFJvdXRlc1Jlc3BvbnNlElMKDFRlc3RQcm92aWRlchIgLnRvbGxnYXRlLnYxLlRlc3RQcm92aWRlclJlcXVlc3QaIS50b2xsZ2F0ZS52MS5UZXN0UHJvdmlkZXJSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_account]);
+  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEipwEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoAxIMCgRuYW1lGAIgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAyABKAMSFQoNaGVsZF9uYW5vX3VzZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEjIKCnN1c3BlbnNpb24YBiABKA4yHi50b2xsZ2F0ZS52MS5BY2NvdW50U3VzcGVuc2lvbiKEAQoNTWFuYWdlbWVudEtleRIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEgsKA2tleRgDIAEoCRIOCgZzY29wZXMYBCADKAkSEAoIZGlzYWJsZWQYBSABKAgSFQoNY3JlYXRlZF9hdF9tcxgGIAEoAyI+ChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAiABKAMiPgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IhUKE0xpc3RBY2NvdW50c1JlcXVlc3QiPgoUTGlzdEFjY291bnRzUmVzcG9uc2USJgoIYWNjb3VudHMYASADKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IicKEUdldEFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOwoSR2V0QWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50ImAKEEFkZENyZWRpdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIXCg9hbW91bnRfbmFub191c2QYAiABKAMSDAoEbm90ZRgDIAEoCRIRCglyZWZlcmVuY2UYBCABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiKgoUUmVzdW1lQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI+ChVSZXN1bWVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IiYKEEdldEFwaUtleVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAyI1ChFHZXRBcGlLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiXAoWU2V0TW9udGhseUxpbWl0UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEhsKDmxpbWl0X25hbm9fdXNkGAIgASgDSACIAQFCEQoPX2xpbWl0X25hbm9fdXNkIjsKF1NldE1vbnRobHlMaW1pdFJlc3BvbnNlEiAKA2tleRgBIAEoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJAChpDcmVhdGVNYW5hZ2VtZW50S2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJGChtDcmVhdGVNYW5hZ2VtZW50S2V5UmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSIvChlMaXN0TWFuYWdlbWVudEtleXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiRgoaTGlzdE1hbmFnZW1lbnRLZXlzUmVzcG9uc2USKAoEa2V5cxgBIAMoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiSgodU2V0TWFuYWdlbWVudEtleVNjb3Blc1JlcXVlc3QSGQoRbWFuYWdlbWVudF9rZXlfaWQYASABKAMSDgoGc2NvcGVzGAIgAygJIkkKHlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXNwb25zZRInCgNrZXkYASABKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5Il8KHFNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlcXVlc3QSGQoRbWFuYWdlbWVudF9rZXlfaWQYASABKAMSJAoFc3RhdGUYAiABKA4yFS50b2xsZ2F0ZS52MS5LZXlTdGF0ZSJICh1TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXNwb25zZRInCgNrZXkYASABKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5ImEKGkxpc3RBY2NvdW50QWN0aXZpdHlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSLwoFcXVlcnkYAiABKAsyIC50b2xsZ2F0ZS52MS5MaXN0QWN0aXZpdHlSZXF1ZXN0IksKG0xpc3RBY2NvdW50QWN0aXZpdHlSZXNwb25zZRIsCgdyZWNvcmRzGAEgAygLMhsudG9sbGdhdGUudjEuQWN0aXZpdHlSZWNvcmQiQwoZR2V0QWNjb3VudEFjdGl2aXR5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEhIKCnJlcXVlc3RfaWQYAiABKAkiSQoaR2V0QWNjb3VudEFjdGl2aXR5UmVzcG9uc2USKwoGcmVjb3JkGAEgASgLMhsudG9sbGdhdGUudjEuQWN0aXZpdHlSZWNvcmQiYQoaR2V0QWNjb3VudEFuYWx5dGljc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIvCgVxdWVyeRgCIAEoCzIgLnRvbGxnYXRlLnYxLkdldEFuYWx5dGljc1JlcXVlc3QiUwobR2V0QWNjb3VudEFuYWx5dGljc1Jlc3BvbnNlEjQKCWFuYWx5dGljcxgBIAEoCzIhLnRvbGxnYXRlLnYxLkdldEFuYWx5dGljc1Jlc3BvbnNlIicKFkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QSDQoFbGltaXQYASABKA0iQQoXTGlzdFZvaWRlZEhvbGRzUmVzcG9uc2USJgoFaG9sZHMYASADKAsyFy50b2xsZ2F0ZS52MS5Wb2lkZWRIb2xkIqYBCgpWb2lkZWRIb2xkEgoKAmlkGAEgASgDEhIKCmFjY291bnRfaWQYAiABKAMSEgoKYXBpX2tleV9pZBgDIAEoAxINCgVtb2RlbBgEIAEoCRIXCg9hbW91bnRfbmFub191c2QYBSABKAMSFgoOYWRtaXR0ZWRfYXRfbXMYBiABKAMSFAoMdm9pZGVkX2F0X21zGAcgASgDEg4KBnJlYXNvbhgIIAEoCSKZAgoMU3Vic2NyaXB0aW9uEhIKCmFjY291bnRfaWQYASABKAMSHwoEcGxhbhgCIAEoDjIRLnRvbGxnYXRlLnYxLlBsYW4SJwoGcGVyaW9kGAMgASgOMhcudG9sbGdhdGUudjEuUGxhblBlcmlvZBIVCg1zdGFydGVkX2F0X21zGAQgASgDEhcKD3BlcmlvZF9zdGFydF9tcxgFIAEoAxIVCg1wZXJpb2RfZW5kX21zGAYgASgDEhEKCWNhbmNlbGxlZBgHIAEoCBIOCgZ0b2tlbnMYCCABKAQSEwoLdG9rZW5zX3VzZWQYCSABKAQSEwoLdG9rZW5zX2hlbGQYCiABKAQSFwoPZnJlZV9sZWZ0X3RvZGF5GAsgASgNIngKGFN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QiTAoZU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLAoWR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkoKF0dldFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIvChlDYW5jZWxTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiTQoaQ2FuY2VsU3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIhwKGlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0ImUKG1JlbG9hZENvbmZpZ3VyYXRpb25SZXNwb25zZRIMCgRmaWxlGAEgASgJEhEKCXByb3ZpZGVycxgCIAEoDRIOCgZtb2RlbHMYAyABKA0SFQoNbmVlZHNfcmVzdGFydBgEIAMoCSI/ChVHZXRBcGlLZXlVc2FnZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxISCgphcGlfa2V5X2lkGAIgASgDIkEKFkdldEFwaUtleVVzYWdlUmVzcG9uc2USJwoGbW9kZWxzGAEgAygLMhcudG9sbGdhdGUudjEuTW9kZWxVc2FnZSJxCgpNb2RlbFVzYWdlEg0KBW1vZGVsGAEgASgJEhAKCHJlcXVlc3RzGAIgASgNEhQKDGlucHV0X3Rva2VucxgDIAEoBBIVCg1vdXRwdXRfdG9rZW5zGAQgASgEEhUKDWNvc3RfbmFub191c2QYBSABKAMiGAoWRGVzY3JpYmVHYXRld2F5UmVxdWVzdCItChdEZXNjcmliZUdhdGV3YXlSZXNwb25zZRISCgpwdWJsaWNfdXJsGAEgASgJIhYKFExpc3RQcm92aWRlcnNSZXF1ZXN0IkcKFUxpc3RQcm92aWRlcnNSZXNwb25zZRIuCglwcm92aWRlcnMYASADKAsyGy50b2xsZ2F0ZS52MS5Qcm92aWRlclN0YXR1cyLKAQoOUHJvdmlkZXJTdGF0dXMSDAoEbmFtZRgBIAEoCRIQCghwcm90b2NvbBgCIAEoCRIQCghiYXNlX3VybBgDIAEoCRINCgVzdGF0ZRgEIAEoCRImCgRrZXlzGAUgAygLMhgudG9sbGdhdGUudjEuUHJvdmlkZXJLZXkSDgoGbW9kZWxzGAYgASgNEjAKCmxhc3RfZXJyb3IYByABKAsyFy50b2xsZ2F0ZS52MS5Sb3V0ZUVycm9ySACIAQFCDQoLX2xhc3RfZXJyb3IitQEKC1Byb3ZpZGVyS2V5Eg4KBm51bWJlchgBIAEoDRINCgVzdGF0ZRgCIAEoCRIbCg5yZXN0c191bnRpbF9tcxgDIAEoA0gAiAEBEhAKCHJlZnVzYWxzGAQgASgNEhMKC2xhc3Rfc3RhdHVzGAUgASgNEhoKEmxhc3RfcmVmdXNlZF9hdF9tcxgGIAEoAxIUCgxsYXN0X21lc3NhZ2UYByABKAlCEQoPX3Jlc3RzX3VudGlsX21zIkwKClJvdXRlRXJyb3ISDQoFYXRfbXMYASABKAMSDgoGcmVzdWx0GAIgASgJEg4KBnN0YXR1cxgDIAEoDRIPCgdtZXNzYWdlGAQgASgJIhMKEUxpc3RSb3V0ZXNSZXF1ZXN0Ij4KEkxpc3RSb3V0ZXNSZXNwb25zZRIoCgZyb3V0ZXMYASADKAsyGC50b2xsZ2F0ZS52MS5Sb3V0ZVN0YXR1cyKUAwoLUm91dGVTdGF0dXMSDQoFbW9kZWwYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSFgoOdXBzdHJlYW1fbW9kZWwYAyABKAkSEAoIcHJpb3JpdHkYBCABKA0SDgoGd2VpZ2h0GAUgASgBEhAKCHN0cmF0ZWd5GAYgASgJEg0KBXN0YXRlGAcgASgJEhAKCGF0dGVtcHRzGAggASgEEhAKCGZhaWx1cmVzGAkgASgEEjAKCmxhc3RfZXJyb3IYCiABKAsyFy50b2xsZ2F0ZS52MS5Sb3V0ZUVycm9ySACIAQESMAoLZmlyc3RfZXZlbnQYCyABKAsyFi50b2xsZ2F0ZS52MS5RdWFudGlsZXNIAYgBARItCghkdXJhdGlvbhgMIAEoCzIWLnRvbGxnYXRlLnYxLlF1YW50aWxlc0gCiAEBEhIKCmFuc3dlcnNfYXMYDSABKAkSEgoKY3V0c19pbnB1dBgOIAEoCEINCgtfbGFzdF9lcnJvckIOCgxfZmlyc3RfZXZlbnRCCwoJX2R1cmF0aW9uIjoKCVF1YW50aWxlcxINCgVjb3VudBgBIAEoDRIOCgZwNTBfbXMYAiABKAESDgoGcDk5X21zGAMgASgBIjIKE1Rlc3RQcm92aWRlclJlcXVlc3QSDAoEbmFtZRgBIAEoCRINCgVtb2RlbBgCIAEoCSK+AgoUVGVzdFByb3ZpZGVyUmVzcG9uc2USDAoEbmFtZRgBIAEoCRINCgVtb2RlbBgCIAEoCRIKCgJvaxgDIAEoCBINCgVlcnJvchgEIAEoCRIbCg5maXJzdF9ldmVudF9tcxgFIAEoAUgAiAEBEhgKC2R1cmF0aW9uX21zGAYgASgBSAGIAQESFQoNcmVwb3J0c191c2FnZRgHIAEoCBIOCgZtb2RlbHMYCCADKAkSFAoMbW9kZWxzX2Vycm9yGAkgASgJEi8KCWFiaWxpdGllcxgKIAMoCzIcLnRvbGxnYXRlLnYxLlByb3ZpZGVyQWJpbGl0eRImCgRrZXlzGAsgAygLMhgudG9sbGdhdGUudjEuUHJvdmlkZXJLZXlCEQoPX2ZpcnN0X2V2ZW50X21zQg4KDF9kdXJhdGlvbl9tcyI6Cg9Qcm92aWRlckFiaWxpdHkSDAoEbmFtZRgBIAEoCRIKCgJvaxgCIAEoCBINCgVlcnJvchgDIAEoCSprCghLZXlTdGF0ZRIZChVLRVlfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVEVfRU5BQkxFRBABEhYKEktFWV9TVEFURV9ESVNBQkxFRBACEhUKEUtFWV9TVEFURV9SRVZPS0VEEAMqegoRQWNjb3VudFN1c3BlbnNpb24SIgoeQUNDT1VOVF9TVVNQRU5TSU9OX1VOU1BFQ0lGSUVEEAASHgoaQUNDT1VOVF9TVVNQRU5TSU9OX0RBTUFHRUQQARIhCh1BQ0NPVU5UX1NVU1BFTlNJT05fV1JJVEVfT0ZGUxACKj4KBFBsYW4SFAoQUExBTl9VTlNQRUNJRklFRBAAEg0KCVBMQU5fQ09SRRABEhEKDVBMQU5fQ09SRV9QUk8QAipcCgpQbGFuUGVyaW9kEhsKF1BMQU5fUEVSSU9EX1VOU1BFQ0lGSUVEEAASGAoUUExBTl9QRVJJT0RfQklXRUVLTFkQARIXChNQTEFOX1BFUklPRF9NT05USExZEAIy7xMKDEFkbWluU2VydmljZRJWCg1DcmVhdGVBY2NvdW50EiEudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaIi50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2USUwoMTGlzdEFjY291bnRzEiAudG9sbGdhdGUudjEuTGlzdEFjY291bnRzUmVxdWVzdBohLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlEk0KCkdldEFjY291bnQSHi50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVxdWVzdBofLnRvbGxnYXRlLnYxLkdldEFjY291bnRSZXNwb25zZRJKCglBZGRDcmVkaXQSHS50b2xsZ2F0ZS52MS5BZGRDcmVkaXRSZXF1ZXN0Gh4udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVzcG9uc2USVgoNUmVzdW1lQWNjb3VudBIhLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuUmVzdW1lQWNjb3VudFJlc3BvbnNlElMKDENyZWF0ZUFwaUtleRIgLnRvbGxnYXRlLnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXNwb25zZRJQCgtMaXN0QXBpS2V5cxIfLnRvbGxnYXRlLnYxLkxpc3RBcGlLZXlzUmVxdWVzdBogLnRvbGxnYXRlLnYxLkxpc3RBcGlLZXlzUmVzcG9uc2USWQoOU2V0QXBpS2V5U3RhdGUSIi50b2xsZ2F0ZS52MS5TZXRBcGlLZXlTdGF0ZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5TZXRBcGlLZXlTdGF0ZVJlc3BvbnNlElkKDkdldEFwaUtleVVzYWdlEiIudG9sbGdhdGUudjEuR2V0QXBpS2V5VXNhZ2VSZXF1ZXN0GiMudG9sbGdhdGUudjEuR2V0QXBpS2V5VXNhZ2VSZXNwb25zZRJKCglHZXRBcGlLZXkSHS50b2xsZ2F0ZS52MS5HZXRBcGlLZXlSZXF1ZXN0Gh4udG9sbGdhdGUudjEuR2V0QXBpS2V5UmVzcG9uc2USXAoPU2V0TW9udGhseUxpbWl0EiMudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVxdWVzdBokLnRvbGxnYXRlLnYxLlNldE1vbnRobHlMaW1pdFJlc3BvbnNlEmgKE0NyZWF0ZU1hbmFnZW1lbnRLZXkSJy50b2xsZ2F0ZS52MS5DcmVhdGVNYW5hZ2VtZW50S2V5UmVxdWVzdBooLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXNwb25zZRJlChJMaXN0TWFuYWdlbWVudEtleXMSJi50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXF1ZXN0GicudG9sbGdhdGUudjEuTGlzdE1hbmFnZW1lbnRLZXlzUmVzcG9uc2UScQoWU2V0TWFuYWdlbWVudEtleVNjb3BlcxIqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0GisudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1Jlc3BvbnNlEm4KFVNldE1hbmFnZW1lbnRLZXlTdGF0ZRIpLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlcXVlc3QaKi50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXNwb25zZRJiChFTdGFydFN1YnNjcmlwdGlvbhIlLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBomLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USXAoPR2V0U3Vic2NyaXB0aW9uEiMudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBokLnRvbGxnYXRlLnYxLkdldFN1YnNjcmlwdGlvblJlc3BvbnNlEmUKEkNhbmNlbFN1YnNjcmlwdGlvbhImLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlcXVlc3QaJy50b2xsZ2F0ZS52MS5DYW5jZWxTdWJzY3JpcHRpb25SZXNwb25zZRJoChNMaXN0QWNjb3VudEFjdGl2aXR5EicudG9sbGdhdGUudjEuTGlzdEFjY291bnRBY3Rpdml0eVJlcXVlc3QaKC50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudEFjdGl2aXR5UmVzcG9uc2USZQoSR2V0QWNjb3VudEFjdGl2aXR5EiYudG9sbGdhdGUudjEuR2V0QWNjb3VudEFjdGl2aXR5UmVxdWVzdBonLnRvbGxnYXRlLnYxLkdldEFjY291bnRBY3Rpdml0eVJlc3BvbnNlEmgKE0dldEFjY291bnRBbmFseXRpY3MSJy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50QW5hbHl0aWNzUmVxdWVzdBooLnRvbGxnYXRlLnYxLkdldEFjY291bnRBbmFseXRpY3NSZXNwb25zZRJcCg9MaXN0Vm9pZGVkSG9sZHMSIy50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0GiQudG9sbGdhdGUudjEuTGlzdFZvaWRlZEhvbGRzUmVzcG9uc2USaAoTUmVsb2FkQ29uZmlndXJhdGlvbhInLnRvbGxnYXRlLnYxLlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0GigudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlc3BvbnNlElwKD0Rlc2NyaWJlR2F0ZXdheRIjLnRvbGxnYXRlLnYxLkRlc2NyaWJlR2F0ZXdheVJlcXVlc3QaJC50b2xsZ2F0ZS52MS5EZXNjcmliZUdhdGV3YXlSZXNwb25zZRJWCg1MaXN0UHJvdmlkZXJzEiEudG9sbGdhdGUudjEuTGlzdFByb3ZpZGVyc1JlcXVlc3QaIi50b2xsZ2F0ZS52MS5MaXN0UHJvdmlkZXJzUmVzcG9uc2USTQoKTGlzdFJvdXRlcxIeLnRvbGxnYXRlLnYxLkxpc3RSb3V0ZXNSZXF1ZXN0Gh8udG9sbGdhdGUudjEuTGlzdFJvdXRlc1Jlc3BvbnNlElMKDFRlc3RQcm92aWRlchIgLnRvbGxnYXRlLnYxLlRlc3RQcm92aWRlclJlcXVlc3QaIS50b2xsZ2F0ZS52MS5UZXN0UHJvdmlkZXJSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_account]);
 
 /**
  * An account.
@@ -503,6 +503,48 @@ export const SetApiKeyStateResponseSchema: GenMessage<SetApiKeyStateResponse> = 
   messageDesc(file_tollgate_v1_admin, 17);
 
 /**
+ * Which key.
+ *
+ * @generated from message tollgate.v1.GetApiKeyRequest
+ */
+export type GetApiKeyRequest = Message<"tollgate.v1.GetApiKeyRequest"> & {
+  /**
+   * The key.
+   *
+   * @generated from field: int64 api_key_id = 1;
+   */
+  apiKeyId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.GetApiKeyRequest.
+ * Use `create(GetApiKeyRequestSchema)` to create a new message.
+ */
+export const GetApiKeyRequestSchema: GenMessage<GetApiKeyRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 18);
+
+/**
+ * The key.
+ *
+ * @generated from message tollgate.v1.GetApiKeyResponse
+ */
+export type GetApiKeyResponse = Message<"tollgate.v1.GetApiKeyResponse"> & {
+  /**
+   * Masked.
+   *
+   * @generated from field: tollgate.v1.ApiKey key = 1;
+   */
+  key?: ApiKey | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.GetApiKeyResponse.
+ * Use `create(GetApiKeyResponseSchema)` to create a new message.
+ */
+export const GetApiKeyResponseSchema: GenMessage<GetApiKeyResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 19);
+
+/**
  * A hard limit.
  *
  * @generated from message tollgate.v1.SetMonthlyLimitRequest
@@ -528,7 +570,7 @@ export type SetMonthlyLimitRequest = Message<"tollgate.v1.SetMonthlyLimitRequest
  * Use `create(SetMonthlyLimitRequestSchema)` to create a new message.
  */
 export const SetMonthlyLimitRequestSchema: GenMessage<SetMonthlyLimitRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 18);
+  messageDesc(file_tollgate_v1_admin, 20);
 
 /**
  * The key after it.
@@ -549,7 +591,7 @@ export type SetMonthlyLimitResponse = Message<"tollgate.v1.SetMonthlyLimitRespon
  * Use `create(SetMonthlyLimitResponseSchema)` to create a new message.
  */
 export const SetMonthlyLimitResponseSchema: GenMessage<SetMonthlyLimitResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 19);
+  messageDesc(file_tollgate_v1_admin, 21);
 
 /**
  * A new management key.
@@ -577,7 +619,7 @@ export type CreateManagementKeyRequest = Message<"tollgate.v1.CreateManagementKe
  * Use `create(CreateManagementKeyRequestSchema)` to create a new message.
  */
 export const CreateManagementKeyRequestSchema: GenMessage<CreateManagementKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 20);
+  messageDesc(file_tollgate_v1_admin, 22);
 
 /**
  * The new key.
@@ -598,7 +640,7 @@ export type CreateManagementKeyResponse = Message<"tollgate.v1.CreateManagementK
  * Use `create(CreateManagementKeyResponseSchema)` to create a new message.
  */
 export const CreateManagementKeyResponseSchema: GenMessage<CreateManagementKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 21);
+  messageDesc(file_tollgate_v1_admin, 23);
 
 /**
  * Whose keys.
@@ -619,7 +661,7 @@ export type ListManagementKeysRequest = Message<"tollgate.v1.ListManagementKeysR
  * Use `create(ListManagementKeysRequestSchema)` to create a new message.
  */
 export const ListManagementKeysRequestSchema: GenMessage<ListManagementKeysRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 22);
+  messageDesc(file_tollgate_v1_admin, 24);
 
 /**
  * The keys.
@@ -640,7 +682,7 @@ export type ListManagementKeysResponse = Message<"tollgate.v1.ListManagementKeys
  * Use `create(ListManagementKeysResponseSchema)` to create a new message.
  */
 export const ListManagementKeysResponseSchema: GenMessage<ListManagementKeysResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 23);
+  messageDesc(file_tollgate_v1_admin, 25);
 
 /**
  * New scopes.
@@ -668,7 +710,7 @@ export type SetManagementKeyScopesRequest = Message<"tollgate.v1.SetManagementKe
  * Use `create(SetManagementKeyScopesRequestSchema)` to create a new message.
  */
 export const SetManagementKeyScopesRequestSchema: GenMessage<SetManagementKeyScopesRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 24);
+  messageDesc(file_tollgate_v1_admin, 26);
 
 /**
  * The key after it.
@@ -689,7 +731,7 @@ export type SetManagementKeyScopesResponse = Message<"tollgate.v1.SetManagementK
  * Use `create(SetManagementKeyScopesResponseSchema)` to create a new message.
  */
 export const SetManagementKeyScopesResponseSchema: GenMessage<SetManagementKeyScopesResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 25);
+  messageDesc(file_tollgate_v1_admin, 27);
 
 /**
  * What becomes of a management key.
@@ -717,7 +759,7 @@ export type SetManagementKeyStateRequest = Message<"tollgate.v1.SetManagementKey
  * Use `create(SetManagementKeyStateRequestSchema)` to create a new message.
  */
 export const SetManagementKeyStateRequestSchema: GenMessage<SetManagementKeyStateRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 26);
+  messageDesc(file_tollgate_v1_admin, 28);
 
 /**
  * The key after it.
@@ -738,7 +780,154 @@ export type SetManagementKeyStateResponse = Message<"tollgate.v1.SetManagementKe
  * Use `create(SetManagementKeyStateResponseSchema)` to create a new message.
  */
 export const SetManagementKeyStateResponseSchema: GenMessage<SetManagementKeyStateResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 27);
+  messageDesc(file_tollgate_v1_admin, 29);
+
+/**
+ * Whose requests.
+ *
+ * @generated from message tollgate.v1.ListAccountActivityRequest
+ */
+export type ListAccountActivityRequest = Message<"tollgate.v1.ListAccountActivityRequest"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * Which of them; absence means the newest 100.
+   *
+   * @generated from field: tollgate.v1.ListActivityRequest query = 2;
+   */
+  query?: ListActivityRequest | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountActivityRequest.
+ * Use `create(ListAccountActivityRequestSchema)` to create a new message.
+ */
+export const ListAccountActivityRequestSchema: GenMessage<ListAccountActivityRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 30);
+
+/**
+ * The requests.
+ *
+ * @generated from message tollgate.v1.ListAccountActivityResponse
+ */
+export type ListAccountActivityResponse = Message<"tollgate.v1.ListAccountActivityResponse"> & {
+  /**
+   * Newest first.
+   *
+   * @generated from field: repeated tollgate.v1.ActivityRecord records = 1;
+   */
+  records: ActivityRecord[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountActivityResponse.
+ * Use `create(ListAccountActivityResponseSchema)` to create a new message.
+ */
+export const ListAccountActivityResponseSchema: GenMessage<ListAccountActivityResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 31);
+
+/**
+ * Which request.
+ *
+ * @generated from message tollgate.v1.GetAccountActivityRequest
+ */
+export type GetAccountActivityRequest = Message<"tollgate.v1.GetAccountActivityRequest"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * The request's id ("req_…").
+   *
+   * @generated from field: string request_id = 2;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message tollgate.v1.GetAccountActivityRequest.
+ * Use `create(GetAccountActivityRequestSchema)` to create a new message.
+ */
+export const GetAccountActivityRequestSchema: GenMessage<GetAccountActivityRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 32);
+
+/**
+ * The request.
+ *
+ * @generated from message tollgate.v1.GetAccountActivityResponse
+ */
+export type GetAccountActivityResponse = Message<"tollgate.v1.GetAccountActivityResponse"> & {
+  /**
+   * With its buckets.
+   *
+   * @generated from field: tollgate.v1.ActivityRecord record = 1;
+   */
+  record?: ActivityRecord | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.GetAccountActivityResponse.
+ * Use `create(GetAccountActivityResponseSchema)` to create a new message.
+ */
+export const GetAccountActivityResponseSchema: GenMessage<GetAccountActivityResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 33);
+
+/**
+ * Whose requests.
+ *
+ * @generated from message tollgate.v1.GetAccountAnalyticsRequest
+ */
+export type GetAccountAnalyticsRequest = Message<"tollgate.v1.GetAccountAnalyticsRequest"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * What is summed; absence means the last 30 days by day.
+   *
+   * @generated from field: tollgate.v1.GetAnalyticsRequest query = 2;
+   */
+  query?: GetAnalyticsRequest | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.GetAccountAnalyticsRequest.
+ * Use `create(GetAccountAnalyticsRequestSchema)` to create a new message.
+ */
+export const GetAccountAnalyticsRequestSchema: GenMessage<GetAccountAnalyticsRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 34);
+
+/**
+ * The sums.
+ *
+ * @generated from message tollgate.v1.GetAccountAnalyticsResponse
+ */
+export type GetAccountAnalyticsResponse = Message<"tollgate.v1.GetAccountAnalyticsResponse"> & {
+  /**
+   * Of the whole span and of its periods.
+   *
+   * @generated from field: tollgate.v1.GetAnalyticsResponse analytics = 1;
+   */
+  analytics?: GetAnalyticsResponse | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.GetAccountAnalyticsResponse.
+ * Use `create(GetAccountAnalyticsResponseSchema)` to create a new message.
+ */
+export const GetAccountAnalyticsResponseSchema: GenMessage<GetAccountAnalyticsResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 35);
 
 /**
  * Which of them.
@@ -759,7 +948,7 @@ export type ListVoidedHoldsRequest = Message<"tollgate.v1.ListVoidedHoldsRequest
  * Use `create(ListVoidedHoldsRequestSchema)` to create a new message.
  */
 export const ListVoidedHoldsRequestSchema: GenMessage<ListVoidedHoldsRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 28);
+  messageDesc(file_tollgate_v1_admin, 36);
 
 /**
  * The holds.
@@ -780,7 +969,7 @@ export type ListVoidedHoldsResponse = Message<"tollgate.v1.ListVoidedHoldsRespon
  * Use `create(ListVoidedHoldsResponseSchema)` to create a new message.
  */
 export const ListVoidedHoldsResponseSchema: GenMessage<ListVoidedHoldsResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 29);
+  messageDesc(file_tollgate_v1_admin, 37);
 
 /**
  * A hold that was given up without a charge.
@@ -850,7 +1039,7 @@ export type VoidedHold = Message<"tollgate.v1.VoidedHold"> & {
  * Use `create(VoidedHoldSchema)` to create a new message.
  */
 export const VoidedHoldSchema: GenMessage<VoidedHold> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 30);
+  messageDesc(file_tollgate_v1_admin, 38);
 
 /**
  * An account's plan in its present period. Times in milliseconds since 1970 UTC.
@@ -941,7 +1130,7 @@ export type Subscription = Message<"tollgate.v1.Subscription"> & {
  * Use `create(SubscriptionSchema)` to create a new message.
  */
 export const SubscriptionSchema: GenMessage<Subscription> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 31);
+  messageDesc(file_tollgate_v1_admin, 39);
 
 /**
  * A plan to start.
@@ -976,7 +1165,7 @@ export type StartSubscriptionRequest = Message<"tollgate.v1.StartSubscriptionReq
  * Use `create(StartSubscriptionRequestSchema)` to create a new message.
  */
 export const StartSubscriptionRequestSchema: GenMessage<StartSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 32);
+  messageDesc(file_tollgate_v1_admin, 40);
 
 /**
  * The started plan.
@@ -997,7 +1186,7 @@ export type StartSubscriptionResponse = Message<"tollgate.v1.StartSubscriptionRe
  * Use `create(StartSubscriptionResponseSchema)` to create a new message.
  */
 export const StartSubscriptionResponseSchema: GenMessage<StartSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 33);
+  messageDesc(file_tollgate_v1_admin, 41);
 
 /**
  * Whose plan.
@@ -1018,7 +1207,7 @@ export type GetSubscriptionRequest = Message<"tollgate.v1.GetSubscriptionRequest
  * Use `create(GetSubscriptionRequestSchema)` to create a new message.
  */
 export const GetSubscriptionRequestSchema: GenMessage<GetSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 34);
+  messageDesc(file_tollgate_v1_admin, 42);
 
 /**
  * The plan.
@@ -1039,7 +1228,7 @@ export type GetSubscriptionResponse = Message<"tollgate.v1.GetSubscriptionRespon
  * Use `create(GetSubscriptionResponseSchema)` to create a new message.
  */
 export const GetSubscriptionResponseSchema: GenMessage<GetSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 35);
+  messageDesc(file_tollgate_v1_admin, 43);
 
 /**
  * Whose plan ends.
@@ -1060,7 +1249,7 @@ export type CancelSubscriptionRequest = Message<"tollgate.v1.CancelSubscriptionR
  * Use `create(CancelSubscriptionRequestSchema)` to create a new message.
  */
 export const CancelSubscriptionRequestSchema: GenMessage<CancelSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 36);
+  messageDesc(file_tollgate_v1_admin, 44);
 
 /**
  * The plan, which ends with its period.
@@ -1081,7 +1270,7 @@ export type CancelSubscriptionResponse = Message<"tollgate.v1.CancelSubscription
  * Use `create(CancelSubscriptionResponseSchema)` to create a new message.
  */
 export const CancelSubscriptionResponseSchema: GenMessage<CancelSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 37);
+  messageDesc(file_tollgate_v1_admin, 45);
 
 /**
  * Nothing to say.
@@ -1096,7 +1285,7 @@ export type ReloadConfigurationRequest = Message<"tollgate.v1.ReloadConfiguratio
  * Use `create(ReloadConfigurationRequestSchema)` to create a new message.
  */
 export const ReloadConfigurationRequestSchema: GenMessage<ReloadConfigurationRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 38);
+  messageDesc(file_tollgate_v1_admin, 46);
 
 /**
  * What is in use now.
@@ -1138,7 +1327,7 @@ export type ReloadConfigurationResponse = Message<"tollgate.v1.ReloadConfigurati
  * Use `create(ReloadConfigurationResponseSchema)` to create a new message.
  */
 export const ReloadConfigurationResponseSchema: GenMessage<ReloadConfigurationResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 39);
+  messageDesc(file_tollgate_v1_admin, 47);
 
 /**
  * Whose usage.
@@ -1166,7 +1355,7 @@ export type GetApiKeyUsageRequest = Message<"tollgate.v1.GetApiKeyUsageRequest">
  * Use `create(GetApiKeyUsageRequestSchema)` to create a new message.
  */
 export const GetApiKeyUsageRequestSchema: GenMessage<GetApiKeyUsageRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 40);
+  messageDesc(file_tollgate_v1_admin, 48);
 
 /**
  * What the settled requests of a key were.
@@ -1187,7 +1376,7 @@ export type GetApiKeyUsageResponse = Message<"tollgate.v1.GetApiKeyUsageResponse
  * Use `create(GetApiKeyUsageResponseSchema)` to create a new message.
  */
 export const GetApiKeyUsageResponseSchema: GenMessage<GetApiKeyUsageResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 41);
+  messageDesc(file_tollgate_v1_admin, 49);
 
 /**
  * Settled requests to one model.
@@ -1236,7 +1425,7 @@ export type ModelUsage = Message<"tollgate.v1.ModelUsage"> & {
  * Use `create(ModelUsageSchema)` to create a new message.
  */
 export const ModelUsageSchema: GenMessage<ModelUsage> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 42);
+  messageDesc(file_tollgate_v1_admin, 50);
 
 /**
  * Nothing to say.
@@ -1251,7 +1440,7 @@ export type DescribeGatewayRequest = Message<"tollgate.v1.DescribeGatewayRequest
  * Use `create(DescribeGatewayRequestSchema)` to create a new message.
  */
 export const DescribeGatewayRequestSchema: GenMessage<DescribeGatewayRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 43);
+  messageDesc(file_tollgate_v1_admin, 51);
 
 /**
  * The running gateway.
@@ -1272,7 +1461,7 @@ export type DescribeGatewayResponse = Message<"tollgate.v1.DescribeGatewayRespon
  * Use `create(DescribeGatewayResponseSchema)` to create a new message.
  */
 export const DescribeGatewayResponseSchema: GenMessage<DescribeGatewayResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 44);
+  messageDesc(file_tollgate_v1_admin, 52);
 
 /**
  * Nothing to say.
@@ -1287,7 +1476,7 @@ export type ListProvidersRequest = Message<"tollgate.v1.ListProvidersRequest"> &
  * Use `create(ListProvidersRequestSchema)` to create a new message.
  */
 export const ListProvidersRequestSchema: GenMessage<ListProvidersRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 45);
+  messageDesc(file_tollgate_v1_admin, 53);
 
 /**
  * The providers.
@@ -1308,7 +1497,7 @@ export type ListProvidersResponse = Message<"tollgate.v1.ListProvidersResponse">
  * Use `create(ListProvidersResponseSchema)` to create a new message.
  */
 export const ListProvidersResponseSchema: GenMessage<ListProvidersResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 46);
+  messageDesc(file_tollgate_v1_admin, 54);
 
 /**
  * A provider of the configuration.
@@ -1371,7 +1560,7 @@ export type ProviderStatus = Message<"tollgate.v1.ProviderStatus"> & {
  * Use `create(ProviderStatusSchema)` to create a new message.
  */
 export const ProviderStatusSchema: GenMessage<ProviderStatus> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 47);
+  messageDesc(file_tollgate_v1_admin, 55);
 
 /**
  * A provider's key. Its text is never told.
@@ -1434,7 +1623,7 @@ export type ProviderKey = Message<"tollgate.v1.ProviderKey"> & {
  * Use `create(ProviderKeySchema)` to create a new message.
  */
 export const ProviderKeySchema: GenMessage<ProviderKey> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 48);
+  messageDesc(file_tollgate_v1_admin, 56);
 
 /**
  * How a try failed.
@@ -1476,7 +1665,7 @@ export type RouteError = Message<"tollgate.v1.RouteError"> & {
  * Use `create(RouteErrorSchema)` to create a new message.
  */
 export const RouteErrorSchema: GenMessage<RouteError> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 49);
+  messageDesc(file_tollgate_v1_admin, 57);
 
 /**
  * Nothing to say.
@@ -1491,7 +1680,7 @@ export type ListRoutesRequest = Message<"tollgate.v1.ListRoutesRequest"> & {
  * Use `create(ListRoutesRequestSchema)` to create a new message.
  */
 export const ListRoutesRequestSchema: GenMessage<ListRoutesRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 50);
+  messageDesc(file_tollgate_v1_admin, 58);
 
 /**
  * The routes.
@@ -1512,7 +1701,7 @@ export type ListRoutesResponse = Message<"tollgate.v1.ListRoutesResponse"> & {
  * Use `create(ListRoutesResponseSchema)` to create a new message.
  */
 export const ListRoutesResponseSchema: GenMessage<ListRoutesResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 51);
+  messageDesc(file_tollgate_v1_admin, 59);
 
 /**
  * A route of a model. Times are those of the last five minutes.
@@ -1624,7 +1813,7 @@ export type RouteStatus = Message<"tollgate.v1.RouteStatus"> & {
  * Use `create(RouteStatusSchema)` to create a new message.
  */
 export const RouteStatusSchema: GenMessage<RouteStatus> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 52);
+  messageDesc(file_tollgate_v1_admin, 60);
 
 /**
  * How long something took.
@@ -1659,7 +1848,7 @@ export type Quantiles = Message<"tollgate.v1.Quantiles"> & {
  * Use `create(QuantilesSchema)` to create a new message.
  */
 export const QuantilesSchema: GenMessage<Quantiles> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 53);
+  messageDesc(file_tollgate_v1_admin, 61);
 
 /**
  * Which provider.
@@ -1687,7 +1876,7 @@ export type TestProviderRequest = Message<"tollgate.v1.TestProviderRequest"> & {
  * Use `create(TestProviderRequestSchema)` to create a new message.
  */
 export const TestProviderRequestSchema: GenMessage<TestProviderRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 54);
+  messageDesc(file_tollgate_v1_admin, 62);
 
 /**
  * What the test has found.
@@ -1778,7 +1967,7 @@ export type TestProviderResponse = Message<"tollgate.v1.TestProviderResponse"> &
  * Use `create(TestProviderResponseSchema)` to create a new message.
  */
 export const TestProviderResponseSchema: GenMessage<TestProviderResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 55);
+  messageDesc(file_tollgate_v1_admin, 63);
 
 /**
  * Something that a model can do or not.
@@ -1813,7 +2002,7 @@ export type ProviderAbility = Message<"tollgate.v1.ProviderAbility"> & {
  * Use `create(ProviderAbilitySchema)` to create a new message.
  */
 export const ProviderAbilitySchema: GenMessage<ProviderAbility> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 56);
+  messageDesc(file_tollgate_v1_admin, 64);
 
 /**
  * What becomes of a key.
@@ -2083,6 +2272,16 @@ export const AdminService: GenService<{
     output: typeof GetApiKeyUsageResponseSchema;
   },
   /**
+   * One API key.
+   *
+   * @generated from rpc tollgate.v1.AdminService.GetApiKey
+   */
+  getApiKey: {
+    methodKind: "unary";
+    input: typeof GetApiKeyRequestSchema;
+    output: typeof GetApiKeyResponseSchema;
+  },
+  /**
    * Sets or lifts an API key's hard limit a UTC month.
    *
    * @generated from rpc tollgate.v1.AdminService.SetMonthlyLimit
@@ -2161,6 +2360,36 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof CancelSubscriptionRequestSchema;
     output: typeof CancelSubscriptionResponseSchema;
+  },
+  /**
+   * An account's settled requests, newest first, without their arithmetic.
+   *
+   * @generated from rpc tollgate.v1.AdminService.ListAccountActivity
+   */
+  listAccountActivity: {
+    methodKind: "unary";
+    input: typeof ListAccountActivityRequestSchema;
+    output: typeof ListAccountActivityResponseSchema;
+  },
+  /**
+   * One settled request of an account, with its arithmetic.
+   *
+   * @generated from rpc tollgate.v1.AdminService.GetAccountActivity
+   */
+  getAccountActivity: {
+    methodKind: "unary";
+    input: typeof GetAccountActivityRequestSchema;
+    output: typeof GetAccountActivityResponseSchema;
+  },
+  /**
+   * Sums of an account's settled requests.
+   *
+   * @generated from rpc tollgate.v1.AdminService.GetAccountAnalytics
+   */
+  getAccountAnalytics: {
+    methodKind: "unary";
+    input: typeof GetAccountAnalyticsRequestSchema;
+    output: typeof GetAccountAnalyticsResponseSchema;
   },
   /**
    * Holds that were given up without a charge (after a crash, or expired), newest first.

@@ -26,6 +26,7 @@ const payers: Readonly<Record<Payer, string>> = {
   [Payer.FREE]: 'free',
   [Payer.SUBSCRIPTION]: 'subscription',
   [Payer.KEY_BALANCE]: 'key_balance',
+  [Payer.GROUP_BALANCE]: 'group_balance',
   [Payer.ACCOUNT]: 'account',
 };
 

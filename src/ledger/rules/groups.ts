@@ -1,0 +1,114 @@
+import type { GroupSettings, Tags } from '../ledger.ts';
+import type { Group, Key, Rows } from '../rows.ts';
+import { findOwner, nextNumber } from './context.ts';
+import { moveToGroup, sendBackOfGroup } from './holds.ts';
+
+/** Groups: how keys and groups lie in each other, and how groups are made, changed and removed. */
+
+/** How deep groups can lie in each other. */
+const depthMax = 5;
+
+/** Returns the ids of a group and of those above it, nearest first. */
+export function pathFrom(rows: Rows, groupId: number | null): readonly number[] {
+  if (groupId === null) return none;
+  const path: number[] = [];
+  for (let id: number | null = groupId; id !== null && path.length < depthMax;) {
+    path.push(id);
+    id = rows.groups.get(id)?.parentId ?? null;
+  }
+  return path;
+}
+
+const none: readonly number[] = [];
+
+/** Returns the tags of a request: those that it brings, then its key's, then those of its groups from the nearest on; of one name the first. */
+export function mergeTags(rows: Rows, key: Key, groups: readonly number[], own: Tags | undefined): Tags {
+  const merged: Record<string, string> = {};
+  for (const group of groups.toReversed()) Object.assign(merged, rows.groups.get(group)?.tags);
+  return Object.assign(merged, key.tags, own);
+}
+
+/** Returns a group that was not removed, of that account where one is named. */
+export function findGroup(rows: Rows, groupId: number, accountId: number | undefined): Group | undefined {
+  const group = rows.groups.get(groupId);
+  const isForeign = accountId !== undefined && group?.accountId !== accountId;
+  return group === undefined || group.removed || isForeign ? undefined : group;
+}
+
+type Refusal = 'not_found' | 'no_group' | 'insufficient' | 'conflict';
+
+/** Makes a group. Returns its id; `no_group`: there is no such parent; `conflict`: it would lie too deep. */
+export function createGroup(
+  rows: Rows,
+  { accountId, settings }: { readonly accountId: number; readonly settings: GroupSettings },
+  nowMs: number,
+): number | Refusal {
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  const { name = '', parentId = null, tags = {}, balance = null } = settings;
+  if (parentId !== null) {
+    if (findGroup(rows, parentId, accountId) === undefined) return 'no_group';
+    if (pathFrom(rows, parentId).length >= depthMax) return 'conflict';
+  }
+  if ((balance ?? 0n) > account.balance - account.held) return 'insufficient';
+  const empty = { balance: null, held: 0n, running: 0, spent: 0n, removed: false };
+  const group: Group = { id: nextNumber(rows, 'group'), accountId, name, parentId, tags, createdAtMs: nowMs, ...empty };
+  rows.groups.put(group);
+  if (balance !== null) rows.groups.put({ ...moveToGroup(rows, group, balance, nowMs), balance });
+  return group.id;
+}
+
+/** Changes a group; only the fields that are there. `conflict`: it would lie in itself, or too deep. */
+export function updateGroup(
+  rows: Rows,
+  {
+    groupId,
+    accountId,
+    settings,
+  }: { readonly groupId: number; readonly accountId: number | undefined; readonly settings: GroupSettings },
+  nowMs: number,
+): number | Refusal {
+  const group = findGroup(rows, groupId, accountId);
+  if (group === undefined) return 'not_found';
+  const { balance, parentId, name = group.name, tags = group.tags } = settings;
+  if (parentId !== undefined && parentId !== null) {
+    if (findGroup(rows, parentId, group.accountId) === undefined) return 'no_group';
+    const path = pathFrom(rows, parentId);
+    if (path.includes(groupId) || path.length + heightOf(rows, group) > depthMax) return 'conflict';
+  }
+  const moved = balance === undefined ? group : changeGroupBalance(rows, group, balance, nowMs);
+  if (moved === 'insufficient') return moved;
+  rows.groups.put({ ...moved, name, tags, parentId: parentId === undefined ? group.parentId : parentId });
+  return groupId;
+}
+
+/** How many groups lie in each other from this one down. */
+function heightOf(rows: Rows, { id, accountId }: Group): number {
+  const below = rows.groupsOf(accountId).filter(({ parentId }) => parentId === id);
+  return 1 + Math.max(0, ...below.map(group => heightOf(rows, group)));
+}
+
+function changeGroupBalance(rows: Rows, group: Group, balance: bigint | null, nowMs: number): Group | 'insufficient' {
+  const amount = (balance ?? 0n) - (group.balance ?? 0n);
+  const account = findOwner(rows, group);
+  const covered = amount > 0n ? account.balance - account.held : (group.balance ?? 0n) - group.held;
+  if ((amount > 0n ? amount : -amount) > covered) return 'insufficient';
+  return { ...moveToGroup(rows, group, amount, nowMs), balance };
+}
+
+/** Removes a group, and moves its balance back; what a hold covers when that ends. `conflict`: it has keys or groups. */
+export function deleteGroup(
+  rows: Rows,
+  { groupId, accountId }: { readonly groupId: number; readonly accountId: number | undefined },
+  nowMs: number,
+): number | Refusal {
+  const group = findGroup(rows, groupId, accountId);
+  if (group === undefined) return 'not_found';
+  const hasGroups = rows.groupsOf(group.accountId).some(({ parentId }) => parentId === groupId);
+  if (hasGroups || rows.hasKeys(groupId)) return 'conflict';
+  for (const limit of rows.limitsOf('group', groupId)) rows.limits.put({ ...limit, removed: true });
+  const after = { ...group, removed: true };
+  rows.groups.put(after);
+  sendBackOfGroup(rows, after, nowMs);
+  return groupId;
+}

@@ -1,0 +1,117 @@
+import type { PriceSheet } from '../../generation/price.ts';
+import type { Tags } from '../ledger.ts';
+import { Names } from './names.ts';
+import type { Sql } from './sql.ts';
+
+const priceColumns = ['input', 'cache_read', 'cache_write_5m', 'cache_write_1h', 'output', 'image'];
+const tagSetsKnownMax = 10_000;
+
+/** What records name often, by its numbers. */
+export class Labels {
+  readonly #models: Names;
+  readonly #providers: Names;
+  readonly #prices: Names;
+  readonly #endUsers: Names;
+  readonly #endpoints: Names;
+  readonly #tags: Names;
+  readonly #tagSets: Names;
+  readonly #kinds: Names;
+  readonly #tagsOf = new Map<number, readonly number[]>();
+  /** In an order in which each row finds the rows that it names. */
+  readonly #all: readonly Names[];
+
+  constructor(sql: Sql) {
+    this.#models = new Names(sql, 'model', ['name']);
+    this.#providers = new Names(sql, 'provider', ['name']);
+    this.#prices = new Names(sql, 'price', priceColumns);
+    this.#endUsers = new Names(sql, 'end_user', ['name']);
+    this.#endpoints = new Names(sql, 'endpoint', ['name']);
+    this.#tags = new Names(sql, 'tag', ['name', 'value']);
+    this.#tagSets = new Names(sql, 'tag_set', ['tags']);
+    this.#kinds = new Names(sql, 'call_kind', ['model_id', 'provider_id', 'endpoint_id']);
+    const named = [this.#models, this.#providers, this.#endUsers, this.#endpoints];
+    this.#all = [...named, this.#prices, this.#tags, this.#tagSets, this.#kinds];
+  }
+
+  /** Returns the number of a model. */
+  model(name: string): number {
+    return this.#models.number(name, () => [name]);
+  }
+
+  modelName(modelId: number): string {
+    return this.#models.name(modelId);
+  }
+
+  /** Returns the number of an end user; null for nobody. */
+  endUser(name: string | undefined): number | null {
+    return name === undefined ? null : this.#endUsers.number(name, () => [name]);
+  }
+
+  /** Returns the number of an interface's path; '' for none. */
+  endpoint(path: string): number {
+    return this.#endpoints.number(path, () => [path]);
+  }
+
+  /** Returns the number of a provider. */
+  provider(name: string): number {
+    return this.#providers.number(name, () => [name]);
+  }
+
+  /** Returns the number of a version of prices, which is called `name` here. */
+  price(name: string, sheet: PriceSheet): number {
+    return this.#prices.number(name, () => [
+      sheet.input,
+      sheet.cacheRead,
+      sheet.cacheWrite5m,
+      sheet.cacheWrite1h,
+      sheet.output,
+      sheet.image,
+    ]);
+  }
+
+  /** Returns the number of a kind of calls. */
+  kind(modelId: number, providerId: number, endpointId: number): number {
+    return this.#kinds.number(`${modelId} ${providerId} ${endpointId}`, () => [modelId, providerId, endpointId]);
+  }
+
+  /** Returns the number of these tags together; null: there are none. */
+  tagSet(tags: Tags): number | null {
+    const names = Object.keys(tags);
+    if (names.length === 0) return null;
+    const text = JSON.stringify(Object.fromEntries(names.sort().map(name => [name, tags[name]])));
+    return this.#tagSets.number(text, () => [text]);
+  }
+
+  /** Returns the numbers of the tags that have that number together. */
+  tagsOf(tagsId: number): readonly number[] {
+    const known = this.#tagsOf.get(tagsId);
+    if (known !== undefined) return known;
+    const tags = Object.entries(JSON.parse(this.#tagSets.name(tagsId)) as Tags);
+    const numbers = tags.map(([name, value]) => this.#tag(name, value));
+    if (this.#tagsOf.size >= tagSetsKnownMax) this.#tagsOf.clear();
+    this.#tagsOf.set(tagsId, numbers);
+    return numbers;
+  }
+
+  /** Returns the number under which sums go whose end users, or values of a tag, are too many: that of `other`. */
+  other(grouped: 'end_user' | 'tag', groupId: number, other: string): number {
+    return grouped === 'end_user' ? (this.endUser(other) ?? 0) : this.#tag(this.#tags.name(groupId), other);
+  }
+
+  write(): void {
+    for (const names of this.#all) names.write();
+  }
+
+  settle(): void {
+    for (const names of this.#all) names.settle();
+  }
+
+  clear(): void {
+    for (const names of this.#all) names.clear();
+    this.#tagsOf.clear();
+  }
+
+  #tag(name: string, value: string): number {
+    return this.#tags.number(`${name}=${value}`, () => [name, value]);
+  }
+}

@@ -1,0 +1,94 @@
+import type { GroupSettings } from '../../src/ledger/ledger.ts';
+import type { ModelAccount, ModelGroup, ModelKey } from './model-types.ts';
+
+/** What groups need of the plain model. */
+interface Owners {
+  readonly accounts: ReadonlyMap<number, ModelAccount>;
+  readonly keys: readonly ModelKey[];
+  held(of: { account: number } | { group: number }): bigint;
+}
+
+type Refusal = 'not_found' | 'no_group' | 'insufficient' | 'conflict';
+
+/** The groups of the plain model. */
+export class GroupBook {
+  readonly all: ModelGroup[] = [];
+  readonly #of: Owners;
+
+  constructor(of: Owners) {
+    this.#of = of;
+  }
+
+  /** A group and those above it, nearest first. */
+  pathOf(groupId: number | null): number[] {
+    const group = this.all.find(({ id }) => id === groupId);
+    return group === undefined ? [] : [group.id, ...this.pathOf(group.parent)];
+  }
+
+  find(groupId: number, accountId: number | undefined): ModelGroup | undefined {
+    return this.all.find(
+      group => group.id === groupId && !group.removed && (accountId === undefined || group.accountId === accountId),
+    );
+  }
+
+  /** The nearest group whose own money pays. */
+  payerOf(groupId: number | null): number | undefined {
+    return this.pathOf(groupId).find(each => this.all.some(({ id, balance }) => id === each && balance !== null));
+  }
+
+  create(accountId: number, { parentId = null, balance = null }: GroupSettings): number | Refusal {
+    const account = this.#of.accounts.get(accountId);
+    if (account === undefined) return 'not_found';
+    if (parentId !== null && this.find(parentId, accountId) === undefined) return 'no_group';
+    if (this.pathOf(parentId).length === 5) return 'conflict';
+    if ((balance ?? 0n) > account.balance - this.#of.held({ account: accountId })) return 'insufficient';
+    account.balance -= balance ?? 0n;
+    const id = this.all.length + 1;
+    this.all.push({ id, accountId, parent: parentId, balance, removed: false });
+    return id;
+  }
+
+  update(groupId: number, accountId: number | undefined, settings: GroupSettings): number | Refusal {
+    const group = this.find(groupId, accountId);
+    const account = this.#of.accounts.get(group?.accountId ?? 0);
+    if (group === undefined || account === undefined) return 'not_found';
+    const { parentId, balance } = settings;
+    if (typeof parentId === 'number') {
+      if (this.find(parentId, group.accountId) === undefined) return 'no_group';
+      const deepest = Math.max(...this.all.map(({ id }) => this.pathOf(id).indexOf(groupId)));
+      if (this.pathOf(parentId).includes(groupId) || this.pathOf(parentId).length + deepest + 1 > 5) return 'conflict';
+    }
+    if (balance !== undefined) {
+      const more = (balance ?? 0n) - (group.balance ?? 0n);
+      const held = this.#of.held({ group: groupId });
+      if (more > 0n && more > account.balance - this.#of.held({ account: group.accountId })) return 'insufficient';
+      if (more < 0n && -more > (group.balance ?? 0n) - held) return 'insufficient';
+      account.balance -= more;
+      group.balance = balance;
+    }
+    if (parentId !== undefined) group.parent = parentId;
+    return groupId;
+  }
+
+  remove(groupId: number, accountId: number | undefined): number | Refusal {
+    const group = this.find(groupId, accountId);
+    if (group === undefined) return 'not_found';
+    const hasGroups = this.all.some(({ parent, removed }) => parent === groupId && !removed);
+    const hasKeys = this.#of.keys.some(key => key.groupId === groupId && key.state !== 'revoked');
+    if (hasGroups || hasKeys) return 'conflict';
+    group.removed = true;
+    this.sendBack();
+    return groupId;
+  }
+
+  /** Removed groups keep only what holds cover. */
+  sendBack(): void {
+    for (const group of this.all) {
+      const account = this.#of.accounts.get(group.accountId);
+      if (!group.removed || group.balance === null || account === undefined) continue;
+      const kept = this.#of.held({ group: group.id });
+      account.balance += group.balance - kept;
+      group.balance = kept;
+    }
+  }
+}
