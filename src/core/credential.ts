@@ -8,7 +8,7 @@ import { limitState } from './limit-state.ts';
 
 /** Who is calling: every service of the core asks here. Source: decisions §2. */
 
-/** The scopes that a management key can have (`service.md`, Authentication). */
+/** The scopes that a management key can have. Source: service.md, "Authentication"; control.md. */
 export const allScopes = [
   'keys:create',
   'keys:read',
@@ -17,6 +17,10 @@ export const allScopes = [
   'account:read',
   'account:activity',
   'account:balance',
+  'limits:read',
+  'limits:write',
+  'groups:read',
+  'groups:write',
 ] as const;
 
 /** A scope of a management key. */

@@ -58,11 +58,7 @@ export interface Ledger {
   /** `accountId` undefined: whatever its account (the operator). */
   findKey(keyId: number, accountId: number | undefined): Promise<KeyRow | undefined>;
   /** Only the fields that are there change. `insufficient`: the balance moves more than what no hold covers. */
-  updateKey(command: {
-    keyId: number;
-    accountId: number;
-    settings: KeySettings;
-  }): Promise<KeyRow | KeyRefusal>;
+  updateKey(command: { keyId: number; accountId: number; settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
   /** Gives a key another secret, which the caller made; the one before works `overlapMs` longer. `accountId` undefined: the operator. */
   rotateKey(command: {
     keyId: number;

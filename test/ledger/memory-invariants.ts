@@ -88,7 +88,11 @@ export function checkRows(rows: MemoryRows): string[] {
   const writtenOff = usage.filter(record => record.writtenOff > 0n).map(({ id, writtenOff: off }) => `${id} ${off}`);
   const entries = rows.entries.filter(({ kind }) => kind === 'write_off');
   same('write-offs', entries.map(({ usageId, amount }) => `${usageId ?? 0} ${amount}`).sort(), writtenOff.sort());
-  same('sums', rows.sums.map(sum => [placeOf(sum), sum.usage.id].join()).sort(), usage.flatMap(record => sumsDue(rows, record)).sort());
+  same(
+    'sums',
+    rows.sums.map(sum => [placeOf(sum), sum.usage.id].join()).sort(),
+    usage.flatMap(record => sumsDue(rows, record)).sort(),
+  );
   return found;
 }
 

@@ -188,7 +188,22 @@ class Run {
     action: Extract<
       Action,
       {
-        kind: 'update' | 'state' | 'month' | 'credit' | 'start' | 'cancel' | 'broken' | 'limit' | 'relimit' | 'unlimit' | 'group' | 'regroup' | 'ungroup' | 'place' | 'rotate';
+        kind:
+          | 'update'
+          | 'state'
+          | 'month'
+          | 'credit'
+          | 'start'
+          | 'cancel'
+          | 'broken'
+          | 'limit'
+          | 'relimit'
+          | 'unlimit'
+          | 'group'
+          | 'regroup'
+          | 'ungroup'
+          | 'place'
+          | 'rotate';
       }
     >,
   ): void {
@@ -235,7 +250,10 @@ class Run {
       }
       case 'regroup': {
         const { group: groupId, by: accountId, parent: parentId, balance } = action;
-        const settings = { ...(parentId === undefined ? {} : { parentId }), ...(balance === undefined ? {} : { balance }) };
+        const settings = {
+          ...(parentId === undefined ? {} : { parentId }),
+          ...(balance === undefined ? {} : { balance }),
+        };
         const reply = this.#model.groups.update(groupId, accountId, settings);
         return this.#admin('updateGroup', { groupId, accountId, settings }, reply);
       }

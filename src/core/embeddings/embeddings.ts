@@ -4,10 +4,13 @@ import {
   type EmbedResponse,
   EmbedResponseSchema,
 } from '../../gen/tollgate/v1/embedding_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { pathOf } from '../../generation/endpoints.ts';
 import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import type { PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import { admitOrder, nameRequest } from '../admit-order.ts';
+import { readAttribution } from '../attribution.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
@@ -81,7 +84,15 @@ export class Embeddings {
   async #embedded(asked: EmbedAsk, signal: AbortSignal, keeper?: Keeper<EmbedResponse>): Promise<EmbedResponse> {
     const { catalog, ids, ledger } = this.#tools;
     const order = await takeEmbedOrder(catalog, asked.request, asked.credential);
-    const command = { ...nameRequest(ids, asked.named), order, funds: embedFunds(order) };
+    const { attribution, user } = asked.request;
+    const command = {
+      ...nameRequest(ids, asked.named),
+      order,
+      funds: embedFunds(order),
+      text: { inputTokens: order.inputTokens, outputTokensMin: 0, outputTokensWanted: 0 },
+      endpoint: pathOf(Endpoint.EMBEDDINGS),
+      ...readAttribution(attribution, user),
+    };
     const admitted = await admitOrder(ledger, command, asked.credential);
     const run = new EmbedRun(this.#tools, admitted);
     this.#running.add(run);

@@ -1,3 +1,4 @@
+import { readAttribution } from '../attribution.ts';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
@@ -71,7 +72,8 @@ async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketPart
   const call = callOf(edge, request);
   const key = readKey(request.headers);
   await identify(edge, call, { key, allowed: 'api_key' });
-  return { edge, call, key, strict: edge.isStrict(request.headers) };
+  const attribution = readAttribution(request.headers);
+  return { edge, call, key, strict: edge.isStrict(request.headers), attribution };
 }
 
 /** Answers an upgrade with the error envelope, as any other request. */

@@ -1,3 +1,4 @@
+import type { Attribution } from '../../gen/tollgate/v1/request_pb.ts';
 import type { WebSocket } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { randomBase62 } from '../../lib/ids.ts';
@@ -24,6 +25,8 @@ export interface SocketParts {
   readonly call: Call;
   readonly key: string;
   readonly strict: boolean;
+  /** What the connection's headers say that its turns are counted by. */
+  readonly attribution: Attribution | undefined;
 }
 
 /** One WebSocket of the Responses interface: turns, one after the other, and the responses that live as long as it. */
@@ -33,6 +36,7 @@ export class ResponsesSocket {
   readonly opened: Call;
   readonly key: string;
   readonly strict: boolean;
+  readonly attribution: Attribution | undefined;
   /** The name of the connection's unstored responses. */
   readonly session: string = randomBase62(43);
   readonly #socket: WebSocket;
@@ -52,11 +56,12 @@ export class ResponsesSocket {
   #isOver = false;
   #isGone = false;
 
-  constructor(socket: WebSocket, { edge, call, key, strict }: SocketParts) {
+  constructor(socket: WebSocket, { edge, call, key, strict, attribution }: SocketParts) {
     this.edge = edge;
     this.opened = call;
     this.key = key;
     this.strict = strict;
+    this.attribution = attribution;
     this.#socket = socket;
     const { runtime, keepAliveMs } = edge.options;
     this.#openedAtMs = runtime.now();

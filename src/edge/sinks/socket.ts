@@ -125,13 +125,19 @@ export class SocketTurn implements Sink<AnswerMessage> {
 
 /** Decodes a message as a call of the core. A turn that can't even be read evicts what it refers to, too. */
 function decodeTurn(connection: ResponsesSocket, call: Call, message: Buffer): CreateResponseRequest {
-  const { edge, session, strict } = connection;
+  const { edge, session, strict, attribution } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
   const event = parseJson(message).value;
   try {
     const body = bodyOf(event);
     const raw = Buffer.from(JSON.stringify(body));
-    return createCall(decodeRequest({ body, raw, headers: {} }), { delivery: Delivery.STREAMED, strict, session });
+    const asked = createCall(decodeRequest({ body, raw, headers: {} }), {
+      delivery: Delivery.STREAMED,
+      strict,
+      session,
+    });
+    if (attribution !== undefined) asked.request.attribution = attribution;
+    return asked;
   } catch (thrown) {
     const previous = (event as { previous_response_id?: unknown } | null)?.previous_response_id;
     if (typeof previous === 'string') {

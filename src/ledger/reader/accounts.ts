@@ -16,7 +16,10 @@ import { fieldValue, type KeyLimitField } from '../rules/limit-commands.ts';
 import { type Stored, toRow } from './to-row.ts';
 
 /** Fields that are computed from others or stored in another form. */
-type KeyRecord = Omit<KeyRow, ViewedField | 'allowedModels' | 'disabled' | 'useSubsFirst' | 'fallbackToPayg' | 'tags'> & {
+type KeyRecord = Omit<
+  KeyRow,
+  ViewedField | 'allowedModels' | 'disabled' | 'useSubsFirst' | 'fallbackToPayg' | 'tags'
+> & {
   readonly tags: string;
   readonly state: KeyState;
   readonly allowedModels: string | null;

@@ -99,7 +99,9 @@ export class Activity {
       ...(endUser === undefined ? [] : ['end_user_id = (SELECT id FROM end_user WHERE name = @endUser)']),
       ...(provider === undefined ? [] : ['provider_id = (SELECT id FROM provider WHERE name = @provider)']),
       ...(groupId === undefined ? [] : ['groups LIKE @group']),
-      ...(tag === undefined ? [] : ['tags_id IN (SELECT id FROM tag_set WHERE json_extract(tags, @tagPath) = @tagValue)']),
+      ...(tag === undefined
+        ? []
+        : ['tags_id IN (SELECT id FROM tag_set WHERE json_extract(tags, @tagPath) = @tagValue)']),
     ];
     return this.#page(keyId === undefined ? 'account_id' : 'key_id', conditions)
       .all({

@@ -66,7 +66,13 @@ const dividers: Readonly<Record<Exclude<AnalyticsGroup, object> | 'tag', Divider
   endpoint: { kept: 'kind', ofSum: ofKind('endpoint_id'), ofRecord: 'endpoint_id', name: named('endpoint') },
   api_key: { kept: 'key', ofSum: 'group_id', ofRecord: 'key_id', name: 'by_column' },
   // The nearest group is the first of the list.
-  group: { kept: 'group', ofSum: 'group_id', ofRecord: 'CAST(substr(groups, 2) AS INTEGER)', name: 'by_column', isPartial: true },
+  group: {
+    kept: 'group',
+    ofSum: 'group_id',
+    ofRecord: 'CAST(substr(groups, 2) AS INTEGER)',
+    name: 'by_column',
+    isPartial: true,
+  },
   end_user: { kept: 'end_user', ofSum: 'group_id', ofRecord: 'end_user_id', name: named('end_user'), isPartial: true },
   tag: {
     kept: 'tag',
@@ -152,7 +158,9 @@ function queryText(source: Source, { granularity, divider, ofKey }: Asked): stri
   const by = isRecord ? ofRecord : ofSum;
   const conditions = [
     'account_id = @account',
-    ...(isRecord ? [] : [`period = ${encode(codes.period, source)}`, `grouped = ${encode(codes.grouped, ofKey ? 'key' : kept)}`]),
+    ...(isRecord
+      ? []
+      : [`period = ${encode(codes.period, source)}`, `grouped = ${encode(codes.grouped, ofKey ? 'key' : kept)}`]),
     ...(ofKey ? [isRecord ? 'key_id = @key' : 'group_id = @key'] : []),
     ...(divider === 'tag' && !isRecord ? ['group_id IN (SELECT id FROM tag WHERE name = @tag)'] : []),
     ...(dividers[divider].isPartial === true && isRecord ? [`${by} IS NOT NULL`] : []),

@@ -158,7 +158,12 @@ interface Placing {
   readonly grant: Grant;
 }
 
-function makeHold(rows: Rows, { order, key, groups, requests }: Asking, { payment, grant }: Placing, nowMs: number): Hold {
+function makeHold(
+  rows: Rows,
+  { order, key, groups, requests }: Asking,
+  { payment, grant }: Placing,
+  nowMs: number,
+): Hold {
   const { id, requestId, modelId, free, funds, text, expiresAtMs, endUserId } = order;
   const { payers, period, discountPermille } = payment;
   const asked = askedAmount(funds);

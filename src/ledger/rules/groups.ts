@@ -13,7 +13,7 @@ const depthMax = 5;
 export function pathFrom(rows: Rows, groupId: number | null): readonly number[] {
   if (groupId === null) return none;
   const path: number[] = [];
-  for (let id: number | null = groupId; id !== null && path.length < depthMax; ) {
+  for (let id: number | null = groupId; id !== null && path.length < depthMax;) {
     path.push(id);
     id = rows.groups.get(id)?.parentId ?? null;
   }
@@ -62,7 +62,11 @@ export function createGroup(
 /** Changes a group; only the fields that are there. `conflict`: it would lie in itself, or too deep. */
 export function updateGroup(
   rows: Rows,
-  { groupId, accountId, settings }: { readonly groupId: number; readonly accountId: number | undefined; readonly settings: GroupSettings },
+  {
+    groupId,
+    accountId,
+    settings,
+  }: { readonly groupId: number; readonly accountId: number | undefined; readonly settings: GroupSettings },
   nowMs: number,
 ): number | Refusal {
   const group = findGroup(rows, groupId, accountId);

@@ -430,7 +430,9 @@ class WorkerLedger implements SqliteLedger {
   }
 
   async #keyAfter(reply: AdminReply): Promise<KeyRow | KeyRefusal> {
-    return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : keyRefusal(reply);
+    return typeof reply === 'number'
+      ? found(await this.#reader.read('storedKey', reply, this.#now()))
+      : keyRefusal(reply);
   }
 
   async #knownKeyAfter(reply: AdminReply): Promise<KeyRow | 'not_found'> {

@@ -6,7 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { ApiKey, KeySettings } from "./account_pb.ts";
+import type { ApiKey, Group, GroupSettings, KeySettings, Limit, LimitSettings, NewLimit } from "./account_pb.ts";
 import { file_tollgate_v1_account } from "./account_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
@@ -14,7 +14,464 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/admin.proto.
  */
 export const file_tollgate_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEipwEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoAxIMCgRuYW1lGAIgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAyABKAMSFQoNaGVsZF9uYW5vX3VzZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEjIKCnN1c3BlbnNpb24YBiABKA4yHi50b2xsZ2F0ZS52MS5BY2NvdW50U3VzcGVuc2lvbiKEAQoNTWFuYWdlbWVudEtleRIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEgsKA2tleRgDIAEoCRIOCgZzY29wZXMYBCADKAkSEAoIZGlzYWJsZWQYBSABKAgSFQoNY3JlYXRlZF9hdF9tcxgGIAEoAyI+ChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAiABKAMiPgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IhUKE0xpc3RBY2NvdW50c1JlcXVlc3QiPgoUTGlzdEFjY291bnRzUmVzcG9uc2USJgoIYWNjb3VudHMYASADKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IicKEUdldEFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOwoSR2V0QWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50ImAKEEFkZENyZWRpdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIXCg9hbW91bnRfbmFub191c2QYAiABKAMSDAoEbm90ZRgDIAEoCRIRCglyZWZlcmVuY2UYBCABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiKgoUUmVzdW1lQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI+ChVSZXN1bWVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IlwKFlNldE1vbnRobHlMaW1pdFJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgCIAEoA0gAiAEBQhEKD19saW1pdF9uYW5vX3VzZCI7ChdTZXRNb250aGx5TGltaXRSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiQAoaQ3JlYXRlTWFuYWdlbWVudEtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiRgobQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiLwoZTGlzdE1hbmFnZW1lbnRLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkYKGkxpc3RNYW5hZ2VtZW50S2V5c1Jlc3BvbnNlEigKBGtleXMYASADKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5IkoKHVNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJJCh5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJfChxTZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXF1ZXN0EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiSAodU2V0TWFuYWdlbWVudEtleVN0YXRlUmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSInChZMaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNIkEKF0xpc3RWb2lkZWRIb2xkc1Jlc3BvbnNlEiYKBWhvbGRzGAEgAygLMhcudG9sbGdhdGUudjEuVm9pZGVkSG9sZCKmAQoKVm9pZGVkSG9sZBIKCgJpZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEhIKCmFwaV9rZXlfaWQYAyABKAMSDQoFbW9kZWwYBCABKAkSFwoPYW1vdW50X25hbm9fdXNkGAUgASgDEhYKDmFkbWl0dGVkX2F0X21zGAYgASgDEhQKDHZvaWRlZF9hdF9tcxgHIAEoAxIOCgZyZWFzb24YCCABKAkimQIKDFN1YnNjcmlwdGlvbhISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QSFQoNc3RhcnRlZF9hdF9tcxgEIAEoAxIXCg9wZXJpb2Rfc3RhcnRfbXMYBSABKAMSFQoNcGVyaW9kX2VuZF9tcxgGIAEoAxIRCgljYW5jZWxsZWQYByABKAgSDgoGdG9rZW5zGAggASgEEhMKC3Rva2Vuc191c2VkGAkgASgEEhMKC3Rva2Vuc19oZWxkGAogASgEEhcKD2ZyZWVfbGVmdF90b2RheRgLIAEoDSJ4ChhTdGFydFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIfCgRwbGFuGAIgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAyABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kIkwKGVN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIiwKFkdldFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJKChdHZXRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLwoZQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIk0KGkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIcChpSZWxvYWRDb25maWd1cmF0aW9uUmVxdWVzdCJlChtSZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2USDAoEZmlsZRgBIAEoCRIRCglwcm92aWRlcnMYAiABKA0SDgoGbW9kZWxzGAMgASgNEhUKDW5lZWRzX3Jlc3RhcnQYBCADKAkqawoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFQoRS0VZX1NUQVRFX0VOQUJMRUQQARIWChJLRVlfU1RBVEVfRElTQUJMRUQQAhIVChFLRVlfU1RBVEVfUkVWT0tFRBADKnoKEUFjY291bnRTdXNwZW5zaW9uEiIKHkFDQ09VTlRfU1VTUEVOU0lPTl9VTlNQRUNJRklFRBAAEh4KGkFDQ09VTlRfU1VTUEVOU0lPTl9EQU1BR0VEEAESIQodQUNDT1VOVF9TVVNQRU5TSU9OX1dSSVRFX09GRlMQAio+CgRQbGFuEhQKEFBMQU5fVU5TUEVDSUZJRUQQABINCglQTEFOX0NPUkUQARIRCg1QTEFOX0NPUkVfUFJPEAIqXAoKUGxhblBlcmlvZBIbChdQTEFOX1BFUklPRF9VTlNQRUNJRklFRBAAEhgKFFBMQU5fUEVSSU9EX0JJV0VFS0xZEAESFwoTUExBTl9QRVJJT0RfTU9OVEhMWRACMrMNCgxBZG1pblNlcnZpY2USVgoNQ3JlYXRlQWNjb3VudBIhLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlc3BvbnNlElMKDExpc3RBY2NvdW50cxIgLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1JlcXVlc3QaIS50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJNCgpHZXRBY2NvdW50Eh4udG9sbGdhdGUudjEuR2V0QWNjb3VudFJlcXVlc3QaHy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVzcG9uc2USSgoJQWRkQ3JlZGl0Eh0udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVxdWVzdBoeLnRvbGxnYXRlLnYxLkFkZENyZWRpdFJlc3BvbnNlElYKDVJlc3VtZUFjY291bnQSIS50b2xsZ2F0ZS52MS5SZXN1bWVBY2NvdW50UmVxdWVzdBoiLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXNwb25zZRJTCgxDcmVhdGVBcGlLZXkSIC50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiEudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USUAoLTGlzdEFwaUtleXMSHy50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIC50b2xsZ2F0ZS52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlElkKDlNldEFwaUtleVN0YXRlEiIudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXF1ZXN0GiMudG9sbGdhdGUudjEuU2V0QXBpS2V5U3RhdGVSZXNwb25zZRJcCg9TZXRNb250aGx5TGltaXQSIy50b2xsZ2F0ZS52MS5TZXRNb250aGx5TGltaXRSZXF1ZXN0GiQudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVzcG9uc2USaAoTQ3JlYXRlTWFuYWdlbWVudEtleRInLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXF1ZXN0GigudG9sbGdhdGUudjEuQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEmUKEkxpc3RNYW5hZ2VtZW50S2V5cxImLnRvbGxnYXRlLnYxLkxpc3RNYW5hZ2VtZW50S2V5c1JlcXVlc3QaJy50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXNwb25zZRJxChZTZXRNYW5hZ2VtZW50S2V5U2NvcGVzEioudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1JlcXVlc3QaKy50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USbgoVU2V0TWFuYWdlbWVudEtleVN0YXRlEikudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVN0YXRlUmVxdWVzdBoqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlc3BvbnNlEmIKEVN0YXJ0U3Vic2NyaXB0aW9uEiUudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXF1ZXN0GiYudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRJcCg9HZXRTdWJzY3JpcHRpb24SIy50b2xsZ2F0ZS52MS5HZXRTdWJzY3JpcHRpb25SZXF1ZXN0GiQudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVzcG9uc2USZQoSQ2FuY2VsU3Vic2NyaXB0aW9uEiYudG9sbGdhdGUudjEuQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBonLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlElwKD0xpc3RWb2lkZWRIb2xkcxIjLnRvbGxnYXRlLnYxLkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QaJC50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXNwb25zZRJoChNSZWxvYWRDb25maWd1cmF0aW9uEicudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlcXVlc3QaKC50b2xsZ2F0ZS52MS5SZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_account]);
+  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEiQgoTUm90YXRlQXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEhcKD292ZXJsYXBfc2Vjb25kcxgCIAEoDSI4ChRSb3RhdGVBcGlLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiVQoTVXBkYXRlQXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUVXBkYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5ImUKGUNyZWF0ZUFjY291bnRMaW1pdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIkCgVsaW1pdBgCIAEoCzIVLnRvbGxnYXRlLnYxLk5ld0xpbWl0Eg4KBmxvY2tlZBgDIAEoCCI/ChpDcmVhdGVBY2NvdW50TGltaXRSZXNwb25zZRIhCgVsaW1pdBgBIAEoCzISLnRvbGxnYXRlLnYxLkxpbWl0Ii4KGExpc3RBY2NvdW50TGltaXRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIj8KGUxpc3RBY2NvdW50TGltaXRzUmVzcG9uc2USIgoGbGltaXRzGAEgAygLMhIudG9sbGdhdGUudjEuTGltaXQiWwoZVXBkYXRlQWNjb3VudExpbWl0UmVxdWVzdBIQCghsaW1pdF9pZBgBIAEoAxIsCghzZXR0aW5ncxgCIAEoCzIaLnRvbGxnYXRlLnYxLkxpbWl0U2V0dGluZ3MiPwoaVXBkYXRlQWNjb3VudExpbWl0UmVzcG9uc2USIQoFbGltaXQYASABKAsyEi50b2xsZ2F0ZS52MS5MaW1pdCItChlEZWxldGVBY2NvdW50TGltaXRSZXF1ZXN0EhAKCGxpbWl0X2lkGAEgASgDIhwKGkRlbGV0ZUFjY291bnRMaW1pdFJlc3BvbnNlIl0KGUNyZWF0ZUFjY291bnRHcm91cFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIsCghzZXR0aW5ncxgCIAEoCzIaLnRvbGxnYXRlLnYxLkdyb3VwU2V0dGluZ3MiPwoaQ3JlYXRlQWNjb3VudEdyb3VwUmVzcG9uc2USIQoFZ3JvdXAYASABKAsyEi50b2xsZ2F0ZS52MS5Hcm91cCIuChhMaXN0QWNjb3VudEdyb3Vwc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI/ChlMaXN0QWNjb3VudEdyb3Vwc1Jlc3BvbnNlEiIKBmdyb3VwcxgBIAMoCzISLnRvbGxnYXRlLnYxLkdyb3VwIlsKGVVwZGF0ZUFjY291bnRHcm91cFJlcXVlc3QSEAoIZ3JvdXBfaWQYASABKAMSLAoIc2V0dGluZ3MYAiABKAsyGi50b2xsZ2F0ZS52MS5Hcm91cFNldHRpbmdzIj8KGlVwZGF0ZUFjY291bnRHcm91cFJlc3BvbnNlEiEKBWdyb3VwGAEgASgLMhIudG9sbGdhdGUudjEuR3JvdXAiLQoZRGVsZXRlQWNjb3VudEdyb3VwUmVxdWVzdBIQCghncm91cF9pZBgBIAEoAyIcChpEZWxldGVBY2NvdW50R3JvdXBSZXNwb25zZSKnAQoHQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgDEgwKBG5hbWUYAiABKAkSGAoQYmFsYW5jZV9uYW5vX3VzZBgDIAEoAxIVCg1oZWxkX25hbm9fdXNkGAQgASgDEhUKDWNyZWF0ZWRfYXRfbXMYBSABKAMSMgoKc3VzcGVuc2lvbhgGIAEoDjIeLnRvbGxnYXRlLnYxLkFjY291bnRTdXNwZW5zaW9uIoQBCg1NYW5hZ2VtZW50S2V5EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEhIKCmFjY291bnRfaWQYAiABKAMSCwoDa2V5GAMgASgJEg4KBnNjb3BlcxgEIAMoCRIQCghkaXNhYmxlZBgFIAEoCBIVCg1jcmVhdGVkX2F0X21zGAYgASgDIj4KFENyZWF0ZUFjY291bnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSGAoQYmFsYW5jZV9uYW5vX3VzZBgCIAEoAyI+ChVDcmVhdGVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiFQoTTGlzdEFjY291bnRzUmVxdWVzdCI+ChRMaXN0QWNjb3VudHNSZXNwb25zZRImCghhY2NvdW50cxgBIAMoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiJwoRR2V0QWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI7ChJHZXRBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiYAoQQWRkQ3JlZGl0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEhcKD2Ftb3VudF9uYW5vX3VzZBgCIAEoAxIMCgRub3RlGAMgASgJEhEKCXJlZmVyZW5jZRgEIAEoCSI6ChFBZGRDcmVkaXRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCIqChRSZXN1bWVBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIj4KFVJlc3VtZUFjY291bnRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCJVChNDcmVhdGVBcGlLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSKgoIc2V0dGluZ3MYAiABKAsyGC50b2xsZ2F0ZS52MS5LZXlTZXR0aW5ncyI4ChRDcmVhdGVBcGlLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiKAoSTGlzdEFwaUtleXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOAoTTGlzdEFwaUtleXNSZXNwb25zZRIhCgRrZXlzGAEgAygLMhMudG9sbGdhdGUudjEuQXBpS2V5IlEKFVNldEFwaUtleVN0YXRlUmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiOgoWU2V0QXBpS2V5U3RhdGVSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiXAoWU2V0TW9udGhseUxpbWl0UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEhsKDmxpbWl0X25hbm9fdXNkGAIgASgDSACIAQFCEQoPX2xpbWl0X25hbm9fdXNkIjsKF1NldE1vbnRobHlMaW1pdFJlc3BvbnNlEiAKA2tleRgBIAEoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJAChpDcmVhdGVNYW5hZ2VtZW50S2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJGChtDcmVhdGVNYW5hZ2VtZW50S2V5UmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSIvChlMaXN0TWFuYWdlbWVudEtleXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiRgoaTGlzdE1hbmFnZW1lbnRLZXlzUmVzcG9uc2USKAoEa2V5cxgBIAMoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiSgodU2V0TWFuYWdlbWVudEtleVNjb3Blc1JlcXVlc3QSGQoRbWFuYWdlbWVudF9rZXlfaWQYASABKAMSDgoGc2NvcGVzGAIgAygJIkkKHlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXNwb25zZRInCgNrZXkYASABKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5Il8KHFNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlcXVlc3QSGQoRbWFuYWdlbWVudF9rZXlfaWQYASABKAMSJAoFc3RhdGUYAiABKA4yFS50b2xsZ2F0ZS52MS5LZXlTdGF0ZSJICh1TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXNwb25zZRInCgNrZXkYASABKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5IicKFkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QSDQoFbGltaXQYASABKA0iQQoXTGlzdFZvaWRlZEhvbGRzUmVzcG9uc2USJgoFaG9sZHMYASADKAsyFy50b2xsZ2F0ZS52MS5Wb2lkZWRIb2xkIqYBCgpWb2lkZWRIb2xkEgoKAmlkGAEgASgDEhIKCmFjY291bnRfaWQYAiABKAMSEgoKYXBpX2tleV9pZBgDIAEoAxINCgVtb2RlbBgEIAEoCRIXCg9hbW91bnRfbmFub191c2QYBSABKAMSFgoOYWRtaXR0ZWRfYXRfbXMYBiABKAMSFAoMdm9pZGVkX2F0X21zGAcgASgDEg4KBnJlYXNvbhgIIAEoCSKZAgoMU3Vic2NyaXB0aW9uEhIKCmFjY291bnRfaWQYASABKAMSHwoEcGxhbhgCIAEoDjIRLnRvbGxnYXRlLnYxLlBsYW4SJwoGcGVyaW9kGAMgASgOMhcudG9sbGdhdGUudjEuUGxhblBlcmlvZBIVCg1zdGFydGVkX2F0X21zGAQgASgDEhcKD3BlcmlvZF9zdGFydF9tcxgFIAEoAxIVCg1wZXJpb2RfZW5kX21zGAYgASgDEhEKCWNhbmNlbGxlZBgHIAEoCBIOCgZ0b2tlbnMYCCABKAQSEwoLdG9rZW5zX3VzZWQYCSABKAQSEwoLdG9rZW5zX2hlbGQYCiABKAQSFwoPZnJlZV9sZWZ0X3RvZGF5GAsgASgNIngKGFN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QiTAoZU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLAoWR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkoKF0dldFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIvChlDYW5jZWxTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiTQoaQ2FuY2VsU3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIhwKGlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0ImUKG1JlbG9hZENvbmZpZ3VyYXRpb25SZXNwb25zZRIMCgRmaWxlGAEgASgJEhEKCXByb3ZpZGVycxgCIAEoDRIOCgZtb2RlbHMYAyABKA0SFQoNbmVlZHNfcmVzdGFydBgEIAMoCSprCghLZXlTdGF0ZRIZChVLRVlfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVEVfRU5BQkxFRBABEhYKEktFWV9TVEFURV9ESVNBQkxFRBACEhUKEUtFWV9TVEFURV9SRVZPS0VEEAMqegoRQWNjb3VudFN1c3BlbnNpb24SIgoeQUNDT1VOVF9TVVNQRU5TSU9OX1VOU1BFQ0lGSUVEEAASHgoaQUNDT1VOVF9TVVNQRU5TSU9OX0RBTUFHRUQQARIhCh1BQ0NPVU5UX1NVU1BFTlNJT05fV1JJVEVfT0ZGUxACKj4KBFBsYW4SFAoQUExBTl9VTlNQRUNJRklFRBAAEg0KCVBMQU5fQ09SRRABEhEKDVBMQU5fQ09SRV9QUk8QAipcCgpQbGFuUGVyaW9kEhsKF1BMQU5fUEVSSU9EX1VOU1BFQ0lGSUVEEAASGAoUUExBTl9QRVJJT0RfQklXRUVLTFkQARIXChNQTEFOX1BFUklPRF9NT05USExZEAIyjxUKDEFkbWluU2VydmljZRJWCg1DcmVhdGVBY2NvdW50EiEudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaIi50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2USUwoMTGlzdEFjY291bnRzEiAudG9sbGdhdGUudjEuTGlzdEFjY291bnRzUmVxdWVzdBohLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlEk0KCkdldEFjY291bnQSHi50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVxdWVzdBofLnRvbGxnYXRlLnYxLkdldEFjY291bnRSZXNwb25zZRJKCglBZGRDcmVkaXQSHS50b2xsZ2F0ZS52MS5BZGRDcmVkaXRSZXF1ZXN0Gh4udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVzcG9uc2USVgoNUmVzdW1lQWNjb3VudBIhLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuUmVzdW1lQWNjb3VudFJlc3BvbnNlElMKDENyZWF0ZUFwaUtleRIgLnRvbGxnYXRlLnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXNwb25zZRJQCgtMaXN0QXBpS2V5cxIfLnRvbGxnYXRlLnYxLkxpc3RBcGlLZXlzUmVxdWVzdBogLnRvbGxnYXRlLnYxLkxpc3RBcGlLZXlzUmVzcG9uc2USWQoOU2V0QXBpS2V5U3RhdGUSIi50b2xsZ2F0ZS52MS5TZXRBcGlLZXlTdGF0ZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5TZXRBcGlLZXlTdGF0ZVJlc3BvbnNlElwKD1NldE1vbnRobHlMaW1pdBIjLnRvbGxnYXRlLnYxLlNldE1vbnRobHlMaW1pdFJlcXVlc3QaJC50b2xsZ2F0ZS52MS5TZXRNb250aGx5TGltaXRSZXNwb25zZRJTCgxSb3RhdGVBcGlLZXkSIC50b2xsZ2F0ZS52MS5Sb3RhdGVBcGlLZXlSZXF1ZXN0GiEudG9sbGdhdGUudjEuUm90YXRlQXBpS2V5UmVzcG9uc2USZQoSQ3JlYXRlQWNjb3VudExpbWl0EiYudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudExpbWl0UmVxdWVzdBonLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRMaW1pdFJlc3BvbnNlEmIKEUxpc3RBY2NvdW50TGltaXRzEiUudG9sbGdhdGUudjEuTGlzdEFjY291bnRMaW1pdHNSZXF1ZXN0GiYudG9sbGdhdGUudjEuTGlzdEFjY291bnRMaW1pdHNSZXNwb25zZRJlChJVcGRhdGVBY2NvdW50TGltaXQSJi50b2xsZ2F0ZS52MS5VcGRhdGVBY2NvdW50TGltaXRSZXF1ZXN0GicudG9sbGdhdGUudjEuVXBkYXRlQWNjb3VudExpbWl0UmVzcG9uc2USZQoSRGVsZXRlQWNjb3VudExpbWl0EiYudG9sbGdhdGUudjEuRGVsZXRlQWNjb3VudExpbWl0UmVxdWVzdBonLnRvbGxnYXRlLnYxLkRlbGV0ZUFjY291bnRMaW1pdFJlc3BvbnNlEmUKEkNyZWF0ZUFjY291bnRHcm91cBImLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRHcm91cFJlcXVlc3QaJy50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50R3JvdXBSZXNwb25zZRJiChFMaXN0QWNjb3VudEdyb3VwcxIlLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50R3JvdXBzUmVxdWVzdBomLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50R3JvdXBzUmVzcG9uc2USZQoSVXBkYXRlQWNjb3VudEdyb3VwEiYudG9sbGdhdGUudjEuVXBkYXRlQWNjb3VudEdyb3VwUmVxdWVzdBonLnRvbGxnYXRlLnYxLlVwZGF0ZUFjY291bnRHcm91cFJlc3BvbnNlEmUKEkRlbGV0ZUFjY291bnRHcm91cBImLnRvbGxnYXRlLnYxLkRlbGV0ZUFjY291bnRHcm91cFJlcXVlc3QaJy50b2xsZ2F0ZS52MS5EZWxldGVBY2NvdW50R3JvdXBSZXNwb25zZRJTCgxVcGRhdGVBcGlLZXkSIC50b2xsZ2F0ZS52MS5VcGRhdGVBcGlLZXlSZXF1ZXN0GiEudG9sbGdhdGUudjEuVXBkYXRlQXBpS2V5UmVzcG9uc2USaAoTQ3JlYXRlTWFuYWdlbWVudEtleRInLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXF1ZXN0GigudG9sbGdhdGUudjEuQ3JlYXRlTWFuYWdlbWVudEtleVJlc3BvbnNlEmUKEkxpc3RNYW5hZ2VtZW50S2V5cxImLnRvbGxnYXRlLnYxLkxpc3RNYW5hZ2VtZW50S2V5c1JlcXVlc3QaJy50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXNwb25zZRJxChZTZXRNYW5hZ2VtZW50S2V5U2NvcGVzEioudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1JlcXVlc3QaKy50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVzcG9uc2USbgoVU2V0TWFuYWdlbWVudEtleVN0YXRlEikudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVN0YXRlUmVxdWVzdBoqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlc3BvbnNlEmIKEVN0YXJ0U3Vic2NyaXB0aW9uEiUudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXF1ZXN0GiYudG9sbGdhdGUudjEuU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRJcCg9HZXRTdWJzY3JpcHRpb24SIy50b2xsZ2F0ZS52MS5HZXRTdWJzY3JpcHRpb25SZXF1ZXN0GiQudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVzcG9uc2USZQoSQ2FuY2VsU3Vic2NyaXB0aW9uEiYudG9sbGdhdGUudjEuQ2FuY2VsU3Vic2NyaXB0aW9uUmVxdWVzdBonLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlc3BvbnNlElwKD0xpc3RWb2lkZWRIb2xkcxIjLnRvbGxnYXRlLnYxLkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QaJC50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXNwb25zZRJoChNSZWxvYWRDb25maWd1cmF0aW9uEicudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlcXVlc3QaKC50b2xsZ2F0ZS52MS5SZWxvYWRDb25maWd1cmF0aW9uUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_account]);
+
+/**
+ * Which key, and how long its secret works beside the new one.
+ *
+ * @generated from message tollgate.v1.RotateApiKeyRequest
+ */
+export type RotateApiKeyRequest = Message<"tollgate.v1.RotateApiKeyRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 api_key_id = 1;
+   */
+  apiKeyId: bigint;
+
+  /**
+   * Up to 30 days; 0: the old secret ends at once.
+   *
+   * @generated from field: uint32 overlap_seconds = 2;
+   */
+  overlapSeconds: number;
+};
+
+/**
+ * Describes the message tollgate.v1.RotateApiKeyRequest.
+ * Use `create(RotateApiKeyRequestSchema)` to create a new message.
+ */
+export const RotateApiKeyRequestSchema: GenMessage<RotateApiKeyRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 0);
+
+/**
+ * The key.
+ *
+ * @generated from message tollgate.v1.RotateApiKeyResponse
+ */
+export type RotateApiKeyResponse = Message<"tollgate.v1.RotateApiKeyResponse"> & {
+  /**
+   * With the full new key.
+   *
+   * @generated from field: tollgate.v1.ApiKey key = 1;
+   */
+  key?: ApiKey | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.RotateApiKeyResponse.
+ * Use `create(RotateApiKeyResponseSchema)` to create a new message.
+ */
+export const RotateApiKeyResponseSchema: GenMessage<RotateApiKeyResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 1);
+
+/**
+ * What to change.
+ *
+ * @generated from message tollgate.v1.UpdateApiKeyRequest
+ */
+export type UpdateApiKeyRequest = Message<"tollgate.v1.UpdateApiKeyRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 api_key_id = 1;
+   */
+  apiKeyId: bigint;
+
+  /**
+   * The fields to change.
+   *
+   * @generated from field: tollgate.v1.KeySettings settings = 2;
+   */
+  settings?: KeySettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateApiKeyRequest.
+ * Use `create(UpdateApiKeyRequestSchema)` to create a new message.
+ */
+export const UpdateApiKeyRequestSchema: GenMessage<UpdateApiKeyRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 2);
+
+/**
+ * The changed key.
+ *
+ * @generated from message tollgate.v1.UpdateApiKeyResponse
+ */
+export type UpdateApiKeyResponse = Message<"tollgate.v1.UpdateApiKeyResponse"> & {
+  /**
+   * Masked.
+   *
+   * @generated from field: tollgate.v1.ApiKey key = 1;
+   */
+  key?: ApiKey | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateApiKeyResponse.
+ * Use `create(UpdateApiKeyResponseSchema)` to create a new message.
+ */
+export const UpdateApiKeyResponseSchema: GenMessage<UpdateApiKeyResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 3);
+
+/**
+ * A new limit.
+ *
+ * @generated from message tollgate.v1.CreateAccountLimitRequest
+ */
+export type CreateAccountLimitRequest = Message<"tollgate.v1.CreateAccountLimitRequest"> & {
+  /**
+   * Whose.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * What it limits.
+   *
+   * @generated from field: tollgate.v1.NewLimit limit = 2;
+   */
+  limit?: NewLimit | undefined;
+
+  /**
+   * The account does not change it.
+   *
+   * @generated from field: bool locked = 3;
+   */
+  locked: boolean;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateAccountLimitRequest.
+ * Use `create(CreateAccountLimitRequestSchema)` to create a new message.
+ */
+export const CreateAccountLimitRequestSchema: GenMessage<CreateAccountLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 4);
+
+/**
+ * The new limit.
+ *
+ * @generated from message tollgate.v1.CreateAccountLimitResponse
+ */
+export type CreateAccountLimitResponse = Message<"tollgate.v1.CreateAccountLimitResponse"> & {
+  /**
+   * As it stands.
+   *
+   * @generated from field: tollgate.v1.Limit limit = 1;
+   */
+  limit?: Limit | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateAccountLimitResponse.
+ * Use `create(CreateAccountLimitResponseSchema)` to create a new message.
+ */
+export const CreateAccountLimitResponseSchema: GenMessage<CreateAccountLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 5);
+
+/**
+ * Which limits.
+ *
+ * @generated from message tollgate.v1.ListAccountLimitsRequest
+ */
+export type ListAccountLimitsRequest = Message<"tollgate.v1.ListAccountLimitsRequest"> & {
+  /**
+   * Whose.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountLimitsRequest.
+ * Use `create(ListAccountLimitsRequestSchema)` to create a new message.
+ */
+export const ListAccountLimitsRequestSchema: GenMessage<ListAccountLimitsRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 6);
+
+/**
+ * The limits.
+ *
+ * @generated from message tollgate.v1.ListAccountLimitsResponse
+ */
+export type ListAccountLimitsResponse = Message<"tollgate.v1.ListAccountLimitsResponse"> & {
+  /**
+   * By id.
+   *
+   * @generated from field: repeated tollgate.v1.Limit limits = 1;
+   */
+  limits: Limit[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountLimitsResponse.
+ * Use `create(ListAccountLimitsResponseSchema)` to create a new message.
+ */
+export const ListAccountLimitsResponseSchema: GenMessage<ListAccountLimitsResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 7);
+
+/**
+ * What to change.
+ *
+ * @generated from message tollgate.v1.UpdateAccountLimitRequest
+ */
+export type UpdateAccountLimitRequest = Message<"tollgate.v1.UpdateAccountLimitRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 limit_id = 1;
+   */
+  limitId: bigint;
+
+  /**
+   * The fields to change.
+   *
+   * @generated from field: tollgate.v1.LimitSettings settings = 2;
+   */
+  settings?: LimitSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateAccountLimitRequest.
+ * Use `create(UpdateAccountLimitRequestSchema)` to create a new message.
+ */
+export const UpdateAccountLimitRequestSchema: GenMessage<UpdateAccountLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 8);
+
+/**
+ * The changed limit.
+ *
+ * @generated from message tollgate.v1.UpdateAccountLimitResponse
+ */
+export type UpdateAccountLimitResponse = Message<"tollgate.v1.UpdateAccountLimitResponse"> & {
+  /**
+   * As it stands.
+   *
+   * @generated from field: tollgate.v1.Limit limit = 1;
+   */
+  limit?: Limit | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateAccountLimitResponse.
+ * Use `create(UpdateAccountLimitResponseSchema)` to create a new message.
+ */
+export const UpdateAccountLimitResponseSchema: GenMessage<UpdateAccountLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 9);
+
+/**
+ * Which limit.
+ *
+ * @generated from message tollgate.v1.DeleteAccountLimitRequest
+ */
+export type DeleteAccountLimitRequest = Message<"tollgate.v1.DeleteAccountLimitRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 limit_id = 1;
+   */
+  limitId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteAccountLimitRequest.
+ * Use `create(DeleteAccountLimitRequestSchema)` to create a new message.
+ */
+export const DeleteAccountLimitRequestSchema: GenMessage<DeleteAccountLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 10);
+
+/**
+ * Deleted.
+ *
+ * @generated from message tollgate.v1.DeleteAccountLimitResponse
+ */
+export type DeleteAccountLimitResponse = Message<"tollgate.v1.DeleteAccountLimitResponse"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteAccountLimitResponse.
+ * Use `create(DeleteAccountLimitResponseSchema)` to create a new message.
+ */
+export const DeleteAccountLimitResponseSchema: GenMessage<DeleteAccountLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 11);
+
+/**
+ * A new group.
+ *
+ * @generated from message tollgate.v1.CreateAccountGroupRequest
+ */
+export type CreateAccountGroupRequest = Message<"tollgate.v1.CreateAccountGroupRequest"> & {
+  /**
+   * Whose.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * Its settings.
+   *
+   * @generated from field: tollgate.v1.GroupSettings settings = 2;
+   */
+  settings?: GroupSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateAccountGroupRequest.
+ * Use `create(CreateAccountGroupRequestSchema)` to create a new message.
+ */
+export const CreateAccountGroupRequestSchema: GenMessage<CreateAccountGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 12);
+
+/**
+ * The new group.
+ *
+ * @generated from message tollgate.v1.CreateAccountGroupResponse
+ */
+export type CreateAccountGroupResponse = Message<"tollgate.v1.CreateAccountGroupResponse"> & {
+  /**
+   * The group.
+   *
+   * @generated from field: tollgate.v1.Group group = 1;
+   */
+  group?: Group | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateAccountGroupResponse.
+ * Use `create(CreateAccountGroupResponseSchema)` to create a new message.
+ */
+export const CreateAccountGroupResponseSchema: GenMessage<CreateAccountGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 13);
+
+/**
+ * Which groups.
+ *
+ * @generated from message tollgate.v1.ListAccountGroupsRequest
+ */
+export type ListAccountGroupsRequest = Message<"tollgate.v1.ListAccountGroupsRequest"> & {
+  /**
+   * Whose.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountGroupsRequest.
+ * Use `create(ListAccountGroupsRequestSchema)` to create a new message.
+ */
+export const ListAccountGroupsRequestSchema: GenMessage<ListAccountGroupsRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 14);
+
+/**
+ * The groups.
+ *
+ * @generated from message tollgate.v1.ListAccountGroupsResponse
+ */
+export type ListAccountGroupsResponse = Message<"tollgate.v1.ListAccountGroupsResponse"> & {
+  /**
+   * By id.
+   *
+   * @generated from field: repeated tollgate.v1.Group groups = 1;
+   */
+  groups: Group[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountGroupsResponse.
+ * Use `create(ListAccountGroupsResponseSchema)` to create a new message.
+ */
+export const ListAccountGroupsResponseSchema: GenMessage<ListAccountGroupsResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 15);
+
+/**
+ * What to change.
+ *
+ * @generated from message tollgate.v1.UpdateAccountGroupRequest
+ */
+export type UpdateAccountGroupRequest = Message<"tollgate.v1.UpdateAccountGroupRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 group_id = 1;
+   */
+  groupId: bigint;
+
+  /**
+   * The fields to change.
+   *
+   * @generated from field: tollgate.v1.GroupSettings settings = 2;
+   */
+  settings?: GroupSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateAccountGroupRequest.
+ * Use `create(UpdateAccountGroupRequestSchema)` to create a new message.
+ */
+export const UpdateAccountGroupRequestSchema: GenMessage<UpdateAccountGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 16);
+
+/**
+ * The changed group.
+ *
+ * @generated from message tollgate.v1.UpdateAccountGroupResponse
+ */
+export type UpdateAccountGroupResponse = Message<"tollgate.v1.UpdateAccountGroupResponse"> & {
+  /**
+   * The group.
+   *
+   * @generated from field: tollgate.v1.Group group = 1;
+   */
+  group?: Group | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateAccountGroupResponse.
+ * Use `create(UpdateAccountGroupResponseSchema)` to create a new message.
+ */
+export const UpdateAccountGroupResponseSchema: GenMessage<UpdateAccountGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 17);
+
+/**
+ * Which group.
+ *
+ * @generated from message tollgate.v1.DeleteAccountGroupRequest
+ */
+export type DeleteAccountGroupRequest = Message<"tollgate.v1.DeleteAccountGroupRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 group_id = 1;
+   */
+  groupId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteAccountGroupRequest.
+ * Use `create(DeleteAccountGroupRequestSchema)` to create a new message.
+ */
+export const DeleteAccountGroupRequestSchema: GenMessage<DeleteAccountGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 18);
+
+/**
+ * Deleted.
+ *
+ * @generated from message tollgate.v1.DeleteAccountGroupResponse
+ */
+export type DeleteAccountGroupResponse = Message<"tollgate.v1.DeleteAccountGroupResponse"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteAccountGroupResponse.
+ * Use `create(DeleteAccountGroupResponseSchema)` to create a new message.
+ */
+export const DeleteAccountGroupResponseSchema: GenMessage<DeleteAccountGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 19);
 
 /**
  * An account.
@@ -70,7 +527,7 @@ export type Account = Message<"tollgate.v1.Account"> & {
  * Use `create(AccountSchema)` to create a new message.
  */
 export const AccountSchema: GenMessage<Account> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 0);
+  messageDesc(file_tollgate_v1_admin, 20);
 
 /**
  * A management key.
@@ -101,7 +558,7 @@ export type ManagementKey = Message<"tollgate.v1.ManagementKey"> & {
 
   /**
    * What it may do: "keys:create", "keys:read", "keys:update", "keys:delete", "account:read", "account:activity",
-   * "account:balance".
+   * "account:balance", "limits:read", "limits:write", "groups:read", "groups:write".
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -127,7 +584,7 @@ export type ManagementKey = Message<"tollgate.v1.ManagementKey"> & {
  * Use `create(ManagementKeySchema)` to create a new message.
  */
 export const ManagementKeySchema: GenMessage<ManagementKey> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 1);
+  messageDesc(file_tollgate_v1_admin, 21);
 
 /**
  * A new account.
@@ -155,7 +612,7 @@ export type CreateAccountRequest = Message<"tollgate.v1.CreateAccountRequest"> &
  * Use `create(CreateAccountRequestSchema)` to create a new message.
  */
 export const CreateAccountRequestSchema: GenMessage<CreateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 2);
+  messageDesc(file_tollgate_v1_admin, 22);
 
 /**
  * The new account.
@@ -176,7 +633,7 @@ export type CreateAccountResponse = Message<"tollgate.v1.CreateAccountResponse">
  * Use `create(CreateAccountResponseSchema)` to create a new message.
  */
 export const CreateAccountResponseSchema: GenMessage<CreateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 3);
+  messageDesc(file_tollgate_v1_admin, 23);
 
 /**
  * Nothing to say.
@@ -191,7 +648,7 @@ export type ListAccountsRequest = Message<"tollgate.v1.ListAccountsRequest"> & {
  * Use `create(ListAccountsRequestSchema)` to create a new message.
  */
 export const ListAccountsRequestSchema: GenMessage<ListAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 4);
+  messageDesc(file_tollgate_v1_admin, 24);
 
 /**
  * The accounts.
@@ -212,7 +669,7 @@ export type ListAccountsResponse = Message<"tollgate.v1.ListAccountsResponse"> &
  * Use `create(ListAccountsResponseSchema)` to create a new message.
  */
 export const ListAccountsResponseSchema: GenMessage<ListAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 5);
+  messageDesc(file_tollgate_v1_admin, 25);
 
 /**
  * Which account.
@@ -233,7 +690,7 @@ export type GetAccountRequest = Message<"tollgate.v1.GetAccountRequest"> & {
  * Use `create(GetAccountRequestSchema)` to create a new message.
  */
 export const GetAccountRequestSchema: GenMessage<GetAccountRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 6);
+  messageDesc(file_tollgate_v1_admin, 26);
 
 /**
  * The account.
@@ -254,7 +711,7 @@ export type GetAccountResponse = Message<"tollgate.v1.GetAccountResponse"> & {
  * Use `create(GetAccountResponseSchema)` to create a new message.
  */
 export const GetAccountResponseSchema: GenMessage<GetAccountResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 7);
+  messageDesc(file_tollgate_v1_admin, 27);
 
 /**
  * A credit.
@@ -297,7 +754,7 @@ export type AddCreditRequest = Message<"tollgate.v1.AddCreditRequest"> & {
  * Use `create(AddCreditRequestSchema)` to create a new message.
  */
 export const AddCreditRequestSchema: GenMessage<AddCreditRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 8);
+  messageDesc(file_tollgate_v1_admin, 28);
 
 /**
  * The account after it.
@@ -318,7 +775,7 @@ export type AddCreditResponse = Message<"tollgate.v1.AddCreditResponse"> & {
  * Use `create(AddCreditResponseSchema)` to create a new message.
  */
 export const AddCreditResponseSchema: GenMessage<AddCreditResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 9);
+  messageDesc(file_tollgate_v1_admin, 29);
 
 /**
  * Which account.
@@ -339,7 +796,7 @@ export type ResumeAccountRequest = Message<"tollgate.v1.ResumeAccountRequest"> &
  * Use `create(ResumeAccountRequestSchema)` to create a new message.
  */
 export const ResumeAccountRequestSchema: GenMessage<ResumeAccountRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 10);
+  messageDesc(file_tollgate_v1_admin, 30);
 
 /**
  * The account, which takes requests.
@@ -360,7 +817,7 @@ export type ResumeAccountResponse = Message<"tollgate.v1.ResumeAccountResponse">
  * Use `create(ResumeAccountResponseSchema)` to create a new message.
  */
 export const ResumeAccountResponseSchema: GenMessage<ResumeAccountResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 11);
+  messageDesc(file_tollgate_v1_admin, 31);
 
 /**
  * A new API key.
@@ -388,7 +845,7 @@ export type CreateApiKeyRequest = Message<"tollgate.v1.CreateApiKeyRequest"> & {
  * Use `create(CreateApiKeyRequestSchema)` to create a new message.
  */
 export const CreateApiKeyRequestSchema: GenMessage<CreateApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 12);
+  messageDesc(file_tollgate_v1_admin, 32);
 
 /**
  * The new key.
@@ -409,7 +866,7 @@ export type CreateApiKeyResponse = Message<"tollgate.v1.CreateApiKeyResponse"> &
  * Use `create(CreateApiKeyResponseSchema)` to create a new message.
  */
 export const CreateApiKeyResponseSchema: GenMessage<CreateApiKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 13);
+  messageDesc(file_tollgate_v1_admin, 33);
 
 /**
  * Whose keys.
@@ -430,7 +887,7 @@ export type ListApiKeysRequest = Message<"tollgate.v1.ListApiKeysRequest"> & {
  * Use `create(ListApiKeysRequestSchema)` to create a new message.
  */
 export const ListApiKeysRequestSchema: GenMessage<ListApiKeysRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 14);
+  messageDesc(file_tollgate_v1_admin, 34);
 
 /**
  * The keys.
@@ -451,7 +908,7 @@ export type ListApiKeysResponse = Message<"tollgate.v1.ListApiKeysResponse"> & {
  * Use `create(ListApiKeysResponseSchema)` to create a new message.
  */
 export const ListApiKeysResponseSchema: GenMessage<ListApiKeysResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 15);
+  messageDesc(file_tollgate_v1_admin, 35);
 
 /**
  * What becomes of an API key.
@@ -479,7 +936,7 @@ export type SetApiKeyStateRequest = Message<"tollgate.v1.SetApiKeyStateRequest">
  * Use `create(SetApiKeyStateRequestSchema)` to create a new message.
  */
 export const SetApiKeyStateRequestSchema: GenMessage<SetApiKeyStateRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 16);
+  messageDesc(file_tollgate_v1_admin, 36);
 
 /**
  * The key after it.
@@ -500,7 +957,7 @@ export type SetApiKeyStateResponse = Message<"tollgate.v1.SetApiKeyStateResponse
  * Use `create(SetApiKeyStateResponseSchema)` to create a new message.
  */
 export const SetApiKeyStateResponseSchema: GenMessage<SetApiKeyStateResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 17);
+  messageDesc(file_tollgate_v1_admin, 37);
 
 /**
  * A hard limit.
@@ -528,7 +985,7 @@ export type SetMonthlyLimitRequest = Message<"tollgate.v1.SetMonthlyLimitRequest
  * Use `create(SetMonthlyLimitRequestSchema)` to create a new message.
  */
 export const SetMonthlyLimitRequestSchema: GenMessage<SetMonthlyLimitRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 18);
+  messageDesc(file_tollgate_v1_admin, 38);
 
 /**
  * The key after it.
@@ -549,7 +1006,7 @@ export type SetMonthlyLimitResponse = Message<"tollgate.v1.SetMonthlyLimitRespon
  * Use `create(SetMonthlyLimitResponseSchema)` to create a new message.
  */
 export const SetMonthlyLimitResponseSchema: GenMessage<SetMonthlyLimitResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 19);
+  messageDesc(file_tollgate_v1_admin, 39);
 
 /**
  * A new management key.
@@ -577,7 +1034,7 @@ export type CreateManagementKeyRequest = Message<"tollgate.v1.CreateManagementKe
  * Use `create(CreateManagementKeyRequestSchema)` to create a new message.
  */
 export const CreateManagementKeyRequestSchema: GenMessage<CreateManagementKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 20);
+  messageDesc(file_tollgate_v1_admin, 40);
 
 /**
  * The new key.
@@ -598,7 +1055,7 @@ export type CreateManagementKeyResponse = Message<"tollgate.v1.CreateManagementK
  * Use `create(CreateManagementKeyResponseSchema)` to create a new message.
  */
 export const CreateManagementKeyResponseSchema: GenMessage<CreateManagementKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 21);
+  messageDesc(file_tollgate_v1_admin, 41);
 
 /**
  * Whose keys.
@@ -619,7 +1076,7 @@ export type ListManagementKeysRequest = Message<"tollgate.v1.ListManagementKeysR
  * Use `create(ListManagementKeysRequestSchema)` to create a new message.
  */
 export const ListManagementKeysRequestSchema: GenMessage<ListManagementKeysRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 22);
+  messageDesc(file_tollgate_v1_admin, 42);
 
 /**
  * The keys.
@@ -640,7 +1097,7 @@ export type ListManagementKeysResponse = Message<"tollgate.v1.ListManagementKeys
  * Use `create(ListManagementKeysResponseSchema)` to create a new message.
  */
 export const ListManagementKeysResponseSchema: GenMessage<ListManagementKeysResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 23);
+  messageDesc(file_tollgate_v1_admin, 43);
 
 /**
  * New scopes.
@@ -668,7 +1125,7 @@ export type SetManagementKeyScopesRequest = Message<"tollgate.v1.SetManagementKe
  * Use `create(SetManagementKeyScopesRequestSchema)` to create a new message.
  */
 export const SetManagementKeyScopesRequestSchema: GenMessage<SetManagementKeyScopesRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 24);
+  messageDesc(file_tollgate_v1_admin, 44);
 
 /**
  * The key after it.
@@ -689,7 +1146,7 @@ export type SetManagementKeyScopesResponse = Message<"tollgate.v1.SetManagementK
  * Use `create(SetManagementKeyScopesResponseSchema)` to create a new message.
  */
 export const SetManagementKeyScopesResponseSchema: GenMessage<SetManagementKeyScopesResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 25);
+  messageDesc(file_tollgate_v1_admin, 45);
 
 /**
  * What becomes of a management key.
@@ -717,7 +1174,7 @@ export type SetManagementKeyStateRequest = Message<"tollgate.v1.SetManagementKey
  * Use `create(SetManagementKeyStateRequestSchema)` to create a new message.
  */
 export const SetManagementKeyStateRequestSchema: GenMessage<SetManagementKeyStateRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 26);
+  messageDesc(file_tollgate_v1_admin, 46);
 
 /**
  * The key after it.
@@ -738,7 +1195,7 @@ export type SetManagementKeyStateResponse = Message<"tollgate.v1.SetManagementKe
  * Use `create(SetManagementKeyStateResponseSchema)` to create a new message.
  */
 export const SetManagementKeyStateResponseSchema: GenMessage<SetManagementKeyStateResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 27);
+  messageDesc(file_tollgate_v1_admin, 47);
 
 /**
  * Which of them.
@@ -759,7 +1216,7 @@ export type ListVoidedHoldsRequest = Message<"tollgate.v1.ListVoidedHoldsRequest
  * Use `create(ListVoidedHoldsRequestSchema)` to create a new message.
  */
 export const ListVoidedHoldsRequestSchema: GenMessage<ListVoidedHoldsRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 28);
+  messageDesc(file_tollgate_v1_admin, 48);
 
 /**
  * The holds.
@@ -780,7 +1237,7 @@ export type ListVoidedHoldsResponse = Message<"tollgate.v1.ListVoidedHoldsRespon
  * Use `create(ListVoidedHoldsResponseSchema)` to create a new message.
  */
 export const ListVoidedHoldsResponseSchema: GenMessage<ListVoidedHoldsResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 29);
+  messageDesc(file_tollgate_v1_admin, 49);
 
 /**
  * A hold that was given up without a charge.
@@ -850,7 +1307,7 @@ export type VoidedHold = Message<"tollgate.v1.VoidedHold"> & {
  * Use `create(VoidedHoldSchema)` to create a new message.
  */
 export const VoidedHoldSchema: GenMessage<VoidedHold> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 30);
+  messageDesc(file_tollgate_v1_admin, 50);
 
 /**
  * An account's plan in its present period. Times in milliseconds since 1970 UTC.
@@ -941,7 +1398,7 @@ export type Subscription = Message<"tollgate.v1.Subscription"> & {
  * Use `create(SubscriptionSchema)` to create a new message.
  */
 export const SubscriptionSchema: GenMessage<Subscription> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 31);
+  messageDesc(file_tollgate_v1_admin, 51);
 
 /**
  * A plan to start.
@@ -976,7 +1433,7 @@ export type StartSubscriptionRequest = Message<"tollgate.v1.StartSubscriptionReq
  * Use `create(StartSubscriptionRequestSchema)` to create a new message.
  */
 export const StartSubscriptionRequestSchema: GenMessage<StartSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 32);
+  messageDesc(file_tollgate_v1_admin, 52);
 
 /**
  * The started plan.
@@ -997,7 +1454,7 @@ export type StartSubscriptionResponse = Message<"tollgate.v1.StartSubscriptionRe
  * Use `create(StartSubscriptionResponseSchema)` to create a new message.
  */
 export const StartSubscriptionResponseSchema: GenMessage<StartSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 33);
+  messageDesc(file_tollgate_v1_admin, 53);
 
 /**
  * Whose plan.
@@ -1018,7 +1475,7 @@ export type GetSubscriptionRequest = Message<"tollgate.v1.GetSubscriptionRequest
  * Use `create(GetSubscriptionRequestSchema)` to create a new message.
  */
 export const GetSubscriptionRequestSchema: GenMessage<GetSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 34);
+  messageDesc(file_tollgate_v1_admin, 54);
 
 /**
  * The plan.
@@ -1039,7 +1496,7 @@ export type GetSubscriptionResponse = Message<"tollgate.v1.GetSubscriptionRespon
  * Use `create(GetSubscriptionResponseSchema)` to create a new message.
  */
 export const GetSubscriptionResponseSchema: GenMessage<GetSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 35);
+  messageDesc(file_tollgate_v1_admin, 55);
 
 /**
  * Whose plan ends.
@@ -1060,7 +1517,7 @@ export type CancelSubscriptionRequest = Message<"tollgate.v1.CancelSubscriptionR
  * Use `create(CancelSubscriptionRequestSchema)` to create a new message.
  */
 export const CancelSubscriptionRequestSchema: GenMessage<CancelSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 36);
+  messageDesc(file_tollgate_v1_admin, 56);
 
 /**
  * The plan, which ends with its period.
@@ -1081,7 +1538,7 @@ export type CancelSubscriptionResponse = Message<"tollgate.v1.CancelSubscription
  * Use `create(CancelSubscriptionResponseSchema)` to create a new message.
  */
 export const CancelSubscriptionResponseSchema: GenMessage<CancelSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 37);
+  messageDesc(file_tollgate_v1_admin, 57);
 
 /**
  * Nothing to say.
@@ -1096,7 +1553,7 @@ export type ReloadConfigurationRequest = Message<"tollgate.v1.ReloadConfiguratio
  * Use `create(ReloadConfigurationRequestSchema)` to create a new message.
  */
 export const ReloadConfigurationRequestSchema: GenMessage<ReloadConfigurationRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 38);
+  messageDesc(file_tollgate_v1_admin, 58);
 
 /**
  * What is in use now.
@@ -1138,7 +1595,7 @@ export type ReloadConfigurationResponse = Message<"tollgate.v1.ReloadConfigurati
  * Use `create(ReloadConfigurationResponseSchema)` to create a new message.
  */
 export const ReloadConfigurationResponseSchema: GenMessage<ReloadConfigurationResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 39);
+  messageDesc(file_tollgate_v1_admin, 59);
 
 /**
  * What becomes of a key.
@@ -1406,6 +1863,106 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof SetMonthlyLimitRequestSchema;
     output: typeof SetMonthlyLimitResponseSchema;
+  },
+  /**
+   * Another secret for an API key, which is in this answer only.
+   *
+   * @generated from rpc tollgate.v1.AdminService.RotateApiKey
+   */
+  rotateApiKey: {
+    methodKind: "unary";
+    input: typeof RotateApiKeyRequestSchema;
+    output: typeof RotateApiKeyResponseSchema;
+  },
+  /**
+   * A new limit of an account; locked ones are the operator's.
+   *
+   * @generated from rpc tollgate.v1.AdminService.CreateAccountLimit
+   */
+  createAccountLimit: {
+    methodKind: "unary";
+    input: typeof CreateAccountLimitRequestSchema;
+    output: typeof CreateAccountLimitResponseSchema;
+  },
+  /**
+   * An account's limits, by id.
+   *
+   * @generated from rpc tollgate.v1.AdminService.ListAccountLimits
+   */
+  listAccountLimits: {
+    methodKind: "unary";
+    input: typeof ListAccountLimitsRequestSchema;
+    output: typeof ListAccountLimitsResponseSchema;
+  },
+  /**
+   * Changes a limit, locked or not. Only supplied fields change.
+   *
+   * @generated from rpc tollgate.v1.AdminService.UpdateAccountLimit
+   */
+  updateAccountLimit: {
+    methodKind: "unary";
+    input: typeof UpdateAccountLimitRequestSchema;
+    output: typeof UpdateAccountLimitResponseSchema;
+  },
+  /**
+   * Removes a limit, locked or not; the windows of free models stay.
+   *
+   * @generated from rpc tollgate.v1.AdminService.DeleteAccountLimit
+   */
+  deleteAccountLimit: {
+    methodKind: "unary";
+    input: typeof DeleteAccountLimitRequestSchema;
+    output: typeof DeleteAccountLimitResponseSchema;
+  },
+  /**
+   * A new group of an account.
+   *
+   * @generated from rpc tollgate.v1.AdminService.CreateAccountGroup
+   */
+  createAccountGroup: {
+    methodKind: "unary";
+    input: typeof CreateAccountGroupRequestSchema;
+    output: typeof CreateAccountGroupResponseSchema;
+  },
+  /**
+   * An account's groups, by id.
+   *
+   * @generated from rpc tollgate.v1.AdminService.ListAccountGroups
+   */
+  listAccountGroups: {
+    methodKind: "unary";
+    input: typeof ListAccountGroupsRequestSchema;
+    output: typeof ListAccountGroupsResponseSchema;
+  },
+  /**
+   * Changes a group. Only supplied fields change.
+   *
+   * @generated from rpc tollgate.v1.AdminService.UpdateAccountGroup
+   */
+  updateAccountGroup: {
+    methodKind: "unary";
+    input: typeof UpdateAccountGroupRequestSchema;
+    output: typeof UpdateAccountGroupResponseSchema;
+  },
+  /**
+   * Removes a group without keys and groups.
+   *
+   * @generated from rpc tollgate.v1.AdminService.DeleteAccountGroup
+   */
+  deleteAccountGroup: {
+    methodKind: "unary";
+    input: typeof DeleteAccountGroupRequestSchema;
+    output: typeof DeleteAccountGroupResponseSchema;
+  },
+  /**
+   * Changes the settings of an API key. Only supplied fields change.
+   *
+   * @generated from rpc tollgate.v1.AdminService.UpdateApiKey
+   */
+  updateApiKey: {
+    methodKind: "unary";
+    input: typeof UpdateApiKeyRequestSchema;
+    output: typeof UpdateApiKeyResponseSchema;
   },
   /**
    * A new management key; the full key is in this answer only.
