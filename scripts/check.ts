@@ -24,6 +24,11 @@ function steps(): readonly Step[] {
     { name: 'format', command: [join(bin, 'oxfmt'), '--check', '.'] },
     { name: 'lint', command: [join(bin, 'oxlint'), ...clientsIgnored] },
     { name: 'types', command: [join(bin, 'tsc'), '--project', root] },
+    // Packages run on older versions of Node.js, whose libraries have less.
+    {
+      name: 'types of packages',
+      command: [join(bin, 'tsc'), '--project', join(root, 'tsconfig.build.json'), '--noEmit'],
+    },
     ...(clientTests ? [clientTypes] : []),
     { name: 'contract', command: [join(bin, 'buf'), 'lint'] },
     { name: 'generated code', command: [process.execPath, join(root, 'scripts/generate.ts'), '--check'] },

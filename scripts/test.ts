@@ -1,6 +1,7 @@
 /**
  * `npm test`: the checks, the packages that the client tests need, then every test; ends with the line `N passed, N failed` whatever
- * happened. With arguments (`npm test -- src/lib`) vitest alone, on the files they name. `--long` runs test/long instead.
+ * happened. With arguments (`npm test -- src/lib`) vitest alone, on the files they name. `--long` runs test/long instead,
+ * `--attack` the attacks of test/attacks in their full size.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -88,14 +89,24 @@ function runVitest(options: readonly string[]): Count {
   }
 }
 
+function vitestOptions({ long, attack }: { long: boolean; attack: boolean }, options: readonly string[]): string[] {
+  if (long) return ['--config', 'vitest.long.config.ts', ...options];
+  // One after the other, because they measure.
+  return attack ? ['--no-file-parallelism', 'test/attacks', ...options] : [...options];
+}
+
 function main(): void {
-  const options = process.argv.slice(2).filter(option => option !== '--long');
-  const long = process.argv.includes('--long');
-  const whole = !long && options.length === 0;
+  const given = process.argv.slice(2);
+  const long = given.includes('--long');
+  const attack = given.includes('--attack');
+  const options = given.filter(option => option !== '--long' && option !== '--attack');
+  const whole = !long && !attack && options.length === 0;
+  // test/attacks/scale.ts reads it.
+  if (attack) process.env['ATTACK_SIZE'] = 'full';
   // Before the checks, which judge the client tests with the clients' types.
   const counts: Count[] = [installClients()];
   if (whole) counts.push(runChecks());
-  counts.push(runVitest(long ? ['--config', 'vitest.long.config.ts', ...options] : options));
+  counts.push(runVitest(vitestOptions({ long, attack }, options)));
 
   const passed = counts.reduce((sum, count) => sum + count.passed, 0);
   const failed = counts.reduce((sum, count) => sum + count.failed, 0);

@@ -275,6 +275,14 @@ export async function makeKey(
   return { key: key.key, id: key.apiKeyId };
 }
 
+/** A new account with that many dollars. Returns its key. */
+export async function createAccount({ cli }: Gateway, balance: string): Promise<string> {
+  const account = await cli(['accounts', 'create', '--name', 'another', '--balance', balance, '--json']);
+  const { account_id: id } = account.json as { account_id: number };
+  const key = await cli(['keys', 'create', '--account', String(id), '--json']);
+  return (key.json as { key: string }).key;
+}
+
 /** Every invariant of the ledger holds, whether a gateway runs or has ended. */
 export function expectVerified({ dataDir }: Home): void {
   expect(verifyLedgerFile(dataDir)).toEqual([]);

@@ -45,7 +45,7 @@ test('it names the pinned version of the price package', () => {
 
 test('its examples are read as they stand, beside every preset', async () => {
   const examples = [...page.matchAll(/```yaml\n([^]*?)```/g)].map(([, text = '']) => text);
-  expect(examples).toHaveLength(3);
+  expect(examples).toHaveLength(4);
   for (const text of examples) {
     const config = configOf('', text, { variables: { ...variables, OPENAI_API_KEY_2: 'other' }, builtInIds: [] });
     const { models } = await withPresetModels(config);

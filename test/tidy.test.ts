@@ -91,7 +91,14 @@ const isOwn = (target: string): boolean => target.endsWith('.ts');
 /** What the rules of the ledger may import: each other, rows, the port's types, prices, and what has no I/O. */
 const isOfRules = (target: string): boolean =>
   target.startsWith('ledger/rules/') ||
-  ['ledger/rows.ts', 'ledger/ledger.ts', 'generation/price.ts', 'lib/ids.ts'].includes(target) ||
+  [
+    'ledger/rows.ts',
+    'ledger/ledger.ts',
+    'ledger/control.ts',
+    'generation/price.ts',
+    'lib/ids.ts',
+    'lib/temporal.ts',
+  ].includes(target) ||
   target.startsWith('errors/');
 
 /** Why `file` may not import its own project's `target`, or nothing where it may. */

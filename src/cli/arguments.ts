@@ -16,6 +16,20 @@ export function limitArgument(text: string): bigint {
   return BigInt(wholeNumber(text, 0));
 }
 
+/** A count: an integer from 0. */
+export function countArgument(text: string): number {
+  return wholeNumber(text, 0);
+}
+
+/** A UTC day or a moment as ISO 8601, in ms since 1970. */
+export function timeArgument(text: string): bigint {
+  const isTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
+  const ms = isTime ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms))
+    throw new InvalidArgumentError('It must be a day or a time, such as 2026-11-01 or 2026-11-01T12:00:00Z.');
+  return BigInt(ms);
+}
+
 /** A port: 1 to 65535. */
 export function portArgument(text: string): number {
   const port = wholeNumber(text, 1);

@@ -153,6 +153,9 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
     })
     .requiredOption('--account <account_id>', 'the account', idArgument);
   keys
+    .one('show', 'show an API key', async ({ admin }, apiKeyId: bigint) => (await admin.getApiKey({ apiKeyId })).key)
+    .argument('<key_id>', 'the key', idArgument);
+  keys
     .one(
       'rotate',
       'give an API key another secret, which is shown this once; the old one may work on for a time',

@@ -1,7 +1,9 @@
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join, resolve } from 'node:path';
 import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect';
 import { createConnectTransport } from '@connectrpc/connect-node';
-import { type Environment, httpUrl } from '../config/env.ts';
+import { type Environment, listenerUrl } from '../config/env.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { ErrorDetailSchema } from '../gen/tollgate/v1/error_pb.ts';
@@ -46,12 +48,14 @@ export async function askGateway<T>(
   ask: (clients: GatewayClients) => Promise<T>,
 ): Promise<T> {
   const { rpcHost: host = environment.rpcHost, rpcPort: port = environment.rpcPort } = options;
+  const socketPath = await findSocket(options, environment);
   const tokenPath = join(options.dataDir ?? environment.dataDir, 'operator.token');
   const token = readToken(tokenPath);
   // HTTP/1.1 needs no session to be closed.
   const transport = createConnectTransport({
-    baseUrl: httpUrl(host, port),
+    baseUrl: listenerUrl(host, port),
     httpVersion: '1.1',
+    ...(socketPath === undefined ? {} : { nodeOptions: { socketPath } }),
     defaultTimeoutMs: timeoutMs,
     interceptors: [
       next => request => {
@@ -66,8 +70,28 @@ export async function askGateway<T>(
       catalog: createClient(CatalogService, transport),
     });
   } catch (thrown) {
-    throw toFailure(thrown, { address: `${host}:${port}`, tokenPath });
+    if (thrown instanceof CommandFailure) throw thrown;
+    throw toFailure(thrown, { address: socketPath ?? `${host}:${port}`, tokenPath });
   }
+}
+
+/** Returns the Unix socket of the running gateway; undefined: the command names its port, or there is no socket that answers. */
+async function findSocket(
+  { rpcHost, rpcPort, dataDir }: GatewayOptions,
+  { rpcSocket }: Environment,
+): Promise<string | undefined> {
+  if (rpcHost !== undefined || rpcPort !== undefined) return undefined;
+  const path = dataDir === undefined ? rpcSocket?.path : resolve(dataDir, 'operator.sock');
+  if (path === undefined || !existsSync(path)) return undefined;
+  // A gateway that was killed leaves its socket behind.
+  return new Promise(done => {
+    const probe = connect(path)
+      .on('error', () => done(undefined))
+      .on('connect', () => {
+        probe.destroy();
+        done(path);
+      });
+  });
 }
 
 function readToken(path: string): string {
@@ -77,7 +101,8 @@ function readToken(path: string): string {
     new CommandFailure(1, [`The operator token ${path} ${why}.`, hint], cause);
   let token: string | undefined;
   try {
-    token = readSecretFile(path);
+    // While one token replaces another, the first line is the one to use.
+    token = readSecretFile(path)?.split(/\s+/, 1)[0];
   } catch (error) {
     throw absent(`can't be read: ${error instanceof Error ? error.message : String(error)}`, error);
   }

@@ -38,6 +38,18 @@ export function tableText(rows: readonly Document[], columns: readonly string[])
     .join('');
 }
 
+/** Rows as comma-separated values with a header (RFC 4180); absent values are empty. */
+export function csvText(rows: readonly Document[], columns: readonly string[]): string {
+  const lines = [columns, ...rows.map(row => columns.map(name => csvCell(row[name])))];
+  return lines.map(line => `${line.join(',')}\r\n`).join('');
+}
+
+function csvCell(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
 function cellText(value: unknown): string {
   if (value === null || value === undefined || value === '') return '-';
   if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(cellText).join(', ');

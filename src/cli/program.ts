@@ -1,5 +1,8 @@
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
+import { connectCommand } from './agents/connect.ts';
+import { runCommand } from './agents/run.ts';
+import { backupCommands } from './backups.ts';
 import {
   accountCommands,
   creditCommands,
@@ -12,6 +15,10 @@ import { groupCommands, limitCommands } from './control-commands.ts';
 import { CommandFailure } from './failure.ts';
 import { configCommands, ledgerCommands } from './local.ts';
 import type { CommandLinePorts } from './ports.ts';
+import { version } from '../lib/version.ts';
+import { holdCommands, requestCommands } from './request-commands.ts';
+import { usageCommand } from './usage.ts';
+import { providerCommands } from './provider-commands.ts';
 
 /**
  * Runs a command and answers the exit code: 0, 1 (failed) or 2 (wrong use, wrong configuration). `args` come without the program's name. Errors in the
@@ -37,6 +44,7 @@ export async function runCommandLine(args: readonly string[], ports: CommandLine
 function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void): Command {
   const program = new Command('tollgate')
     .description('A self-hosted gateway to AI models: one address, one credential, every request paid for exactly.')
+    .version(version)
     .exitOverride()
     .configureOutput({ writeOut: text => ports.streams.out(text), writeErr: text => ports.streams.err(text) })
     .showHelpAfterError('(--help tells how the command is used)');
@@ -49,7 +57,9 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
     });
   configCommands(program, ports);
   ledgerCommands(program, ports);
+  backupCommands(program, ports);
   modelCommands(program, ports);
+  providerCommands(program, ports);
   accountCommands(program, ports);
   creditCommands(program, ports);
   keyCommands(program, ports);
@@ -57,5 +67,10 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   limitCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
+  usageCommand(program, ports);
+  requestCommands(program, ports);
+  holdCommands(program, ports);
+  runCommand(program, ports, exitWith);
+  connectCommand(program, ports);
   return program;
 }

@@ -11,6 +11,15 @@ export type RemotePorts = Pick<CommandLinePorts, 'streams' | 'environment'>;
 /** Asks the gateway for something; `given` are the command's arguments, then its options. */
 type Ask<Given extends readonly unknown[], Answer> = (clients: GatewayClients, ...given: Given) => Promise<Answer>;
 
+/** Adds what every command has that asks the running gateway. */
+export function addGatewayOptions(command: Command): Command {
+  return command
+    .option('--json', 'print one JSON document')
+    .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
+    .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
+    .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)');
+}
+
 /** A group of commands that ask the running gateway for one kind of resource. */
 export class ResourceCommands<T> {
   readonly #group: Command;
@@ -35,10 +44,10 @@ export class ResourceCommands<T> {
     });
   }
 
-  /** Adds the command `list`, which prints `{data: […]}` or a table. */
-  list<Given extends readonly unknown[]>(description: string, ask: Ask<Given, readonly T[]>): Command {
+  /** Adds a command that prints `{data: […]}` or a table. */
+  list<Given extends readonly unknown[]>(description: string, ask: Ask<Given, readonly T[]>, name = 'list'): Command {
     const { document, columns, row = document } = this.#view;
-    return this.#add<Given, readonly T[]>('list', description, {
+    return this.#add<Given, readonly T[]>(name, description, {
       ask,
       print: (resources, asJson) =>
         asJson ? jsonText({ data: resources.map(document) }) : tableText(resources.map(row), columns),
@@ -59,20 +68,13 @@ export class ResourceCommands<T> {
     { ask, print }: { ask: Ask<Given, Answer>; print: (answer: Answer, asJson: boolean) => string },
   ): Command {
     const { streams, environment } = this.#ports;
-    return this.#group
-      .command(name)
-      .description(description)
-      .option('--json', 'print one JSON document')
-      .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
-      .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
-      .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)')
-      .action(async (...given: unknown[]) => {
-        // The library passes the arguments, the options and the command.
-        const options = given.at(-2) as GatewayOptions & { readonly json?: true };
-        const answer = await askGateway(options, environment(), clients =>
-          ask(clients, ...(given as unknown as Given)),
-        );
-        streams.out(print(answer, options.json === true));
-      });
+    // What stands alone is its list: `tollgate accounts`.
+    const command = this.#group.command(name, { isDefault: name === 'list' }).description(description);
+    return addGatewayOptions(command).action(async (...given: unknown[]) => {
+      // The library passes the arguments, the options and the command.
+      const options = given.at(-2) as GatewayOptions & { readonly json?: true };
+      const answer = await askGateway(options, environment(), clients => ask(clients, ...(given as unknown as Given)));
+      streams.out(print(answer, options.json === true));
+    });
   }
 }

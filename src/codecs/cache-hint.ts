@@ -1,5 +1,6 @@
 import { type CacheHint, CacheLifetime } from '../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from './codec.ts';
+import type { UnknownMembers, UnknownValue } from './schema.ts';
 
 /** Members that hint to an upstream's cache: Anthropic's, which several providers take in Chat too, and OpenAI's breakpoint in Chat. */
 export interface CacheMembers {
@@ -13,6 +14,23 @@ export function cacheHint(members: CacheMembers): { cache?: CacheHint } {
   if (control == null && breakpoint == null) return {};
   const lifetime = lifetimes.find(([, ttl]) => ttl === control?.ttl)?.[0] ?? CacheLifetime.CACHE_LIFETIME_UNSPECIFIED;
   return { cache: { $typeName: 'tollgate.v1.CacheHint', lifetime } };
+}
+
+/** A checked `cache_control`. */
+interface CacheControl {
+  readonly type?: string | UnknownValue;
+  readonly ttl?: string | UnknownValue | null | undefined;
+}
+
+/** Returns the same for a checked `cache_control` at `path`, whose unknown words are noted. */
+export function cacheOf(
+  control: CacheControl | null | undefined,
+  path: string,
+  unknown: UnknownMembers,
+): { cache?: CacheHint } {
+  if (control == null) return {};
+  unknown.hint(control.type, `${path}.type`);
+  return cacheHint({ cache_control: { ttl: unknown.hint(control.ttl, `${path}.ttl`) } });
 }
 
 const lifetimes = [

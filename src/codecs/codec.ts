@@ -32,6 +32,8 @@ export interface DecodedRequest {
   readonly includeUsage: boolean;
   /** The client speaks the deprecated form of tool calls (Chat's `functions`) and is answered in it. */
   readonly legacyFunctions?: true;
+  /** The client knows the interface's own words for refusals and full contexts (a Messages client that names its version). */
+  readonly ownStopReasons?: true;
 }
 
 /** Renders the events of one stream as SSE frames: every method returns whole frames, blank lines included, joined; '' if there are none. */
@@ -61,6 +63,8 @@ export interface EncodedRequest {
   readonly body: JsonObject;
   /** What was dropped because the protocol can't say it, by the client's field name ("top_k"). */
   readonly dropped: readonly string[];
+  /** Puts what the body has marked into its written text. Absent: nothing is marked. */
+  readonly restore?: (json: string) => string;
 }
 
 /**

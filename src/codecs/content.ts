@@ -91,6 +91,11 @@ export function summaryTextContent(text: string): Part['content'] {
   return { case: 'summaryText', value: { $typeName: 'tollgate.v1.SummaryTextPart', text } };
 }
 
+/** The content of a reference to a tool that was found. */
+export function toolReferenceContent(name: string): Part['content'] {
+  return { case: 'toolReference', value: { $typeName: 'tollgate.v1.ToolReferencePart', name } };
+}
+
 /** The content of a picture; `detail` '' means not said. */
 export function imageContent(source: MediaSource, detail: ImagePart['detail'] = ''): Part['content'] {
   return { case: 'image', value: { $typeName: 'tollgate.v1.ImagePart', source, detail } };

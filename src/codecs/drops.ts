@@ -1,7 +1,9 @@
 import { GatewayError } from '../errors/gateway-error.ts';
-import { type Item, Protocol, Role } from '../gen/tollgate/v1/content_pb.ts';
+import { type Item, type Part, Role } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest, SourceRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../generation/check/field-names.ts';
+import { unknownContent } from '../generation/portable/portable-request.ts';
+import { unknownFields } from '../generation/portable/unknown-fields.ts';
 
 /** What an encoder can't say: dropped and listed where only quality may suffer, refused where the client would get something else. Source: wire.md C4. */
 export class Drops {
@@ -39,6 +41,12 @@ export function unsupportedContent(request: GenerateRequest, what: string): Gate
   return unsupported(fieldName(request.endpoint, 'items'), what);
 }
 
+/** Returns the error for a part that a protocol can't say. `where`: in which kind of message, if others can say it. */
+export function unsupportedPart({ content }: Part, request: GenerateRequest, where = ''): GatewayError {
+  if (content.case === 'unknown') return unknownContent(content.value);
+  return unsupportedContent(request, `parts of type ${content.case ?? 'none'}${where}`);
+}
+
 /** Returns the error for an item that a protocol without references and compactions can't say. */
 export function unsupportedItem({ content }: Item, request: GenerateRequest): GatewayError {
   const what = {
@@ -47,32 +55,14 @@ export function unsupportedItem({ content }: Item, request: GenerateRequest): Ga
     serverTool: 'calls of tools that another provider ran',
   };
   const { case: name } = content;
+  if (name === 'unknown') return unknownContent(content.value);
   const isNamed = name === 'compaction' || name === 'reference' || name === 'serverTool';
   return unsupportedContent(request, isNamed ? what[name] : 'an item without a type');
 }
 
-/** Members that no other protocol knows and that change what the client gets, or what is done for it. Source: wire.md C4. */
-const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, string>>>>> = {
-  [Protocol.CHAT]: { modalities: 'answers that are not text', web_search_options: 'searches in the web' },
-  [Protocol.MESSAGES]: { mcp_servers: 'tools of MCP servers' },
-};
-/** Pure hints: where they are not followed nothing is lost. Source: wire.md C4. */
-const hintMembers: ReadonlySet<string> = new Set([
-  'inference_geo',
-  'prompt_cache_options',
-  'prompt_cache_retention',
-  'safety_identifier',
-]);
-
 /** What a request of another protocol says beyond the contract: most of it is dropped and listed. Throws `unsupported_parameter`. */
 export function dropUnknown(source: SourceRequest | undefined, drops: Drops): void {
-  if (source === undefined) return;
-  const refused = refusedMembers[source.protocol] ?? {};
-  for (const field of source.unknownFields) {
-    const what = Object.hasOwn(refused, field) ? refused[field] : undefined;
-    if (what !== undefined) throw unsupported(field, what);
-    if (!hintMembers.has(field)) drops.add(field);
-  }
+  for (const field of unknownFields(source)) drops.add(field);
 }
 
 /** Whether the conversation ends in the assistant's own words, which the model is to go on with. */

@@ -16,6 +16,7 @@ import type { JsonObject, ReceivedRequest } from './codec.ts';
 import { samplingOf } from './content.ts';
 import { decodeEffort, type EffortName } from './effort.ts';
 import { defined } from './json.ts';
+import type { UnknownMembers } from './schema.ts';
 
 /** Pieces of the model of a request, from members that the interfaces share. A member that is null was not sent. */
 
@@ -34,10 +35,11 @@ export function limit32(count: Sent<number>): number | undefined {
 /** Returns the request as it came; `headers`: those that an upstream of the protocol gets as well. */
 export function sourceRequest(
   protocol: Protocol,
-  { body, paths }: { readonly body: ReceivedRequest['raw']; readonly paths: string[] },
+  { body, unknown }: { readonly body: ReceivedRequest['raw']; readonly unknown: UnknownMembers },
   headers: Record<string, string> = {},
 ): GenerateRequest['source'] & object {
-  return { $typeName: 'tollgate.v1.SourceRequest', protocol, body, unknownFields: paths, headers };
+  const { paths: unknownFields, values: unknownValues } = unknown;
+  return { $typeName: 'tollgate.v1.SourceRequest', protocol, body, unknownFields, unknownValues, headers };
 }
 
 /** Members that mean the same in Chat Completions and Responses. */
@@ -100,7 +102,7 @@ export function reasoningConfig(
 }
 
 /** A tool with its cache hint and its further members. */
-export function toolWith(tool: Tool['tool'], hints: Pick<Tool, 'cache' | 'extra'>): Tool {
+export function toolWith(tool: Tool['tool'], hints: Pick<Tool, 'cache' | 'extra' | 'deferred' | 'namespace'>): Tool {
   return { $typeName: 'tollgate.v1.Tool', tool, ...defined(hints) };
 }
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { GatewayError, type Violation } from '../errors/gateway-error.ts';
-import type { Extra, Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import { type Extra, Protocol, type Unknown } from '../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from './codec.ts';
 import { extraOf } from './content.ts';
 import { unknownMembers } from './json.ts';
@@ -26,9 +26,40 @@ export function integerIn(min: number, max?: number): z.ZodNumber {
   return max === undefined ? from : from.max(max, allowed);
 }
 
-/** One of a few words. */
-export function oneOf<const T extends readonly string[]>(values: T): z.ZodEnum<{ [K in T[number]]: K }> {
+/**
+ * A value in place of one that an interface knows: another word of an enumeration, another type of object. Clients are newer than a gateway, so that it is
+ * carried instead of refused. Source: decisions §4, "Unknown is not invalid".
+ */
+export class UnknownValue {
+  readonly value: unknown;
+  /** The member that says what the value is; undefined if it is a word itself. */
+  readonly key: string | undefined;
+  /** What that member, or the word, may be as far as the gateway knows. */
+  readonly known: readonly string[];
+
+  constructor(value: unknown, known: readonly string[], key?: string) {
+    this.value = value;
+    this.known = known;
+    this.key = key;
+  }
+
+  /** Returns what the client sent. */
+  toJSON(): unknown {
+    return this.value;
+  }
+}
+
+/** Exactly one of a few words. */
+export function exactlyOneOf<const T extends readonly string[]>(values: T): z.ZodEnum<{ [K in T[number]]: K }> {
   return z.enum(values, `must be one of ${values.map(value => `"${value}"`).join(', ')}`);
+}
+
+/** One of a few words, or another word that the gateway does not know. */
+export function oneOf<const T extends readonly string[]>(values: T): z.ZodType<T[number] | UnknownValue> {
+  const words = new Set<string>(values);
+  return z
+    .string(`must be one of ${values.map(value => `"${value}"`).join(', ')}`)
+    .transform(value => (words.has(value) ? (value as T[number]) : new UnknownValue(value, values)));
 }
 
 /** A text with at least one character, and at most `max`. */
@@ -78,14 +109,27 @@ export const metadata = z
 
 type Variant<Key extends string> = z.ZodObject<{ readonly [K in Key]: z.ZodLiteral<string> }, z.core.$loose>;
 
-/** One of several objects that their member `key` tells apart. */
+/** One of several objects that their member `key` tells apart, or an object that names itself in another way. `told`: the names that an error lists. */
 export function oneBy<const Key extends string, const T extends readonly [Variant<Key>, ...Variant<Key>[]]>(
   key: Key,
   variants: T,
-): z.ZodDiscriminatedUnion<T, Key> {
-  const names = variants.map(variant => `"${variant.shape[key].value}"`);
-  const allowed = names.length === 1 ? `must be ${names.join()}` : `must be one of ${names.join(', ')}`;
-  return z.discriminatedUnion(key, variants, allowed);
+  told?: readonly string[],
+): z.ZodType<z.output<T[number]> | UnknownValue> {
+  const names = variants.map(variant => variant.shape[key].value);
+  const quoted = names.map(name => `"${name}"`);
+  const allowed = quoted.length === 1 ? `must be ${quoted.join()}` : `must be one of ${quoted.join(', ')}`;
+  const known = z.discriminatedUnion(key, variants, allowed) as z.ZodType<z.output<T[number]>>;
+  const words = new Set<string>(names);
+  const unknown = unknownBy(key, told ?? names);
+  return chosen<z.output<T[number]> | UnknownValue>(value => {
+    const name = memberOf(value, key);
+    return typeof name === 'string' && !words.has(name) ? unknown : known;
+  });
+}
+
+/** An object whose member `key` says that it is none of `known`. */
+export function unknownBy(key: string, known: readonly string[]): z.ZodType<UnknownValue> {
+  return z.unknown().transform(value => new UnknownValue(value, known, key));
 }
 
 /** Returns the members that each of several objects has in its schema, by what tells them apart. */
@@ -109,7 +153,11 @@ export function chosen<T>(choose: (value: unknown) => z.ZodType<T>): z.ZodType<T
 
 /** Returns what a value says it is: its member `type`. */
 export function typeOf(value: unknown): unknown {
-  return typeof value === 'object' && value !== null ? (value as { type?: unknown }).type : undefined;
+  return memberOf(value, 'type');
+}
+
+function memberOf(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined;
 }
 
 /** The checked body. Throws `validation_error` that names the first wrong field and lists all. */
@@ -165,9 +213,14 @@ export function members(...names: string[]): ReadonlySet<string> {
   return new Set(names);
 }
 
-/** Collects the members that an interface does not know: their paths, and their JSON where an item, part or tool carries it on. */
+/**
+ * Collects what an interface does not know: the paths of members, and their JSON where an item, part or tool carries it on; settings with unknown values; and
+ * unknown content.
+ */
 export class UnknownMembers {
   readonly paths: string[] = [];
+  /** Settings that another protocol can't leave out without the client getting something else. */
+  readonly values: Unknown[] = [];
   readonly #protocol: Protocol;
 
   constructor(protocol: Protocol) {
@@ -181,4 +234,57 @@ export class UnknownMembers {
     for (const name in unknown) this.paths.push(path === '' ? name : `${path}.${name}`);
     return extraOf(this.#protocol, JSON.stringify(unknown));
   }
+
+  /** Returns a setting if its value is known; else notes that other protocols go without it, with a warning. */
+  hint<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
+    if (!(value instanceof UnknownValue)) return value ?? undefined;
+    this.paths.push(path);
+    return undefined;
+  }
+
+  /** Returns a setting if its value is known; else notes that other protocols refuse it. */
+  demand<T>(value: T | UnknownValue | null | undefined, path: string): T | undefined {
+    if (!(value instanceof UnknownValue)) return value ?? undefined;
+    this.values.push(this.#describe(value, path, false));
+    return undefined;
+  }
+
+  /** Returns unknown content. `hint`: the model reads nothing of it. */
+  content(value: UnknownValue, path: string, hint = false): { readonly case: 'unknown'; readonly value: Unknown } {
+    return { case: 'unknown', value: this.#describe(value, path, hint) };
+  }
+
+  #describe(unknown: UnknownValue, path: string, hint: boolean): Unknown {
+    const { value, key } = unknown;
+    const place = key === undefined ? path : `${path}.${key}`;
+    return {
+      $typeName: 'tollgate.v1.Unknown',
+      protocol: this.#protocol,
+      path: place,
+      json: JSON.stringify(value),
+      message: this.#protocol === Protocol.MESSAGES ? messagesWords(unknown, path) : openaiWords(unknown),
+      hint,
+    };
+  }
+}
+
+function quotedList(values: readonly string[], conjunction: string): string {
+  const quoted = values.map(value => `'${value}'`);
+  const last = quoted.at(-1) ?? '';
+  return quoted.length < 2 ? last : `${quoted.slice(0, -1).join(', ')}${conjunction}${last}`;
+}
+
+/** How Anthropic's service refuses a value; its clients look for these words to go on without what is refused. */
+function messagesWords({ value, key, known }: UnknownValue, path: string): string {
+  if (key === undefined) return `${path}: Input should be ${quotedList(known, ' or ')}`;
+  if (key !== 'type') return `${path}.${key}: Input should be ${quotedList(known, ' or ')}`;
+  const tags = quotedList(known, ', ');
+  return `${path}: Input tag '${String(typeOf(value))}' found using 'type' does not match any of the expected tags: ${tags}`;
+}
+
+/** How OpenAI's service refuses a value. */
+function openaiWords({ value, key, known }: UnknownValue): string {
+  const said = key === undefined ? value : memberOf(value, key);
+  const words = typeof said === 'string' ? `'${said}'` : 'this form';
+  return `Invalid value: ${words}. Supported values are: ${quotedList(known, known.length > 2 ? ', and ' : ' and ')}.`;
 }

@@ -1,8 +1,19 @@
 import type { SourceRequest } from '../gen/tollgate/v1/request_pb.ts';
+import { parseExact } from '../lib/exact-json.ts';
 import type { JsonObject } from './codec.ts';
 
-/** Returns the body of a client's own request, which is the caller's to change. */
-export function sentBody({ body }: SourceRequest): JsonObject {
+/** The body of a client's own request. */
+export interface SentBody {
+  /** The caller's to change. */
+  readonly body: JsonObject;
+  /** Puts what `body` has marked into the written text: digits and orders that values of this language lose. Absent: nothing is marked. */
+  readonly restore?: (json: string) => string;
+}
+
+/** Reads the body of a client's own request. */
+export function sentBody({ body }: SourceRequest): SentBody {
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
+  const { value, restore } = parseExact(text);
   // The decoder has checked that it is an object.
-  return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8')) as JsonObject;
+  return { body: value as JsonObject, ...(restore === undefined ? {} : { restore }) };
 }

@@ -5,7 +5,15 @@ import { countIn, defined, listIn, objectIn, objectsIn, parsedJson, textIn } fro
 /** What upstreams say of a failure, as far as the protocols agree. Source: wire.md B5. */
 export type ErrorFacts = Pick<
   UpstreamFailureFacts,
-  'message' | 'param' | 'detailCode' | 'contextLengthExceeded' | 'status' | 'retryAfterMs'
+  | 'message'
+  | 'param'
+  | 'detailCode'
+  | 'contextLengthExceeded'
+  | 'blamesContent'
+  | 'isLoading'
+  | 'billing'
+  | 'status'
+  | 'retryAfterMs'
 >;
 
 /** How a protocol says that its input is too long. */
@@ -15,6 +23,32 @@ export interface TooLong {
   /** The words for it, where there is no code. */
   readonly message: RegExp;
 }
+
+/**
+ * How servers say that they can't take what a request contains, also with a status that means a failure of their own. llama.cpp answers 500 for images
+ * that its model can't see, chat templates that refuse the messages, and schemas that it can't compile; Ollama likewise.
+ */
+const contentWords = new RegExp(
+  [
+    String.raw`(image|audio|video|vision|multi-?modal)s?\b.{0,40}\b(not|n't|un)\s?(be )?(support|allow|accept)`,
+    String.raw`(not|n't|un)\s?support(s|ed)?\b.{0,40}\b(image|audio|video|vision|multi-?modal|tools?|thinking|response_format|schema)`,
+    String.raw`missing data required for image|mmproj|(failed|unable) to (load|decode|process) (image|audio)`,
+    String.raw`jinja|chat template|template (error|rendering)|conversation roles must alternate|raise_exception`,
+    String.raw`(json[ _-]?schema|grammar|regex pattern|structured output).{0,60}(fail|invalid|error|unsupported|not supported|unrecognized)`,
+    String.raw`(fail\w*|invalid|error|unsupported|unrecognized).{0,60}(json[ _-]?schema|\bschema\b|grammar)`,
+    String.raw`does not support (tools|thinking|images|chat)|tools? param requires`,
+  ].join('|'),
+  'i',
+);
+
+/** How local servers say that their model is not in memory yet. */
+const loadingWords = /\bloading model\b|\bmodel (is )?(still |currently )?loading\b/i;
+/** The codes and types of errors that are about the operator's bill. */
+const billingCode =
+  /^(?:insufficient_quota|billing(?:_\w+)?|insufficient_(?:balance|funds|credits?)|quota_exceeded|payment_required)$/i;
+/** How messages about it begin. Only their beginning counts: further on a message may quote what a client wrote. */
+const billingMessage =
+  /^\W*(?:you(?:r|’ve| have)? (?:exceeded your current quota|credit balance|account (?:is not active|balance))|insufficient (?:balance|funds|credits?|quota)|payment required|this request requires more credits)/i;
 
 /** Returns a failure of an answer that is not what the protocol says. */
 export function malformed(what: string): UpstreamFailure {
@@ -48,9 +82,14 @@ export function errorFacts(value: Json, tooLong: TooLong): ErrorFacts {
   if (error === undefined) return {};
   const message = messageOf(error);
   const code = textIn(error['code']) || textIn(error['type']);
+  const isBilling =
+    [error['code'], error['type']].some(each => billingCode.test(textIn(each))) || billingMessage.test(message);
   return defined({
+    billing: isBilling ? true : undefined,
     message: message === '' ? undefined : message.slice(0, 2_000),
     param: textIn(error['param']) || undefined,
+    blamesContent: contentWords.test(message) ? true : undefined,
+    isLoading: loadingWords.test(message) ? true : undefined,
     contextLengthExceeded: tooLong.code?.test(code) === true || tooLong.message.test(message) ? true : undefined,
   });
 }

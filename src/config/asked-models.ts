@@ -1,54 +1,91 @@
+import { countIn, objectIn, readFacts, type Said, type SaidOfModel, textIn } from './asked-facts.ts';
 import { scaledInteger } from './decimal.ts';
 import { cachingMember, listedModel } from './listed-model.ts';
 import type { Preset } from './presets.ts';
-import type { ModelSettings, PricingAboveSettings, PricingSettings } from './settings.ts';
+import type { DiscoveredPricing, ModelSettings, PricingAboveSettings, PricingSettings } from './settings.ts';
 
-/** Models that a server listed by itself: local ones cost nothing, those of another Tollgate what it says. */
+/** Models that a server listed by itself: local ones cost what the configuration says for their names, else nothing; those of another Tollgate what it says. */
 
-type Listed = Readonly<Record<string, unknown>>;
-
-const tokensMax = 4_294_967_295;
-const idPattern = /^[\w.:@+-]+(\/[\w.:@+-]+)*$/;
-
-/** The models of a list. Entries that are no text models, or have no usable id, are left out. */
-export function askedModels(preset: Preset, list: readonly Listed[]): ModelSettings[] {
-  const models = new Map<string, ModelSettings>();
-  for (const listed of list) {
-    const model = modelOf(preset, listed);
-    if (model !== undefined && !models.has(model.id)) models.set(model.id, model);
-  }
-  return [...models.values()];
+/** The models of a list, and why the others are left out. */
+export interface AskedModels {
+  readonly models: readonly ModelSettings[];
+  /** By the server's name of the model. */
+  readonly leftOut: Readonly<Record<string, string>>;
 }
 
-function modelOf(preset: Preset, listed: Listed): ModelSettings | undefined {
-  const model = textIn(listed['id']);
-  if (model === undefined || !idPattern.test(model) || /:(?:flex|priority)$/.test(model)) return undefined;
-  const isFree = model.endsWith(':free');
+/** Prices of models whose id fits a pattern. */
+export type PriceRules = readonly DiscoveredPricing[];
+
+/** Returns the models that a server told. `nowMs`: when it was asked, which is when a model was made that does not say it. */
+export function askedModels(
+  preset: Preset,
+  list: readonly SaidOfModel[],
+  { prices, nowMs }: { readonly prices: PriceRules; readonly nowMs: number },
+): AskedModels {
+  const models = new Map<string, ModelSettings>();
+  const leftOut: Record<string, string> = {};
+  for (const said of list) {
+    const own = textIn(said.listed['id']);
+    const model = own === undefined ? 'has no id' : modelOf(preset, own, said, nowMs);
+    if (typeof model === 'string') leftOut[own ?? '?'] = model;
+    else if (models.get(model.id)?.routes[0]?.model === own) continue;
+    else if (models.has(model.id)) leftOut[own ?? '?'] = `has the name of another, ${model.id}`;
+    else models.set(model.id, { ...model, pricing: ruledPricing(prices, model) ?? model.pricing });
+  }
+  return { models: [...models.values()], leftOut };
+}
+
+/** Returns the model, or why it is none that can be offered. */
+function modelOf(preset: Preset, own: string, said: SaidOfModel, nowMs: number): ModelSettings | string {
+  const { listed } = said;
+  const name = offeredName(own);
+  if (name === '' || /:(?:flex|priority)$/.test(name)) return 'has a name that can’t be asked for';
+  const facts = readFacts(said);
+  if (!facts.isChat || !hasTextPath(listed['endpoints'])) return 'answers no text';
+  const isFree = name.endsWith(':free');
   const pricing = preset.asked === 'free' || isFree ? free : pricingIn(listed['pricing']);
   // A model whose price nobody knows is not sold.
-  if (pricing === undefined || !hasTextPath(listed['endpoints'])) return undefined;
-  const capabilities = objectIn(listed['capabilities']);
-  const can = (what: string): boolean => (capabilities === undefined ? true : capabilities[what] === true);
-  const tiers = capabilities?.['service_tiers'];
-  return listedModel(preset, model, {
-    name: textIn(listed['name']) ?? model,
-    contextLength: contextIn(listed),
+  if (pricing === undefined) return 'has no price';
+  const tiers = objectIn(listed['capabilities'])?.['service_tiers'];
+  const { contextLength, vision, functionCall, reasoning, createdAt } = facts;
+  const model = listedModel(preset, name, {
+    name: textIn(listed['name']) ?? name,
+    contextLength,
     maxOutputTokens: countIn(listed['max_output_tokens']),
-    vision: can('vision'),
-    functionCall: can('function_call'),
-    reasoning: can('reasoning'),
+    vision,
+    functionCall,
+    reasoning,
     serviceTiers: (['flex', 'priority'] as const).filter(tier => Array.isArray(tiers) && tiers.includes(tier)),
     pricing,
   });
+  return {
+    ...model,
+    createdAt: createdAt ?? Math.floor(nowMs / 1000),
+    routes: model.routes.map(route => ({ ...route, model: own })),
+  };
+}
+
+const idPattern = /^[\w.:@+-]+(\/[\w.:@+-]+)*$/;
+
+/** Returns the name that a model is offered by: a file's own, wherever it lies on the server, with dashes for what no id can have. '' if it has none. */
+function offeredName(own: string): string {
+  const isFile = /^(?:[/~.]|[A-Za-z]:[\\/])|\\|\.gguf$/i.test(own);
+  if (isFile) return (own.split(/[\\/]/).at(-1) ?? '').replace(/[^\w.:@+-]+/g, '-');
+  return idPattern.test(own) ? own : '';
+}
+
+/** Returns the prices of the first rule that fits a model; undefined if none does, or the model is free whatever a rule says. */
+function ruledPricing(prices: PriceRules, { id }: ModelSettings): PricingSettings | undefined {
+  if (id.endsWith(':free')) return undefined;
+  return prices.find(({ models }) => models.some(pattern => fits(id, pattern)))?.pricing;
+}
+
+function fits(id: string, pattern: string): boolean {
+  const escaped = pattern.split('*').map(part => part.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
+  return new RegExp(`^${escaped.join('.*')}$`, 's').test(id);
 }
 
 const free: PricingSettings = { inputPicoUsd: 0n, outputPicoUsd: 0n, above: [] };
-
-/** The members that vLLM, llama.cpp and other gateways have for it. */
-function contextIn(listed: Listed): number | undefined {
-  const named = [listed['context_length'], listed['max_model_len'], objectIn(listed['meta'])?.['n_ctx_train']];
-  return named.map(countIn).find(count => count !== undefined);
-}
 
 function hasTextPath(endpoints: unknown): boolean {
   return !Array.isArray(endpoints) || endpoints.includes('/v1/chat/completions');
@@ -68,7 +105,7 @@ function pricingIn(value: unknown): PricingSettings | undefined {
   return { ...prices, above };
 }
 
-function pricesIn(pricing: Listed | undefined): Omit<PricingAboveSettings, 'inputTokens'> | undefined {
+function pricesIn(pricing: Said | undefined): Omit<PricingAboveSettings, 'inputTokens'> | undefined {
   const inputPicoUsd = picoIn(pricing?.['input']);
   const outputPicoUsd = picoIn(pricing?.['output']);
   if (inputPicoUsd === undefined || outputPicoUsd === undefined) return undefined;
@@ -80,16 +117,4 @@ function pricesIn(pricing: Listed | undefined): Omit<PricingAboveSettings, 'inpu
 /** Dollars per million tokens as pico-dollars a token; the text of the number is the decimal that was sent. */
 function picoIn(value: unknown): bigint | undefined {
   return typeof value === 'number' ? scaledInteger(String(value), 6) : undefined;
-}
-
-function countIn(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= tokensMax ? value : undefined;
-}
-
-function textIn(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
-}
-
-function objectIn(value: unknown): Listed | undefined {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Listed) : undefined;
 }

@@ -6,7 +6,9 @@ import { checkConsistency } from './consistency.ts';
 import { kindOfModel, rulesOfKind } from './model-kind.ts';
 import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
-import { presetModelIds, presetProviders, quirksOf } from './presets.ts';
+import { readKeyFiles } from './key-files.ts';
+import { presetKeyVariables, presetModelIds, presetProviders, quirksOf } from './presets.ts';
+import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
   fileSchema,
@@ -18,17 +20,19 @@ import {
   type ParsedProvider,
   type ParsedTimeouts,
 } from './schema.ts';
+import { readVariableFiles } from './secret-sources.ts';
 import { Secret } from './secrets.ts';
 import type {
   Config,
   ImagePriceSettings,
+  RouteCostSettings,
   ModelSettings,
   PlanSettings,
   PricingSettings,
   ProviderSettings,
   Timeouts,
 } from './settings.ts';
-import { pathText, readYaml, type YamlPath, type YamlSource } from './yaml-source.ts';
+import { pathText, readYaml, variableNames, type YamlPath, type YamlSource } from './yaml-source.ts';
 
 /** The file that is read when none is named, if it exists. */
 export const defaultConfigPath = './tollgate.yaml';
@@ -62,8 +66,9 @@ export function loadConfig({ path, environment, builtInIds }: LoadOptions): Conf
 export function configOf(
   file: string,
   text: string,
-  { variables, builtInIds }: { readonly variables: Variables; readonly builtInIds: readonly string[] },
+  { variables: set, builtInIds }: { readonly variables: Variables; readonly builtInIds: readonly string[] },
 ): Config {
+  const { variables, sources } = readVariableFiles(set, [...presetKeyVariables, ...variableNames(text)]);
   const source = readYaml(file, text, variables);
   const problems: Problem[] = [...source.problems];
   const report = (path: YamlPath, message: string): void => {
@@ -78,11 +83,17 @@ export function configOf(
   if (parsed.success)
     checkConsistency(parsed.data, { builtIn: builtInIds, preset: presetIds(parsed.data, named) }, report);
   else for (const issue of parsed.error.issues) reportIssue(issue, report);
-  if (problems.length > 0 || !parsed.success) {
+  const keyed = parsed.success ? readKeyFiles(file, parsed.data, report) : undefined;
+  if (problems.length > 0 || keyed === undefined) {
     throw new ConfigError(problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0)));
   }
-  const settings = settingsOf(parsed.data, named);
-  return deepFreeze(file === '' ? settings : { ...settings, file });
+  const settings = settingsOf(keyed.file, named);
+  const secretSources = [...sources, ...keyed.sources];
+  return deepFreeze({
+    ...settings,
+    ...(file === '' ? {} : { file }),
+    ...(secretSources.length === 0 ? {} : { secretSources }),
+  });
 }
 
 /** An address that may have a password or a key in it; where an address stands, without its scheme too. */
@@ -94,7 +105,8 @@ function withShown(source: YamlSource, path: YamlPath, message: string): string 
   const shown = source.shownOf(path);
   const isAddress = path.includes('base_url') || path.includes('public_url');
   const hidden = isAddress ? credentialedAddress : credentialed;
-  const secret = path.includes('api_key') || path.includes('headers') || hidden.test(shown ?? '');
+  const secret =
+    ['api_key', 'api_key_file', 'headers', 'token'].some(name => path.includes(name)) || hidden.test(shown ?? '');
   return shown === undefined || secret || !/^(?:must|names)/.test(message) ? message : `is ${shown}, ${message}`;
 }
 
@@ -145,12 +157,35 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     dailyLimitUnit: file.daily_limit_unit,
     timeouts,
     retries: file.retries,
+    ...defined({ tls: tlsSettings(file.tls) }),
+    rpc: rpcSettings(file),
     limits: {
       bodyBytes: file.limits.body_bytes,
+      otherBodyBytes: file.limits.other_body_bytes,
+      bodyDepth: file.limits.body_depth,
+      bodyValues: file.limits.body_values,
+      listEntries: file.limits.list_entries,
+      bodyMemoryBytes: file.limits.body_memory,
+      accountBodyMemoryBytes: file.limits.account_body_memory,
+      parseMemoryBytes: file.limits.parse_memory,
+      parseMs: file.limits.parse_time,
+      stallMs: file.limits.stall_timeout,
+      unsentMemoryBytes: file.limits.unsent_memory,
+      sessionMemoryBytes: file.limits.session_memory,
+      accountSessionMemoryBytes: file.limits.account_session_memory,
+      addressRequests: file.limits.address_requests,
+      answerBytes: file.limits.answer_bytes,
+      wholeAnswerBytes: file.limits.whole_answer_bytes,
       upstreamEventBytes: file.limits.upstream_event_bytes,
       imageFileBytes: file.limits.image_file_bytes,
       imageTasks: file.limits.image_tasks,
       imageTaskQueue: file.limits.image_task_queue,
+    },
+    overload: {
+      loopLagMs: file.overload.loop_lag,
+      heapPermille: file.overload.heap,
+      sliceMs: file.overload.slice,
+      queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
     content: {
@@ -165,6 +200,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       ...(named.includes(name) ? {} : { preset: name }),
     })),
     models: file.models.map(modelOf),
+    discovered: file.discovered.map(({ models, pricing }) => ({ models, pricing: toPricing(pricing) })),
     aliases: new Map(Object.entries(file.aliases)),
     plans: {
       core: planOf(file.plans?.core, standardPlans.core),
@@ -194,6 +230,7 @@ function providerOf(name: string, provider: ParsedProvider, timeouts: Timeouts):
       Object.entries(provider.headers).map(([header, value]) => [header.toLowerCase(), value]),
     ),
     timeouts: timeoutsOf(provider.timeouts, timeouts),
+    passthrough: provider.passthrough,
     ...defined({ tokenIds: provider.token_ids }),
     ...(provider.concurrency === undefined
       ? {}
@@ -227,15 +264,26 @@ function modelOf(model: ParsedModel): ModelSettings {
     available: model.available,
     pricing: pricingOf(model),
     maxSize: model.max_size,
-    routes: routes.map(({ tiers, ...route }) => ({ ...route, ...defined({ tiers }) })),
+    ...(model.strategy === 'priority' ? {} : { strategy: model.strategy }),
+    routes: routes.map(({ tiers, cost, ...route }) => ({
+      ...route,
+      ...defined({ tiers, cost: cost && routeCostOf(cost) }),
+    })),
   };
+}
+
+function routeCostOf({ input, output, image }: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
+  return defined({ inputPicoUsd: input, outputPicoUsd: output, imageNanoUsd: image });
 }
 
 function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   // A free model costs 0 on what it does, said or not.
   const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed.map(name => [name, 0n]));
   const none = { images: [], above: [] };
-  const prices: ParsedPricing = id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none);
+  return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));
+}
+
+function toPricing(prices: ParsedPricing): PricingSettings {
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
     ...cachingOf(prices.caching),

@@ -1,6 +1,6 @@
 import { closest } from '../lib/closest.ts';
-import { kindOfModel, listKinds, rulesOfKind } from './model-kind.ts';
-import type { ParsedFile, ParsedModel } from './schema.ts';
+import { kindOfModel, listKinds, type ModelKind, rulesOfKind } from './model-kind.ts';
+import type { ParsedFile, ParsedModel, ParsedPricing, ParsedRoute } from './schema.ts';
 import type { YamlPath } from './yaml-source.ts';
 
 /** Called with each contradiction. */
@@ -50,6 +50,9 @@ export function checkConsistency(file: ParsedFile, given: GivenIds, report: Repo
     if (mixesKinds(model)) continue;
     checkPricing(model, [...path, 'pricing'], report);
     checkRoutes(model, file, path, report);
+  }
+  for (const [index, { pricing }] of file.discovered.entries()) {
+    checkPrices(pricing, 'text', ['discovered', index, 'pricing'], report);
   }
   checkProviders(file, report);
   checkAliases(file, { listed, known }, report);
@@ -103,7 +106,10 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     report(path, 'is missing; every model needs a price (0 for one that costs nothing), or an id that ends in :free');
     return;
   }
-  const kind = kindOfModel(model.endpoints);
+  checkPrices(pricing, kindOfModel(model.endpoints), path, report);
+}
+
+function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, report: Report): void {
   const { needed, foreign } = rulesOfKind[kind];
   for (const name of needed) {
     if (pricing[name] === undefined)
@@ -111,7 +117,7 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
   }
   for (const name of foreign) {
     if (pricing[name] !== undefined) {
-      report([...path, name], `is not charged for on ${model.endpoints.join(' and ')}; ${needed.join(' and ')} is`);
+      report([...path, name], `is not charged for on ${rulesOfKind[kind].name} models; ${needed.join(' and ')} is`);
     }
   }
   let threshold = 0;
@@ -121,7 +127,7 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
     }
     threshold = step.input_tokens;
   }
-  if (!drawsImages(model) && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
+  if (kind !== 'image' && pricing.images.length > 0) report([...path, 'images'], 'is for models that draw');
   if (kind !== 'text' && pricing.above.length > 0) report([...path, 'above'], 'is for text models');
 }
 
@@ -139,8 +145,9 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
   }
   const { protocols } = rulesOfKind[kindOfModel(model.endpoints)];
   const seen = new Set<string>();
-  for (const [index, { provider, model: name, tiers }] of model.routes.entries()) {
+  for (const [index, { provider, model: name, tiers, cost }] of model.routes.entries()) {
     const at = [...path, 'routes', index];
+    if (model.strategy === 'cheapest') checkCost(model, cost, [...at, 'cost'], report);
     const key = JSON.stringify([provider, name]);
     if (seen.has(key)) report(at, `is the same as another route (${provider}, ${name})`);
     seen.add(key);
@@ -158,6 +165,15 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
         [...at, 'provider'],
         `speaks ${found.protocol}, must speak ${wanted} for ${model.endpoints.join(' and ')}`,
       );
+    }
+  }
+}
+
+/** Routes whose cost is not said can't be compared. */
+function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath, report: Report): void {
+  for (const name of drawsImages(model) ? (['image'] as const) : (['input', 'output'] as const)) {
+    if (cost?.[name] === undefined) {
+      report([...path, name], 'is missing; strategy: cheapest compares what the provider of each route charges');
     }
   }
 }

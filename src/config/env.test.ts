@@ -1,6 +1,7 @@
+import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from './config-error.ts';
-import { httpUrl, readEnvironment, type Variables } from './env.ts';
+import { listenerUrl, readEnvironment, type Variables } from './env.ts';
 
 function linesOf(variables: Variables): readonly string[] {
   try {
@@ -18,6 +19,7 @@ test('an empty environment gives the decided defaults', () => {
     port: 8080,
     rpcHost: '127.0.0.1',
     rpcPort: 9090,
+    rpcSocket: { path: resolve('data/operator.sock'), isNamed: false },
     dataDir: './data',
     bootstrap: { balanceNanoUsd: 10_000_000_000n },
     proxy: {},
@@ -94,8 +96,8 @@ describe('what is refused, and why', () => {
 });
 
 test('an IPv6 address stands in brackets', () => {
-  expect(httpUrl('::1', 8080)).toBe('http://[::1]:8080');
-  expect(httpUrl('127.0.0.1', 80)).toBe('http://127.0.0.1:80');
+  expect(listenerUrl('::1', 8080)).toBe('http://[::1]:8080');
+  expect(listenerUrl('127.0.0.1', 80)).toBe('http://127.0.0.1:80');
 });
 
 describe('proxies', () => {
@@ -122,4 +124,13 @@ describe('proxies', () => {
       expect(others).toEqual([]);
     },
   );
+});
+
+test('the socket for commands can be named or switched off; a path that no system takes is refused', () => {
+  const socketOf = (value: string) => readEnvironment({ TOLLGATE_RPC_SOCKET: value }).rpcSocket;
+  expect(socketOf('/run/tollgate.sock')).toEqual({ path: '/run/tollgate.sock', isNamed: true });
+  expect(socketOf('off')).toBeUndefined();
+  const long = `/${'x'.repeat(110)}`;
+  expect(readEnvironment({ TOLLGATE_DATA_DIR: long }).rpcSocket).toBeUndefined();
+  expect(() => socketOf(long)).toThrow('TOLLGATE_RPC_SOCKET: must be a path of at most 103 bytes, or off');
 });

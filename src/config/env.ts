@@ -1,6 +1,8 @@
+import { join, resolve } from 'node:path';
 import { defined } from '../lib/defined.ts';
 import { parseDollars } from '../lib/dollars.ts';
 import { ConfigError, type Problem } from './config-error.ts';
+import { readVariableFiles } from './secret-sources.ts';
 import { Secret } from './secrets.ts';
 
 /** Variables by name, as `process.env` has them. */
@@ -12,6 +14,8 @@ export interface BootstrapEnvironment {
   readonly apiKey?: Secret;
   /** Absent: a random key. */
   readonly managementKey?: Secret;
+  /** Where the keys that were made up are written, mode 0600; absent: they are printed. */
+  readonly file?: string;
   /** The balance of account 1 in nano-dollars. */
   readonly balanceNanoUsd: bigint;
 }
@@ -34,25 +38,39 @@ export interface Environment {
   /** Internal listener. */
   readonly rpcHost: string;
   readonly rpcPort: number;
+  /** The Unix socket for the operator's commands; absent: none. `isNamed`: the environment names it, so that a start fails without it. */
+  readonly rpcSocket?: { readonly path: string; readonly isNamed: boolean };
   /** As written; relative to the working directory. */
   readonly dataDir: string;
   /** The configuration file that `TOLLGATE_CONFIG` names; absent: `./tollgate.yaml` if it exists. */
   readonly configPath?: string;
   readonly bootstrap: BootstrapEnvironment;
   readonly proxy: ProxyEnvironment;
-  /** All variables, for `${NAME}` in the configuration file. */
+  /** All variables as they are set, for `${NAME}` in the configuration file. */
   readonly variables: Variables;
 }
 
 const keyLengthMin = 24;
+
+/** The variables that are read once, at the start, and may be secrets: each has a twin `NAME_FILE`. */
+const secretVariables = [
+  'TOLLGATE_BOOTSTRAP_API_KEY',
+  'TOLLGATE_BOOTSTRAP_MANAGEMENT_KEY',
+  'TOLLGATE_BOOTSTRAP_BALANCE',
+  'http_proxy',
+  'HTTP_PROXY',
+  'https_proxy',
+  'HTTPS_PROXY',
+];
 
 /** Reads one variable after the other and gathers what is wrong, so that one start shows all of it. */
 class EnvironmentReader {
   readonly problems: Problem[] = [];
   readonly #variables: Variables;
 
+  /** Secrets are read from the files that their twins name. */
   constructor(variables: Variables) {
-    this.#variables = variables;
+    this.#variables = readVariableFiles(variables, secretVariables).variables;
   }
 
   /** An empty variable is as good as none: compose files and CI systems pass unset ones on that way. */
@@ -117,10 +135,24 @@ class EnvironmentReader {
     return undefined;
   }
 
+  /** A Unix socket; `off`: none. Without a name it lies in the data directory, if its path is not too long for the system. */
+  socket(name: string, standard: string): Environment['rpcSocket'] {
+    const value = this.text(name);
+    if (value === 'off') return undefined;
+    const path = resolve(value ?? standard);
+    const isTooLong = Buffer.byteLength(path) > socketPathMax;
+    if (isTooLong && value !== undefined)
+      this.#refuse(name, `must be a path of at most ${socketPathMax} bytes, or off`);
+    return isTooLong ? undefined : { path, isNamed: value !== undefined };
+  }
+
   #refuse(path: string, message: string): void {
     this.problems.push({ path, message });
   }
 }
+
+/** What every system takes for the path of a socket. */
+const socketPathMax = 103;
 
 /** A billion dollars: far from where 64 bits of nano-dollars end. */
 const balanceNanoUsdMax = 10n ** 18n;
@@ -135,15 +167,17 @@ export function readEnvironment(variables: Variables = process.env): Environment
   const httpProxy = reader.proxy('http_proxy', 'HTTP_PROXY');
   const httpsProxy = reader.proxy('https_proxy', 'HTTPS_PROXY');
   const noProxy = reader.first('no_proxy', 'NO_PROXY')?.value;
+  const dataDir = reader.text('TOLLGATE_DATA_DIR') ?? './data';
+  const rpcSocket = reader.socket('TOLLGATE_RPC_SOCKET', join(dataDir, 'operator.sock'));
   const environment: Environment = {
     host: reader.host('TOLLGATE_HOST'),
     port: reader.port('TOLLGATE_PORT', 8080),
     rpcHost: reader.host('TOLLGATE_RPC_HOST'),
     rpcPort: reader.port('TOLLGATE_RPC_PORT', 9090),
-    dataDir: reader.text('TOLLGATE_DATA_DIR') ?? './data',
-    ...defined({ configPath: reader.text('TOLLGATE_CONFIG') }),
+    dataDir,
+    ...defined({ rpcSocket, configPath: reader.text('TOLLGATE_CONFIG') }),
     bootstrap: Object.freeze({
-      ...defined({ apiKey, managementKey }),
+      ...defined({ apiKey, managementKey, file: reader.text('TOLLGATE_BOOTSTRAP_FILE') }),
       balanceNanoUsd: reader.dollars('TOLLGATE_BOOTSTRAP_BALANCE', 10_000_000_000n),
     }),
     proxy: Object.freeze(defined({ httpProxy, httpsProxy, noProxy })),
@@ -154,6 +188,6 @@ export function readEnvironment(variables: Variables = process.env): Environment
 }
 
 /** The address of a listener as a URL, without a slash at its end. */
-export function httpUrl(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+export function listenerUrl(host: string, port: number, isSecure = false): string {
+  return `${isSecure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

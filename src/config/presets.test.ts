@@ -5,7 +5,7 @@ import { configOf } from './config.ts';
 import type { Variables } from './env.ts';
 import { pricingOf, withPresetModels } from './preset-catalogue.ts';
 import { presetModels } from './preset-models.ts';
-import { presets, quirksOf } from './presets.ts';
+import { type Preset, presets, quirksOf } from './presets.ts';
 
 const load = (variables: Variables, text = '') => configOf('', text, { variables, builtInIds: [] });
 const providersOf = (variables: Variables, text = ''): unknown =>
@@ -201,17 +201,23 @@ aliases: { openai/gpt-5: a/b }`;
 });
 
 describe('servers that are asked', () => {
+  const told = (of: Preset, list: readonly Record<string, unknown>[]) =>
+    askedModels(
+      of,
+      list.map(listed => ({ listed })),
+      { prices: [], nowMs: 0 },
+    ).models;
   test.each([
     ['vLLM', { id: 'Qwen/Qwen3-8B', object: 'model', owned_by: 'vllm', max_model_len: 40_960 }, 40_960],
     [
       'llama.cpp',
-      { id: 'qwen3.gguf', object: 'model', meta: { n_ctx_train: 32_768, n_params: 8_190_735_360 } },
-      32_768,
+      { id: 'qwen3.gguf', object: 'model', meta: { n_ctx: 4_096, n_ctx_train: 32_768, n_params: 8_190_735_360 } },
+      4_096,
     ],
     ['LM Studio', { id: 'qwen3-8b', object: 'model', owned_by: 'organization_owner' }, undefined],
   ])('%s’s entry: price 0, all that a model may do, the context where it says it', (title, entry, contextLength) => {
     const [of] = presets.filter(each => each.title === title);
-    expect(askedModels(of ?? expect.fail(title), [entry])).toMatchObject([
+    expect(told(of ?? expect.fail(title), [entry])).toMatchObject([
       {
         id: `${of?.name}/${entry.id}`,
         ...(contextLength === undefined ? {} : { contextLength }),
@@ -232,7 +238,7 @@ describe('servers that are asked', () => {
       { id: 'a b' },
       { id: 'qwen3:8b' },
     ];
-    const models = askedModels(preset('ollama'), list);
+    const models = told(preset('ollama'), list);
     expect(models.map(({ id, contextLength, pricing }) => [id, contextLength, pricing.inputPicoUsd])).toEqual([
       ['ollama/qwen3:8b', undefined, 0n],
       ['ollama/org/model', 8_192, 0n],
@@ -247,7 +253,7 @@ describe('servers that are asked', () => {
       above: [{ input_tokens: 1000, input: 1, output: 4 }],
     };
     const capabilities = { vision: false, function_call: true, reasoning: true, service_tiers: ['flex'] };
-    const models = askedModels(preset('tollgate'), [
+    const models = told(preset('tollgate'), [
       {
         id: 'acme/a',
         pricing,

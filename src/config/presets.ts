@@ -27,6 +27,8 @@ export interface Preset {
   readonly modelPrefix?: string;
   /** Asked for its models, because nobody else knows them: `free` have no price, `priced` say theirs. */
   readonly asked?: 'free' | 'priced';
+  /** Where a server that is asked says more of its models than their list does: `src/upstreams/asked-server.ts`. */
+  readonly details?: 'llama_cpp' | 'ollama' | 'lm_studio';
   readonly quirks?: readonly UpstreamQuirk[];
 }
 
@@ -77,7 +79,14 @@ export const presets: readonly Preset[] = [
     modelPrefix: 'accounts/fireworks/models/',
     quirks: ['max_tokens'],
   },
-  { ...local, name: 'ollama', title: 'Ollama', addressVariable: 'OLLAMA_HOST', quirks: ['max_tokens', 'one_answer'] },
+  {
+    ...local,
+    name: 'ollama',
+    title: 'Ollama',
+    addressVariable: 'OLLAMA_HOST',
+    details: 'ollama',
+    quirks: ['max_tokens', 'one_answer'],
+  },
   {
     ...local,
     name: 'vllm',
@@ -92,6 +101,7 @@ export const presets: readonly Preset[] = [
     title: 'llama.cpp',
     addressVariable: 'LLAMA_CPP_BASE_URL',
     keyVariables: ['LLAMA_CPP_API_KEY'],
+    details: 'llama_cpp',
     quirks: ['max_tokens', 'one_answer', 'running_timings'],
   },
   {
@@ -100,6 +110,7 @@ export const presets: readonly Preset[] = [
     title: 'LM Studio',
     addressVariable: 'LM_STUDIO_BASE_URL',
     keyVariables: ['LM_STUDIO_API_KEY'],
+    details: 'lm_studio',
     quirks: ['max_tokens', 'one_answer'],
   },
   {
@@ -124,6 +135,16 @@ export function presetProviders(variables: Variables, named: readonly string[]):
   return providers;
 }
 
+/** The variables that may hold a preset's key. */
+export const presetKeyVariables: readonly string[] = presets.flatMap(({ keyVariables = [] }) => keyVariables);
+
+/** Returns the variable that has switched a preset on, or the twin that names its file; undefined: none has. */
+export function switchedOnBy(name: string, variables: Variables): string | undefined {
+  const { addressVariable, keyVariables = [] } = presets.find(preset => preset.name === name) ?? {};
+  const names = addressVariable === undefined ? keyVariables : [addressVariable];
+  return names.flatMap(each => [each, `${each}_FILE`]).find(each => textIn(variables[each]) !== undefined);
+}
+
 function providerOf(preset: Preset, variables: Variables): ParsedProvider | undefined {
   const { addressVariable, keyVariables = [], keyHeader, protocol } = preset;
   const given = addressVariable === undefined ? undefined : textIn(variables[addressVariable]);
@@ -137,6 +158,7 @@ function providerOf(preset: Preset, variables: Variables): ParsedProvider | unde
     base_url: baseUrl,
     ...(key === undefined || keyHeader !== undefined ? {} : { api_key: [key] }),
     headers: key === undefined || keyHeader === undefined ? {} : { [keyHeader]: key },
+    passthrough: 'unpriced',
     queue: 1_000,
     queue_timeout: 30_000,
   };

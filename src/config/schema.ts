@@ -51,8 +51,10 @@ const provider = mapping({
   protocol: oneOf('chat', 'responses', 'messages', 'gemini', 'images'),
   base_url: address,
   api_key: oneOrMore(secret).optional(),
+  api_key_file: text.optional(),
   headers: named(headerName, secret).default({}),
   timeouts: mapping(timeoutsShape).optional(),
+  passthrough: oneOf('all', 'unpriced', 'known').default('unpriced'),
   concurrency: whole(1, 100_000).optional(),
   queue: whole(0, 1_000_000).default(1000),
   queue_timeout: duration(1).default(30_000),
@@ -96,6 +98,7 @@ const route = mapping({
   priority: whole(0, 1_000_000).default(1),
   weight: numberBetween(0, 1_000_000).default(1),
   tiers: listOf(oneOf('flex', 'priority')).optional(),
+  cost: mapping({ input: tokenPrice.optional(), output: tokenPrice.optional(), image: dollars.optional() }).optional(),
 });
 
 const model = mapping({
@@ -122,6 +125,7 @@ const model = mapping({
   available: flag.default(true),
   pricing: pricing.optional(),
   max_size: matching(/^[1-9]\d{1,4}x[1-9]\d{1,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').default(''),
+  strategy: oneOf('priority', 'cheapest', 'fastest').default('priority'),
   tokenizer: oneOf('cl100k_base', 'o200k_base').optional(),
   routes: listOf(route).default([]),
 });
@@ -144,6 +148,28 @@ const errorCode = leaf<string>('an error code of docs/errors.md', value =>
   typeof value === 'string' && isErrorCode(value) ? value : undefined,
 );
 
+const tlsShape = { cert: text, key: text };
+
+const serviceToken = mapping({
+  name: matching(/^[\w.-]{1,64}$/, 'a name of letters, digits and . _ -'),
+  token: oneOrMore(secret),
+  scopes: listOf(oneOf('operator', 'admin:read', 'admin:write', 'metering', 'generate', 'edge')).min(1, {
+    error: 'must list at least one scope',
+  }),
+});
+
+const rpc = mapping({
+  tls: mapping({ ...tlsShape, client_ca: text.optional() }).optional(),
+  admin: oneOf('everywhere', 'socket').default('everywhere'),
+  tokens: listOf(serviceToken).default([]),
+  control_bytes: size(1024, 1024 ** 3).default(1024 ** 2),
+  message_elements: whole(100, 100_000_000).default(100_000),
+  open_bytes: size(64, 1024 ** 2).default(4096),
+  open_calls: whole(1, 100_000).default(256),
+  open_calls_per_address: whole(1, 100_000).default(32),
+  open_call_time: duration(1000).default(600_000),
+}).prefault({});
+
 /** The whole file. Its output still has the file's names; `config.ts` makes a `Config` of it. */
 export const fileSchema = mapping({
   public_url: address.optional(),
@@ -157,12 +183,35 @@ export const fileSchema = mapping({
   daily_limit_unit: oneOf('dollars', 'requests').default('dollars'),
   timeouts: mapping(timeoutsShape).optional(),
   retries: whole(0, 100).default(2),
+  tls: mapping(tlsShape).optional(),
+  rpc,
   limits: mapping({
     body_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),
+    other_body_bytes: size(1024, 1024 ** 3).default(1024 ** 2),
+    body_depth: whole(8, 512).default(512),
+    body_values: whole(1000, 10_000_000).default(100_000),
+    list_entries: whole(100, 1_000_000).default(10_000),
+    body_memory: size(1024 ** 2, 1024 ** 4).default(256 * 1024 ** 2),
+    account_body_memory: size(1024 ** 2, 1024 ** 4).default(128 * 1024 ** 2),
+    parse_memory: size(64 * 1024 ** 2, 16 * 1024 ** 3).default(512 * 1024 ** 2),
+    parse_time: duration(100).default(10_000),
+    stall_timeout: duration(1000).default(60_000),
+    unsent_memory: size(1024 ** 2, 1024 ** 4).default(256 * 1024 ** 2),
+    session_memory: size(1024 ** 2, 1024 ** 4).default(256 * 1024 ** 2),
+    account_session_memory: size(1024 ** 2, 1024 ** 4).default(64 * 1024 ** 2),
+    address_requests: whole(1, 1_000_000).default(256),
+    answer_bytes: size(1024 ** 2, 1024 ** 3).default(128 * 1024 ** 2),
+    whole_answer_bytes: size(1024 ** 2, 1024 ** 3).default(64 * 1024 ** 2),
     upstream_event_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),
     image_file_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),
     image_tasks: whole(1, 1_000).default(8),
     image_task_queue: whole(0, 1_000_000).default(1_000),
+  }).prefault({}),
+  overload: mapping({
+    loop_lag: duration(1).default(300),
+    heap: fraction.default(850),
+    slice: duration(1).default(10),
+    queue: whole(1, 1_000_000).default(1_000),
   }).prefault({}),
   ledger: mapping({
     settle_timeout: duration(10).default(10_000),
@@ -186,6 +235,7 @@ export const fileSchema = mapping({
   }).prefault({}),
   providers: named(providerName, provider).default({}),
   models: listOf(model).default([]),
+  discovered: listOf(mapping({ models: oneOrMore(text), pricing })).default([]),
   aliases: named(modelId, text).default({}),
   plans: mapping({ core: plan, core_pro: plan }).optional(),
 });
@@ -194,6 +244,7 @@ export const fileSchema = mapping({
 export type ParsedFile = z.output<typeof fileSchema>;
 export type ParsedProvider = ParsedFile['providers'][string];
 export type ParsedModel = ParsedFile['models'][number];
+export type ParsedRoute = ParsedModel['routes'][number];
 export type ParsedPricing = NonNullable<ParsedModel['pricing']>;
 export type ParsedTimeouts = NonNullable<ParsedFile['timeouts']>;
 export type ParsedCaching = NonNullable<ParsedPricing['caching']>;

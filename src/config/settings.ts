@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../errors/error-table.ts';
+import type { SecretSource } from './secret-sources.ts';
 import type { Secret } from './secrets.ts';
 
 /**
@@ -6,6 +7,8 @@ import type { Secret } from './secrets.ts';
  * Times in ms, sizes in bytes, prices as integers of the unit in the name. Source: decisions §1.
  */
 export interface Config {
+  /** The files that secrets were read from; absent: none was. */
+  readonly secretSources?: readonly SecretSource[];
   /** The file it was read from, as it was named; absent where there is none. */
   readonly file?: string;
   /** Without a slash at its end; absent: the address of the public listener. */
@@ -25,13 +28,19 @@ export interface Config {
   readonly timeouts: Timeouts;
   /** Further tries on a route before the next route. */
   readonly retries: number;
+  /** Of the public listener; absent: cleartext. */
+  readonly tls?: TlsSettings;
+  readonly rpc: RpcSettings;
   readonly limits: Limits;
+  readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
   readonly providers: readonly ProviderSettings[];
   readonly models: readonly ModelSettings[];
+  /** What models cost that local servers tell; the first that fits holds. */
+  readonly discovered: readonly DiscoveredPricing[];
   /** Listed ids by alias. */
   readonly aliases: ReadonlyMap<string, string>;
   readonly plans: Readonly<Record<PlanName, PlanSettings>>;
@@ -45,10 +54,77 @@ export interface Timeouts {
   readonly totalMs: number;
 }
 
+/** Files in PEM. They are read again when they change. */
+export interface TlsSettings {
+  /** The certificate and what leads from it to its authority. */
+  readonly certPath: string;
+  readonly keyPath: string;
+  /** Authorities of callers: one without a certificate of theirs is refused. Absent: callers need none. */
+  readonly clientCaPath?: string;
+}
+
+/** A credential of a service of the operator's own. */
+export interface ServiceTokenSettings {
+  readonly name: string;
+  /** Several while one replaces another. */
+  readonly tokens: readonly Secret[];
+  readonly scopes: readonly ('operator' | 'admin:read' | 'admin:write' | 'metering' | 'generate' | 'edge')[];
+}
+
+/** The internal listener. */
+export interface RpcSettings {
+  /** Absent: cleartext. */
+  readonly tls?: TlsSettings;
+  /** `socket`: AdminService answers on the Unix socket alone. */
+  readonly admin: 'everywhere' | 'socket';
+  readonly tokens: readonly ServiceTokenSettings[];
+  /** A message of a service that takes neither prompts nor images. */
+  readonly controlBytes: number;
+  /** Fields and list entries of a message. */
+  readonly messageElements: number;
+  /** Calls that need no credential. */
+  readonly open: {
+    readonly bytesMax: number;
+    readonly callsMax: number;
+    readonly perAddressMax: number;
+    readonly durationMs: number;
+  };
+}
+
 /** The most of what a caller or an upstream may send. */
 export interface Limits {
-  /** A request body, public or RPC. */
+  /** The body of a request that generates, draws or counts tokens, and any RPC message. */
   readonly bodyBytes: number;
+  /** The body of any other request. */
+  readonly otherBodyBytes: number;
+  /** Levels of objects and arrays of a JSON body. */
+  readonly bodyDepth: number;
+  /** Values of a JSON body in all. */
+  readonly bodyValues: number;
+  /** Entries of one array, or members of one object, of a JSON body. */
+  readonly listEntries: number;
+  /** Bytes of all bodies over 1 MiB that are being read or answered. */
+  readonly bodyMemoryBytes: number;
+  /** The same of one account. */
+  readonly accountBodyMemoryBytes: number;
+  /** Memory that parsing one large body may take. */
+  readonly parseMemoryBytes: number;
+  /** Time that parsing one large body may take. */
+  readonly parseMs: number;
+  /** A connection that takes nothing of what waits for it for so long is cut. */
+  readonly stallMs: number;
+  /** Bytes that wait for clients to read them. */
+  readonly unsentMemoryBytes: number;
+  /** Responses that live as long as their WebSocket. */
+  readonly sessionMemoryBytes: number;
+  /** The same of one account. */
+  readonly accountSessionMemoryBytes: number;
+  /** Requests of one address without a valid key that still send their bodies. */
+  readonly addressRequests: number;
+  /** One choice of an answer, in memory. */
+  readonly answerBytes: number;
+  /** An answer that is not streamed, all choices together, in memory. */
+  readonly wholeAnswerBytes: number;
   /** One event of an upstream's stream, or its whole answer where it does not stream. */
   readonly upstreamEventBytes: number;
   /** Of all pictures that are kept for delivery by address. */
@@ -57,6 +133,18 @@ export interface Limits {
   readonly imageTasks: number;
   /** Image tasks that may wait. */
   readonly imageTaskQueue: number;
+}
+
+/** When requests are refused because there is too much to do, and how they take turns. */
+export interface OverloadSettings {
+  /** The event loop is this late. */
+  readonly loopLagMs: number;
+  /** That much of the heap is in use, in thousandths. */
+  readonly heapPermille: number;
+  /** Work that is begun in one turn of the event loop. */
+  readonly sliceMs: number;
+  /** Requests of one account that may wait to begin. */
+  readonly queue: number;
 }
 
 /** How the ledger answers for storage and for money that nobody pays. */
@@ -127,6 +215,8 @@ export interface ProviderSettings {
   readonly headers: Readonly<Record<string, Secret>>;
   /** The general ones where the provider has none of its own. */
   readonly timeouts: Timeouts;
+  /** What of its clients' own words it gets; absent: `unpriced`. */
+  readonly passthrough?: 'all' | 'unpriced' | 'known';
   /** Calls at once; absent: no limit. */
   readonly concurrency?: ConcurrencySettings;
   /** Embeddings may be asked for by token ids; absent: as providers of its protocol. */
@@ -178,6 +268,8 @@ export interface ModelSettings {
   readonly pricing: PricingSettings;
   /** "2048x2048"; '' where not said. */
   readonly maxSize: string;
+  /** Which of its routes a request takes first; absent: `priority`. */
+  readonly strategy?: 'priority' | 'cheapest' | 'fastest';
   /** Empty only where `available` is false. */
   readonly routes: readonly RouteSettings[];
 }
@@ -192,6 +284,13 @@ export interface PricingSettings {
   readonly caching?: CachePricingSettings;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
+}
+
+/** The prices of models that a local server tells. */
+export interface DiscoveredPricing {
+  /** Ids of models, in which `*` stands for anything. */
+  readonly models: readonly string[];
+  readonly pricing: PricingSettings;
 }
 
 /** The price of an image; an absent size or quality means any. */
@@ -228,6 +327,15 @@ export interface RouteSettings {
   readonly weight: number;
   /** Tiers beside the standard one that it can carry; absent: all of the model's. */
   readonly tiers?: readonly ('flex' | 'priority')[];
+  /** What the provider charges the operator; absent: not said. */
+  readonly cost?: RouteCostSettings;
+}
+
+/** What a provider charges: pico-dollars a token, nano-dollars an image. Absent: nothing. */
+export interface RouteCostSettings {
+  readonly inputPicoUsd?: bigint;
+  readonly outputPicoUsd?: bigint;
+  readonly imageNanoUsd?: bigint;
 }
 
 /** A plan that an account can subscribe to. */

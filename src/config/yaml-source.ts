@@ -163,6 +163,11 @@ function typed(text: string): YamlValue {
   return /^[-+]?\d+(\.\d+)?$/.test(text) ? new NumberText(text, Number(text)) : text;
 }
 
+/** The variables that a text names as `${NAME}`, comments included. */
+export function variableNames(text: string): string[] {
+  return Array.from(text.matchAll(/\$\{([A-Za-z_]\w*)\}/g), ([, name = '']) => name);
+}
+
 /** Reads a YAML text. Problems of syntax and of `${NAME}` are listed, never thrown; with a problem of syntax the value is empty. */
 export function readYaml(file: string, text: string, variables: Variables): YamlSource {
   const reader = new SourceReader(file, text, variables);

@@ -16,6 +16,8 @@ interface AccountOptions {
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
   readonly clock: Clock;
+  /** Told of every API key that has been revoked. */
+  readonly revoked: (keyId: number) => void;
 }
 
 type Part<K extends keyof PushedService<typeof AccountService>> = Pick<PushedService<typeof AccountService>, K>;
@@ -37,6 +39,7 @@ function keys({
   ledger,
   listedId,
   clock,
+  revoked,
 }: AccountOptions): Part<'listKeys' | 'getKey' | 'createKey' | 'updateKey' | 'deleteKey' | 'rotateKey' | 'getOwnKey'> {
   return {
     async listKeys(request, context) {
@@ -73,6 +76,7 @@ function keys({
       const accountId = await accountOf(context, ledger, 'keys:delete');
       const keyId = idOf(request.apiKeyId, 'API key');
       found(await ledger.setKeyState({ keyId, accountId, state: 'revoked' }), 'API key', keyId);
+      revoked(keyId);
       return {};
     },
   };
@@ -131,7 +135,8 @@ function readKeyFilter({ limit, offset, label, groupId }: ListKeysRequest): KeyF
 
 const activityLimit = { preset: 100, max: 1_000 };
 
-function filterOf(request: ListActivityRequest, accountId: number): ActivityFilter {
+/** Returns what a caller asked for. Throws `validation_error` where it is too much. */
+export function filterOf(request: ListActivityRequest, accountId: number): ActivityFilter {
   const { limit, offset, model, apiKeyId, startMs, endMs } = request;
   if (limit > activityLimit.max) throw invalidField('limit', `must be 1 to ${activityLimit.max}`, limit);
   return {

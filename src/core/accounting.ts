@@ -9,14 +9,15 @@ import { publicRequestId } from '../lib/ids.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
 import type { Denied, Ledger } from '../ledger/ledger.ts';
 import { checkText, idOf, invalidField } from './account-fields.ts';
-import { operatorOnly } from './credential.ts';
+import { servicesOnly } from './credential.ts';
 import { deniedError } from './generation/admission.ts';
 import { fixedFunds } from './generation/funds.ts';
 import { limitState } from './limit-state.ts';
+import type { ServiceTokens } from './service-tokens.ts';
 
 interface AccountingOptions {
   readonly ledger: Ledger;
-  readonly operatorToken: string;
+  readonly tokens: ServiceTokens;
   readonly clock: Clock;
 }
 
@@ -100,7 +101,7 @@ export function accountingService(options: AccountingOptions): PushedService<typ
       return {};
     },
   };
-  return operatorOnly(methods, options);
+  return servicesOnly(methods, options, () => 'metering');
 }
 
 const settleFacts = {

@@ -11,22 +11,30 @@ import type { PushedService } from '../lib/pushed-service.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { defined } from '../lib/defined.ts';
 import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, VoidedHoldRow } from '../ledger/ledger.ts';
+import { accountActivity } from './account-activity.ts';
 import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
-import { allScopes, operatorOnly } from './credential.ts';
+import { allScopes, servicesOnly } from './credential.ts';
 import { createGroup, deleteGroup, toGroup, updateGroup } from './account-groups.ts';
 import { made, unlocked } from './account-limits.ts';
 import { makeKey } from './keys.ts';
+import { usageByModel } from './key-usage.ts';
 import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
+import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
 import { rotateKey } from './rotate-key.ts';
+import type { ServiceTokens } from './service-tokens.ts';
 import { subscriptions } from './subscriptions.ts';
 
-interface AdminOptions {
+interface AdminOptions extends ProviderAdminOptions {
   readonly ledger: Ledger;
-  readonly operatorToken: string;
+  readonly tokens: ServiceTokens;
   /** Resolves entries of `allowed_models`. */
   readonly listedId: ListedId;
+  /** Told of every API key that has been revoked. */
+  readonly revoked: (keyId: number) => void;
   /** Reads the configuration again. Throws `invalid_request` with what is wrong; then nothing has changed. */
   readonly reload: () => Promise<Reloaded>;
+  /** The address that clients know, without a slash at its end. */
+  readonly publicUrl: () => string;
 }
 
 /** What a reload has brought. */
@@ -56,8 +64,10 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...managementKeys(options),
     ...subscriptions(options.ledger),
     ...gateway(options),
+    ...accountActivity(options),
+    ...providerAdmin(options),
   };
-  return operatorOnly(methods, options);
+  return servicesOnly(methods, options, name => (/^(?:get|list)/.test(name) ? 'admin:read' : 'admin:write'));
 }
 
 function accounts({
@@ -107,10 +117,21 @@ async function existing(ledger: Ledger, id: bigint): Promise<AccountRow> {
 function apiKeys({
   ledger,
   listedId,
+  revoked,
 }: AdminOptions): Part<
-  'createApiKey' | 'listApiKeys' | 'updateApiKey' | 'rotateApiKey' | 'setApiKeyState' | 'setMonthlyLimit'
+  | 'createApiKey'
+  | 'listApiKeys'
+  | 'updateApiKey'
+  | 'rotateApiKey'
+  | 'setApiKeyState'
+  | 'getApiKeyUsage'
+  | 'setMonthlyLimit'
 > {
   return {
+    async getApiKeyUsage({ accountId, apiKeyId }) {
+      const owner = { accountId: idOf(accountId, 'account'), keyId: idOf(apiKeyId, 'API key') };
+      return { models: await usageByModel(ledger, owner) };
+    },
     async createApiKey(request) {
       const accountId = idOf(request.accountId, 'account');
       const settings = settingsOf(request.settings, listedId);
@@ -134,7 +155,9 @@ function apiKeys({
     async setApiKeyState({ apiKeyId, state }) {
       const keyId = idOf(apiKeyId, 'API key');
       const row = await ledger.setKeyState({ keyId, accountId: undefined, state: stateOf(state) });
-      return { key: apiKeyOf(found(row, 'API key', keyId)) };
+      const key = apiKeyOf(found(row, 'API key', keyId));
+      if (state === StateMessage.REVOKED) revoked(keyId);
+      return { key };
     },
     async setMonthlyLimit({ apiKeyId, limitNanoUsd: limit }) {
       const keyId = idOf(apiKeyId, 'API key');
@@ -218,8 +241,15 @@ function managementKeys({
   };
 }
 
-function gateway({ ledger, reload }: AdminOptions): Part<'listVoidedHolds' | 'reloadConfiguration'> {
+function gateway({
+  ledger,
+  reload,
+  publicUrl,
+}: AdminOptions): Part<'listVoidedHolds' | 'reloadConfiguration' | 'describeGateway'> {
   return {
+    describeGateway() {
+      return { publicUrl: publicUrl() };
+    },
     async listVoidedHolds({ limit }) {
       if (limit > listLimit.max) throw invalidField('limit', `must be 1 to ${listLimit.max}`, limit);
       const rows = await ledger.listVoidedHolds(limit === 0 ? listLimit.preset : limit);

@@ -4,8 +4,10 @@ import { noUsage, type UsageBuckets } from '../generation/usage-buckets.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import type { Admitted, Ledger, RecordState } from '../ledger/ledger.ts';
 import { chargeOf, type Outcome, toClientError } from './generation/settlement.ts';
+import type { RequestStory } from '../telemetry/request-story.ts';
 import type { RouteName } from './routing/observer.ts';
-import { type Cuttable, stopping } from './running.ts';
+import { toTokenCounts } from './token-counts.ts';
+import { type Cuttable, keyRevoked, stopping } from './running.ts';
 
 /** What an admitted request is worked on with. */
 export interface AdmittedRunTools {
@@ -24,7 +26,11 @@ export interface AdmittedOrder<Order> {
   readonly id: number;
   /** What the client is told. */
   readonly requestId: string;
+  /** The API key that pays. */
+  readonly keyId: number;
   readonly admitted: Admitted;
+  /** Undefined: nobody follows it. */
+  readonly story?: RequestStory | undefined;
 }
 
 /** What an answer has used. */
@@ -43,6 +49,7 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
   place = -1;
   /** It was ended because the gateway stops. */
   isCut = false;
+  #isRevoked = false;
   protected readonly asked: AdmittedOrder<Order>;
   /** Aborted when nobody wants the answer any more. */
   protected readonly signal: AbortSignal;
@@ -73,6 +80,16 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
   cut(): void {
     this.isCut = true;
     this.#abort.abort(stopping());
+  }
+
+  get keyId(): number {
+    return this.asked.keyId;
+  }
+
+  /** The key has been revoked: ends it now. */
+  revoke(): void {
+    this.#isRevoked = true;
+    this.#abort.abort(keyRevoked());
   }
 
   /**
@@ -106,7 +123,8 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
   }
 
   async #settle({ state, usage, usageSource }: UsedUp, patience: 'bounded' | 'unbounded'): Promise<bigint> {
-    const { id, order } = this.asked;
+    const { id, order, story } = this.asked;
+    story?.trace?.settleBegan();
     const command = {
       id,
       state,
@@ -122,6 +140,7 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
     } as const;
     const settled = await this.#tools.ledger.settle(command, patience);
     if (settled.kind !== 'settled') throw new Error(`settle of ${id}: ${settled.kind}`);
+    story?.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd: settled.costNanoUsd });
     return settled.costNanoUsd;
   }
 
@@ -158,13 +177,16 @@ export abstract class AdmittedRun<Order extends { readonly prices: PriceSheet },
 
   #outcome(thrown: unknown): Outcome {
     if (this.isCut) return { kind: 'cut' };
+    if (this.#isRevoked) return { kind: 'client_gone', error: keyRevoked() };
     return this.signal.aborted ? { kind: 'client_gone' } : { kind: 'failed', error: toGatewayError(thrown) };
   }
 
   async #endUnanswered(outcome: Outcome): Promise<void> {
     const progress = { streamed: false, hasOutput: false, wasSent: this.#attempts > 0, isTrying: false };
     const charge = chargeOf(outcome, progress);
-    if (charge.kind === 'void') await this.#tools.ledger.void(this.asked.id, charge.reason);
-    else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
+    if (charge.kind === 'void') {
+      await this.#tools.ledger.void(this.asked.id, charge.reason);
+      this.asked.story?.settleEnded(undefined);
+    } else await this.#settle({ state: charge.state, usage: noUsage, usageSource: 'reported' }, 'unbounded');
   }
 }

@@ -1,10 +1,13 @@
 import { GatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
+import { actsForHeader } from '../lib/call-headers.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { CallContext, PushedService, UnaryContext } from '../lib/pushed-service.ts';
 import type { Credential, Ledger } from '../ledger/ledger.ts';
-import { hashKey, isKeyText, readCredential, secretsEqual } from './keys.ts';
+import { limitsExhausted } from './generation/admission.ts';
+import { hashKey, isKeyText, readCredential } from './keys.ts';
 import { limitState } from './limit-state.ts';
+import { type PresentedToken, requireScope, type ServiceScope, type ServiceTokens } from './service-tokens.ts';
 
 /** Who is calling: every service of the core asks here. Source: decisions §2. */
 
@@ -33,9 +36,11 @@ export type Wanted = 'api_key' | 'any_key' | { readonly scope: Scope };
 export type Caller = Pick<CallContext, 'requestHeader'>;
 
 /** What the credential needs of the ledger. */
-export interface CredentialPort extends Pick<Ledger, 'windows'> {
+export interface CredentialPort extends Pick<Ledger, 'windows' | 'refusal'> {
   /** Returns a credential that is known already at once; undefined: there is none. */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
+  /** Returns an API key by its id; undefined: there is none, or it was revoked. */
+  findApiKey(keyId: number): Credential | undefined;
 }
 
 /**
@@ -43,6 +48,8 @@ export interface CredentialPort extends Pick<Ledger, 'windows'> {
  * and `permission_denied` if it is of the wrong kind or lacks the scope.
  */
 export function authenticate(caller: Caller, ledger: CredentialPort, wanted: Wanted): Credential | Promise<Credential> {
+  const actsFor = caller.requestHeader.get(actsForHeader);
+  if (actsFor !== null) return checked(ledger.findApiKey(Number(actsFor)), ledger, wanted);
   return authenticateKey(readCredential(caller.requestHeader), ledger, wanted);
 }
 
@@ -99,37 +106,40 @@ async function refuseDisabled(credential: Credential, ledger: CredentialPort): P
   });
 }
 
-/** Whether the caller sent the operator token. Throws `invalid_api_key` where no credential was sent at all. */
-export function isOperator(caller: Caller, operatorToken: string): boolean {
-  return isOperatorToken(readCredential(caller.requestHeader), operatorToken);
-}
-
-function isOperatorToken(text: string, operatorToken: string): boolean {
-  // A key is none: two hashes less on every request.
-  return !isKeyText(text) && secretsEqual(text, operatorToken);
+/** Returns the service token that the caller sent; undefined if it sent another credential. Throws `invalid_api_key` where no credential was sent at all. */
+function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken | undefined {
+  const text = readCredential(caller.requestHeader);
+  // A key is none: a hash less on every request.
+  return isKeyText(text) ? undefined : tokens.find(text);
 }
 
 /**
- * Passes the operator only. Any other credential is refused for what it is: a valid key with `permission_denied`, one that is not valid as
+ * Passes service tokens with a scope only. Any other credential is refused for what it is: a valid key with `permission_denied`, one that is not valid as
  * `authenticate` refuses it.
  */
-export async function requireOperator(caller: Caller, ledger: CredentialPort, operatorToken: string): Promise<void> {
-  if (isOperator(caller, operatorToken)) return;
+export async function requireService(
+  caller: Caller,
+  { ledger, tokens }: CredentialOptions,
+  scope: ServiceScope,
+): Promise<void> {
+  const token = presentedToken(caller, tokens);
+  if (token !== undefined) return requireScope(token, scope);
   await authenticate(caller, ledger, 'any_key');
   throw new GatewayError('permission_denied', 'Only the operator can do this: use the operator token.', {
     tip: 'The operator token is in the file operator.token of the gateway’s data directory.',
   });
 }
 
-/** Returns the same methods of a service, each passing only the operator. Others are refused as `requireOperator` does. */
-export function operatorOnly<Methods extends Record<string, (request: never, context: UnaryContext) => unknown>>(
+/** Returns the same methods of a service, each passing only service tokens with the scope of the method. Others are refused as `requireService` does. */
+export function servicesOnly<Methods extends Record<string, (request: never, context: UnaryContext) => unknown>>(
   methods: Methods,
-  { ledger, operatorToken }: CredentialOptions,
+  options: CredentialOptions,
+  scopeOf: (method: string) => ServiceScope,
 ): Methods {
   const guarded = Object.entries(methods).map(([name, method]) => [
     name,
     async (request: never, context: UnaryContext) => {
-      await requireOperator(context, ledger, operatorToken);
+      await requireService(context, options, scopeOf(name));
       return method(request, context);
     },
   ]);
@@ -137,41 +147,47 @@ export function operatorOnly<Methods extends Record<string, (request: never, con
   return Object.fromEntries(guarded) as Methods;
 }
 
-/** The models that the caller may list: null for all (management keys, the operator, keys without `allowed_models`). */
+/** The models that the caller may list: null for all (management keys, service tokens, keys without `allowed_models`). */
 export async function visibleModels(
   caller: Caller,
-  ledger: CredentialPort,
-  operatorToken: string,
+  { ledger, tokens }: CredentialOptions,
 ): Promise<readonly string[] | null> {
-  if (isOperator(caller, operatorToken)) return null;
+  if (presentedToken(caller, tokens) !== undefined) return null;
   const { allowedModels } = await authenticate(caller, ledger, 'any_key');
   return allowedModels;
 }
 
 /** The network listener's gate: whoever calls any service of the gateway has a valid credential. What it may do, the service decides. */
-export async function requireCredential(caller: Caller, ledger: CredentialPort, operatorToken: string): Promise<void> {
-  if (!isOperator(caller, operatorToken)) await authenticate(caller, ledger, 'any_key');
+export async function requireCredential(caller: Caller, { ledger, tokens }: CredentialOptions): Promise<void> {
+  if (presentedToken(caller, tokens) === undefined) await authenticate(caller, ledger, 'any_key');
 }
 
-interface CredentialOptions {
+/** What credentials are looked up in. */
+export interface CredentialOptions {
   readonly ledger: CredentialPort;
-  readonly operatorToken: string;
+  readonly tokens: ServiceTokens;
 }
 
 /** CredentialService: says what the caller's credential is and may do; at once if it is known already and no windows are asked for. */
-export function credentialService({
-  ledger,
-  operatorToken,
-}: CredentialOptions): PushedService<typeof CredentialService> {
+export function credentialService({ ledger, tokens }: CredentialOptions): PushedService<typeof CredentialService> {
   return {
     authenticate(request, context) {
-      const text = readCredential(context.requestHeader);
-      if (isOperatorToken(text, operatorToken)) return { kind: CredentialKind.OPERATOR };
-      const credential = authenticateKey(text, ledger, 'any_key');
-      const toReply = (found: Credential): AuthenticateResponse | Promise<AuthenticateResponse> =>
-        request.limits && found.kind === 'api_key'
-          ? ledger.windows(found.keyId, false).then(windows => describe(found, windows))
-          : describe(found, []);
+      const token = presentedToken(context, tokens);
+      if (token !== undefined) {
+        if (token.scopes.includes('operator')) return { kind: CredentialKind.OPERATOR };
+        return { kind: CredentialKind.SERVICE, scopes: [...token.scopes] };
+      }
+      const credential = authenticateKey(readCredential(context.requestHeader), ledger, 'any_key');
+      const toReply = (found: Credential): AuthenticateResponse | Promise<AuthenticateResponse> => {
+        const { kind, keyId, hasWindow } = found;
+        if (kind !== 'api_key') return describe(found, []);
+        if (request.limits) return ledger.windows(keyId, false).then(windows => describe(found, windows));
+        if (!request.admission || !hasWindow) return describe(found, []);
+        return ledger.refusal(keyId).then(denied => {
+          if (denied !== undefined) throw limitsExhausted(denied, keyId);
+          return describe(found, []);
+        });
+      };
       return credential instanceof Promise ? credential.then(toReply) : toReply(credential);
     },
   };

@@ -4,6 +4,10 @@ import { GatewayError } from '../errors/gateway-error.ts';
 export interface Cuttable {
   /** Ends it now. */
   cut(): void;
+  /** Ends it because its key has been revoked: what was delivered is charged. */
+  revoke(): void;
+  /** The API key that pays for it. */
+  readonly keyId: number;
   /** Where it stands among those that run; -1: it does not run. Only `Running` writes it. */
   place: number;
 }
@@ -12,18 +16,23 @@ export interface Cuttable {
  * What runs in this process, so that stopping can wait for it and then end it. An array with swap-remove: V8 keeps promoting what passes through a Set or a Map, which made its
  * scavenges seven times as long.
  */
-export class Running {
-  readonly #running: Cuttable[] = [];
+export class Running<Run extends Cuttable = Cuttable> {
+  readonly #running: Run[] = [];
   readonly #whenIdle: (() => void)[] = [];
 
+  /** What runs now, in no order. */
+  get all(): readonly Run[] {
+    return this.#running;
+  }
+
   /** It begins. */
-  add(run: Cuttable): void {
+  add(run: Run): void {
     run.place = this.#running.length;
     this.#running.push(run);
   }
 
   /** It has ended. */
-  delete(run: Cuttable): void {
+  delete(run: Run): void {
     const { place } = run;
     if (place < 0) return;
     run.place = -1;
@@ -43,11 +52,24 @@ export class Running {
     });
   }
 
+  /** Ends all that runs for a key, which has been revoked. */
+  revoke(keyId: number): void {
+    for (let place = this.#running.length - 1; place >= 0; place -= 1) {
+      const run = this.#running[place];
+      if (run?.keyId === keyId) run.revoke();
+    }
+  }
+
   /** Ends all that runs. */
   cutAll(): void {
     // Backwards: what is cut may take itself out.
     for (let place = this.#running.length - 1; place >= 0; place -= 1) this.#running[place]?.cut();
   }
+}
+
+/** The end of what runs for a key that has been revoked. */
+export function keyRevoked(): GatewayError {
+  return new GatewayError('invalid_api_key', 'The API key was revoked while its request ran.');
 }
 
 /** The refusal of a gateway that stops. */

@@ -3,16 +3,16 @@ import { randomBase62 } from '../lib/ids.ts';
 import { keepSecretFile } from '../lib/secret-file.ts';
 
 /**
- * Returns the operator token of a data directory: random, made at the first start and kept after, in `operator.token`, mode 0600. Throws if the
- * file can't be read or made. Source: decisions §1.
+ * Returns the operator tokens of a data directory: lines of `operator.token`, mode 0600. The first one is random and made at the first start; the command line uses the first. To rotate, put a
+ * new line before the others, reload, and remove the old line once nobody uses it. Throws if the file can't be read or made. Source: decisions §1.
  */
-export function operatorToken(dataDir: string): string {
-  return keepToken(dataDir, 'operator.token', 'op-tg-');
+export function operatorTokens(dataDir: string): string[] {
+  return keepTokens(dataDir, 'operator.token', 'op-tg-');
 }
 
-/** Returns the token in `edge.token` that an edge in another process proves itself with; kept as the operator token is. */
-export function edgeToken(dataDir: string): string {
-  return keepToken(dataDir, 'edge.token', 'ed-tg-');
+/** Returns the tokens in `edge.token` that an edge in another process proves itself with; kept as the operator tokens are. */
+export function edgeTokens(dataDir: string): string[] {
+  return keepTokens(dataDir, 'edge.token', 'ed-tg-');
 }
 
 /**
@@ -23,7 +23,7 @@ export function serverSecrets(dataDir: string): string[] {
   return keepSecretFile(join(dataDir, 'server.secret'), () => randomBase62(43)).split(/\s+/);
 }
 
-/** `prefix`: what its text begins with, so that nobody takes it for a key. */
-function keepToken(dataDir: string, name: string, prefix: string): string {
-  return keepSecretFile(join(dataDir, name), () => prefix + randomBase62(43));
+/** `prefix`: what their texts begin with, so that nobody takes them for keys. */
+function keepTokens(dataDir: string, name: string, prefix: string): string[] {
+  return keepSecretFile(join(dataDir, name), () => prefix + randomBase62(43)).split(/\s+/);
 }

@@ -1,10 +1,10 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { ApiKey, Group, Limit } from '../gen/tollgate/v1/account_pb.ts';
 import { jsonDollars } from '../lib/dollars.ts';
+import { analyticsJson, arithmeticJson, ownKeyJson, recordJson } from '../rpc/account-json.ts';
 import { apiKeyJson, groupJson, limitJson } from '../rpc/resources.ts';
 import { readKeySettings, readRotation } from './account-body.ts';
-import { analyticsJson, arithmeticJson, ownKeyJson, recordJson } from './account-json.ts';
 import { readActivityQuery, readAnalyticsQuery, readKeysQuery, readLimitsQuery, readPathId } from './account-query.ts';
 import { answerJson } from './answer.ts';
 import type { Call } from './call.ts';
@@ -12,14 +12,12 @@ import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { readGroupSettings } from './group-body.ts';
-import { type JsonBody, readJsonBody } from './json-body.ts';
+import { generationReading, type JsonBody, readJsonBody } from './json-body.ts';
 import { readLimitChange, readNewLimit } from './limit-body.ts';
 import type { Query } from './query.ts';
 
 const accountPath = '/v1/account';
 const ownKeyPath = '/v1/key';
-/** Far more than a thousand model ids take. */
-const bodyBytesMax = 1_048_576;
 
 /** Whether the target of a request is an account endpoint; a wrong field or query there has the validation envelope. */
 export function isAccountPath(target: string): boolean {
@@ -49,9 +47,8 @@ type Answer = (call: AccountCall) => Promise<object>;
 /** Offers an endpoint. `scope`: what the management key must have; the core asks for it again. */
 type Offer = (method: Method, path: string, scope: string, answer: Answer) => void;
 
-/** Offers the account endpoints, for management keys, and those of a key's holder. All successes are 200. Source: service.md, "Account endpoints"; decisions §2, §3, §6; control.md. */
+/** Offers the account endpoints, for management keys, and those of a key's holder. All successes are 200. */
 export function registerAccount(app: FastifyInstance, edge: Edge): void {
-  const bytesMax = Math.min(bodyBytesMax, edge.options.bodyBytesMax);
   const route = (
     method: Method,
     url: string,
@@ -67,13 +64,18 @@ export function registerAccount(app: FastifyInstance, edge: Edge): void {
           accounts: edge.accounts,
           as: { headers: request.call },
           request,
-          readBody: () => readJsonBody(request.raw, reply.raw, bytesMax),
+          readBody: () => readBody(request, reply),
         });
         if (request.raw.socket.destroyed) throw new ClientGone();
         answerJson(edge, request, reply, value);
       },
     });
   };
+  const readBody = (request: FastifyRequest, reply: FastifyReply): Promise<JsonBody> =>
+    readJsonBody(edge, {
+      ...generationReading(edge, request, reply),
+      bytesMax: Math.min(edge.options.otherBodyBytesMax, edge.options.bodyBytesMax),
+    });
   const offer: Offer = (method, path, scope, answer) => route(method, accountPath + path, { scope }, answer);
   offerKeys(offer);
   offerLimits(offer);

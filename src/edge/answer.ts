@@ -43,9 +43,14 @@ export function answerJson(edge: Edge, request: FastifyRequest, reply: FastifyRe
 
 /**
  * Writes an answer; its length is added to its headers. A body that was not read is never kept: a small one is read over; of a larger one nothing more is taken than what arrives within
- * two seconds, and the connection closes. Closing at once would reset it under a client that is still sending, and the answer would be lost.
+ * two seconds, and the connection closes. Closing at once would reset it under a client that is still sending, and the answer would be lost: `closesAtOnce` does it all the same.
  */
-export function writeAnswer(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+export function writeAnswer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: Answer,
+  closesAtOnce = false,
+): void {
   const { headers } = answer;
   if (answer.status !== 204) headers['content-length'] = Buffer.byteLength(answer.body);
   if (!hasLargeUnreadBody(request)) {
@@ -55,6 +60,11 @@ export function writeAnswer(request: IncomingMessage, response: ServerResponse, 
   }
   headers['connection'] = 'close';
   response.writeHead(answer.status, headers);
+  if (closesAtOnce) {
+    response.once('finish', () => request.socket.destroy());
+    response.end(answer.body);
+    return;
+  }
   response.flushHeaders();
   response.write(answer.body);
   const end = (): void => {

@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { AuthenticateResponse } from '../gen/tollgate/v1/credential_pb.ts';
 import { fingerprintHeader, idempotencyKeyHeader } from '../lib/call-headers.ts';
 import { requestIdHeader } from '../lib/ids.ts';
 import type { HeaderReader } from '../lib/push.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import { readClientRequestId, readTraceparent, RequestStory } from '../telemetry/request-story.ts';
+import type { EdgeOptions } from './options.ts';
 
 /** Headers of an answer, lower case. */
 export type AnswerHeaders = Record<string, string | number>;
@@ -12,8 +15,8 @@ export type AnswerHeaders = Record<string, string | number>;
 /** The shape of a request's errors: Anthropic's on its paths; on the account's paths wrong fields have the validation envelope. */
 export type ErrorShape = 'openai' | 'messages' | 'account';
 
-/** What the edge knows of one request, from its first byte to its log line. As headers it is what the core is called with. */
-export class Call implements HeaderReader {
+/** What is known of one request, from its first byte to its log line. As headers it is what the core is called with; a core in the same process adds to the story. */
+export class Call extends RequestStory implements HeaderReader {
   /** The public request id; `x-request-id` of the answer, whatever it is. */
   readonly id: string;
   readonly errorShape: ErrorShape;
@@ -31,6 +34,7 @@ export class Call implements HeaderReader {
 
   /** `cors`: what every answer to the page that calls has; absent: nothing. */
   constructor(runtime: Runtime, id: string, errorShape: ErrorShape = 'openai', cors?: AnswerHeaders) {
+    super();
     this.#runtime = runtime;
     this.#startedAtMs = runtime.monotonicMs();
     this.id = id;
@@ -38,9 +42,21 @@ export class Call implements HeaderReader {
     this.#cors = cors;
   }
 
+  /** Takes what the client says of its own request and trace, and begins the gateway's trace where traces are switched on. */
+  follow(headers: IncomingHttpHeaders, { startTrace }: Pick<EdgeOptions, 'startTrace'>): this {
+    this.clientRequestId = readClientRequestId(headers['x-request-id']);
+    this.traceparent = readTraceparent(headers['traceparent']);
+    this.trace = startTrace?.(this);
+    return this;
+  }
+
   /** The headers that every answer of this request has, as an object that the caller may add to. */
   get headers(): AnswerHeaders {
-    const headers: AnswerHeaders = { 'x-request-id': this.id };
+    const headers: AnswerHeaders = {
+      'x-request-id': this.id,
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
+    };
     if (this.errorShape === 'messages') headers['request-id'] = this.id;
     return this.#cors === undefined ? headers : Object.assign(headers, this.#cors);
   }

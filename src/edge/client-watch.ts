@@ -39,6 +39,11 @@ export class ClientWatch {
     return this.#controller.signal;
   }
 
+  /** Called once the client has said that it sends nothing more. It may still read, or may have left: the next bytes that it is sent tell. */
+  clientEnded(): void {
+    // What answers at once finds out by its answer.
+  }
+
   /** Called once the connection has closed. */
   clientLeft(): void {
     this.#isGone = true;
@@ -58,6 +63,9 @@ function watchesOn(socket: WatchedSocket): ClientWatch[] {
   if (known !== undefined) return known;
   const all: ClientWatch[] = [];
   socket[watches] = all;
+  socket.once('end', () => {
+    for (const watch of all.slice()) watch.clientEnded();
+  });
   socket.once('close', () => {
     for (const watch of all.splice(0)) watch.clientLeft();
   });

@@ -33,7 +33,8 @@ export function answerConnectionError(edge: Edge, error: Error & { code?: string
   const message = messages[error.code ?? ''] ?? 'The request is not valid HTTP.';
   const refusal = new GatewayError('invalid_request', message, { cause: error });
   const { http } = refusal.facets;
-  const answer = jsonAnswer(http, { 'x-request-id': id }, errorEnvelope(refusal, id, texts));
+  const headers = { 'x-request-id': id, 'x-should-retry': 'false', 'x-content-type-options': 'nosniff' };
+  const answer = jsonAnswer(http, headers, errorEnvelope(refusal, id, texts));
   socket.end(answerText(answer), () => socket.destroy());
-  logger.info({ requestId: id, status: http, code: refusal.code, reason: error.code }, 'request');
+  logger.info({ request_id: id, status: http, code: refusal.code, reason: error.code }, 'request');
 }

@@ -1,10 +1,16 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import fastify, {
+  type FastifyHttpOptions,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify';
 import { chatCodec } from '../codecs/chat/index.ts';
 import { messagesCodec } from '../codecs/messages/index.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
 import { isAccountPath, registerAccount } from './account-routes.ts';
+import { resolveAlias } from './aliases.ts';
 import { writeAnswer } from './answer.ts';
 import { Call, type ErrorShape } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
@@ -20,8 +26,10 @@ import { registerImageFiles } from './image-file-route.ts';
 import { registerImages } from './image-routes.ts';
 import { registerModels } from './model-routes.ts';
 import type { EdgeOptions } from './options.ts';
+import type { TlsTarget } from '../lib/tls-files.ts';
 import { registerConversations } from './responses/conversation-routes.ts';
 import { registerCreateResponse } from './responses/create-route.ts';
+import { StalledWrites } from './stalled-writes.ts';
 import { isSocketUpgrade, registerSocket } from './responses/socket-upgrade.ts';
 import { registerStoredResponses } from './responses/stored-routes.ts';
 
@@ -48,10 +56,11 @@ const closeGraceMs = 2000;
  */
 export function createEdge(options: EdgeOptions): FastifyInstance {
   const edge = new Edge(options);
-  const app = fastify({
+  const app: FastifyInstance = fastify({
     logger: false,
     genReqId: () => options.nextRequestId(),
     requestIdHeader: false,
+    rewriteUrl: ({ url = '' }) => resolveAlias(url),
     bodyLimit: options.bodyBytesMax,
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
@@ -59,14 +68,14 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
     // Requests that arrive while the gateway stops are refused here, with the envelope.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-    // Without a Host header Node would answer by itself, without the envelope.
-    http: { headersTimeout: headersTimeoutMs, requireHostHeader: false, shouldUpgradeCallback: isSocketUpgrade },
+    ...serverOptions(options.tls),
     frameworkErrors: (error, request, reply) => {
       request.call = callOf(edge, request);
       void answerError(edge, request, reply, { thrown: error });
     },
     clientErrorHandler: (error, socket) => answerConnectionError(edge, error, socket),
   });
+  if (options.tls !== undefined) options.tls.keep(app.server as unknown as TlsTarget);
   app.decorate('openAnswers', () => edge.openAnswers());
   app.decorate('idle', () => edge.idle());
   app.decorateRequest('call');
@@ -77,7 +86,9 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   app.setErrorHandler((thrown, request, reply) => answerError(edge, request, reply, { thrown }));
   app.setNotFoundHandler((request, reply) => answerError(edge, request, reply, notFound));
   readBodiesInRoutes(app);
-  closeInTime(app, edge);
+  closeInTime(app, edge, new StalledWrites(app.server, options.runtime, () => options.unsent));
+  // A client that has said all it has to say is answered; Node would close under it.
+  Object.assign(app.server, { httpAllowHalfOpen: true });
   registerHealth(app, edge);
   registerErrorDocs(app);
   registerModels(app, edge);
@@ -99,17 +110,28 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   return app;
 }
 
+/** Options of the server below the framework. Without a Host header Node would answer by itself, without the envelope. */
+function serverOptions(tls: EdgeOptions['tls']): Pick<FastifyHttpOptions<Server>, 'http'> {
+  const http = { headersTimeout: headersTimeoutMs, requireHostHeader: false, shouldUpgradeCallback: isSocketUpgrade };
+  if (tls === undefined) return { http };
+  const https = { ...tls.material, ...http, ALPNProtocols: ['http/1.1'], handshakeTimeout: headersTimeoutMs };
+  // The cast holds: a server over TLS is used as one without it is.
+  return { https } as Pick<FastifyHttpOptions<Server>, 'http'>;
+}
+
 const notFound = { thrown: new GatewayError('not_found', 'No such path, or not with this method.') };
 
 function callOf({ options }: Edge, { id, raw }: FastifyRequest): Call {
   const { corsOrigins, runtime } = options;
-  const cors = corsOrigins.length === 0 ? undefined : corsHeaders(corsOrigins, raw.headers.origin);
-  return new Call(runtime, id, errorShapeOf(raw.url ?? ''), cors);
+  const { headers } = raw;
+  const cors = corsOrigins.length === 0 ? undefined : corsHeaders(corsOrigins, headers.origin);
+  return new Call(runtime, id, errorShapeOf(raw), cors).follow(headers, options);
 }
 
-function errorShapeOf(target: string): ErrorShape {
-  if (isMessagesPath(target)) return 'messages';
-  return isAccountPath(target) ? 'account' : 'openai';
+/** All clients of the Anthropic interface name its version, whatever they ask for. */
+function errorShapeOf({ url = '', headers }: IncomingMessage): ErrorShape {
+  if (isAccountPath(url)) return 'account';
+  return isMessagesPath(url) || headers['anthropic-version'] !== undefined ? 'messages' : 'openai';
 }
 
 /** Answers what needs no route and no key: a stopping gateway, unknown paths (before their body is read), a browser's question. */
@@ -140,9 +162,12 @@ function readBodiesInRoutes(app: FastifyInstance): void {
   app.server.on('checkContinue', route).on('checkExpectation', route);
 }
 
-function closeInTime(app: FastifyInstance, edge: Edge): void {
+function closeInTime(app: FastifyInstance, edge: Edge, stalled: StalledWrites): void {
   app.addHook('preClose', done => {
     edge.closing = true;
+    edge.parser.close();
+    stalled.close();
+    edge.load.close();
     setTimeout(() => app.server.closeAllConnections(), closeGraceMs).unref();
     done();
   });

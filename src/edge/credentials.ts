@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { onRequestHookHandler } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind } from '../gen/tollgate/v1/credential_pb.ts';
+import { idempotencyKeyHeader } from '../lib/call-headers.ts';
 import type { Call } from './call.ts';
 import type { Edge } from './edge.ts';
 
@@ -45,29 +46,53 @@ function checkAllowed({ kind, scopes }: AuthenticateResponse, allowed: Allowed):
   throw new GatewayError('permission_denied', `The management key lacks the scope ${allowed.scope}.`);
 }
 
-/** A hook that finds out who calls, before the body is read. `tellsLimits`: the answer tells the key's request windows, whatever it is. */
-export function authenticate(edge: Edge, allowed: Allowed, tellsLimits = false): onRequestHookHandler {
+/**
+ * A hook that finds out who calls, before the body is read. `generates`: the answer tells the key's request windows, whatever it is, and a full one refuses the request, unless it may
+ * be the repeat of one that was answered.
+ */
+export function authenticate(edge: Edge, allowed: Allowed, generates = false): onRequestHookHandler {
   return ({ call, raw }, _reply, proceed) => {
-    call.tellsLimits = tellsLimits;
-    const identified = identify(edge, call, { key: readKey(raw.headers), allowed });
-    if (identified === undefined) proceed();
-    else identified.then(() => proceed(), proceed);
+    call.tellsLimits = generates;
+    // A gateway with too much to do asks for nothing that has to be waited for.
+    const isCalm = edge.load.level === 'calm';
+    const admission = isCalm && generates && (raw.headers[idempotencyKeyHeader] ?? '') === '';
+    const identified = identify(edge, call, { key: readKey(raw.headers), allowed, admission });
+    const accept = (): void => {
+      const refusal = generates ? edge.load.refuses(call.credential?.accountId ?? 0n) : undefined;
+      proceed(refusal);
+    };
+    if (identified === undefined) accept();
+    else identified.then(accept, proceed);
   };
+}
+
+/** A key, and what it has to be allowed. */
+interface IdentifiedKey {
+  readonly key: string;
+  readonly allowed: Allowed;
+  /** Its windows have to have room for a request. */
+  readonly admission?: boolean;
 }
 
 /** Finds out who calls with a key, at once if the core knows. Throws or rejects with what the client is told. */
 export function identify(
   edge: Edge,
   call: Call,
-  { key, allowed }: { readonly key: string; readonly allowed: Allowed },
+  { key, allowed, admission = false }: IdentifiedKey,
 ): Promise<void> | undefined {
   call.useKey(key);
   const accept = (credential: AuthenticateResponse): void => {
     checkAllowed(credential, allowed);
     call.credential = credential;
   };
-  const found = edge.authenticate(call, false);
-  if (found instanceof Promise) return found.then(accept);
+  const found = edge.authenticate(call, { admission });
+  if (found instanceof Promise) {
+    const refusal = edge.load.refusesStranger();
+    if (refusal === undefined) return found.then(accept);
+    // Nobody waits for it.
+    found.catch(() => undefined);
+    throw refusal;
+  }
   accept(found);
   return undefined;
 }

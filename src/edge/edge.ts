@@ -7,7 +7,11 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { type LeanClient, leanClient } from '../rpc/lean-client.ts';
+import { MemoryBudget } from '../lib/memory-budget.ts';
 import type { Call } from './call.ts';
+import { FairQueue } from './fair-queue.ts';
+import { LoadWatch } from './load-watch.ts';
+import { JsonParser } from './json-parser.ts';
 import type { EdgeOptions } from './options.ts';
 
 /** What every route works with: the options, the core's clients, and what is being answered right now. */
@@ -19,6 +23,14 @@ export class Edge {
   readonly responses: LeanClient<typeof ResponseService>;
   readonly images: LeanClient<typeof ImageService>;
   readonly embeddings: LeanClient<typeof EmbeddingService>;
+  /** The memory of large bodies that are being read or answered, by account. */
+  readonly bodies: MemoryBudget<bigint>;
+  readonly parser: JsonParser;
+  readonly load: LoadWatch;
+  /** Begins the requests that generate. */
+  readonly queue: FairQueue<bigint>;
+  /** Requests of each address that were refused for their key and are still being answered. */
+  readonly strangers: MemoryBudget<string>;
   /** The listener is being closed. */
   closing = false;
   #open = 0;
@@ -26,6 +38,14 @@ export class Edge {
 
   constructor(options: EdgeOptions) {
     this.options = options;
+    this.bodies = new MemoryBudget(() => options.bodyMemory);
+    this.strangers = new MemoryBudget(() => ({ bytesMax: Infinity, ownerBytesMax: options.strangersMax }));
+    this.load = new LoadWatch(() => options.load, options.runtime);
+    this.queue = new FairQueue(
+      () => options.fair,
+      () => options.runtime.monotonicMs(),
+    );
+    this.parser = new JsonParser(options.parser, options.runtime);
     this.catalog = leanClient(CatalogService, options.transport);
     this.generation = leanClient(GenerationService, options.transport);
     this.accounts = leanClient(AccountService, options.transport);
@@ -34,9 +54,15 @@ export class Edge {
     this.embeddings = leanClient(EmbeddingService, options.transport);
   }
 
-  /** Asks the core who calls; `limits`: and how the key's request windows stand. Returned at once if the core knows. Throws or rejects with its refusal. */
-  authenticate(call: Call, limits: boolean): AuthenticateResponse | Promise<AuthenticateResponse> {
-    const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits } as const;
+  /**
+   * Asks the core who calls. `limits`: and how the key's request windows stand; `admission`: refused if they are full. Returned at once if the core knows. Throws or rejects
+   * with its refusal.
+   */
+  authenticate(
+    call: Call,
+    { limits = false, admission = false }: { readonly limits?: boolean; readonly admission?: boolean },
+  ): AuthenticateResponse | Promise<AuthenticateResponse> {
+    const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits, admission } as const;
     return this.options.transport.ask(CredentialService.method.authenticate, request, call);
   }
 

@@ -8,7 +8,7 @@ import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { Exchange } from './exchange.ts';
 import { warningsText } from './generation-facts.ts';
-import { readJsonBody } from './json-body.ts';
+import { generationReading, readJsonBody } from './json-body.ts';
 
 const route = { url: '/v1/embeddings' };
 
@@ -24,7 +24,7 @@ export function registerEmbeddings(app: FastifyInstance, edge: Edge): void {
 async function answerEmbeddings(exchange: Exchange): Promise<void> {
   const { edge, request, reply, call, facts } = exchange;
   try {
-    const { value, raw } = await readJsonBody(request.raw, reply.raw, edge.options.bodyBytesMax);
+    const { value, raw } = await readJsonBody(edge, generationReading(edge, request, reply));
     const asked = decodeEmbedRequest(value);
     asked.strict = edge.isStrict(request.raw.headers);
     attribute(asked, request.raw.headers);

@@ -147,11 +147,11 @@ async function windowsOf(edge: Edge, call: Call, error: GatewayError): Promise<r
 /** Asks the core how the key's windows stand; nothing is consumed. None if the core can't say. */
 export async function readWindows(edge: Edge, call: Call): Promise<readonly LimitWindow[]> {
   try {
-    const { limits } = await edge.authenticate(call, true);
+    const { limits } = await edge.authenticate(call, { limits: true });
     return limits;
   } catch (thrown) {
     // The answer is about another error: this one only costs it a header.
-    edge.options.logger.debug({ requestId: call.id, error: thrown }, 'windows unknown');
+    edge.options.logger.debug({ request_id: call.id, error: thrown }, 'windows unknown');
     return [];
   }
 }
@@ -160,8 +160,14 @@ export async function readWindows(edge: Edge, call: Call): Promise<readonly Limi
 export interface RequestFailure {
   readonly thrown: unknown;
   readonly facts?: GenerationFacts;
-  /** The client asked for a stream; undefined: that is not said of such requests. */
-  readonly isStream?: boolean | undefined;
+}
+
+/** Counts a request that was refused for its key. Returns whether too many of its address are still being answered. */
+function isCrowded(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): boolean {
+  const address = raw.socket.remoteAddress ?? '';
+  if (edge.strangers.take(address, 1) !== 'taken') return true;
+  reply.raw.once('close', () => edge.strangers.give(address, 1));
+  return false;
 }
 
 /** Answers an error, whatever was thrown, and records the request. Never rejects. */
@@ -173,9 +179,9 @@ export async function answerError(
 ): Promise<void> {
   reply.hijack();
   const { call, raw } = request;
-  const { thrown, facts, isStream } = failure;
+  const { thrown, facts } = failure;
   if (thrown instanceof ClientGone || raw.socket.destroyed) {
-    recordRequest(edge, request, { ...facts?.outcome(499, isStream), status: 499, code: 'client_gone' });
+    recordRequest(edge, request, { ...facts?.outcome(499), status: 499, code: 'client_gone' });
     return;
   }
   const error = clientError(thrown);
@@ -184,6 +190,7 @@ export async function answerError(
   const headers = addErrorHeaders(call.headers, error, windows, edge.options.runtime.now());
   if (edge.stopping()) headers['connection'] = 'close';
   const envelope = envelopes[call.errorShape];
-  writeAnswer(raw, reply.raw, jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts)));
-  recordRequest(edge, request, { ...facts?.outcome(http, isStream), status: http, code: error.code, error });
+  const answer = jsonAnswer(http, headers, envelope(error, call.id, edge.options.texts));
+  writeAnswer(raw, reply.raw, answer, http === 401 && isCrowded(edge, request, reply));
+  recordRequest(edge, request, { ...facts?.outcome(http), status: http, code: error.code, error });
 }

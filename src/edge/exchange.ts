@@ -1,5 +1,6 @@
 import type { DescMessage, DescMethodServerStreaming, MessageShape } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { GatewayError } from '../errors/gateway-error.ts';
 import type { Sink, StreamControl } from '../lib/push.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { AnswerHeaders, Call } from './call.ts';
@@ -7,8 +8,12 @@ import { ClientGone, ClientWatch } from './client-watch.ts';
 import type { Edge } from './edge.ts';
 import { answerError } from './error-answer.ts';
 import { GenerationFacts } from './generation-facts.ts';
-import { type JsonBody, parseJson, receiveBytes } from './json-body.ts';
+import { type BodyReading, generationReading, type JsonBody, receiveJson } from './json-body.ts';
 import { type RecordedRequest, recordRequest, type RequestOutcome } from './request-record.ts';
+
+/** How often, and how many times, a client that sends nothing more is sent something to find out whether it reads. */
+const probeMs = 200;
+const probesMax = 3;
 
 /**
  * One request that generates, and its answer: the client, the core's call, and the one end, with its log line and its metrics. It counts as open until
@@ -22,8 +27,9 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   readonly method: string;
   readonly routeOptions: { readonly url: string };
   readonly facts: GenerationFacts;
-  /** The client asked for a stream; undefined: that is not said of such requests, or not known. */
-  isStream: boolean | undefined;
+  readonly #accountId: bigint;
+  /** Sends what keeps a stream that has begun alive; undefined: the answer is no stream. */
+  keepAlive: (() => void) | undefined;
   /** Controls the core's call; undefined until there is one. */
   control: StreamControl | undefined;
 
@@ -38,19 +44,31 @@ export class Exchange extends ClientWatch implements RecordedRequest {
     this.routeOptions = route;
     this.facts = new GenerationFacts(this.call);
     edge.opened();
+    this.#accountId = this.call.credential?.accountId ?? 0n;
+    edge.load.begin(this.#accountId);
+    if (request.raw.socket.readableEnded) this.clientEnded();
   }
 
   /** Reads the request's JSON body and runs `next` with it. Whatever fails, also in `next`, is answered. */
   receive(next: (body: JsonBody) => void): void {
-    const { edge, request, reply } = this;
-    receiveBytes(request.raw, reply.raw, edge.options.bodyBytesMax, bytes => {
-      try {
-        if (bytes instanceof Error) throw bytes;
-        next(parseJson(bytes));
-      } catch (thrown) {
-        this.fail(thrown);
-      }
+    const { edge, reading } = this;
+    receiveJson(edge, reading, body => {
+      const begin = (): void => {
+        try {
+          if (body instanceof Error) throw body;
+          next(body);
+        } catch (thrown) {
+          this.fail(thrown);
+        }
+      };
+      if (!edge.queue.run(reading.accountId, begin)) this.fail(tooManyWaiting());
     });
+  }
+
+  /** How the body of a request that generates is read. */
+  get reading(): BodyReading {
+    const { edge, request, reply } = this;
+    return generationReading(edge, request, reply);
   }
 
   /** Calls a method of the core that answers through `sink`, which ends the exchange. */
@@ -61,6 +79,22 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   ): void {
     this.control = this.edge.options.transport.push(method, message, this.call, sink);
     if (this.isGone) this.control.cancel();
+  }
+
+  override clientEnded(): void {
+    // Who ends its side in the middle of an answer has left; who does it right after its request may wait for the answer.
+    if (this.reply.raw.headersSent) this.request.raw.socket.destroy();
+    else this.#probe(probesMax);
+  }
+
+  /** Sends something to a client that sends nothing more: one that has left answers by a reset, which the next write finds. */
+  #probe(left: number): void {
+    const { edge, request, reply } = this;
+    if (this.isGone || reply.raw.writableEnded || left === 0) return;
+    if (reply.raw.headersSent) this.keepAlive?.();
+    else if (request.raw.httpVersion === '1.0') request.raw.socket.destroy();
+    else reply.raw.writeProcessing();
+    edge.options.runtime.after(probeMs, () => this.#probe(left - 1));
   }
 
   override clientLeft(): void {
@@ -77,8 +111,8 @@ export class Exchange extends ClientWatch implements RecordedRequest {
 
   /** Ends with an error that the client is told, unless it has left. Nothing was answered before. */
   fail(thrown: unknown): void {
-    const { edge, request, reply, facts, isStream } = this;
-    const failure = { thrown: this.isGone ? new ClientGone() : thrown, facts, isStream };
+    const { edge, request, reply, facts } = this;
+    const failure = { thrown: this.isGone ? new ClientGone() : thrown, facts };
     void answerError(edge, request, reply, failure).then(() => this.#close());
   }
 
@@ -91,5 +125,11 @@ export class Exchange extends ClientWatch implements RecordedRequest {
   #close(): void {
     this.release();
     this.edge.closed();
+    this.edge.load.end(this.#accountId);
   }
+}
+
+/** Returns the refusal of an account whose requests arrive faster than they are begun. */
+function tooManyWaiting(): GatewayError {
+  return new GatewayError('overloaded', 'Too many requests of this account wait to begin.', { retryAfterMs: 1000 });
 }

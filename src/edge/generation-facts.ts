@@ -1,4 +1,10 @@
-import type { Completed, GenerationEvent, LimitState, Started } from '../gen/tollgate/v1/event_pb.ts';
+import {
+  type Completed,
+  FinishReason,
+  type GenerationEvent,
+  type LimitState,
+  type Started,
+} from '../gen/tollgate/v1/event_pb.ts';
 import type { ResponseEnd, ResponseHead } from '../gen/tollgate/v1/response_pb.ts';
 import { requestIdOf } from '../generation/response-ids.ts';
 import { dollarsText } from '../lib/dollars.ts';
@@ -24,6 +30,8 @@ export class GenerationFacts {
   #completed: Completed | undefined;
   #limits: readonly LimitState[] = [];
   #firstEventMs: number | undefined;
+  /** Of the first choice that ended. */
+  #finish: FinishReason | undefined;
   /** The request that the answer was made for, if a response says so. */
   #answered: string | undefined;
 
@@ -55,6 +63,7 @@ export class GenerationFacts {
     this.#firstEventMs ??= this.#call.elapsedMs();
     for (const { event } of events) {
       if (event.case === 'completed') this.#completed = event.value;
+      else if (event.case === 'finished') this.#finish ??= event.value.reason;
       else if (event.case === 'started' && this.#started === undefined) {
         this.#started = event.value;
         if (event.value.limits.length > 0) this.#limits = event.value.limits;
@@ -83,13 +92,25 @@ export class GenerationFacts {
   }
 
   /** What the request's record is told. Of a repeat nothing was generated: its tokens and its cost were counted the first time. */
-  outcome(status: number, stream: boolean | undefined): RequestOutcome {
+  outcome(status: number): RequestOutcome {
     const model = this.#started?.model;
     const repeats = this.repeatedId;
-    if (repeats !== undefined) return { status, stream, model, repeats };
-    return { status, stream, model, firstEventMs: this.#firstEventMs, completed: this.#completed };
+    if (repeats !== undefined) return { status, model, repeats };
+    const finish = this.#finish === undefined ? undefined : finishNames[this.#finish];
+    return { status, model, finish, firstEventMs: this.#firstEventMs, completed: this.#completed };
   }
 }
+
+/** How logs and traces say why an answer ended. */
+const finishNames: Readonly<Partial<Record<FinishReason, string>>> = {
+  [FinishReason.STOP]: 'stop',
+  [FinishReason.LENGTH]: 'length',
+  [FinishReason.TOOL_CALLS]: 'tool_calls',
+  [FinishReason.CONTENT_FILTER]: 'content_filter',
+  [FinishReason.REFUSAL]: 'refusal',
+  [FinishReason.CONTEXT_WINDOW]: 'context_window',
+  [FinishReason.OTHER]: 'other',
+};
 
 /** Clients refuse answers whose headers are larger than 8 to 16 KiB together. */
 const warningsLengthMax = 4096;

@@ -23,7 +23,6 @@ export function registerGeneration(app: FastifyInstance, edge: Edge, route: Gene
   app.post(route.path, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
     const exchange = new Exchange(edge, request, reply, url);
-    exchange.isStream = false;
     exchange.receive(body => generate(exchange, route, body));
   });
 }
@@ -34,7 +33,6 @@ function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, { va
   const { headers } = request.raw;
   const decoded = codec.decodeRequest({ body: value, raw, headers });
   const { request: asked, stream } = decoded;
-  exchange.isStream = stream;
   asked.endpoint = endpoint;
   asked.delivery = stream ? Delivery.STREAMED : Delivery.WHOLE;
   asked.strict = edge.isStrict(headers);

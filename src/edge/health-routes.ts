@@ -3,11 +3,14 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { metricsContentType } from '../telemetry/metrics.ts';
 import { jsonAnswer, writeAnswer } from './answer.ts';
 import type { Edge } from './edge.ts';
+import type { LoadLevel } from './load-watch.ts';
 
 /** Paths that a stopping gateway still answers. */
 export const operatorPaths: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** `GET /healthz` (the process lives), `GET /readyz` (it takes requests; 503 while it stops, or what it keeps can't be written) and, where configured, `GET /metrics`. No key needed. */
+const unreadyLevels: ReadonlySet<LoadLevel> = new Set(['overloaded', 'critical']);
+
+/** `GET /healthz` (the process lives), `GET /readyz` (it takes requests; 503 while it stops, has too much to do, or what it keeps can't be written) and, where configured, `GET /metrics`. No key needed. */
 export function registerHealth(app: FastifyInstance, edge: Edge): void {
   for (const path of ['/healthz', '/readyz']) {
     app.get(path, (request, reply) => {
@@ -16,6 +19,11 @@ export function registerHealth(app: FastifyInstance, edge: Edge): void {
       writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { status: 'ok' }));
     });
   }
+  // Claude Code asks for it before its first request, to see whether the host can be reached.
+  app.get('/api/hello', (request, reply) => {
+    reply.hijack();
+    writeAnswer(request.raw, reply.raw, jsonAnswer(200, request.call.headers, { message: 'hello' }));
+  });
   if (!edge.options.publicMetrics) return;
   app.get('/metrics', (request, reply) => {
     reply.hijack();
@@ -27,4 +35,5 @@ export function registerHealth(app: FastifyInstance, edge: Edge): void {
 function refuseUnready(edge: Edge): void {
   const reason = edge.stopping() ? 'The gateway is stopping.' : edge.options.unready?.();
   if (reason !== undefined) throw new GatewayError('overloaded', reason);
+  if (unreadyLevels.has(edge.load.level)) throw new GatewayError('overloaded', 'The gateway has too much to do.');
 }

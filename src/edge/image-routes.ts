@@ -22,7 +22,7 @@ import type { Edge } from './edge.ts';
 import { errorEnvelope } from './error-answer.ts';
 import { Exchange } from './exchange.ts';
 import { comparedBytes, isForm, readForm } from './form-body.ts';
-import { readJsonBody } from './json-body.ts';
+import { generationReading, readJsonBody } from './json-body.ts';
 
 /** A public path that draws. */
 interface ImageRoute {
@@ -90,7 +90,7 @@ async function decode({ edge, request, reply }: Exchange, route: ImageRoute): Pr
     const parts = await readForm(request, reply, { bodyBytesMax, fileBytesMax: imageBytesMax });
     return { ...decodeEditForm(parts), isForm: true, raw: comparedBytes(parts) };
   }
-  const { value, raw } = await readJsonBody(request.raw, reply.raw, bodyBytesMax);
+  const { value, raw } = await readJsonBody(edge, generationReading(edge, request, reply));
   return { ...(isEdit ? decodeEdit(value) : decodeGeneration(value)), isForm: false, raw };
 }
 

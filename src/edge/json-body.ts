@@ -1,8 +1,10 @@
-import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ClientGone } from './client-watch.ts';
-import { findSyntaxProblem, nestsDeeperThan } from './json-syntax.ts';
+import type { Edge } from './edge.ts';
+import { BoundsScan } from './json-bounds.ts';
+import { parseText, type ParsedText } from './json-text.ts';
 
 /** A JSON body. */
 export interface JsonBody {
@@ -12,42 +14,66 @@ export interface JsonBody {
   readonly raw: Buffer;
 }
 
+/** Whose body is read and how large it may be. */
+export interface BodyReading {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly bytesMax: number;
+  /** Whose memory it takes. */
+  readonly accountId: bigint;
+}
+
+/** Returns how the body of a request that generates, draws or counts tokens is read. */
+export function generationReading(edge: Edge, { raw, call }: FastifyRequest, reply: FastifyReply): BodyReading {
+  const accountId = call.credential?.accountId ?? 0n;
+  return { request: raw, response: reply.raw, bytesMax: edge.options.bodyBytesMax, accountId };
+}
+
 /** Deeper JSON would overflow the stack of whatever walks it later. */
-const depthMax = 512;
+const edgeDepthMax = 512;
+/** Smaller bodies exceed no bound but their bytes. */
+const unscannedBytes = 1024;
+/** Larger bodies are parsed on a thread of their own, and count in the memory of all bodies. */
+const largeBytes = 1024 ** 2;
 const jsonType = /^application\/(?:json|[\w.!#$&^-]+\+json)$/i;
 const charsetParameter = /;\s*charset\s*=\s*"?([^\s";]+)"?/i;
+const boundsTip =
+  'Send fewer entries, or ask the operator to raise `limits.list_entries`, `limits.body_values` or `limits.body_depth`.';
 const acceptedCharsets = new Set(['utf-8', 'utf8', 'us-ascii', 'ascii']);
 
 /**
- * Reads the body of a request that says it is JSON, and calls `receive` with its bytes, or with the reason why there are none: `invalid_request` (another content
- * type, an encoding, empty), `body_too_large`, `ClientGone`. What is refused by its headers is not read, and `receive` is called at once.
+ * Reads the body of a request that says it is JSON, and calls `receive` with it, or with the reason why there is none: `invalid_request` (another content
+ * type, an encoding, empty, no JSON, beyond a bound), `body_too_large`, `overloaded` (bodies take too much memory now), `ClientGone`. What is refused by its headers is not read, and
+ * `receive` is called at once. Bytes are judged as they arrive, so that nothing is kept of what is refused.
  */
-export function receiveBytes(
-  request: IncomingMessage,
-  response: ServerResponse,
-  bytesMax: number,
-  receive: (bytes: Buffer | Error) => void,
-): void {
-  const { headers } = request;
-  const refusal = findRefusal(headers, bytesMax);
+export function receiveJson(edge: Edge, reading: BodyReading, receive: (body: JsonBody | Error) => void): void {
+  const { request, response, bytesMax } = reading;
+  const refusal = findRefusal(request.headers, bytesMax);
   if (refusal !== undefined) return receive(refusal);
   // The client waits for this before it sends anything; up to here it could have been spared the trouble.
-  if (headers.expect !== undefined) response.writeContinue();
+  if (request.headers.expect !== undefined) response.writeContinue();
+  const memory = new BodyMemory(edge, reading);
+  const scan =
+    Number(request.headers['content-length'] ?? Infinity) <= unscannedBytes
+      ? undefined
+      : new BoundsScan(edge.options.bounds);
   let chunks: Buffer[] = [];
   let size = 0;
   let isOver = false;
   const finish = (bytes: Buffer | Error): void => {
     isOver = true;
     chunks = [];
-    receive(bytes);
+    if (bytes instanceof Error) receive(bytes);
+    else parseBody(edge, bytes, receive);
   };
   request.on('data', (chunk: Buffer) => {
     if (isOver) return;
     size += chunk.length;
     chunks.push(chunk);
-    if (size <= bytesMax) return;
+    const problem = size > bytesMax ? tooLarge(bytesMax) : (boundsError(scan?.push(chunk)) ?? memory.reach(size));
+    if (problem === undefined) return;
     request.pause();
-    finish(tooLarge(bytesMax));
+    finish(problem);
   });
   request.on('end', () => {
     if (isOver) return;
@@ -60,14 +86,47 @@ export function receiveBytes(
   });
 }
 
-/** Reads a request's JSON body. Throws what `receiveBytes` and `parseJson` refuse it with. */
-export function readJsonBody(request: IncomingMessage, response: ServerResponse, bytesMax: number): Promise<JsonBody> {
-  return new Promise<Buffer>((resolve, reject) => {
-    receiveBytes(request, response, bytesMax, bytes => {
-      if (bytes instanceof Error) reject(bytes);
-      else resolve(bytes);
+/** Reads a request's JSON body. Rejects with what `receiveJson` refuses it with. */
+export function readJsonBody(edge: Edge, reading: BodyReading): Promise<JsonBody> {
+  return new Promise<JsonBody>((resolve, reject) => {
+    receiveJson(edge, reading, body => {
+      if (body instanceof Error) reject(body);
+      else resolve(body);
     });
-  }).then(parseJson);
+  });
+}
+
+/** The memory that a large body takes while it is read and answered. */
+class BodyMemory {
+  readonly #edge: Edge;
+  readonly #reading: BodyReading;
+  #taken = 0;
+
+  constructor(edge: Edge, reading: BodyReading) {
+    this.#edge = edge;
+    this.#reading = reading;
+  }
+
+  /** Takes memory for the bytes that have arrived. Returns the refusal if there is none left. */
+  reach(size: number): GatewayError | undefined {
+    if (size <= this.#taken || size <= largeBytes) return undefined;
+    const { edge, accountId, response } = { ...this.#reading, edge: this.#edge };
+    const more = Math.min(2 * size, this.#reading.bytesMax) - this.#taken;
+    const outcome = edge.bodies.take(accountId, more);
+    if (outcome !== 'taken') return bodiesFull(outcome);
+    if (this.#taken === 0) response.once('close', () => edge.bodies.give(accountId, this.#taken));
+    this.#taken += more;
+    return undefined;
+  }
+}
+
+/** Returns the refusal of a body for which there is no memory now. */
+export function bodiesFull(outcome: 'owner_full' | 'full'): GatewayError {
+  const message =
+    outcome === 'full'
+      ? 'Too many large requests are being answered: try again.'
+      : 'Too many large requests of this account are being answered: wait for one of them.';
+  return new GatewayError('overloaded', message);
 }
 
 /** Why a body is refused by its headers; undefined if it is not. */
@@ -104,19 +163,37 @@ export function tooLarge(bytesMax: number): GatewayError {
   return new GatewayError('body_too_large', `The body is larger than ${bytesMax} bytes.`);
 }
 
-/** Parses what was received. Throws `invalid_request` where it is no JSON. */
+/** Returns the refusal of a body that exceeds a bound. */
+function boundsError(problem: string | undefined): GatewayError | undefined {
+  return problem === undefined
+    ? undefined
+    : new GatewayError('invalid_request', `The body ${problem}.`, { tip: boundsTip });
+}
+
+/** Parses a body that an edge has received and bounded: only its depth is judged again. Throws `invalid_request`. */
 export function parseJson(raw: Buffer): JsonBody {
-  if (raw.length === 0) throw emptyBody();
-  if (!isUtf8(raw)) throw new GatewayError('invalid_request', 'The body is not valid UTF-8.');
-  if (nestsDeeperThan(depthMax, raw)) {
-    throw new GatewayError('invalid_request', `The body nests deeper than ${depthMax} levels.`);
-  }
-  const text = raw.toString('utf8');
-  try {
-    return { value: JSON.parse(text) as unknown, raw };
-  } catch (thrown) {
-    const { line, column, expected } = findSyntaxProblem(text);
-    const message = `The body is not valid JSON: line ${line}, column ${column}: expected ${expected}.`;
-    throw new GatewayError('invalid_request', message, { cause: thrown });
-  }
+  const bounds = { depthMax: edgeDepthMax, valuesMax: Infinity, entriesMax: Infinity };
+  const body =
+    boundsError(new BoundsScan(bounds).push(raw)) ?? (raw.length === 0 ? emptyBody() : toBody(parseText(raw), raw));
+  if (body instanceof Error) throw body;
+  return body;
+}
+
+/**
+ * Parses bytes whose bounds were not judged yet, at once if there are few of them, and calls `receive` with the body or with `invalid_request`.
+ */
+export function parseBounded(edge: Edge, raw: Buffer, receive: (body: JsonBody | Error) => void): void {
+  const refusal = raw.length <= unscannedBytes ? undefined : boundsError(new BoundsScan(edge.options.bounds).push(raw));
+  if (refusal === undefined) parseBody(edge, raw, receive);
+  else receive(refusal);
+}
+
+function parseBody(edge: Edge, raw: Buffer, receive: (body: JsonBody | Error) => void): void {
+  if (raw.length === 0) return receive(emptyBody());
+  if (raw.length <= largeBytes) return receive(toBody(parseText(raw), raw));
+  edge.parser.parse(raw, parsed => receive(parsed instanceof Error ? parsed : toBody(parsed, parsed.raw)));
+}
+
+function toBody(parsed: ParsedText, raw: Buffer): JsonBody | GatewayError {
+  return 'problem' in parsed ? new GatewayError('invalid_request', parsed.problem) : { value: parsed.value, raw };
 }

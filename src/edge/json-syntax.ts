@@ -1,4 +1,4 @@
-/** Where a text stops being JSON, and how deep JSON nests: what `JSON.parse` does not tell. Source: RFC 8259. */
+/** Where a text stops being JSON, which `JSON.parse` does not tell. Source: RFC 8259. */
 
 /** The place where JSON breaks. */
 export interface SyntaxProblem {
@@ -104,38 +104,4 @@ function stringEnd(text: string, from: number): { at: number; problem?: string }
     }
   }
   return { at, problem: '“"” at the end of the string' };
-}
-
-const quote = 0x22;
-const backslash = 0x5c;
-/** Strings longer than this are searched for their end by native code. */
-const shortStringBytes = 64;
-
-/** Whether JSON nests deeper than `depthMax`. Costs about a nanosecond a byte outside long strings. */
-export function nestsDeeperThan(depthMax: number, json: Uint8Array): boolean {
-  // Every level takes two bytes, so that most bodies need not be looked at.
-  if (json.length <= 2 * depthMax) return false;
-  let depth = 0;
-  for (let at = 0; at < json.length; at += 1) {
-    const byte = json[at];
-    if (byte === quote) at = closingQuote(json, at);
-    else if (byte === 0x7b || byte === 0x5b) depth += 1;
-    else if (byte === 0x7d || byte === 0x5d) depth -= 1;
-    if (depth > depthMax) return true;
-  }
-  return false;
-}
-
-function closingQuote(json: Uint8Array, from: number): number {
-  let at = from + 1;
-  for (const short = at + shortStringBytes; at < short; at += 1) {
-    if (json[at] === quote) return at;
-    if (json[at] === backslash) at += 1;
-  }
-  for (at = json.indexOf(quote, at); at !== -1; at = json.indexOf(quote, at + 1)) {
-    let backslashes = 0;
-    while (json[at - 1 - backslashes] === backslash) backslashes += 1;
-    if (backslashes % 2 === 0) return at;
-  }
-  return json.length;
 }

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import * as z from 'zod';
-import { oneOf } from '../codecs/schema.ts';
+import { exactlyOneOf } from '../codecs/schema.ts';
 import type { LimitSettingsSchema, NewLimitSchema } from '../gen/tollgate/v1/account_pb.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { amountMax, exactDollars, idField, readBody, timeField } from './account-schema.ts';
@@ -22,8 +22,8 @@ const changes = {
   max: amount.optional(),
   time_zone: z.string('must be an IANA name, such as Europe/Berlin').optional(),
   models: z.array(z.string('must be a string'), modelList).max(modelsMax, modelList).nullable().optional(),
-  end_users: oneOf(['all', 'each']).optional(),
-  action: oneOf(['refuse', 'alert']).optional(),
+  end_users: exactlyOneOf(['all', 'each']).optional(),
+  action: exactlyOneOf(['refuse', 'alert']).optional(),
   raised: z
     .strictObject({ max: amount, until: timeField('') }, 'must be an object, or null')
     .nullable()
@@ -32,9 +32,9 @@ const changes = {
 
 const limitFields = z.strictObject(
   {
-    scope: z.strictObject({ type: oneOf(scopeTypes), id: idField.optional() }, 'must be an object'),
-    unit: oneOf(units),
-    window: oneOf(windows).nullable().optional(),
+    scope: z.strictObject({ type: exactlyOneOf(scopeTypes), id: idField.optional() }, 'must be an object'),
+    unit: exactlyOneOf(units),
+    window: exactlyOneOf(windows).nullable().optional(),
     ...changes,
   },
   'must be an object',

@@ -1,8 +1,16 @@
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import type { FairLimits } from './fair-queue.ts';
+import type { LoadLimits } from './load-watch.ts';
+import type { UnsentLimits } from './stalled-writes.ts';
+import type { BudgetLimits } from '../lib/memory-budget.ts';
+import type { TlsFiles } from '../lib/tls-files.ts';
 import type { PushTransport } from '../rpc/push-transport.ts';
+import type { JsonBounds } from './json-bounds.ts';
+import type { ParserLimits } from './json-parser.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
 
 /** What an operator says in every error. `{code}` in an address becomes the error's code. null: nothing is said. */
 export interface ErrorTexts {
@@ -25,8 +33,24 @@ export interface EdgeOptions {
   readonly metrics: Metrics;
   /** `GET /metrics` on the public listener too. */
   readonly publicMetrics: boolean;
-  /** The largest body that is read. */
+  /** The certificate of the listener; absent: cleartext. */
+  readonly tls?: TlsFiles | undefined;
+  /** The largest body of a request that generates, draws or counts tokens. */
   readonly bodyBytesMax: number;
+  /** The largest body of any other request. */
+  readonly otherBodyBytesMax: number;
+  /** What a JSON body may be made of. */
+  readonly bounds: JsonBounds;
+  /** The memory of all large bodies that are read or answered at a time, and of one account's. */
+  readonly bodyMemory: BudgetLimits;
+  readonly parser: ParserLimits;
+  /** When requests are refused because there is too much to do. */
+  readonly load: LoadLimits;
+  /** How many requests are begun at a time. */
+  readonly fair: FairLimits;
+  readonly unsent: UnsentLimits;
+  /** Requests of one address that are refused for their key and still send their bodies. */
+  readonly strangersMax: number;
   /** How long a stream may be quiet before a keep-alive is sent. */
   readonly keepAliveMs: number;
   /** Every translation warning is refused, whatever the request says. */
@@ -34,6 +58,8 @@ export interface EdgeOptions {
   readonly texts: ErrorTexts;
   /** Origins whose pages may call ("https://app.example"); "*" allows all, none allows none. */
   readonly corsOrigins: readonly string[];
+  /** Begins the trace of a request; absent: traces are switched off. */
+  readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;
   /** The gateway is stopping: new requests are refused, streams in flight may end. */
   readonly draining: () => boolean;
   /** Why the gateway can't take requests though it runs, for people; undefined: it can. Absent: it always can. */

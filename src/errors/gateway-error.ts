@@ -62,6 +62,28 @@ export interface ErrorFacts {
   readonly cause?: unknown;
 }
 
+/** What an error repeats of a caller's input at most: violations, characters of a text, members of a path. Else a small wrong body would make a large answer. */
+const violationsMax = 100;
+const textMax = 2_000;
+const pathMax = 64;
+
+function bounded(text: string): string {
+  return text.length <= textMax ? text : `${text.slice(0, textMax).toWellFormed()}…`;
+}
+
+function boundedFacts(facts: ErrorFacts): ErrorFacts {
+  const { param, violations } = facts;
+  return {
+    ...facts,
+    ...(param === undefined ? {} : { param: bounded(param) }),
+    ...(violations === undefined ? {} : { violations: violations.slice(0, violationsMax).map(boundedViolation) }),
+  };
+}
+
+function boundedViolation({ path, message, ...rest }: Violation): Violation {
+  return { ...rest, path: path.slice(0, pathMax).map(name => bounded(name)), message: bounded(message) };
+}
+
 /** The one error class: whatever a caller is refused with. `message` is for the caller, `cause` only for the log. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
@@ -69,9 +91,9 @@ export class GatewayError extends Error {
   readonly facts: ErrorFacts;
 
   constructor(code: ErrorCode, message: string, facts: ErrorFacts = {}) {
-    super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    super(bounded(message), facts.cause === undefined ? undefined : { cause: facts.cause });
     this.code = code;
-    this.facts = facts;
+    this.facts = boundedFacts(facts);
   }
 
   get facets(): ErrorFacets {

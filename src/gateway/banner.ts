@@ -1,8 +1,11 @@
+import type { FoundProvider } from './found-providers.ts';
 import type { Gateway } from './gateway.ts';
 
 /** What an operator reads when the gateway is ready. */
 export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'firstKeys'> {
   readonly dataDir: string;
+  /** Those that the environment has switched on. */
+  readonly providers: readonly FoundProvider[];
   /** The listed id of a model to try; undefined where the catalogue is empty. */
   readonly model: string | undefined;
 }
@@ -11,19 +14,41 @@ export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'fir
  * The lines of a ready gateway: addresses, on the first start the keys it made, and a command to try. The command works when it is pasted: on the first
  * start it asks a model with the new key; later, when no key can be known, it asks whether the gateway is there.
  */
-export function banner({ publicUrl, rpcUrl, firstKeys, dataDir, model }: BannerFacts): string {
+export function banner({ publicUrl, rpcUrl, firstKeys, dataDir, providers, model }: BannerFacts): string {
   const lines = [
     'Tollgate is ready.',
     `  public          ${publicUrl}`,
     `  internal        ${rpcUrl}  (gRPC, gRPC-Web, Connect)`,
     `  data            ${dataDir}`,
   ];
+  if (providers.length > 0) lines.push('', 'Providers found:', ...providerLines(providers));
   if (firstKeys !== undefined) lines.push(...keyLines(firstKeys));
   lines.push('', 'Try it:', ...tryLines(publicUrl, firstKeys, model));
   return `${lines.join('\n')}\n`;
 }
 
-function keyLines({ apiKey, managementKey }: NonNullable<BannerFacts['firstKeys']>): string[] {
+/** More models of a provider are counted. */
+const modelsShown = 4;
+
+function providerLines(providers: readonly FoundProvider[]): string[] {
+  const width = Math.max(...providers.map(({ name }) => name.length), 14);
+  return providers.map(({ name, models, state }) => {
+    const more = models.length > modelsShown ? `, and ${models.length - modelsShown} more` : '';
+    const had = models.slice(0, modelsShown).join(', ') + more;
+    return `  ${name.padEnd(width)}  ${had === '' ? missing[state] : had}`;
+  });
+}
+
+/** Why a provider has no models. */
+const missing: Readonly<Record<FoundProvider['state'], string>> = {
+  known: 'no models: name them in the configuration file',
+  asked: 'has told no model that can be used; it is asked again every minute',
+  away: 'does not answer yet; it is asked again until it does',
+  refused: 'refuses its key; set the right one in the environment',
+};
+
+function keyLines({ apiKey, managementKey, file }: NonNullable<BannerFacts['firstKeys']>): string[] {
+  if (file !== undefined) return ['', `Keys of account 1 are in ${file.path}.`];
   const lines = [
     ...(apiKey === undefined ? [] : [`  API key         ${apiKey}`]),
     ...(managementKey === undefined ? [] : [`  management key  ${managementKey}`]),
@@ -34,7 +59,12 @@ function keyLines({ apiKey, managementKey }: NonNullable<BannerFacts['firstKeys'
 function tryLines(publicUrl: string, firstKeys: BannerFacts['firstKeys'], model: string | undefined): string[] {
   if (firstKeys === undefined || model === undefined) return [`curl ${publicUrl}/readyz`];
   // A key that the environment set is known to whoever set it, and need not stand in a log.
-  const key = firstKeys.apiKey ?? '$TOLLGATE_BOOTSTRAP_API_KEY';
+  const { file } = firstKeys;
+  const key =
+    firstKeys.apiKey ??
+    (file?.hasApiKey === true
+      ? `$(sed -n 's/^TOLLGATE_API_KEY=//p' ${shellWord(file.path)})`
+      : '$TOLLGATE_BOOTSTRAP_API_KEY');
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Say hello.' }] });
   return [
     `curl ${publicUrl}/v1/chat/completions \\`,
@@ -42,4 +72,8 @@ function tryLines(publicUrl: string, firstKeys: BannerFacts['firstKeys'], model:
     "  -H 'Content-Type: application/json' \\",
     `  -d '${body}'`,
   ];
+}
+
+function shellWord(text: string): string {
+  return /^[\w./~-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

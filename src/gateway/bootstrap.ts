@@ -1,19 +1,30 @@
+import { ConfigError } from '../config/config-error.ts';
 import type { Environment } from '../config/env.ts';
 import { allScopes } from '../core/credential.ts';
 import { keyMaterial, makeKey } from '../core/keys.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { writeSecretFile } from '../lib/secret-file.ts';
 
-/** The keys that the first start made; each absent where the environment had set it. */
+/** The keys that the first start made; each absent where the environment had set it, or where they are in a file. */
 export interface FirstKeys {
+  /** The file that they were written to, and whether the API key is one of them. */
+  readonly file?: { readonly path: string; readonly hasApiKey: boolean };
   readonly apiKey?: string;
   readonly managementKey?: string;
 }
 
-/** Makes account 1 on the first start; the keys it made up, undefined on later starts. */
+/** Makes account 1 on the first start; the keys it made up, undefined on later starts. Throws `ConfigError` where the file for them can't be written; then nothing was made. */
 export async function bootstrap(ledger: Ledger, { bootstrap: given }: Environment): Promise<FirstKeys | undefined> {
   const apiKey = given.apiKey === undefined ? makeKey('apiKey') : keyMaterial(given.apiKey.reveal());
   const managementKey =
     given.managementKey === undefined ? makeKey('managementKey') : keyMaterial(given.managementKey.reveal());
+  const made = {
+    ...(given.apiKey === undefined ? { apiKey: apiKey.text } : {}),
+    ...(given.managementKey === undefined ? { managementKey: managementKey.text } : {}),
+  };
+  const file = Object.keys(made).length === 0 ? undefined : given.file;
+  // Before the ledger has them: keys that nobody can read would be lost.
+  if (file !== undefined && (await ledger.listAccounts()).length === 0) writeKeys(file, made);
   const isFirst = await ledger.bootstrap({
     accountName: 'default',
     balance: given.balanceNanoUsd,
@@ -21,8 +32,21 @@ export async function bootstrap(ledger: Ledger, { bootstrap: given }: Environmen
     managementKey: { ...managementKey, scopes: allScopes },
   });
   if (!isFirst) return undefined;
-  return {
-    ...(given.apiKey === undefined ? { apiKey: apiKey.text } : {}),
-    ...(given.managementKey === undefined ? { managementKey: managementKey.text } : {}),
-  };
+  return file === undefined ? made : { file: { path: file, hasApiKey: made.apiKey !== undefined } };
+}
+
+/** Lines that a shell can read. */
+function writeKeys(file: string, { apiKey, managementKey }: FirstKeys): void {
+  const lines = [
+    ...(apiKey === undefined ? [] : [`TOLLGATE_API_KEY=${apiKey}`]),
+    ...(managementKey === undefined ? [] : [`TOLLGATE_MANAGEMENT_KEY=${managementKey}`]),
+  ];
+  try {
+    writeSecretFile(file, lines.join('\n'));
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ConfigError([
+      { path: 'TOLLGATE_BOOTSTRAP_FILE', message: `names a file that can't be written: ${reason}` },
+    ]);
+  }
 }

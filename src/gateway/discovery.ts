@@ -1,13 +1,16 @@
 import { askedModels } from '../config/asked-models.ts';
 import { type Preset, presets } from '../config/presets.ts';
 import type { Config, ModelSettings } from '../config/settings.ts';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import { systemRuntime } from '../lib/runtime.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { askModels } from '../upstreams/asked-server.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
-import { listModels } from '../upstreams/model-list.ts';
 import { comparedText } from './live-config.ts';
 
-/** How often servers are asked again, and how long they may take. */
+/** How often servers are asked again, how soon one that did not answer is at first, and how long an answer may take. */
 const intervalMs = 60_000;
+const firstRetryMs = 2_000;
 const timeoutMs = 5_000;
 
 /** What discovery works with. */
@@ -19,45 +22,68 @@ export interface DiscoveryParts {
   readonly found: (models: readonly ModelSettings[]) => void;
 }
 
+/** How a server answered when it was asked last. */
+export type ServerState = 'asked' | 'away' | 'refused';
+
+/** What is known of one server. */
+interface Known {
+  models: readonly ModelSettings[];
+  state: ServerState;
+  /** Asks that failed in a row. */
+  failures: number;
+  /** What was logged last: said once. */
+  said: string;
+}
+
 /**
- * Asks servers that the environment has switched on which models they have: at the start, beside it, and once a minute. A server that does not answer keeps the
- * models that it had: requests to them fail as those of any upstream that is away.
+ * Asks servers that the environment has switched on which models they have and what those can do: at the start, beside it, and once a minute; sooner if one did not answer. Such a server
+ * keeps the models that it had: requests to them fail as those of any upstream that is away.
  */
 export class Discovery {
   readonly #parts: DiscoveryParts;
-  readonly #models = new Map<string, readonly ModelSettings[]>();
-  /** Servers that did not answer when they were asked last: said once. */
-  readonly #away = new Set<string>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #known = new Map<string, Known>();
+  #timers = new Map<string, NodeJS.Timeout>();
+  #isStopped = false;
 
   constructor(parts: DiscoveryParts) {
     this.#parts = parts;
   }
 
-  /** Asks now, and from now on. */
-  start(): void {
-    void this.ask();
-    this.#timer = setInterval(() => void this.ask(), intervalMs);
-    this.#timer.unref();
+  /** Asks now, and from now on. Resolves when all have answered or failed. Never rejects. */
+  start(): Promise<void> {
+    return this.ask();
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#isStopped = true;
+    for (const timer of this.#timers.values()) clearTimeout(timer);
   }
 
-  /** Asks all servers once. Never rejects. */
+  /** Asks all servers. Never rejects. */
   async ask(): Promise<void> {
     const on = presets.filter(({ name, asked }) => asked !== undefined && this.#provider(name) !== undefined);
     this.#forget(new Set(on.map(({ name }) => name)));
     await Promise.all(on.map(preset => this.#ask(preset)));
   }
 
+  /** How a server answered last; undefined if it is not one that is asked. */
+  stateOf(provider: string): ServerState | undefined {
+    return this.#known.get(provider)?.state;
+  }
+
   /** A server that the file names from now on is the file's, and so are its models. */
   #forget(on: ReadonlySet<string>): void {
-    const gone = [...this.#models.keys()].filter(name => !on.has(name));
-    if (gone.length === 0) return;
-    for (const name of gone) this.#models.delete(name);
-    this.#parts.found([...this.#models.values()].flat());
+    const gone = [...this.#known.keys()].filter(name => !on.has(name));
+    for (const name of gone) {
+      this.#known.delete(name);
+      clearTimeout(this.#timers.get(name));
+      this.#timers.delete(name);
+    }
+    if (gone.length > 0) this.#tell();
+  }
+
+  #tell(): void {
+    this.#parts.found([...this.#known.values()].flatMap(({ models }) => models));
   }
 
   #provider(name: string) {
@@ -65,26 +91,77 @@ export class Discovery {
   }
 
   async #ask(preset: Preset): Promise<void> {
-    const { proxy, logger, found } = this.#parts;
-    const { name } = preset;
+    const { proxy, config } = this.#parts;
+    const { name, details } = preset;
     const { baseUrl, apiKeys: [key] = [] } = this.#provider(name) ?? {};
     if (baseUrl === undefined) return;
+    clearTimeout(this.#timers.get(name));
+    const known = this.#known.get(name) ?? { models: [], state: 'away' as const, failures: 0, said: '' };
+    this.#known.set(name, known);
     try {
-      const list = await listModels({ baseUrl, proxy, timeoutMs, ...(key === undefined ? {} : { key }) });
-      const models = askedModels(preset, list);
-      this.#away.delete(name);
-      // Prices are a part of it: another Tollgate may change them.
-      if (comparedText(models) === comparedText(this.#models.get(name) ?? [])) return;
-      this.#models.set(name, models);
-      logger.info({ provider: name, models: models.length }, 'a server told its models');
-      found([...this.#models.values()].flat());
+      const server = { baseUrl, proxy, timeoutMs, ...(key === undefined ? {} : { key }) };
+      const list = await askModels(server, details);
+      // While it was asked, another configuration may have taken its place.
+      if (this.#known.get(name) !== known) return;
+      known.failures = 0;
+      known.state = 'asked';
+      const rules = { prices: config().discovered, nowMs: systemRuntime.now() };
+      this.#take(preset, known, askedModels(preset, list, rules));
     } catch (thrown) {
-      if (this.#away.has(name)) return;
-      this.#away.add(name);
-      logger.warn(
-        { provider: name, error: thrown },
-        'a server did not tell its models: it is asked again every minute',
+      known.failures += 1;
+      this.#failed(preset, known, thrown);
+    }
+    this.#askLater(preset, known);
+  }
+
+  #take({ name }: Preset, known: Known, { models, leftOut }: ReturnType<typeof askedModels>): void {
+    const { logger } = this.#parts;
+    const more = Object.keys(leftOut).length === 0 ? {} : { leftOut };
+    const facts = { provider: name, models: models.length, ...more };
+    if (models.length === 0) {
+      this.#say(known, comparedText(facts), () =>
+        logger.warn(facts, 'a server told no model that can be used: it is asked again every minute'),
       );
     }
+    const stable = withEarlierTimes(models, known.models);
+    // Prices are a part of it: another Tollgate may change them.
+    if (comparedText(stable) === comparedText(known.models)) return;
+    known.models = stable;
+    if (models.length > 0) {
+      this.#say(known, comparedText(stable), () => logger.info(facts, 'a server told its models'));
+    }
+    this.#tell();
   }
+
+  #failed({ name, keyVariables = [] }: Preset, known: Known, error: unknown): void {
+    const { logger } = this.#parts;
+    const status = error instanceof UpstreamFailure ? error.facts.status : undefined;
+    const isRefused = status === 401 || status === 403;
+    known.state = isRefused ? 'refused' : 'away';
+    this.#say(known, known.state, () => {
+      const facts = { provider: name, ...(status === undefined ? {} : { status }), error };
+      if (!isRefused) logger.warn(facts, 'a server did not tell its models: it is asked again until it does');
+      else logger.warn({ ...facts, variables: keyVariables }, 'a server refused its key: set the right one');
+    });
+  }
+
+  #say(known: Known, what: string, say: () => void): void {
+    if (known.said === what) return;
+    known.said = what;
+    say();
+  }
+
+  #askLater(preset: Preset, { failures }: Known): void {
+    if (this.#isStopped || !this.#known.has(preset.name)) return;
+    const waitMs = failures === 0 ? intervalMs : Math.min(intervalMs, firstRetryMs * 2 ** (failures - 1));
+    const timer = setTimeout(() => void this.#ask(preset), waitMs);
+    timer.unref();
+    this.#timers.set(preset.name, timer);
+  }
+}
+
+/** A model was made when it was first heard of: llama.cpp says the time at which it is asked. */
+function withEarlierTimes(models: readonly ModelSettings[], before: readonly ModelSettings[]): ModelSettings[] {
+  const times = new Map(before.map(({ id, createdAt }) => [id, createdAt]));
+  return models.map(model => ({ ...model, createdAt: times.get(model.id) ?? model.createdAt }));
 }

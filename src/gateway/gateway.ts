@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { ConfigError } from '../config/config-error.ts';
-import { type Environment, httpUrl } from '../config/env.ts';
+import { type Environment, listenerUrl } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
 import { accountService } from '../core/account.ts';
 import { accountingService } from '../core/accounting.ts';
@@ -8,11 +9,11 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
-import { secretsEqual } from '../core/keys.ts';
 import { Embeddings } from '../core/embeddings/embeddings.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
-import { edgeToken, operatorToken, serverSecrets } from '../core/secret-files.ts';
+import { serverSecrets } from '../core/secret-files.ts';
+import { hasScope, ServiceTokens } from '../core/service-tokens.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
@@ -29,6 +30,7 @@ import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { overloaded } from '../errors/overloaded.ts';
 import { systemClock } from '../lib/clock.ts';
+import { dollarsNumber } from '../lib/dollars.ts';
 import { IdSource, publicRequestId, unnumberedRequestId } from '../lib/ids.ts';
 import type { CallContext } from '../lib/pushed-service.ts';
 import { systemRuntime } from '../lib/runtime.ts';
@@ -37,16 +39,24 @@ import { InProcessTransport } from '../rpc/in-process.ts';
 import { createRpcListener, type RpcListener } from '../rpc/listener.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { metricsContentType, type Metrics } from '../telemetry/metrics.ts';
+import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
+import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
+import { decodeSource } from '../edge/decode-source.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
-import { retryPolicy, routesOf, simulatorName } from './routing.ts';
+import { readFileSizes } from './file-sizes.ts';
+import { retryPolicy, routesOf, simulatorName, strategiesOf } from './routing.ts';
 import { Discovery } from './discovery.ts';
-import { routingObserver } from './routing-observer.ts';
+import { type FoundProvider, foundProviders } from './found-providers.ts';
+import { observeKey, routingObserver } from './routing-observer.ts';
+import { SecretFileWatch } from './secret-file-watch.ts';
 import { createStopping } from './stopping.ts';
+import { serviceTokens } from './service-tokens.ts';
 import type { StorageHealth } from './storage-health.ts';
+import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
+import { type ListenerTls, openTls } from './tls.ts';
 import { UpstreamSet } from './upstream-set.ts';
 
 /** A running gateway. */
@@ -55,6 +65,8 @@ export interface Gateway {
   readonly rpcUrl: string;
   /** Absent but on the first start. */
   readonly firstKeys?: FirstKeys;
+  /** Resolves to the providers that the environment has switched on: as soon as those that are asked for their models have answered, or `ms` later. */
+  findProviders(ms: number): Promise<FoundProvider[]>;
   /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
   stop(): Promise<boolean>;
   /** Ends the grace of a stop that is under way. */
@@ -74,6 +86,8 @@ export interface Ground {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly health: StorageHealth;
+  /** Begins the trace of a request; absent: traces are switched off. */
+  readonly startTrace?: ((story: RequestStory) => RequestTrace) | undefined;
   /** Reads the configuration for a reload. Throws `ConfigError`. */
   readonly readAgain: () => Promise<Config>;
 }
@@ -90,21 +104,30 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     monotonicMs: () => systemRuntime.monotonicMs(),
     refusal,
   });
-  const publicUrl = (): string => live.current.publicUrl ?? httpUrl(environment.host, portOf(edge, environment.port));
+  const publicUrl = (): string => live.current.publicUrl ?? address();
+  const address = (): string => listenerUrl(environment.host, portOf(edge, environment.port), config.tls !== undefined);
   const parts = { ...ground, live, ids, publicUrl };
   const core = makeCore(parts);
+  ground.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
   const nextRequestId = (): string => requestIdOrNot(ids);
-  const listening = { ...parts, services: makeServices(core), nextRequestId };
+  const tls = openTls(config, logger);
+  const listening = { ...parts, tls, services: makeServices(core, publicUrl), nextRequestId };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
+  await openSocket(rpc, ground);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
-  core.discovery.start();
+  const asked = core.discovery.start();
+  const secretFiles = new SecretFileWatch({
+    sources: () => live.current.secretSources ?? [],
+    reload: () => reloadedOrNot(core.reload, logger),
+  });
+  secretFiles.start();
   await core.images.resume();
   const stopping = createStopping({
     edge,
@@ -114,16 +137,25 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     unready: () => ground.health.reason,
   });
   return {
-    publicUrl: httpUrl(environment.host, portOf(edge, environment.port)),
-    rpcUrl: httpUrl(environment.rpcHost, rpcAt.port),
+    publicUrl: address(),
+    rpcUrl: listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined),
     ...(firstKeys === undefined ? {} : { firstKeys }),
+    findProviders: async ms => {
+      await Promise.race([asked, sleep(ms, undefined, { ref: false })]);
+      return foundProviders(live.whole, name => core.discovery.stateOf(name));
+    },
     stop: () => {
       state.serving = false;
       core.discovery.stop();
+      secretFiles.stop();
+      tls.close();
       return stopping.stop();
     },
     hurry: stopping.hurry,
-    reload: () => void reloadedOrNot(core.reload, logger),
+    reload: () => {
+      tls.refresh();
+      void reloadedOrNot(core.reload, logger);
+    },
   };
 }
 
@@ -163,17 +195,39 @@ async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): P
 }
 
 function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet): Router {
-  const router = new Router({
-    config: { providers: upstreams.replace(config), routes: routesOf(config) },
+  return new Router({
+    config: { providers: upstreams.replace(config), routes: routesOf(config), strategies: strategiesOf(config) },
     clock: systemClock,
     retry: retryPolicy(config),
     observer: routingObserver(metrics, logger),
   });
-  metrics.showBreakers(() =>
-    router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
-  );
-  return router;
 }
+
+/** Returns what the metrics look at whenever somebody asks for them. */
+function gaugeSources(
+  dataDir: string,
+  core: Pick<Core, 'router' | 'upstreams' | 'generations' | 'unseenOutput'>,
+): GaugeSources {
+  const { router, upstreams, generations, unseenOutput } = core;
+  return {
+    breakers: () =>
+      router.breakers().map(({ route, state }) => ({ provider: route.provider, model: route.modelId, state })),
+    providerKeys: () =>
+      upstreams
+        .keys()
+        .flatMap(({ provider, keys }) =>
+          keyStates.map(state => ({ provider, state, count: keys.filter(key => key.state === state).length })),
+        ),
+    heldUsd: () => dollarsNumber(generations.heldNanoUsd()),
+    fileBytes: () => readFileSizes(dataDir),
+    learnedTokens: () =>
+      unseenOutput.tokens
+        .samples()
+        .map(({ route, of, ratio }) => ({ provider: route.provider, model: route.modelId, of, ratio })),
+  };
+}
+
+const keyStates = ['working', 'resting', 'probing'] as const;
 
 /** What both listeners offer. */
 type Core = ReturnType<typeof makeCore>;
@@ -189,7 +243,9 @@ interface Parts extends Ground {
 /** The `reload` that it returns throws `ConfigError`. */
 function makeCore(parts: Parts) {
   const { environment, config, live, stores, ids, logger, publicUrl } = parts;
-  const upstreams = new UpstreamSet(environment.proxy);
+  const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
+    observeKey(parts.metrics, logger, provider, health),
+  );
   const router = openRouter(parts, upstreams);
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = {
@@ -203,15 +259,14 @@ function makeCore(parts: Parts) {
     settleMs: config.ledger.settleTimeoutMs,
   };
   const unseenOutput = new UnseenOutput();
-  parts.metrics.showLearned(() =>
-    unseenOutput.tokens
-      .samples()
-      .map(({ route, of, ratio }) => ({ provider: route.provider, model: route.modelId, of, ratio })),
-  );
   const generations = new Generations({
     ...shared,
     runtime: systemRuntime,
     unseenOutput,
+    answerBytesMax: () => {
+      const { answerBytes: choice, wholeAnswerBytes: whole } = live.current.limits;
+      return { choice, whole };
+    },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
   const responses = new Responses({
@@ -222,6 +277,10 @@ function makeCore(parts: Parts) {
     ids,
     box: new SealedBox(serverSecrets(environment.dataDir)),
     lifetimeMs: config.content.responseLifetimeMs,
+    sessionMemory: () => {
+      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
+      return { bytesMax, ownerBytesMax };
+    },
   });
   const { images, files } = openImages({
     ...shared,
@@ -231,22 +290,53 @@ function makeCore(parts: Parts) {
     logger,
     publicUrl,
   });
-  const { reload, discovery } = reloading(live, { upstreams, router, catalog, logger }, environment.proxy);
+  const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
+  const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
+  const targets = { upstreams, router, catalog, logger, tokens: tokensOf };
+  const { reload, discovery } = reloading(live, targets, environment.proxy);
   return {
     ...stores,
+    router,
+    upstreams,
     files,
     catalog,
     generations,
+    unseenOutput,
     responses,
     images,
     embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
-    token: operatorToken(environment.dataDir),
+    tokens,
+    providers: () => listProviders(live, upstreams),
     reload,
     discovery,
   };
 }
 
+/** Opens the Unix socket for the operator's commands. One that was not asked for may fail: the port does the same. */
+async function openSocket(rpc: RpcListener, { environment, logger }: Ground): Promise<void> {
+  const { rpcSocket } = environment;
+  if (rpcSocket === undefined) return;
+  try {
+    await rpc.listenOnSocket(rpcSocket.path);
+  } catch (thrown) {
+    if (rpcSocket.isNamed) throw thrown;
+    logger.warn({ error: thrown }, 'the socket for commands could not be opened: they use the port');
+  }
+}
+
+/** The configured providers with the state of their keys. */
+function listProviders(live: LiveConfig, upstreams: UpstreamSet) {
+  const keys = new Map(upstreams.keys().map(each => [each.provider, each.keys]));
+  return live.current.providers.map(({ name, protocol, baseUrl }) => ({
+    name,
+    protocol,
+    baseUrl,
+    keys: keys.get(name) ?? [],
+  }));
+}
+
 interface ListenerParts extends Parts {
+  readonly tls: ListenerTls;
   readonly services: InProcessTransport;
   readonly nextRequestId: () => string;
 }
@@ -257,7 +347,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, health, nextRequestId, publicUrl } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -265,8 +355,39 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     runtime: systemRuntime,
     logger,
     metrics,
+    startTrace,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
+    otherBodyBytesMax: limits.otherBodyBytes,
+    get bounds() {
+      const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
+      return { depthMax, valuesMax, entriesMax };
+    },
+    get bodyMemory() {
+      const { bodyBytes, bodyMemoryBytes, accountBodyMemoryBytes } = live.current.limits;
+      // One body of the largest size always fits.
+      return {
+        bytesMax: Math.max(bodyBytes, bodyMemoryBytes),
+        ownerBytesMax: Math.max(bodyBytes, accountBodyMemoryBytes),
+      };
+    },
+    get load() {
+      const { loopLagMs: lagMs, heapPermille } = live.current.overload;
+      return { lagMs, heapShare: heapPermille / 1000 };
+    },
+    get fair() {
+      const { sliceMs, queue: waitingMax } = live.current.overload;
+      return { sliceMs, waitingMax };
+    },
+    get unsent() {
+      const { stallMs, unsentMemoryBytes: bytesMax } = live.current.limits;
+      return { stallMs, bytesMax };
+    },
+    get strangersMax() {
+      return live.current.limits.addressRequests;
+    },
+    parser: { memoryBytesMax: limits.parseMemoryBytes, timeMs: limits.parseMs },
+    tls: parts.tls.edge,
     get keepAliveMs() {
       return live.current.keepAliveMs;
     },
@@ -291,10 +412,13 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 }
 
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, embeddings, token } = core;
+function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
+  const { ledger, catalog, generations, responses, images, embeddings, tokens } = core;
+  const { router, providers, upstreams } = core;
   const listedId = (name: string): string => catalog.listedId(name);
-  const visible = (context: CallContext) => visibleModels(context, ledger, token);
+  const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
+  const seen = { router, providers, testProvider };
+  const visible = (context: CallContext) => visibleModels(context, { ledger, tokens });
   const reload = async (): Promise<Reloaded> => {
     try {
       return await core.reload();
@@ -302,33 +426,44 @@ function makeServices(core: Core): InProcessTransport {
       throw reloadRefusal(thrown);
     }
   };
+  const revoked = (keyId: number): void => {
+    generations.revoke(keyId);
+    images.revoke(keyId);
+    embeddings.revoke(keyId);
+  };
   return new InProcessTransport()
-    .service(CredentialService, credentialService({ ledger, operatorToken: token }))
+    .service(CredentialService, credentialService({ ledger, tokens }))
     .service(CatalogService, catalogService({ catalog, visible }))
     .service(GenerationService, generations.service)
     .service(ResponseService, responses.service)
     .service(ImageService, images.service)
     .service(EmbeddingService, embeddings.service)
-    .service(AccountService, accountService({ ledger, clock: systemClock, listedId }))
-    .service(AccountingService, accountingService({ ledger, operatorToken: token, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload }));
+    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
+    .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
+    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, ...seen }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {
-  const { environment, live, services, logger, metrics, nextRequestId } = parts;
-  const own = edgeToken(environment.dataDir);
+  const { live, services, logger, metrics, nextRequestId } = parts;
+  const { ledger, tokens } = core;
+  const settings = live.current.rpc;
   return createRpcListener({
     services,
     nextRequestId,
-    isEdgeToken: token => secretsEqual(token, own),
+    hasScope: (token, scope) => {
+      const found = tokens.find(token);
+      return found !== undefined && hasScope(found, scope);
+    },
+    decodeSource,
     messageBytesMax: live.current.limits.bodyBytes,
     unready: () => parts.health.reason,
-    gate: context => requireCredential(context, core.ledger, core.token),
+    controlBytesMax: settings.controlBytes,
+    elementsMax: settings.messageElements,
+    openCalls: settings.open,
+    tls: parts.tls.rpc,
+    socketOnly: settings.admin === 'socket' ? [AdminService] : [],
+    gate: context => requireCredential(context, { ledger, tokens }),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),
-    observe: call => {
-      const { error, ...facts } = call;
-      if (error === undefined) logger.info(facts, 'call');
-      else logger[error.facets.log]({ ...facts, error }, 'call');
-    },
+    observe: call => logCall(logger, call),
   });
 }

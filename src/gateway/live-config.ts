@@ -9,7 +9,7 @@ import type { RoutingConfig } from '../core/routing/route-table.ts';
 import { GatewayError } from '../errors/gateway-error.ts';
 import { ModelSchema } from '../gen/tollgate/v1/catalog_pb.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { builtInModels, retryPolicy, routesOf } from './routing.ts';
+import { builtInModels, retryPolicy, routesOf, strategiesOf } from './routing.ts';
 import type { UpstreamSet } from './upstream-set.ts';
 
 /** What takes a new configuration. */
@@ -17,6 +17,8 @@ export interface ReloadTargets {
   readonly upstreams: UpstreamSet;
   readonly router: { replace(config: RoutingConfig, retry: RetryPolicy): void };
   readonly catalog: { replace(content: CatalogContent): void };
+  /** Reads the service tokens again. */
+  readonly tokens: (config: Config) => void;
   readonly logger: Logger;
 }
 
@@ -27,9 +29,18 @@ const atStart: readonly (readonly [key: string, of: (config: Config) => unknown]
   ['shutdown_grace', config => config.shutdownGraceMs],
   ['daily_limit_unit', config => config.dailyLimitUnit],
   ['limits.body_bytes', config => config.limits.bodyBytes],
+  ['limits.other_body_bytes', config => config.limits.otherBodyBytes],
+  ['limits.parse_memory', config => config.limits.parseMemoryBytes],
+  ['limits.parse_time', config => config.limits.parseMs],
   ['limits.image_file_bytes', config => config.limits.imageFileBytes],
   ['limits.image_tasks', config => config.limits.imageTasks],
   ['limits.image_task_queue', config => config.limits.imageTaskQueue],
+  ['tls', config => config.tls],
+  ['rpc.tls', config => config.rpc.tls],
+  ['rpc.admin', config => config.rpc.admin],
+  ['rpc.control_bytes', config => config.rpc.controlBytes],
+  ['rpc.message_elements', config => config.rpc.messageElements],
+  ['rpc.open_*', config => config.rpc.open],
   ['plans', config => config.plans],
   ['content', config => config.content],
   ['ledger', config => config.ledger],
@@ -43,16 +54,23 @@ export class LiveConfig {
   #current: Config;
   #reloading: Promise<unknown> = Promise.resolve();
   #discovered: readonly ModelSettings[] = [];
+  #whole: Config;
 
   /** `read` reads the file again and throws `ConfigError`. */
   constructor(config: Config, read: () => Promise<Config>) {
     this.#started = config;
     this.#current = config;
+    this.#whole = config;
     this.#read = read;
   }
 
   get current(): Config {
     return this.#current;
+  }
+
+  /** The configuration in use, and the models that servers told. */
+  get whole(): Config {
+    return this.#whole;
   }
 
   /** Reads the file again and hands it on. Throws `ConfigError`; then nothing has changed, and the log says why. */
@@ -73,8 +91,10 @@ export class LiveConfig {
   #hand(config: Config, { upstreams, router, catalog }: ReloadTargets): CatalogContent {
     const whole = withDiscovered(config, this.#discovered);
     const content = catalogContent(whole);
-    router.replace({ providers: upstreams.replace(whole), routes: routesOf(whole) }, retryPolicy(whole));
+    const routing = { providers: upstreams.replace(whole), routes: routesOf(whole), strategies: strategiesOf(whole) };
+    router.replace(routing, retryPolicy(whole));
     catalog.replace(content);
+    this.#whole = whole;
     return content;
   }
 
@@ -93,6 +113,7 @@ export class LiveConfig {
     const needsRestart = atStart
       .filter(([, of]) => comparedText(of(config)) !== comparedText(of(this.#started)))
       .map(([key]) => key);
+    targets.tokens(config);
     const content = this.#hand(config, targets);
     this.#current = config;
     const reloaded = {

@@ -7,7 +7,7 @@ import { routingObserver } from './routing-observer.ts';
 
 const attempt: Attempt = {
   route: { provider: 'acme', modelId: 'acme/large', model: 'large-v1' },
-  holdId: 123_456_789,
+  requestId: 'req_000008M0kXabcdefghijk',
   number: 2,
 };
 
@@ -17,7 +17,7 @@ function logged(kind: UpstreamFailureKind | undefined, facts: UpstreamFailureFac
   const logger = createLogger({ level: 'info', destination: { write: line => void lines.push(line) } });
   const failure = kind === undefined ? undefined : new UpstreamFailure(kind, facts);
   const { status } = facts;
-  routingObserver(new Metrics(), logger).attemptEnded?.(attempt, {
+  routingObserver(new Metrics('0.0.0'), logger).attemptEnded?.(attempt, {
     result: kind ?? 'completed',
     durationMs: 5,
     ...(failure === undefined ? {} : { failure }),
@@ -30,11 +30,11 @@ function logged(kind: UpstreamFailureKind | undefined, facts: UpstreamFailureFac
 }
 
 const named = {
-  level: 40,
-  requestIdStart: 'req_000008M0kX',
+  level: 'warn',
+  request_id: 'req_000008M0kXabcdefghijk',
   provider: 'acme',
   model: 'acme/large',
-  upstreamModel: 'large-v1',
+  upstream_model: 'large-v1',
   attempt: 2,
   msg: 'a provider failed',
 };

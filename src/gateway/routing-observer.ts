@@ -1,5 +1,7 @@
 import type { Attempt, AttemptOutcome, RoutingObserver } from '../core/routing/observer.ts';
-import { requestIdStart } from '../lib/ids.ts';
+import type { KeyHealth } from '../generation/upstream.ts';
+import { isoTime } from '../lib/clock.ts';
+import { defined } from '../lib/defined.ts';
 import { describeError, type ErrorDescription, type Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
@@ -12,16 +14,39 @@ export function routingObserver(metrics: Metrics, logger: Logger): RoutingObserv
       metrics.attempted({ provider, model, result, durationMs, firstEventMs });
       logFailure(logger, attempt, outcome);
     },
+    answeredAs({ provider, modelId, model }, answeredAs) {
+      logger.warn(
+        { provider, model: modelId, upstreamModel: model, answeredAs },
+        'a provider answers as another model',
+      );
+    },
+    inputCut({ provider, modelId, model }) {
+      logger.warn({ provider, model: modelId, upstreamModel: model }, 'a provider cuts prompts: give it more context');
+    },
     breakerChanged({ provider, modelId, model }, state) {
-      logger.warn({ provider, model: modelId, upstreamModel: model, state }, 'circuit breaker');
+      logger.warn({ provider, model: modelId, upstream_model: model, state }, 'circuit breaker');
     },
   };
+}
+
+/** Tells metrics and the operator's log of every refusal of a provider's key, and of every key that works again. Keys are named by their place in the configuration. */
+export function observeKey(metrics: Metrics, logger: Logger, provider: string, health: KeyHealth): void {
+  const { number: key, state, restsUntilMs, last } = health;
+  if (state === 'working' || last === undefined) {
+    logger.info({ provider, key, state }, 'a provider’s key works again');
+    return;
+  }
+  metrics.keyRefused(provider, last.status);
+  const { status, message } = last;
+  const rests = restsUntilMs === undefined ? undefined : isoTime(restsUntilMs);
+  const facts = defined({ rests_until: rests, upstream_message: message });
+  logger.warn({ provider, key, state, status, ...facts }, 'a provider’s key was refused');
 }
 
 /** A request's own line can't say which provider failed, nor that one did where the next has answered. Rehearsals are left out: they were ordered. */
 function logFailure(
   logger: Logger,
-  { route, holdId, number }: Attempt,
+  { route, requestId, number }: Attempt,
   { result, status, failure }: AttemptOutcome,
 ): void {
   if (failure === undefined || failure.facts.ordered === true) return;
@@ -29,20 +54,19 @@ function logFailure(
   const reason = reasonOf(describeError(failure));
   logger.warn(
     {
-      requestIdStart: requestIdStart(holdId),
+      request_id: requestId,
       provider,
       model: modelId,
-      upstreamModel: model,
+      upstream_model: model,
       attempt: number,
       result,
-      ...(status === undefined ? {} : { status }),
-      ...(reason === undefined ? {} : { reason }),
+      ...defined({ status, reason, upstream_message: failure.facts.logMessage }),
     },
     'a provider failed',
   );
 }
 
-/** The first words of this program's own about it; what an upstream said is not among them. */
+/** The first words of this program's own about it; what an upstream said is not among them: it has a member of its own. */
 function reasonOf({ message, cause }: ErrorDescription): string | undefined {
   return message ?? (cause === undefined ? undefined : reasonOf(cause));
 }

@@ -1,7 +1,7 @@
 import { ConfigError } from '../config/config-error.ts';
 import type { Config } from '../config/settings.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
-import type { RouteConfig, RoutingConfig } from '../core/routing/route-table.ts';
+import type { RouteConfig, RouteStrategy, RoutingConfig } from '../core/routing/route-table.ts';
 import { tierByName } from '../core/service-tiers.ts';
 import { simulatorEmbeddingModels, simulatorImageModels, simulatorModels } from '../simulator/models.ts';
 import { protocols } from '../upstreams/protocols.ts';
@@ -38,6 +38,11 @@ export function routesOf(config: Config): RoutingConfig['routes'] {
     routes.set(model.id, own);
   }
   return routes;
+}
+
+/** How the routes of the models are ordered, by listed id. */
+export function strategiesOf(config: Config): ReadonlyMap<string, RouteStrategy> {
+  return new Map(config.models.map(({ id, strategy = 'priority' }) => [id, strategy]));
 }
 
 /** How often and how fast is tried again. */

@@ -1,3 +1,4 @@
+import { refuseUnfinishedRestore } from './backup/restore-backup.ts';
 import { statSync } from 'node:fs';
 import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
@@ -18,12 +19,13 @@ export interface Stores {
   readonly documents: Documents;
 }
 
-/** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`. */
+/** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`, or `BackupError` if a restore has not ended. */
 export async function openStores(
   { dataDir }: Environment,
   { dailyLimitUnit, plans, content, ledger: settings }: Config,
   { metrics, logger, health }: { readonly metrics: Metrics; readonly logger: Logger; readonly health: StorageHealth },
 ): Promise<Stores> {
+  refuseUnfinishedRestore(dataDir);
   refuseMissing(dataDir);
   const ledger = await openSqliteLedger({
     dataDir,

@@ -1,5 +1,6 @@
 import type { Config, ProviderSettings } from '../config/settings.ts';
 import type { Provider } from '../core/routing/route-table.ts';
+import type { KeyHealth } from '../generation/upstream.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import { createEmbeddingSimulator } from '../simulator/embeddings/embedding-simulator.ts';
 import { createImageSimulator } from '../simulator/images/image-simulator.ts';
@@ -8,6 +9,7 @@ import type { ProxySettings } from '../upstreams/connections.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
 import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols } from '../upstreams/protocols.ts';
+import { type ProviderTest, testImagesProvider, testProvider } from '../upstreams/provider-test.ts';
 import { rehearsedEmbeddings, rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
 import { simulatorName } from './routing.ts';
 
@@ -24,10 +26,29 @@ interface Opened {
  */
 export class UpstreamSet {
   readonly #proxy: ProxySettings;
+  readonly #keyChanged: (provider: string, health: KeyHealth) => void;
   #opened = new Map<string, Opened>();
 
-  constructor(proxy: ProxySettings) {
+  /** `keyChanged`: told of every refusal of a provider's key, and of every key that works again. */
+  constructor(proxy: ProxySettings, keyChanged: (provider: string, health: KeyHealth) => void) {
     this.#proxy = proxy;
+    this.#keyChanged = keyChanged;
+  }
+
+  /** How the keys of each provider are, those without keys left out. */
+  keys(): { readonly provider: string; readonly keys: readonly KeyHealth[] }[] {
+    return [...this.#opened].flatMap(([provider, { answers }]) => {
+      const keys = (answers.upstream?.keys ?? answers.images?.keys)?.health() ?? [];
+      return keys.length === 0 ? [] : [{ provider, keys }];
+    });
+  }
+
+  /** Tests a provider that is in use; `model`: its own name of one. Throws where there is no such provider over HTTP. */
+  test(name: string, model: string | undefined): Promise<ProviderTest> {
+    const { upstream, images } = this.#opened.get(name)?.answers ?? {};
+    if (upstream instanceof HttpProvider) return testProvider(upstream, model);
+    if (images instanceof ImagesProvider) return testImagesProvider(images);
+    throw new Error(`${name} is no provider over HTTP`);
   }
 
   /** The providers of a checked configuration, from now on those in use. */
@@ -55,7 +76,7 @@ export class UpstreamSet {
   }
 
   #open(provider: ProviderSettings, config: Config): Opened {
-    const { name, baseUrl, headers, timeouts, quirks = [] } = provider;
+    const { name, baseUrl, headers, timeouts, quirks = [], passthrough } = provider;
     const options = {
       name,
       baseUrl,
@@ -65,6 +86,7 @@ export class UpstreamSet {
       eventBytesMax: config.limits.upstreamEventBytes,
       proxy: this.#proxy,
       runtime: systemRuntime,
+      keyChanged: (health: KeyHealth) => this.#keyChanged(name, health),
     };
     const settings = fingerprint(provider, config);
     if (provider.protocol === 'images') {
@@ -74,7 +96,7 @@ export class UpstreamSet {
     const protocol = protocols[provider.protocol];
     if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
     const takesTokenIds = provider.tokenIds ?? protocol.embeddings?.takesTokenIds ?? false;
-    const upstream = new HttpProvider({ ...options, protocol, quirks, takesTokenIds });
+    const upstream = new HttpProvider({ ...options, protocol, quirks, passthrough, takesTokenIds });
     const embeddings = protocol.embeddings === undefined ? {} : { embeddings: upstream };
     return { settings, answers: { upstream, ...embeddings }, close: () => void upstream.close() };
   }
@@ -91,8 +113,17 @@ function openSimulator(settings: string, { simulator, timeouts }: Config): Opene
 
 /** All that an upstream is made from; secrets are revealed, because a changed key makes another upstream. It never leaves this file. */
 function fingerprint(provider: ProviderSettings, { limits }: Config): string {
-  const { protocol, baseUrl, apiKeys, headers, timeouts, tokenIds } = provider;
+  const { protocol, baseUrl, apiKeys, headers, timeouts, tokenIds, passthrough } = provider;
   const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
   const keys = apiKeys.map(key => key.reveal());
-  return JSON.stringify([protocol, baseUrl, keys, revealed, timeouts, tokenIds, limits.upstreamEventBytes]);
+  return JSON.stringify([
+    protocol,
+    baseUrl,
+    keys,
+    revealed,
+    timeouts,
+    tokenIds,
+    passthrough,
+    limits.upstreamEventBytes,
+  ]);
 }

@@ -49,7 +49,7 @@ test('an answer of any deltas is kept as one delta, folds to the same, and what 
   );
 });
 
-test('deltas of another choice, item, part or kind stay apart, in their order', () => {
+test('deltas of another item, part or kind stay apart, in their order; those of a choice are one whatever others say in between', () => {
   const at = (choice: number, item: number, place: number, kind: DeltaKind) =>
     delta(choice, [item, place], { kind, text: 'x' });
   const events = [
@@ -60,7 +60,10 @@ test('deltas of another choice, item, part or kind stay apart, in their order', 
     at(1, 1, 1, DeltaKind.REFUSAL),
     at(0, 0, 0, DeltaKind.TEXT),
   ];
-  expect(logOf(events)).toEqual(events);
+  const [first, ...others] = events.slice(0, -1);
+  const merged = delta(0, [0, 0], { kind: DeltaKind.TEXT, text: 'xx' });
+  expect(first).toEqual(events.at(-1));
+  expect(logOf(events)).toEqual([merged, ...others]);
 });
 
 test('what is added after a read is not in it', () => {

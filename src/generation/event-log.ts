@@ -3,52 +3,54 @@ import { GrowingText } from '../lib/growing-text.ts';
 
 /** A delta that further ones are added to. */
 interface OpenDelta {
-  readonly choice: number;
   readonly value: Delta;
   readonly text: GrowingText;
 }
 
 /**
- * Events that are kept for later, as few as say the same: deltas that follow each other at one place are one. A long answer kept delta by delta is 40 times its text. The
- * events that are added are never changed.
+ * Events that are kept for later, as few as say the same: deltas of a choice that follow each other at one place are one, whatever other choices say in between. A long answer kept
+ * delta by delta is 40 times its text. The events that are added are never changed.
  */
 export class EventLog {
   readonly #events: GenerationEvent[] = [];
-  #open: OpenDelta | undefined;
+  /** By choice. */
+  readonly #open: (OpenDelta | undefined)[] = [];
 
   add(event: GenerationEvent): void {
     const { event: step, choice } = event;
     if (step.case !== 'delta') {
-      this.#close();
+      this.#close(choice);
       this.#events.push(event);
       return;
     }
     const { text, logprobs } = step.value;
-    if (this.#open !== undefined && isSamePlace(this.#open, choice, step.value)) {
-      this.#open.text.append(text);
-      for (const token of logprobs) this.#open.value.logprobs.push(token);
+    const open = this.#open[choice];
+    if (open !== undefined && isSamePlace(open, step.value)) {
+      open.text.append(text);
+      for (const token of logprobs) open.value.logprobs.push(token);
       return;
     }
-    this.#close();
+    this.#close(choice);
     const value = { ...step.value, logprobs: [...logprobs] };
-    this.#open = { choice, value, text: new GrowingText() };
-    this.#open.text.append(text);
+    const opened = { value, text: new GrowingText() };
+    opened.text.append(text);
+    this.#open[choice] = opened;
     this.#events.push({ ...event, event: { case: 'delta', value } });
   }
 
   /** All that was added, in its order. Further events may follow, but not into what was read. */
   read(): GenerationEvent[] {
-    this.#close();
+    for (const choice of this.#open.keys()) this.#close(choice);
     return [...this.#events];
   }
 
-  #close(): void {
-    if (this.#open !== undefined) this.#open.value.text = this.#open.text.toString();
-    this.#open = undefined;
+  #close(choice: number): void {
+    const open = this.#open[choice];
+    if (open !== undefined) open.value.text = open.text.toString();
+    this.#open[choice] = undefined;
   }
 }
 
-function isSamePlace(open: OpenDelta, choice: number, { item, part, kind }: Delta): boolean {
-  const { value } = open;
-  return value.item === item && value.part === part && value.kind === kind && open.choice === choice;
+function isSamePlace({ value }: OpenDelta, { item, part, kind }: Delta): boolean {
+  return value.item === item && value.part === part && value.kind === kind;
 }

@@ -5,12 +5,15 @@
 export class Hold {
   /** The request's id in the ledger. */
   readonly id: number;
+  /** Whose request it is; undefined: that is not known. */
+  readonly accountId: number | undefined;
 
-  private constructor(id: number) {
+  private constructor(id: number, accountId: number | undefined) {
     this.id = id;
+    this.accountId = accountId;
   }
 
-  static of(admitted: { readonly kind: 'admitted'; readonly id: number }): Hold {
-    return new Hold(admitted.id);
+  static of({ id, accountId }: { readonly kind: 'admitted'; readonly id: number; readonly accountId?: number }): Hold {
+    return new Hold(id, accountId);
   }
 }

@@ -1,4 +1,11 @@
-import { type CacheHint, type Item, type MediaSource, type Part, Role } from '../gen/tollgate/v1/content_pb.ts';
+import {
+  type CacheHint,
+  type Extra,
+  type Item,
+  type MediaSource,
+  type Part,
+  Role,
+} from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 
 /** One piece of a model's input, in the order in which an upstream reads it: tools, output format, instructions, items. */
@@ -87,10 +94,20 @@ function partSegment(kind: string, part: Part): InputSegment {
         cache,
       });
     case 'searchResult':
+    case 'unknown':
       return segment(kind, content.value.json, { cache });
+    case 'toolReference':
+      return segment(kind, content.value.name, { cache });
     case undefined:
       return segment(kind, '', { cache });
   }
+}
+
+/** Members that only their own protocol knows. A model may read them, so a hold covers them; how many tokens they are is not known. */
+function* extraSegments(...extras: readonly (Extra | undefined)[]): Generator<InputSegment> {
+  let length = 0;
+  for (const extra of extras) length += extra?.json.length ?? 0;
+  if (length > 0) yield segment('extra', '', { flatMax: Math.ceil(length / 2) });
 }
 
 function* itemSegments({ content }: Item): Generator<InputSegment> {
@@ -124,11 +141,22 @@ function* itemSegments({ content }: Item): Generator<InputSegment> {
     case 'serverTool':
       yield segment('server tool', content.value.json);
       return;
+    case 'unknown':
+      yield segment('unknown', content.value.json);
+      return;
     case 'reference':
       yield segment('reference', '', { isOpen: true });
       break;
     case undefined:
   }
+}
+
+const none: readonly undefined[] = [];
+
+function partExtras({ content }: Item): readonly (Extra | undefined)[] {
+  if (content.case !== 'message' && content.case !== 'toolResult') return none;
+  const { parts } = content.value;
+  return parts.some(({ extra }) => extra !== undefined) ? parts.map(({ extra }) => extra) : none;
 }
 
 function toolSegment(tool: Tool): InputSegment {
@@ -149,11 +177,17 @@ function toolSegment(tool: Tool): InputSegment {
 
 /** A request's input as an upstream reads it, piece by piece; the order is what prompt caches see as a prefix. */
 export function* inputSegments(request: GenerateRequest): Generator<InputSegment> {
-  for (const tool of request.tools) yield toolSegment(tool);
+  for (const tool of request.tools) {
+    yield toolSegment(tool);
+    yield* extraSegments(tool.extra);
+  }
   const schema = request.outputFormat?.schemaJson ?? '';
   if (schema !== '') yield segment('format', schema, { flat: toolTokens });
   if (request.instructions !== undefined) yield segment('system', request.instructions, { flat: messageTokens });
-  for (const item of request.items) yield* itemSegments(item);
+  for (const item of request.items) {
+    yield* itemSegments(item);
+    yield* extraSegments(item.extra, ...partExtras(item));
+  }
   // What primes the answer.
   yield segment('end', '', { flat: 3, cache: undefined });
 }

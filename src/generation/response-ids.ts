@@ -16,6 +16,7 @@ const prefixes: Readonly<Record<Exclude<Item['content']['case'], undefined>, str
   compaction: 'cmp',
   serverTool: 'st',
   reference: 'ref',
+  unknown: 'item',
 };
 
 /** The id of the response that a request makes ("req_…" becomes "resp_…"). */

@@ -184,23 +184,60 @@ export interface MeasuredInput extends InputBounds {
   readonly hasMedia: boolean;
 }
 
-/** Returns the bounds of a request's input. One pass over its text. */
-export function measureInput(request: GenerateRequest): MeasuredInput {
+/** Characters that are measured in one go: about a millisecond. */
+const pieceLength = 262_144;
+
+/** Measures a request's input piece by piece, of about a millisecond each. */
+function* measurePieces(request: GenerateRequest): Generator<undefined, MeasuredInput> {
   let low = 0;
   let ownHigh = 0;
   let hasMedia = false;
   const sample = new TextSample();
   let isOpen = false;
+  let measured = 0;
   for (const segment of inputSegments(request)) {
-    const text = estimateTokens(segment.text);
-    sample.add(segment.text);
-    low += text.low;
-    ownHigh += text.high + segment.flatTokensMax;
+    const { text } = segment;
+    sample.add(text);
+    ownHigh += segment.flatTokensMax;
     hasMedia ||= segment.flatTokensMax > frameTokensMax;
     isOpen ||= segment.isOpen;
+    for (let at = 0; at < text.length; at += pieceLength) {
+      const piece = text.length <= pieceLength ? text : text.slice(at, at + pieceLength);
+      const tokens = estimateTokens(piece);
+      low += tokens.low;
+      ownHigh += tokens.high;
+      measured += piece.length;
+      if (measured < pieceLength) continue;
+      measured = 0;
+      yield;
+    }
   }
   const high = ownHigh + (request.tools.length > 0 ? toolPromptTokens : 0);
   return { low, high, isOpen, kind: sample.kind, ownHigh, hasMedia };
+}
+
+/** Returns the bounds of a request's input. One pass over its text. */
+export function measureInput(request: GenerateRequest): MeasuredInput {
+  const pieces = measurePieces(request);
+  for (;;) {
+    const { done, value } = pieces.next();
+    if (done === true) return value;
+  }
+}
+
+/** As `measureInput`; a long input is measured in turns of the event loop, between which other requests go on. */
+export function measureInTurns(request: GenerateRequest): MeasuredInput | Promise<MeasuredInput> {
+  const pieces = measurePieces(request);
+  const { done, value } = pieces.next();
+  return done === true ? value : measureRest(pieces);
+}
+
+async function measureRest(pieces: Generator<undefined, MeasuredInput>): Promise<MeasuredInput> {
+  for (;;) {
+    await new Promise(setImmediate);
+    const { done, value } = pieces.next();
+    if (done === true) return value;
+  }
 }
 
 /** What frames a message, a call or a tool takes less; what stands for an image or a file more. */

@@ -2,12 +2,24 @@ import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import type { Hold } from './hold.ts';
 
+/** Who follows an attempt on its way, beside its receiver. */
+export interface AttemptWatch {
+  /** Headers to send beside the provider's own, names and values in turn; undefined: none. */
+  readonly outgoingHeaders: readonly string[] | undefined;
+  /** The request was said in the words of the provider's protocol, which took this long. */
+  translated(protocol: string, durationMs: number): void;
+  /** The head of the answer has come; `upstreamRequestId`: the provider's own id of the request, undefined if it told none. */
+  answered(upstreamRequestId: string | undefined): void;
+}
+
 /** One attempt of a generation at one upstream. */
 export interface UpstreamCall {
   /** Nothing goes upstream without a hold. */
   readonly hold: Hold;
   /** The checked request; `model` is the listed id, `serviceTier` the resolved tier. */
   readonly request: GenerateRequest;
+  /** The account that asks; absent: the gateway itself. */
+  readonly accountId?: number;
   /** The upstream's own name of the model. */
   readonly model: string;
   /** The output limit to send: the client's, lowered to the model's or to what funds pay. Undefined: send none. */
@@ -18,6 +30,8 @@ export interface UpstreamCall {
   readonly attempt: number;
   /** Nothing of the answer is needed before its end: an upstream that can give it whole is asked for that instead of a stream. */
   readonly whole: boolean;
+  /** Absent: nobody does. */
+  readonly watch?: AttemptWatch | undefined;
 }
 
 /** Receives what an upstream answers to one attempt. Nothing is called before `Upstream.generate` has returned. */
@@ -41,6 +55,29 @@ export interface RunningAttempt {
   resume(): void;
 }
 
+/** How one of a provider's keys is. */
+export interface KeyHealth {
+  /** Its place in the configuration, from 1. */
+  readonly number: number;
+  /** `resting`: it was refused, and no request uses it for a while. `probing`: one request tries it after its rest. */
+  readonly state: 'working' | 'resting' | 'probing';
+  /** When its rest ends, in ms since 1970 UTC; absent: it does not rest. */
+  readonly restsUntilMs?: number;
+  /** How often it was refused since the start. */
+  readonly refusals: number;
+  /** The last refusal; absent: there was none. `message`: what the provider said, fit for a log. */
+  readonly last?: { readonly status: number; readonly atMs: number; readonly message: string | undefined };
+}
+
+/** The keys of an upstream that has some. */
+export interface KeysHealth {
+  /** Whether one of them may be used now. */
+  readonly isUsable: boolean;
+  /** How long it takes until one may be used, in ms; 0: now. */
+  readonly restMs: number;
+  health(): KeyHealth[];
+}
+
 /** Something that answers generations: a provider over HTTP, or the built-in simulator. */
 export interface Upstream {
   /**
@@ -54,6 +91,8 @@ export interface Upstream {
   readonly mayPause?: boolean;
   /** How many calls it makes of a request, each with the whole input (several answers from an upstream that gives one); absent: one. */
   callsFor?(request: GenerateRequest, model: string): number;
+  /** Absent: it has no keys that could be refused. */
+  readonly keys?: KeysHealth;
   /** The upstream's own count of input tokens; absent where it has none. */
   countTokens?(request: GenerateRequest, model: string, signal: AbortSignal): Promise<number>;
 }
@@ -67,6 +106,7 @@ export type UpstreamFailureKind =
   | 'total_timeout'
   | 'reported' // an error event inside the stream
   | 'truncated' // the stream ended without its end
+  | 'oversized' // more than an answer may have
   | 'malformed'; // not what the protocol says
 
 /** What is known of a failure. */
@@ -75,12 +115,20 @@ export interface UpstreamFailureFacts {
   readonly status?: number;
   /** The upstream's own message, which may reach the client; never its address, headers or credentials. */
   readonly message?: string;
+  /** The same, fit for a log: without secrets and without anything of the request. */
+  readonly logMessage?: string;
   /** The field it names. */
   readonly param?: string;
   /** The code in the details of its error (Messages), which clients of the same interface read; letters, digits and underscores. */
   readonly detailCode?: string;
   /** It says that the input is too long for the model. */
   readonly contextLengthExceeded?: boolean;
+  /** It blames what the request contains, whatever its status says: no other try would do better. */
+  readonly blamesContent?: boolean;
+  /** Its model is still being loaded: the same request will do later. */
+  readonly isLoading?: boolean;
+  /** It is about the operator's bill with the provider (quota, credit): no other request with that key can do better, and no client is told. */
+  readonly billing?: boolean;
   /** Its `retry-after`. */
   readonly retryAfterMs?: number;
   /** A rehearsal that the simulator was asked for: opens no circuit breaker. */

@@ -1,8 +1,25 @@
+import type { GroupRow, GroupSettings, LimitChange, LimitFilter, LimitRow, NewLimit, Tags } from './control.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
 import type { UsageBuckets } from '../generation/usage-buckets.ts';
 
+export type {
+  GroupRow,
+  GroupSettings,
+  LimitAction,
+  LimitChange,
+  LimitField,
+  LimitFilter,
+  LimitRow,
+  LimitScope,
+  LimitSettings,
+  LimitUnit,
+  LimitWindow,
+  NewLimit,
+  Raise,
+  Tags,
+} from './control.ts';
 export type { UsageBuckets };
 
 /**
@@ -32,8 +49,12 @@ export interface Ledger {
    * a promise, if it is known.
    */
   findCredential(hash: Uint8Array): Credential | undefined | Promise<Credential | undefined>;
+  /** Returns an API key by its id; undefined: there is none, or it was revoked. */
+  findApiKey(keyId: number): Credential | undefined;
   /** The limits of requests and tokens that bind a key as they stand, tightest first; those of free models too where `free`. Consumes nothing. */
   windows(keyId: number, free: boolean): Promise<WindowState[]>;
+  /** Why every request of a key is refused now, whatever its model and its size; undefined: nothing refuses them all. Consumes nothing. */
+  refusal(keyId: number): Promise<Denied | undefined>;
 
   createAccount(command: { name: string; balance: bigint }): Promise<AccountRow>;
   listAccounts(): Promise<AccountRow[]>;
@@ -362,90 +383,6 @@ export interface KeyFilter {
 export type KeyRefusal = 'not_found' | 'no_group' | 'insufficient';
 /** Why a group was not made or changed. */
 export type GroupRefusal = KeyRefusal | 'conflict';
-
-/** What a limit limits: the account, a group with all below it, or a key. */
-export type LimitScope = 'account' | 'group' | 'key';
-export type LimitUnit = 'usd' | 'requests' | 'tokens' | 'concurrent';
-/** `minute` is rolling 60 s, `total` never ends, the others are windows of the calendar. */
-export type LimitWindow = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total';
-export type LimitAction = 'refuse' | 'alert';
-/** What makes limits beside their own commands: fields of keys, and the windows of free models. */
-export type LimitField = 'minute_limit' | 'daily_limit' | 'monthly_limit' | 'free_minute' | 'free_day';
-
-/** Another maximum until a time. */
-export interface Raise {
-  readonly max: bigint;
-  readonly untilMs: number;
-}
-
-/** What of a limit can change. `max` is in nano-dollars of `usd`, else a count; 0 refuses all. */
-export interface LimitSettings {
-  readonly max: bigint;
-  /** An IANA name. */
-  readonly timeZone: string;
-  /** Listed ids, and patterns with `*`; null: all. */
-  readonly models: readonly string[] | null;
-  readonly endUsers: 'all' | 'each';
-  readonly action: LimitAction;
-  readonly raised: Raise | null;
-}
-
-/** An absent field does not change. */
-export type LimitChange = Partial<LimitSettings>;
-
-export interface NewLimit extends LimitSettings {
-  readonly accountId: number;
-  readonly scope: LimitScope;
-  readonly scopeId: number;
-  readonly unit: LimitUnit;
-  /** null with `concurrent`, and with nothing else. */
-  readonly window: LimitWindow | null;
-  readonly locked: boolean;
-}
-
-/** A limit as it stands in its present window. */
-export interface LimitRow extends NewLimit {
-  readonly limitId: number;
-  readonly createdAtMs: number;
-  /** Of the fullest end user, where it holds for each. Running requests of `concurrent`. */
-  readonly used: bigint;
-  readonly held: bigint;
-  /** At least 0. */
-  readonly remaining: bigint;
-  /** null: it never resets by itself. */
-  readonly resetsAtMs: number | null;
-}
-
-export interface LimitFilter {
-  readonly accountId: number;
-  readonly scope?: LimitScope;
-  readonly scopeId?: number;
-}
-
-/** Names with values that requests are divided by. */
-export type Tags = Readonly<Record<string, string>>;
-
-/** Settings of a group; an absent field does not change, or has its default on a new group. */
-export interface GroupSettings {
-  readonly name?: string;
-  /** null: directly under the account. */
-  readonly parentId?: number | null;
-  readonly tags?: Tags;
-  /** Moved out of the account; null moves it back. */
-  readonly balance?: bigint | null;
-}
-
-export interface GroupRow {
-  readonly groupId: number;
-  readonly accountId: number;
-  readonly name: string;
-  readonly parentId: number | null;
-  readonly tags: Tags;
-  /** null: what is above pays. */
-  readonly balance: bigint | null;
-  readonly held: bigint;
-  readonly createdAtMs: number;
-}
 
 export interface AccountRow {
   readonly accountId: number;

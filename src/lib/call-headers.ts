@@ -6,3 +6,9 @@ export const fingerprintHeader = 'x-tollgate-fingerprint';
 
 /** In which an edge in another process proves that it is one, by the edge token. */
 export const edgeHeader = 'x-tollgate-edge';
+
+/** In which a service says whose API key it works for, by the key's id; read from service tokens with the scope `generate` alone. */
+export const apiKeyIdHeader = 'x-tollgate-api-key-id';
+
+/** In which the network listener tells the core of `apiKeyIdHeader` once it has checked it; it strips it from what callers send. */
+export const actsForHeader = 'x-tollgate-acts-for';

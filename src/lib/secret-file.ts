@@ -6,6 +6,7 @@ import {
   linkSync,
   openSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeSync,
@@ -36,7 +37,18 @@ export function keepSecretFile(path: string, make: () => string): string {
   return kept;
 }
 
-function createSecretFile(path: string, text: string): string {
+/** Writes a secret file, mode 0600, in place of one that is there; it appears whole or not at all. Throws what the file system throws. */
+export function writeSecretFile(path: string, text: string): void {
+  const draft = writeDraft(path, text);
+  try {
+    renameSync(draft, path);
+  } catch (error) {
+    rmSync(draft);
+    throw error;
+  }
+}
+
+function writeDraft(path: string, text: string): string {
   makeDirectory(dirname(path));
   const draft = `${path}.${randomBytes(6).toString('hex')}`;
   const file = openSync(draft, 'wx', 0o600);
@@ -46,6 +58,11 @@ function createSecretFile(path: string, text: string): string {
   } finally {
     closeSync(file);
   }
+  return draft;
+}
+
+function createSecretFile(path: string, text: string): string {
+  const draft = writeDraft(path, text);
   try {
     linkSync(draft, path);
     return text;

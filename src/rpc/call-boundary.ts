@@ -4,6 +4,9 @@ import { GatewayError, toGatewayError } from '../errors/gateway-error.ts';
 import { toConnectError } from './errors.ts';
 import { requestIdHeader } from '../lib/ids.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import { defined } from '../lib/defined.ts';
+import { findNetworkCall } from './network-call.ts';
+import type { RequestStory } from '../telemetry/request-story.ts';
 
 /** A call over the network that has ended. */
 export interface RpcCall {
@@ -15,6 +18,8 @@ export interface RpcCall {
   readonly durationMs: number;
   /** What was thrown, for the log; absent if all went well or the caller stopped the call. */
   readonly error?: GatewayError;
+  /** What became known of it; absent: it reached no service. */
+  readonly story?: RequestStory;
 }
 
 /** Called once for every call that reached a service or its gate. */
@@ -83,7 +88,7 @@ function watchCall({ service, method, requestHeader, signal }: Facts, { observe,
     if (hasEnded) return;
     hasEnded = true;
     const durationMs = runtime.monotonicMs() - beganMs;
-    observe({ procedure, requestId, code, durationMs, ...(error === undefined ? {} : { error }) });
+    observe({ procedure, requestId, code, durationMs, ...defined({ error, story: findNetworkCall(requestHeader) }) });
   };
   const fail = (thrown: unknown): ConnectError => {
     // If the caller stopped the call, whatever a service then throws is only the echo of it.

@@ -3,11 +3,12 @@ import { type Health, HealthCheckResponse_ServingStatus as Status } from '../gen
 
 /**
  * grpc.health.v1.Health: all services live and die together. `services`: the full names that can be asked about, beside '' for the process as a whole.
- * `draining` is aborted when the process begins to stop; a watch ends after it has told that.
+ * `draining` is aborted when the process begins to stop; a watch ends after it has told that, and after `durationMs` in any case.
  */
 export function healthService(
   services: readonly string[],
   draining: AbortSignal,
+  durationMs: number,
   unready: () => string | undefined = () => undefined,
 ): ServiceImpl<typeof Health> {
   const known = ['', ...services];
@@ -18,7 +19,7 @@ export function healthService(
   return {
     check({ service }) {
       const status = readStatus(service);
-      if (status === Status.SERVICE_UNKNOWN) throw new ConnectError(`unknown service ${service}`, Code.NotFound);
+      if (status === Status.SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
       return { status };
     },
     list() {
@@ -28,8 +29,9 @@ export function healthService(
       const status = readStatus(service);
       yield { status };
       if (draining.aborted) return;
-      await untilAborted(AbortSignal.any([draining, context.signal]));
-      if (!context.signal.aborted && status === Status.SERVING) yield { status: readStatus(service) };
+      await untilAborted(AbortSignal.any([draining, context.signal, AbortSignal.timeout(durationMs)]));
+      if (draining.aborted && !context.signal.aborted && status === Status.SERVING)
+        yield { status: readStatus(service) };
     },
   };
 }

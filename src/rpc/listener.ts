@@ -6,16 +6,24 @@ import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } f
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
+import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
+import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { callBoundary, type CallObserver, createGate } from './call-boundary.ts';
+import { boundedCall, type MessageBounds } from './bounded-body.ts';
 import { healthService } from './health.ts';
 import type { InProcessTransport } from './in-process.ts';
 import { networkService } from './network-services.ts';
-import { edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
+import { actsForHeader, apiKeyIdHeader, edgeHeader, fingerprintHeader } from '../lib/call-headers.ts';
 import { ledgerIdOf, requestIdHeader } from '../lib/ids.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
-import { type ConnectionLimits, createProtocolSwitch } from './protocol-switch.ts';
+import type { TlsFiles } from '../lib/tls-files.ts';
+import { OpenCalls, type OpenCallLimits } from './open-calls.ts';
+import { type ConnectionLimits, createProtocolSwitch, type ProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
 import { writeReply } from './reply-writer.ts';
+import type { DecodeSource } from './trusted-request.ts';
 
 /** What the internal listener serves. */
 export interface RpcListenerOptions {
@@ -24,10 +32,12 @@ export interface RpcListenerOptions {
   /** Makes a public request id (`req_…`), for every call but those of an edge that bring their own. */
   readonly nextRequestId: () => string;
   /**
-   * Whether a token proves that its caller is an edge. Such a caller names its requests, says what their bodies were, and authorises its own clients: it passes the gate. Absent:
-   * nobody is one.
+   * Whether a service token has a scope. `edge`: its caller names its requests, says what their bodies were, and authorises its own clients: it passes the gate. `generate`: it works for the API
+   * key that it names by id. Absent: there are no service tokens.
    */
-  readonly isEdgeToken?: (token: string) => boolean;
+  readonly hasScope?: (token: string, scope: 'edge' | 'generate') => boolean;
+  /** Decodes the raw body that an edge sends with a request; absent: raw bodies are taken from nobody. */
+  readonly decodeSource?: DecodeSource;
   /** What a call must satisfy before its body is read, beside what its service checks; absent: nothing. */
   readonly gate?: (context: HandlerContext) => Promise<void>;
   /** Returns `GET /metrics`, a page as Prometheus reads it; absent: 404. */
@@ -38,8 +48,18 @@ export interface RpcListenerOptions {
   readonly observe?: CallObserver;
   /** What calls are timed by; absent: the machine's clock. */
   readonly runtime?: Runtime;
-  /** The largest message, in bytes; default 64 MiB. An edge's may be twice as large. */
+  /** The largest message of a service that takes prompts or images, in bytes; default 64 MiB. An edge's may be twice as large. */
   readonly messageBytesMax?: number;
+  /** The largest message of any other service, in bytes; default 1 MiB. */
+  readonly controlBytesMax?: number;
+  /** Fields and list entries of one message; default 100,000. */
+  readonly elementsMax?: number;
+  /** What differs from `defaultOpenCallLimits`. */
+  readonly openCalls?: Partial<OpenCallLimits>;
+  /** The certificate of the port; absent: cleartext. The socket is always cleartext. */
+  readonly tls?: TlsFiles | undefined;
+  /** Services that answer on the Unix socket alone; absent: none. */
+  readonly socketOnly?: readonly DescService[];
   /** What differs from `defaultConnectionLimits`. */
   readonly connections?: Partial<ConnectionLimits>;
 }
@@ -48,6 +68,8 @@ export interface RpcListenerOptions {
 export interface RpcListener {
   /** Opens the port (0: the system picks one) and answers what was opened. */
   listen(host: string, port: number): Promise<{ readonly host: string; readonly port: number }>;
+  /** Opens the same services on a Unix socket that only its owner can open, which replaces one that is there. */
+  listenOnSocket(path: string): Promise<void>;
   /** From now on `/readyz` is 503, health NOT_SERVING, and new calls are `overloaded`; calls in flight go on. */
   drain(): void;
   /** Drains, waits at most `graceMs` for calls in flight, then cuts them. */
@@ -64,63 +86,113 @@ const defaultConnectionLimits: ConnectionLimits = {
   windowBytes: 1 << 20,
 };
 
-const messageBytesMax = 64 << 20;
+/** Enough for probes and for people who look at the contract. */
+const defaultOpenCallLimits: OpenCallLimits = {
+  bytesMax: 4_096,
+  callsMax: 256,
+  perAddressMax: 32,
+  durationMs: 600_000,
+};
+
+const defaultMessageBytesMax = 64 << 20;
+const defaultControlBytesMax = 1 << 20;
+const defaultElementsMax = 100_000;
+/** Services whose messages hold prompts or images. */
+const contentServices: readonly DescService[] = [GenerationService, ResponseService, ImageService, EmbeddingService];
 /** What an edge's message may have beside the body of its client, which it has twice: as it came, and decoded. */
 const edgeExtraBytes = 1 << 20;
 const ownServices: readonly DescService[] = [Health, ServerReflection];
 const drainRetryMs = 1_000;
 
 /**
- * The internal listener: gRPC, gRPC-Web and Connect over cleartext HTTP/2 and HTTP/1.1 on one port, with health, reflection, `/healthz`,
+ * The internal listener: gRPC, gRPC-Web and Connect over HTTP/2 and HTTP/1.1 on one port, over TLS if it has a certificate, with health, reflection, `/healthz`,
  * `/readyz` and `/metrics`. Errors are thrown as `GatewayError` by services and carry an `ErrorDetail`. Source: decisions §1.
  */
 export function createRpcListener(options: RpcListenerOptions): RpcListener {
   const stopping = new AbortController();
   const draining = stopping.signal;
-  const bytesMax = options.messageBytesMax ?? messageBytesMax;
-  const handlers = createHandlers(options, draining, bytesMax);
-  const edgeHandlers = createHandlers(options, draining, 2 * bytesMax + edgeExtraBytes);
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+  const handlers = createHandlers(options, draining);
+  const openCalls = new OpenCalls({ ...defaultOpenCallLimits, ...options.openCalls }, options.runtime ?? systemRuntime);
+  const answer = async (request: IncomingMessage, response: ServerResponse, isSocket: boolean): Promise<void> => {
     const requestId = admitHeaders(request.headers, options);
     response.setHeader('x-request-id', requestId);
+    response.setHeader('x-content-type-options', 'nosniff');
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
-    const handler = (edgeHeader in request.headers ? edgeHandlers : handlers).get(path);
-    if (handler === undefined) {
+    const handler = handlers.get(path);
+    const isHidden = !isSocket && handler !== undefined && options.socketOnly?.includes(handler.service) === true;
+    if (handler === undefined || isHidden) {
       return answerPlainHttp({ path, request, response }, draining, options);
     }
+    response.setHeader('cache-control', 'no-store');
+    const { service, method } = handler;
+    const isOpen = ownServices.includes(service);
+    if (isOpen && !openCalls.admit(request, response)) return refuseBusy(request, response);
     const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
-    await writeReply(await handler(call), response, call.signal);
+    const bounds = messageBounds(options, service, edgeHeader in request.headers);
+    // Messages of open calls are so small that their handlers bound them.
+    const taken = isOpen ? call : boundedCall(call, { ...bounds, input: method.input, requestId });
+    await writeReply(await handler(taken), { request, response }, call.signal);
   };
-  const ports = createProtocolSwitch(
-    (request, response) => {
-      // What is thrown here is a request that can't be parsed (its `Host`), or an answer that nobody takes any more: services' errors are answers.
-      answer(request, response).catch(() => {
-        if (!response.headersSent) response.writeHead(400);
-        response.end();
-      });
-    },
-    { ...defaultConnectionLimits, ...options.connections },
-  );
+  const serve = (isSocket: boolean, tls?: TlsFiles): ProtocolSwitch =>
+    createProtocolSwitch(
+      (request, response) => {
+        // What is thrown here is a request that can't be parsed (its `Host`), or an answer that nobody takes any more: services' errors are answers.
+        answer(request, response, isSocket).catch(() => {
+          if (!response.headersSent) response.writeHead(400);
+          response.end();
+        });
+      },
+      { ...defaultConnectionLimits, ...options.connections },
+      tls,
+    );
+  const ports = serve(false, options.tls);
+  let socket: ProtocolSwitch | undefined;
   return {
     listen: async (host, port) => ({ host, port: await ports.listen(host, port) }),
+    listenOnSocket: path => {
+      socket = serve(true);
+      return socket.listenOnSocket(path);
+    },
     drain: () => stopping.abort(),
     close: async graceMs => {
       stopping.abort();
-      await ports.close(graceMs);
+      await Promise.all([ports.close(graceMs), socket?.close(graceMs)]);
     },
   };
 }
 
+/** Returns what a message to a service may be. */
+function messageBounds(options: RpcListenerOptions, service: DescService, isEdge: boolean): MessageBounds {
+  const elementsMax = options.elementsMax ?? defaultElementsMax;
+  if (!contentServices.includes(service)) {
+    return { bytesMax: options.controlBytesMax ?? defaultControlBytesMax, elementsMax };
+  }
+  const bytesMax = options.messageBytesMax ?? defaultMessageBytesMax;
+  return { bytesMax: isEdge ? 2 * bytesMax + edgeExtraBytes : bytesMax, elementsMax };
+}
+
+/** Refuses a call that needs no credential because there are too many of them. Every protocol of the listener takes this status for "unavailable". */
+function refuseBusy(request: IncomingMessage, response: ServerResponse): void {
+  if (request.httpVersionMajor === 1) response.setHeader('connection', 'close');
+  response.writeHead(503, { 'retry-after': '1' });
+  response.end();
+}
+
 /**
- * Makes the headers of a call tell the truth, before anything reads them: its request id, which is returned, and `edgeHeader` and `fingerprintHeader` only in the calls of an
- * edge.
+ * Makes the headers of a call tell the truth, before anything reads them: its request id, which is returned, `edgeHeader` and `fingerprintHeader` only in the calls of an
+ * edge, and `actsForHeader` only in those of a service that may generate.
  */
 function admitHeaders(headers: IncomingHttpHeaders, options: RpcListenerOptions): string {
-  const { [edgeHeader]: token, [requestIdHeader]: named } = headers;
-  const isEdge = typeof token === 'string' && options.isEdgeToken?.(token) === true;
+  const { [edgeHeader]: token, [requestIdHeader]: named, [apiKeyIdHeader]: keyId } = headers;
+  const isEdge = typeof token === 'string' && options.hasScope?.(token, 'edge') === true;
   if (!isEdge) {
     delete headers[edgeHeader];
     delete headers[fingerprintHeader];
+  }
+  delete headers[actsForHeader];
+  if (typeof keyId === 'string' && /^[1-9]\d{0,15}$/.test(keyId)) {
+    const bearer = /^Bearer (\S+)$/i.exec(headers.authorization ?? '')?.[1];
+    if (bearer !== undefined && options.hasScope?.(bearer, 'generate') === true) headers[actsForHeader] = keyId;
   }
   const keepsId = isEdge && typeof named === 'string' && ledgerIdOf(named) !== undefined;
   const requestId = keepsId ? named : options.nextRequestId();
@@ -129,11 +201,7 @@ function admitHeaders(headers: IncomingHttpHeaders, options: RpcListenerOptions)
 }
 
 /** Returns the handlers of all methods by their paths. */
-function createHandlers(
-  options: RpcListenerOptions,
-  draining: AbortSignal,
-  readMaxBytes: number,
-): ReadonlyMap<string, UniversalHandler> {
+function createHandlers(options: RpcListenerOptions, draining: AbortSignal): ReadonlyMap<string, UniversalHandler> {
   const watch = { observe: options.observe ?? (() => undefined), runtime: options.runtime ?? systemRuntime };
   const check = async (context: HandlerContext): Promise<void> => {
     if (ownServices.includes(context.service)) return;
@@ -149,18 +217,19 @@ function createHandlers(
     acceptCompression: [compressionGzip, compressionBrotli],
     interceptors: [callBoundary(watch)],
     requestGate: createGate(check, watch),
-    readMaxBytes,
+    // Of what a caller's newer contract says beyond this one nothing would be done.
+    binaryOptions: { readUnknownFields: false },
+    // What a message may be is seen to by `boundedCall`, per service.
+    readMaxBytes: 2 * (options.messageBytesMax ?? defaultMessageBytesMax) + edgeExtraBytes,
   });
-  for (const service of services) router.service(service, networkService(service, options.services));
-  router.service(
-    Health,
-    healthService(
-      offered.map(({ typeName }) => typeName),
-      draining,
-      options.unready,
-    ),
-  );
-  router.service(ServerReflection, reflectionService(offered, draining));
+  for (const service of services) {
+    router.service(service, networkService(service, options.services, options.decodeSource));
+  }
+  const { bytesMax, durationMs } = { ...defaultOpenCallLimits, ...options.openCalls };
+  const open = { acceptCompression: [], readMaxBytes: bytesMax };
+  const names = offered.map(({ typeName }) => typeName);
+  router.service(Health, healthService(names, draining, durationMs, options.unready), open);
+  router.service(ServerReflection, reflectionService(offered, draining, durationMs), open);
   return new Map(router.handlers.map(handler => [handler.requestPath, handler]));
 }
 

@@ -1,14 +1,19 @@
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Session } from 'node:http2';
+import { chmod, rm } from 'node:fs/promises';
 import type { Socket } from 'node:net';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls';
+import type { TlsFiles } from '../lib/tls-files.ts';
 
 /**
- * One cleartext port for HTTP/1.1 and HTTP/2: the first bytes of a connection say which it is (RFC 9113 §3.4, "prior knowledge"), and the
+ * One port for HTTP/1.1 and HTTP/2: the first bytes of a connection say which it is (RFC 9113 §3.4, "prior knowledge"), and the
  * socket goes to a server of that kind, both with the same request listener.
  */
 export interface ProtocolSwitch {
   /** Listens; the promise has the port that was opened. Rejects where the address is taken or not ours. */
   listen(host: string, port: number): Promise<number>;
+  /** Listens on a Unix socket that only its owner can open; one that an earlier process left there is replaced. */
+  listenOnSocket(path: string): Promise<void>;
   /** Takes no more connections, lets requests in flight end for at most `graceMs`, then cuts what is left. */
   close(graceMs: number): Promise<void>;
 }
@@ -31,8 +36,12 @@ export interface ConnectionLimits {
 
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
 
-/** A port that answers both protocols with `listener`. HTTP/2 requests come through Node's compatibility layer. */
-export function createProtocolSwitch(listener: RequestListener, limits: ConnectionLimits): ProtocolSwitch {
+/** A port that answers both protocols with `listener`. HTTP/2 requests come through Node's compatibility layer. `tls`: the port's certificate; absent: cleartext. */
+export function createProtocolSwitch(
+  listener: RequestListener,
+  limits: ConnectionLimits,
+  tls?: TlsFiles,
+): ProtocolSwitch {
   const http1 = createHttpServer(
     {
       headersTimeout: limits.headMs,
@@ -48,9 +57,7 @@ export function createProtocolSwitch(listener: RequestListener, limits: Connecti
   // The HTTP/1.1 server owns the port (so that its time-outs and `close` work); what it would do with a connection waits for the first bytes.
   const serveHttp1 = http1.listeners('connection').map(each => each.bind(http1));
   http1.removeAllListeners('connection');
-  http1.on('connection', (socket: Socket) => {
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
+  const take = (socket: Socket): void =>
     awaitProtocol(socket, limits.headMs, protocol => {
       if (protocol === 'http2') {
         // As Node's own HTTP/2 server has it; else a client that just goes away is not noticed.
@@ -58,11 +65,36 @@ export function createProtocolSwitch(listener: RequestListener, limits: Connecti
         http2.emit('connection', socket);
       } else for (const serve of serveHttp1) serve(socket);
     });
+  const secure = tls === undefined ? undefined : createTlsLayer(tls, limits, take);
+  http1.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    if (secure === undefined) take(socket);
+    else secure.emit('connection', socket);
   });
   return {
     listen: (host, port) => listenOn(http1, host, port),
+    listenOnSocket: path => listenOnSocket(http1, path),
     close: graceMs => closeAll({ http1, http2, sockets }, graceMs),
   };
+}
+
+/** Returns a TLS server that listens nowhere: it decrypts the connections that it is given, and hands them to `take`. */
+function createTlsLayer(tls: TlsFiles, limits: ConnectionLimits, take: (socket: Socket) => void): TlsServer {
+  const { material } = tls;
+  const isMutual = material.ca !== undefined;
+  const server = createTlsServer({
+    ...material,
+    ALPNProtocols: ['h2', 'http/1.1'],
+    handshakeTimeout: limits.headMs,
+    requestCert: isMutual,
+    rejectUnauthorized: isMutual,
+  });
+  server.on('secureConnection', take);
+  // A broken handshake concerns its own client only.
+  server.on('tlsClientError', (_error, socket) => socket.destroy());
+  tls.keep(server);
+  return server;
 }
 
 function createSecondServer(listener: RequestListener, limits: ConnectionLimits): Http2Server {
@@ -77,9 +109,12 @@ function createSecondServer(listener: RequestListener, limits: ConnectionLimits)
 }
 
 function watchSession(session: ServerHttp2Session, { pingMs, windowBytes }: ConnectionLimits): void {
+  // A client may have left before its session is told of.
+  if (session.destroyed) return;
   session.setLocalWindowSize(windowBytes * 4);
   let answered = true;
   const timer = setInterval(() => {
+    if (session.destroyed) return;
     if (!answered) {
       session.destroy();
       return;
@@ -126,6 +161,18 @@ function listenOn(server: Server, host: string, port: number): Promise<number> {
       resolve(typeof address === 'object' && address !== null ? address.port : port);
     });
   });
+}
+
+async function listenOnSocket(server: Server, path: string): Promise<void> {
+  await rm(path, { force: true });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ path, readableAll: false, writableAll: false }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  await chmod(path, 0o600);
 }
 
 interface Open {

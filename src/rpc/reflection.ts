@@ -9,29 +9,30 @@ import {
 } from '../gen/grpc/reflection/v1/reflection_pb.ts';
 import { untilAborted } from './health.ts';
 
+/** Questions of one conversation: several times as many as the contract has types. */
+const questionsMax = 1_024;
+
 type Answer = NonNullable<MessageInitShape<typeof ServerReflectionResponseSchema>['messageResponse']>;
 
 /**
  * grpc.reflection.v1: lets callers (`buf curl`, grpcurl) read the contract from the running process. A question is answered with the file
- * and all that it imports. `stopping` ends open conversations, which clients keep for as long as they live.
+ * and all that it imports. `stopping` ends open conversations, which clients keep for as long as they live; `durationMs` and 1,024 questions end them too. An answer does not repeat its
+ * question: no credential is asked for, so that nothing of a caller's is kept.
  */
 export function reflectionService(
   services: readonly DescService[],
   stopping: AbortSignal,
+  durationMs: number,
 ): ServiceImpl<typeof ServerReflection> {
   const index = indexFiles(services);
   return {
     async *serverReflectionInfo(requests, context) {
       const source = requests[Symbol.asyncIterator]();
-      const over = untilAborted(AbortSignal.any([stopping, context.signal]));
-      for (;;) {
+      const over = untilAborted(AbortSignal.any([stopping, context.signal, AbortSignal.timeout(durationMs)]));
+      for (let asked = 0; asked < questionsMax; asked += 1) {
         const next = await Promise.race([source.next(), over]);
         if (next === undefined || next.done === true) return;
-        yield {
-          validHost: next.value.host,
-          originalRequest: next.value,
-          messageResponse: answer(next.value, services, index),
-        };
+        yield { messageResponse: answer(next.value, services, index) };
       }
     },
   };
@@ -62,7 +63,7 @@ function answer(
     case 'allExtensionNumbersOfType':
       return index.bySymbol.has(messageRequest.value)
         ? { case: 'allExtensionNumbersResponse', value: { baseTypeName: messageRequest.value } }
-        : failure(Code.NotFound, `${messageRequest.value} is not known`);
+        : unknown(messageRequest.value);
     default:
       return failure(Code.InvalidArgument, 'the request asks nothing');
   }
@@ -72,10 +73,24 @@ function failure(code: Code, message: string): Answer {
   return { case: 'errorResponse', value: { errorCode: code, errorMessage: message } };
 }
 
+/** A name that is short enough to be a type's is told back to whoever mistyped it; nothing else is. */
+function unknown(name: string): Answer {
+  const named = /^[\w./]{1,100}$/.test(name) ? name : 'that';
+  return failure(Code.NotFound, `${named} is not known`);
+}
+
+/** What a file is answered with: made once, because a question costs its sender nothing. */
+const descriptors = new WeakMap<DescFile, Uint8Array>();
+
+function descriptorOf(file: DescFile): Uint8Array {
+  const known = descriptors.get(file) ?? toBinary(FileDescriptorProtoSchema, file.proto);
+  descriptors.set(file, known);
+  return known;
+}
+
 function filesOf(file: DescFile | undefined, asked: string): Answer {
-  if (file === undefined) return failure(Code.NotFound, `${asked} is not known`);
-  const bytes = [...withImports(file)].map(each => toBinary(FileDescriptorProtoSchema, each.proto));
-  return { case: 'fileDescriptorResponse', value: { fileDescriptorProto: bytes } };
+  if (file === undefined) return unknown(asked);
+  return { case: 'fileDescriptorResponse', value: { fileDescriptorProto: [...withImports(file)].map(descriptorOf) } };
 }
 
 /** The file first, then what it imports, directly or not, each once. */

@@ -1,14 +1,14 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { UniversalServerResponse } from '@connectrpc/connect/protocol';
 
 /**
  * Writes a handler's reply as fast as its caller reads; `gone` is aborted when the caller is. However the exchange ends, the body is told
  * (`return`), so that what a service holds for the call is given back: the stock writer waits for ever where an HTTP/2 caller that does
- * not read goes away.
+ * not read goes away. An HTTP/1.1 request whose body was not read to its end is the last of its connection.
  */
 export async function writeReply(
   reply: UniversalServerResponse,
-  response: ServerResponse,
+  { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
   gone: AbortSignal,
 ): Promise<void> {
   const body = reply.body?.[Symbol.asyncIterator]();
@@ -16,16 +16,36 @@ export async function writeReply(
     // Services may set headers until their first message.
     let chunk = await body?.next();
     if (gone.aborted) return;
+    const isCut = request.httpVersionMajor === 1 && !request.complete;
+    if (isCut) response.setHeader('connection', 'close');
     response.writeHead(reply.status, Object.fromEntries(reply.header ?? []));
     for (; chunk !== undefined && chunk.done !== true; chunk = await body?.next()) {
       if (!response.write(chunk.value)) await drained(response, gone);
       if (gone.aborted) return;
     }
     if (reply.trailer !== undefined) response.addTrailers(Object.fromEntries(reply.trailer));
+    if (isCut) await discardRest(request);
     response.end();
   } finally {
     await body?.return?.();
   }
+}
+
+/** How long a caller that still sends a refused body is listened to: a connection that closes at once is reset, and the answer lost. */
+const lingerMs = 2_000;
+
+/** Resolves when the rest of a body has come, its caller has left or has taken too long. */
+function discardRest(request: IncomingMessage): Promise<void> {
+  return new Promise(resolve => {
+    const done = (): void => {
+      clearTimeout(timer);
+      request.off('end', done).off('close', done);
+      resolve();
+    };
+    const timer = setTimeout(done, lingerMs);
+    request.on('error', () => undefined);
+    request.on('end', done).on('close', done).resume();
+  });
 }
 
 function drained(response: ServerResponse, gone: AbortSignal): Promise<void> {

@@ -100,7 +100,7 @@ export function modelJson(model: Model) {
       vision: model.vision,
       function_call: model.functionCall,
       reasoning: model.reasoning,
-      dimensions: model.dimensions,
+      ...(model.endpoints.includes(Endpoint.EMBEDDINGS) ? { dimensions: model.dimensions } : {}),
       service_tiers: model.serviceTiers.flatMap(tier => tierNames.get(tier) ?? []),
     },
     available: model.available,

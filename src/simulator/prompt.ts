@@ -24,6 +24,8 @@ export interface Prompt {
   readonly results: readonly ToolResult[];
   /** A tool's result stands after the last user text. */
   readonly hasResultSince: boolean;
+  /** The names of the tools that were called after the last user text. */
+  readonly called: ReadonlySet<string>;
   readonly images: readonly PlacedImage[];
   /** Names of the files that the last user message brings. */
   readonly files: readonly string[];
@@ -40,6 +42,8 @@ export interface PlanInput {
   readonly model: string;
   readonly prompt: Prompt;
   readonly steering: Steering;
+  /** Tells answers apart, of equal requests too: ids of calls are made from it. */
+  readonly answerId: string;
   /** What the pictures show; empty if there are none. */
   readonly sights: readonly string[];
   readonly tokenizer: Tokenizer;
@@ -123,6 +127,9 @@ export function readPrompt(request: GenerateRequest, steering: boolean): Prompt 
     steeringLine: line,
     results: resultItems.flatMap(({ content }) => (content.case === 'toolResult' ? [content.value] : [])),
     hasResultSince: items.slice(lastUser + 1).some(item => item.content.case === 'toolResult'),
+    called: new Set(
+      items.slice(lastUser + 1).flatMap(({ content }) => (content.case === 'toolCall' ? [content.value.name] : [])),
+    ),
     images: imagesOf(items, newFrom),
     files: filesOf(lastUserItem),
     begun: begunText(items.slice(end)),

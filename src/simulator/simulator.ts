@@ -1,6 +1,8 @@
 import { FinishReason, type GenerationEvent, type Usage } from '../gen/tollgate/v1/event_pb.ts';
 import { type GenerateRequest, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { completed, started } from '../generation/events.ts';
+import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
+import { unknownFields } from '../generation/portable/unknown-fields.ts';
 import { loadTokenizer } from '../generation/tokens.ts';
 import {
   type RunningAttempt,
@@ -42,8 +44,9 @@ export function createSimulator(options: SimulatorOptions): Upstream {
   const { runtime = systemRuntime } = options;
   const cache = new PromptCache(runtime);
   const sight = new Sight();
-  async function* generate(call: UpstreamCall, signal: AbortSignal): AsyncGenerator<GenerationEvent[]> {
-    const { request } = call;
+  async function* generate(asked: UpstreamCall, signal: AbortSignal): AsyncGenerator<GenerationEvent[]> {
+    const { request, dropped, calls } = readable(asked.request);
+    const call = { ...asked, request };
     const waiting = { runtime, signal };
     signal.throwIfAborted();
     const model = findModel(call.model);
@@ -54,11 +57,17 @@ export function createSimulator(options: SimulatorOptions): Upstream {
     verifyThoughts(request.items);
     const tokenizer = await loadTokenizer();
     const counted = await countedInput(request, tokenizer, model.contextLength, signal);
-    const input = cache.account(model.id, cacheModeOf(model), counted, request.cache);
+    // Of its own account alone: what others have asked must show in nobody's price.
+    const owner = `${call.accountId ?? ''} ${model.id}`;
+    const input = cache.account(owner, cacheModeOf(model), counted, request.cache);
     const sights = await sight.describe(prompt.images);
     signal.throwIfAborted();
-    const plan = { request, model: model.id, prompt, steering, sights, tokenizer };
-    yield* paced(planAnswer(call, model, plan, input), steering.tps ?? options.tokensPerSecond, waiting);
+    const answerId = `${call.hold.id} ${call.attempt}`;
+    const plan = { request, model: model.id, prompt, answerId, steering, sights, tokenizer };
+    const answer = planAnswer(call, model, plan, { input, dropped });
+    const events = paced(answer, steering.tps ?? options.tokensPerSecond, waiting);
+    if (calls === undefined) yield* events;
+    else for await (const batch of events) yield* nonEmpty(calls.restored(batch));
   }
   return {
     mayPause: true,
@@ -69,6 +78,18 @@ export function createSimulator(options: SimulatorOptions): Upstream {
       return counted.reduce((sum, segment) => sum + tokensOf(segment), 0);
     },
   };
+}
+
+/** What a request says that the simulator reads, and what it does not. Throws what a model without a protocol can't be asked. */
+function readable(asked: GenerateRequest): PortableRequest {
+  const { request, dropped, calls } = toPortable(asked);
+  const all = [...new Set([...dropped, ...unknownFields(asked.source)])];
+  refuseLoss(asked, all);
+  return { request, dropped: all, calls };
+}
+
+function nonEmpty(batch: GenerationEvent[]): GenerationEvent[][] {
+  return batch.length === 0 ? [] : [batch];
 }
 
 /** Pushes the answer of a generator, which a signal ends. */
@@ -103,8 +124,19 @@ function findModel(id: string): SimulatorModel {
   throw new UpstreamFailure('status', { status: 404, message: `The simulator has no model "${id}".` });
 }
 
+/** What was read, and what was not. */
+interface ReadInput {
+  readonly input: InputBuckets;
+  readonly dropped: readonly string[];
+}
+
 /** What a plan says, with its usage. */
-function planAnswer(call: UpstreamCall, model: SimulatorModel, plan: PlanInput, input: InputBuckets): PacedAnswer {
+function planAnswer(
+  call: UpstreamCall,
+  model: SimulatorModel,
+  plan: PlanInput,
+  { input, dropped }: ReadInput,
+): PacedAnswer {
   const { request } = call;
   const { steering, prompt } = plan;
   const settings = answerSettings(call, model, plan, input.total);
@@ -114,7 +146,12 @@ function planAnswer(call: UpstreamCall, model: SimulatorModel, plan: PlanInput, 
   });
   const isCounted = steering.noUsage !== true;
   return {
-    first: started({ model: model.id, systemFingerprint, ...(isCounted ? { usage: usageOf(input) } : {}) }),
+    first: started({
+      model: model.id,
+      systemFingerprint,
+      warnings: dropped.length === 0 ? [] : [`dropped=${dropped.join(',')}`],
+      ...(isCounted ? { usage: usageOf(input) } : {}),
+    }),
     choices: choices.map(choice => choice.steps),
     last: () => {
       const writers = choices.map(choice => choice.writer);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Endpoint, type GenerateRequest, ToolChoiceMode } from '../gen/tollgate/v1/request_pb.ts';
 import type { PlannedCall } from './items.ts';
 import { type JsonObject, isObject, objectOf, parseJson, stringsOf } from './json-schema.ts';
-import type { PlanInput } from './prompt.ts';
+import type { PlanInput, Prompt } from './prompt.ts';
 import { PromptValues, wordsOfName } from './prompt-values.ts';
 import { topicsOf } from './prose.ts';
 import { spellPattern } from './schema-pattern.ts';
@@ -191,7 +191,13 @@ function choose(input: PlanInput): Chosen[] {
   }
   const isAnswering = prompt.results.length > 0 || steering.say !== undefined || steering.tokens !== undefined;
   if (!rule.mustCall && (isAnswering || steering.calls !== undefined)) return [];
-  return chooseFreely(rule, prompt.text).slice(0, Math.min(callsMax, rule.callsMax));
+  return chooseFreely(withoutCalled(rule, prompt), prompt.text).slice(0, Math.min(callsMax, rule.callsMax));
+}
+
+/** A turn goes on with a tool that it has not called yet, as long as there is one: who must call would call the first for ever. */
+function withoutCalled(rule: Rule, { called }: Prompt): Rule {
+  const fresh = rule.allowed.filter(({ name }) => !called.has(name));
+  return fresh.length === 0 ? rule : { ...rule, allowed: fresh };
 }
 
 function customInput({ schema: { syntax, definition } }: Callable, values: PromptValues): string {
@@ -205,7 +211,11 @@ export function planCalls(input: PlanInput, seed: string): PlannedCall[] {
   const prefix = input.request.endpoint === Endpoint.MESSAGES ? 'toolu' : 'call';
   return choose(input).map(({ tool, skip }, at) => {
     const values = new PromptValues(input.prompt.text, skip);
-    const id = createHash('sha256').update(`call ${seed} ${at}`).digest('base64url').replace(/[-_]/g, 'x').slice(0, 24);
+    const id = createHash('sha256')
+      .update(`call ${seed} ${input.answerId} ${at}`)
+      .digest('base64url')
+      .replace(/[-_]/g, 'x')
+      .slice(0, 24);
     return {
       callId: `${prefix}_${id}`,
       name: tool.name,

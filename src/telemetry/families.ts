@@ -2,7 +2,7 @@
 export interface FamilySpec {
   readonly name: string;
   readonly help: string;
-  /** The names of its labels, at most three; absent: none. */
+  /** The names of its labels, at most five; absent: none. */
   readonly labels?: readonly string[];
 }
 
@@ -38,6 +38,12 @@ class Histogram {
 
 type LabelValue = string | number;
 
+/** The series below the label values that led here: by the next value, or at the last label the series itself. */
+class Branch<Series> {
+  readonly branches = new Map<LabelValue, Branch<Series>>();
+  series: Series | undefined;
+}
+
 /**
  * A metric and its series, one for each combination of label values that has occurred. A series is found by its values, one after the other, and counts in plain fields: what labels look like as
  * text is written once, and the rest when somebody asks for the text.
@@ -46,7 +52,7 @@ abstract class Family<Series> {
   protected readonly name: string;
   readonly #labels: readonly string[];
   readonly #head: string;
-  #tree = new Map<LabelValue, Map<LabelValue, Map<LabelValue, Series>>>();
+  #root = new Branch<Series>();
   /** In the order in which they first occurred. */
   #series: { readonly labels: string; readonly series: Series }[] = [];
 
@@ -56,31 +62,35 @@ abstract class Family<Series> {
     this.#head = `# HELP ${name} ${help}\n# TYPE ${name} ${type}`;
   }
 
-  /** The series of these label values, as many as the metric has labels (at most three). */
-  of(first: LabelValue = '', second: LabelValue = '', third: LabelValue = ''): Series {
-    const found = this.#tree.get(first)?.get(second)?.get(third);
-    return found ?? this.#add(first, second, third);
+  /** Returns the series of these label values, as many as the metric has labels. */
+  of(...values: readonly LabelValue[]): Series {
+    let branch: Branch<Series> | undefined = this.#root;
+    for (const value of values) branch = branch?.branches.get(value);
+    return branch?.series ?? this.#add(values);
   }
 
   /** Forgets all series. */
   clear(): void {
-    this.#tree = new Map();
+    this.#root = new Branch();
     this.#series = [];
   }
 
-  /** The metric in Prometheus' text format, without a line end. */
+  /** Returns the metric in Prometheus' text format, without a line end. */
   text(): string {
     return [this.#head, ...this.#series.flatMap(({ labels, series }) => this.lines(series, labels))].join('\n');
   }
 
-  #add(first: LabelValue, second: LabelValue, third: LabelValue): Series {
+  #add(values: readonly LabelValue[]): Series {
     const series = this.make();
-    const values = [first, second, third];
-    const labels = this.#labels.map((label, at) => `${label}="${escaped(String(values[at]))}"`).join(',');
+    const labels = this.#labels.map((label, at) => `${label}="${escaped(String(values[at] ?? ''))}"`).join(',');
     this.#series.push({ labels, series });
-    const bySecond = this.#tree.get(first) ?? new Map<LabelValue, Map<LabelValue, Series>>();
-    const byThird = bySecond.get(second) ?? new Map<LabelValue, Series>();
-    this.#tree.set(first, bySecond.set(second, byThird.set(third, series)));
+    let branch = this.#root;
+    for (const value of values) {
+      const next = branch.branches.get(value) ?? new Branch<Series>();
+      branch.branches.set(value, next);
+      branch = next;
+    }
+    branch.series = series;
     return series;
   }
 

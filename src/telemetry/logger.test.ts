@@ -22,6 +22,17 @@ test('an upstream’s status is told: without it an operator can’t tell a wron
   expect(describeError(refused)).toMatchObject({ name: 'UpstreamFailure', kind: 'status', status: 401 });
 });
 
+test('a routine failure has no stack, nor have its causes; a defect has one', () => {
+  const reset = new Error('reset', { cause: new TypeError('deep') });
+  const failed = Object.assign(new Error('foreign', { cause: reset }), { name: 'UpstreamFailure', kind: 'connect' });
+  expect(describeError(failed)).toEqual({
+    name: 'UpstreamFailure',
+    kind: 'connect',
+    cause: { name: 'Error', message: 'reset', cause: { name: 'TypeError', message: 'deep' } },
+  });
+  expect(describeError(reset)).toHaveProperty(['at', 0], expect.stringContaining('logger.test.ts'));
+});
+
 test('causes are described to a depth, and never for ever', () => {
   const error = new Error('outer', { cause: new Error('inner') });
   expect(describeError(error)).toMatchObject({ message: 'outer', cause: { message: 'inner' } });
@@ -46,7 +57,11 @@ test('lines below the level are not written', () => {
   logger.info('no');
   logger.warn({ error: new Error('x') }, 'yes');
   expect(lines).toHaveLength(1);
-  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 40, msg: 'yes', error: { name: 'Error', message: 'x' } });
+  expect(JSON.parse(lines[0] ?? '')).toMatchObject({
+    level: 'warn',
+    msg: 'yes',
+    error: { name: 'Error', message: 'x' },
+  });
 });
 
 test('a line of members that are JSON already is the line that the object makes, and obeys the level', () => {
@@ -58,7 +73,7 @@ test('a line of members that are JSON already is the line that the object makes,
   logger.line('debug', ',"msg":"no"');
   expect(lines).toHaveLength(2);
   expect(lines[1]).toBe(lines[0]);
-  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 40, time: '2027-01-15T08:00:00.007Z' });
+  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 'warn', time: '2027-01-15T08:00:00.007Z' });
 });
 
 test('a process that ends has written its last line, on standard error, with the time', () => {
@@ -66,7 +81,7 @@ test('a process that ends has written its last line, on standard error, with the
     createLogger({ level: 'info' }).info('the last line');`;
   const { stderr, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
   const { time, ...line } = JSON.parse(stderr);
-  expect(line).toEqual({ level: 30, msg: 'the last line' });
+  expect(line).toEqual({ level: 'info', msg: 'the last line' });
   expect(new Date(time).toISOString()).toBe(time);
   expect(Math.abs(Date.now() - Date.parse(time))).toBeLessThan(30_000);
   expect(stdout).toBe('');

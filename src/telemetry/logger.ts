@@ -27,6 +27,8 @@ const causesMax = 5;
 
 /** Errors whose messages repeat what a client or an upstream sent: only their kind is logged. */
 const foreignMessages = new Set(['GatewayError', 'UpstreamFailure', 'ConnectError', 'SyntaxError']);
+/** Failures of others, which are routine: where this program noticed them says nothing. */
+const routine = new Set(['GatewayError', 'UpstreamFailure']);
 
 /**
  * Makes the log. Lines are buffered, because a system call a request would cost more than the line: the buffer is written when it is full,
@@ -38,10 +40,11 @@ export function createLogger({
   clock = systemClock,
 }: LoggerOptions): Logger {
   const timestamp = createTimestamp(clock);
-  const log = pino({ level, base: null, timestamp, serializers: { error: describeError } }, stream);
+  const formatters = { level: (label: string) => ({ level: label }) };
+  const log = pino({ level, base: null, timestamp, formatters, serializers: { error: describeError } }, stream);
   const line = (lineLevel: LineLevel, members: string): void => {
     const value = pino.levels.values[lineLevel] ?? 0;
-    if (value >= log.levelVal) stream.write(`{"level":${value}${timestamp()}${members}}\n`);
+    if (value >= log.levelVal) stream.write(`{"level":"${lineLevel}"${timestamp()}${members}}\n`);
   };
   return Object.assign(log, { line });
 }
@@ -96,7 +99,7 @@ class LineBuffer implements DestinationStream {
   }
 }
 
-/** What the log may say of an error and its causes: kind, code, where it was thrown, and the message only where it is this program's own. */
+/** What the log may say of an error and its causes: kind, code, where it was thrown unless it is routine, and the message only where it is this program's own. */
 export interface ErrorDescription {
   readonly name: string;
   readonly message?: string;
@@ -109,8 +112,14 @@ export interface ErrorDescription {
 }
 
 /** Describes whatever was thrown, its causes included (at most five). */
-export function describeError(thrown: unknown, depth = 0): ErrorDescription {
+export function describeError(thrown: unknown): ErrorDescription {
+  return describe(thrown, 0, false);
+}
+
+/** `isRoutine`: it is the cause of a routine failure. */
+function describe(thrown: unknown, depth: number, isRoutine: boolean): ErrorDescription {
   if (!(thrown instanceof Error)) return { name: typeof thrown };
+  const omitsStack = isRoutine || routine.has(thrown.name);
   const { code, kind, facts } = thrown as { code?: unknown; kind?: unknown; facts?: { status?: unknown } };
   const frames = (thrown.stack ?? '').split('\n').filter(line => line.startsWith('    at '));
   return {
@@ -119,7 +128,9 @@ export function describeError(thrown: unknown, depth = 0): ErrorDescription {
     ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}),
     ...(typeof kind === 'string' ? { kind } : {}),
     ...(typeof facts?.status === 'number' ? { status: facts.status } : {}),
-    at: frames.map(line => line.trim()),
-    ...(thrown.cause === undefined || depth >= causesMax ? {} : { cause: describeError(thrown.cause, depth + 1) }),
+    ...(omitsStack ? {} : { at: frames.map(line => line.trim()) }),
+    ...(thrown.cause === undefined || depth >= causesMax
+      ? {}
+      : { cause: describe(thrown.cause, depth + 1, omitsStack) }),
   };
 }

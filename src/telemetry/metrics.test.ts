@@ -4,10 +4,11 @@ import { Metrics } from './metrics.ts';
 const sample = { endpoint: '/v1/chat/completions', status: 200, durationMs: 120 };
 
 test('a request is counted once, with its time, tokens and cost', () => {
-  const metrics = new Metrics();
+  const metrics = new Metrics('1.2.3');
   metrics.answered({
     ...sample,
     model: 'a/b',
+    route: 'p/b-1',
     firstEventMs: 20,
     tokens: { input: 3, output: 4, cache_read: 0 },
     costUsd: 0.5,
@@ -15,7 +16,7 @@ test('a request is counted once, with its time, tokens and cost', () => {
   const text = metrics.text();
   const lines = text.split('\n').filter(line => line.includes('endpoint=') && !line.includes('_bucket'));
   expect(lines).toEqual([
-    'tollgate_requests_total{endpoint="/v1/chat/completions",model="a/b",status="200"} 1',
+    'tollgate_requests_total{model="a/b",endpoint="/v1/chat/completions",route="p/b-1",status="200",code=""} 1',
     'tollgate_request_duration_seconds_sum{endpoint="/v1/chat/completions",status="200"} 0.12',
     'tollgate_request_duration_seconds_count{endpoint="/v1/chat/completions",status="200"} 1',
     'tollgate_first_event_seconds_sum{endpoint="/v1/chat/completions",model="a/b"} 0.02',
@@ -27,9 +28,9 @@ test('a request is counted once, with its time, tokens and cost', () => {
 });
 
 test('however many models there are, their labels are bounded', () => {
-  const metrics = new Metrics();
+  const metrics = new Metrics('1.2.3');
   for (let index = 0; index < 3000; index += 1) metrics.answered({ ...sample, model: `m${index}` });
   const text = metrics.text();
   expect(text.match(/^tollgate_requests_total\{/gm)).toHaveLength(2001);
-  expect(text).toContain('model="other",status="200"} 1000');
+  expect(text).toContain('{model="other",endpoint="/v1/chat/completions",route="",status="200",code=""} 1000');
 });

@@ -1,4 +1,5 @@
 import { Histograms, Numbers } from './families.ts';
+import { processFamilies } from './process-families.ts';
 
 /** The content type of the metrics' text. */
 export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
@@ -7,16 +8,21 @@ export const metricsContentType = 'text/plain; version=0.0.4; charset=utf-8';
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600];
 /** Seconds; a commit takes one sync of the disk. */
 const ledgerBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5];
-/** More models than any catalogue lists: beyond them a label says "other", so that no caller can grow the registry. */
-const modelLabelsMax = 2000;
+/** More models and routes than any configuration lists: beyond them a label says "other", so that no caller can grow the registry. */
+const namesMax = 2000;
 
-/** One answered request. Absent `model`: it was refused before one was found. */
+/** One answered request. */
 export interface RequestSample {
-  /** The public path's pattern ("/v1/chat/completions"). */
+  /** The public path's pattern ("/v1/chat/completions"); `other` of a path that is none. */
   readonly endpoint: string;
+  /** The listed id; `other` where the catalogue does not know what was asked for; absent: no model was asked for. */
   readonly model?: string | undefined;
+  /** "provider/model" of the last attempt; absent: none was made. */
+  readonly route?: string | undefined;
   /** The HTTP status; 499 where the client went away before there was one. */
   readonly status: number;
+  /** The error's code; absent: it was answered. */
+  readonly code?: string | undefined;
   readonly durationMs: number;
   /** Until the model's first event. */
   readonly firstEventMs?: number | undefined;
@@ -50,6 +56,25 @@ export interface LearnedSample {
   readonly ratio: number;
 }
 
+/** How many keys of a provider are in a state. */
+export interface KeySample {
+  readonly provider: string;
+  readonly state: 'working' | 'resting' | 'probing';
+  readonly count: number;
+}
+
+/** What is looked at whenever somebody asks for the metrics. */
+export interface GaugeSources {
+  breakers(): readonly BreakerSample[];
+  providerKeys(): readonly KeySample[];
+  /** What running requests hold, in dollars. */
+  heldUsd(): number;
+  /** Sizes of the files of the data directory, in bytes, by what they are. */
+  fileBytes(): Readonly<Record<string, number>>;
+  /** What was learned of how providers count. */
+  learnedTokens(): readonly LearnedSample[];
+}
+
 /** A route's circuit breaker. */
 export interface BreakerSample {
   readonly provider: string;
@@ -61,11 +86,12 @@ const breakerValues: Readonly<Record<BreakerSample['state'], number>> = { closed
 
 /** The process's metrics. All label values come from the configuration or from fixed lists. */
 export class Metrics {
-  readonly #models = new Set<string>();
+  readonly #models = new Names();
+  readonly #routes = new Names();
   readonly #requests = new Numbers('counter', {
     name: 'tollgate_requests_total',
-    help: 'Answered requests.',
-    labels: ['endpoint', 'model', 'status'],
+    help: 'Answered requests, refused ones too.',
+    labels: ['model', 'endpoint', 'route', 'status', 'code'],
   });
   readonly #duration = new Histograms(durationBuckets, {
     name: 'tollgate_request_duration_seconds',
@@ -125,11 +151,39 @@ export class Metrics {
     help: 'Tokens that a provider reports for a text of 1,000 estimated tokens, divided by those: what unreported answers are charged by.',
     labels: ['provider', 'model', 'of'],
   });
+  readonly #providerKeys = new Numbers('gauge', {
+    name: 'tollgate_provider_keys',
+    help: 'Keys of a provider: working, resting after a refusal, or being tried again.',
+    labels: ['provider', 'state'],
+  });
+  readonly #keyRefusals = new Numbers('counter', {
+    name: 'tollgate_provider_key_refusals_total',
+    help: 'Refusals of a provider’s keys, by status.',
+    labels: ['provider', 'status'],
+  });
+  readonly #held = new Numbers('gauge', {
+    name: 'tollgate_held_dollars',
+    help: 'Dollars that running requests hold.',
+  });
+  readonly #files = new Numbers('gauge', {
+    name: 'tollgate_file_bytes',
+    help: 'Sizes of the files of the data directory.',
+    labels: ['file'],
+  });
+  readonly #build = new Numbers('gauge', {
+    name: 'tollgate_build_info',
+    help: 'Always 1; the label has the version.',
+    labels: ['version'],
+  });
   readonly #ledgerWait = this.#ledgerWaits.of();
   readonly #ledgerQueue = this.#ledgerQueues.of();
-  #readLearned: () => readonly LearnedSample[] = () => [];
-  #readBreakers: () => readonly BreakerSample[] = () => [];
+  #sources: GaugeSources | undefined;
   readonly #further: (() => string)[] = [];
+
+  /** `version`: of the gateway. */
+  constructor(version: string) {
+    this.#build.of(version).value = 1;
+  }
 
   /** Counts an attempt that has ended. */
   attempted({ provider, model, result, durationMs, firstEventMs }: AttemptSample): void {
@@ -143,14 +197,14 @@ export class Metrics {
     this.#further.push(read);
   }
 
-  /** Shows the breakers' states whenever somebody looks: 0 closed, 0.5 half open, 1 open. */
-  showBreakers(read: () => readonly BreakerSample[]): void {
-    this.#readBreakers = read;
+  /** Shows what the sources say whenever somebody looks. */
+  show(sources: GaugeSources): void {
+    this.#sources = sources;
   }
 
-  /** Shows what was learned of how providers count whenever somebody looks. */
-  showLearned(read: () => readonly LearnedSample[]): void {
-    this.#readLearned = read;
+  /** Counts a refusal of a provider's key. */
+  keyRefused(provider: string, status: number): void {
+    this.#keyRefusals.of(provider, status).value += 1;
   }
 
   /** A batch of commands to the ledger became durable; `waiting` commands were unanswered then. */
@@ -160,9 +214,10 @@ export class Metrics {
   }
 
   /** Counts an answered request. */
-  answered({ endpoint, status, durationMs, firstEventMs, tokens, costUsd, ...sample }: RequestSample): void {
-    const model = this.#modelLabel(sample.model ?? '');
-    this.#requests.of(endpoint, model, status).value += 1;
+  answered({ endpoint, status, code = '', durationMs, firstEventMs, tokens, costUsd, ...sample }: RequestSample): void {
+    const model = this.#models.label(sample.model ?? '');
+    const route = this.#routes.label(sample.route ?? '');
+    this.#requests.of(model, endpoint, route, status, code).value += 1;
     this.#duration.of(endpoint, status).observe(durationMs / 1000);
     if (firstEventMs !== undefined) this.#firstEvent.of(endpoint, model).observe(firstEventMs / 1000);
     if (tokens !== undefined) {
@@ -183,37 +238,58 @@ export class Metrics {
     };
   }
 
-  /** All metrics in Prometheus' text format. */
+  /** Returns all metrics in Prometheus' text format. */
   text(): string {
-    this.#breakers.clear();
-    for (const { provider, model, state } of this.#readBreakers())
-      this.#breakers.of(provider, model).value = breakerValues[state];
-    this.#learned.clear();
-    for (const { provider, model, of, ratio } of this.#readLearned())
-      this.#learned.of(provider, model, of).value = ratio;
+    if (this.#sources !== undefined) this.#look(this.#sources);
     const families = [
       this.#requests,
       this.#duration,
       this.#firstEvent,
       this.#tokens,
       this.#cost,
+      this.#held,
       this.#openStreams,
       this.#attempts,
       this.#attemptDuration,
       this.#attemptFirstEvent,
+      this.#providerKeys,
+      this.#keyRefusals,
+      this.#breakers,
       this.#ledgerWaits,
       this.#ledgerQueues,
-      this.#breakers,
       this.#learned,
+      this.#files,
+      this.#build,
+      ...processFamilies(),
     ];
     const texts = [...families.map(family => family.text()), ...this.#further.map(read => read())];
     return `${texts.join('\n\n')}\n`;
   }
 
-  #modelLabel(model: string): string {
-    if (this.#models.has(model)) return model;
-    if (this.#models.size >= modelLabelsMax) return 'other';
-    this.#models.add(model);
-    return model;
+  #look(sources: GaugeSources): void {
+    this.#breakers.clear();
+    for (const { provider, model, state } of sources.breakers())
+      this.#breakers.of(provider, model).value = breakerValues[state];
+    this.#providerKeys.clear();
+    for (const { provider, state, count } of sources.providerKeys())
+      this.#providerKeys.of(provider, state).value = count;
+    this.#held.of().value = sources.heldUsd();
+    this.#files.clear();
+    for (const [file, bytes] of Object.entries(sources.fileBytes())) this.#files.of(file).value = bytes;
+    this.#learned.clear();
+    for (const { provider, model, of, ratio } of sources.learnedTokens())
+      this.#learned.of(provider, model, of).value = ratio;
+  }
+}
+
+/** Names that were used as labels; `other` once there are too many. */
+class Names {
+  readonly #known = new Set<string>();
+
+  label(name: string): string {
+    if (this.#known.has(name)) return name;
+    if (this.#known.size >= namesMax) return 'other';
+    this.#known.add(name);
+    return name;
   }
 }

@@ -37,6 +37,8 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
   #stream: AnswerStream | undefined;
   #held: Uint8Array[] = [];
   #heldBytes = 0;
+  /** Bytes since the last event. */
+  #idleBytes = 0;
   #completed = false;
 
   /** `candidates`: how many choices were asked for. `restorers` run in their order. */
@@ -61,7 +63,13 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
 
   /** Returns the events that are ready because of `chunk`. A failure comes beside the events before it, because those were delivered. */
   push(chunk: Uint8Array): ReadBatch<GenerationEvent> {
-    return this.#read(events => this.#chunk(chunk, events));
+    this.#idleBytes += chunk.length;
+    const batch = this.#read(events => this.#chunk(chunk, events));
+    if (batch.events.length > 0) this.#idleBytes = 0;
+    else if (this.#idleBytes > this.#reading.eventBytesMax && batch.failure === undefined) {
+      return { events: [], failure: new UpstreamFailure('oversized') };
+    }
+    return batch;
   }
 
   /** Returns what was held back. Its failure is `truncated` if the end came too early, and none if nothing is missing. */

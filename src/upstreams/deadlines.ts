@@ -19,6 +19,8 @@ const phases = {
   connecting: { limitMs: ({ connectMs }: UpstreamTimeouts) => connectMs, kind: 'connect' },
   /** The request goes out, its answer has not begun. */
   sent: { limitMs: ({ firstEventMs }: UpstreamTimeouts) => firstEventMs, kind: 'first_event_timeout' },
+  /** The upstream is still loading its model, and is asked again in a moment. */
+  loading: { limitMs: ({ firstEventMs }: UpstreamTimeouts) => firstEventMs, kind: 'first_event_timeout' },
   /** The answer has begun: the limit is between any bytes. */
   answering: { limitMs: ({ idleMs }: UpstreamTimeouts) => idleMs, kind: 'idle_timeout' },
   /** Every choice has ended; usage and the formal end are missing. */

@@ -31,6 +31,23 @@ export function retryAfterMs(headers: ResponseHead['headers'], clock: Clock): nu
   return Math.min(Math.max(wait, 0), retryAfterMaxMs);
 }
 
+/** Where providers tell their own id of a request, in the order in which they are believed. */
+const requestIdHeaders = ['x-request-id', 'request-id', 'apim-request-id', 'x-amzn-requestid'] as const;
+
+/** Returns the provider's own id of the request, by which its support finds it; undefined if it tells none that looks like one. */
+export function readRequestId(headers: ResponseHead['headers']): string | undefined {
+  for (const name of requestIdHeaders) {
+    const value = first(headers[name]);
+    if (value !== undefined && /^[\w.:+/=-]{1,200}$/.test(value)) return value;
+  }
+  return undefined;
+}
+
+/** Statuses that are about the gateway's account with the provider, and the words that tell of its bill. */
+const accountStatuses: ReadonlySet<number> = new Set([401, 402, 403, 429]);
+const billingWords =
+  /\b(?:quotas?|billing|billed|credits?|balance|payments?|prepaid|invoices?|subscriptions?|spend(?:ing)?)\b/i;
+
 /** Maps an answer with an error status to a failure, whose texts are the upstream's own. */
 export function statusFailure(
   { status, headers }: ResponseHead,
@@ -39,7 +56,8 @@ export function statusFailure(
 ): UpstreamFailure {
   const said = codec.parseError(status, body);
   const wait = retryAfterMs(headers, clock);
-  return new UpstreamFailure('status', { status, ...said, ...defined({ retryAfterMs: wait }) });
+  const billing = accountStatuses.has(status) && billingWords.test(said.message ?? '') ? true : undefined;
+  return new UpstreamFailure('status', { status, ...said, ...defined({ retryAfterMs: wait, billing }) });
 }
 
 /** Returns the same failure with its texts fit for a client. */

@@ -59,17 +59,29 @@ export async function fetchBody(
   }
 }
 
+/** What a server is asked once. */
+export interface Question {
+  /** Path and query. */
+  readonly path: string;
+  readonly accept: string;
+  readonly bytesMax: number;
+  /** Sent as JSON; absent: a GET. */
+  readonly json?: object;
+}
+
 /** Fetches from a server that is asked once, without words for its errors. Throws as `fetchBody`. */
 export async function fetchOnce(
   options: Omit<HttpTargetOptions, 'headers'>,
-  { path, accept, bytesMax }: { readonly path: string; readonly accept: string; readonly bytesMax: number },
+  { path, accept, bytesMax, json }: Question,
   signal?: AbortSignal,
 ): Promise<Buffer> {
   const target = new HttpTarget({ ...options, headers: {} }, 'bearer');
-  const headers = target.headers({ accept, 'user-agent': 'tollgate' });
+  const type: Record<string, string> = json === undefined ? {} : { 'content-type': 'application/json' };
+  const headers = target.headers({ accept, 'user-agent': 'tollgate' }, type);
   const codec = { parseError: () => ({}) };
+  const body = json === undefined ? null : Buffer.from(JSON.stringify(json));
   try {
-    const request = { asker: target, model: '', path: target.path(path), headers, body: null, codec };
+    const request = { asker: target, model: '', path: target.path(path), headers, body, codec };
     return await fetchBody(target, request, bytesMax, signal);
   } finally {
     // Whoever left does not wait for a connection that is still being made.

@@ -1,10 +1,11 @@
 import { type Dispatcher, errors } from 'undici';
 import type { UpstreamCodec } from '../codecs/codec.ts';
-import { type RunningAttempt, UpstreamFailure } from '../generation/upstream.ts';
+import { type AttemptWatch, type RunningAttempt, UpstreamFailure } from '../generation/upstream.ts';
 import { asError } from './as-error.ts';
 import { Deadlines, type Phase } from './deadlines.ts';
-import { type ResponseHead, statusFailure } from './error-answer.ts';
+import { readRequestId, type ResponseHead, statusFailure } from './error-answer.ts';
 import type { HttpTarget } from './http-target.ts';
+import { toLogMessage } from './log-message.ts';
 
 /** What is sent, with one key after the other while they are refused. */
 export interface OutgoingRequest {
@@ -21,6 +22,8 @@ export interface OutgoingRequest {
   /** Nothing of the answer is to come before its end: with its head it has begun. */
   readonly whole: boolean;
   readonly codec: Pick<UpstreamCodec, 'parseError'>;
+  /** Absent: nobody follows it. */
+  readonly watch?: AttemptWatch | undefined;
 }
 
 /** What some bytes gave, and the failure that followed it. */
@@ -56,6 +59,11 @@ const drainBytesMax = 65_536;
 /** What the parser says of an answer that ends too early: bytes are missing, none is wrong. */
 const endedEarly = /EOF/;
 
+/** How often an upstream that loads its model is asked again. */
+const loadingPollMs = 500;
+/** When to try again where such an upstream does not say it. */
+const loadingRetryMs = 5_000;
+
 /** The connection broke, or what came over it is not HTTP. Keeps only texts: the parser's errors carry the bytes they stumbled over, which no log may have. */
 class BrokenExchange extends Error {
   override readonly name = 'BrokenExchange';
@@ -75,6 +83,8 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #phase: Phase | 'over' = 'connecting';
   #controller: Dispatcher.DispatchController | undefined;
   #keyIndex = 0;
+  /** When the request went out first; undefined: it has not. */
+  #sentAtMs: number | undefined;
   /** The head of an answer with a 2xx status has come. */
   #hasBegun = false;
   /** The answer has ended as HTTP says: its connection is free. */
@@ -126,6 +136,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    this.#sentAtMs ??= this.#target.runtime.monotonicMs();
     if (this.#phase === 'over') this.#abort();
     else this.#enter('sent');
   }
@@ -133,12 +144,14 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHead['headers']): void {
     // Below 200 it is not the answer yet.
     if (status < 200 || this.#phase === 'over') return;
+    this.#request.watch?.answered(readRequestId(headers));
     if (status >= 300) {
       this.#refusal = { head: { status, headers }, parts: [] };
       this.#enter('refused');
       return;
     }
     this.#hasBegun = true;
+    this.#target.keys.works(this.#request.asker, this.#keyIndex);
     if (this.#isPaused) controller.pause();
     const type = headers['content-type'];
     this.#reader.begin(typeof type === 'string' ? type : '');
@@ -176,7 +189,7 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     const { keys, origin } = this.#target;
     const index = keys.pick(asker, model);
     if (index === undefined) {
-      this.#fail(keys.lastRefusal(asker) ?? new UpstreamFailure('status', { status: 401 }));
+      this.#fail(keys.lastRefusal(asker) ?? new UpstreamFailure('status', { status: 401, retryAfterMs: keys.restMs }));
       return;
     }
     this.#keyIndex = index;
@@ -185,7 +198,19 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
     this.#bytes = 0;
     this.#enter('connecting');
     const method = body === null ? 'GET' : 'POST';
-    this.#connections.dispatch({ origin, path, method, headers: headers[index] ?? [], body }, this);
+    this.#connections.dispatch({ origin, path, method, headers: this.#headers(headers[index] ?? []), body }, this);
+  }
+
+  /** The provider's headers, and those of the request that the configuration does not set. */
+  #headers(own: readonly string[]): string[] {
+    const more = this.#request.watch?.outgoingHeaders;
+    if (more === undefined) return own as string[];
+    const headers = [...own];
+    for (let at = 0; at < more.length; at += 2) {
+      const [name = '', value = ''] = more.slice(at, at + 2);
+      if (!this.#target.sets(name)) headers.push(name, value);
+    }
+    return headers;
   }
 
   #enter(phase: Phase): void {
@@ -223,9 +248,24 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
   #refused(head: ResponseHead, parts: readonly Buffer[]): void {
     const { asker, model, codec } = this.#request;
     const body = Buffer.concat(parts).subarray(0, errorBytesMax).toString('utf8');
-    const failure = statusFailure(head, body, { codec, clock: this.#target.runtime });
+    const failure = this.#withLogMessage(statusFailure(head, body, { codec, clock: this.#target.runtime }));
     if (this.#target.keys.learn(asker, model, this.#keyIndex, failure)) this.#send();
+    else if (head.status === 503 && failure.facts.isLoading === true) this.#awaitModel(failure);
     else this.#fail(failure);
+  }
+
+  /** Sends the request again in a moment, as long as an answer that begins late may take. */
+  #awaitModel({ kind, facts }: UpstreamFailure): void {
+    const { runtime, timeouts } = this.#target;
+    const waitedMs = runtime.monotonicMs() - (this.#sentAtMs ?? 0);
+    if (waitedMs + loadingPollMs > timeouts.firstEventMs) {
+      this.#fail(new UpstreamFailure(kind, { retryAfterMs: loadingRetryMs, ...facts }));
+      return;
+    }
+    this.#enter('loading');
+    runtime.after(loadingPollMs, () => {
+      if (this.#phase === 'loading') this.#send();
+    });
   }
 
   #deliver({ events, failure }: ReadBatch<Output>): void {
@@ -256,15 +296,25 @@ export class HttpAttempt<Output> implements Dispatcher.DispatchHandler, RunningA
 
   #fail(failure: Error): void {
     this.#leave();
-    const cleaned = failure instanceof UpstreamFailure ? this.#target.clean(failure) : failure;
+    const cleaned = failure instanceof UpstreamFailure ? this.#target.clean(this.#withLogMessage(failure)) : failure;
     // Later: the constructor may not have returned, and what begins next must not begin inside undici.
     queueMicrotask(() => {
       if (!this.#isCancelled) this.#receiver.end(cleaned);
     });
   }
 
+  /** Adds what the log may say of a failure, while what was sent is still at hand. */
+  #withLogMessage(failure: UpstreamFailure): UpstreamFailure {
+    const { kind, facts } = failure;
+    if (facts.message === undefined || facts.logMessage !== undefined) return failure;
+    const clean = this.#target.clean(failure).facts.message ?? '';
+    const logMessage = toLogMessage(clean, this.#request.body, this.#request.model);
+    return logMessage === undefined ? failure : new UpstreamFailure(kind, { ...facts, logMessage });
+  }
+
   #leave(): void {
     if (this.#phase === 'over') return;
+    this.#target.keys.leave(this.#request.asker, this.#keyIndex);
     this.#phase = 'over';
     this.#deadlines.stop();
     this.#target.release(this.#connections);

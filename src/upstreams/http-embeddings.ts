@@ -9,6 +9,8 @@ import type { Embedded, EmbeddingCall } from '../generation/embeddings/embedding
 import { UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
 import type { HttpTarget } from './http-target.ts';
+import { outgoingJson } from './outgoing-json.ts';
+import { refuseRouting } from './passthrough.ts';
 
 /** How embeddings are asked for over a wire protocol. */
 export interface EmbeddingProtocol {
@@ -83,13 +85,13 @@ export async function embedOverHttp(http: HttpEmbedding, call: EmbeddingCall): P
 
 async function embedPart(
   { target, protocol, codec, bytesMax }: HttpEmbedding,
-  { hold, model, signal }: EmbeddingCall,
+  { hold, model, signal, watch }: EmbeddingCall,
   request: EmbedRequest,
 ): Promise<Omit<Embedded, 'dropped'>> {
   const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
   const headers = target.headers(defaults, { 'content-type': 'application/json' });
-  const body = Buffer.from(JSON.stringify(protocol.encode(request, model)));
-  const outgoing = { asker: hold, model, path: target.path(protocol.path(model)), headers, body, codec };
+  const body = outgoingJson(refuseRouting(protocol.encode(request, model)));
+  const outgoing = { asker: hold, model, path: target.path(protocol.path(model)), headers, body, codec, watch };
   const answer = await fetchBody(target, outgoing, bytesMax, signal);
   return protocol.parse(answer.toString('utf8'));
 }

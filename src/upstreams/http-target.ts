@@ -1,6 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import type { Dispatcher } from 'undici';
-import type { UpstreamFailure } from '../generation/upstream.ts';
+import type { KeyHealth, UpstreamFailure } from '../generation/upstream.ts';
 import { defined } from '../lib/defined.ts';
 import type { Runtime } from '../lib/runtime.ts';
 import { type Authentication, authentications } from './authentication.ts';
@@ -26,6 +26,8 @@ export interface HttpTargetOptions {
   readonly timeouts: UpstreamTimeouts;
   readonly proxy: ProxySettings;
   readonly runtime: Runtime;
+  /** Told of every refusal of a key, and of every key that works again; absent: nobody is. */
+  readonly keyChanged?: ((health: KeyHealth) => void) | undefined;
   /** Finds the addresses of the host; absent: the system's way. */
   readonly lookup?: LookupFunction;
 }
@@ -60,7 +62,7 @@ export class HttpTarget {
     const configured = Object.entries(options.headers).map(([name, value]) => [name, value.reveal()] as const);
     this.#configured = Object.fromEntries(configured);
     this.#credentials = keys.length === 0 ? [{}] : keys.map(key => Object.fromEntries([credentialOf(key)]));
-    this.keys = new KeyRing(this.#credentials.length);
+    this.keys = new KeyRing(keys.length, { runtime: options.runtime, changed: options.keyChanged });
     const secrets = [...keys, ...Object.values(this.#configured)];
     this.#clean = messageCleaner({ secrets, baseUrl: options.baseUrl });
   }
@@ -81,6 +83,11 @@ export class HttpTarget {
     const [first, second] = [defaults[joined], this.#configured[joined]];
     if (first !== undefined && second !== undefined) headers[joined] = `${first},${second}`;
     return this.#credentials.map(credential => Object.entries({ ...headers, ...credential }).flat());
+  }
+
+  /** Whether the configuration sets this header, lower case: then it is not for a request to set. */
+  sets(header: string): boolean {
+    return header in this.#configured;
   }
 
   /** Returns connections for a call, which must `release` them when it has ended. One that follows the close has connections of its own. */

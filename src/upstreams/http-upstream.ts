@@ -1,17 +1,23 @@
 import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
-import { GatewayError } from '../errors/gateway-error.ts';
+import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
 import type { Embedded, EmbeddingCall, EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
-import type { RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
+import { checkCalls } from '../generation/portable/arrange-calls.ts';
+import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
+import type { KeysHealth, RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
 import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-reader.ts';
 import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
 import { CustomCalls } from './custom-calls.ts';
 import { FanOut } from './fan-out.ts';
+import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { embedOverHttp } from './http-embeddings.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
+import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './passthrough.ts';
 import { RunningTimings } from './running-timings.ts';
+import { listOwnModels } from './own-models.ts';
+import { outgoingJson } from './outgoing-json.ts';
 import { ToolNames } from './tool-names.ts';
 import type { UpstreamProtocol } from './protocols.ts';
 
@@ -22,11 +28,19 @@ export interface HttpUpstreamOptions extends HttpTargetOptions {
   readonly protocol: UpstreamProtocol;
   /** What it does otherwise than its protocol says; absent: nothing. */
   readonly quirks?: readonly UpstreamQuirk[];
+  /** What of its clients' own words it gets; absent: `unpriced`. */
+  readonly passthrough?: Passthrough | undefined;
   /** The most bytes of one event, or of an answer that is not streamed. */
   readonly eventBytesMax: number;
   /** Embeddings may be asked for by token ids. */
   readonly takesTokenIds: boolean;
 }
+
+/** A call as far as it is sent. */
+type SentCall = Omit<UpstreamCall, 'hold' | 'attempt'>;
+
+/** Output tokens of the operator's own call. */
+const probeTokens = 1;
 
 /** What is the same for all calls of a model that want their answers in the same way. */
 interface ModelPlan {
@@ -39,21 +53,25 @@ interface ModelPlan {
 export class HttpProvider implements Upstream, EmbeddingUpstream {
   readonly isRemote = true;
   readonly mayPause: boolean;
+  readonly keys: KeysHealth;
   readonly takesTokenIds: boolean;
   readonly #protocol: UpstreamProtocol;
   readonly #quirks: readonly UpstreamQuirk[];
+  readonly #passthrough: Passthrough;
   readonly #target: HttpTarget;
   readonly #reading: AnswerReading;
   /** Made at first use: for streamed and for whole answers, by the upstream's name of the model. */
   readonly #plans = { streamed: new Map<string, ModelPlan>(), whole: new Map<string, ModelPlan>() };
 
   constructor(options: HttpUpstreamOptions) {
-    const { protocol, name, eventBytesMax, quirks = [] } = options;
+    const { protocol, name, eventBytesMax, quirks = [], passthrough = 'unpriced' } = options;
     this.mayPause = protocol.mayPause === true;
     this.takesTokenIds = options.takesTokenIds;
     this.#protocol = protocol;
     this.#quirks = quirks;
+    this.#passthrough = passthrough;
     this.#target = new HttpTarget(options, protocol.authentication);
+    this.keys = this.#target.keys;
     this.#reading = { codec: protocol.codec, provider: name, eventBytesMax };
   }
 
@@ -74,40 +92,61 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     return embedOverHttp({ target: this.#target, protocol: embeddings, codec, bytesMax }, call);
   }
 
+  /** Begins a call that is nobody's request: the operator's own, to see whether the provider works. */
+  probe(request: GenerateRequest, model: string, receiver: UpstreamReceiver): RunningAttempt {
+    return this.#send({ request, model, maxOutputTokens: probeTokens, whole: false }, {}, receiver);
+  }
+
+  /** Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
+  listModels(signal: AbortSignal): Promise<string[]> {
+    return listOwnModels(this.#target, this.#protocol, signal);
+  }
+
   /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
   async close(): Promise<void> {
     await this.#target.close();
   }
 
   #attempt(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
-    const { request, hold, model, whole } = call;
+    return this.#send(call, call.hold, receiver);
+  }
+
+  /** `asker`: what it has learnt of the keys holds for all that it sends. */
+  #send(call: SentCall, asker: object, receiver: UpstreamReceiver): RunningAttempt {
+    const { request, model, whole, watch } = call;
     const { codec } = this.#reading;
     const isOwn = request.source?.protocol === codec.protocol;
-    const names = isOwn ? undefined : new ToolNames(request, this.#protocol.toolName);
     let outgoing: OutgoingRequest;
-    let dropped: readonly string[];
+    let restorers: EventRestorer[];
     try {
-      const encoded = this.#encode(call, names?.request ?? request);
-      ({ dropped } = encoded);
-      const own = isOwn ? (request.source?.headers ?? {}) : {};
+      const beganMs = this.#target.runtime.monotonicMs();
+      const forwarded = isOwn ? forwardedHeaders(request.source?.headers) : noHeaders;
+      const { headers: own, withheld } = filterHeaders(this.#passthrough, forwarded);
+      const portable = isOwn ? asOwn(request, codec.protocol) : toPortable(request, codec.protocol);
+      const names = isOwn ? undefined : new ToolNames(portable.request, this.#protocol.toolName);
+      const encoded = this.#encode(call, names?.request ?? portable.request);
+      const dropped = [...new Set([...portable.dropped, ...encoded.dropped, ...withheld])];
+      refuseLoss(request, dropped);
+      restorers = this.#restorers(portable, names, dropped);
       const plan = this.#plan(model, whole);
-      const headers = Object.keys(own).length === 0 ? plan.headers : this.#headers(whole, own);
-      const body = Buffer.from(JSON.stringify(encoded.body));
-      outgoing = { asker: hold, model, path: plan.path, headers, body, whole, codec };
+      const headers = own === noHeaders ? plan.headers : this.#headers(whole, own);
+      const body = outgoingJson(encoded.body, encoded.restore);
+      watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
+      outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {
       return failedAttempt(asError(thrown), receiver);
     }
-    const restorers = this.#restorers(request, names, dropped);
     const reader = new AnswerReader(this.#reading, request.candidates ?? 1, restorers);
     return new HttpAttempt(this.#target, outgoing, reader, receiver);
   }
 
   #encode(
-    { model, maxOutputTokens, modelOutputTokens, whole }: UpstreamCall,
+    { model, maxOutputTokens, modelOutputTokens, whole, accountId }: SentCall,
     request: GenerateRequest,
   ): EncodedRequest {
-    const encoded = this.#reading.codec.encodeRequest({
-      request,
+    const { codec } = this.#reading;
+    const encoded = codec.encodeRequest({
+      request: this.#passthrough === 'known' ? withoutExtras(request) : request,
       model,
       maxOutputTokens,
       modelOutputTokens,
@@ -115,17 +154,14 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
       provider: this.#reading.provider,
       quirks: this.#quirks,
     });
-    const [param] = encoded.dropped;
-    if (param === undefined || !request.strict) return encoded;
-    const fields = encoded.dropped.join(', ');
-    throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${fields}.`, { param });
+    return filterBody(this.#passthrough, { protocol: codec.protocol, request, encoded, accountId });
   }
 
   #plan(model: string, whole: boolean): ModelPlan {
     const plans = whole ? this.#plans.whole : this.#plans.streamed;
     let plan = plans.get(model);
     if (plan === undefined) {
-      plan = { path: this.#target.path(this.#protocol.path(model, whole)), headers: this.#headers(whole, {}) };
+      plan = { path: this.#target.path(this.#protocol.path(model, whole)), headers: this.#headers(whole, noHeaders) };
       plans.set(model, plan);
     }
     return plan;
@@ -140,7 +176,11 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
   }
 
   /** Returns what undoes the words in which the codec said a request that the protocol has no words for, and tells what was dropped. */
-  #restorers(request: GenerateRequest, names: ToolNames | undefined, dropped: readonly string[]): EventRestorer[] {
+  #restorers(
+    { request, calls }: PortableRequest,
+    names: ToolNames | undefined,
+    dropped: readonly string[],
+  ): EventRestorer[] {
     const { lacksCustomTools, answerTool } = this.#protocol;
     const restorers: EventRestorer[] = [];
     if (names !== undefined && names.request !== request) restorers.push(names);
@@ -151,14 +191,29 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
       restorers.push(new AnswerTool(answerTool));
     }
     if (this.#quirks.includes('running_timings') && !asksForTimings(request)) restorers.push(new RunningTimings());
+    if (calls !== undefined) restorers.push(calls);
     if (dropped.length > 0) restorers.push(warning(`dropped=${dropped.join(',')}`));
     return restorers;
   }
 }
 
+/** Protocols as traces name them. */
+const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {
+  [Protocol.CHAT]: 'chat',
+  [Protocol.RESPONSES]: 'responses',
+  [Protocol.MESSAGES]: 'messages',
+  [Protocol.GEMINI]: 'gemini',
+};
+
 /** Whether the client itself wants llama.cpp's timings with every chunk. */
 function asksForTimings({ source }: GenerateRequest): boolean {
   return source !== undefined && Buffer.from(source.body).includes('"timings_per_token"');
+}
+
+/** Returns a request for an upstream of its client's protocol, which gets it as it came. Throws for calls without results, unless the upstream judges them itself. */
+function asOwn(request: GenerateRequest, protocol: Protocol): PortableRequest {
+  if (protocol !== Protocol.RESPONSES) checkCalls(request.items, request.endpoint);
+  return { request, dropped: [], calls: undefined };
 }
 
 /** Returns what adds a warning to the start of an answer. */

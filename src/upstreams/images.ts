@@ -1,12 +1,15 @@
+import { outgoingJson } from './outgoing-json.ts';
 import { createHash } from 'node:crypto';
 import { encodeEdit, encodeForm, encodeGeneration } from '../codecs/images/encode-request.ts';
 import { parseAnswer, type ParsedImage, parseError } from '../codecs/images/parse-answer.ts';
 import { imageTypeOf } from '../generation/images/image-type.ts';
 import type { Drawing, DrawnImage, ImageCall, ImageUpstream } from '../generation/images/image-upstream.ts';
-import { UpstreamFailure } from '../generation/upstream.ts';
+import { type KeysHealth, UpstreamFailure } from '../generation/upstream.ts';
 import { fetchBody } from './fetch-body.ts';
 import type { OutgoingRequest } from './http-attempt.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
+import { listOwnModels } from './own-models.ts';
+import { refuseRouting } from './passthrough.ts';
 import { PictureFetcher } from './picture-fetcher.ts';
 
 /** An images upstream of the configuration; the base URL ends in the version, as the official client takes it. */
@@ -19,6 +22,7 @@ export interface ImagesProviderOptions extends HttpTargetOptions {
 
 /** The client of one provider of OpenAI's Images interface. Credentials travel in headers only, and no failure names one, nor an address. */
 export class ImagesProvider implements ImageUpstream {
+  readonly keys: KeysHealth;
   readonly #target: HttpTarget;
   readonly #bytesMax: number;
   readonly #fetcher: Pick<PictureFetcher, 'fetch'>;
@@ -26,6 +30,7 @@ export class ImagesProvider implements ImageUpstream {
   constructor(options: ImagesProviderOptions) {
     const { eventBytesMax: bytesMax, runtime } = options;
     this.#target = new HttpTarget(options, 'bearer');
+    this.keys = this.#target.keys;
     this.#bytesMax = bytesMax;
     this.#fetcher = options.fetcher ?? new PictureFetcher({ bytesMax, runtime });
   }
@@ -44,6 +49,11 @@ export class ImagesProvider implements ImageUpstream {
     }
   }
 
+  /** Returns the provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
+  listModels(signal: AbortSignal): Promise<string[]> {
+    return listOwnModels(this.#target, { listPath: '/models' }, signal);
+  }
+
   /** Lets running calls end, then closes the connections. A call that still follows has connections of its own, which close after it. */
   async close(): Promise<void> {
     await this.#target.close();
@@ -51,10 +61,11 @@ export class ImagesProvider implements ImageUpstream {
 
   #encode(call: ImageCall): Omit<OutgoingRequest, 'whole'> {
     if (call.request.images.length === 0) {
-      const body = Buffer.from(JSON.stringify(encodeGeneration(call)));
+      const body = outgoingJson(refuseRouting(encodeGeneration(call)));
       return this.#outgoing(call, '/images/generations', 'application/json', body);
     }
     const parts = encodeEdit(call);
+    refuseRouting(Object.fromEntries(parts.map(({ name }) => [name, true])));
     // The same request makes the same bytes; a boundary that a file could hold by chance would need its own hash in it.
     const hash = createHash('sha256');
     for (const { value } of parts) hash.update(value);
@@ -67,10 +78,15 @@ export class ImagesProvider implements ImageUpstream {
     );
   }
 
-  #outgoing({ hold, model }: ImageCall, below: string, type: string, body: Buffer): Omit<OutgoingRequest, 'whole'> {
+  #outgoing(
+    { hold, model, watch }: ImageCall,
+    below: string,
+    type: string,
+    body: Buffer,
+  ): Omit<OutgoingRequest, 'whole'> {
     const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
     const headers = this.#target.headers(defaults, { 'content-type': type });
-    return { asker: hold, model, path: this.#target.path(below), headers, body, codec: { parseError } };
+    return { asker: hold, model, path: this.#target.path(below), headers, body, codec: { parseError }, watch };
   }
 
   async #drawn({ source, revisedPrompt, extraJson }: ParsedImage, signal: AbortSignal): Promise<DrawnImage> {

@@ -5,7 +5,10 @@ import { KeyRing } from './key-ring.ts';
 
 const hold = (): Hold => Hold.of({ kind: 'admitted', id: 1 });
 const names = ['a', 'b', 'c'];
-const ring = (...keys: string[]): KeyRing => new KeyRing(keys.length);
+/** Time stands still unless a test moves it. */
+const clock = { ms: 1_000 };
+const runtime = { now: () => 1_800_000_000_000 + clock.ms, monotonicMs: () => clock.ms };
+const ring = (...keys: string[]): KeyRing => new KeyRing(keys.length, { runtime });
 const status = (code: number): UpstreamFailure => new UpstreamFailure('status', { status: code });
 
 const picked = (keys: KeyRing, by: Hold, model = 'm'): string | undefined => names[keys.pick(by, model) ?? -1];
@@ -16,14 +19,14 @@ test('keys are used in turn', () => {
 });
 
 test('an empty key is one that may be refused', () => {
-  const keys = new KeyRing(1);
+  const keys = new KeyRing(0, { runtime });
   const request = hold();
   expect(keys.pick(request, 'm')).toBe(0);
   expect(keys.learn(request, 'm', 0, status(401))).toBe(true);
   expect(keys.pick(request, 'm')).toBeUndefined();
 });
 
-test.each([401, 403])('a key that got %i is never used again by the same request, but by others', code => {
+test.each([401, 403])('a key that got %i is not used again by the same request, nor while it rests by others', code => {
   const keys = ring('a', 'b');
   const request = hold();
   const failure = status(code);
@@ -34,7 +37,9 @@ test.each([401, 403])('a key that got %i is never used again by the same request
   expect(keys.learn(request, 'm', 1, failure)).toBe(true);
   expect([picked(keys, request), keys.lastRefusal(request)]).toEqual([undefined, failure]);
   const other = hold();
-  expect([picked(keys, other), picked(keys, other), keys.lastRefusal(other)]).toEqual(['a', 'b', undefined]);
+  expect([picked(keys, other), keys.lastRefusal(other), keys.isUsable]).toEqual([undefined, undefined, false]);
+  clock.ms += keys.restMs;
+  expect([picked(keys, other), picked(keys, request)]).toEqual(['a', undefined]);
 });
 
 test('a key that got 404 is passed over for that model only', () => {
@@ -49,7 +54,7 @@ test('a key at its limit is taken again only where there is no other', () => {
   const keys = ring('a', 'b', 'c');
   const request = hold();
   picked(keys, request);
-  expect(keys.learn(request, 'm', 0, status(429))).toBe(false);
+  expect(keys.learn(request, 'm', 0, status(429))).toBe(true);
   expect([1, 2, 3, 4].map(() => picked(keys, request))).toEqual(['b', 'c', 'b', 'c']);
   keys.learn(request, 'm', 1, status(429));
   keys.learn(request, 'm', 2, status(401));
@@ -61,4 +66,103 @@ test.each([400, 408, 500, 503])('%i says nothing about a key', code => {
   const request = hold();
   expect(keys.learn(request, 'm', 0, status(code))).toBe(false);
   expect(picked(keys, request)).toBe('a');
+});
+
+const limited = (retryAfterMs?: number): UpstreamFailure =>
+  new UpstreamFailure('status', { status: 429, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) });
+
+test('the last key at its limit makes its own request wait, and all others pass it over until its time', () => {
+  const keys = ring('a');
+  const request = hold();
+  picked(keys, request);
+  expect(keys.learn(request, 'm', 0, limited(7_000))).toBe(false);
+  expect([picked(keys, request), picked(keys, hold()), keys.isUsable, keys.restMs]).toEqual([
+    'a',
+    undefined,
+    false,
+    7_000,
+  ]);
+  clock.ms += 7_000;
+  // Its own request tries it.
+  expect([keys.isUsable, picked(keys, hold())]).toEqual([false, undefined]);
+  keys.works(request, 0);
+  expect([picked(keys, hold()), keys.health()[0]?.state]).toEqual(['a', 'working']);
+});
+
+test('a rest doubles from 30 s to 10 minutes, and then one request at a time tries the key', () => {
+  const keys = ring('a');
+  const rests: number[] = [];
+  for (let turn = 0; turn < 7; turn += 1) {
+    const request = hold();
+    expect(picked(keys, request)).toBe('a');
+    if (turn > 0) expect([keys.health()[0]?.state, picked(keys, hold())]).toEqual(['probing', undefined]);
+    keys.learn(request, 'm', 0, status(401));
+    rests.push(keys.restMs / 1_000);
+    clock.ms += keys.restMs - 1;
+    expect(keys.isUsable).toBe(false);
+    clock.ms += 1;
+  }
+  expect(rests).toEqual([30, 60, 120, 240, 480, 600, 600]);
+  const request = hold();
+  picked(keys, request);
+  keys.works(request, 0);
+  picked(keys, request);
+  keys.learn(request, 'm', 0, status(403));
+  expect(keys.restMs).toBe(30_000);
+});
+
+test('a try that says nothing of the key leaves it to the next request', () => {
+  const keys = ring('a');
+  const [first, second] = [hold(), hold()];
+  picked(keys, first);
+  keys.learn(first, 'm', 0, status(401));
+  clock.ms += 30_000;
+  expect([picked(keys, second), picked(keys, hold())]).toEqual(['a', undefined]);
+  keys.learn(second, 'm', 0, status(503));
+  expect(picked(keys, hold())).toBe('a');
+});
+
+test('refusals of requests that were under way prolong nothing', () => {
+  const keys = ring('a');
+  const [first, second] = [hold(), hold()];
+  picked(keys, first);
+  picked(keys, second);
+  keys.learn(first, 'm', 0, status(401));
+  keys.learn(second, 'm', 0, status(401));
+  expect([keys.restMs, keys.health()[0]?.refusals]).toEqual([30_000, 2]);
+});
+
+test('a request that is wrong shows that its key is right', () => {
+  const keys = ring('a');
+  const [first, second] = [hold(), hold()];
+  picked(keys, first);
+  keys.learn(first, 'm', 0, status(401));
+  clock.ms += 30_000;
+  picked(keys, second);
+  keys.learn(second, 'm', 0, status(400));
+  expect(keys.health()[0]?.state).toBe('working');
+});
+
+test('a bill that is not paid is a refused key, whatever the status', () => {
+  const keys = ring('a', 'b');
+  const request = hold();
+  picked(keys, request);
+  expect(keys.learn(request, 'm', 0, new UpstreamFailure('status', { status: 400, billing: true }))).toBe(true);
+  expect([keys.health().map(({ state }) => state), picked(keys, hold())]).toEqual([['resting', 'working'], 'b']);
+});
+
+test('what changes is told, with the provider’s words for the log', () => {
+  const told: unknown[] = [];
+  const keys = new KeyRing(1, { runtime, changed: health => told.push([health.state, health.last?.message]) });
+  const request = hold();
+  picked(keys, request);
+  keys.learn(request, 'm', 0, new UpstreamFailure('status', { status: 401, logMessage: 'No such key.' }));
+  clock.ms += 30_000;
+  const next = hold();
+  picked(keys, next);
+  keys.works(next, 0);
+  expect(told).toEqual([
+    ['resting', 'No such key.'],
+    ['working', 'No such key.'],
+  ]);
 });

@@ -12,6 +12,8 @@ export interface UpstreamProtocol {
   readonly authentication: Authentication;
   /** What follows the base URL for a model, query included. `whole`: the answer is not to be streamed. */
   path(model: string, whole: boolean): string;
+  /** What follows the base URL for the list of models, query included. */
+  readonly listPath: string;
   /** The names of tools that it takes; others are replaced on the way there and back. */
   readonly toolName: RegExp;
   /** Free-form tools are sent as functions with one string, `input`; their calls are restored. */
@@ -36,6 +38,7 @@ export const chatProtocol: UpstreamProtocol = {
   toolName: /^[a-zA-Z0-9_-]{1,64}$/,
   authentication: 'bearer',
   path: () => '/chat/completions',
+  listPath: '/models',
   embeddings: openaiEmbeddings,
 };
 
@@ -45,6 +48,7 @@ export const messagesProtocol: UpstreamProtocol = {
   toolName: /^[a-zA-Z0-9_-]{1,128}$/,
   authentication: 'xApiKey',
   path: () => '/v1/messages',
+  listPath: '/v1/models?limit=1000',
   // The version in which every model still takes all that a request may have.
   headers: { 'anthropic-version': '2023-06-01' },
   joinedHeader: 'anthropic-beta',
@@ -60,6 +64,7 @@ export const responsesProtocol: UpstreamProtocol = {
   toolName: /^[a-zA-Z0-9_-]{1,64}$/,
   authentication: 'bearer',
   path: () => '/responses',
+  listPath: '/models',
   givesOne: () => true,
   embeddings: openaiEmbeddings,
 };
@@ -71,6 +76,7 @@ export const geminiProtocol: UpstreamProtocol = {
   authentication: 'xGoogApiKey',
   path: (model, whole) =>
     `/v1beta/models/${pathOfModel(model)}:${whole ? 'generateContent' : 'streamGenerateContent?alt=sse'}`,
+  listPath: '/v1beta/models?pageSize=1000',
   lacksCustomTools: true,
   givesOne: lacksCandidates,
   embeddings: geminiEmbeddings,

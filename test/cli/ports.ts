@@ -2,6 +2,7 @@
 import type { CommandLinePorts } from '../../src/cli/ports.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { readEnvironment, type Variables } from '../../src/config/env.ts';
+import { runProgram } from '../../src/gateway/run-program.ts';
 import { verifyLedgerFile } from '../../src/ledger/sqlite/verify.ts';
 
 /** Ports over the given environment; `serve` ends at once with 3, so that its code can be told from the others. */
@@ -12,6 +13,9 @@ export function portsOf(variables: Variables): Omit<CommandLinePorts, 'streams'>
     serve: ({ configPath }) => Promise.resolve(configPath === undefined ? 3 : 4),
     loadConfig: path =>
       loadConfig({ ...(path === undefined ? {} : { path }), environment: environment(), builtInIds: [] }),
+    runProgram,
     verifyLedger: verifyLedgerFile,
+    makeBackup: () => Promise.reject(new Error('no backup here')),
+    restoreBackup: () => Promise.reject(new Error('no backup here')),
   };
 }

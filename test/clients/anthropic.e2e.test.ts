@@ -263,13 +263,15 @@ test('a picture, a document and a search result are accepted', async () => {
 });
 
 describe('stop reasons', () => {
+  const saysContext = ['messages', undefined].includes(upstreamProtocol());
   const ask = (text: string, more: object = {}): Promise<Anthropic.Message> =>
     client.messages.create({ model: payg, max_tokens: 100, messages: [user(text)], ...more });
 
   test.each([
     ['max_tokens', 'Go.\n!sim tokens=200', {}],
-    ['max_tokens', 'Go.\n!sim finish=context_window', {}],
-    ['content_filter', 'Go.\n!sim finish=refusal', {}],
+    // Only Messages can say it.
+    [saysContext ? 'model_context_window_exceeded' : 'max_tokens', 'Go.\n!sim finish=context_window', {}],
+    ['refusal', 'Go.\n!sim finish=refusal', {}],
     ['end_turn', 'Go.\n!sim finish=pause tokens=20', {}],
     ['tool_use', 'Go.\n!sim say=x', { tools: [weather], tool_choice: { type: 'any' } }],
   ])('%s: %s', async (reason, text, more) => {

@@ -54,7 +54,7 @@ const messagesFinishes: Readonly<Record<string, Got['finish']>> = {
   stop_sequence: 'stop',
   tool_use: 'tool_calls',
   max_tokens: 'length',
-  content_filter: 'content_filter',
+  refusal: 'content_filter',
 };
 
 /** What the gateway adds to a message or a delta. */

@@ -7,6 +7,7 @@ import { describe, expect, test } from 'vitest';
 import type {
   ClientCodec,
   DecodedRequest,
+  EncodedRequest,
   Json,
   JsonObject,
   StreamRenderer,
@@ -217,10 +218,10 @@ export function codecSuite(under: CodecUnderTest): void {
     test('the same request makes the same bytes, built or patched', () => {
       fc.assert(
         fc.property(under.requests, request => {
-          const built = JSON.stringify(encode(codec, request).body);
-          expect(JSON.stringify(encode(codec, structuredClone(request)).body)).toBe(built);
+          const built = written(encode(codec, request));
+          expect(written(encode(codec, structuredClone(request)))).toBe(built);
           const { request: decoded } = decode(codec, JSON.parse(built) as JsonObject);
-          expect(JSON.stringify(encode(codec, decoded).body)).toBe(built);
+          expect(written(encode(codec, decoded))).toBe(built);
         }),
       );
     });
@@ -245,4 +246,10 @@ function failureOf(act: () => unknown): string {
     throw thrown;
   }
   return 'none';
+}
+
+/** The text of a body, what was marked in it put back. */
+function written({ body, restore }: EncodedRequest): string {
+  const text = JSON.stringify(body);
+  return restore === undefined ? text : restore(text);
 }

@@ -1,6 +1,6 @@
 /** Every row of the table of bad requests, posted to a running gateway: status, code and field as the table says, nothing charged, nothing held. */
 import { afterAll, expect, test } from 'vitest';
-import { chatBadRequests } from '../translation/chat-bad-requests.ts';
+import { chatBadRequests, chatUnknownHints } from '../translation/chat-bad-requests.ts';
 import { balanceOf, endGateway, heldBy, makeKey, startGateway } from '../gateway.ts';
 import { complete } from './chat-client.ts';
 
@@ -25,4 +25,10 @@ test('nothing was charged, held or recorded', async () => {
   expect(await balanceOf(gateway)).toBe(before);
   expect(await heldBy(gateway)).toBe(0n);
   expect((await gateway.account.listActivity({ apiKeyId: id })).records).toEqual([]);
+});
+
+test.each(chatUnknownHints)('$name is answered, with a warning', async ({ body, field }) => {
+  const answer = await complete(gateway, JSON.stringify(body), { key });
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get('x-tollgate-warnings')).toBe(`dropped=${String(field)}`);
 });

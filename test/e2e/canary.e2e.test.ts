@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { endGateway, type Gateway, makeHome, makeKey, startGateway } from '../gateway.ts';
 import { type Behaviour, chunk, lastChunk, RawUpstream, streamHead, whole } from '../upstreams/raw-upstream.ts';
+import { Collector } from './otlp-collector.ts';
 import { type Called, programs } from './rpc-programs.ts';
 
 const secret = (what: string): string => `canary${what}${randomBytes(20).toString('hex')}`;
@@ -112,7 +113,10 @@ const behaviours: Record<string, Behaviour> = {
   },
 };
 
+const collector = await Collector.start();
 const upstream = await RawUpstream.start((socket, request) => {
+  // What the operator asks for: the list of models.
+  if (request.body === '') return void socket.write(whole(404, '{}'));
   const { model } = JSON.parse(request.body) as { model: string };
   return behaviours[model]?.(socket, request);
 });
@@ -128,6 +132,12 @@ providers:
     base_url: "${upstream.baseUrl}"
     api_key: ["\${FIRST_KEY}", "\${SECOND_KEY}"]
     headers: { x-own: "\${OWN_HEADER}" }
+  # Keys that are refused rest: they have a provider of their own.
+  refused:
+    protocol: chat
+    base_url: "${upstream.baseUrl}"
+    api_key: ["\${FIRST_KEY}", "\${SECOND_KEY}"]
+    headers: { x-own: "\${OWN_HEADER}" }
   inline: { protocol: chat, base_url: "http://127.0.0.1:9/v1", api_key: "${provider.inline}" }
 models:${Object.keys(behaviours)
   .map(
@@ -136,7 +146,7 @@ models:${Object.keys(behaviours)
     endpoints: [/v1/chat/completions]
     capabilities: { function_call: true }
     pricing: { input: 1, output: 10 }
-    routes: [{ provider: raw, model: "${name}" }]`,
+    routes: [{ provider: ${name === 'unauthorized' ? 'refused' : 'raw'}, model: "${name}" }]`,
   )
   .join('')}
   - id: acme/inline
@@ -156,7 +166,14 @@ const start = (): Promise<Gateway> =>
   startGateway({
     home,
     config: config(),
-    environment: { FIRST_KEY: provider.first, SECOND_KEY: provider.second, OWN_HEADER: provider.header },
+    environment: {
+      FIRST_KEY: provider.first,
+      SECOND_KEY: provider.second,
+      OWN_HEADER: provider.header,
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_BSP_SCHEDULE_DELAY: '100',
+      OTEL_METRIC_EXPORT_INTERVAL: '1000',
+    },
   });
 
 beforeAll(async () => {
@@ -176,6 +193,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await endGateway(gateway);
   await upstream.stop();
+  await collector.stop();
 });
 
 const body = (model: string, stream: boolean): object => ({
@@ -366,6 +384,15 @@ test('the log at its most talkative has neither credentials nor what was said', 
   expect(found(printed, { ...credentials(), ...contents() })).toEqual([]);
 });
 
+test('traces and metrics over OTLP have neither', async () => {
+  await expect
+    .poll(() => [collector.spans.length > 100, collector.points.length > 0], { timeout: 10_000 })
+    .toEqual([true, true]);
+  const messages = collector.spans.filter(({ attributes }) => attributes['tollgate.upstream.message'] !== undefined);
+  expect(messages.length).toBeGreaterThan(3);
+  expect(found(collector.heard, { ...credentials(), ...contents() })).toEqual([]);
+});
+
 test('metrics have neither', async () => {
   const page = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
   expect(page).toContain('tollgate_requests_total');
@@ -407,8 +434,13 @@ test('the command line shows keys masked', async () => {
     gateway.cli(['keys', 'list', '--account', '1']),
     gateway.cli(['management-keys', 'list', '--account', '1', '--json']),
     gateway.cli(['accounts', 'show', '1', '--json']),
+    gateway.cli(['providers', '--json']),
+    gateway.cli(['routes', '--json']),
+    gateway.cli(['provider', 'test', 'raw', '--json']),
   ]);
-  expect(listed.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+  expect(listed.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0, 0]);
   expect(listed[0]?.stdout).toContain(`sk-tg-${home.apiKey.slice(6, 10)}`);
-  expect(found(listed.map(({ stdout, stderr }) => stdout + stderr).join(), credentials())).toEqual([]);
+  expect(
+    found(listed.map(({ stdout, stderr }) => stdout + stderr).join(), { ...credentials(), ...contents() }),
+  ).toEqual([]);
 });

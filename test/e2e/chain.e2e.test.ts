@@ -14,6 +14,9 @@ timeouts: { first_event: 2s, idle: 1s }
 providers:
   inner: { protocol: chat, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
   wrong: { protocol: chat, base_url: "${inner.url}/v1", api_key: sk-tg-nobody-knows-this-key }
+  # A refused key rests: each way has a provider of its own.
+  wrong-whole: { protocol: chat, base_url: "${inner.url}/v1", api_key: sk-tg-nobody-knows-this-key }
+  wrong-stream: { protocol: chat, base_url: "${inner.url}/v1", api_key: sk-tg-nobody-knows-this-key }
   gone: { protocol: chat, base_url: "http://127.0.0.1:9/v1", api_key: none }
 models:
   - id: acme/large
@@ -27,10 +30,14 @@ models:
     endpoints: [/v1/chat/completions]
     pricing: { input: 1, output: 1 }
     routes: [{ provider: gone, model: a, priority: 1 }, { provider: wrong, model: b, priority: 2 }, { provider: inner, model: sim/small, priority: 3 }]
-  - id: acme/wrong-key
+  - id: acme/wrong-key-whole
     endpoints: [/v1/chat/completions]
     pricing: { input: 1, output: 1 }
-    routes: [{ provider: wrong, model: sim/small }]
+    routes: [{ provider: wrong-whole, model: sim/small }]
+  - id: acme/wrong-key-stream
+    endpoints: [/v1/chat/completions]
+    pricing: { input: 1, output: 1 }
+    routes: [{ provider: wrong-stream, model: sim/small }]
   - id: acme/local
     endpoints: [/v1/chat/completions]
     pricing: { input: 0, output: 0 }
@@ -133,7 +140,7 @@ describe.each(ways)('$way', ({ way, send }) => {
   });
 
   test('nothing of an upstream’s key or address reaches a client', async () => {
-    const answer = await send(outer, steer('tokens=7', { model: 'acme/wrong-key' }));
+    const answer = await send(outer, steer('tokens=7', { model: `acme/wrong-key-${way}` }));
     const error = 'body' in answer ? answer.body.error : answer.error;
     expect([answer.status, error?.code]).toEqual([502, 'upstream_error']);
     const shown = JSON.stringify([error, [...answer.headers]]);

@@ -39,9 +39,12 @@ test('remaining counts down over a minute limit, and a refused request is told w
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
   expect(answers.map(answer => headerOf(answer, 'limit'))).toEqual(['3', '3', '3', '3']);
   expect(answers.map(answer => headerOf(answer, 'remaining'))).toEqual(['2', '1', '0', '0']);
-  // A request that breaks the schema is not admitted, and still shows the window.
-  const broken = await complete(gateway, { ...hello, temperature: 9 }, { key });
-  expect([broken.status, headerOf(broken, 'remaining')]).toEqual([422, '0']);
+  // A full window refuses before the body is read, whatever it says; one that may be a repeat is read first.
+  const body = { ...hello, temperature: 9 };
+  const broken = await complete(gateway, body, { key });
+  expect([broken.status, headerOf(broken, 'remaining')]).toEqual([429, '0']);
+  const repeatable = await complete(gateway, body, { key, headers: { 'idempotency-key': 'once' } });
+  expect([repeatable.status, headerOf(repeatable, 'remaining')]).toEqual([422, '0']);
 });
 
 test('a key without a window has no such headers', async () => {

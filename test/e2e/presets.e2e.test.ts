@@ -26,7 +26,12 @@ const lists: Readonly<Record<string, object>> = {
     models: [{ name: 'qwen3.gguf', model: 'qwen3.gguf', type: 'model' }],
     object: 'list',
     data: [
-      { id: 'qwen3.gguf', object: 'model', owned_by: 'llamacpp', meta: { n_ctx_train: 32_768, n_vocab: 151_936 } },
+      {
+        id: 'qwen3.gguf',
+        object: 'model',
+        owned_by: 'llamacpp',
+        meta: { n_ctx: 4_096, n_ctx_train: 32_768, n_vocab: 151_936 },
+      },
     ],
   },
   '/studio/v1/models': {
@@ -136,7 +141,7 @@ test('every kind of local server is asked at its own address, with its key; what
       .toSorted();
   await expect
     .poll(local, { timeout: 20_000 })
-    .toEqual(['llama-cpp/qwen3.gguf 0 0 32768', 'lm-studio/qwen3-8b 1 2 null', 'vllm/Qwen/Qwen3-8B 0 0 40960']);
+    .toEqual(['llama-cpp/qwen3.gguf 0 0 4096', 'lm-studio/qwen3-8b 1 2 null', 'vllm/Qwen/Qwen3-8B 0 0 40960']);
   const keys = asked
     .filter(({ url }) => url in lists)
     .map(({ url, authorization }) => `${url} ${authorization ?? '-'}`);

@@ -27,7 +27,8 @@ const requests = new Map<string, SeenRequest>();
 /** Answers; or says its words and no more; or says them again and again, as fast as they are taken. */
 const upstream = await RawUpstream.start(async (socket, request) => {
   const { model, user } = JSON.parse(request.body) as { model: string; user: string };
-  requests.set(user, request);
+  // Providers get it behind the account's number.
+  requests.set(user.replace(/^\d+:/, ''), request);
   socket.write(streamHead);
   if (model === 'quick') {
     socket.write(Buffer.concat([chunk(begin + deltas.join('') + end), Buffer.from(lastChunk)]));

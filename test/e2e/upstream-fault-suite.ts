@@ -52,8 +52,23 @@ const cells = faultNames.flatMap(fault =>
 );
 const modelOf = (fault: string, moment: string): string => `cell/${fault}--${moment}`.replaceAll(' ', '_');
 
-/** The listed id that a way asks for: two of them lead to each upstream's model, because five failures in a row would open a circuit breaker for the ways that follow. */
-const idFor = (model: string, way: Way): string => (ways.indexOf(way) < ways.length / 2 ? model : `${model}.b`);
+/** Faults for which a provider's key rests: the next request would not be sent. */
+const restingFaults = new Set<string>(['status 401', 'status 403', 'status 429']);
+const restingModels = new Set(
+  cells.filter(({ fault }) => restingFaults.has(fault)).map(({ fault, moment }) => modelOf(fault, moment)),
+);
+
+/**
+ * The listed id that a way asks for: two of them lead to each upstream's model, because five failures in a row would open a circuit breaker for the ways that follow; and where the key rests
+ * each way has a provider of its own.
+ */
+function idFor(model: string, way: Way): string {
+  const index = ways.indexOf(way);
+  if (restingModels.has(model)) return `${model}.${index}`;
+  return index < ways.length / 2 ? model : `${model}.b`;
+}
+
+const ownProvider = (model: string, index: number): string => `own-${[...restingModels].indexOf(model)}-${index}`;
 
 /** A request of a cell, with what came of it. */
 interface Ran {
@@ -73,7 +88,9 @@ const modelIn = (request: SeenRequest): string => wire.modelOf(request);
 
 function config(): string {
   const model = (name: string, provider = 'raw'): string =>
-    [name, `${name}.b`].map(id => listed(id, name, provider)).join('');
+    restingModels.has(name)
+      ? ways.map((_, index) => listed(`${name}.${index}`, name, ownProvider(name, index))).join('')
+      : [name, `${name}.b`].map(id => listed(id, name, provider)).join('');
   const listed = (id: string, name: string, provider: string): string => `
   - id: "${id}"
     endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
@@ -82,13 +99,15 @@ function config(): string {
     capabilities: { function_call: true }
     pricing: { input: 1, output: 10, caching: { read: 0.1 } }
     routes: [{ provider: ${provider}, model: "${name}" }]`;
+  const raw = `{ protocol: ${wire.protocol}, base_url: "${new URL(upstream.baseUrl).origin}${wire.basePath}", api_key: key-of-the-upstream }`;
+  const owners = [...restingModels].flatMap(name => ways.map((_, index) => ownProvider(name, index)));
   return `
 simulator: { enabled: false }
 retries: 0
 limits: { upstream_event_bytes: 20000 }
 timeouts: { connect: 5s, first_event: ${limitMs}ms, idle: ${limitMs}ms, total: 30s }
 providers:
-  raw: { protocol: ${wire.protocol}, base_url: "${new URL(upstream.baseUrl).origin}${wire.basePath}", api_key: key-of-the-upstream }
+  raw: ${raw}${owners.map(name => `\n  ${name}: ${raw}`).join('')}
   gone: { protocol: ${wire.protocol}, base_url: "${new URL(goneUrl).origin}${wire.basePath}" }
 models:${cells.map(({ fault, moment }) => model(modelOf(fault, moment), fault === 'refused' ? 'gone' : 'raw')).join('')}${usageNames.map(name => model(modelOf('usage', name))).join('')}
 `;

@@ -59,7 +59,8 @@ class Changing {
   }
 }
 
-const names = ['first', 'second', 'alone', 'heavy', 'light', 'keyed', 'narrow', 'moody'] as const;
+const keyedNames = ['keyed', 'keyed401', 'keyed403', 'refused', 'limited'] as const;
+const names = ['first', 'second', 'alone', 'heavy', 'light', 'narrow', 'moody', ...keyedNames] as const;
 type Name = (typeof names)[number];
 const upstreams = new Map<Name, Changing>();
 for (const name of names) upstreams.set(name, await Changing.start());
@@ -69,12 +70,13 @@ const routesOf: Record<string, string> = {
   pair: '[{ provider: first, model: m, priority: 1 }, { provider: second, model: m, priority: 2 }]',
   alone: '[{ provider: alone, model: m }]',
   weighed: '[{ provider: heavy, model: m, weight: 3 }, { provider: light, model: m, weight: 1 }]',
-  keyed: '[{ provider: keyed, model: m }]',
+  // What a key has met stays with its provider: each test has one of its own.
+  ...Object.fromEntries(keyedNames.map(name => [name, `[{ provider: ${name}, model: m }]`])),
   narrow: '[{ provider: narrow, model: m }]',
   moody: '[{ provider: moody, model: m }]',
 };
 const settings: Partial<Record<Name, string>> = {
-  keyed: 'api_key: [key-a, key-b, key-c]',
+  ...Object.fromEntries(keyedNames.map(name => [name, 'api_key: [key-a, key-b, key-c]'])),
   narrow: 'concurrency: 3, queue: 2, queue_timeout: 2s',
 };
 const gateway: Gateway = await startGateway({
@@ -125,6 +127,8 @@ async function paidOnce(answer: Answer | Streamed): Promise<ActivityRecord> {
   return record;
 }
 
+let seeds = 0;
+
 /** Customers who ask without a pause, half of them for streams, until told to stop. */
 function load(id: string, key: string, customers: number): { stop(): Promise<(Answer | Streamed)[]> } {
   let isOver = false;
@@ -132,7 +136,8 @@ function load(id: string, key: string, customers: number): { stop(): Promise<(An
     Array.from({ length: customers }, async (_, index) => {
       const seen: (Answer | Streamed)[] = [];
       const [send, user] = index % 2 === 0 ? [complete, 'takes whole answers'] : [stream, 'streams'];
-      while (!isOver) seen.push(await send(gateway, { ...body(id), user }, { key }));
+      // The same request counts once with the breaker.
+      while (!isOver) seen.push(await send(gateway, { ...body(id), user, seed: (seeds += 1) }, { key }));
       return seen;
     }),
   );
@@ -153,7 +158,7 @@ describe.concurrent('a route that dies', () => {
     expect(second.count).toBe(0);
     // Streams break before their first event, which is all that can be taken back; whole answers in the middle.
     first.now = (socket, request) =>
-      request.body.includes('"user":"streams"') ? dies(socket, request) : breaks(socket);
+      request.body.includes(':streams"') ? dies(socket, request) : breaks(socket);
     const diedAtMs = performance.now();
     // The breaker opens, and when the requests that were on their way have had their last try the dead route is not even tried.
     let asked = first.count;
@@ -180,7 +185,9 @@ describe.concurrent('a route that dies', () => {
     const alone = upstreamOf('alone');
     expect(await isAvailable('alone')).toBe(true);
     alone.now = refuses(500);
-    const failures = await Promise.all(Array.from({ length: 5 }, () => complete(gateway, body('alone'))));
+    const failures = await Promise.all(
+      Array.from({ length: 5 }, (_, seed) => complete(gateway, { ...body('alone'), seed })),
+    );
     const openedAtMs = performance.now();
     expect(failures.map(answer => [answer.status, codeOf(answer)])).toEqual(
       failures.map(() => [502, 'upstream_error']),
@@ -241,44 +248,53 @@ test('routes of one priority share the traffic by weight', async () => {
 });
 
 describe('keys of a provider', () => {
-  const keyed = upstreamOf('keyed');
-  const used = (): string[] =>
-    keyed.raw.requests.splice(0).map(({ headers }) => headers['authorization']?.slice('Bearer '.length) ?? '');
+  const used = (name: Name): string[] =>
+    upstreamOf(name)
+      .raw.requests.splice(0)
+      .map(({ headers }) => headers['authorization']?.slice('Bearer '.length) ?? '');
 
   test('are used in rotation', async () => {
     for (let index = 0; index < 9; index += 1) await complete(gateway, body('keyed'));
-    const all = used();
+    const all = used('keyed');
     expect(['key-a', 'key-b', 'key-c'].map(key => all.filter(each => each === key).length)).toEqual([3, 3, 3]);
   });
 
-  test.each([401, 403])(
-    'one that is refused (%i) is replaced by the next, and the customer pays once',
-    async status => {
-      keyed.now = (socket, request) =>
-        /key-[ab]$/.test(request.headers['authorization'] ?? '')
-          ? refuses(status)(socket, request)
-          : answers(socket, request);
-      for (let index = 0; index < 3; index += 1) await paidOnce(await complete(gateway, body('keyed')));
-      expect(used().filter(key => key === 'key-c')).toHaveLength(3);
-    },
-  );
-
-  test('that are all refused are 502 and free, each tried once, and open no breaker', async () => {
-    keyed.now = refuses(401);
-    for (let index = 0; index < 6; index += 1) {
-      const failed = await stream(gateway, body('keyed'));
-      expect([failed.status, codeOf(failed)]).toEqual([502, 'upstream_error']);
-      expect(used().toSorted()).toEqual(['key-a', 'key-b', 'key-c']);
-      expect((await recordOf(gateway, requestIdOf(failed))).costNanoUsd).toBe(0n);
-    }
-    expect(await isAvailable('keyed')).toBe(true);
+  test.each([
+    [401, 'keyed401'],
+    [403, 'keyed403'],
+  ] as const)('one that is refused (%i) is replaced by the next, and the customer pays once', async (status, name) => {
+    upstreamOf(name).now = (socket, request) =>
+      /key-[ab]$/.test(request.headers['authorization'] ?? '')
+        ? refuses(status)(socket, request)
+        : answers(socket, request);
+    for (let index = 0; index < 3; index += 1) await paidOnce(await complete(gateway, body(name)));
+    const all = used(name);
+    expect(all.filter(key => key === 'key-c')).toHaveLength(3);
+    // Each of the others was refused once, and rests.
+    expect(all.filter(key => key !== 'key-c').toSorted()).toEqual(['key-a', 'key-b']);
   });
 
-  test('one at its limit (429) is passed over for another', async () => {
-    keyed.now = (socket, request) =>
-      request.headers['authorization'] === 'Bearer key-b' ? answers(socket, request) : refuses(429)(socket, request);
-    await paidOnce(await complete(gateway, body('keyed')));
-    expect(used().at(-1)).toBe('key-b');
+  test('that are all refused are 502 and free, each tried once, and open no breaker; then they rest', async () => {
+    upstreamOf('refused').now = refuses(401);
+    const failed = await stream(gateway, body('refused'));
+    expect([failed.status, codeOf(failed)]).toEqual([502, 'upstream_error']);
+    expect(used('refused').toSorted()).toEqual(['key-a', 'key-b', 'key-c']);
+    expect((await recordOf(gateway, requestIdOf(failed))).costNanoUsd).toBe(0n);
+    for (let index = 0; index < 6; index += 1) {
+      const later = await stream(gateway, body('refused'));
+      expect([later.status, codeOf(later), used('refused')]).toEqual([502, 'model_unavailable', []]);
+    }
+    expect(await isAvailable('refused')).toBe(false);
+    const metrics = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
+    expect(metrics).toContain('tollgate_route_breaker{provider="refused",model="acme/refused"} 0');
+  });
+
+  test('one at its limit (429) is passed over for another at once', async () => {
+    upstreamOf('limited').now = (socket, request) =>
+      request.headers['authorization'] === 'Bearer key-c' ? answers(socket, request) : refuses(429)(socket, request);
+    const began = performance.now();
+    await paidOnce(await complete(gateway, body('limited')));
+    expect([used('limited'), performance.now() - began < 400]).toEqual([['key-a', 'key-b', 'key-c'], true]);
   });
 });
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { type ErrorCode, errorTable } from '../../src/errors/error-table.ts';
 import { type ErrorFacts, GatewayError } from '../../src/errors/gateway-error.ts';
 import { limitStateOf } from '../../src/rpc/errors.ts';
 import {
@@ -49,7 +50,7 @@ test('a whole answer carries its cost, its warnings and the tightest window', as
 test('a whole answer of a key without windows, warnings and route says nothing of them', async () => {
   const { headers } = await chat(await startListener());
   const told = Object.keys(headers).filter(name => name.startsWith('x-'));
-  expect(told.toSorted()).toEqual(['x-request-id', 'x-tollgate-cost']);
+  expect(told.toSorted()).toEqual(['x-content-type-options', 'x-request-id', 'x-tollgate-cost']);
 });
 
 test('more warnings than a header holds are cut, and marked', async () => {
@@ -131,20 +132,33 @@ test('a tip that the operator gives replaces also what an error brings itself', 
   expect((await chat(listener)).json.error).toMatchObject({ code: 'insufficient_balance', tip: 'Top up.' });
 });
 
-const minute = { limit: 'minute_limit', unit: 'requests', used: 60, max: 60 } as const;
+const row = { id: 1, scope: 'key', scopeId: 1, window: 'minute' } as const;
+const minute = { limit: 'minute_limit', unit: 'requests', used: 60, max: 60, row } as const;
 const retries: readonly [GatewayError['code'], ErrorFacts, number, string | undefined, string | undefined][] = [
   ['rate_limit', { denial: minute, retryAfterMs: 12_100, retry: true }, 429, 'true', '13'],
   ['rate_limit', { denial: minute, retryAfterMs: 12_100 }, 429, 'true', '13'],
   ['rate_limit', { denial: { ...minute, limit: 'free_minute' }, retryAfterMs: 1 }, 429, 'true', '1'],
-  ['rate_limit', { denial: { ...minute, limit: 'free_day' }, retryAfterMs: 3_600_000 }, 429, 'false', '3600'],
-  ['spending_limit', { denial: { ...minute, limit: 'monthly_limit', unit: 'nano_usd' } }, 429, 'false', undefined],
+  [
+    'rate_limit',
+    { denial: { ...minute, limit: 'free_day', row: { ...row, window: 'day' } }, retryAfterMs: 3_600_000 },
+    429,
+    'false',
+    '3600',
+  ],
+  [
+    'spending_limit',
+    { denial: { ...minute, limit: 'monthly_limit', unit: 'nano_usd', row: { ...row, window: 'month' } } },
+    429,
+    'false',
+    undefined,
+  ],
   ['insufficient_balance', {}, 429, 'false', undefined],
   ['subscription_exhausted', {}, 429, 'false', undefined],
   ['upstream_error', { retryAfterMs: 5000 }, 502, undefined, '5'],
   ['upstream_timeout', {}, 502, undefined, undefined],
   ['internal', {}, 500, undefined, undefined],
   ['overloaded', {}, 503, undefined, '1'],
-  ['model_not_found', { param: 'model' }, 400, undefined, undefined],
+  ['model_not_found', { param: 'model' }, 400, 'false', undefined],
   ['idempotency_in_progress', { retryAfterMs: 900 }, 409, undefined, '1'],
 ];
 
@@ -181,7 +195,7 @@ test('a failure that is no error of the gateway is 500 and says nothing of its c
   expect([reply.status, reply.json.error.code]).toEqual([500, 'internal']);
   expect(reply.text).not.toContain('secret detail');
   expect(listener.log.at(-1)).toMatchObject({
-    level: 50,
+    level: 'error',
     code: 'internal',
     error: { name: 'TypeError', message: 'secret detail of a bug' },
   });
@@ -312,7 +326,7 @@ test('metrics are public only where configured', async () => {
   const reply = await ask(listener, '/metrics', { key: null });
   expect(reply.headers['content-type']).toMatch(/^text\/plain/);
   expect(reply.text).toContain(
-    'tollgate_requests_total{endpoint="/v1/chat/completions",model="acme/large",status="200"} 1',
+    'tollgate_requests_total{model="acme/large",endpoint="/v1/chat/completions",route="",status="200",code=""} 1',
   );
   expect(reply.text).toContain(
     'tollgate_tokens_total{endpoint="/v1/chat/completions",model="acme/large",kind="output"} 3',
@@ -320,4 +334,52 @@ test('metrics are public only where configured', async () => {
   expect(reply.text).toContain(
     'tollgate_cost_dollars_total{endpoint="/v1/chat/completions",model="acme/large"} 0.000024',
   );
+});
+
+test('public paths are found without their version, and /health is /healthz', async () => {
+  const listener = await startListener();
+  for (const path of [
+    '/chat/completions',
+    '/messages',
+    '/messages/count_tokens',
+    '/responses',
+    '/models',
+    '/models/x/y',
+  ]) {
+    const [short, whole] = [
+      await ask(listener, path, { body: '{}' }),
+      await ask(listener, `/v1${path}`, { body: '{}' }),
+    ];
+    expect([path, short.status, short.headers['content-type']]).toEqual([
+      path,
+      whole.status,
+      whole.headers['content-type'],
+    ]);
+    expect([path, short.status === 404]).toEqual([path, path === '/models/x/y' || path === '/models']);
+  }
+  expect((await ask(listener, '/models?limit=1')).status).toBe(200);
+  expect((await ask(listener, '/health', { key: null })).status).toBe(200);
+  expect((await ask(listener, '/healthy', { key: null })).status).toBe(404);
+});
+
+test('every refusal of a request itself says that it is final', async () => {
+  const codes = Object.entries(errorTable).filter(([, { http }]) => [400, 401, 403, 404, 413, 422].includes(http));
+  expect(codes.length).toBeGreaterThan(12);
+  for (const [code, { http }] of codes) {
+    const listener = await startListener({ generate: refusing(new GatewayError(code as ErrorCode, 'No.')) });
+    const answer = await chat(listener);
+    expect([code, answer.status, answer.headers['x-should-retry']]).toEqual([code, http, 'false']);
+  }
+});
+
+test('who names a version of the Anthropic interface gets its envelope on every path but the account’s', async () => {
+  const listener = await startListener();
+  const headers = { 'anthropic-version': '2023-06-01' };
+  for (const path of ['/v1/files', '/v1/skills', '/nothing', '/v1/messages/batches']) {
+    expect((await ask(listener, path, { headers })).json).toMatchObject({
+      type: 'error',
+      error: { type: 'not_found_error' },
+    });
+  }
+  expect((await ask(listener, '/v1/nothing')).json).not.toHaveProperty('type');
 });

@@ -184,7 +184,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
       },
       countTokens: () => ({ inputTokens: 12 }),
     });
-  const metrics = new Metrics();
+  const metrics = new Metrics('0.0.0');
   const app = createEdge({
     transport,
     nextRequestId: () => publicRequestId(ids.next()),
@@ -193,6 +193,14 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
     metrics,
     publicMetrics: false,
     bodyBytesMax: 1_048_576,
+    otherBodyBytesMax: 1_048_576,
+    bounds: { depthMax: 512, valuesMax: 100_000, entriesMax: 10_000 },
+    bodyMemory: { bytesMax: 256 << 20, ownerBytesMax: 128 << 20 },
+    parser: { memoryBytesMax: 512 << 20, timeMs: 10_000 },
+    unsent: { stallMs: 60_000, bytesMax: 256 << 20 },
+    strangersMax: 256,
+    load: { lagMs: 60_000, heapShare: 1 },
+    fair: { sliceMs: 10, waitingMax: 1000 },
     keepAliveMs: 15_000,
     strict: false,
     texts: {

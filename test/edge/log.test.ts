@@ -9,20 +9,21 @@ test('an answered request is one line: who, what, how long, how much', async () 
   const { headers } = await chat(listener, { stream: true });
   expect(listener.log).toEqual([
     {
-      level: 30,
+      level: 'info',
       time: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
       msg: 'request',
-      requestId: headers['x-request-id'],
-      keyId: 1,
-      method: 'POST',
-      path: '/v1/chat/completions',
-      status: 200,
+      request_id: headers['x-request-id'],
+      account_id: 1,
+      key_id: 1,
       model: 'acme/large',
-      stream: true,
-      latencyMs: expect.any(Number),
-      firstEventMs: expect.any(Number),
+      endpoint: '/v1/chat/completions',
+      attempts: 0,
+      status: 200,
+      finish: 'stop',
       tokens: { input: 12, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0, output: 3 },
-      costUsd: 0.000024,
+      cost: 0.000024,
+      latency_ms: expect.any(Number),
+      ttft_ms: expect.any(Number),
     },
   ]);
 });
@@ -31,15 +32,22 @@ test('a refused request is one line with its code and field', async () => {
   const listener = await startListener();
   await chat(listener, { temperature: 'hot' });
   expect(listener.log).toHaveLength(1);
-  expect(listener.log[0]).toMatchObject({ level: 30, status: 422, code: 'validation_error', param: 'temperature' });
+  expect(listener.log[0]).toMatchObject({ level: 'info', status: 422, code: 'validation_error', param: 'temperature' });
 });
 
-test('a path is logged by its pattern, not as it was sent', async () => {
+test('a path is logged by its pattern; one that is none as it was asked for, without its query and without keys', async () => {
   const listener = await startListener();
   await ask(listener, `/v1/models/${canary}?q=${canary}`);
-  await ask(listener, `/${canary}`);
-  expect(listener.log.map(line => line['path'])).toEqual(['/v1/models/*', '']);
+  await ask(listener, `/v2/chat/completions?q=${canary}`, { body: '{}' });
+  await ask(listener, `/v1/${apiKey}/x`);
+  expect(listener.log.map(({ endpoint, method, path }) => ({ endpoint, method, path }))).toEqual([
+    { endpoint: '/v1/models/*', method: undefined, path: undefined },
+    { endpoint: 'other', method: 'POST', path: '/v2/chat/completions' },
+    { endpoint: 'other', method: 'GET', path: '/v1/[redacted]/x' },
+  ]);
   expect(JSON.stringify(listener.log)).not.toContain(canary);
+  expect(listener.metrics.text()).toContain('endpoint="other"');
+  expect(listener.metrics.text()).not.toContain('/v2');
 });
 
 test('keys, prompts, outputs and raw bodies reach neither log nor metrics, whatever goes wrong', async () => {
@@ -72,12 +80,34 @@ test('an upstream’s failure is logged by its kind', async () => {
   });
   await chat(listener);
   expect(listener.log[0]).toMatchObject({
-    level: 40,
+    level: 'warn',
     status: 502,
-    error: {
-      name: 'UpstreamFailure',
-      kind: 'truncated',
-      at: expect.arrayContaining([expect.stringContaining('log.test.ts')]),
-    },
+    code: 'upstream_error',
   });
+  // Routine: no stack.
+  expect(listener.log[0]?.['error']).toEqual({ name: 'UpstreamFailure', kind: 'truncated' });
+});
+
+test('a defect of the gateway’s own has its stack', async () => {
+  const listener = await startListener({ generate: refusing(new Error('read failed')) });
+  await chat(listener);
+  expect(listener.log[0]).toMatchObject({
+    level: 'error',
+    status: 500,
+    error: { message: 'read failed', at: expect.arrayContaining([expect.stringContaining('log.test.ts')]) },
+  });
+});
+
+test('a client’s own request id and trace are in the line', async () => {
+  const listener = await startListener();
+  const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
+  await ask(listener, '/v1/chat/completions', {
+    body: '{}',
+    headers: { 'x-request-id': 'order 4711', traceparent: `00-${trace}-00f067aa0ba902b7-01` },
+  });
+  await ask(listener, '/v1/models', { headers: { 'x-request-id': 'x'.repeat(257), traceparent: '00-0-0-00' } });
+  expect(listener.log.map(line => [line['client_request_id'], line['trace_id']])).toEqual([
+    ['order 4711', trace],
+    [undefined, undefined],
+  ]);
 });

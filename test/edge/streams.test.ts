@@ -113,7 +113,7 @@ test('a failure after the first event is an error frame with the request’s id,
       id: reply.headers['x-request-id'],
     },
   });
-  expect(listener.log.at(-1)).toMatchObject({ status: 200, code: 'overloaded', stream: true });
+  expect(listener.log.at(-1)).toMatchObject({ status: 200, code: 'overloaded' });
 });
 
 test('a stream that ends without completed is an internal error, never a finish', async () => {
@@ -242,7 +242,7 @@ test.each([0, 1, 2, 5])('a client that leaves after %i deltas stops the core’s
   expect(seen.aborted).toBe(true);
   expect(performance.now() - left).toBeLessThan(1000);
   await eventually(() => listener.log.length === 1);
-  expect(listener.log[0]).toMatchObject({ status: 499, code: 'client_gone', stream: true, model: 'acme/large' });
+  expect(listener.log[0]).toMatchObject({ status: 499, code: 'client_gone', model: 'acme/large' });
   expect(listener.app.openAnswers()).toBe(0);
 });
 
@@ -267,15 +267,43 @@ test.each([true, false])(
   },
 );
 
-test('a client that ends its side only (FIN) counts as gone', async () => {
+test('a client that ends its side only (FIN) is answered on, until it leaves', async () => {
   const { generate, seen } = endless();
   const listener = await startListener({ generate });
   const connection = new Connection(listener.port);
   connection.send(rawChat({ stream: true }));
   await connection.until(/"content":"x+"/);
   connection.socket.end();
+  const before = connection.text.length;
+  await eventually(() => connection.text.length > before + 10_000);
+  expect(seen.settled).toBe(false);
+  connection.socket.destroy();
   await eventually(() => seen.settled);
 });
+
+test.each([false, true])(
+  'a client that has closed after its request is noticed within a second (stream: %s)',
+  async stream => {
+    let abortedAtMs = Infinity;
+    const listener = await startListener({
+      generate: async function* generate(_request, { signal }) {
+        await once(signal, 'abort');
+        abortedAtMs = performance.now();
+        yield* [];
+        throw new Error('cancelled');
+      },
+    });
+    const connection = new Connection(listener.port);
+    connection.send(rawChat({ stream }));
+    await eventually(() => listener.requests.length === 1);
+    const leftAtMs = performance.now();
+    // No byte of an answer has come that it has not read: the system sends FIN, and nothing more.
+    connection.socket.destroySoon();
+    connection.socket.on('finish', () => connection.socket.destroy());
+    await eventually(() => abortedAtMs < Infinity);
+    expect(abortedAtMs - leftAtMs).toBeLessThan(1_000);
+  },
+);
 
 test('for a client that never reads the core is not asked for more, and hardly anything is kept', async () => {
   const { generate, seen } = endless(65_536);

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
 import { Replays } from '../../src/core/idempotency/replays.ts';
 import { Images } from '../../src/core/images/images.ts';
@@ -40,6 +40,12 @@ afterAll(async () => {
 });
 
 const runtime: Runtime = { ...systemRuntime, now: () => bench.clock.now() };
+
+const processes: Images[] = [];
+// None looks for tasks when its stores are gone.
+afterEach(() => {
+  for (const images of processes.splice(0)) void images.drain();
+});
 
 /** A process on the stores, which lives until `mortal` dies. */
 function processOn(mortal: Mortal) {
@@ -77,6 +83,7 @@ function processOn(mortal: Mortal) {
       throw error;
     },
   });
+  processes.push(images);
   const client = leanClient(ImageService, new InProcessTransport().service(ImageService, images.service));
   const options = { headers: new Headers({ authorization: `Bearer ${key}` }) };
   return {

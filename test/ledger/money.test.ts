@@ -96,6 +96,10 @@ test('a new key gets no more than the account has; what is refused makes no key'
   expect(await ledger.createKey({ ...key, settings: { balance: 10n * dollar, label: 'all' } })).toEqual({
     keyId: 2,
     accountId: 1,
+    expiresAtMs: undefined,
+    groupId: null,
+    tags: {},
+    metadata: '{}',
     masked: 'sk-tg-new',
     createdAtMs: bench.clock.nowMs,
     label: 'all',

@@ -205,10 +205,21 @@ export async function openResponses() {
     catalog: new Catalog({ models: [listed], aliases: new Map() }, () => true),
     exposeRoute: () => false,
     toleranceOf: () => 1,
+    answerBytesMax: () => ({ choice: 128 << 20, whole: 64 << 20 }),
     unseenOutput: new UnseenOutput(),
   });
   const box = new SealedBox(['a secret of the tests, long enough']);
-  const tools = { documents: documents.port, ledger, generations, replays, runtime, ids, box, lifetimeMs: 3_600_000 };
+  const tools = {
+    documents: documents.port,
+    ledger,
+    generations,
+    replays,
+    runtime,
+    ids,
+    box,
+    sessionMemory: () => ({ bytesMax: 256 << 20, ownerBytesMax: 64 << 20 }),
+    lifetimeMs: 3_600_000,
+  };
   const responses = new Responses(tools);
   const transport = new InProcessTransport().service(ResponseService, responses.service);
   const headers = (more: Record<string, string> = {}) => new Headers({ authorization: `Bearer ${key}`, ...more });

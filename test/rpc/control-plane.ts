@@ -12,7 +12,9 @@ import { adminService } from '../../src/core/admin.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
 import { catalogService } from '../../src/core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../../src/core/credential.ts';
-import { operatorToken } from '../../src/core/secret-files.ts';
+import { Router } from '../../src/core/routing/router.ts';
+import { operatorTokens } from '../../src/core/secret-files.ts';
+import { ServiceTokens } from '../../src/core/service-tokens.ts';
 import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
@@ -79,20 +81,28 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-control-'));
   const clock = new TestClock();
   const ledger = await openSqliteLedger({ dataDir, clock, dailyLimitUnit: 'dollars', plans });
-  const token = operatorToken(dataDir);
+  const [token = ''] = operatorTokens(dataDir);
+  const tokens = new ServiceTokens([{ name: 'operator.token', text: token, scopes: ['operator'] }]);
   const catalog = new Catalog({ models, aliases: new Map([['large', 'acme/large']]) }, () => true);
   const listedId = (name: string): string => catalog.listedId(name);
   const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
+  const publicUrl = (): string => 'http://gateway.example';
   const ids = new IdSource(clock);
   const listener = createRpcListener({
     nextRequestId: () => publicRequestId(ids.next()),
-    gate: context => requireCredential(context, ledger, token),
+    gate: context => requireCredential(context, { ledger, tokens }),
     services: new InProcessTransport()
-      .service(CredentialService, credentialService({ ledger, operatorToken: token }))
-      .service(CatalogService, catalogService({ catalog, visible: context => visibleModels(context, ledger, token) }))
-      .service(AccountService, accountService({ ledger, clock, listedId }))
-      .service(AccountingService, accountingService({ ledger, operatorToken: token, clock }))
-      .service(AdminService, adminService({ ledger, operatorToken: token, listedId, reload })),
+      .service(CredentialService, credentialService({ ledger, tokens }))
+      .service(
+        CatalogService,
+        catalogService({ catalog, visible: context => visibleModels(context, { ledger, tokens }) }),
+      )
+      .service(AccountService, accountService({ ledger, clock, listedId, revoked: () => undefined }))
+      .service(AccountingService, accountingService({ ledger, tokens, clock }))
+      .service(
+        AdminService,
+        adminService({ ledger, tokens, listedId, reload, revoked: () => undefined, publicUrl, ...noProviders(clock) }),
+      ),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
   const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>
@@ -135,4 +145,13 @@ export async function refusalOf(call: Promise<unknown>): Promise<ErrorDetail> {
   );
   const [detail] = thrown.findDetails(ErrorDetailSchema);
   return detail ?? expect.fail(`no detail in ${thrown.message}`);
+}
+
+/** A control plane without providers. */
+function noProviders(clock: TestClock) {
+  return {
+    router: new Router({ config: { providers: [], routes: new Map() }, clock }),
+    providers: () => [],
+    testProvider: () => Promise.reject(new Error('there are none')),
+  };
 }

@@ -19,7 +19,7 @@ const source = { protocol: Protocol.CHAT, body: Buffer.from('{"model":"quick","x
 test('only the edge token lets a caller bring id, fingerprint and raw bodies, and pass the gate', async () => {
   const id = publicRequestId(1_790_000_000_000 * 4096);
   const { baseUrl, probe } = await start({
-    isEdgeToken: token => token === 'right',
+    hasScope: token => token === 'right',
     gate: async context => {
       if (!context.requestHeader.has('authorization')) throw new GatewayError('invalid_api_key', 'nobody passes');
     },
@@ -68,7 +68,7 @@ test('only the edge token lets a caller bring id, fingerprint and raw bodies, an
 });
 
 test('an edge that names no request, or names it wrongly, gets an id', async () => {
-  const { baseUrl, probe } = await start({ isEdgeToken: () => true });
+  const { baseUrl, probe } = await start({ hasScope: () => true });
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
   await client.countTokens({}, { headers: { 'x-tollgate-edge': 'x' } });
   await client.countTokens({}, { headers: { 'x-tollgate-edge': 'x', 'x-tollgate-request-id': 'req_forged' } });
@@ -76,7 +76,7 @@ test('an edge that names no request, or names it wrongly, gets an id', async () 
 });
 
 test('an edge’s message may hold the largest body twice, another caller’s once', async () => {
-  const { baseUrl, probe } = await start({ messageBytesMax: 100_000, isEdgeToken: token => token === 'right' });
+  const { baseUrl, probe } = await start({ messageBytesMax: 100_000, hasScope: token => token === 'right' });
   const client = createClient(GenerationService, createGrpcTransport({ baseUrl }));
   const request = { model: 'x'.repeat(99_000), source: { ...source, body: Buffer.alloc(99_000) } };
   const headers = { 'x-tollgate-edge': 'right' };
@@ -113,7 +113,7 @@ test('a raw body is taken out of every request that holds one, however deep', as
     ResponseService,
     implementation as PushedService<typeof ResponseService>,
   );
-  const { baseUrl } = await start({ services, isEdgeToken: token => token === 'right' });
+  const { baseUrl } = await start({ services, hasScope: token => token === 'right' });
   const client = createClient(ResponseService, createGrpcTransport({ baseUrl }));
   const request = { model: 'm', source };
   for (const headers of [{ 'x-tollgate-edge': 'right' }, { 'x-tollgate-edge': 'wrong' }, undefined]) {

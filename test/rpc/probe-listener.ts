@@ -1,9 +1,11 @@
 /** An internal listener over a service that shows what reaches it. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { create } from '@bufbuild/protobuf';
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { onTestFinished } from 'vitest';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { type GenerateResponse, GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import { GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { started } from '../../src/generation/events.ts';
 import { pump } from '../../src/lib/push.ts';
 import type { CallContext, PushedService } from '../../src/lib/pushed-service.ts';
@@ -71,6 +73,8 @@ export async function start(options: Partial<RpcListenerOptions> = {}) {
     services: new InProcessTransport().service(GenerationService, probe.service),
     nextRequestId: () => `req_${(last += 1)}`,
     observe: call => calls.push(call),
+    // A raw body that nobody looks into.
+    decodeSource: source => ({ request: create(GenerateRequestSchema, { model: 'quick', source }) }),
     ...options,
   });
   const { port } = await listener.listen('127.0.0.1', 0);

@@ -12,6 +12,7 @@ import { Protocol } from '../../src/gen/tollgate/v1/content_pb.ts';
 import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
 import { Delivery, GenerateRequestSchema } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { publicRequestId } from '../../src/lib/ids.ts';
+import { fromConnectError } from '../../src/rpc/errors.ts';
 import { call, dollarsOf } from '../e2e/account-client.ts';
 import { ask, complete, post, stream } from '../e2e/chat-client.ts';
 import { bytesOf, getTask, type ImageBody, postImages, type TaskBody } from '../e2e/image-caller.ts';
@@ -292,6 +293,53 @@ describe('raw bodies', () => {
     }
   });
 });
+
+test('what a raw body says is checked and priced, not the fields beside it, and its headers are an allow-list', async () => {
+  const token = readFileSync(`${local.dataDir}/edge.token`, 'utf8').trim();
+  const poor = await makeKey(local, { balanceNanoUsd: 10_000n });
+  const headers = { 'x-tollgate-edge': token, authorization: `Bearer ${poor.key}` };
+  const client = createClient(GenerationService, createGrpcTransport({ baseUrl: local.rpcUrl }));
+  const send = async (body: object, more: object = {}) => {
+    const source = { protocol: Protocol.CHAT, body: Buffer.from(JSON.stringify(body)), ...more };
+    const request = create(GenerateRequestSchema, { model: 'raw/plain', delivery: Delivery.WHOLE, source });
+    request.items = create(GenerateRequestSchema, rpcRequest('raw/plain', Delivery.WHOLE)).items;
+    try {
+      await Array.fromAsync(client.generate(request, { headers }));
+      return 'answered';
+    } catch (thrown) {
+      return fromConnectError(thrown).code;
+    }
+  };
+  const before = upstream.requests.length;
+  const said = (content: string, more: object = {}) => ({
+    model: 'raw/plain',
+    messages: [{ role: 'user', content }],
+    max_tokens: 16,
+    ...more,
+  });
+  const tools = [{ type: 'function', function: { name: 'f', parameters: {} } }];
+  expect(await send(said('word '.repeat(100_000)))).toBe('insufficient_balance');
+  expect(await send(said('Hi', { tools }))).toBe('unsupported_feature');
+  expect(await send({ messages: 'none' })).toBe('validation_error');
+  expect(await send(said('Hi'), { body: Buffer.from('{"model"') })).toBe('invalid_request');
+  expect(upstream.requests.length).toBe(before);
+  const hostile = {
+    host: 'attacker.example',
+    authorization: 'Bearer attacker',
+    'x-forwarded-for': '10.0.0.1',
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    'anthropic-beta': 'a\r\nx-injected: 1',
+  };
+  await makeRich(poor.id);
+  expect(await send(said('Hi'), { headers: hostile })).toBe('answered');
+  const sent = JSON.stringify(upstream.requests.at(-1)?.headers);
+  expect(sent).toContain(hostile.traceparent);
+  for (const text of ['attacker', 'x-forwarded-for', 'anthropic-beta', 'x-injected']) expect(sent).not.toContain(text);
+});
+
+async function makeRich(apiKeyId: bigint): Promise<void> {
+  await local.account.updateKey({ apiKeyId, settings: { balanceNanoUsd: 1_000_000_000n } });
+}
 
 test('the edge token alone pays for nothing: a call needs its customer’s key', async () => {
   const token = readFileSync(`${local.dataDir}/edge.token`, 'utf8').trim();

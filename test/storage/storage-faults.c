@@ -50,7 +50,11 @@ __attribute__((constructor)) static void map_orders(void) {
   close(fd);
 }
 
-static int concerns_path(const char *path) { return orders->path[0] == 0 || strstr(path, orders->path) != NULL; }
+/* Whether a path ends with the one that is ordered. */
+static int concerns_path(const char *path) {
+  size_t length = strlen(path), end = strlen(orders->path);
+  return length >= end && strcmp(path + length - end, orders->path) == 0;
+}
 
 static int concerns(int fd) {
   char link[64], path[4096];
@@ -81,14 +85,16 @@ static int fails(uint32_t call, int fd) {
 
 static void remember(int fd, off_t at, size_t length) {
   struct stat stat;
-  if (orders == NULL || !orders->loses || !concerns(fd) || fstat(fd, &stat) != 0) return;
+  if (orders == NULL || !orders->loses || at < 0 || !concerns(fd) || fstat(fd, &stat) != 0) return;
   struct before *before = malloc(sizeof *before + length);
   if (before == NULL) return;
   ssize_t had = REAL(pread)(fd, before->bytes, length, at);
   before->device = stat.st_dev;
   before->inode = stat.st_ino;
   before->at = at;
-  before->length = had < 0 ? 0 : (size_t)had;
+  /* What was never there is a hole afterwards. */
+  memset(before->bytes + (had < 0 ? 0 : had), 0, length - (had < 0 ? 0 : (size_t)had));
+  before->length = length;
   pthread_mutex_lock(&mutex);
   before->next = befores;
   befores = before;
@@ -106,7 +112,7 @@ static void settle(int fd, int put_back) {
       place = &before->next;
       continue;
     }
-    if (put_back && before->length > 0) (void)!REAL(pwrite)(fd, before->bytes, before->length, before->at);
+    if (put_back) (void)!REAL(pwrite)(fd, before->bytes, before->length, before->at);
     *place = before->next;
     free(before);
   }
@@ -119,7 +125,10 @@ static ssize_t refuse(void) {
 }
 
 ssize_t write(int fd, const void *bytes, size_t length) {
-  if (!fails(WRITES, fd)) return REAL(write)(fd, bytes, length);
+  if (!fails(WRITES, fd)) {
+    if (orders != NULL && orders->loses) remember(fd, lseek(fd, 0, SEEK_CUR), length);
+    return REAL(write)(fd, bytes, length);
+  }
   return orders->error != 0 ? refuse() : REAL(write)(fd, bytes, length / 2);
 }
 

@@ -15,7 +15,7 @@ export interface StorageFault {
   readonly calls: readonly (keyof typeof calls)[];
   /** `short`: a write takes half of its bytes. */
   readonly error: keyof typeof errors;
-  /** Part of the path of the files that fail; absent: every file of a store. */
+  /** End of the path of the files that fail; absent: every file of a store. */
   readonly path?: string;
   /** How many calls pass first; absent: none. */
   readonly skip?: number;

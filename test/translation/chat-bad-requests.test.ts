@@ -2,16 +2,30 @@ import { expect, test } from 'vitest';
 import { chatCodec } from '../../src/codecs/chat/index.ts';
 import { GatewayError } from '../../src/errors/gateway-error.ts';
 import { checkRequest } from '../../src/generation/check/check-request.ts';
-import { chatBadRequests } from './chat-bad-requests.ts';
+import { type PortableRequest, toPortable } from '../../src/generation/portable/portable-request.ts';
+import { unknownFields } from '../../src/generation/portable/unknown-fields.ts';
+import { chatBadRequests, chatUnknownHints } from './chat-bad-requests.ts';
 
-/** What the decoder and the check of requests refuse; JSON, models and upstreams are others' part. */
-const ours = chatBadRequests.filter(({ code }) => code === 'validation_error' || code === 'unsupported_parameter');
+/** What the decoder, the check of requests and the translation refuse; JSON, models and upstreams are others' part. */
+const ours = chatBadRequests.filter(
+  ({ code, name }) =>
+    code === 'validation_error' ||
+    code === 'unsupported_parameter' ||
+    (code === 'unsupported_feature' && !/model (?:lacks|without)/.test(name)),
+);
 
-function refusalOf(value: unknown): GatewayError {
+/** What an upstream of no protocol is asked. */
+function translated(value: unknown): PortableRequest {
   const raw = Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
   const body: unknown = JSON.parse(raw.toString());
+  const { request } = chatCodec.decodeRequest({ body, raw, headers: {} });
+  checkRequest(request);
+  return toPortable(request);
+}
+
+function refusalOf(value: unknown): GatewayError {
   try {
-    checkRequest(chatCodec.decodeRequest({ body, raw, headers: {} }).request);
+    translated(value);
   } catch (thrown) {
     if (thrown instanceof GatewayError) return thrown;
     throw thrown;
@@ -30,4 +44,30 @@ test.each(ours)('$name: $code naming $param', ({ body, code, param, status }) =>
     expect(error.facts.violations?.[0]?.path.join('.') ?? '').toBe(param ?? '');
     expect(error.message).toMatch(/must|is required|needs|differs|names|asks|there are two|deprecated/);
   }
+  if (code === 'unsupported_feature') expect(error.message).toMatch(/^Invalid value: .+\. Supported values are: /);
+});
+
+test.each(chatUnknownHints)('$name is left out, and listed', ({ body, field }) => {
+  const { request, dropped } = translated(body);
+  expect([...dropped, ...unknownFields(request.source)]).toEqual([field]);
+});
+
+test.each([
+  {
+    name: 'sound of a format that the interface does not have',
+    body: {
+      model: 'sim/small',
+      messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'midi' } }] }],
+    },
+  },
+  {
+    name: 'json_schema without a name',
+    body: {
+      model: 'sim/small',
+      messages: [{ role: 'user', content: 'Hi' }],
+      response_format: { type: 'json_schema', json_schema: { schema: {} } },
+    },
+  },
+])('$name is carried', ({ body }) => {
+  expect(translated(body).dropped).toEqual([]);
 });

@@ -48,6 +48,7 @@ function foreign(
     protocol,
     body: new Uint8Array(),
     unknownFields,
+    unknownValues: [],
     headers: {},
   };
   const endpoint = protocol === Protocol.RESPONSES ? Endpoint.RESPONSES : Endpoint.MESSAGES;

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/codecs/codec.ts';
 import { textIn } from '../../src/codecs/json.ts';
+import { messagesCodec } from '../../src/codecs/messages/index.ts';
 import { calling, chatCall, fromChat, functionTool, result, same, user } from './messages-translate.ts';
 
 const adaptive = 'claude-opus-5';
@@ -128,7 +129,15 @@ describe('EF-08: sampling', () => {
     ['of a model that takes none', { temperature: 0.2, top_p: 0.5 }, adaptive, {}, ['temperature', 'top_p']],
     ['beside thinking', { temperature: 0.2, reasoning_effort: 'low' }, 'claude-sonnet-4-5', {}, ['temperature']],
     ['above the range', { temperature: 1.5 }, 'claude-sonnet-4-5', { temperature: 1 }, ['temperature']],
-    ['in the range', { temperature: 0.2, top_p: 0.5 }, 'claude-sonnet-4-5', { temperature: 0.2, top_p: 0.5 }, []],
+    ['in the range', { temperature: 0.2, top_p: 0.5 }, 'claude-sonnet-4', { temperature: 0.2, top_p: 0.5 }, []],
+    [
+      'a pair that the model refuses',
+      { temperature: 0.2, top_p: 0.5 },
+      'claude-haiku-4-5',
+      { temperature: 0.2 },
+      ['top_p'],
+    ],
+    ['one of that pair', { top_p: 0.5 }, 'claude-haiku-4-5', { top_p: 0.5 }, []],
   ])('%s', (...[, sampling, model, sent, listed]) => {
     const { body, dropped } = fromChat({ messages: [user()], ...sampling }, { model, limit: 4_000 });
     const { temperature, top_p } = body;
@@ -186,4 +195,58 @@ test('RE-05: the same conversation makes the same bytes, and one that goes on be
     expect(before).toContain('"messages":[');
     expect(bytes.slice(0, before.length)).toBe(before);
   }
+});
+
+describe('a forced call together with thinking, which the protocol refuses', () => {
+  const tools = [functionTool()];
+
+  test.each([
+    ['claude-sonnet-4-5', undefined],
+    ['claude-opus-5', { type: 'disabled' }],
+    ['acme/unknown', undefined],
+  ])('is forced without thinking at %s, and that is listed', (model, thinking) => {
+    for (const tool_choice of ['required', { type: 'function', function: { name: 'f' } }]) {
+      const body = { messages: [user()], tools, tool_choice, reasoning_effort: 'low' };
+      const asked = fromChat(body, { model, limit: 4_000 });
+      expect([asked.body['thinking'], asked.dropped]).toEqual([thinking, ['reasoning_effort']]);
+      expect(asked.body['tool_choice']).toMatchObject({ type: expect.stringMatching(/^(any|tool)$/) as string });
+    }
+  });
+
+  test('a call that is not forced is thought about', () => {
+    const body = { messages: [user()], tools, tool_choice: 'auto', reasoning_effort: 'low' };
+    const asked = fromChat(body, { model: 'claude-sonnet-4-5', limit: 4_000 });
+    expect([asked.body['thinking'], asked.dropped]).toEqual([{ type: 'enabled', budget_tokens: 1_024 }, []]);
+  });
+});
+
+describe('a Messages client’s own words to a Claude model', () => {
+  const own = (more: JsonObject, model: string): { body: JsonObject; dropped: readonly string[] } => {
+    const whole = { model: 'm', max_tokens: 4_000, messages: [{ role: 'user', content: 'Hi' }], ...more };
+    const raw = Buffer.from(JSON.stringify(whole));
+    const { request } = messagesCodec.decodeRequest({ body: whole, raw, headers: {} });
+    return messagesCodec.encodeRequest({ request, model, maxOutputTokens: 4_000, stream: false });
+  };
+  const tools = [{ name: 'f', input_schema: { type: 'object' } }];
+
+  test('top_p goes where the model refuses it beside temperature', () => {
+    const pair = { temperature: 0.5, top_p: 0.9 };
+    expect(own(pair, 'claude-sonnet-4-5')).toMatchObject({ body: { temperature: 0.5 }, dropped: ['top_p'] });
+    expect(own(pair, 'claude-sonnet-4-5').body['top_p']).toBeUndefined();
+    expect(own(pair, 'claude-3-opus')).toMatchObject({ body: pair, dropped: [] });
+    expect(own(pair, 'acme/unknown')).toMatchObject({ body: pair, dropped: [] });
+  });
+
+  test('thinking goes where the model refuses it beside a forced call', () => {
+    const forced = { tools, tool_choice: { type: 'any' }, thinking: { type: 'enabled', budget_tokens: 1_024 } };
+    const { body, dropped } = own(forced, 'claude-sonnet-4-5');
+    expect([body['thinking'], body['tool_choice'], dropped]).toEqual([undefined, { type: 'any' }, ['thinking']]);
+    expect(own(forced, 'acme/unknown')).toMatchObject({ body: forced, dropped: [] });
+  });
+
+  test('output_format is the older name of output_config.format', () => {
+    const format = { type: 'json_schema', schema: { type: 'object' } };
+    const { body } = own({ output_format: format, output_config: { effort: 'low' } }, 'claude-opus-5');
+    expect([body['output_format'], body['output_config']]).toEqual([undefined, { effort: 'low', format }]);
+  });
 });

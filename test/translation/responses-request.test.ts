@@ -17,6 +17,8 @@ import {
   ToolChoiceMode,
   Truncation,
 } from '../../src/gen/tollgate/v1/request_pb.ts';
+import { toPortable } from '../../src/generation/portable/portable-request.ts';
+import { unknownFields } from '../../src/generation/portable/unknown-fields.ts';
 
 const decode = (body: JsonObject, read = decodeRequest): ResponsesRequest => {
   const whole = { model: 'm', input: 'hi', ...body };
@@ -45,7 +47,6 @@ describe('refused as 422, naming the field', () => {
     ['input', { input: 'x'.repeat(10_485_761) }],
     ['instructions', { instructions: ['a'] }],
     ['previous_response_id', { previous_response_id: 5 }],
-    ['include.0', { include: ['everything'] }],
     ['include', { include: 'reasoning.encrypted_content' }],
     ['tools.0.type', { tools: [{ name: 'f' }] }],
     ['tools.0.name', { tools: [{ type: 'function', function: { name: 'f' } }] }],
@@ -53,17 +54,10 @@ describe('refused as 422, naming the field', () => {
     ['tools.0.name', { tools: [{ type: 'custom' }] }],
     ['tools.0.parameters', { tools: [{ type: 'function', name: 'f', parameters: [] }] }],
     ['tools.0.strict', { tools: [{ type: 'function', name: 'f', strict: 'yes' }] }],
-    ['tool_choice', { tool_choice: 'any' }],
     ['tool_choice.name', { tool_choice: { type: 'function' } }],
     ['tool_choice.tools', { tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [] } }],
-    [
-      'tool_choice.mode',
-      { tool_choice: { type: 'allowed_tools', mode: 'any', tools: [{ type: 'function', name: 'f' }] } },
-    ],
-    ['text.format.type', { text: { format: { type: 'xml' } } }],
     ['text.format.schema', { text: { format: { type: 'json_schema', name: 'n' } } }],
     ['text.format.name', { text: { format: { type: 'json_schema', schema: {} } } }],
-    ['text.verbosity', { text: { verbosity: 'loud' } }],
     ['temperature', { temperature: 2.01 }],
     ['temperature', { temperature: -0.1 }],
     ['temperature', { temperature: '1' }],
@@ -77,34 +71,20 @@ describe('refused as 422, naming the field', () => {
     ['max_output_tokens', { max_output_tokens: 15 }],
     ['max_output_tokens', { max_output_tokens: 16.5 }],
     ['max_tool_calls', { max_tool_calls: 0 }],
-    ['reasoning.effort', { reasoning: { effort: 'huge' } }],
-    ['reasoning.summary', { reasoning: { summary: 'long' } }],
     ['prompt_cache_key', { prompt_cache_key: 'k'.repeat(65) }],
     ['safety_identifier', { safety_identifier: 'k'.repeat(65) }],
-    ['truncation', { truncation: 'oldest' }],
-    ['service_tier', { service_tier: 'fast' }],
     ['top_logprobs', { top_logprobs: 21 }],
     ['top_logprobs', { top_logprobs: -1 }],
     ['metadata', { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, index) => [`k${index}`, 'v'])) }],
     ['metadata.a', { metadata: { a: 'v'.repeat(513) } }],
-    ['input.0.role', item({ role: 'tool', content: 'x' })],
     ['input.0.content', item({ role: 'user' })],
-    ['input.0.content.0.type', part({ type: 'output_text', text: 'x' })],
     ['input.0.content.0.text', part({ type: 'input_text' })],
     ['input.0.content.0.image_url', part({ type: 'input_image' })],
     ['input.0.content.0.image_url', part({ type: 'input_image', image_url: 'ftp://a' })],
     ['input.0.content.0.image_url', part({ type: 'input_image', image_url: 'data:image/png;base64,!!' })],
-    ['input.0.content.0.detail', part({ type: 'input_image', image_url: 'https://a.test/x', detail: 'some' })],
     ['input.0.content.0.file_data', part({ type: 'input_file' })],
     ['input.0.content.0.file_data', part({ type: 'input_file', file_data: '!!' })],
     ['input.0.content.0.file_url', part({ type: 'input_file', file_url: 'nowhere' })],
-    ['input.0.content.0.type', item({ role: 'assistant', content: [{ type: 'input_text', text: 'x' }] })],
-    [
-      'input.0.content.0.type',
-      item({ role: 'system', content: [{ type: 'input_image', image_url: 'https://a.test/x' }] }),
-    ],
-    ['input.0.phase', item({ role: 'assistant', content: 'x', phase: 'middle' })],
-    ['input.0.type', item({ type: 'thought' })],
     ['input.0.id', item({ type: 'item_reference' })],
     ['input.0.summary', item({ type: 'reasoning' })],
     ['input.0.encrypted_content', item({ type: 'compaction' })],
@@ -112,14 +92,57 @@ describe('refused as 422, naming the field', () => {
     ['input.0.call_id', item({ type: 'function_call', call_id: 'c'.repeat(65), name: 'f', arguments: '{}' })],
     ['input.0.arguments', item({ type: 'function_call', call_id: 'c', name: 'f', arguments: {} })],
     ['input.0.output', item({ type: 'function_call_output', call_id: 'c' })],
-    [
-      'input.0.output.0.type',
-      item({ type: 'function_call_output', call_id: 'c', output: [{ type: 'text', text: 'x' }] }),
-    ],
   ])('%s', (param, body) => {
     const said = refusal(body);
     expect(said).toMatch(/^validation_error /);
     expect(said.slice('validation_error '.length).split(':')[0]).toBe(param);
+  });
+});
+
+describe('values that the gateway does not know', () => {
+  test.each<[string, JsonObject]>([
+    ['tool_choice', { tool_choice: 'any' }],
+    [
+      'tool_choice.mode',
+      { tool_choice: { type: 'allowed_tools', mode: 'any', tools: [{ type: 'function', name: 'f' }] } },
+    ],
+    ['text.format.type', { text: { format: { type: 'xml' } } }],
+    ['input.0.role', item({ role: 'tool', content: 'x' })],
+    ['input.0.content.0.type', part({ type: 'output_text', text: 'x' })],
+    ['input.0.content.0.type', item({ role: 'assistant', content: [{ type: 'input_text', text: 'x' }] })],
+    [
+      'input.0.content.0.type',
+      item({ role: 'system', content: [{ type: 'input_image', image_url: 'https://a.test/x' }] }),
+    ],
+    ['input.0.type', item({ type: 'thought' })],
+    [
+      'input.0.output.0.type',
+      item({ type: 'function_call_output', call_id: 'c', output: [{ type: 'text', text: 'x' }] }),
+    ],
+  ])('%s is refused by other protocols in the words of the service', (param, body) => {
+    expect(refusal(body)).toBe('none');
+    expect(() => toPortable(decode(body).request)).toThrow(
+      expect.objectContaining({
+        code: 'unsupported_feature',
+        facts: expect.objectContaining({ param }) as object,
+        message: expect.stringMatching(/^Invalid value: '.+'\. Supported values are: '.+\.$/) as string,
+      }),
+    );
+  });
+
+  test.each<[string, JsonObject]>([
+    ['include.0', { include: ['everything'] }],
+    ['text.verbosity', { text: { verbosity: 'loud' } }],
+    ['reasoning.effort', { reasoning: { effort: 'huge' } }],
+    ['reasoning.summary', { reasoning: { summary: 'long' } }],
+    ['truncation', { truncation: 'oldest' }],
+    ['service_tier', { service_tier: 'fast' }],
+    ['input.0.content.0.detail', part({ type: 'input_image', image_url: 'https://a.test/x', detail: 'some' })],
+    ['input.0.phase', item({ role: 'assistant', content: 'x', phase: 'middle' })],
+  ])('%s is left out by other protocols, and listed', (param, body) => {
+    const { request } = decode(body);
+    expect(unknownFields(request.source)).toEqual([param]);
+    expect(toPortable(request).dropped).toEqual([]);
   });
 });
 

@@ -73,18 +73,18 @@ describe('what is sent', () => {
     const source = {
       protocol: Protocol.CHAT,
       body: Buffer.from('{"messages":[],"foo":1}'),
-      headers: { 'openai-beta': 'x=1' },
+      headers: { traceparent: 'x=1' },
     };
     await answerOf(client, callOf({ source }));
     expect(upstream.requests[0]?.headers).toMatchObject({
       authorization: 'Bearer secret-key',
       'x-team': 'blue',
       'user-agent': 'mine',
-      'openai-beta': 'x=1',
+      traceparent: 'x=1',
     });
     expect(bodyOf(upstream.requests[0])).toMatchObject({ foo: 1 });
     await answerOf(client, callOf({ source: { ...source, protocol: Protocol.MESSAGES } }));
-    expect(upstream.requests[1]?.headers).not.toHaveProperty('openai-beta');
+    expect(upstream.requests[1]?.headers).not.toHaveProperty('traceparent');
   });
 
   test('tells the reader what was dropped for this upstream, or is refused by a strict request', async () => {

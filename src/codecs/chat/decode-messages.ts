@@ -1,7 +1,7 @@
 import { type Extra, type Item, type Part, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import { cacheHint } from '../cache-hint.ts';
 import * as make from '../content.ts';
-import { invalidField, members, type UnknownMembers } from '../schema.ts';
+import { invalidField, members, type UnknownMembers, UnknownValue } from '../schema.ts';
 import { inOrder } from './assistant-order.ts';
 import { extras } from './extras.ts';
 import { type PlacedThoughts, thoughtsOfDetails } from './reasoning-details.ts';
@@ -21,7 +21,7 @@ const knownOfFunctionCall = members('name', 'arguments', 'parsed_arguments');
 const knownOfCustomCall = members('name', 'input');
 
 /** Items in the order of the messages. Throws `validation_error`. */
-export function decodeMessages(messages: readonly ChatMessage[], unknown: UnknownMembers): Item[] {
+export function decodeMessages(messages: readonly (ChatMessage | UnknownValue)[], unknown: UnknownMembers): Item[] {
   const decoder = new MessageDecoder(unknown);
   for (const [index, message] of messages.entries()) decoder.add(message, index);
   return decoder.items;
@@ -39,8 +39,12 @@ class MessageDecoder {
     this.#unknown = unknown;
   }
 
-  add(message: ChatMessage, index: number): void {
+  add(message: ChatMessage | UnknownValue, index: number): void {
     const path = `messages.${index}`;
+    if (message instanceof UnknownValue) {
+      this.items.push(make.itemOf(this.#unknown.content(message, path), 0));
+      return;
+    }
     const extra = this.#unknown.note(message, messageMembers[message.role], path);
     switch (message.role) {
       case 'assistant':
@@ -96,7 +100,8 @@ class MessageDecoder {
     return [{ item, place: { calls: 0, text: 0 } }];
   }
 
-  #call(call: ChatToolCall, path: string, turn: number): Item {
+  #call(call: ChatToolCall | UnknownValue, path: string, turn: number): Item {
+    if (call instanceof UnknownValue) return make.itemOf(this.#unknown.content(call, path), turn);
     const signature = call.type === 'function' ? googleSignatureOf(call.extra_content) : undefined;
     const extra = this.#unknown.note(call, signature === undefined ? knownOfCall : knownOfCallWithSignature, path);
     if (call.type === 'custom') {
@@ -118,12 +123,13 @@ class MessageDecoder {
     return make.itemOf(make.toolCallContent({ callId, name: call.name, arguments: call.arguments }), turn);
   }
 
-  #parts(content: string | readonly ChatPart[], path: string): Part[] {
+  #parts(content: string | readonly (ChatPart | UnknownValue)[], path: string): Part[] {
     if (typeof content === 'string') return [make.partOf(make.textContent(content))];
     return content.map((part, index) => this.#part(part, `${path}.content.${index}`));
   }
 
-  #part(part: ChatPart, path: string): Part {
+  #part(part: ChatPart | UnknownValue, path: string): Part {
+    if (part instanceof UnknownValue) return make.partOf(this.#unknown.content(part, path));
     const extra = this.#unknown.note(part, partMembers[part.type], path);
     const result = make.partOf(this.#content(part, path), extra);
     return part.type === 'refusal' ? result : Object.assign(result, cacheHint(part));
@@ -137,7 +143,10 @@ class MessageDecoder {
         return make.refusalContent(part.refusal);
       case 'image_url':
         this.#unknown.note(part.image_url, knownOfImage, `${path}.image_url`);
-        return make.imageContent(imageSource(part.image_url.url, `${path}.image_url.url`), part.image_url.detail ?? '');
+        return make.imageContent(
+          imageSource(part.image_url.url, `${path}.image_url.url`),
+          this.#unknown.hint(part.image_url.detail, `${path}.image_url.detail`) ?? '',
+        );
       case 'input_audio': {
         this.#unknown.note(part.input_audio, knownOfAudio, `${path}.input_audio`);
         const { data, format } = part.input_audio;

@@ -11,10 +11,17 @@ import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
 import { requestOf } from '../content.ts';
 import { defined } from '../json.ts';
 import * as decode from '../request.ts';
-import { invalidField, members, parseBody, UnknownMembers } from '../schema.ts';
+import { invalidField, members, parseBody, UnknownMembers, UnknownValue } from '../schema.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 import { decodeMessages } from './decode-messages.ts';
-import { type ChatRequest, chatRequestSchema, type ChatTool, type ChatToolChoice } from './request-schema.ts';
+import { extras } from './extras.ts';
+import {
+  type ChatRequest,
+  chatRequestSchema,
+  type ChatResponseFormat,
+  type ChatTool,
+  type ChatToolReference,
+} from './request-schema.ts';
 
 /** Chat Completions requests to the model of a generation. Sources: decisions §4, wire.md C3. */
 
@@ -36,7 +43,9 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const unknown = new UnknownMembers(Protocol.CHAT);
   unknown.note(body, isTextOnly(body['modalities']) ? knownOfTextOnly : known, '');
   unknown.note(body.stream_options, knownOfStreamOptions, 'stream_options');
-  const { stop, response_format: format, reasoning_effort: effort } = body;
+  const { stop } = body;
+  const format = unknown.demand(body.response_format, 'response_format');
+  const effort = unknown.hint(body.reasoning_effort, 'reasoning_effort');
   const request = requestOf({
     model: body.model,
     endpoint: Endpoint.CHAT_COMPLETIONS,
@@ -44,20 +53,20 @@ export function decodeRequest(received: ReceivedRequest): DecodedRequest {
     items: decodeMessages(body.messages, unknown),
     tools: decodeTools(body, unknown),
     stop: typeof stop === 'string' ? [stop] : (stop ?? []),
-    serviceTier: decodeServiceTier(body.service_tier),
+    serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
     metadata: body.metadata ?? {},
     ...decode.sharedFields(body),
-    ...decode.sampling(body),
+    ...decode.sampling({ ...body, logit_bias: unknown.demand(body.logit_bias, 'logit_bias') }),
     ...defined({
       maxOutputTokens: decode.limit32(body.max_completion_tokens ?? body.max_tokens),
-      toolChoice: decodeToolChoice(body),
-      outputFormat: format == null ? undefined : decodeFormat(format, unknown),
-      reasoning: effort == null ? undefined : decode.reasoningConfig(effort),
-      verbosity: body.verbosity ?? undefined,
+      toolChoice: decodeToolChoice(body, unknown),
+      outputFormat: format === undefined ? undefined : decodeFormat(format, unknown),
+      reasoning: effort === undefined ? undefined : decode.reasoningConfig(effort),
+      verbosity: unknown.hint(body.verbosity, 'verbosity'),
       candidates: body.n ?? undefined,
     }),
   });
-  request.source = decode.sourceRequest(Protocol.CHAT, { body: received.raw, paths: unknown.paths });
+  request.source = decode.sourceRequest(Protocol.CHAT, { body: received.raw, unknown });
   const stream = body.stream === true;
   const decoded = { request, stream, includeUsage: body.stream_options?.include_usage === true };
   return body.functions == null ? decoded : { ...decoded, legacyFunctions: true };
@@ -89,7 +98,8 @@ function decodeTools(body: ChatRequest, unknown: UnknownMembers): Tool[] {
   return (body.tools ?? []).map((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
 }
 
-function decodeTool(tool: ChatTool, unknown: UnknownMembers, path: string): Tool {
+function decodeTool(tool: ChatTool | UnknownValue, unknown: UnknownMembers, path: string): Tool {
+  if (tool instanceof UnknownValue) return decode.toolWith(extras.hostedTool(tool.value as { type: string }), {});
   const extra = unknown.note(tool, knownOfTool, path);
   const hints = { ...cacheHint(tool), ...defined({ extra }) };
   if (tool.type === 'function') {
@@ -101,27 +111,32 @@ function decodeTool(tool: ChatTool, unknown: UnknownMembers, path: string): Tool
   return decode.toolWith(decode.customTool(tool.custom, format == null ? '' : JSON.stringify(format)), hints);
 }
 
-function decodeToolChoice({ tool_choice: choice, function_call: legacy }: ChatRequest): ToolChoice | undefined {
-  if (choice == null) {
-    if (legacy == null) return undefined;
+function decodeToolChoice(body: ChatRequest, unknown: UnknownMembers): ToolChoice | undefined {
+  const choice = unknown.demand(body.tool_choice, 'tool_choice');
+  const legacy = unknown.demand(body.function_call, 'function_call');
+  if (choice === undefined) {
+    if (legacy === undefined) return undefined;
     return typeof legacy === 'string'
       ? decode.toolChoice(legacy)
       : decode.toolChoice('named', [decode.toolName(legacy.name)]);
   }
   if (typeof choice === 'string') return decode.toolChoice(choice);
-  if (choice.type !== 'allowed_tools') return decode.toolChoice('named', [referenceOf(choice)]);
+  if (choice.type !== 'allowed_tools') return decode.toolChoice('named', [readReference(choice)]);
   const { mode, tools } = choice.allowed_tools;
-  return decode.toolChoice(mode, tools.map(referenceOf), true);
+  const path = 'tool_choice.allowed_tools';
+  const allowed = tools.flatMap((tool, index) => unknown.demand(tool, `${path}.tools.${index}`) ?? []);
+  return decode.toolChoice(unknown.demand(mode, `${path}.mode`) ?? 'auto', allowed.map(readReference), true);
 }
 
-function referenceOf(reference: Exclude<ChatToolChoice, string | { type: 'allowed_tools' }>): ToolName {
+function readReference(reference: ChatToolReference): ToolName {
   if (reference.type === 'function') return decode.toolName(reference.function.name);
   return decode.toolName(reference.custom.name, ToolKind.CUSTOM);
 }
 
-function decodeFormat(format: NonNullable<ChatRequest['response_format']>, unknown: UnknownMembers): OutputFormat {
+function decodeFormat(format: ChatResponseFormat, unknown: UnknownMembers): OutputFormat {
   unknown.note(format, knownOfFormat, 'response_format');
   if (format.type !== 'json_schema') return decode.plainFormat(format.type);
   unknown.note(format.json_schema, knownOfJsonSchema, 'response_format.json_schema');
-  return decode.schemaFormat(format.json_schema);
+  // Other protocols want a name for a schema.
+  return decode.schemaFormat({ ...format.json_schema, name: format.json_schema.name ?? 'response' });
 }

@@ -5,11 +5,13 @@ import {
   type Opaque,
   type Part,
   Role,
+  type ToolCall,
   type ToolResult,
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { Json, JsonObject } from '../codec.ts';
-import { type Drops, unsupportedContent, unsupportedItem } from '../drops.ts';
+import { type Drops, unsupportedContent, unsupportedItem, unsupportedPart } from '../drops.ts';
+import { callIdFor } from '../../generation/call-id.ts';
 import { searchResultText } from '../search-result.ts';
 import { detailsOfItem, thoughtOf } from './reasoning-details.ts';
 import { extras } from './extras.ts';
@@ -63,13 +65,17 @@ class MessageEncoder {
         this.#turnOf(item).thoughts.push(item);
         return;
       case 'toolCall':
-        this.#turnOf(item).calls.push(callMembers(item, content.value, content.value.arguments));
+        this.#turnOf(item).calls.push(this.#call(item, content.value));
         return;
       case 'toolResult':
         this.#endAssistant();
         return this.#addResult(item, content.value);
-      default:
-        throw unsupportedItem(item, this.#request);
+      default: {
+        const own = content.case === 'unknown' ? extras.own(content.value) : undefined;
+        if (own === undefined) throw unsupportedItem(item, this.#request);
+        this.#endAssistant();
+        this.#messages.push(own);
+      }
     }
   }
 
@@ -93,6 +99,11 @@ class MessageEncoder {
     });
   }
 
+  /** Ids of other protocols may be longer than Chat takes. */
+  #call(item: Item, call: ToolCall): JsonObject {
+    return callMembers(item, { ...call, callId: callIdFor(call.callId) }, call.arguments);
+  }
+
   /** The assistant message that the item belongs to: items of one turn, or of none, that follow each other. */
   #turnOf(item: Item): AssistantTurn {
     if (this.#assistant !== undefined && this.#assistant.turn !== item.turn) this.#endAssistant();
@@ -106,10 +117,11 @@ class MessageEncoder {
     const turn = this.#turnOf(item);
     turn.name = name;
     turn.text ??= '';
-    for (const { content } of parts) {
+    for (const part of parts) {
+      const { content } = part;
       if (content.case === 'text') turn.text += content.value.text;
       else if (content.case === 'refusal') turn.refusal += content.value.text;
-      else throw this.#refusal(`parts of type ${content.case ?? 'none'} in messages of the assistant`);
+      else throw unsupportedPart(part, this.#request, ' in messages of the assistant');
     }
   }
 
@@ -171,7 +183,7 @@ class MessageEncoder {
       texts[0] = `Error: ${texts[0] ?? ''}`;
     }
     const content: Json = texts.length > 1 ? texts.map(text => ({ type: 'text', text })) : (texts[0] ?? '');
-    this.#messages.push({ role: 'tool', tool_call_id: callId, content, ...extras.members(item.extra) });
+    this.#messages.push({ role: 'tool', tool_call_id: callIdFor(callId), content, ...extras.members(item.extra) });
   }
 
   #endResults(): void {
@@ -191,7 +203,8 @@ class MessageEncoder {
     return { ...this.#partMembers(part), ...extras.members(part.extra) };
   }
 
-  #partMembers({ content }: Part): JsonObject {
+  #partMembers(part: Part): JsonObject {
+    const { content } = part;
     switch (content.case) {
       case 'text':
         return { type: 'text', text: content.value.text };
@@ -209,8 +222,11 @@ class MessageEncoder {
         return this.#file(content.value);
       case 'searchResult':
         return { type: 'text', text: searchResultText(content.value.json) };
-      default:
-        throw this.#refusal(`parts of type ${content.case ?? 'none'}`);
+      default: {
+        const own = content.case === 'unknown' ? extras.own(content.value) : undefined;
+        if (own === undefined) throw unsupportedPart(part, this.#request);
+        return own;
+      }
     }
   }
 

@@ -14,12 +14,13 @@ import {
 import type { EncodedRequest, EncodeInput, Json, JsonObject, UpstreamQuirk } from '../codec.ts';
 import { checkToolName, Drops, dropUnknown, isPrefill, unsupportedContent, unsupportedTool } from '../drops.ts';
 import { effortName, effortOfBudget } from '../effort.ts';
-import { defined, fieldJson } from '../json.ts';
+import { defined, fieldJson, listIn } from '../json.ts';
 import { toolChoiceName } from '../request.ts';
 import { sentBody } from '../sent-body.ts';
 import { patchServiceTier, tierName } from '../service-tier.ts';
 import { encodeMessages } from './encode-messages.ts';
 import { extras } from './extras.ts';
+import { withOrderedResults } from './order-results.ts';
 
 /**
  * What a Chat Completions upstream is sent. A Chat client's own JSON is patched, so that everything in it arrives; any other request is
@@ -27,7 +28,10 @@ import { extras } from './extras.ts';
  */
 export function encodeRequest(input: EncodeInput): EncodedRequest {
   const { source } = input.request;
-  if (source?.protocol === Protocol.CHAT) return { body: patched(input, sentBody(source)), dropped: [] };
+  if (source?.protocol === Protocol.CHAT) {
+    const sent = sentBody(source);
+    return { ...sent, body: patched(input, sent.body), dropped: [] };
+  }
   const drops = new Drops();
   const body = built(input, drops);
   dropUnknown(source, drops);
@@ -37,6 +41,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
 /** Changes the client's own body to what the route wants. */
 function patched({ request, model, maxOutputTokens, stream, quirks = [] }: EncodeInput, body: JsonObject): JsonObject {
   body['model'] = model;
+  body['messages'] = [...withOrderedResults(listIn(body['messages']))];
   patchLimit(body, maxOutputTokens, quirks);
   patchServiceTier(body, request.serviceTier, ['auto', 'default']);
   if (typeof body['n'] === 'number') body['n'] = request.candidates ?? 1;

@@ -101,7 +101,7 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     if (this.#state !== 'new') return;
     this.#state = 'started';
     this.#answerId = JSON.stringify([body['id'] ?? '', body['created'] ?? '', body['model'] ?? '']);
-    events.push(started({ systemFingerprint: textIn(body['system_fingerprint']) }));
+    events.push(started({ model: textIn(body['model']), systemFingerprint: textIn(body['system_fingerprint']) }));
   }
 
   #choice(index: number): ChoiceParser {

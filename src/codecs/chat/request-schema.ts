@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import {
+  chosen,
   flag,
   integerIn,
   jsonObject,
@@ -14,6 +15,7 @@ import {
   text,
   textUpTo,
   toolName,
+  UnknownValue,
 } from '../schema.ts';
 
 /**
@@ -40,7 +42,7 @@ const imagePart = object({
 });
 const audioPart = object({
   type: z.literal('input_audio'),
-  input_audio: object({ data: someText, format: oneOf(['wav', 'mp3']) }),
+  input_audio: object({ data: someText, format: someText }),
   ...cacheHints,
 });
 const filePart = object({
@@ -134,7 +136,7 @@ const responseFormat = oneBy('type', [
   object({
     type: z.literal('json_schema'),
     json_schema: object({
-      name: toolName,
+      name: toolName.nullish(),
       description: text.nullish(),
       schema: jsonObject.nullish(),
       strict: flag.nullish(),
@@ -143,6 +145,12 @@ const responseFormat = oneBy('type', [
 ]);
 
 const biasKey = z.string().regex(/^\d+$/, 'must be the number of a token');
+const biasByToken = z.record(biasKey, numberIn(-100, 100), 'must be an object of numbers from -100 to 100');
+type LogitBias = z.output<typeof biasByToken> | UnknownValue;
+/** Some servers take a list too, whose entries only they know. */
+const biasList = z.unknown().transform(value => new UnknownValue(value, ['an object of numbers by token']));
+const logitBias = chosen<LogitBias>(value => (Array.isArray(value) ? biasList : biasByToken));
+
 /** The body of a Chat Completions request. */
 export const chatRequestSchema = object({
   model: someText,
@@ -158,9 +166,9 @@ export const chatRequestSchema = object({
   seed: integerIn(-(2 ** 63), 2 ** 63).nullish(),
   logprobs: flag.nullish(),
   top_logprobs: integerIn(0, 20).nullish(),
-  logit_bias: z.record(biasKey, numberIn(-100, 100), 'must be an object of numbers from -100 to 100').nullish(),
+  logit_bias: logitBias.nullish(),
   response_format: responseFormat.nullish(),
-  reasoning_effort: oneOf(['none', 'minimal', 'low', 'medium', 'high', 'xhigh']).nullish(),
+  reasoning_effort: oneOf(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
   verbosity: oneOf(['low', 'medium', 'high']).nullish(),
   tools: listOf(tool, 0).nullish(),
   tool_choice: toolChoice.nullish(),
@@ -182,12 +190,16 @@ export const chatRequestSchema = object({
 /** A checked Chat Completions request. */
 export type ChatRequest = z.output<typeof chatRequestSchema>;
 /** A checked message. */
-export type ChatMessage = ChatRequest['messages'][number];
+export type ChatMessage = Exclude<ChatRequest['messages'][number], UnknownValue>;
 /** A checked tool call of an assistant message. */
-export type ChatToolCall = z.output<typeof toolCall>;
+export type ChatToolCall = Exclude<z.output<typeof toolCall>, UnknownValue>;
 /** A checked part of any message. */
-export type ChatPart = z.output<typeof userPart> | z.output<typeof assistantPart>;
+export type ChatPart = Exclude<z.output<typeof userPart> | z.output<typeof assistantPart>, UnknownValue>;
 /** A checked tool. */
-export type ChatTool = z.output<typeof tool>;
+export type ChatTool = Exclude<z.output<typeof tool>, UnknownValue>;
 /** A checked tool choice. */
-export type ChatToolChoice = z.output<typeof toolChoice>;
+export type ChatToolChoice = Exclude<z.output<typeof toolChoice>, UnknownValue>;
+/** A checked way to name a tool. */
+export type ChatToolReference = Exclude<z.output<typeof toolReference>, UnknownValue>;
+/** A checked form of the answer. */
+export type ChatResponseFormat = Exclude<z.output<typeof responseFormat>, UnknownValue>;

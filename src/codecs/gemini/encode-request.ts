@@ -137,8 +137,7 @@ function encodeTool({ tool }: Tool, path: string, drops: Drops): JsonObject {
   if (strict === true) drops.add(`${path}.strict`);
   const parameters = fieldJson(parametersJson);
   if (parameters === undefined) return body;
-  const { schema, lost } = toDialect(parameters);
-  for (const keyword of lost) drops.add(`${path}.parameters.${keyword}`);
-  // The parameters are always an object's (case CH-10).
-  return { ...body, parametersJsonSchema: typeof schema['type'] === 'string' ? schema : { type: 'object', ...schema } };
+  // Any JSON Schema is taken here, unlike for the form of an answer. The parameters are always an object's (case CH-10).
+  const isTyped = parameters['type'] !== undefined;
+  return { ...body, parametersJsonSchema: isTyped ? parameters : { type: 'object', ...parameters } };
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { editImagesMax, editSizes } from '../../generation/images/check-image-request.ts';
 import { parseImageSize } from '../../generation/images/image-size.ts';
-import { flag, integerIn, listOf, members, numberIn, object, oneOf, someText, text } from '../schema.ts';
+import { flag, integerIn, listOf, members, numberIn, object, exactlyOneOf, someText, text } from '../schema.ts';
 
 /**
  * What the bodies of the image paths look like. Unknown members stay in the checked value; null in an optional field means that it was not sent. Sources:
@@ -17,7 +17,7 @@ const shared = {
   prompt: someText,
   n: integerIn(1, 10).nullish(),
   quality: text.nullish(),
-  response_format: oneOf(['url', 'b64_json']).nullish(),
+  response_format: exactlyOneOf(['url', 'b64_json']).nullish(),
   seed: integerIn(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER).nullish(),
   negative_prompt: text.nullish(),
   async: flag.nullish(),
@@ -42,7 +42,7 @@ export const editSchema = object({
   model: someText.nullish(),
   images: listOf(text, 1, editImagesMax),
   mask: text.nullish(),
-  size: oneOf(editSizes).nullish(),
+  size: exactlyOneOf(editSizes).nullish(),
   strength: numberIn(0, 1).nullish(),
   guidance_scale: numberIn(0, 20).nullish(),
   num_inference_steps: integerIn(1, 100).nullish(),

@@ -1,7 +1,7 @@
 import { type Item, type Part, Role } from '../../gen/tollgate/v1/content_pb.ts';
-import { cacheHint } from '../cache-hint.ts';
+import { type cacheHint, cacheOf } from '../cache-hint.ts';
 import * as make from '../content.ts';
-import { invalidField, members, type UnknownMembers } from '../schema.ts';
+import { invalidField, members, typeOf, type UnknownMembers, UnknownValue } from '../schema.ts';
 import { extras } from './extras.ts';
 import {
   blockMembers,
@@ -17,13 +17,21 @@ import { blobsOf, envelopeIn, redactedKind } from './thought-blobs.ts';
 
 /** Messages to items: user text is a message, calls, results and thoughts are items of their own, in the order of the blocks. Sources: wire.md C1, C3. */
 
-type Block = MessagesMessage['content'][number];
+type Block = Exclude<MessagesMessage['content'][number], string>;
+type SystemPrompt = NonNullable<MessagesRequest['system']>;
 
 const knownOfMessage = members('role', 'content');
+const knownOfSource = members('type', 'media_type', 'data', 'url', 'file_id', 'content');
+const roles = { user: Role.USER, assistant: Role.ASSISTANT, system: Role.SYSTEM } as const;
+/** Blocks of the upstream's own tools: `server_tool_use`, `web_search_tool_result`, `mcp_tool_use`, `container_upload`, … They are carried as they came. */
+const serverBlockName = /^(server_tool_use|[a-z_]+_tool_(use|result)|container_upload|compaction)$/;
+/** Says which model went on; the model itself reads nothing of it. */
+const fallbackBlockName = 'fallback';
+
 /** Items in the order of the blocks, the system prompt first. Throws `validation_error`. */
 export function decodeMessages(
-  system: NonNullable<MessagesRequest['system']> | undefined,
-  messages: readonly MessagesMessage[],
+  system: SystemPrompt | undefined,
+  messages: MessagesRequest['messages'],
   unknown: UnknownMembers,
 ): Item[] {
   const decoder = new MessageDecoder(unknown);
@@ -40,7 +48,7 @@ class MessageDecoder {
     this.#unknown = unknown;
   }
 
-  addSystem(system: NonNullable<MessagesRequest['system']>): void {
+  addSystem(system: SystemPrompt): void {
     if (system === '') return;
     const parts =
       typeof system === 'string'
@@ -49,9 +57,13 @@ class MessageDecoder {
     if (parts.length > 0) this.items.push(make.itemOf(make.messageContent(Role.SYSTEM, parts), 0));
   }
 
-  add(message: MessagesMessage, index: number): void {
+  add(message: MessagesMessage | UnknownValue, index: number): void {
     const turn = index + 1;
-    const role = message.role === 'user' ? Role.USER : Role.ASSISTANT;
+    if (message instanceof UnknownValue) {
+      this.items.push(make.itemOf(this.#unknown.content(message, `messages.${index}`), turn));
+      return;
+    }
+    const role = roles[message.role];
     const first = this.items.length;
     const extra = this.#unknown.note(message, knownOfMessage, `messages.${index}`);
     if (typeof message.content === 'string') {
@@ -67,8 +79,12 @@ class MessageDecoder {
   }
 
   #add({ block, role, turn }: { block: Block; role: Role; turn: number }, path: string): void {
-    if (!isKnown(block)) {
-      this.items.push(make.itemOf(extras.serverTool(block), turn));
+    if (block instanceof UnknownValue) {
+      if (serverBlockName.test(String(typeOf(block.value)))) {
+        this.items.push(make.itemOf(extras.serverTool(block), turn));
+      } else {
+        this.#message(role, turn).push(this.#part(block, path));
+      }
       return;
     }
     switch (block.type) {
@@ -106,7 +122,7 @@ class MessageDecoder {
             callId,
             name,
             arguments: JSON.stringify(input),
-            ...cacheHint({ cache_control: block.cache_control }),
+            ...this.#cache(block, path),
           }),
           turn,
           extra,
@@ -114,7 +130,7 @@ class MessageDecoder {
       }
       case 'tool_result': {
         const { tool_use_id: callId, content, is_error: isError } = block;
-        const fields = { callId, isError: isError === true, ...cacheHint({ cache_control: block.cache_control }) };
+        const fields = { callId, isError: isError === true, ...this.#cache(block, path) };
         if (content == null) return make.itemOf(make.toolResultContent({ ...fields, plain: true }), turn, extra);
         if (typeof content === 'string') {
           return make.itemOf(
@@ -146,15 +162,40 @@ class MessageDecoder {
     }
   }
 
-  #part(block: ResultBlock, path: string): Part {
+  #part(block: ResultBlock | UnknownValue, path: string): Part {
+    if (block instanceof UnknownValue) {
+      return make.partOf(this.#unknown.content(block, path, typeOf(block.value) === fallbackBlockName));
+    }
+    const source = unknownSource(block);
+    if (source !== undefined) return this.#unreadable(block, source, path);
     const extra = this.#unknown.note(block, blockMembers[block.type], path);
+    if (block.type === 'image' || block.type === 'document') {
+      this.#unknown.note(block.source, knownOfSource, `${path}.source`);
+    }
     const part = make.partOf(contentOf(block, path), extra);
-    return Object.assign(part, cacheHint({ cache_control: block.cache_control }));
+    return Object.assign(part, this.#cache(block, path));
+  }
+
+  /** A block whose content stands in a place of an unknown kind: nothing of it can be read. */
+  #unreadable(block: ResultBlock, { known }: UnknownValue, path: string): Part {
+    const whole = new UnknownValue({ ...block }, known);
+    return make.partOf(this.#unknown.content(whole, `${path}.source.type`));
+  }
+
+  #cache({ cache_control: control }: Pick<ResultBlock, 'cache_control'>, path: string): ReturnType<typeof cacheHint> {
+    return cacheOf(control, `${path}.cache_control`, this.#unknown);
   }
 }
 
-function isKnown(block: Block): block is KnownBlock {
-  return typeof block === 'object' && Object.hasOwn(blockMembers, block.type);
+/** The source of a picture or document, where it is of an unknown kind; a document's own blocks are looked at too. */
+function unknownSource(block: ResultBlock): UnknownValue | undefined {
+  if (block.type === 'image') return block.source instanceof UnknownValue ? block.source : undefined;
+  if (block.type === 'search_result') return block.content.find(each => each instanceof UnknownValue);
+  if (block.type !== 'document') return undefined;
+  const { source } = block;
+  if (source instanceof UnknownValue) return source;
+  if (source.type !== 'content' || typeof source.content === 'string') return undefined;
+  return source.content.find(each => each instanceof UnknownValue);
 }
 
 function contentOf(block: ResultBlock, path: string): Part['content'] {
@@ -171,6 +212,8 @@ function contentOf(block: ResultBlock, path: string): Part['content'] {
       const { cache_control: _, ...rest } = block;
       return { case: 'searchResult', value: { $typeName: 'tollgate.v1.SearchResultPart', json: JSON.stringify(rest) } };
     }
+    case 'tool_reference':
+      return make.toolReferenceContent(block.tool_name);
     case 'document':
       return documentContent(block, path);
   }
@@ -189,12 +232,14 @@ function urlSource(url: string, path: string): MediaSource {
 }
 
 function imageSource(source: ImageBlock['source'], path: string): MediaSource {
+  if (source instanceof UnknownValue) return make.mediaSource({ case: undefined });
   if (source.type === 'base64') return base64Source(source.data, source.media_type, path);
   if (source.type === 'url') return urlSource(source.url, path);
   return make.mediaSource({ case: 'fileId', value: source.file_id });
 }
 
 function documentSource(source: DocumentBlock['source'], path: string): MediaSource {
+  if (source instanceof UnknownValue) return make.mediaSource({ case: undefined });
   switch (source.type) {
     case 'base64':
       return base64Source(source.data, source.media_type, path);
@@ -212,8 +257,8 @@ function documentSource(source: DocumentBlock['source'], path: string): MediaSou
   }
 }
 
-function textOfBlock(block: TextBlock | ImageBlock): string {
-  return block.type === 'text' ? block.text : '';
+function textOfBlock(block: TextBlock | ImageBlock | UnknownValue): string {
+  return !(block instanceof UnknownValue) && block.type === 'text' ? block.text : '';
 }
 
 function documentContent(block: DocumentBlock, path: string): Part['content'] {

@@ -3,12 +3,13 @@ import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import {
   Endpoint,
   type GenerateRequest,
+  type OutputFormat,
   type ReasoningConfig,
   ThinkingMode,
   type Tool,
   type ToolChoice,
 } from '../../gen/tollgate/v1/request_pb.ts';
-import { cacheHint } from '../cache-hint.ts';
+import { cacheOf } from '../cache-hint.ts';
 import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
 import { requestOf } from '../content.ts';
 import { defined } from '../json.ts';
@@ -29,7 +30,7 @@ import {
 /** Messages requests to the model of a generation. Sources: decisions §4, wire.md B3, C3. */
 
 const known = new Set(Object.keys(messagesRequestSchema.shape));
-const knownOfTool = members('type', 'name', 'description', 'input_schema', 'strict', 'cache_control');
+const knownOfTool = members('type', 'name', 'description', 'input_schema', 'strict', 'defer_loading', 'cache_control');
 const knownOfChoice = members('type', 'name', 'disable_parallel_tool_use');
 const knownOfThinking = members('type', 'budget_tokens', 'display');
 const knownOfOutputConfig = members('effort', 'format');
@@ -39,7 +40,8 @@ const knownOfMetadata = members('user_id');
 /** Throws `validation_error`. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
   const body = parseBody(messagesRequestSchema, received.body);
-  return { request: requestFrom(body, received), stream: body.stream === true, includeUsage: true };
+  const decoded = { request: requestFrom(body, received), stream: body.stream === true, includeUsage: true };
+  return received.headers['anthropic-version'] === undefined ? decoded : { ...decoded, ownStopReasons: true };
 }
 
 /** A request whose input is to be counted: `max_tokens` may be missing. Throws `validation_error`. */
@@ -55,7 +57,8 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
   }
   const unknown = new UnknownMembers(Protocol.MESSAGES);
   unknown.note(body, known, '');
-  const { tool_choice: choice, metadata, output_config: output } = body;
+  const { metadata } = body;
+  const choice = unknown.demand(body.tool_choice, 'tool_choice');
   const items = decodeMessages(body.system ?? undefined, body.messages, unknown);
   const tools = (body.tools ?? []).map((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
   unknown.note(choice, knownOfChoice, 'tool_choice');
@@ -66,25 +69,32 @@ function requestFrom(body: MessagesRequest, received: ReceivedRequest): Generate
     items,
     tools,
     stop: body.stop_sequences ?? [],
-    serviceTier: decodeServiceTier(body.service_tier),
+    serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
     ...decode.sampling({ temperature: body.temperature, top_p: body.top_p, top_k: body.top_k }),
-    ...cacheHint({ cache_control: body.cache_control }),
-    ...(choice == null ? {} : decodeToolChoice(choice)),
+    ...cacheOf(body.cache_control, 'cache_control', unknown),
+    ...(choice === undefined ? {} : decodeToolChoice(choice)),
     ...defined({
       maxOutputTokens: decode.limit32(body.max_tokens),
       reasoning: decodeReasoning(body, unknown),
       user: metadata?.user_id ?? undefined,
     }),
   });
-  if (output?.format != null) {
-    unknown.note(output.format, knownOfFormat, 'output_config.format');
-    // Other protocols want a name for a schema.
-    request.outputFormat = decode.schemaFormat({ name: 'response', schema: output.format.schema });
-  }
+  const format = decodeFormat(body, unknown);
+  if (format !== undefined) request.outputFormat = format;
   unknown.note(metadata, knownOfMetadata, 'metadata');
   const headers = protocolHeaders(received.headers);
-  request.source = decode.sourceRequest(Protocol.MESSAGES, { body: received.raw, paths: unknown.paths }, headers);
+  request.source = decode.sourceRequest(Protocol.MESSAGES, { body: received.raw, unknown }, headers);
   return request;
+}
+
+function decodeFormat(body: MessagesRequest, unknown: UnknownMembers): OutputFormat | undefined {
+  const isOlder = body.output_config?.format == null;
+  const path = isOlder ? 'output_format' : 'output_config.format';
+  const format = unknown.demand(isOlder ? body.output_format : body.output_config?.format, path);
+  if (format === undefined) return undefined;
+  unknown.note(format, knownOfFormat, path);
+  // Other protocols want a name for a schema.
+  return decode.schemaFormat({ name: 'response', schema: format.schema });
 }
 
 /** The headers that an upstream of the protocol gets as the client sent them. */
@@ -105,14 +115,16 @@ const thinkingModes = {
 } as const;
 
 function decodeReasoning(body: MessagesRequest, unknown: UnknownMembers): ReasoningConfig | undefined {
-  const { thinking, output_config: output } = body;
+  const { output_config: output } = body;
   unknown.note(output, knownOfOutputConfig, 'output_config');
+  const effort = unknown.hint(output?.effort, 'output_config.effort');
+  const thinking = unknown.hint(body.thinking, 'thinking');
   unknown.note(thinking, knownOfThinking, 'thinking');
-  if (thinking == null) return output?.effort == null ? undefined : decode.reasoningConfig(output.effort);
-  const config = decode.reasoningConfig(output?.effort, thinkingModes[thinking.type]);
+  if (thinking === undefined) return effort === undefined ? undefined : decode.reasoningConfig(effort);
+  const config = decode.reasoningConfig(effort, thinkingModes[thinking.type]);
   if (thinking.type === 'disabled') return config;
   const budgetTokens = thinking.type === 'enabled' ? decode.limit32(thinking.budget_tokens) : undefined;
-  return { ...config, ...defined({ budgetTokens, display: thinking.display ?? undefined }) };
+  return { ...config, ...defined({ budgetTokens, display: unknown.hint(thinking.display, 'thinking.display') }) };
 }
 
 function isOwn(tool: MessagesTool): tool is OwnTool {
@@ -120,12 +132,12 @@ function isOwn(tool: MessagesTool): tool is OwnTool {
 }
 
 function decodeTool(tool: MessagesTool, unknown: UnknownMembers, path: string): Tool {
-  const hint = cacheHint({ cache_control: tool.cache_control });
+  const hint = cacheOf(tool.cache_control, `${path}.cache_control`, unknown);
   if (!isOwn(tool)) return decode.toolWith(extras.hostedTool(tool), hint);
   const extra = unknown.note(tool, knownOfTool, path);
   return decode.toolWith(decode.functionTool({ ...tool, parameters: tool.input_schema }), {
     ...hint,
-    ...defined({ extra }),
+    ...defined({ extra, deferred: tool.defer_loading ?? undefined }),
   });
 }
 

@@ -80,7 +80,8 @@ class MessageEncoder {
       case 'toolResult':
         return this.#addResult(item, content.value);
       default: {
-        const own = content.case === 'serverTool' ? extras.own(content.value) : undefined;
+        const isCarried = content.case === 'serverTool' || content.case === 'unknown';
+        const own = isCarried ? extras.own(content.value) : undefined;
         if (own === undefined) throw unsupportedItem(item, this.#request);
         this.#message('assistant', item.turn).blocks.push(own);
       }

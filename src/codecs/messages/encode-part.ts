@@ -2,13 +2,14 @@ import { type FilePart, type MediaSource, type Part, Protocol } from '../../gen/
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { imageTypeIn } from '../image-type.ts';
-import { type Drops, unsupportedContent } from '../drops.ts';
+import { type Drops, unsupportedContent, unsupportedPart } from '../drops.ts';
 import { extras } from './extras.ts';
 
 /** Parts to content blocks. Sources: wire.md C3, C4; cases ME-01 to ME-11, RO-14. */
 
 /** The block of a part, without its cache hint and its further members. Throws `unsupported_parameter`. */
-export function encodePart({ content }: Part, request: GenerateRequest, drops: Drops): JsonObject {
+export function encodePart(part: Part, request: GenerateRequest, drops: Drops): JsonObject {
+  const { content } = part;
   switch (content.case) {
     case 'text': {
       const citations = content.value.annotations.flatMap(({ annotation }) =>
@@ -25,8 +26,13 @@ export function encodePart({ content }: Part, request: GenerateRequest, drops: D
       return documentBlock(content.value, request, drops);
     case 'searchResult':
       return JSON.parse(content.value.json) as JsonObject;
-    default:
-      throw unsupportedContent(request, `parts of type ${content.case ?? 'none'}`);
+    case 'toolReference':
+      return { type: 'tool_reference', tool_name: content.value.name };
+    default: {
+      const own = content.case === 'unknown' ? extras.own(content.value) : undefined;
+      if (own === undefined) throw unsupportedPart(part, request);
+      return own;
+    }
   }
 }
 

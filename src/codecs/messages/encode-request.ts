@@ -5,6 +5,7 @@ import {
   ReasoningEffort,
   ThinkingMode,
   type Tool,
+  type ToolChoice,
   ToolChoiceMode,
 } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
@@ -30,7 +31,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   const drops = new Drops();
   const { source } = input.request;
   if (source?.protocol === Protocol.MESSAGES) {
-    return { body: patchedRequest(input, source, drops), dropped: drops.list() };
+    return { ...patchedRequest(input, source, drops), dropped: drops.list() };
   }
   const body = built(input, drops);
   dropUnknown(source, drops);
@@ -45,14 +46,14 @@ function built(input: EncodeInput, drops: Drops): JsonObject {
   refuse(request);
   const traits = traitsOf(model);
   const limit = input.maxOutputTokens ?? input.modelOutputTokens ?? outputTokensDefault;
-  const asked = encodeThinking(request, { traits, limit }, drops);
+  const asked = besideForcedCall(request, encodeThinking(request, { traits, limit }, drops), { traits, drops });
   const { system, messages } = encodeMessages(request, drops, provider);
   const thinking = traits.thoughtsInLoops ? thinkingInLoop(request, { asked, messages }, drops) : asked;
   const body: JsonObject = { model, max_tokens: limit };
   const instructed = withFormat(request, system, drops);
   if (instructed !== undefined) body['system'] = instructed;
   body['messages'] = messages.map(message => ({ ...message, content: asContent(message['content'] as JsonObject[]) }));
-  Object.assign(body, encodeTools(request, { traits, isThinking: isThinking(thinking) }, drops));
+  Object.assign(body, encodeTools(request, traits, drops));
   Object.assign(body, thinking);
   const format = encodeFormat(request);
   if (format !== undefined && !traits.schemas) {
@@ -124,6 +125,23 @@ function encodeThinking(request: GenerateRequest, { traits, limit }: Situation, 
   return { thinking: { type: 'enabled', budget_tokens: budget, ...shown }, ...kept };
 }
 
+interface ForcedSituation {
+  readonly traits: ModelTraits;
+  readonly drops: Drops;
+}
+
+/** The protocol takes no forced call together with thinking: the call is what the client gets back, so that the thinking goes. Source: decisions §4 (2026-11-22). */
+function besideForcedCall(request: GenerateRequest, asked: JsonObject, { traits, drops }: ForcedSituation): JsonObject {
+  if (request.source === undefined || !isForced(request.toolChoice) || !isThinking(asked)) return asked;
+  drops.add(fieldName(request.endpoint, 'reasoning'));
+  // Models that think at an effort may do so without being asked.
+  return traits.thinking === 'effort' && traits.canNotThink ? { thinking: { type: 'disabled' } } : {};
+}
+
+function isForced(choice: ToolChoice | undefined): boolean {
+  return choice?.mode === ToolChoiceMode.REQUIRED || choice?.mode === ToolChoiceMode.NAMED;
+}
+
 interface LoopThinking {
   readonly asked: JsonObject;
   readonly messages: readonly JsonObject[];
@@ -160,10 +178,12 @@ function setSampling({ sampling, source }: GenerateRequest, target: SamplingTarg
   if (sampling === undefined) return;
   const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed } = sampling;
   const isOwn = source === undefined;
-  const isTaken = target.traits.sampling && (isOwn || !target.isThinking);
+  const isAllTaken = target.traits.sampling && (isOwn || !target.isThinking);
+  const isPairTaken = isOwn || target.traits.samplingPair || temperature === undefined;
   const named = { temperature, top_p: topP, top_k: topK };
   for (const [name, value] of Object.entries(named)) {
     if (value === undefined) continue;
+    const isTaken = isAllTaken && (name !== 'top_p' || isPairTaken);
     if (isTaken) target.body[name] = Math.min(value, name === 'temperature' ? 1 : Infinity);
     if (!isTaken || (name === 'temperature' && value > 1)) drops.add(name);
   }
@@ -216,19 +236,14 @@ function withFormat(request: GenerateRequest, system: Json | undefined, drops: D
   return [...(typeof system === 'string' ? [{ type: 'text', text: system }] : (system as JsonObject[])), asked];
 }
 
-interface ToolSituation {
-  readonly traits: ModelTraits;
-  readonly isThinking: boolean;
-}
-
-function encodeTools(request: GenerateRequest, situation: ToolSituation, drops: Drops): JsonObject {
+function encodeTools(request: GenerateRequest, traits: ModelTraits, drops: Drops): JsonObject {
   const { toolChoice, parallelToolCalls } = request;
   if (request.tools.length === 0) return {};
   const allowed = toolChoice?.restricted === true ? new Set(toolChoice.tools.map(({ name }) => name)) : undefined;
   const offered =
     allowed === undefined ? request.tools : request.tools.filter(tool => allowed.has(clientToolName(tool)));
   const tools = offered.map((tool, index) => encodeTool(tool, { path: `tools.${index}`, request }, drops));
-  const choice = encodeChoice(request, situation);
+  const choice = encodeChoice(request, traits);
   if (choice === undefined && parallelToolCalls !== false) return { tools };
   const rule = choice ?? { type: 'auto' };
   const isNone = rule['type'] === 'none';
@@ -236,15 +251,9 @@ function encodeTools(request: GenerateRequest, situation: ToolSituation, drops: 
   return { tools, tool_choice: { ...rule, ...parallel } };
 }
 
-function encodeChoice(
-  { toolChoice, source }: GenerateRequest,
-  { traits, isThinking: thinks }: ToolSituation,
-): JsonObject | undefined {
+function encodeChoice({ toolChoice }: GenerateRequest, traits: ModelTraits): JsonObject | undefined {
   if (toolChoice === undefined) return undefined;
-  const isForced = toolChoice.mode === ToolChoiceMode.REQUIRED || toolChoice.mode === ToolChoiceMode.NAMED;
-  if (isForced && (!traits.forcedToolChoice || (thinks && source !== undefined))) {
-    throw unsupported('tool_choice', thinks ? 'a forced call together with reasoning' : 'a forced call');
-  }
+  if (isForced(toolChoice) && !traits.forcedToolChoice) throw unsupported('tool_choice', 'a forced call');
   switch (toolChoice.mode) {
     case ToolChoiceMode.NONE:
       return { type: 'none' };

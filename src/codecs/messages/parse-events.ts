@@ -115,7 +115,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     this.#state = 'started';
     this.#count(message['usage']);
     const usage = parseUsage(this.#usage);
-    const events = [started(usage === undefined ? {} : { usage })];
+    const events = [started({ model: textIn(message['model']), ...(usage === undefined ? {} : { usage }) })];
     extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(message, knownOfMessage));
     return events;
   }

@@ -31,6 +31,8 @@ function frame(type: string, members: JsonObject): string {
 export class MessagesStreamRenderer implements StreamRenderer {
   readonly keepAlive: string = frame('ping', {});
   readonly #tier: ServiceTier;
+  /** Of the request no more, which may be large. */
+  readonly #words: Pick<DecodedRequest, 'ownStopReasons'>;
   readonly #blocks = new BlockRenderer();
   #state: 'new' | 'started' | 'completed' = 'new';
   #finished: Finished | undefined;
@@ -39,6 +41,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
 
   constructor(decoded: DecodedRequest) {
     this.#tier = decoded.request.serviceTier;
+    this.#words = decoded.ownStopReasons === true ? { ownStopReasons: true } : {};
   }
 
   push({ event }: GenerationEvent): string {
@@ -94,7 +97,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
     assert(this.#state === 'started', 'completed comes once, after started');
     assert(this.#finished !== undefined, 'the answer never finished');
     this.#state = 'completed';
-    const delta = { ...this.#members, ...renderStop(this.#finished, this.#blocks) };
+    const delta = { ...this.#members, ...renderStop(this.#finished, this.#blocks, this.#words) };
     return frame('message_delta', { delta, usage: renderUsage(completed) }) + frame('message_stop', {});
   }
 }

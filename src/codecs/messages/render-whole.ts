@@ -2,16 +2,19 @@ import assert from 'node:assert/strict';
 import type { Item, Opaque, Part } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { foldEvents } from '../../generation/fold.ts';
-import type { JsonObject } from '../codec.ts';
+import type { DecodedRequest, JsonObject } from '../codec.ts';
 import { CitationRenderer } from './citation.ts';
 import { extras } from './extras.ts';
 import { inputOf, messageHead } from './message-shape.ts';
-import { renderStop } from './stop-reason.ts';
+import { type AnswerFacts, renderStop } from './stop-reason.ts';
 import { redactedKind, signatureOf } from './thought-blobs.ts';
 import { renderUsage } from './usage.ts';
 
 /** The whole answer: what the frames of the same events add up to. Source: service.md (Message resource), wire.md B3. */
-export function renderWhole(events: readonly GenerationEvent[]): JsonObject {
+export function renderWhole(
+  events: readonly GenerationEvent[],
+  decoded: Pick<DecodedRequest, 'ownStopReasons'>,
+): JsonObject {
   const { started, choices, completed } = foldEvents(events);
   assert(started !== undefined && completed !== undefined, 'the generation ended without completed');
   const [choice] = choices;
@@ -20,11 +23,15 @@ export function renderWhole(events: readonly GenerationEvent[]): JsonObject {
     ...extras.ofExtensions(choice.extensions, ExtensionScope.RESPONSE),
     ...messageHead(started),
     content: choice.items.flatMap(blocksOf),
-    ...renderStop(choice.finished, {
-      hasCalls: choice.items.some(item => item.content.case === 'toolCall'),
-      hasRefusal: choice.items.some(hasRefusal),
-    }),
+    ...renderStop(choice.finished, readFacts(choice.items), decoded),
     usage: renderUsage(completed),
+  };
+}
+
+function readFacts(items: readonly Item[]): AnswerFacts {
+  return {
+    hasCalls: items.some(item => item.content.case === 'toolCall'),
+    hasRefusal: items.some(hasRefusal),
   };
 }
 

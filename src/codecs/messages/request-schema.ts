@@ -13,6 +13,7 @@ import {
   someText,
   text,
   typeOf,
+  type UnknownValue,
 } from '../schema.ts';
 
 /**
@@ -20,17 +21,13 @@ import {
  * Sources: service.md (POST /v1/messages), decisions §4, wire.md B3.
  */
 
-const cacheControl = object({
-  type: z.literal('ephemeral', 'must be "ephemeral"'),
-  ttl: oneOf(['5m', '1h']).nullish(),
-});
+const cacheControl = object({ type: oneOf(['ephemeral']), ttl: oneOf(['5m', '1h']).nullish() });
 const cached = { cache_control: cacheControl.nullish() };
 
-const imageTypes = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'] as const;
 const urlSource = object({ type: z.literal('url'), url: someText });
 const fileSource = object({ type: z.literal('file'), file_id: someText });
 const imageSource = oneBy('type', [
-  object({ type: z.literal('base64'), media_type: oneOf(imageTypes), data: someText }),
+  object({ type: z.literal('base64'), media_type: someText, data: someText }),
   urlSource,
   fileSource,
 ]);
@@ -42,25 +39,25 @@ const searchResultBlock = object({
   type: z.literal('search_result'),
   source: text,
   title: text,
-  content: listOf(object({ type: z.literal('text', 'must be "text"'), text }), 1),
+  content: listOf(oneBy('type', [object({ type: z.literal('text'), text })]), 1),
   citations: z.unknown().optional(),
   ...cached,
 });
 const documentSource = oneBy('type', [
   object({
     type: z.literal('base64'),
-    media_type: z.literal('application/pdf', 'must be "application/pdf"'),
+    media_type: someText,
     data: someText,
   }),
   object({
     type: z.literal('text'),
-    media_type: z.literal('text/plain', 'must be "text/plain"').nullish(),
+    media_type: text.nullish(),
     data: text,
   }),
   object({
     type: z.literal('content'),
     content: z.union(
-      [text, listOf(z.discriminatedUnion('type', [textBlock, imageBlock]), 1)],
+      [text, listOf(oneBy('type', [textBlock, imageBlock]), 1)],
       'must be a string or an array of blocks',
     ),
   }),
@@ -76,7 +73,10 @@ const documentBlock = object({
   ...cached,
 });
 
-const resultBlock = oneBy('type', [textBlock, imageBlock, searchResultBlock, documentBlock]);
+/** A tool that a search has found. */
+const toolReferenceBlock = object({ type: z.literal('tool_reference'), tool_name: someText, ...cached });
+
+const resultBlock = oneBy('type', [textBlock, imageBlock, searchResultBlock, documentBlock, toolReferenceBlock]);
 const toolResultBlock = object({
   type: z.literal('tool_result'),
   tool_use_id: someText,
@@ -102,47 +102,38 @@ export const blockMembers = membersBy('type', [
   imageBlock,
   documentBlock,
   searchResultBlock,
+  toolReferenceBlock,
   toolResultBlock,
   toolUseBlock,
   thinkingBlock,
   redactedBlock,
 ]);
 
-const known = {
-  user: new Set(['text', 'image', 'document', 'search_result', 'tool_result']),
-  assistant: new Set(['text', 'tool_use', 'thinking', 'redacted_thinking', 'image', 'document', 'search_result']),
-};
-/** Blocks of the upstream's own tools: `server_tool_use`, `web_search_tool_result`, `mcp_tool_use`, `container_upload`, … They are carried as they came. */
-const serverBlockName = /^(server_tool_use|[a-z_]+_tool_(use|result)|container_upload|compaction)$/;
-const serverBlock = z.looseObject({
-  type: z.string('must be a string').regex(serverBlockName, 'must be the type of a content block'),
-});
-
 const blocksOf = <T extends z.ZodType>(block: T): z.ZodUnion<[z.ZodString, z.ZodArray<T>]> =>
   z.union([text, z.array(block, 'must be an array')], 'must be a string or an array of blocks');
 
-const userKnown = oneBy('type', [textBlock, imageBlock, documentBlock, searchResultBlock, toolResultBlock]);
-const assistantKnown = z.discriminatedUnion(
-  'type',
-  [textBlock, toolUseBlock, thinkingBlock, redactedBlock, imageBlock, documentBlock, searchResultBlock],
-  'must be one of "text", "tool_use", "thinking", "redacted_thinking"',
-);
-
-type ServerBlock = z.output<typeof serverBlock>;
-
-/** A block of a message: one of a type with a schema of its own (`known`), or of the upstream's own tools. */
-function blockOf<T extends z.ZodType>(own: ReadonlySet<string>, known: T): z.ZodType<z.output<T> | ServerBlock> {
-  return chosen<z.output<T> | ServerBlock>(value => {
-    const type = typeOf(value);
-    const isKnown = typeof type !== 'string' || own.has(type) || !serverBlockName.test(type);
-    return (isKnown ? known : serverBlock) as z.ZodType<z.output<T> | ServerBlock>;
-  });
-}
-
-const message = oneBy('role', [
-  object({ role: z.literal('user'), content: blocksOf(blockOf(known.user, userKnown)) }),
-  object({ role: z.literal('assistant'), content: blocksOf(blockOf(known.assistant, assistantKnown)) }),
+const userBlock = oneBy('type', [textBlock, imageBlock, documentBlock, searchResultBlock, toolResultBlock]);
+const assistantBlock = oneBy('type', [
+  textBlock,
+  toolUseBlock,
+  thinkingBlock,
+  redactedBlock,
+  imageBlock,
+  documentBlock,
+  searchResultBlock,
 ]);
+const systemBlock = oneBy('type', [textBlock]);
+
+const message = oneBy(
+  'role',
+  [
+    object({ role: z.literal('user'), content: blocksOf(userBlock) }),
+    object({ role: z.literal('assistant'), content: blocksOf(assistantBlock) }),
+    object({ role: z.literal('system'), content: blocksOf(systemBlock) }),
+  ],
+  // The service's own words, which clients look for.
+  ['user', 'assistant'],
+);
 
 const toolName = z
   .string('must be a string')
@@ -153,6 +144,7 @@ const ownTool = object({
   description: text.nullish(),
   input_schema: jsonObject,
   strict: flag.nullish(),
+  defer_loading: flag.nullish(),
   ...cached,
 });
 const hostedTool = z.looseObject({ type: someText, ...cached });
@@ -169,21 +161,18 @@ const toolChoice = oneBy('type', [
   object({ type: z.literal('none') }),
 ]);
 
-const display = { display: oneOf(['summarized', 'omitted']).nullish() };
-const thinking = z.discriminatedUnion(
-  'type',
-  [
-    object({ type: z.literal('enabled'), budget_tokens: integerIn(1_024), ...display }),
-    object({ type: z.literal('disabled') }),
-    object({ type: z.literal('adaptive'), ...display }),
-    object({ type: z.literal('between_tools'), ...display }),
-  ],
-  'must be one of "enabled", "disabled", "adaptive"',
-);
+const display = { display: oneOf(['summarized', 'omitted', 'updates']).nullish() };
+const thinking = oneBy('type', [
+  object({ type: z.literal('enabled'), budget_tokens: integerIn(1_024), ...display }),
+  object({ type: z.literal('disabled') }),
+  object({ type: z.literal('adaptive'), ...display }),
+  object({ type: z.literal('between_tools'), ...display }),
+]);
 
+const outputFormat = oneBy('type', [object({ type: z.literal('json_schema'), schema: jsonObject })]);
 const outputConfig = object({
   effort: oneOf(['low', 'medium', 'high', 'xhigh', 'max']).nullish(),
-  format: object({ type: z.literal('json_schema', 'must be "json_schema"'), schema: jsonObject }).nullish(),
+  format: outputFormat.nullish(),
 });
 
 /** The members that counting tokens takes too. */
@@ -191,12 +180,14 @@ const countShape = {
   model: someText,
   messages: listOf(message, 1),
   system: z
-    .union([text, z.array(textBlock, 'must be an array')], 'must be a string or an array of text blocks')
+    .union([text, z.array(systemBlock, 'must be an array')], 'must be a string or an array of text blocks')
     .nullish(),
   tools: z.array(tool, 'must be an array').nullish(),
   tool_choice: toolChoice.nullish(),
   thinking: thinking.nullish(),
   output_config: outputConfig.nullish(),
+  // The older name of `output_config.format`.
+  output_format: outputFormat.nullish(),
   cache_control: cacheControl.nullish(),
 };
 
@@ -219,11 +210,11 @@ export const countRequestSchema = object({ ...countShape, max_tokens: integerIn(
 /** A checked Messages request. */
 export type MessagesRequest = z.output<typeof countRequestSchema>;
 /** A checked message. */
-export type MessagesMessage = MessagesRequest['messages'][number];
+export type MessagesMessage = Exclude<MessagesRequest['messages'][number], UnknownValue>;
 /** A checked block with a schema of its own. */
-export type KnownBlock = z.output<typeof userKnown> | z.output<typeof assistantKnown>;
+export type KnownBlock = Exclude<z.output<typeof userBlock> | z.output<typeof assistantBlock>, UnknownValue>;
 /** A checked block of a tool's result. */
-export type ResultBlock = z.output<typeof resultBlock>;
+export type ResultBlock = Exclude<z.output<typeof resultBlock>, UnknownValue>;
 /** A checked text block. */
 export type TextBlock = z.output<typeof textBlock>;
 /** A checked document block. */
@@ -235,4 +226,4 @@ export type OwnTool = z.output<typeof ownTool>;
 /** A checked tool. */
 export type MessagesTool = NonNullable<MessagesRequest['tools']>[number];
 /** A checked tool choice. */
-export type MessagesToolChoice = z.output<typeof toolChoice>;
+export type MessagesToolChoice = Exclude<z.output<typeof toolChoice>, UnknownValue>;

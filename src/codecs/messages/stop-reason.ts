@@ -1,6 +1,6 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
-import type { Json, JsonObject } from '../codec.ts';
+import type { DecodedRequest, Json, JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
 
 /** Why an answer ended, in the words of Messages and back. Source: decisions §4, wire.md B3, C3; cases FI-05, FI-08, FI-09, FI-18. */
@@ -13,8 +13,17 @@ export interface AnswerFacts {
   readonly hasRefusal: boolean;
 }
 
-/** `stop_reason` and what stands beside it. */
-export function renderStop(finished: Finished, { hasCalls, hasRefusal }: AnswerFacts): JsonObject {
+/** The two of the interface's own words that clients which do not name its version get others for. Source: decisions §4 (2026-11-22). */
+const ownWords = { refusal: 'refusal', context: 'model_context_window_exceeded' } as const;
+const commonWords = { refusal: 'content_filter', context: 'max_tokens' } as const;
+
+/** `stop_reason` and what stands beside it. `decoded`: the request. */
+export function renderStop(
+  finished: Finished,
+  { hasCalls, hasRefusal }: AnswerFacts,
+  { ownStopReasons }: Pick<DecodedRequest, 'ownStopReasons'>,
+): JsonObject {
+  const words = ownStopReasons === true ? ownWords : commonWords;
   const { reason, matchedStop, native, detailsJson, protocol } = finished;
   const stop = (stop_reason: string, stop_sequence: string | null = null): JsonObject => ({
     stop_reason,
@@ -22,16 +31,17 @@ export function renderStop(finished: Finished, { hasCalls, hasRefusal }: AnswerF
   });
   switch (reason) {
     case FinishReason.LENGTH:
-    case FinishReason.CONTEXT_WINDOW:
       return stop('max_tokens');
+    case FinishReason.CONTEXT_WINDOW:
+      return stop(words.context);
     case FinishReason.TOOL_CALLS:
       return stop('tool_use');
     case FinishReason.CONTENT_FILTER:
     case FinishReason.REFUSAL:
-      return { ...stop('content_filter'), stop_details: detailsOf(detailsJson) };
+      return { ...stop(words.refusal), stop_details: detailsOf(detailsJson) };
     default:
       if (hasCalls) return stop('tool_use');
-      if (hasRefusal) return { ...stop('content_filter'), stop_details: detailsOf(detailsJson) };
+      if (hasRefusal) return { ...stop(words.refusal), stop_details: detailsOf(detailsJson) };
       if (protocol === Protocol.MESSAGES && native !== '') return stop(native);
       if (matchedStop !== undefined) return stop('stop_sequence', matchedStop);
       return native === 'stop_sequence' ? stop('stop_sequence') : stop('end_turn');

@@ -11,7 +11,7 @@ import {
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
-import { invalidField, members, type UnknownMembers } from '../schema.ts';
+import { invalidField, members, type UnknownMembers, UnknownValue } from '../schema.ts';
 import { parseAnnotation } from './annotation.ts';
 import { blobOf, compactionKind, encryptedKind } from './blobs.ts';
 import { extras } from './extras.ts';
@@ -30,6 +30,7 @@ import { renumberTurns } from '../../generation/turns.ts';
 
 const shared = ['type', 'id', 'status'] as const;
 const knownOfMessage = members(...shared, 'role', 'content');
+const knownOfThought = members('type', 'text');
 const knownOfAnswer = members(...shared, 'role', 'content', 'phase');
 
 /** Items in the order of the input; a text is what the user says. Throws `validation_error`. */
@@ -56,14 +57,17 @@ class ItemDecoder {
   }
 
   item(item: ResponsesItem, path: string): Item {
+    if (item instanceof UnknownValue) return make.itemOf(this.#unknown.content(item, path), 0);
     const decoded = this.#content(item, path);
-    const { id, status } = item as { id?: unknown; status?: keyof typeof statuses | null };
+    const { id, status } = item as { id?: unknown; status?: keyof typeof statuses | UnknownValue | null };
     if (typeof id === 'string' && decoded.content.case !== 'reference') decoded.id = id;
-    if (status != null && decoded.content.case !== 'serverTool') decoded.status = statuses[status];
+    if (decoded.content.case === 'serverTool') return decoded;
+    const known = this.#unknown.hint(status, `${path}.status`);
+    if (known !== undefined) decoded.status = statuses[known];
     return decoded;
   }
 
-  #content(item: ResponsesItem, path: string): Item {
+  #content(item: Exclude<ResponsesItem, UnknownValue>, path: string): Item {
     if (isMessage(item)) return this.#message(item, path);
     if (isOther(item)) return this.#other(item, path);
     if (item.type == null || item.type === 'item_reference') {
@@ -79,7 +83,8 @@ class ItemDecoder {
     const isAnswer = item.role === 'assistant';
     const extra = this.#unknown.note(item, isAnswer ? knownOfAnswer : knownOfMessage, path);
     const content = make.messageContent(roles[item.role], this.#parts(item.content, `${path}.content`));
-    if (isAnswer && item.phase != null && content.case === 'message') content.value.phase = phases[item.phase];
+    const phase = isAnswer ? this.#unknown.hint(item.phase, `${path}.phase`) : undefined;
+    if (phase !== undefined && content.case === 'message') content.value.phase = phases[phase];
     return make.itemOf(content, 0, extra);
   }
 
@@ -87,66 +92,85 @@ class ItemDecoder {
     const extra = this.#unknown.note(item, itemMembers[item.type], path);
     switch (item.type) {
       case 'reasoning':
-        return make.itemOf(reasoningOf(item), 0, extra);
+        return make.itemOf(this.#reasoning(item, path), 0, extra);
       case 'compaction': {
         const opaque = blobOf(item.encrypted_content, compactionKind);
         return make.itemOf({ case: 'compaction', value: { $typeName: 'tollgate.v1.Compaction', opaque } }, 0, extra);
       }
       case 'function_call': {
         const { call_id: callId, name } = item;
-        return make.itemOf(make.toolCallContent({ callId, name, arguments: item.arguments }), 0, extra);
+        const said = { callId, name, arguments: item.arguments, ...namespaceOf(item) };
+        return make.itemOf(make.toolCallContent(said), 0, extra);
       }
       case 'custom_tool_call': {
         const { call_id: callId, name, input } = item;
-        return make.itemOf(make.toolCallContent({ callId, name, arguments: input, kind: ToolKind.CUSTOM }), 0, extra);
+        const said = { callId, name, arguments: input, kind: ToolKind.CUSTOM, ...namespaceOf(item) };
+        return make.itemOf(make.toolCallContent(said), 0, extra);
       }
       default:
         return this.#result(item, path, extra);
     }
   }
 
-  #result(
-    { type, call_id: callId, output }: Extract<OtherItem, { output: unknown }>,
-    path: string,
-    extra: Extra | undefined,
-  ): Item {
+  #result(item: Extract<OtherItem, { output: unknown }>, path: string, extra: Extra | undefined): Item {
+    const { type, call_id: callId, name, output } = item;
     const kind = type === 'custom_tool_call_output' ? ToolKind.CUSTOM : ToolKind.FUNCTION;
     const plain = typeof output === 'string';
-    return make.itemOf(
-      make.toolResultContent({ callId, kind, plain, parts: this.#parts(output, `${path}.output`) }),
-      0,
-      extra,
-    );
+    const parts = this.#parts(output, `${path}.output`);
+    const said = { callId: callId ?? '', name: name ?? '', kind, plain, parts, ...namespaceOf(item) };
+    return make.itemOf(make.toolResultContent(said), 0, extra);
   }
 
-  #parts(content: string | readonly ResponsesPart[], path: string): Part[] {
+  #parts(content: string | readonly (ResponsesPart | UnknownValue)[], path: string): Part[] {
     if (typeof content === 'string') return [make.partOf(make.textContent(content))];
     return content.map((part, index) => {
+      if (part instanceof UnknownValue) return make.partOf(this.#unknown.content(part, `${path}.${index}`));
       const extra = this.#unknown.note(part, partMembers[part.type], `${path}.${index}`);
-      return make.partOf(contentOf(part, `${path}.${index}`), extra);
+      return make.partOf(this.#part(part, `${path}.${index}`), extra);
     });
+  }
+
+  #part(part: ResponsesPart, path: string): Part['content'] {
+    if (part.type !== 'input_image') return contentOf(part, path);
+    return make.imageContent(imageSource(part, path), this.#unknown.hint(part.detail, `${path}.detail`) ?? '');
+  }
+
+  #reasoning(item: Extract<OtherItem, { type: 'reasoning' }>, path: string): Item['content'] {
+    const parts = [
+      ...item.summary.map((part, index) => this.#thought(part, `${path}.summary.${index}`)),
+      ...(item.content ?? []).map((part, index) => this.#thought(part, `${path}.content.${index}`)),
+    ];
+    const sealed = item.encrypted_content ?? '';
+    return make.reasoningContent({ parts, opaque: sealed === '' ? [] : [blobOf(sealed, encryptedKind)] });
+  }
+
+  #thought(part: ThoughtPart | UnknownValue, path: string): Part {
+    // Thoughts may be dropped whole where their upstream did not make them.
+    if (part instanceof UnknownValue) return make.partOf(this.#unknown.content(part, path, true));
+    const isSummary = part.type === 'summary_text';
+    const content = isSummary ? make.summaryTextContent(part.text) : make.reasoningTextContent(part.text);
+    return make.partOf(content, this.#unknown.note(part, knownOfThought, path));
   }
 }
 
-function isMessage(item: ResponsesItem): item is MessageItem {
+interface ThoughtPart {
+  readonly type: 'summary_text' | 'reasoning_text';
+  readonly text: string;
+}
+
+function namespaceOf({ namespace }: { readonly namespace?: string | null | undefined }): { namespace?: string } {
+  return namespace == null ? {} : { namespace };
+}
+
+function isMessage(item: Exclude<ResponsesItem, UnknownValue>): item is MessageItem {
   return 'role' in item && (item.type == null || item.type === 'message');
 }
 
-function isOther(item: ResponsesItem): item is OtherItem {
+function isOther(item: Exclude<ResponsesItem, UnknownValue>): item is OtherItem {
   return typeof item.type === 'string' && Object.hasOwn(itemMembers, item.type);
 }
 
-function reasoningOf(item: Extract<OtherItem, { type: 'reasoning' }>): Item['content'] {
-  const summaries = item.summary.map(({ text }) => make.partOf(make.summaryTextContent(text)));
-  const thoughts = (item.content ?? []).map(({ text }) => make.partOf(make.reasoningTextContent(text)));
-  const sealed = item.encrypted_content ?? '';
-  return make.reasoningContent({
-    parts: [...summaries, ...thoughts],
-    opaque: sealed === '' ? [] : [blobOf(sealed, encryptedKind)],
-  });
-}
-
-function contentOf(part: ResponsesPart, path: string): Part['content'] {
+function contentOf(part: Exclude<ResponsesPart, { type: 'input_image' }>, path: string): Part['content'] {
   switch (part.type) {
     case 'input_text':
       return make.textContent(part.text);
@@ -157,8 +181,6 @@ function contentOf(part: ResponsesPart, path: string): Part['content'] {
       const value = { $typeName: 'tollgate.v1.TextPart', text: part.text, annotations } as const;
       return { case: 'text', value: { ...value, logprobs: parseTokens(part.logprobs ?? undefined) } };
     }
-    case 'input_image':
-      return make.imageContent(imageSource(part, path), part.detail ?? '');
     case 'input_file':
       return fileContent(part, path);
     case 'input_audio': {

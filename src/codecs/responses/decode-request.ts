@@ -13,7 +13,7 @@ import type { DecodedRequest, ReceivedRequest } from '../codec.ts';
 import { requestOf } from '../content.ts';
 import { defined } from '../json.ts';
 import * as decode from '../request.ts';
-import { invalidField, members, parseBody, UnknownMembers } from '../schema.ts';
+import { invalidField, members, parseBody, UnknownMembers, UnknownValue } from '../schema.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 import { decodeFormat } from './custom-format.ts';
 import { decodeInput } from './decode-input.ts';
@@ -23,6 +23,7 @@ import {
   type ResponsesBody,
   type ResponsesCustomTool,
   type ResponsesFunctionTool,
+  type ResponsesNamespace,
   responsesRequestSchema,
   type ResponsesTool,
   type ResponsesToolChoice,
@@ -42,8 +43,9 @@ export interface ResponsesRequest extends DecodedRequest {
 }
 
 const known = new Set([...Object.keys(responsesRequestSchema.shape), 'conversation', 'prompt']);
-const knownOfFunction = members('type', 'name', 'description', 'parameters', 'strict');
-const knownOfCustom = members('type', 'name', 'description', 'format');
+const knownOfFunction = members('type', 'name', 'description', 'parameters', 'strict', 'defer_loading');
+const knownOfCustom = members('type', 'name', 'description', 'format', 'defer_loading');
+const knownOfNamespace = members('type', 'name', 'description', 'tools');
 const knownOfChoice = members('type', 'name', 'mode', 'tools');
 const knownOfText = members('format', 'verbosity');
 const knownOfFormat = members('type', 'name', 'description', 'schema', 'strict');
@@ -75,33 +77,35 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
   const unknown = new UnknownMembers(Protocol.RESPONSES);
   unknown.note(body, known, '');
   const items = body.input == null ? [] : decodeInput(body.input, unknown);
-  const tools = (body.tools ?? []).map((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
+  const tools = (body.tools ?? []).flatMap((tool, index) => decodeTool(tool, unknown, `tools.${index}`));
   unknown.note(body.stream_options, knownOfStreamOptions, 'stream_options');
-  const { tool_choice: choice, text, reasoning } = body;
-  const wantsLogprobs = body.include?.includes('message.output_text.logprobs') === true;
+  const { text, reasoning } = body;
+  const choice = unknown.demand(body.tool_choice, 'tool_choice');
+  const include = (body.include ?? []).flatMap((each, index) => unknown.hint(each, `include.${index}`) ?? []);
+  const wantsLogprobs = include.includes('message.output_text.logprobs');
   const request = requestOf({
     model: body.model,
     endpoint: Endpoint.RESPONSES,
     delivery: decode.delivery(body.stream),
     items,
     tools,
-    serviceTier: decodeServiceTier(body.service_tier),
+    serviceTier: decodeServiceTier(unknown.hint(body.service_tier, 'service_tier')),
     metadata: body.metadata ?? {},
-    include: body.include ?? [],
-    truncation: decodeTruncation(body.truncation),
+    include,
+    truncation: decodeTruncation(unknown.hint(body.truncation, 'truncation')),
     ...decode.sharedFields(body),
     ...decode.sampling({ ...samplingMembers(body), logprobs: wantsLogprobs ? true : undefined }),
     ...defined({
       instructions: body.instructions ?? undefined,
       maxOutputTokens: decode.limit32(body.max_output_tokens),
       maxToolCalls: decode.limit32(body.max_tool_calls),
-      toolChoice: choice == null ? undefined : decodeToolChoice(choice, unknown),
+      toolChoice: choice === undefined ? undefined : decodeToolChoice(choice, unknown),
       outputFormat: text == null ? undefined : decodeOutputFormat(text, unknown),
-      verbosity: text?.verbosity ?? undefined,
+      verbosity: unknown.hint(text?.verbosity, 'text.verbosity'),
       reasoning: reasoning == null ? undefined : decodeReasoning(reasoning, unknown),
     }),
   });
-  request.source = decode.sourceRequest(Protocol.RESPONSES, { body: received.raw, paths: unknown.paths });
+  request.source = decode.sourceRequest(Protocol.RESPONSES, { body: received.raw, unknown });
   return {
     request,
     stream: body.stream === true,
@@ -112,8 +116,8 @@ function requestFrom(body: ResponsesBody, received: ReceivedRequest): ResponsesR
   };
 }
 
-function decodeTruncation(truncation: ResponsesBody['truncation']): Truncation {
-  if (truncation == null) return Truncation.UNSPECIFIED;
+function decodeTruncation(truncation: 'auto' | 'disabled' | undefined): Truncation {
+  if (truncation === undefined) return Truncation.UNSPECIFIED;
   return truncation === 'auto' ? Truncation.AUTO : Truncation.DISABLED;
 }
 
@@ -125,7 +129,11 @@ function samplingMembers(body: ResponsesBody): Parameters<typeof decode.sampling
 
 function decodeReasoning(reasoning: NonNullable<ResponsesBody['reasoning']>, unknown: UnknownMembers): ReasoningConfig {
   unknown.note(reasoning, knownOfReasoning, 'reasoning');
-  return { ...decode.reasoningConfig(reasoning.effort), ...defined({ summary: reasoning.summary ?? undefined }) };
+  const effort = unknown.hint(reasoning.effort, 'reasoning.effort');
+  return {
+    ...decode.reasoningConfig(effort),
+    ...defined({ summary: unknown.hint(reasoning.summary, 'reasoning.summary') }),
+  };
 }
 
 function isFunction(tool: ResponsesTool): tool is ResponsesFunctionTool {
@@ -136,15 +144,41 @@ function isCustom(tool: ResponsesTool): tool is ResponsesCustomTool {
   return tool.type === 'custom';
 }
 
-function decodeTool(tool: ResponsesTool, unknown: UnknownMembers, path: string): Tool {
-  if (isFunction(tool))
-    return decode.toolWith(decode.functionTool(tool), defined({ extra: unknown.note(tool, knownOfFunction, path) }));
-  if (!isCustom(tool)) return decode.toolWith(extras.hostedTool(tool), {});
+function isNamespace(tool: ResponsesTool): tool is ResponsesNamespace {
+  return tool.type === 'namespace';
+}
+
+function decodeTool(tool: ResponsesTool, unknown: UnknownMembers, path: string): Tool[] {
+  if (isNamespace(tool)) return decodeNamespace(tool, unknown, path);
+  return [isFunction(tool) || isCustom(tool) ? decodeOwn(tool, unknown, path) : hosted(tool)];
+}
+
+/** The tools of a group; one that says nothing but its name is carried as it came. */
+function decodeNamespace(group: ResponsesNamespace, unknown: UnknownMembers, path: string): Tool[] {
+  if (group.tools.length === 0) return [hosted(group)];
+  const { name } = group;
+  const said = defined({
+    description: group.description ?? undefined,
+    extra: unknown.note(group, knownOfNamespace, path),
+  });
+  const namespace = { $typeName: 'tollgate.v1.ToolNamespace', name, ...said } as const;
+  return group.tools.map((tool, index) => {
+    const own = tool instanceof UnknownValue ? hosted(tool) : decodeOwn(tool, unknown, `${path}.tools.${index}`);
+    return { ...own, namespace };
+  });
+}
+
+function hosted(tool: ResponsesTool | UnknownValue): Tool {
+  const json = tool instanceof UnknownValue ? (tool.value as ResponsesTool) : tool;
+  return decode.toolWith(extras.hostedTool(json), {});
+}
+
+function decodeOwn(tool: ResponsesFunctionTool | ResponsesCustomTool, unknown: UnknownMembers, path: string): Tool {
+  const known = tool.type === 'function' ? knownOfFunction : knownOfCustom;
+  const hints = defined({ extra: unknown.note(tool, known, path), deferred: tool.defer_loading ?? undefined });
+  if (tool.type === 'function') return decode.toolWith(decode.functionTool(tool), hints);
   const formatJson = tool.format == null ? '' : decodeFormat(tool.format);
-  return decode.toolWith(
-    decode.customTool(tool, formatJson),
-    defined({ extra: unknown.note(tool, knownOfCustom, path) }),
-  );
+  return decode.toolWith(decode.customTool(tool, formatJson), hints);
 }
 
 type AllowedTools = Extract<ResponsesToolChoice, { tools: unknown }>;
@@ -156,7 +190,10 @@ function isAllowedTools(choice: ResponsesToolReference | AllowedTools): choice i
 function decodeToolChoice(value: ResponsesToolChoice, unknown: UnknownMembers): ToolChoice {
   if (typeof value === 'string') return decode.toolChoice(value);
   unknown.note(value, knownOfChoice, 'tool_choice');
-  if (isAllowedTools(value)) return decode.toolChoice(value.mode ?? 'auto', value.tools.map(decodeToolName), true);
+  if (isAllowedTools(value)) {
+    const mode = unknown.demand(value.mode, 'tool_choice.mode') ?? 'auto';
+    return decode.toolChoice(mode, value.tools.map(decodeToolName), true);
+  }
   return decode.toolChoice('named', [decodeToolName(value)]);
 }
 
@@ -173,9 +210,9 @@ function decodeOutputFormat(
   text: NonNullable<ResponsesBody['text']>,
   unknown: UnknownMembers,
 ): OutputFormat | undefined {
-  const { format } = text;
   unknown.note(text, knownOfText, 'text');
+  const format = unknown.demand(text.format, 'text.format');
   unknown.note(format, knownOfFormat, 'text.format');
-  if (format == null) return undefined;
+  if (format === undefined) return undefined;
   return format.type === 'json_schema' ? decode.schemaFormat(format) : decode.plainFormat(format.type);
 }

@@ -18,7 +18,7 @@ import { callIdFor } from '../../generation/call-id.ts';
 import { encodeInputPart, encodeOutputPart, isForeign } from './encode-part.ts';
 import { defined } from '../json.ts';
 import { extras } from './extras.ts';
-import { phaseMember } from './render-item.ts';
+import { phaseMember, speakerMembers } from './render-item.ts';
 
 /**
  * Items for a Responses upstream, which keeps nothing: ids of stored items would name nothing there and are left out, but for the one that encrypted thoughts are
@@ -60,7 +60,8 @@ export class InputEncoder {
         return { type: 'compaction', encrypted_content: opaque.data, ...extras.members(item.extra) };
       }
       default: {
-        const own = content.case === 'serverTool' ? extras.own(content.value) : undefined;
+        const isCarried = content.case === 'serverTool' || content.case === 'unknown';
+        const own = isCarried ? extras.own(content.value) : undefined;
         if (own === undefined) throw unsupportedItem(item, this.#request);
         return own;
       }
@@ -85,12 +86,13 @@ export class InputEncoder {
     };
   }
 
-  #call({ callId, name, kind, arguments: text }: ToolCall): JsonObject {
+  #call({ callId, name, namespace, kind, arguments: text }: ToolCall): JsonObject {
     checkToolName(name, fieldName(this.#request.endpoint, 'items'));
     this.#kinds.set(callId, kind);
     const call_id = this.#idOfCall(callId);
-    if (kind === ToolKind.CUSTOM) return { type: 'custom_tool_call', call_id, name, input: text };
-    return { type: 'function_call', call_id, name, arguments: text === '' ? '{}' : text };
+    const called = { call_id, name, ...(namespace === undefined ? {} : { namespace }) };
+    if (kind === ToolKind.CUSTOM) return { type: 'custom_tool_call', ...called, input: text };
+    return { type: 'function_call', ...called, arguments: text === '' ? '{}' : text };
   }
 
   #idOfCall(callId: string): string {
@@ -104,16 +106,18 @@ export class InputEncoder {
     return id;
   }
 
-  #result({ callId, kind, parts, plain, isError }: ToolResult): JsonObject {
+  #result(result: ToolResult): JsonObject {
+    const { callId, kind, parts, plain, isError } = result;
     // Chat and Messages do not repeat what kind of tool it was.
     const called = this.#kinds.get(callId) ?? kind;
     const type = called === ToolKind.CUSTOM ? 'custom_tool_call_output' : 'function_call_output';
-    const call_id = this.#calls.get(callId) ?? callIdFor(callId);
+    const name = isForeign(this.#request) ? '' : result.name;
+    const speaker = speakerMembers({ ...result, name, callId: this.#calls.get(callId) ?? callId });
     const [only] = parts;
     const text = parts.length === 1 && only?.content.case === 'text' ? only.content.value.text : undefined;
     const isText = (only === undefined || text !== undefined) && (plain || isForeign(this.#request));
     const output: Json = isText ? (text ?? '') : parts.map(part => encodeInputPart(part, this.#request, this.#drops));
-    return { type, call_id, output: isError ? this.#failed(output) : output };
+    return { type, ...speaker, output: isError ? this.#failed(output) : output };
   }
 
   /** The interface has no word for a tool that failed. */

@@ -1,7 +1,7 @@
 import { type FilePart, type Part, Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject } from '../codec.ts';
-import { type Drops, unsupportedContent } from '../drops.ts';
+import { type Drops, unsupportedContent, unsupportedPart } from '../drops.ts';
 import { searchResultText } from '../search-result.ts';
 import { renderAnnotation } from './annotation.ts';
 import { extras } from './extras.ts';
@@ -10,10 +10,13 @@ import { renderInputPart } from './render-part.ts';
 /** Parts for a Responses upstream. Sources: wire.md C3, C4; cases ME-05, ME-07, ME-10. */
 
 /** A part of what the model said earlier. Throws `unsupported_parameter`. */
-export function encodeOutputPart({ content, extra }: Part, request: GenerateRequest): JsonObject {
+export function encodeOutputPart(part: Part, request: GenerateRequest): JsonObject {
+  const { content, extra } = part;
   if (content.case === 'refusal') return { type: 'refusal', refusal: content.value.text, ...extras.members(extra) };
   if (content.case !== 'text') {
-    throw unsupportedContent(request, `parts of type ${content.case ?? 'none'} in messages of the assistant`);
+    const own = content.case === 'unknown' ? extras.own(content.value) : undefined;
+    if (own === undefined) throw unsupportedPart(part, request, ' in messages of the assistant');
+    return own;
   }
   const { text, annotations } = content.value;
   const cited = annotations.map(renderAnnotation).filter(each => each !== undefined);
@@ -37,7 +40,7 @@ export function encodeInputPart(part: Part, request: GenerateRequest, drops: Dro
     return { type: 'input_text', text: content.value.text, ...extras.members(part.extra) };
   }
   const rendered = renderInputPart(part);
-  if (rendered === undefined) throw unsupportedContent(request, `parts of type ${content.case ?? 'none'}`);
+  if (rendered === undefined) throw unsupportedPart(part, request);
   return rendered;
 }
 

@@ -36,7 +36,7 @@ export function encodeRequest(input: EncodeInput): EncodedRequest {
   const drops = new Drops();
   const { source } = input.request;
   if (source?.protocol === Protocol.RESPONSES) {
-    return { body: patchedRequest(input, source, drops), dropped: drops.list() };
+    return { ...patchedRequest(input, source, drops), dropped: drops.list() };
   }
   dropUnknown(source, drops);
   return { body: built(input, drops), dropped: drops.list() };

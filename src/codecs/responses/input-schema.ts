@@ -1,6 +1,19 @@
 import * as z from 'zod';
 import { isBase64 } from '../content.ts';
-import { chosen, jsonObject, membersBy, object, oneBy, oneOf, someText, text, toolName, typeOf } from '../schema.ts';
+import {
+  chosen,
+  jsonObject,
+  membersBy,
+  object,
+  oneBy,
+  oneOf,
+  someText,
+  text,
+  toolName,
+  typeOf,
+  unknownBy,
+  type UnknownValue,
+} from '../schema.ts';
 
 /**
  * What the items of a Responses request look like. Unknown members stay in the checked value; null in an optional field means that it was not sent. Sources:
@@ -43,7 +56,7 @@ const inputFile = object({
 });
 const inputAudio = object({
   type: z.literal('input_audio'),
-  input_audio: object({ data: someText.refine(isBase64, 'must be base64'), format: oneOf(['wav', 'mp3']) }),
+  input_audio: object({ data: someText.refine(isBase64, 'must be base64'), format: someText }),
 });
 const inputVideo = object({ type: z.literal('input_video'), video_url: someText });
 
@@ -95,16 +108,18 @@ const callId = z
   .min(1, 'must have 1 to 64 characters')
   .max(64, 'must have 1 to 64 characters');
 const output = contentOf(resultPart);
+/** What a tool says: in answer to a call, or by itself. */
+const spoken = { call_id: callId.nullish(), name: someText.nullish(), namespace: someText.nullish() };
 const otherItems = [
   object({
     type: z.literal('reasoning'),
     ...shared,
     summary: z.array(
-      object({ type: z.literal('summary_text', 'must be "summary_text"'), text }),
+      oneBy('type', [object({ type: z.literal('summary_text'), text })]),
       'must be an array of summaries',
     ),
     content: z
-      .array(object({ type: z.literal('reasoning_text', 'must be "reasoning_text"'), text }), 'must be an array')
+      .array(oneBy('type', [object({ type: z.literal('reasoning_text'), text })]), 'must be an array')
       .nullish(),
     encrypted_content: text.nullish(),
   }),
@@ -114,18 +129,31 @@ const otherItems = [
     ...shared,
     call_id: callId,
     name: toolName,
+    namespace: someText.nullish(),
     arguments: text,
     parsed_arguments: readByClient,
   }),
-  object({ type: z.literal('function_call_output'), ...shared, call_id: callId, output }),
-  object({ type: z.literal('custom_tool_call'), ...shared, call_id: callId, name: toolName, input: text }),
-  object({ type: z.literal('custom_tool_call_output'), ...shared, call_id: callId, output }),
+  object({ type: z.literal('function_call_output'), ...shared, ...spoken, output }),
+  object({
+    type: z.literal('custom_tool_call'),
+    ...shared,
+    call_id: callId,
+    name: toolName,
+    namespace: someText.nullish(),
+    input: text,
+  }),
+  object({ type: z.literal('custom_tool_call_output'), ...shared, ...spoken, output }),
 ] as const;
 const otherItem = z.discriminatedUnion('type', otherItems, 'must be the type of an input item');
 /** The members that an item of each of these types has. */
 export const itemMembers = membersBy('type', otherItems);
 const itemReference = object({ type: z.literal('item_reference').nullish(), id: someText });
 const hostedItem = z.looseObject({ type: someText });
+const unknownItem = unknownBy('type', [
+  'message',
+  'item_reference',
+  ...otherItems.map(({ shape }) => shape.type.value),
+]);
 
 /** Items of tools that the upstream itself runs, or that only its own clients know: carried as they came. Source: wire.md B2. */
 const hostedType =
@@ -136,23 +164,28 @@ function schemaOf(value: unknown): z.ZodType<InputItem> {
   const hasRole = typeof value === 'object' && value !== null && 'role' in value;
   if (type === 'item_reference' || (type == null && !hasRole)) return itemReference;
   if (typeof type !== 'string' || type === 'message') return messageItem;
-  return hostedType.test(type) && !Object.hasOwn(itemMembers, type) ? hostedItem : otherItem;
+  if (Object.hasOwn(itemMembers, type)) return otherItem;
+  return hostedType.test(type) ? hostedItem : unknownItem;
 }
 
 type InputItem =
   | z.output<typeof messageItem>
   | z.output<typeof otherItem>
   | z.output<typeof itemReference>
-  | z.output<typeof hostedItem>;
+  | z.output<typeof hostedItem>
+  | UnknownValue;
 
 /** One item: which of the schemas it must fit is told by its type, and where that is missing by its role. */
 export const inputItem = chosen<InputItem>(schemaOf);
 
 /** A checked item. */
-export type ResponsesItem = z.output<typeof inputItem>;
+export type ResponsesItem = InputItem;
 /** A checked message. */
-export type MessageItem = z.output<typeof messageItem>;
+export type MessageItem = Exclude<z.output<typeof messageItem>, UnknownValue>;
 /** A checked item with a type of its own. */
 export type OtherItem = z.output<typeof otherItem>;
 /** A checked part of any message or result. */
-export type ResponsesPart = z.output<typeof userPart> | z.output<typeof resultPart> | z.output<typeof assistantPart>;
+export type ResponsesPart = Exclude<
+  z.output<typeof userPart> | z.output<typeof resultPart> | z.output<typeof assistantPart>,
+  UnknownValue
+>;

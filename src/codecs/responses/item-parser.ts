@@ -14,8 +14,8 @@ const shared = ['type', 'id', 'status'] as const;
 const knownOf: Readonly<Record<Exclude<ItemKind, 'server'>, ReadonlySet<string>>> = {
   message: new Set([...shared, 'role', 'content', 'phase']),
   reasoning: new Set([...shared, 'summary', 'content', 'encrypted_content']),
-  call: new Set([...shared, 'call_id', 'name', 'arguments']),
-  custom: new Set([...shared, 'call_id', 'name', 'input']),
+  call: new Set([...shared, 'call_id', 'name', 'namespace', 'arguments']),
+  custom: new Set([...shared, 'call_id', 'name', 'namespace', 'input']),
   compaction: new Set([...shared, 'encrypted_content']),
 };
 
@@ -270,7 +270,12 @@ const phases: Readonly<Record<string, Phase>> = {
 
 function itemFrom(kind: Exclude<ItemKind, 'server'>, item: JsonObject): Item {
   const extra = extras.unknown(item, knownOf[kind]);
-  const call = { callId: textIn(item['call_id']) || textIn(item['id']), name: textIn(item['name']) };
+  const namespace = textIn(item['namespace']);
+  const call = {
+    callId: textIn(item['call_id']) || textIn(item['id']),
+    name: textIn(item['name']),
+    ...(namespace === '' ? {} : { namespace }),
+  };
   switch (kind) {
     case 'message':
       return make.itemOf(make.messageContent(Role.ASSISTANT, []), 0, extra);

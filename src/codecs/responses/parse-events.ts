@@ -70,7 +70,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (type === 'error' || (type === '' && body['error'] != null)) throw reported(body);
     const lifecycle = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/.exec(type)?.[1];
     if (lifecycle === 'created' || lifecycle === 'queued' || lifecycle === 'in_progress') {
-      this.#start(events);
+      this.#start(events, objectIn(body['response'])?.['model']);
       return;
     }
     if (lifecycle !== undefined) {
@@ -91,10 +91,11 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     extend(events, 0, ExtensionScope.EVENT, extras.of({ ...body, type }));
   }
 
-  #start(events: GenerationEvent[]): void {
+  /** `model`: as which one the upstream answers, where it says it. */
+  #start(events: GenerationEvent[], model?: Json): void {
     if (this.#state !== 'new') return;
     this.#state = 'started';
-    events.push(started({}));
+    events.push(started({ model: textIn(model) }));
   }
 
   #terminal(status: string, response: JsonObject, events: GenerationEvent[]): void {
@@ -102,7 +103,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (status !== 'completed' && status !== 'incomplete') {
       throw malformed(`an answer that ends ${status || 'without a status'}`);
     }
-    this.#start(events);
+    this.#start(events, response['model']);
     this.#items.output(objectsIn(response['output']), events);
     const native = textIn(objectIn(response['incomplete_details'])?.['reason']) || status;
     const reason = this.#reasonOf(status, native);

@@ -4,10 +4,12 @@ import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { wantsReasoning } from '../../generation/check/check-features.ts';
 import type { EncodeInput, Json, JsonObject } from '../codec.ts';
 import type { Drops } from '../drops.ts';
-import { listIn, objectIn, textIn } from '../json.ts';
+import { defined, listIn, objectIn, textIn } from '../json.ts';
 import { patchServiceTier } from '../service-tier.ts';
-import { sentBody } from '../sent-body.ts';
+import { type SentBody, sentBody } from '../sent-body.ts';
 import { InputEncoder } from './encode-input.ts';
+import { itemMembers } from './input-schema.ts';
+import { responsesRequestSchema } from './request-schema.ts';
 
 /** The least output limit that the protocol takes; the gateway cuts where the client's is lower. */
 const outputTokensMin = 16;
@@ -25,6 +27,12 @@ export function includes({ request }: EncodeInput): string[] {
   return [...request.include, encrypted];
 }
 
+const knownMembers = new Set(Object.keys(responsesRequestSchema.shape));
+const messageMembers = new Set(['type', 'status', 'role', 'content', 'phase']);
+/** The type of a message over a WebSocket, and the members that only such a message has. */
+const turnType = 'response.create';
+const turnMembers = ['type', 'generate'];
+
 /** Members that ask for state, which is the gateway's own: its upstreams keep nothing. */
 const stateful = ['previous_response_id', 'background', 'stream', 'model'];
 
@@ -32,12 +40,14 @@ const stateful = ['previous_response_id', 'background', 'stream', 'model'];
  * A Responses client's own JSON for an upstream of the protocol: state is the gateway's, the model, the limit and the tier are the route's, all else arrives as it
  * was sent. Items that stand in the body as they stand in the request arrive as they were sent too; what the gateway put in their place or before them is built.
  */
-export function patchedRequest(input: EncodeInput, source: SourceRequest, drops: Drops): JsonObject {
+export function patchedRequest(input: EncodeInput, source: SourceRequest, drops: Drops): SentBody {
   const { request, model, maxOutputTokens, stream } = input;
-  const sent = sentBody(source);
+  const { body: sent, ...rest } = sentBody(source);
   const body: JsonObject = { model };
+  const isTurn = sent['type'] === turnType;
   for (const [name, value] of Object.entries(sent)) {
-    if (value !== null && !stateful.includes(name)) body[name] = value;
+    if (stateful.includes(name) || (isTurn && turnMembers.includes(name))) continue;
+    if (value !== null || !knownMembers.has(name)) body[name] = value;
   }
   body['input'] = patchedInput(input, sent['input'] ?? [], drops);
   body['store'] = false;
@@ -48,7 +58,7 @@ export function patchedRequest(input: EncodeInput, source: SourceRequest, drops:
   patchServiceTier(body, request.serviceTier, ['auto', 'default']);
   if (stream) body['stream'] = true;
   else delete body['stream_options'];
-  return body;
+  return { ...rest, body };
 }
 
 /** The items of the request; those that the client sent stand at their end. */
@@ -62,7 +72,7 @@ function patchedInput({ request, provider }: EncodeInput, sent: Json, drops: Dro
     const encoded = encoder.encode(item);
     if (encoded === undefined) return [];
     const own = objectIn(listIn(sent)[index - before]);
-    return [own !== undefined && isSame(own, item) ? withoutId(own) : encoded];
+    return [own === undefined ? encoded : asSent(own, item, encoded)];
   });
 }
 
@@ -72,9 +82,38 @@ function isText({ content }: Item, text: string): boolean {
   return parts.length === 1 && parts[0]?.content.case === 'text' && parts[0].content.value.text === text;
 }
 
-/** An id would name what this upstream never kept (case RE-13); null is not sent. */
+/** The item as it was sent, where it is the one of the request; else as it was encoded. Blobs were opened on the way. */
+function asSent(own: JsonObject, item: Item, encoded: JsonObject): JsonObject {
+  const { content } = item;
+  if (content.case === 'serverTool' || content.case === 'unknown') return isSameOpaque(own, encoded) ? own : encoded;
+  const isSealed = own['type'] === encoded['type'] && (content.case === 'reasoning' || content.case === 'compaction');
+  if (!isSealed) return isSame(own, item) ? withoutId(own) : encoded;
+  const { id, encrypted_content: sealed } = encoded;
+  const { encrypted_content: _, ...rest } = withoutId(own);
+  // In the place where it stood.
+  const members = Object.keys(own).map((name): [string, Json | undefined] => {
+    if (name === 'id') return [name, id];
+    return [name, name === 'encrypted_content' ? sealed : rest[name]];
+  });
+  return defined({ ...Object.fromEntries(members), id, encrypted_content: sealed });
+}
+
+/** Whether an item that the gateway does not read is the same: what it looks at are its names. */
+function isSameOpaque(own: JsonObject, encoded: JsonObject): boolean {
+  return ['type', 'role', 'id', 'call_id'].every(name => own[name] === encoded[name]);
+}
+
+/** An id would name what this upstream never kept (case RE-13); null in a known member is not sent. */
 function withoutId(item: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(item).filter(([name, value]) => name !== 'id' && value !== null));
+  const type = textIn(item['type']);
+  const known = isItemType(type) ? itemMembers[type] : messageMembers;
+  return Object.fromEntries(
+    Object.entries(item).filter(([name, value]) => name !== 'id' && (value !== null || !known.has(name))),
+  );
+}
+
+function isItemType(type: string): type is keyof typeof itemMembers {
+  return Object.hasOwn(itemMembers, type);
 }
 
 const roles: Readonly<Record<string, Role>> = {
@@ -94,7 +133,7 @@ function isSame(sent: JsonObject, { content }: Item): boolean {
       return sent['call_id'] === callId && sent['name'] === name && (sent['arguments'] ?? sent['input']) === text;
     }
     case 'toolResult':
-      return sent['call_id'] === content.value.callId && areSame(sent['output'], content.value.parts);
+      return (sent['call_id'] ?? '') === content.value.callId && areSame(sent['output'], content.value.parts);
     default:
       return false;
   }
@@ -108,6 +147,8 @@ function areSame(sent: Json | undefined, parts: readonly Part[]): boolean {
 function isSamePart(sent: JsonObject | undefined, { content }: Part): boolean {
   if (content.case === 'text') return sent?.['text'] === content.value.text;
   if (content.case === 'refusal') return sent?.['refusal'] === content.value.text;
+  // It can't be read: what it names itself has to do.
+  if (content.case === 'unknown') return sent?.['type'] === objectIn(JSON.parse(content.value.json) as Json)?.['type'];
   return sent !== undefined && sent['type'] === partTypes[content.case ?? 'text'];
 }
 

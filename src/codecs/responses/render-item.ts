@@ -21,7 +21,8 @@ import { renderInputPart, renderOutputPart, renderThought } from './render-part.
 
 /** Whether the interface has an item for it: calls of tools that an upstream of another protocol ran are not shown. */
 export function isShown({ content }: Item): boolean {
-  return content.case !== 'serverTool' || content.value.protocol === Protocol.RESPONSES;
+  const isCarried = content.case === 'serverTool' || content.case === 'unknown';
+  return !isCarried || content.value.protocol === Protocol.RESPONSES;
 }
 
 /** An item of the output or the input, with all its fields. One that is not shown (`isShown`) is an empty object. */
@@ -43,6 +44,7 @@ export function renderItem(item: Item): JsonObject {
     case 'reference':
       return { type: 'item_reference', id: content.value.id };
     case 'serverTool':
+    case 'unknown':
       return isShown(item) ? (JSON.parse(content.value.json) as JsonObject) : {};
     default:
       return {};
@@ -90,17 +92,22 @@ function reasoningMembers({ parts, opaque }: Reasoning): JsonObject {
 }
 
 /** The members of a call. */
-export function callMembers({ callId, name, kind, arguments: text }: ToolCall): JsonObject {
+export function callMembers({ callId, name, namespace, kind, arguments: text }: ToolCall): JsonObject {
   const written = text.toWellFormed();
-  if (kind === ToolKind.CUSTOM) {
-    return { type: 'custom_tool_call', call_id: callIdFor(callId), name, input: written };
-  }
-  return { type: 'function_call', call_id: callIdFor(callId), name, arguments: written };
+  const called = { call_id: callIdFor(callId), name, ...(namespace === undefined ? {} : { namespace }) };
+  if (kind === ToolKind.CUSTOM) return { type: 'custom_tool_call', ...called, input: written };
+  return { type: 'function_call', ...called, arguments: written };
 }
 
-function resultMembers({ callId, kind, parts, plain }: ToolResult): JsonObject {
-  const type = kind === ToolKind.CUSTOM ? 'custom_tool_call_output' : 'function_call_output';
-  return { type, call_id: callIdFor(callId), output: outputOf(parts, plain) };
+function resultMembers(result: ToolResult): JsonObject {
+  const type = result.kind === ToolKind.CUSTOM ? 'custom_tool_call_output' : 'function_call_output';
+  return { type, ...speakerMembers(result), output: outputOf(result.parts, result.plain) };
+}
+
+/** Which call a tool answers, or which tool speaks without a call. */
+export function speakerMembers({ callId, name, namespace }: ToolResult): JsonObject {
+  const named = { ...(name === '' ? {} : { name }), ...(namespace === undefined ? {} : { namespace }) };
+  return callId === '' ? named : { call_id: callIdFor(callId), ...named };
 }
 
 /** What a tool answered: a text where the client gave one. */

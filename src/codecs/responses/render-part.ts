@@ -21,6 +21,8 @@ export function renderOutputPart({ content, extra }: Part): JsonObject | undefin
     }
     case 'refusal':
       return { ...extras.members(extra), type: 'refusal', refusal: content.value.text.toWellFormed() };
+    case 'unknown':
+      return extras.own(content.value);
     default:
       return undefined;
   }
@@ -64,6 +66,8 @@ export function renderInputPart({ content, extra }: Part): JsonObject | undefine
       const url = addressOf(content.value.source);
       return url === undefined ? undefined : { ...members, type: 'input_video', video_url: url };
     }
+    case 'unknown':
+      return extras.own(content.value);
     default:
       return undefined;
   }

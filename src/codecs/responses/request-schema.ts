@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import {
   chosen,
+  exactlyOneOf,
   flag,
   integerIn,
   jsonObject,
@@ -14,6 +15,7 @@ import {
   text,
   toolName,
   typeOf,
+  type UnknownValue,
 } from '../schema.ts';
 import { inputItem, inputTextMax, limitedText } from './input-schema.ts';
 
@@ -28,24 +30,38 @@ const functionTool = object({
   description: text.nullish(),
   parameters: jsonObject.nullish(),
   strict: flag.nullish(),
+  defer_loading: flag.nullish(),
 });
 const customTool = object({
   type: z.literal('custom'),
   name: toolName,
   description: text.nullish(),
   format: jsonObject.nullish(),
+  defer_loading: flag.nullish(),
+});
+/** A group of tools that the client runs. */
+const namespaceTool = object({
+  type: z.literal('namespace'),
+  name: toolName,
+  description: text.nullish(),
+  tools: z.array(oneBy('type', [functionTool, customTool]), 'must be an array'),
 });
 /** A tool that the upstream itself runs, or that only its own clients know. */
 const hostedTool = z.looseObject({ type: someText });
-type AnyTool = z.output<typeof functionTool> | z.output<typeof customTool> | z.output<typeof hostedTool>;
+type AnyTool =
+  | z.output<typeof functionTool>
+  | z.output<typeof customTool>
+  | z.output<typeof namespaceTool>
+  | z.output<typeof hostedTool>;
 const tool = chosen<AnyTool>(value => {
   const type = typeOf(value);
   if (type === 'function') return functionTool;
+  if (type === 'namespace') return namespaceTool;
   return type === 'custom' ? customTool : hostedTool;
 });
 
 /** A tool by name; one that the upstream runs is named by its type alone. */
-const namedChoice = object({ type: oneOf(['function', 'custom']), name: someText });
+const namedChoice = object({ type: exactlyOneOf(['function', 'custom']), name: someText });
 const hostedChoice = z.looseObject({ type: someText });
 type Reference = z.output<typeof namedChoice> | z.output<typeof hostedChoice>;
 const referenceSchema = (value: unknown): z.ZodType<Reference> => {
@@ -57,13 +73,12 @@ const allowedTools = object({
   mode: oneOf(['none', 'auto', 'required']).nullish(),
   tools: listOf(chosen<Reference>(referenceSchema), 1, 128),
 });
-const choiceMode = z.enum(
-  ['none', 'auto', 'required'],
-  'must be "none", "auto", "required" or an object that names tools',
-);
+const choiceMode = oneOf(['none', 'auto', 'required']);
+const noChoice = z.never('must be "none", "auto", "required" or an object that names tools');
 type AnyChoice = z.output<typeof choiceMode> | z.output<typeof allowedTools> | Reference;
 const toolChoice = chosen<AnyChoice>(value => {
-  if (typeof value !== 'object' || value === null) return choiceMode;
+  if (typeof value === 'string') return choiceMode;
+  if (typeof value !== 'object' || value === null) return noChoice;
   return typeOf(value) === 'allowed_tools' ? allowedTools : referenceSchema(value);
 });
 
@@ -132,7 +147,9 @@ export type ResponsesTool = AnyTool;
 export type ResponsesFunctionTool = z.output<typeof functionTool>;
 /** A checked tool that the client runs and that takes free text. */
 export type ResponsesCustomTool = z.output<typeof customTool>;
+/** A checked group of tools. */
+export type ResponsesNamespace = z.output<typeof namespaceTool>;
 /** A checked tool choice. */
-export type ResponsesToolChoice = AnyChoice;
+export type ResponsesToolChoice = Exclude<AnyChoice, UnknownValue>;
 /** A checked way to name a tool. */
 export type ResponsesToolReference = Reference;

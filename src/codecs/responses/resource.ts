@@ -76,7 +76,7 @@ export function renderSettings({ request, previousResponseId, store, background 
   return {
     previous_response_id: previousResponseId ?? null,
     instructions: request.instructions?.toWellFormed() ?? null,
-    tools: request.tools.map(renderTool),
+    tools: renderTools(request.tools),
     tool_choice: renderToolChoice(request),
     parallel_tool_calls: request.parallelToolCalls ?? true,
     max_tool_calls: request.maxToolCalls ?? null,
@@ -116,8 +116,32 @@ function renderFormat({ outputFormat }: GenerateRequest): JsonObject {
   }
 }
 
-function renderTool({ tool, extra }: Tool): JsonObject {
-  const members = extras.members(extra);
+/** Tools of one group follow each other. */
+function renderTools(tools: readonly Tool[]): JsonObject[] {
+  const shown: JsonObject[] = [];
+  let group: { readonly name: string; readonly tools: JsonObject[] } | undefined;
+  for (const tool of tools) {
+    const { namespace } = tool;
+    const rendered = renderTool(tool);
+    if (namespace === undefined) {
+      group = undefined;
+      shown.push(rendered);
+      continue;
+    }
+    if (group?.name === namespace.name) {
+      group.tools.push(rendered);
+      continue;
+    }
+    const { name, description, extra } = namespace;
+    group = { name, tools: [rendered] };
+    const said = { type: 'namespace', name, description: description ?? null, tools: group.tools };
+    shown.push({ ...extras.members(extra), ...said });
+  }
+  return shown;
+}
+
+function renderTool({ tool, extra, deferred }: Tool): JsonObject {
+  const members = { ...extras.members(extra), ...(deferred === undefined ? {} : { defer_loading: deferred }) };
   switch (tool.case) {
     case 'function': {
       const { name, description, parametersJson, strict } = tool.value;

@@ -170,6 +170,9 @@ function indexOf({ models, aliases }: CatalogContent): Index {
 function findUntiered(index: Index, name: string): Model | undefined {
   const found = findUndated(index, name);
   if (found !== undefined) return found;
+  // Ollama's own tools take `name` for `name:latest`.
+  const latest = findUndated(index, `${name}:latest`);
+  if (latest !== undefined) return latest;
   const undated = datePattern.exec(name)?.[1];
   // A date that several listed models have is a part of their ids: without it the name would mean another model.
   if (undated === undefined || index.byBarePart.has(name)) return undefined;

@@ -31,19 +31,22 @@ export class EmbedRun extends AdmittedRun<EmbedOrder, EmbedAnswer> {
   }
 
   protected async make(): Promise<EmbedAnswer> {
-    const { order, admitted, requestId } = this.asked;
+    const { order, admitted, requestId, story } = this.asked;
     const { request, model } = order;
     const { signal } = this;
     const hold = Hold.of(admitted);
     const { answer, route } = await this.#tools.router.perform({
       model: request.model,
-      holdId: hold.id,
+      caller: { hold, request },
+      requestId,
+      operation: 'embeddings',
+      story,
       signal,
       onAttempt: () => this.noteAttempt(),
       attempt: async ({ embeddings, model: name, name: { provider } }, attempt): Promise<Embedded> => {
         if (embeddings === undefined) throw new Error(`${provider} embeds nothing`);
         const asked = embeddings.takesTokenIds ? request : await withTexts(request, model);
-        const embedded = await embeddings.embed({ hold, request: asked, model: name, attempt, signal });
+        const embedded = await embeddings.embed({ hold, request: asked, model: name, attempt, signal, watch: story });
         checkVectors(embedded.vectors, request);
         return embedded;
       },

@@ -13,6 +13,8 @@ import { admitOrder, nameRequest } from '../admit-order.ts';
 import { readAttribution } from '../attribution.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
+import { findStory } from '../find-story.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { Running, stopping } from '../running.ts';
 import { nobodyLeaves } from '../starting-call.ts';
@@ -32,6 +34,7 @@ interface EmbedAsk {
   readonly credential: Credential;
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
+  readonly story: RequestStory | undefined;
 }
 
 /** All embeddings of this process. */
@@ -63,10 +66,16 @@ export class Embeddings {
     this.#running.cutAll();
   }
 
+  /** Ends those of a key that has been revoked. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
+  }
+
   async #answer(request: EmbedRequest, context: UnaryContext): Promise<EmbedResponse> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
-    const asked = { request, credential, named: context.requestHeader.get(requestIdHeader) };
+    const named = context.requestHeader.get(requestIdHeader);
+    const asked = { request, credential, named, story: findStory(context) };
     const key = idempotencyKey(context);
     if (key === undefined) return this.#embedded(asked, context.signal);
     return this.#tools.replays.answerOne({
@@ -84,14 +93,16 @@ export class Embeddings {
   async #embedded(asked: EmbedAsk, signal: AbortSignal, keeper?: Keeper<EmbedResponse>): Promise<EmbedResponse> {
     const { catalog, ids, ledger } = this.#tools;
     const order = await takeEmbedOrder(catalog, asked.request, asked.credential);
+    const { named, story } = asked;
     const { attribution, user } = asked.request;
     const command = {
-      ...nameRequest(ids, asked.named),
+      ...nameRequest(ids, named),
       order,
       funds: embedFunds(order),
       text: { inputTokens: order.inputTokens, outputTokensMin: 0, outputTokensWanted: 0 },
       endpoint: pathOf(Endpoint.EMBEDDINGS),
       ...readAttribution(attribution, user),
+      story,
     };
     const admitted = await admitOrder(ledger, command, asked.credential);
     const run = new EmbedRun(this.#tools, admitted);

@@ -68,10 +68,25 @@ export function deniedError(denied: Denied, applicant: DeniedApplicant): Gateway
   return new GatewayError(code, deniedMessage(denied, applicant.model.id), {
     limits: windows,
     ...defined({ denial, retryAfterMs, tip: tipOf(denied, applicant) }),
-    // Who waits a minute, or for a place, may try again by itself.
-    ...(denial?.row?.window === 'minute' || denial?.unit === 'concurrent' ? { retry: true } : {}),
+    ...mayRetry(denial),
     ...(code === 'model_not_allowed' ? { param: 'model' } : {}),
   });
+}
+
+/** Returns the refusal of a key whose limits leave no room for any request. */
+export function limitsExhausted({ code, denial, retryAfterMs, windows }: Denied, keyId: number): GatewayError {
+  const message = denial === undefined ? 'The request is over a limit.' : limitMessage(denial);
+  const tip = denial === undefined ? undefined : limitTip(denial, keyId);
+  return new GatewayError(code, message, {
+    limits: windows,
+    ...defined({ denial, retryAfterMs, tip }),
+    ...mayRetry(denial),
+  });
+}
+
+/** Who waits a minute, or for a place, may try again by itself. */
+function mayRetry(denial: Denial | undefined): { readonly retry?: true } {
+  return denial?.row?.window === 'minute' || denial?.unit === 'concurrent' ? { retry: true } : {};
 }
 
 /** What to do about this denial, where the code alone does not say it. */
@@ -90,7 +105,12 @@ function tipOf({ code, denial }: Denied, applicant: DeniedApplicant): string | u
       ? `Let the key pay as it goes, because no plan pays for pictures: ${payg}.`
       : `Let the key pay as it goes: ${payg}. Or ask the operator for a plan: ${plan}.`;
   }
-  switch (denial?.limit) {
+  return denial === undefined ? undefined : limitTip(denial, keyId);
+}
+
+/** What to do about a limit. */
+function limitTip(denial: Denial, keyId: number): string | undefined {
+  switch (denial.limit) {
     case 'monthly_limit':
       return `Wait for the next month, or ask the operator to raise the limit: npx tollgate keys monthly-limit ${keyId} DOLLARS|none.`;
     case 'minute_limit':

@@ -3,10 +3,11 @@ import type { FinishReason, GenerationEvent, LimitState } from '../../gen/tollga
 import { Delivery, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { EventLog } from '../../generation/event-log.ts';
 import { completed } from '../../generation/events.ts';
+import { AnswerSize, textMost } from '../../generation/guard/answer-size.ts';
 import { Guard } from '../../generation/guard/guard.ts';
 import { type CountedUsage, Tally, usageMessage, usageSource } from '../../generation/guard/tally.ts';
 import { Hold } from '../../generation/hold.ts';
-import { noUsage } from '../../generation/usage-buckets.ts';
+import { noUsage, sumInput } from '../../generation/usage-buckets.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { StreamControl } from '../../lib/push.ts';
 import type { Runtime } from '../../lib/runtime.ts';
@@ -15,10 +16,12 @@ import { limitState } from '../limit-state.ts';
 import type { RouteName } from '../routing/observer.ts';
 import type { BegunAnswer, RoutedCall, RoutedReceiver } from '../routing/routed-call.ts';
 import type { Router } from '../routing/router.ts';
-import type { Cuttable } from '../running.ts';
+import { type Cuttable, keyRevoked } from '../running.ts';
+import { toTokenCounts } from '../token-counts.ts';
 import { AnswerCounts, type CountingTools } from './answer-counts.ts';
 import { outputTokensMost } from './funds.ts';
 import type { GenerationSink } from './generation-sink.ts';
+import { inputCutWarning, mayBeCut, wasCut } from './input-cut.ts';
 import { type AdmittedRequest, mayBeWhole, outputLimit } from './output-limit.ts';
 import { continued, PauseJoin } from './pause-join.ts';
 import { billedTier, chargeOf, type Outcome, type Progress, toClientError, toSettleCommand } from './settlement.ts';
@@ -33,6 +36,8 @@ export interface GenerationTools extends CountingTools {
   readonly exposeRoute: () => boolean;
   /** How far a provider's count of tokens may be above the gateway's before an answer is cut at its limit (1: counts the same). */
   readonly toleranceOf: (provider: string) => number;
+  /** The most bytes of one choice of a streamed answer, and of a whole answer. */
+  readonly answerBytesMax: () => { readonly choice: number; readonly whole: number };
   /** How long a client waits for a charge after its answer broke off; absent: 10 s. */
   readonly settleMs?: number;
 }
@@ -59,6 +64,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   /** The output limit of one choice: the client's, or what funds pay; undefined: none. */
   readonly #limit: number | undefined;
   readonly #tally: Tally;
+  #size: AnswerSize;
   readonly #counts: AnswerCounts;
   readonly #slices: Slices;
   #sink: GenerationSink | undefined;
@@ -104,12 +110,18 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#limit = outputLimit(asked);
     const { contextLength = Infinity, maxOutputTokens = Infinity } = model;
     const candidates = this.#candidates;
+    this.#size = this.#newSize();
     this.#tally = new Tally({ candidates, input: contextLength * candidates, output: maxOutputTokens * candidates });
     this.#counts = new AnswerCounts(tools, request, asked.input);
     this.#slices = new Slices(tools.ledger, admitted, outputTokensMost(request, model), tokens => {
       this.#paidTokens = tokens;
       this.#guard?.lowerLimit(Math.floor(tokens / candidates));
     });
+  }
+
+  /** What it holds now. */
+  get heldNanoUsd(): bigint {
+    return this.#slices.heldNanoUsd;
   }
 
   get isCut(): boolean {
@@ -139,6 +151,15 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     this.#stop({ kind: 'cut' });
   }
 
+  /** The key has been revoked: ends the answer now. */
+  revoke(): void {
+    this.#stop({ kind: 'client_gone', error: keyRevoked() });
+  }
+
+  get keyId(): number {
+    return this.#asked.keyId;
+  }
+
   pause(): void {
     this.#isPaused = true;
     this.#routed?.pause();
@@ -157,6 +178,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
 
   attemptFailed(): void {
     this.#isTrying = false;
+    this.#size = this.#newSize();
     this.#tally.restart();
   }
 
@@ -177,6 +199,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   }
 
   events(events: GenerationEvent[]): Error | undefined | Promise<Error | undefined> {
+    if (!this.#size.take(events)) return new UpstreamFailure('oversized');
     this.#tally.take(events);
     this.#counts.look(this.#tally);
     const joined = this.#join?.push(events) ?? events;
@@ -197,22 +220,31 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
     return this.#asked.request.candidates ?? 1;
   }
 
+  #newSize(): AnswerSize {
+    const { choice, whole } = this.#tools.answerBytesMax();
+    const choiceTextMax = textMost(this.#asked.model.maxOutputTokens);
+    return new AnswerSize({ choiceBytesMax: choice, choiceTextMax, bytesMax: this.#isStreamed ? Infinity : whole });
+  }
+
   #elapsedMs(): number {
     return this.#tools.runtime.monotonicMs() - this.#startedAtMs;
   }
 
   /** Routes the request; again for each pause of the upstream, with what was said so far. */
   #call(): void {
-    const { admitted, model, request } = this.#asked;
+    const { accountId, admitted, model, request } = this.#asked;
     try {
       this.#routed = this.#tools.router.route(
         {
           hold: Hold.of(admitted),
+          requestId: this.requestId,
+          accountId,
           request: this.#request,
           maxOutputTokens: this.#limit,
           modelOutputTokens: model.maxOutputTokens,
           restartable: !this.#isStreamed && this.#request === request,
           whole: this.#isWhole,
+          watch: this.#asked.story,
         },
         this,
       );
@@ -308,10 +340,15 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       // The guard has seen `completed`, or has cut every choice.
       const counted = this.#count();
       const usage = counted instanceof Promise ? await counted : counted;
+      const input = sumInput(usage.buckets) / this.#tally.calls;
+      if (usage.source === 'reported' && mayBeCut(input, this.#asked.measured.inputTokens)) await this.#checkCut(input);
       if (sink?.beforeSettle !== undefined) await sink.beforeSettle([...this.#kept.read(), this.#completed(usage, 0n)]);
       if (this.#slices.isExtending) await this.#slices.idle();
-      const settled = await this.#tools.ledger.settle(this.#settleCommand(outcome, usage), 'bounded');
+      this.#asked.story?.trace?.settleBegan();
+      const command = this.#settleCommand(outcome, usage);
+      const settled = await this.#tools.ledger.settle(command, 'bounded');
       checkSettled(settled, this.#asked.id);
+      this.#tellSettled(command, settled);
       this.#counts.learn(this.#tally, this.#isWhole);
       last = this.#kept.read();
       last.push(this.#completed(usage, settled.costNanoUsd));
@@ -354,13 +391,36 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   async #settleUnanswered(outcome: Outcome, error: Error): Promise<void> {
     await this.#slices.idle();
     const charge = chargeOf(outcome, this.#progress);
+    const { id, story } = this.#asked;
+    story?.trace?.settleBegan();
     if (charge.kind === 'void') {
-      await this.#tools.ledger.void(this.#asked.id, charge.reason);
+      await this.#tools.ledger.void(id, charge.reason);
+      story?.holds(this.heldNanoUsd);
+      story?.settleEnded(undefined);
       return;
     }
     await this.#sink?.beforeBrokenSettle?.(error);
     const counted = charge.kind === 'usage' ? await this.#countUnanswered(outcome) : unused;
-    checkSettled(await this.#tools.ledger.settle(this.#settleCommand(outcome, counted)), this.#asked.id);
+    const command = this.#settleCommand(outcome, counted);
+    const settled = await this.#tools.ledger.settle(command);
+    checkSettled(settled, id);
+    this.#tellSettled(command, settled);
+  }
+
+  #tellSettled({ state, usage }: SettleCommand, { costNanoUsd }: Settled): void {
+    const { story } = this.#asked;
+    if (story === undefined) return;
+    story.holds(this.heldNanoUsd);
+    story.settleEnded({ state, tokens: toTokenCounts(usage), costNanoUsd });
+  }
+
+  /** Warns if the upstream has read far less than was sent; in the answer only if its head is not sent yet. */
+  async #checkCut(inputTokens: number): Promise<void> {
+    if (!(await wasCut(this.#asked.request, inputTokens))) return;
+    this.#tools.router.inputCut(this.#route);
+    for (const { event } of this.#kept.read()) {
+      if (event.case === 'started') event.value.warnings.push(inputCutWarning);
+    }
   }
 
   get #progress(): Progress {

@@ -10,13 +10,15 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { checkFeatures } from '../../generation/check/check-features.ts';
 import { checkLength } from '../../generation/check/check-length.ts';
 import { checkRequest } from '../../generation/check/check-request.ts';
-import { loadTokenizer, measureInput, type MeasuredInput } from '../../generation/tokens.ts';
+import { loadTokenizer, measureInTurns, type MeasuredInput } from '../../generation/tokens.ts';
 import { type IdSource, ledgerIdOf, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
 import type { Sink, StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { Catalog, Resolved } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
+import { findStory } from '../find-story.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
@@ -27,7 +29,7 @@ import { countInputInPieces } from '../../generation/count-input.ts';
 import { inputTokensHeld } from './funds.ts';
 import { Generation, type GenerationTools } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
-import { checkCountedLength, truncated } from './truncation.ts';
+import { checkCountedLength, isNearLimit, truncated } from './truncation.ts';
 
 interface GenerationsTools extends GenerationTools {
   readonly catalog: Catalog;
@@ -41,12 +43,11 @@ export interface GenerationAsk {
   readonly credential: Credential;
   /** The public request id that the edge has made; null: the generation makes one. */
   readonly requestId: string | null;
-  /** Its caller is answered before an upstream is asked: what that would refuse for its length is refused here. */
-  readonly isAnsweredEarly?: boolean;
   /** Its admission is told at once, so that it has to be durable. */
   readonly durable?: boolean;
   /** See `AdmittedRequest`. */
   readonly freeWhenCut?: boolean;
+  readonly story?: RequestStory | undefined;
 }
 
 /** A request whose model is found and whose input is checked. */
@@ -58,7 +59,7 @@ interface CheckedRequest extends Resolved {
 /** All generations of this process. */
 export class Generations {
   readonly #tools: GenerationsTools;
-  readonly #running = new Running();
+  readonly #running = new Running<Generation>();
   readonly #ended = (generation: Generation): void => this.#running.delete(generation);
   #isDraining = false;
 
@@ -76,9 +77,19 @@ export class Generations {
     this.#isDraining = true;
   }
 
+  /** What all that run hold. */
+  heldNanoUsd(): bigint {
+    return this.#running.all.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n);
+  }
+
   /** Ends those that still run; each settles what it delivered. */
   cutAll(): void {
     this.#running.cutAll();
+  }
+
+  /** Ends those of a key that has been revoked; each settles what it delivered. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
   }
 
   /** GenerationService on these generations. */
@@ -104,34 +115,36 @@ export class Generations {
     const { bounds, model } = checked;
     const measured = { kind: bounds.kind, estimate: bounds.ownHigh };
     const learned = bounds.hasMedia ? undefined : this.#tools.unseenOutput.tokens.inputOfModel(model.id, measured);
-    const inputTokens = learned ?? (await countInputInPieces(checked.request, await loadTokenizer()));
-    return { inputTokens, source: UsageSource.ESTIMATED };
+    const counted = await countInputInPieces(checked.request, await loadTokenizer());
+    // Where the provider counts as the tokenizer does, the tokenizer's count is the exact one.
+    const agrees = learned === undefined || Math.abs(learned - counted) <= Math.max(3, counted / 20);
+    return { inputTokens: agrees ? counted : learned, source: UsageSource.ESTIMATED };
   }
 
   /** Checks and admits a request. Whoever calls it starts the generation. Throws what the caller is refused with; nothing is held then. */
   async begin(ask: GenerationAsk): Promise<Generation> {
-    const { credential, requestId: named, freeWhenCut, durable } = ask;
+    const { credential, requestId: named, freeWhenCut, durable, story } = ask;
     if (this.#isDraining) throw stopping();
     const { ledger, router, runtime, ids } = this.#tools;
     const checking = this.#check(ask.request, credential);
     const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
-    if (!model.available) throw modelUnavailable(model.id);
-    if (ask.isAnsweredEarly === true) await checkCountedLength(request, model, bounds);
+    if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
+    if (isNearLimit(model, bounds)) await checkCountedLength(request, model);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);
     const measured = { inputTokens: this.#inputHigh(model, bounds), calls: router.callsFor(request) };
     const applicant = { id, requestId, keyId, accountId, request, model, tier, measured, durable };
     const admittedAtMs = runtime.now();
+    story?.admissionBegan({ accountId, keyId, model: model.id });
     const admitted = await ledger.admit(toAdmitCommand(applicant));
     if (admitted.kind === 'denied') {
+      story?.admissionEnded(undefined, admitted.code);
       throw await refusal(ledger, admitted, applicant);
     }
-    const generation = new Generation(
-      this.#tools,
-      { ...applicant, admitted, admittedAtMs, freeWhenCut, input: bounds },
-      this.#ended,
-    );
+    story?.admissionEnded(admitted.heldNanoUsd);
+    const asked = { ...applicant, admitted, admittedAtMs, freeWhenCut, story, input: bounds };
+    const generation = new Generation(this.#tools, asked, this.#ended);
     this.#running.add(generation);
     return generation;
   }
@@ -154,7 +167,8 @@ export class Generations {
       const found = authenticate(context, this.#tools.ledger, 'api_key');
       const credential = found instanceof Promise ? await found : found;
       const key = idempotencyKey(context);
-      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader) };
+      const story = findStory(context);
+      const ask = { request, credential, requestId: context.requestHeader.get(requestIdHeader), story };
       if (key !== undefined) return call.attach(this.#startOnce({ ...ask, context, key }, sink));
       const generation = await this.begin(ask);
       call.attach(generation);
@@ -191,9 +205,8 @@ export class Generations {
     );
   }
 
-  /** The checked request with the listed model and its tier. A promise only if its input has to be counted. */
-  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
-    checkRequest(asked);
+  /** Returns the model that a request names, with its tier. Throws if the credential can't use it for the request. */
+  resolve(asked: GenerateRequest, credential: Credential): Resolved {
     const { endpoint, serviceTier } = asked;
     const visible = credential.allowedModels;
     const resolved = this.#tools.catalog.resolve(asked.model, { endpoint, serviceTier, visible });
@@ -202,10 +215,17 @@ export class Generations {
       throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
     }
     checkFeatures(asked, model);
-    const fitting = truncated(asked, model);
-    return fitting instanceof Promise
-      ? fitting.then(request => measured(request, resolved))
-      : measured(fitting, resolved);
+    return resolved;
+  }
+
+  /** The checked request with the listed model and its tier. A promise only if its input is long or has to be counted. */
+  #check(asked: GenerateRequest, credential: Credential): CheckedRequest | Promise<CheckedRequest> {
+    checkRequest(asked);
+    const resolved = this.resolve(asked, credential);
+    const bounds = measureInTurns(asked);
+    return bounds instanceof Promise
+      ? bounds.then(found => fitted(asked, resolved, found))
+      : fitted(asked, resolved, bounds);
   }
 }
 
@@ -235,8 +255,20 @@ class ResponseSink implements GenerationSink {
   }
 }
 
-function measured(asked: GenerateRequest, { model, tier }: Resolved): CheckedRequest {
-  const bounds = measureInput(asked);
+/** The request cut to the model's context, if it asks for that, with the bounds of what is left. */
+function fitted(
+  asked: GenerateRequest,
+  resolved: Resolved,
+  bounds: MeasuredInput,
+): CheckedRequest | Promise<CheckedRequest> {
+  const fitting = truncated(asked, resolved.model, bounds);
+  if (!(fitting instanceof Promise)) return checkedRequest(fitting, resolved, bounds);
+  return fitting.then(async request =>
+    checkedRequest(request, resolved, request === asked ? bounds : await measureInTurns(request)),
+  );
+}
+
+function checkedRequest(asked: GenerateRequest, { model, tier }: Resolved, bounds: MeasuredInput): CheckedRequest {
   checkLength(asked, model, bounds);
   return { model, tier, bounds, request: { ...asked, model: model.id, serviceTier: tier } };
 }

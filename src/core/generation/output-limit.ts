@@ -1,6 +1,7 @@
 import { callRules } from '../../generation/guard/call-filter.ts';
 import type { MeasuredInput } from '../../generation/tokens.ts';
 import type { Admitted } from '../../ledger/ledger.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { Applicant } from './admission.ts';
 import { clientLimit, outputTokensMost } from './funds.ts';
 
@@ -12,6 +13,8 @@ export interface AdmittedRequest extends Applicant {
   readonly input?: MeasuredInput | undefined;
   /** An answer that the gateway cuts costs nothing and leaves no record: nobody is there who has had a part of it. */
   readonly freeWhenCut?: boolean | undefined;
+  /** Where what becomes known of it is written; undefined: nobody reads it. */
+  readonly story?: RequestStory | undefined;
 }
 
 /**

@@ -14,7 +14,8 @@ import { sumInput } from '../../generation/usage-buckets.ts';
 /** How a generation ended; who pays for what follows from it. */
 export type Outcome =
   | { readonly kind: 'answered'; readonly finishes: readonly FinishReason[] }
-  | { readonly kind: 'client_gone' }
+  /** `error`: what a client is told that did not leave by itself; absent: it has left. */
+  | { readonly kind: 'client_gone'; readonly error?: GatewayError }
   /** The gateway stops and cut the answer. */
   | { readonly kind: 'cut' }
   | { readonly kind: 'failed'; readonly error: GatewayError };
@@ -22,6 +23,7 @@ export type Outcome =
 /** What the client is told of an end without an answer. */
 export function toClientError(outcome: Outcome): Error {
   if (outcome.kind === 'failed') return outcome.error;
+  if (outcome.kind === 'client_gone' && outcome.error !== undefined) return outcome.error;
   return outcome.kind === 'cut' ? stopping() : new ConnectError('The call was cancelled.', Code.Canceled);
 }
 

@@ -14,6 +14,7 @@ export class Slices {
   #slice: number;
   readonly #isFree: boolean;
   #held: number;
+  #heldNanoUsd: bigint;
   #pending: Promise<void> | undefined;
   #ended: boolean;
 
@@ -26,6 +27,7 @@ export class Slices {
     this.#id = admitted.id;
     this.#most = most;
     this.#held = admitted.outputTokens;
+    this.#heldNanoUsd = admitted.heldNanoUsd;
     this.#slice = Math.min(admitted.outputTokens, sliceTokens);
     this.#onEnd = onEnd;
     this.#isFree = admitted.outputTokensAvailable === Infinity;
@@ -55,6 +57,11 @@ export class Slices {
     this.#most += most;
   }
 
+  /** All that the request holds now. It never shrinks. */
+  get heldNanoUsd(): bigint {
+    return this.#heldNanoUsd;
+  }
+
   get isExtending(): boolean {
     return this.#pending !== undefined;
   }
@@ -82,6 +89,7 @@ export class Slices {
     try {
       const reply = await this.#ledger.extend({ id: this.#id, outputTokens: wanted });
       this.#held += reply.outputTokens;
+      if (reply.heldNanoUsd > this.#heldNanoUsd) this.#heldNanoUsd = reply.heldNanoUsd;
       this.#slice = Math.min(reply.outputTokens, sliceTokens);
       // Less than was wanted may be a smaller slice: the funds have ended where nothing is left beside it.
       const areSpent = reply.outputTokens < wanted && reply.outputTokensAvailable <= 0;

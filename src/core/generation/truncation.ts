@@ -2,7 +2,7 @@ import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, Truncation } from '../../gen/tollgate/v1/request_pb.ts';
 import { tooLong } from '../../generation/check/check-length.ts';
-import { estimateInput, type InputBounds, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
+import { type InputBounds, loadTokenizer, type Tokenizer } from '../../generation/tokens.ts';
 import { type CountedItem, withoutOldest } from '../../generation/truncate.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 
@@ -16,9 +16,10 @@ const answerTokens = 1024;
 export function truncated(
   request: GenerateRequest,
   { contextLength }: Model,
+  { high }: InputBounds,
 ): GenerateRequest | Promise<GenerateRequest> {
   if (request.truncation !== Truncation.AUTO || contextLength === undefined) return request;
-  return estimateInput(request) <= contextLength ? request : truncatedTo(request, contextLength);
+  return high <= contextLength ? request : truncatedTo(request, contextLength);
 }
 
 async function truncatedTo(request: GenerateRequest, contextLength: number): Promise<GenerateRequest> {
@@ -32,15 +33,19 @@ async function truncatedTo(request: GenerateRequest, contextLength: number): Pro
   return kept === undefined ? request : { ...request, items: kept };
 }
 
+/** Whether an input may be longer than the model's context, by the highest estimate. */
+export function isNearLimit({ contextLength }: Model, { high }: InputBounds): boolean {
+  return contextLength !== undefined && high > contextLength;
+}
+
 /**
- * Refuses an input that is longer than the model's context by the tokenizer at hand, where nobody waits for what the upstream says of it. Throws
- * `context_length_exceeded`. Source: decisions §4, "truncation".
+ * Refuses an input that is longer than the model's context by the tokenizer at hand: an upstream that takes it all the same cuts it in silence, or is asked in
+ * vain. Throws `context_length_exceeded`. Source: decisions §4, "truncation".
  */
-export async function checkCountedLength(request: GenerateRequest, model: Model, { high }: InputBounds): Promise<void> {
-  const { contextLength } = model;
-  if (contextLength === undefined || high <= contextLength) return;
+export async function checkCountedLength(request: GenerateRequest, { id, contextLength }: Model): Promise<void> {
+  if (contextLength === undefined) return;
   const tokens = await countInputInPieces(request, await loadTokenizer());
-  if (tokens > contextLength) throw tooLong(request, { id: model.id, contextLength }, tokens);
+  if (tokens > contextLength) throw tooLong(request, { id, contextLength }, tokens);
 }
 
 /** Each item with its own tokens. */

@@ -68,18 +68,21 @@ export class ImageRun extends AdmittedRun<ImageOrder, KeptDrawing> {
   }
 
   async #draw(): Promise<Routed<Drawing>> {
-    const { order, admitted } = this.asked;
+    const { order, admitted, requestId, story } = this.asked;
     const { request } = order;
     const { signal } = this;
     const hold = Hold.of(admitted);
     const drawn = await this.#tools.router.perform({
       model: request.model,
-      holdId: hold.id,
+      caller: { hold, request },
+      requestId,
+      operation: 'generate_content',
+      story,
       signal,
       onAttempt: () => this.noteAttempt(),
       attempt: ({ images, model, name }, attempt) => {
         if (images === undefined) throw new Error(`${name.provider} draws no pictures`);
-        return images.draw({ hold, request, model, attempt, signal });
+        return images.draw({ hold, request, model, attempt, signal, watch: story });
       },
     });
     this.noteAnswer(drawn.route);

@@ -19,11 +19,13 @@ import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import { pump, type Sink, type StreamControl } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Documents } from '../../store/documents.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { admitOrder, nameRequest } from '../admit-order.ts';
 import { readAttribution } from '../attribution.ts';
 import { authenticate } from '../credential.ts';
+import { findStory } from '../find-story.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { limitState } from '../limit-state.ts';
 import { Running, stopping } from '../running.ts';
@@ -57,6 +59,7 @@ interface ImageAsk {
   readonly credential: Credential;
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
+  readonly story: RequestStory | undefined;
 }
 
 /** Where kept pictures are on the public listener. */
@@ -120,6 +123,11 @@ export class Images {
   /** Ends those that are still drawn: uncharged, and tasks wait for the next process. */
   cutAll(): void {
     this.#running.cutAll();
+  }
+
+  /** Ends those of a key that has been revoked. */
+  revoke(keyId: number): void {
+    this.#running.revoke(keyId);
   }
 
   #answer(
@@ -251,19 +259,20 @@ export class Images {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     if (request === undefined) throw invalidImageField('request', 'is required');
-    return { request, endpoint, credential, named: context.requestHeader.get(requestIdHeader) };
+    const named = context.requestHeader.get(requestIdHeader);
+    return { request, endpoint, credential, named, story: findStory(context) };
   }
 
   /** That it can be drawn and is paid for. */
   async #admitted(
-    { request, endpoint, credential, named }: ImageAsk,
+    { request, endpoint, credential, named, story }: ImageAsk,
     signal: AbortSignal,
     told: Pick<AdmitCommand, 'durable'> = {},
   ): Promise<AdmittedImages> {
     const { catalog, ids } = this.#tools;
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
     const counted = { endpoint: pathOf(endpoint), ...readAttribution(request.attribution) };
-    const command = { ...nameRequest(ids, named), ...told, ...counted, order, funds: imageFunds(order) };
+    const command = { ...nameRequest(ids, named), ...told, ...counted, order, funds: imageFunds(order), story };
     return admitOrder(this.#tools.ledger, command, credential);
   }
 

@@ -3,7 +3,8 @@ import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../gen/tollgate/v1/error_pb.ts';
 import type { ImageAnswer } from '../../gen/tollgate/v1/image_pb.ts';
 import { nobodyLeaves } from '../starting-call.ts';
-import type { Running } from '../running.ts';
+import type { Timer } from '../../lib/runtime.ts';
+import { keyRevoked, type Running } from '../running.ts';
 import { answerEnd } from './image-answer.ts';
 import { type AdmittedImages, ImageRun, type ImageRunTools, type KeptDrawing } from './image-run.ts';
 import { type NewTask, type StoredTask, taskIdOf, type TaskStore } from './task-store.ts';
@@ -45,6 +46,7 @@ export class ImageTasks {
   /** Places that are kept for those that are being checked and stored. */
   #coming = 0;
   #isDraining = false;
+  #look: Timer | undefined;
 
   constructor(tools: TaskTools) {
     this.#tools = tools;
@@ -53,11 +55,13 @@ export class ImageTasks {
   /** Takes up what an earlier process has left, and from now on what nobody works on because storage failed in its middle. */
   async resume(): Promise<void> {
     await this.#takeUp();
-    const look = this.#tools.runtime.after(lookMs, () => {
+    this.#look = this.#tools.runtime.after(lookMs, () => {
       // What can't be read now is read the next time.
       void this.#takeUp()
         .catch((thrown: unknown) => this.#tools.onDefect('', thrown))
-        .finally(() => look.restart(lookMs));
+        .finally(() => {
+          if (!this.#isDraining) this.#look?.restart(lookMs);
+        });
     });
   }
 
@@ -112,6 +116,7 @@ export class ImageTasks {
   /** Begins none from now on, and gives the holds of those that wait back: the next process admits them again. */
   async drain(): Promise<void> {
     this.#isDraining = true;
+    this.#look?.cancel();
     const waiting = this.#line.splice(0);
     const held = waiting.flatMap(({ asked }) => asked ?? []);
     // One that can't be given back now is given back at the next start.
@@ -155,6 +160,11 @@ export class ImageTasks {
     }
     if (this.#isDraining) {
       await ledger.void(asked.id, 'gateway_failure');
+      return;
+    }
+    if (ledger.findApiKey(asked.keyId) === undefined) {
+      await ledger.void(asked.id, 'cancelled');
+      await this.#fail(task, keyRevoked());
       return;
     }
     const run = new ImageRun(this.#tools, asked);

@@ -10,6 +10,7 @@ import type {
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { responseIdOf } from '../../generation/response-ids.ts';
 import type { Credential } from '../../ledger/ledger.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Conversation } from './conversations.ts';
 import type { Sealing } from './sealing.ts';
@@ -30,6 +31,7 @@ export interface AskedResponse {
   readonly store: boolean;
   readonly background: boolean;
   readonly session: SessionName | undefined;
+  readonly story: RequestStory | undefined;
 }
 
 /** What a call asks for; of a create, a count or a compaction. */

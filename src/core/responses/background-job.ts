@@ -194,10 +194,12 @@ export async function beginInBackground(
   keeper: Keeper<CreateResponseResponse> | undefined,
 ): Promise<CreateResponseResponse> {
   const { documents, generations, jobs, beginning } = tools;
-  const { credential, requestId } = asked;
+  const { credential, requestId, story } = asked;
   const request = { ...asked.request, delivery: Delivery.STREAMED };
-  const told = { isAnsweredEarly: true, durable: true, freeWhenCut: true };
-  const generation = await withCallerPaths(asked, () => generations.begin({ request, credential, requestId, ...told }));
+  const told = { durable: true, freeWhenCut: true };
+  const generation = await withCallerPaths(asked, () =>
+    generations.begin({ request, credential, requestId, story, ...told }),
+  );
   const head = responseHead(asked, generation);
   const { id, input } = ownInput(asked);
   const first = createMessage([], { head, limits: generation.limits });

@@ -31,9 +31,9 @@ export async function compactConversation(
   asked: AskedResponse,
   { signal, keeper }: CompactHow,
 ): Promise<CompactConversationResponse> {
-  const { credential, requestId } = asked;
+  const { credential, requestId, story } = asked;
   const request = summaryRequest(asked.request);
-  const generation = await generations.begin({ request, credential, requestId });
+  const generation = await generations.begin({ request, credential, requestId, story });
   const said: GenerationEvent[] = [];
   const ended = Promise.withResolvers<void>();
   const leave = (): void => generation.cancel();

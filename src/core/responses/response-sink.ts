@@ -29,6 +29,9 @@ export interface ResponseCaller {
   readonly keeper?: Keeper<CreateResponseResponse>;
 }
 
+/** What a response says of the generation that answers it. */
+export type AnsweringGeneration = Pick<Generation, 'model' | 'createdAtMs' | 'limits'>;
+
 /** Passes the answer of a generation on to the caller that waits for it, streamed or whole, and stores it before it is charged. */
 export class ResponseSink implements GenerationSink {
   readonly #tools: ResponseSinkTools;
@@ -44,7 +47,7 @@ export class ResponseSink implements GenerationSink {
   #isShown = false;
   #isStored = false;
 
-  constructor(tools: ResponseSinkTools, asked: AskedResponse, generation: Generation, caller: ResponseCaller) {
+  constructor(tools: ResponseSinkTools, asked: AskedResponse, generation: AnsweringGeneration, caller: ResponseCaller) {
     this.#tools = tools;
     this.#asked = asked;
     this.#caller = caller;

@@ -9,12 +9,14 @@ import {
   type ResponseService,
 } from '../../gen/tollgate/v1/response_pb.ts';
 import { type IdSource, publicRequestId, requestIdHeader } from '../../lib/ids.ts';
+import type { BudgetLimits } from '../../lib/memory-budget.ts';
 import { pump } from '../../lib/push.ts';
 import type { CallContext, PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { SealedBox } from '../../lib/sealed-box.ts';
 import type { Credential, Ledger } from '../../ledger/ledger.ts';
 import { authenticate } from '../credential.ts';
+import { findStory } from '../find-story.ts';
 import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
@@ -24,6 +26,7 @@ import { type Ask, type AskedResponse, createMessage, readAsk, withCallerPaths }
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
 import { compactConversation, type CompactHow } from './compaction.ts';
 import { Conversations, upstreamItems } from './conversations.ts';
+import { prepareResponse } from './prepared-response.ts';
 import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
 import type { WriterTools } from './response-writer.ts';
 import { Sealing } from './sealing.ts';
@@ -38,6 +41,8 @@ interface ResponseTools extends Omit<WriterTools, 'conversations'> {
   readonly runtime: Runtime;
   readonly ids: IdSource;
   readonly box: SealedBox;
+  /** What responses that live as long as their session may take. */
+  readonly sessionMemory: () => BudgetLimits;
 }
 
 /** How often responses are looked for that nobody runs. */
@@ -51,8 +56,8 @@ export class Responses {
   readonly #stored: StoredResponses;
 
   constructor(tools: ResponseTools) {
-    const { documents, runtime } = tools;
-    const sessions = new Sessions(runtime);
+    const { documents, runtime, sessionMemory } = tools;
+    const sessions = new Sessions(runtime, sessionMemory);
     const conversations = new Conversations(documents, sessions, runtime);
     this.#tools = {
       ...tools,
@@ -111,6 +116,7 @@ export class Responses {
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
     const answer = async (each: ResponseCaller): Promise<void> => {
       const asked = await this.#ask(request, context, credential);
+      if (request.generate === false) return prepareResponse(this.#tools, asked, each);
       const generation = await this.#begin(asked);
       each.call.attach(generation);
       generation.start(new ResponseSink(this.#tools, asked, generation, each));
@@ -163,9 +169,11 @@ export class Responses {
   }
 
   async #begin(asked: AskedResponse): Promise<Generation> {
-    const { request, credential, requestId, session, previousResponseId } = asked;
+    const { request, credential, requestId, session, previousResponseId, story } = asked;
     try {
-      return await withCallerPaths(asked, () => this.#tools.generations.begin({ request, credential, requestId }));
+      return await withCallerPaths(asked, () =>
+        this.#tools.generations.begin({ request, credential, requestId, story }),
+      );
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;
@@ -195,7 +203,8 @@ export class Responses {
     });
   }
 
-  async #ask(ask: Ask, { requestHeader }: CallContext, credential: Credential): Promise<AskedResponse> {
+  async #ask(ask: Ask, context: CallContext, credential: Credential): Promise<AskedResponse> {
+    const { requestHeader } = context;
     const { accountId } = credential;
     const { previousResponseId } = ask;
     const session = ask.session === undefined ? undefined : { accountId, session: ask.session };
@@ -207,7 +216,7 @@ export class Responses {
       const requestId = requestHeader.get(requestIdHeader) ?? publicRequestId(this.#tools.ids.next());
       const whole = { ...request, items: upstreamItems(conversation, sealing) };
       const asked = { credential, sealing, requestId, request: whole, settings: request, conversation };
-      return { ...asked, previousResponseId, store, background, session };
+      return { ...asked, previousResponseId, store, background, session, story: findStory(context) };
     } catch (thrown) {
       this.#tools.sessions.evict(session, previousResponseId);
       throw thrown;

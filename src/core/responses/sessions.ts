@@ -2,11 +2,10 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import type { Item } from '../../gen/tollgate/v1/content_pb.ts';
 import { StoredTurnSchema } from '../../gen/tollgate/v1/response_pb.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { BudgetLimits } from '../../lib/memory-budget.ts';
 
 /** A session may be forgotten so long after it began: a minute more than a connection lives. Source: decisions §4, "WebSocket". */
 const lifetimeMs = 61 * 60_000;
-/** What the responses of one session may take; the oldest go first. */
-const sessionBytesMax = 256 * 1024 ** 2;
 const sessionsMax = 100_000;
 
 /** A conversation up to and with a response that was not stored. */
@@ -17,9 +16,9 @@ interface Kept {
 }
 
 interface Session {
+  readonly accountId: number;
   readonly endsAtMs: number;
   readonly responses: Map<string, Kept>;
-  bytes: number;
 }
 
 /** Which session of whose. */
@@ -28,13 +27,22 @@ export interface SessionName {
   readonly session: string;
 }
 
-/** Responses that were not stored, for as long as their caller's session lives. In memory alone: nothing of them is left behind. */
+/**
+ * Responses that were not stored, for as long as their caller's session lives. In memory alone: nothing of them is left behind. What an account or all of them keep is bounded: the
+ * oldest session's oldest responses go first.
+ */
 export class Sessions {
   readonly #clock: Clock;
+  readonly #memory: () => BudgetLimits;
+  /** In the order of their beginning. */
   readonly #sessions = new Map<string, Session>();
+  readonly #accountBytes = new Map<number, number>();
+  #bytes = 0;
 
-  constructor(clock: Clock) {
+  /** `memory`: what the responses of all sessions may take, and those of one account. */
+  constructor(clock: Clock, memory: () => BudgetLimits) {
     this.#clock = clock;
+    this.#memory = memory;
   }
 
   /** Keeps a response: all items up to it, of which the last `ownCount` are its own input and output. */
@@ -42,12 +50,12 @@ export class Sessions {
     const session = this.#sessionOf(name);
     const own = create(StoredTurnSchema, { output: items.slice(items.length - ownCount) });
     const bytes = toBinary(StoredTurnSchema, own).length;
+    this.#drop(session, responseId);
     session.responses.set(responseId, { items, bytes });
-    session.bytes += bytes;
-    for (const id of session.responses.keys()) {
-      if (session.bytes <= sessionBytesMax) break;
-      this.#drop(session, id);
-    }
+    this.#count(session.accountId, bytes);
+    const { bytesMax, ownerBytesMax } = this.#memory();
+    this.#shrink(() => (this.#accountBytes.get(name.accountId) ?? 0) > ownerBytesMax, name.accountId);
+    this.#shrink(() => this.#bytes > bytesMax);
   }
 
   /** The conversation up to and with a response; undefined where the session has none of that id. */
@@ -67,23 +75,52 @@ export class Sessions {
   }
 
   end(name: SessionName): void {
-    this.#sessions.delete(keyOf(name));
+    this.#end(keyOf(name));
+  }
+
+  #end(key: string): void {
+    const session = this.#sessions.get(key);
+    if (session === undefined) return;
+    for (const responseId of session.responses.keys()) this.#drop(session, responseId);
+    this.#sessions.delete(key);
+  }
+
+  /** Drops the oldest responses of the oldest sessions while there is too much; `accountId`: of that account alone. */
+  #shrink(isTooMuch: () => boolean, accountId?: number): void {
+    if (!isTooMuch()) return;
+    for (const session of this.#sessions.values()) {
+      if (accountId !== undefined && session.accountId !== accountId) continue;
+      for (const responseId of session.responses.keys()) {
+        this.#drop(session, responseId);
+        if (!isTooMuch()) return;
+      }
+    }
   }
 
   #drop(session: Session, responseId: string): void {
-    session.bytes -= session.responses.get(responseId)?.bytes ?? 0;
+    const kept = session.responses.get(responseId);
+    if (kept === undefined) return;
     session.responses.delete(responseId);
+    this.#count(session.accountId, -kept.bytes);
+  }
+
+  #count(accountId: number, bytes: number): void {
+    this.#bytes += bytes;
+    const after = (this.#accountBytes.get(accountId) ?? 0) + bytes;
+    if (after === 0) this.#accountBytes.delete(accountId);
+    else this.#accountBytes.set(accountId, after);
   }
 
   #sessionOf(name: SessionName): Session {
     const nowMs = this.#clock.now();
     for (const [key, { endsAtMs }] of this.#sessions) {
-      // In the order of their beginning: the first that still lives ends the search.
+      // The first that still lives ends the search.
       if (endsAtMs > nowMs && this.#sessions.size < sessionsMax) break;
-      this.#sessions.delete(key);
+      this.#end(key);
     }
     const key = keyOf(name);
-    const session = this.#sessions.get(key) ?? { endsAtMs: nowMs + lifetimeMs, responses: new Map(), bytes: 0 };
+    const { accountId } = name;
+    const session = this.#sessions.get(key) ?? { accountId, endsAtMs: nowMs + lifetimeMs, responses: new Map() };
     this.#sessions.set(key, session);
     return session;
   }

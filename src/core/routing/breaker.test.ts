@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Breaker, type BreakerState, defaultBreakerPolicy, type Permit } from './breaker.ts';
+import { Breaker, type BreakerCaller, type BreakerState, defaultBreakerPolicy, type Permit } from './breaker.ts';
 
 function setUp(): { breaker: Breaker; clock: { at: number; now(): number }; states: BreakerState[] } {
   const clock = {
@@ -169,4 +169,33 @@ test('in any history there is at most one probe at a time, and five failures in 
       return true;
     }),
   );
+});
+
+/** A request of an account, told from others by its text. */
+const caller = (accountId: number, text: string): BreakerCaller => ({ hold: { accountId }, request: { text } });
+
+test('failures of one account do not close the route to another that uses it', () => {
+  const { breaker, clock } = setUp();
+  breaker.acquire(caller(2, 'well'))?.succeeded();
+  for (let time = 0; time < 20; time += 1) breaker.acquire(caller(1, `bad ${time}`))?.failed();
+  expect(breaker.state).toBe('closed');
+  // A failure of the other account is one of the row.
+  breaker.acquire(caller(2, 'unlucky'))?.failed();
+  expect(breaker.state).toBe('open');
+  clock.at += 10_000;
+  breaker.acquire(caller(2, 'well'))?.succeeded();
+  expect(breaker.state).toBe('closed');
+  clock.at += 60_000;
+  // Nobody else was there in the last minute.
+  for (let time = 0; time < 5; time += 1) breaker.acquire(caller(1, `bad ${time}`))?.failed();
+  expect(breaker.state).toBe('open');
+});
+
+test('the same request counts once, however often it fails', () => {
+  const { breaker } = setUp();
+  for (let time = 0; time < 20; time += 1) breaker.acquire(caller(1, 'the same'))?.failed();
+  for (const text of ['a', 'b', 'c']) breaker.acquire(caller(1, text))?.failed();
+  expect(breaker.state).toBe('closed');
+  breaker.acquire(caller(1, 'd'))?.failed();
+  expect(breaker.state).toBe('open');
 });

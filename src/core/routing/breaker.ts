@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts';
+import { markRequest } from './request-mark.ts';
 
 /** closed: requests pass; open: none does; half_open: one does, and decides. */
 export type BreakerState = 'closed' | 'open' | 'half_open';
@@ -9,10 +10,33 @@ export interface BreakerPolicy {
   readonly failuresToOpen: number;
   /** How long it stays open before one request may try. */
   readonly openMs: number;
+  /** For how long another account counts as a user of the route. */
+  readonly usedMs: number;
 }
 
 /** Source: decisions §4. */
-export const defaultBreakerPolicy: BreakerPolicy = { failuresToOpen: 5, openMs: 10_000 };
+export const defaultBreakerPolicy: BreakerPolicy = { failuresToOpen: 5, openMs: 10_000, usedMs: 60_000 };
+
+/** Who asks for a route, and for what: one account's requests alone do not close it to others. */
+export interface BreakerCaller {
+  readonly hold: { readonly accountId: number | undefined };
+  readonly request: object;
+}
+
+/** A failure that is counted. An unknown account is none that was seen before. */
+interface CountedFailure {
+  readonly accountId: number | undefined;
+  readonly mark: string;
+}
+
+/** Failures that are remembered while one account alone has them. */
+const failuresKept = 32;
+
+/** When an account used a route last. */
+interface RouteUser {
+  readonly accountId: number | undefined;
+  usedAtMs: number;
+}
 
 /** The right of one request to use a route. It reports once what became of it there; later reports do nothing. */
 export interface Permit {
@@ -27,7 +51,7 @@ export interface Permit {
 }
 
 /**
- * The circuit breaker of one route. Permits that were given before it last changed say nothing about what it is now, so their
+ * The circuit breaker of one route. It opens after failures in a row of at least two accounts, or of one that is alone there; the same request counts once. Permits that were given before it last changed say nothing about what it is now, so their
  * reports are ignored.
  */
 export class Breaker {
@@ -35,7 +59,13 @@ export class Breaker {
   readonly #policy: BreakerPolicy;
   readonly #changed: (state: BreakerState) => void;
   #state: BreakerState = 'closed';
-  #failures = 0;
+  /** In a row, none of them of a request that failed before. */
+  #failures: CountedFailure[] = [];
+  /** A route that was open has begun to answer: the next failure opens it again. */
+  #isSuspect = false;
+  /** The account that used the route last, and the last other one. */
+  #lastUser: RouteUser | undefined;
+  #userBefore: RouteUser | undefined;
   #openedAtMs = 0;
   #probing = false;
   /** Grows whenever the breaker opens: what was permitted before is history. */
@@ -58,18 +88,19 @@ export class Breaker {
     return state === 'closed' || (state === 'half_open' && !this.#probing);
   }
 
-  /** A permit, or undefined where the route must not be used now. */
-  acquire(): Permit | undefined {
+  /** A permit, or undefined where the route must not be used now. `caller` undefined: nothing is known of who asks. */
+  acquire(caller?: BreakerCaller): Permit | undefined {
     if (!this.passable) return undefined;
+    this.#noteUser(caller?.hold.accountId);
     const probe = this.state === 'half_open';
     if (probe) {
       this.#probing = true;
       this.#become('half_open');
     }
-    return this.#permit(probe);
+    return this.#permit(probe, caller);
   }
 
-  #permit(probe: boolean): Permit {
+  #permit(probe: boolean, caller: BreakerCaller | undefined): Permit {
     const era = this.#era;
     let reported = false;
     let answered = false;
@@ -83,10 +114,10 @@ export class Breaker {
         if (answered || reported || era !== this.#era) return;
         answered = true;
         // A probe whose route has begun to answer lets the others in, because its own answer may take an hour; the next failure opens the breaker again at once.
-        if (probe) this.#close(this.#policy.failuresToOpen - 1);
+        if (probe) this.#close(true);
       },
-      succeeded: () => once(() => this.#close(0)),
-      failed: () => once(() => this.#countFailure(probe)),
+      succeeded: () => once(() => this.#close(false)),
+      failed: () => once(() => this.#countFailure(probe, caller)),
       released: () =>
         once(() => {
           if (probe && !answered) this.#probing = false;
@@ -100,21 +131,48 @@ export class Breaker {
     return elapsed < 0 || elapsed >= this.#policy.openMs;
   }
 
-  /** Lets requests pass; `failures`: how many it has counted already. */
-  #close(failures: number): void {
+  /** Lets requests pass; `isSuspect`: until the next failure. */
+  #close(isSuspect: boolean): void {
     this.#probing = false;
-    this.#failures = failures;
+    if (this.#failures.length > 0) this.#failures = [];
+    this.#isSuspect = isSuspect;
     this.#become('closed');
   }
 
-  #countFailure(probe: boolean): void {
-    this.#failures += 1;
-    if (!probe && this.#failures < this.#policy.failuresToOpen) return;
+  #countFailure(probe: boolean, caller: BreakerCaller | undefined): void {
+    if (!probe && !this.#isSuspect && !this.#opensAfter(caller)) return;
     this.#era += 1;
     this.#probing = false;
-    this.#failures = 0;
+    this.#failures = [];
+    this.#isSuspect = false;
     this.#openedAtMs = this.#clock.now();
     this.#become('open');
+  }
+
+  /** Whether this failure, counted with those before it, opens the breaker. */
+  #opensAfter(caller: BreakerCaller | undefined): boolean {
+    const accountId = caller?.hold.accountId;
+    const mark = accountId === undefined || caller === undefined ? '' : markRequest(caller.request);
+    if (mark === '' || !this.#failures.some(failure => failure.mark === mark)) this.#failures.push({ accountId, mark });
+    if (this.#failures.length > failuresKept) this.#failures.shift();
+    if (this.#failures.length < this.#policy.failuresToOpen) return false;
+    if (accountId === undefined || this.#failures.some(failure => failure.accountId !== accountId)) return true;
+    return !this.#isUsedByOther(accountId);
+  }
+
+  #noteUser(accountId: number | undefined): void {
+    const usedAtMs = this.#clock.now();
+    if (this.#lastUser !== undefined && this.#lastUser.accountId === accountId) {
+      this.#lastUser.usedAtMs = usedAtMs;
+      return;
+    }
+    this.#userBefore = this.#lastUser;
+    this.#lastUser = { accountId, usedAtMs };
+  }
+
+  #isUsedByOther(accountId: number): boolean {
+    const other = this.#lastUser?.accountId === accountId ? this.#userBefore : this.#lastUser;
+    return other !== undefined && this.#clock.now() - other.usedAtMs < this.#policy.usedMs;
   }
 
   #become(state: BreakerState): void {

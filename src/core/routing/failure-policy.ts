@@ -14,6 +14,8 @@ export interface Verdict {
 }
 
 const rejections: ReadonlySet<number> = new Set([400, 413, 422]);
+/** Statuses that are about the gateway's key. */
+const refusals: ReadonlySet<number> = new Set([401, 402, 403, 404]);
 const retriedBelow500: ReadonlySet<number> = new Set([408, 409, 429]);
 
 function statusVerdict(status: number): Verdict {
@@ -37,6 +39,8 @@ const kinds: Readonly<
   total_timeout: { retry: 'never', message: 'The model’s provider did not finish its answer in time.' },
   connect: { retry: 'same_route', message: 'The model’s provider could not be reached.' },
   truncated: { retry: 'same_route', message: 'The model’s provider broke its answer off.' },
+  // Another route would be asked for as much again.
+  oversized: { retry: 'never', message: 'The model’s provider sent more than an answer may have.' },
   malformed: {
     retry: 'same_route',
     message: 'The model’s provider answered with something that can’t be understood.',
@@ -44,9 +48,25 @@ const kinds: Readonly<
 };
 
 function kindVerdict({ kind, facts }: UpstreamFailure): Verdict {
-  if (kind === 'status') return statusVerdict(facts.status ?? 500);
-  if (kind === 'reported' && facts.status !== undefined) return statusVerdict(facts.status);
+  const { status } = facts;
+  // Whatever its status: no key of the provider that is left can do better, and the request is not at fault.
+  if (facts.billing === true && status !== 429) return { retry: 'next_route', counts: false };
+  if (kind === 'status' || kind === 'reported') {
+    if (isRequestsFault(facts)) return { retry: 'rejected', counts: false };
+    // It has been waited for already: see `HttpAttempt`.
+    if (status === 503 && facts.isLoading === true) return { retry: 'next_route', counts: false };
+    if (kind === 'status' || status !== undefined) return statusVerdict(status ?? 500);
+  }
   return { retry: kinds[kind].retry, counts: true };
+}
+
+/** Statuses that say nothing of the request, whatever the words beside them: credentials, and load. */
+const notTheRequests: ReadonlySet<number> = new Set([401, 403, 408, 429, 503, 529]);
+
+/** Returns whether the upstream blames the request's content. A status above 499 alone would make a try of any route fail, and its breaker open for others. */
+function isRequestsFault({ status, contextLengthExceeded, blamesContent }: UpstreamFailure['facts']): boolean {
+  if (status !== undefined && notTheRequests.has(status)) return false;
+  return contextLengthExceeded === true || blamesContent === true;
 }
 
 /** What `failure` leads to. `delivered`: events of its try have reached the caller, so that nothing can be taken back. */
@@ -58,9 +78,10 @@ export function verdictOf(failure: UpstreamFailure, delivered: boolean): Verdict
   };
 }
 
-/** The error of a model none of whose routes can be used now. */
-export function modelUnavailable(model: string): GatewayError {
-  return new GatewayError('model_unavailable', `The model ${model} is temporarily not available.`, { param: 'model' });
+/** The error of a model none of whose routes can be used now; `retryAfterMs`: when one may be, absent if that is not known. */
+export function modelUnavailable(model: string, retryAfterMs?: number): GatewayError {
+  const facts = { param: 'model', ...defined({ retryAfterMs }) };
+  return new GatewayError('model_unavailable', `The model ${model} is temporarily not available.`, facts);
 }
 
 /** The error of a gateway that has too many requests at the model's providers already. */
@@ -69,8 +90,9 @@ export function providersBusy(model: string): GatewayError {
   return new GatewayError('overloaded', message, { retryAfterMs: 1_000 });
 }
 
+/** `own`: what the provider says. Of refusals the client is told nothing: they are about the operator's keys. */
 function statusMessage(status: number, own: string | undefined): string {
-  if (status === 401 || status === 403 || status === 404) return 'The model’s provider refused the gateway’s request.';
+  if (refusals.has(status)) return 'The model’s provider refused the gateway’s request.';
   const what =
     status === 429 || status === 503 || status === 529
       ? 'The model’s provider is overloaded'
@@ -86,7 +108,9 @@ function rejection(failure: UpstreamFailure): GatewayError {
 }
 
 function upstreamMessage({ kind, facts }: UpstreamFailure): string {
-  const { status, message } = facts;
+  const { status } = facts;
+  const message = facts.billing === true ? undefined : facts.message;
+  if (status === 503 && facts.isLoading === true) return 'The model’s provider is still loading the model.';
   if (kind === 'status') return statusMessage(status ?? 500, message);
   if (kind !== 'reported') return kinds[kind].message;
   if (status !== undefined && status >= 400) return statusMessage(status, message);

@@ -1,10 +1,11 @@
 import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
 import type { ImageUpstream } from '../../generation/images/image-upstream.ts';
-import type { Upstream } from '../../generation/upstream.ts';
+import type { KeysHealth, Upstream } from '../../generation/upstream.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
 import { Breaker, type BreakerPolicy } from './breaker.ts';
 import type { RouteName, RoutingObserver } from './observer.ts';
+import { RouteRecord } from './route-record.ts';
 import type { Provider, RouteConfig, RoutingConfig } from './route-table.ts';
 
 /** A route with what it has learnt. */
@@ -14,6 +15,10 @@ export interface LiveRoute extends RouteConfig {
   readonly upstream: Upstream | undefined;
   readonly images: ImageUpstream | undefined;
   readonly embeddings: EmbeddingUpstream | undefined;
+  /** Undefined: its provider has no keys that could be refused. */
+  readonly keys: KeysHealth | undefined;
+  /** What its last attempts have come to. */
+  readonly record: RouteRecord;
   readonly breaker: Breaker;
   /** The provider's; undefined where it takes any number of requests. */
   readonly semaphore: Semaphore | undefined;
@@ -33,6 +38,9 @@ interface LiveRouteTools {
   readonly observer: RoutingObserver;
 }
 
+/** What a route has learnt, which it keeps when the configuration is read again. */
+type Learnt = Pick<LiveRoute, 'breaker' | 'record'>;
+
 const keyOf = (name: RouteName): string => JSON.stringify([name.modelId, name.provider, name.model]);
 
 /** The routes of all models. A new configuration keeps what is known of the routes and providers that stay. */
@@ -51,14 +59,14 @@ export class LiveRoutes {
     const providers = new Map(
       config.providers.map(provider => [provider.name, { provider, semaphore: this.#semaphoreOf(provider) }]),
     );
-    const breakers = new Map(
-      [...this.#routes.values()].flat().map(route => [keyOf(route.name), route.breaker] as const),
+    const learnt = new Map<string, Learnt>(
+      [...this.#routes.values()].flat().map(route => [keyOf(route.name), route] as const),
     );
     const routes = new Map<string, readonly LiveRoute[]>();
     for (const [modelId, configured] of config.routes) {
       routes.set(
         modelId,
-        configured.map(route => this.#liveRoute({ modelId, ...route }, providers, breakers)),
+        configured.map(route => this.#liveRoute({ modelId, ...route }, providers, learnt)),
       );
     }
     this.#providers = providers;
@@ -83,22 +91,24 @@ export class LiveRoutes {
   #liveRoute(
     route: RouteConfig & { readonly modelId: string },
     providers: ReadonlyMap<string, LiveProvider>,
-    breakers: ReadonlyMap<string, Breaker>,
+    learnt: ReadonlyMap<string, Learnt>,
   ): LiveRoute {
     const live = providers.get(route.provider);
     if (live === undefined) throw new Error(`model ${route.modelId} names an unknown provider: ${route.provider}`);
     const { modelId, ...config } = route;
     const name: RouteName = { modelId, provider: route.provider, model: route.model };
     const { clock, breaker, observer } = this.#tools;
+    const known = learnt.get(keyOf(name));
     return {
       ...config,
       name,
       upstream: live.provider.upstream,
       images: live.provider.images,
       embeddings: live.provider.embeddings,
+      keys: live.provider.upstream?.keys ?? live.provider.images?.keys,
       semaphore: live.semaphore,
-      breaker:
-        breakers.get(keyOf(name)) ?? new Breaker(clock, breaker, state => observer.breakerChanged?.(name, state)),
+      record: known?.record ?? new RouteRecord(clock),
+      breaker: known?.breaker ?? new Breaker(clock, breaker, state => observer.breakerChanged?.(name, state)),
     };
   }
 }

@@ -1,5 +1,6 @@
 import type { UpstreamFailure, UpstreamFailureKind } from '../../generation/upstream.ts';
 import type { BreakerState } from './breaker.ts';
+import type { FindingsObserver } from './route-findings.ts';
 
 /** A route as metrics and logs name it. */
 export interface RouteName {
@@ -14,8 +15,8 @@ export interface RouteName {
 /** One try at one route. */
 export interface Attempt {
   readonly route: RouteName;
-  /** The request's id in the ledger. */
-  readonly holdId: number;
+  /** The request's public id. */
+  readonly requestId: string;
   /** Which try of the request it is, over all routes, from 1. */
   readonly number: number;
 }
@@ -36,7 +37,7 @@ export interface AttemptOutcome {
 }
 
 /** Told what the router does, for metrics and logs. What it throws is a defect of its own. */
-export interface RoutingObserver {
+export interface RoutingObserver extends FindingsObserver {
   attemptStarted?(attempt: Attempt): void;
   /** Exactly once for each started attempt. */
   attemptEnded?(attempt: Attempt, outcome: AttemptOutcome): void;

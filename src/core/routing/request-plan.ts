@@ -2,7 +2,8 @@ import { GatewayError } from '../../errors/gateway-error.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import { type BackoffPolicy, backoffMs, type Random, type Sleep } from '../../lib/backoff.ts';
 import type { Release } from '../../lib/semaphore.ts';
-import type { Permit } from './breaker.ts';
+import type { RouteReason } from '../../telemetry/request-story.ts';
+import type { BreakerCaller, Permit } from './breaker.ts';
 import { clientError, modelUnavailable, providersBusy, verdictOf } from './failure-policy.ts';
 import type { LiveRoute } from './live-routes.ts';
 
@@ -29,9 +30,18 @@ export interface PlanTools {
   readonly sleep: Sleep;
 }
 
+/** The routes that a request may take, in their order. */
+export interface OrderedRoutes {
+  readonly routes: readonly LiveRoute[];
+  /** Why the first stands first; undefined: the model has no other. */
+  readonly reason: RouteReason | undefined;
+}
+
 /** The next attempt: where, and which one of the request it is. */
 export interface PlannedAttempt {
   readonly route: LiveRoute;
+  /** Why this route; undefined: the model has no other. */
+  readonly reason: RouteReason | undefined;
   /** From 1, over all routes. */
   readonly number: number;
 }
@@ -44,9 +54,11 @@ export type NextAttempt = PlannedAttempt | Error;
  * exactly one of `completed()`, `failed()` or `left()`, and again `next()` if `failed()` returned nothing.
  */
 export class RequestPlan {
-  readonly #model: string;
   readonly #tools: PlanTools;
   readonly #routes: readonly LiveRoute[];
+  readonly #model: string;
+  readonly #caller: BreakerCaller;
+  readonly #reason: RouteReason | undefined;
   #position = 0;
   #route: LiveRoute | undefined;
   #permit: Permit | undefined;
@@ -60,14 +72,18 @@ export class RequestPlan {
   #failed: GatewayError | undefined;
   #refused: GatewayError | undefined;
   #busy = false;
+  /** How long the keys of routes that were passed over still rest, at least. */
+  #restMs = Infinity;
   /** Ends the wait that is under way. */
   #waiting: AbortController | undefined;
 
-  /** `model`: the listed id. */
-  constructor(routes: readonly LiveRoute[], model: string, tools: PlanTools) {
+  /** `model`: the listed id; `caller`: whose request it is. */
+  constructor({ routes, reason }: OrderedRoutes, model: string, caller: BreakerCaller, tools: PlanTools) {
     this.#model = model;
+    this.#caller = caller;
     this.#tools = tools;
     this.#routes = routes;
+    this.#reason = reason;
   }
 
   /** The next attempt; a promise if it has to wait for its time or for a free slot. The promise rejects only after `abandon`. */
@@ -136,7 +152,12 @@ export class RequestPlan {
     while (this.#position < this.#routes.length) {
       const route = this.#routes[this.#position];
       this.#position += 1;
-      const permit = route?.breaker.acquire();
+      // All keys of its provider rest: its breaker learns nothing of that.
+      if (route?.keys?.isUsable === false) {
+        this.#restMs = Math.min(this.#restMs, route.keys.restMs);
+        continue;
+      }
+      const permit = route?.breaker.acquire(this.#caller);
       if (route === undefined || permit === undefined) continue;
       this.#route = route;
       this.#permit = permit;
@@ -144,8 +165,12 @@ export class RequestPlan {
       this.#countsHere = false;
       return this.#enter(route);
     }
-    const nowhere = this.#busy ? providersBusy : modelUnavailable;
-    return this.#failed ?? this.#refused ?? nowhere(this.#model);
+    return this.#failed ?? this.#refused ?? this.#nowhere();
+  }
+
+  #nowhere(): GatewayError {
+    if (this.#busy) return providersBusy(this.#model);
+    return modelUnavailable(this.#model, this.#restMs === Infinity ? undefined : this.#restMs);
   }
 
   /** Takes a slot of the route's provider. */
@@ -168,7 +193,7 @@ export class RequestPlan {
 
   #planned(route: LiveRoute): PlannedAttempt {
     this.#number += 1;
-    return { route, number: this.#number };
+    return { route, reason: this.#position > 1 ? 'fallback' : this.#reason, number: this.#number };
   }
 
   /** Waits with the route's permit in hand, which must not be lost if the wait is abandoned. */

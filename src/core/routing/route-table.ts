@@ -31,12 +31,26 @@ export interface RouteConfig {
   readonly weight: number;
   /** Tiers beside the standard one that it can carry; undefined: all. */
   readonly tiers?: readonly ServiceTier[] | undefined;
+  /** What the provider charges the operator; undefined: not said. */
+  readonly cost?: RouteCost | undefined;
 }
+
+/** What a provider charges: pico-dollars a token, nano-dollars an image. Absent: nothing. */
+export interface RouteCost {
+  readonly inputPicoUsd?: bigint;
+  readonly outputPicoUsd?: bigint;
+  readonly imageNanoUsd?: bigint;
+}
+
+/** How a model's routes are ordered: by priority and weight, by what they cost, or by how soon they begin to answer. */
+export type RouteStrategy = 'priority' | 'cheapest' | 'fastest';
 
 /** What there is to route: providers, and the routes of each listed model id. */
 export interface RoutingConfig {
   readonly providers: readonly Provider[];
   readonly routes: ReadonlyMap<string, readonly RouteConfig[]>;
+  /** By listed id; `priority` of models that are not among them. */
+  readonly strategies?: ReadonlyMap<string, RouteStrategy>;
 }
 
 /** Whether a route can carry a tier; the standard one always. */

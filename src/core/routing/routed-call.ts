@@ -7,12 +7,16 @@ import {
   type UpstreamReceiver,
 } from '../../generation/upstream.ts';
 import type { Runtime } from '../../lib/runtime.ts';
+import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { LiveRoute } from './live-routes.ts';
 import type { AttemptOutcome, RouteName, RoutingObserver } from './observer.ts';
 import type { NextAttempt, PlannedAttempt, RequestPlan } from './request-plan.ts';
 
 /** A generation that is to be answered. */
 export interface RoutedRequest extends Omit<UpstreamCall, 'model' | 'attempt'> {
+  /** The public request id, for logs. */
+  readonly requestId: string;
+  readonly watch?: RequestStory | undefined;
   /** Whether the receiver can forget what it got: then an answer that breaks in the middle may be begun again. */
   readonly restartable: boolean;
 }
@@ -49,8 +53,8 @@ interface RoutedCallTools {
   readonly plan: RequestPlan;
   readonly observer: RoutingObserver;
   readonly runtime: Pick<Runtime, 'monotonicMs'>;
-  /** Told of the route that has begun to answer. */
-  readonly took: (route: LiveRoute) => void;
+  /** Told of the route that has begun to answer, and as which model; '' if it does not say. */
+  readonly took: (route: LiveRoute, model: string) => void;
 }
 
 /** How an attempt ended, apart from its times. */
@@ -130,13 +134,14 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
       return;
     }
     if (next instanceof Error) return this.#finish(next);
-    const { route, number } = next;
+    const { route, number, reason } = next;
     this.#attempt = next;
     this.#firstEventAtMs = undefined;
     this.#isWhole = false;
     this.#startedAtMs = this.#tools.runtime.monotonicMs();
     this.#receiver.attemptStarted(route.name, route.upstream?.isRemote === true);
-    this.#tools.observer.attemptStarted?.({ route: route.name, holdId: this.#routed.hold.id, number });
+    this.#routed.watch?.attemptBegan(route.name, number, reason);
+    this.#tools.observer.attemptStarted?.({ route: route.name, requestId: this.#routed.requestId, number });
     if (route.upstream === undefined) return this.#ended(new Error(`${route.name.provider} answers no text`));
     this.#running = route.upstream.generate({ ...this.#routed, model: route.model, attempt: number }, this);
     if (this.#isPaused) this.#running.pause();
@@ -144,7 +149,7 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
 
   #take(events: GenerationEvent[]): void {
     if (this.#isOver || this.#attempt === undefined) return;
-    if (this.#firstEventAtMs === undefined) this.#answering(this.#attempt);
+    if (this.#firstEventAtMs === undefined) this.#answering(this.#attempt, events[0]);
     this.#isWhole = events.at(-1)?.event.case === 'completed';
     const verdict = this.#receiver.events(events);
     if (verdict === undefined) return;
@@ -176,10 +181,10 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
     return this.#held !== undefined;
   }
 
-  #answering({ route, number }: PlannedAttempt): void {
+  #answering({ route, number }: PlannedAttempt, first: GenerationEvent | undefined): void {
     this.#firstEventAtMs = this.#tools.runtime.monotonicMs();
     this.#tools.plan.answering();
-    this.#tools.took(route);
+    this.#tools.took(route, first?.event.case === 'started' ? first.event.value.model : '');
     const calls = route.upstream?.callsFor?.(this.#routed.request, route.model) ?? 1;
     const mayPause = route.upstream?.mayPause === true;
     this.#receiver.begun({ route: route.name, attempt: number, calls, mayPause });
@@ -231,17 +236,18 @@ export class RoutedCall implements UpstreamReceiver, RunningAttempt {
 
   #report(outcome: Outcome): void {
     const { observer, runtime } = this.#tools;
-    if (this.#attempt === undefined || observer.attemptEnded === undefined) return;
+    if (this.#attempt === undefined) return;
     const { route, number } = this.#attempt;
+    const { requestId, watch, whole } = this.#routed;
     const first = this.#firstEventAtMs;
-    observer.attemptEnded(
-      { route: route.name, holdId: this.#routed.hold.id, number },
-      {
-        ...outcome,
-        durationMs: runtime.monotonicMs() - this.#startedAtMs,
-        ...(first === undefined ? {} : { firstEventMs: first - this.#startedAtMs }),
-      },
-    );
+    const ended = {
+      ...outcome,
+      durationMs: runtime.monotonicMs() - this.#startedAtMs,
+      ...(first === undefined ? {} : { firstEventMs: first - this.#startedAtMs }),
+    };
+    route.record.add(ended, whole);
+    watch?.attemptEnded(ended, outcome.failure?.facts.logMessage);
+    observer.attemptEnded?.({ route: route.name, requestId, number }, ended);
   }
 }
 

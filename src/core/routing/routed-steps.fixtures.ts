@@ -19,7 +19,7 @@ export type RoutedStep =
   | { readonly kind: 'events'; readonly events: GenerationEvent[] };
 
 /** How a test reads. */
-export interface Reading extends Omit<RoutedRequest, 'whole'> {
+export interface Reading extends Omit<RoutedRequest, 'whole' | 'requestId'> {
   readonly signal: AbortSignal;
   /** Judges events: see `RoutedReceiver.events`. Absent: all are well. */
   readonly judge?: (events: readonly GenerationEvent[]) => Error | undefined;
@@ -33,7 +33,7 @@ export function routedSteps(router: Router, { signal, judge, ...routed }: Readin
       return { cancel: nothing, pause: nothing, resume: nothing };
     }
     const call = router.route(
-      { ...routed, whole: false },
+      { ...routed, requestId: 'req_1', whole: false },
       {
         attemptStarted: nothing,
         attemptFailed: nothing,

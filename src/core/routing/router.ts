@@ -3,13 +3,16 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { type Random, type Sleep, sleepOn } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
-import { type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
+import { type BreakerCaller, type BreakerPolicy, type BreakerState, defaultBreakerPolicy } from './breaker.ts';
 import { type LiveRoute, LiveRoutes } from './live-routes.ts';
+import { Findings, type RouteFindings } from './route-findings.ts';
 import type { RouteName, RoutingObserver } from './observer.ts';
-import { defaultRetryPolicy, RequestPlan, type RetryPolicy } from './request-plan.ts';
+import { defaultRetryPolicy, type OrderedRoutes, RequestPlan, type RetryPolicy } from './request-plan.ts';
 import { RoutedCall, type RoutedReceiver, type RoutedRequest, toOutcome } from './routed-call.ts';
-import { carriesTier, orderRoutes, type RoutingConfig } from './route-table.ts';
+import { RouteStrategies } from './route-strategy.ts';
+import { carriesTier, type RouteStrategy, type RoutingConfig } from './route-table.ts';
 import { StickyRoutes } from './sticky-routes.ts';
+import type { Operation, RequestStory } from '../../telemetry/request-story.ts';
 
 /** What a router is made with; what is left out has the decided default. */
 export interface RouterOptions {
@@ -27,8 +30,13 @@ export interface RouterOptions {
 export interface RoutedWork<Answer> {
   /** The listed id of the model. */
   readonly model: string;
-  /** Of the request's hold. */
-  readonly holdId: number;
+  /** Whose request it is. */
+  readonly caller: BreakerCaller;
+  /** The public request id, for logs. */
+  readonly requestId: string;
+  readonly operation: Operation;
+  /** Absent: nobody follows it. */
+  readonly story?: RequestStory | undefined;
   /** Aborted when nobody wants the answer any more. */
   readonly signal: AbortSignal;
   /** Told when an attempt goes to an upstream. */
@@ -50,6 +58,9 @@ export class Router {
   readonly #routes: LiveRoutes;
   readonly #observer: RoutingObserver;
   readonly #sticky = new StickyRoutes();
+  readonly #findings: Findings;
+  readonly #strategies: RouteStrategies;
+  #config: RoutingConfig;
   readonly #runtime: Runtime;
   readonly #random: Random;
   readonly #sleep: Sleep;
@@ -57,10 +68,13 @@ export class Router {
 
   constructor(options: RouterOptions) {
     this.#observer = options.observer ?? unobserved;
+    this.#findings = new Findings(this.#observer);
     this.#runtime = options.runtime ?? systemRuntime;
     this.#random = options.random ?? (() => this.#runtime.random());
     this.#sleep = options.sleep ?? sleepOn(this.#runtime);
     this.#retry = options.retry ?? defaultRetryPolicy;
+    this.#strategies = new RouteStrategies({ clock: options.clock, random: this.#random });
+    this.#config = options.config;
     this.#routes = new LiveRoutes(options.config, {
       clock: options.clock,
       breaker: options.breaker ?? defaultBreakerPolicy,
@@ -71,12 +85,20 @@ export class Router {
   /** Takes another configuration; requests that run keep their routes, breakers of routes that stay keep their state. */
   replace(config: RoutingConfig, retry: RetryPolicy): void {
     this.#routes.replace(config);
+    this.#config = config;
     this.#retry = retry;
   }
 
   /** Whether some route of the model could be tried now; false of a model without routes. */
   isAvailable(modelId: string): boolean {
-    return this.#routes.of(modelId).some(route => route.breaker.passable);
+    return this.#routes.of(modelId).some(route => route.breaker.passable && route.keys?.isUsable !== false);
+  }
+
+  /** How long the keys of a model that is not available still rest, in ms; undefined: it is not for its keys. */
+  restMs(modelId: string): number | undefined {
+    const rests = this.#routes.of(modelId).map(({ keys }) => keys?.restMs ?? 0);
+    const shortest = Math.min(...rests.filter(ms => ms > 0));
+    return shortest === Infinity ? undefined : shortest;
   }
 
   /** The most calls that a route of the model makes of a request, each with the whole input. */
@@ -88,9 +110,29 @@ export class Router {
     return most;
   }
 
+  /** Every route as it is now, those of a model in the order of the configuration. */
+  routes(): readonly LiveRoute[] {
+    return this.#routes.all();
+  }
+
   /** The state of every route's breaker. */
   breakers(): { route: RouteName; state: BreakerState }[] {
     return this.#routes.all().map(({ name, breaker }) => ({ route: name, state: breaker.state }));
+  }
+
+  /** What answers have shown of a route. */
+  findings(route: RouteName): RouteFindings {
+    return this.#findings.of(route);
+  }
+
+  /** The route's provider has read far less of a prompt than was sent. */
+  inputCut(route: RouteName): void {
+    this.#findings.inputCut(route);
+  }
+
+  /** How a model's routes are ordered. */
+  strategy(modelId: string): RouteStrategy {
+    return this.#config.strategies?.get(modelId) ?? 'priority';
   }
 
   /** A call that pushes the answer to `receiver` once it is started. Throws `unsupported_feature` if no route carries the request's tier. */
@@ -99,10 +141,13 @@ export class Router {
     const choices = this.#routes.of(request.model).length;
     return new RoutedCall(
       {
-        plan: this.#plan(this.#routesFor(request), request.model),
+        plan: this.#plan(this.#routesFor(request, routed.whole), request.model, routed),
         observer: this.#observer,
         runtime: this.#runtime,
-        took: route => this.#sticky.took(request, route.name, choices),
+        took: (route, model) => {
+          this.#findings.answered(route.name, model);
+          this.#sticky.took(request, route.name, choices);
+        },
       },
       routed,
       receiver,
@@ -111,9 +156,10 @@ export class Router {
 
   /** The answer of a request, by as many attempts as it takes. Throws what the client is told, and the signal's reason once it is aborted. */
   async perform<Answer>(work: RoutedWork<Answer>): Promise<Routed<Answer>> {
-    const { model, signal } = work;
+    const { model, caller, signal } = work;
     signal.throwIfAborted();
-    const plan = this.#plan(orderRoutes(this.#routes.of(model), this.#random), model);
+    const ordered = this.#strategies.order(this.#routes.of(model), this.strategy(model), true);
+    const plan = this.#plan(ordered, model, caller);
     const abandon = (): void => plan.abandon();
     signal.addEventListener('abort', abandon, { once: true });
     try {
@@ -133,13 +179,18 @@ export class Router {
   async #performOnce<Answer>(work: RoutedWork<Answer>, plan: RequestPlan): Promise<Routed<Answer> | undefined> {
     const next = await plan.next();
     if (next instanceof Error) throw next;
-    const { route, number } = next;
-    const { signal } = work;
-    const attempt = { route: route.name, holdId: work.holdId, number };
+    const { route, number, reason } = next;
+    const { signal, story } = work;
+    const attempt = { route: route.name, requestId: work.requestId, number };
     const startedAtMs = this.#runtime.monotonicMs();
-    const ended = (outcome: ReturnType<typeof toOutcome>): void =>
-      this.#observer.attemptEnded?.(attempt, { ...outcome, durationMs: this.#runtime.monotonicMs() - startedAtMs });
+    const ended = (result: ReturnType<typeof toOutcome>): void => {
+      const outcome = { ...result, durationMs: this.#runtime.monotonicMs() - startedAtMs };
+      route.record.add(outcome, true);
+      story?.attemptEnded(result, result.failure?.facts.logMessage);
+      this.#observer.attemptEnded?.(attempt, outcome);
+    };
     work.onAttempt();
+    story?.attemptBegan(route.name, number, reason, work.operation);
     this.#observer.attemptStarted?.(attempt);
     try {
       const answer = await work.attempt(route, number);
@@ -156,11 +207,12 @@ export class Router {
     }
   }
 
-  #plan(routes: readonly LiveRoute[], model: string): RequestPlan {
-    return new RequestPlan(routes, model, { policy: this.#retry, random: this.#random, sleep: this.#sleep });
+  #plan(routes: OrderedRoutes, model: string, caller: BreakerCaller): RequestPlan {
+    const tools = { policy: this.#retry, random: this.#random, sleep: this.#sleep };
+    return new RequestPlan(routes, model, caller, tools);
   }
 
-  #routesFor(request: GenerateRequest): readonly LiveRoute[] {
+  #routesFor(request: GenerateRequest, whole: boolean): OrderedRoutes {
     const all = this.#routes.of(request.model);
     const able = all.every(route => carriesTier(route, request.serviceTier))
       ? all
@@ -170,6 +222,9 @@ export class Router {
         param: 'service_tier',
       });
     }
-    return this.#sticky.ordered(orderRoutes(able, this.#random), request);
+    const strategy = this.strategy(request.model);
+    const ordered = this.#strategies.order(able, strategy, whole);
+    const routes = this.#sticky.ordered(ordered.routes, request, strategy !== 'priority');
+    return routes[0] === ordered.routes[0] ? ordered : { routes, reason: 'conversation' };
   }
 }

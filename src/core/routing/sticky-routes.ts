@@ -21,12 +21,18 @@ interface Ordered {
 export class StickyRoutes {
   readonly #routes = new Map<string, string>();
 
-  /** The same routes, the conversation's own first. What is sealed goes before priority, a cache never does. */
-  ordered<Each extends Ordered>(routes: readonly Each[], request: GenerateRequest): readonly Each[] {
+  /**
+   * The same routes, the conversation's own first. What is sealed goes before priority, a cache never does; with `onlySealed` no cache counts.
+   */
+  ordered<Each extends Ordered>(
+    routes: readonly Each[],
+    request: GenerateRequest,
+    onlySealed = false,
+  ): readonly Each[] {
     const [first, second] = routes;
     if (first === undefined || second === undefined) return routes;
     const makers = makersOf(request);
-    const taken = goesOn(request) ? this.#routes.get(keyOf(request)) : undefined;
+    const taken = !onlySealed && goesOn(request) ? this.#routes.get(keyOf(request)) : undefined;
     const rank = ({ name, priority }: Each): number => {
       if (makers.has(name.provider)) return 0;
       return taken === textOf(name) && priority === first.priority ? 1 : 2;

@@ -9,7 +9,7 @@ import { ClientGone, whileConnected } from '../client-watch.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
 import { Exchange } from '../exchange.ts';
-import { type JsonBody, readJsonBody } from '../json-body.ts';
+import { generationReading, type JsonBody, readJsonBody } from '../json-body.ts';
 import { createCall, responsesPath } from './create-route.ts';
 
 /** Offers what is done with a whole conversation: its tokens counted, and it made shorter. */
@@ -29,8 +29,8 @@ export function registerConversations(app: FastifyInstance, edge: Edge): void {
   });
 }
 
-function readBody(edge: Edge, { raw }: FastifyRequest, reply: FastifyReply): Promise<JsonBody> {
-  return readJsonBody(raw, reply.raw, edge.options.bodyBytesMax);
+function readBody(edge: Edge, request: FastifyRequest, reply: FastifyReply): Promise<JsonBody> {
+  return readJsonBody(edge, generationReading(edge, request, reply));
 }
 
 /** A body as a call. */
@@ -73,5 +73,5 @@ function sendCompacted(exchange: Exchange, compacted: CompactConversationRespons
   };
   const repeats = facts.repeatedId;
   const counted = repeats === undefined ? completed : undefined;
-  exchange.answer(headers, value, { status: 200, stream: false, model, completed: counted, repeats });
+  exchange.answer(headers, value, { status: 200, model, completed: counted, repeats });
 }

@@ -23,7 +23,6 @@ export function registerCreateResponse(app: FastifyInstance, edge: Edge): void {
   app.post(responsesPath, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
     reply.hijack();
     const exchange = new Exchange(edge, request, reply, createUrl);
-    exchange.isStream = false;
     exchange.receive(body => createResponse(exchange, body));
   });
 }
@@ -34,7 +33,6 @@ function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
   const { headers } = request.raw;
   const decoded = decodeRequest({ body: value, raw, headers });
   const { stream } = decoded;
-  exchange.isStream = stream;
   const call = createCall(decoded, {
     delivery: stream ? Delivery.STREAMED : Delivery.WHOLE,
     strict: edge.isStrict(headers),
@@ -57,6 +55,8 @@ export interface CreateSettings {
   readonly strict: boolean;
   /** The session of responses that are not stored. */
   readonly session?: string;
+  /** Whether to generate at all; absence means yes. */
+  readonly generate?: boolean;
 }
 
 /** A decoded body as a call of the core. */
@@ -65,7 +65,7 @@ export function createCall(
   settings: CreateSettings,
 ): CreateResponseRequest & { readonly request: GenerateRequest } {
   const { request, previousResponseId, store, background } = decoded;
-  const { delivery, strict, session } = settings;
+  const { delivery, strict, session, generate } = settings;
   request.endpoint = Endpoint.RESPONSES;
   request.delivery = delivery;
   request.strict = strict;
@@ -76,5 +76,6 @@ export function createCall(
     background,
     ...(previousResponseId === undefined ? {} : { previousResponseId }),
     ...(session === undefined ? {} : { session }),
+    ...(generate === undefined ? {} : { generate }),
   };
 }

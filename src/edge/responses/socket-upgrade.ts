@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { WebSocketServer } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
+import { resolveAlias } from '../aliases.ts';
 import { answerText, jsonAnswer } from '../answer.ts';
 import { Call } from '../call.ts';
 import { identify, readKey } from '../credentials.ts';
@@ -18,7 +19,7 @@ const closeGraceMs = 2_000;
 
 /** Whether a request asks for a WebSocket of this interface: any other upgrade is ignored, as HTTP allows. */
 export function isSocketUpgrade({ method, url = '', headers }: IncomingMessage): boolean {
-  const [path] = url.split('?', 1);
+  const [path] = resolveAlias(url).split('?', 1);
   return method === 'GET' && path === responsesPath && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
@@ -41,6 +42,7 @@ export function registerSocket(app: FastifyInstance, edge: Edge): void {
         server.handleUpgrade(request, socket, head, accepted => {
           const connection = new ResponsesSocket(accepted, parts);
           open.add(connection);
+          socket.on('data', (bytes: Buffer) => connection.received(bytes.length));
           accepted.once('close', () => open.delete(connection));
         });
       })
@@ -62,7 +64,9 @@ const calls = new WeakMap<IncomingMessage, Call>();
 
 /** The call of an upgrade, the same whenever it is asked for. */
 function callOf(edge: Edge, request: IncomingMessage): Call {
-  const call = calls.get(request) ?? new Call(edge.options.runtime, edge.options.nextRequestId());
+  const { options } = edge;
+  const call =
+    calls.get(request) ?? new Call(options.runtime, options.nextRequestId()).follow(request.headers, options);
   calls.set(request, call);
   return call;
 }
@@ -72,8 +76,9 @@ async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketPart
   const call = callOf(edge, request);
   const key = readKey(request.headers);
   await identify(edge, call, { key, allowed: 'api_key' });
-  const attribution = readAttribution(request.headers);
-  return { edge, call, key, strict: edge.isStrict(request.headers), attribution };
+  const { headers } = request;
+  const attribution = readAttribution(headers);
+  return { edge, call, key, strict: edge.isStrict(headers), headers, attribution };
 }
 
 /** Answers an upgrade with the error envelope, as any other request. */

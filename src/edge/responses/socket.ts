@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Attribution } from '../../gen/tollgate/v1/request_pb.ts';
 import type { WebSocket } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
@@ -16,8 +17,11 @@ const waitingBytesMax = 64 * 1024 ** 2;
 const sentBytesMax = 256 * 1024;
 /** How long a ping may stay unanswered. */
 const pongMs = 30_000;
-/** The close codes of RFC 6455: the endpoint goes away; the message breaks a rule; the server failed. */
-const closeCodes = { goingAway: 1001, policy: 1008 } as const;
+/** The close codes of RFC 6455: the endpoint goes away; the message breaks a rule; the server is overloaded. */
+const closeCodes = { goingAway: 1001, policy: 1008, tryLater: 1013 } as const;
+
+/** Smaller messages do not count in the memory of large bodies. */
+const uncountedBytes = 1024 ** 2;
 
 /** What a connection is opened with. */
 export interface SocketParts {
@@ -25,6 +29,8 @@ export interface SocketParts {
   readonly call: Call;
   readonly key: string;
   readonly strict: boolean;
+  /** Of the request that opened the connection. */
+  readonly headers: IncomingHttpHeaders;
   /** What the connection's headers say that its turns are counted by. */
   readonly attribution: Attribution | undefined;
 }
@@ -36,6 +42,8 @@ export class ResponsesSocket {
   readonly opened: Call;
   readonly key: string;
   readonly strict: boolean;
+  /** Of the request that opened it: each turn belongs to the trace that they name. */
+  readonly headers: IncomingHttpHeaders;
   readonly attribution: Attribution | undefined;
   /** The name of the connection's unstored responses. */
   readonly session: string = randomBase62(43);
@@ -45,6 +53,11 @@ export class ResponsesSocket {
   readonly #pings: Timer;
   readonly #waiting: Buffer[] = [];
   #waitingBytes = 0;
+  /** Bytes of the message that is arriving, and of the one that is being answered. */
+  #arrivingBytes = 0;
+  #turnBytes = 0;
+  /** What is taken of the memory of large bodies. */
+  #takenBytes = 0;
   #turn: SocketTurn | undefined;
   /** Messages that have yet to leave, of those that were too many. */
   #unsent = 0;
@@ -56,11 +69,12 @@ export class ResponsesSocket {
   #isOver = false;
   #isGone = false;
 
-  constructor(socket: WebSocket, { edge, call, key, strict, attribution }: SocketParts) {
+  constructor(socket: WebSocket, { edge, call, key, strict, headers, attribution }: SocketParts) {
     this.edge = edge;
     this.opened = call;
     this.key = key;
     this.strict = strict;
+    this.headers = headers;
     this.attribution = attribution;
     this.#socket = socket;
     const { runtime, keepAliveMs } = edge.options;
@@ -105,6 +119,12 @@ export class ResponsesSocket {
     else this.#whenSent.push(next);
   }
 
+  /** Bytes of a message have arrived, which the library keeps until it is whole. */
+  received(bytes: number): void {
+    this.#arrivingBytes += bytes;
+    if (!this.#reserve()) this.#socket.close(closeCodes.tryLater, 'Too many large requests are being answered.');
+  }
+
   /** The gateway stops: ends the connection now, or when its turn has ended. */
   end(): void {
     this.#isOver = true;
@@ -117,6 +137,7 @@ export class ResponsesSocket {
   }
 
   #take(message: Buffer, isBinary: boolean): void {
+    this.#arrivingBytes = 0;
     if (this.#isOver) return;
     if (this.edge.options.runtime.now() - this.#openedAtMs >= lifetimeMs) return this.#endOfLife();
     if (isBinary) return this.#refuse('Send text messages.');
@@ -132,12 +153,27 @@ export class ResponsesSocket {
     const next = this.#waiting.shift();
     if (next === undefined) return;
     this.#waitingBytes -= next.length;
+    this.#turnBytes = next.length;
     this.#turn = new SocketTurn(this, () => {
       this.#turn = undefined;
+      this.#turnBytes = 0;
+      this.#reserve();
       if (this.#isOver) this.#socket.close(closeCodes.goingAway);
       else this.#answerNext();
     });
     this.#turn.begin(next);
+  }
+
+  /** Takes memory for the messages that are here or arriving, or gives it back. Returns false if there is not enough. */
+  #reserve(): boolean {
+    const bytes = this.#arrivingBytes + this.#waitingBytes + this.#turnBytes;
+    const needed = this.#isGone || bytes <= uncountedBytes ? 0 : bytes;
+    const { bodies } = this.edge;
+    const owner = this.opened.credential?.accountId ?? 0n;
+    if (needed > this.#takenBytes && bodies.take(owner, needed - this.#takenBytes) !== 'taken') return false;
+    if (needed < this.#takenBytes) bodies.give(owner, this.#takenBytes - needed);
+    this.#takenBytes = needed;
+    return true;
   }
 
   #sent(): void {
@@ -177,6 +213,7 @@ export class ResponsesSocket {
     this.#isOver = true;
     this.#isGone = true;
     this.#waiting.length = 0;
+    this.#reserve();
     this.#turn?.cancel();
     const ended = this.edge.responses.endSession({ session: this.session }, { headers: this.opened });
     // A key that was revoked meanwhile can't say so: the core forgets the session by itself.

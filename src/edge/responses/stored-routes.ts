@@ -29,7 +29,6 @@ export function registerStoredResponses(app: FastifyInstance, edge: Edge): void 
     if (follow !== undefined) {
       reply.hijack();
       const exchange = new Exchange(edge, request, reply, { url: onePath });
-      exchange.isStream = true;
       const call = create(FollowResponseRequestSchema, { id: request.params.id, include });
       const sink = new StreamSink(exchange, stepFrames(follow.startingAfter, unnamed));
       exchange.push(ResponseService.method.followResponse, call, sink);

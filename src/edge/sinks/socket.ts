@@ -8,7 +8,7 @@ import { Call } from '../call.ts';
 import type { Edge } from '../edge.ts';
 import { clientError, errorEnvelope } from '../error-answer.ts';
 import { type AnswerMessage, GenerationFacts } from '../generation-facts.ts';
-import { parseJson } from '../json-body.ts';
+import { type JsonBody, parseBounded } from '../json-body.ts';
 import { recordRequest } from '../request-record.ts';
 import { createCall, responsesPath } from '../responses/create-route.ts';
 import type { ResponsesSocket } from '../responses/socket.ts';
@@ -35,10 +35,10 @@ export class SocketTurn implements Sink<AnswerMessage> {
 
   /** `ended` is called once the turn has ended and the client has all of it, or has left. */
   constructor(connection: ResponsesSocket, ended: () => void) {
-    const { edge, key, opened } = connection;
+    const { edge, key, opened, headers } = connection;
     const { runtime, nextRequestId, metrics } = edge.options;
     this.#connection = connection;
-    this.#call = new Call(runtime, nextRequestId());
+    this.#call = new Call(runtime, nextRequestId()).follow(headers, edge.options);
     this.#call.useKey(key);
     this.#call.credential = opened.credential;
     this.#facts = new GenerationFacts(this.#call);
@@ -50,12 +50,16 @@ export class SocketTurn implements Sink<AnswerMessage> {
   /** Decodes the client's message and calls the core. */
   begin(message: Buffer): void {
     const { edge } = this.#connection;
-    try {
-      const request = decodeTurn(this.#connection, this.#call, message);
-      this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
-    } catch (thrown) {
-      this.#end(thrown);
-    }
+    parseBounded(edge, message, body => {
+      try {
+        if (body instanceof Error) throw body;
+        const request = decodeTurn(this.#connection, this.#call, body);
+        this.#control = edge.options.transport.push(ResponseService.method.createResponse, request, this.#call, this);
+        if (this.#connection.isGone) this.#control.cancel();
+      } catch (thrown) {
+        this.#end(thrown);
+      }
+    });
   }
 
   /** Nothing more is wanted: the connection has ended. */
@@ -99,13 +103,13 @@ export class SocketTurn implements Sink<AnswerMessage> {
     const { edge, isGone } = this.#connection;
     const request = { call: this.#call, method: 'WEBSOCKET', routeOptions: { url: responsesPath } };
     if (isGone) {
-      recordRequest(edge, request, { ...this.#facts.outcome(499, undefined), code: 'client_gone' });
+      recordRequest(edge, request, { ...this.#facts.outcome(499), code: 'client_gone' });
     } else if (failure === undefined) {
-      recordRequest(edge, request, this.#facts.outcome(200, true));
+      recordRequest(edge, request, this.#facts.outcome(200));
     } else {
       const error = clientError(failure);
       for (const event of this.#renderFailure(error)) this.#connection.send(event);
-      const outcome = this.#facts.outcome(this.#steps.hasBegun ? 200 : error.facets.http, true);
+      const outcome = this.#facts.outcome(this.#steps.hasBegun ? 200 : error.facets.http);
       recordRequest(edge, request, { ...outcome, code: error.code, error });
     }
     this.#connection.whenSent(() => {
@@ -124,18 +128,13 @@ export class SocketTurn implements Sink<AnswerMessage> {
 }
 
 /** Decodes a message as a call of the core. A turn that can't even be read evicts what it refers to, too. */
-function decodeTurn(connection: ResponsesSocket, call: Call, message: Buffer): CreateResponseRequest {
+function decodeTurn(connection: ResponsesSocket, call: Call, { value: event, raw }: JsonBody): CreateResponseRequest {
   const { edge, session, strict, attribution } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
-  const event = parseJson(message).value;
   try {
-    const body = bodyOf(event);
-    const raw = Buffer.from(JSON.stringify(body));
-    const asked = createCall(decodeRequest({ body, raw, headers: {} }), {
-      delivery: Delivery.STREAMED,
-      strict,
-      session,
-    });
+    const { body, generate } = readTurn(event);
+    const decoded = decodeRequest({ body, raw, headers: {} });
+    const asked = createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
     if (attribution !== undefined) asked.request.attribution = attribution;
     return asked;
   } catch (thrown) {
@@ -149,17 +148,21 @@ function decodeTurn(connection: ResponsesSocket, call: Call, message: Buffer): C
   }
 }
 
-/** A `response.create` as the body that it would have over HTTP. */
-function bodyOf(event: unknown): object {
+/** Returns a `response.create` as the body that it would have over HTTP, and whether to generate, which only a WebSocket can say. */
+function readTurn(event: unknown): { readonly body: object; readonly generate: boolean } {
   if (typeof event !== 'object' || event === null || !('type' in event) || event.type !== 'response.create') {
     throw new GatewayError('invalid_request', 'Send a JSON object whose type is response.create.', { param: 'type' });
   }
-  const { type: _, stream: __, ...body } = event as { type: unknown; stream?: unknown } & Record<string, unknown>;
+  const { type: _, stream: __, generate, ...body } = event as { type: unknown } & Record<string, unknown>;
+  if (generate != null && typeof generate !== 'boolean') {
+    const violations = [{ path: ['generate'], message: 'must be a boolean', type: 'invalid_type' }];
+    throw new GatewayError('validation_error', '`generate` must be a boolean.', { param: 'generate', violations });
+  }
   for (const member of refusedMembers) {
     if (body[member] === undefined || body[member] === null) continue;
     throw new GatewayError('unsupported_parameter', `${member} is not used over a WebSocket.`, { param: member });
   }
-  return body;
+  return { body, generate: generate !== false };
 }
 
 function withStatus(data: string, error: GatewayError): string {

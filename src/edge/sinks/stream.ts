@@ -60,6 +60,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     this.#renderer = renderer;
     this.#keepAliveMs = keepAliveMs;
     this.#timer = runtime.after(keepAliveMs, () => void this.#keepAlive());
+    exchange.keepAlive = () => void this.#keepAlive();
     this.#streamEnded = metrics.streamOpened(exchange.routeOptions.url);
   }
 
@@ -96,15 +97,15 @@ export class StreamSink implements Sink<AnswerMessage> {
     if (exchange.isGone || (failure !== undefined && !this.#hasBegun)) return exchange.fail(failure);
     if (failure !== undefined) return this.#endFailed(failure);
     this.#close(this.#frames);
-    exchange.end(exchange.facts.outcome(200, true));
+    exchange.end(exchange.facts.outcome(200));
   }
 
   #headers(): AnswerHeaders {
     return {
+      ...this.#exchange.call.headers,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-store, no-transform',
       'x-accel-buffering': 'no',
-      ...this.#exchange.call.headers,
     };
   }
 
@@ -144,7 +145,7 @@ export class StreamSink implements Sink<AnswerMessage> {
     const { call, facts } = exchange;
     const error = clientError(failure);
     this.#close(this.#renderer.fail(error, facts.repeatedId ?? call.id));
-    exchange.end({ ...facts.outcome(200, true), code: error.code, error });
+    exchange.end({ ...facts.outcome(200), code: error.code, error });
   }
 
   #close(frames: string): void {

@@ -34,7 +34,7 @@ export class WholeSink implements Sink<AnswerMessage> {
       const value = this.#render(others.length === 0 ? first : this.#batches.flat(), this.#head);
       const { call, edge, facts } = exchange;
       const headers = facts.addWholeHeaders(call.headers, edge.options.runtime.now());
-      exchange.answer(headers, value, facts.outcome(200, false));
+      exchange.answer(headers, value, facts.outcome(200));
     } catch (thrown) {
       exchange.fail(thrown);
     }

@@ -6,7 +6,7 @@ import { fieldName } from './field-names.ts';
 
 /**
  * Refuses an input that can't fit the model's context by the lowest estimate: 400 `context_length_exceeded`, before funds are looked at, because no
- * balance would help. What is only near the limit is for the upstream to judge, which counts exactly.
+ * balance would help. What is only near the limit is counted afterwards.
  */
 export function checkLength(request: GenerateRequest, model: Model, { low } = measureInput(request)): void {
   const { contextLength } = model;

@@ -12,10 +12,6 @@ const says = (role: Role, text: string): ItemInit => ({
   content: { case: 'message', value: { role, parts: [{ content: { case: 'text', value: { text } } }] } },
 });
 const user = says(Role.USER, 'hi');
-const calls = (callId: string): ItemInit => ({
-  content: { case: 'toolCall', value: { callId, name: 'f', arguments: '{}' } },
-});
-const answers = (callId: string): ItemInit => ({ content: { case: 'toolResult', value: { callId, plain: true } } });
 const tool = (name: string) => ({ tool: { case: 'function' as const, value: { name, parametersJson: '{}' } } });
 
 /** What is refused: code and field; undefined where nothing is. */
@@ -33,10 +29,6 @@ describe('checkRequest', () => {
   test.each<[string, Init]>([
     ['a question', { items: [user] }],
     ['a prefill', { items: [user, says(Role.ASSISTANT, 'So')] }],
-    [
-      'parallel calls answered in another order',
-      { items: [user, calls('a'), calls('b'), answers('b'), answers('a'), user] },
-    ],
     [
       'the ends of all ranges',
       {
@@ -80,15 +72,6 @@ describe('checkRequest', () => {
       'validation_error',
       'tool_choice',
     ],
-    ['a result without a call', { items: [user, answers('a')] }, 'unsupported_parameter', 'messages'],
-    [
-      'two results of one call',
-      { items: [user, calls('a'), answers('a'), answers('a')] },
-      'unsupported_parameter',
-      'messages',
-    ],
-    ['a call without a result', { items: [user, calls('a'), user] }, 'unsupported_parameter', 'messages'],
-    ['a call without a result at the end', { items: [user, calls('a')] }, 'unsupported_parameter', 'messages'],
     [
       'a thinking budget over the limit',
       { items: [user], maxOutputTokens: 100, reasoning: { budgetTokens: 100 } },
@@ -97,27 +80,6 @@ describe('checkRequest', () => {
     ],
   ])('%s is refused', (_, init, code, param) => {
     expect(refusal(init)).toEqual([code, param]);
-  });
-
-  test('TR-04: a call that nobody answers is refused by its id, and so is an answer to no call', () => {
-    const told = (...items: ItemInit[]): string => {
-      try {
-        checkRequest(create(GenerateRequestSchema, { endpoint: Endpoint.CHAT_COMPLETIONS, items }));
-      } catch (thrown) {
-        if (thrown instanceof GatewayError) return `${thrown.code}: ${thrown.message}`;
-        throw thrown;
-      }
-      return 'passes';
-    };
-    expect(told(user, calls('t1'), calls('t2'), answers('t1'), user)).toBe(
-      'unsupported_parameter: The call "t2" of f has no result before the conversation goes on.',
-    );
-    expect(told(user, calls('t1'))).toBe(
-      'unsupported_parameter: The call "t1" of f has no result before the conversation goes on.',
-    );
-    expect(told(user, answers('t1'))).toBe(
-      'unsupported_parameter: The tool result for call "t1" (entry 1) answers no earlier call.',
-    );
   });
 
   test('fields have the names of the caller’s interface', () => {

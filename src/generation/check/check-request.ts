@@ -14,7 +14,6 @@ export function checkRequest(request: GenerateRequest): void {
     throw invalid(request, 'items', 'a stop sequence must not be empty', 'stop');
   for (const [index, item] of request.items.entries()) checkItem(request, item, index);
   checkTools(request);
-  checkCalls(request);
   checkBudget(request);
 }
 
@@ -72,10 +71,14 @@ export function toolName({ tool }: Tool): string | undefined {
 function checkTools(request: GenerateRequest): void {
   if (request.tools.length === 0 && request.toolChoice === undefined) return;
   const names = new Set<string>();
+  const wholeNames = new Set<string>();
   for (const [index, tool] of request.tools.entries()) {
     const name = toolName(tool);
     if (name === undefined) continue;
-    if (names.has(name)) throw invalid(request, 'tools', `there are two tools named ${name}`, `tools.${index}`);
+    // Names are unique in their group.
+    const whole = tool.namespace === undefined ? name : `${tool.namespace.name}.${name}`;
+    if (wholeNames.has(whole)) throw invalid(request, 'tools', `there are two tools named ${whole}`, `tools.${index}`);
+    wholeNames.add(whole);
     names.add(name);
   }
   const { toolChoice } = request;
@@ -87,36 +90,6 @@ function checkTools(request: GenerateRequest): void {
   const forced = toolChoice.mode === ToolChoiceMode.REQUIRED || toolChoice.mode === ToolChoiceMode.NAMED;
   if (forced && request.tools.length === 0)
     throw invalid(request, 'tool_choice', 'asks for a call, but there are no tools');
-}
-
-/** Every result answers an earlier call, and every call is answered before the conversation goes on. Source: wire.md C4. */
-function checkCalls(request: GenerateRequest): void {
-  if (request.items.every(({ content }) => content.case === 'message')) return;
-  const open = new Map<string, string>();
-  for (const [index, { content }] of request.items.entries()) {
-    if (content.case === 'toolCall') open.set(content.value.callId, content.value.name);
-    if (content.case === 'message' && content.value.role === Role.USER) checkAnswered(request, open);
-    if (content.case === 'toolResult' && !open.delete(content.value.callId)) {
-      throw orphan(
-        request,
-        `The tool result for call "${content.value.callId}" (entry ${index}) answers no earlier call`,
-      );
-    }
-  }
-  checkAnswered(request, open);
-}
-
-function checkAnswered(request: GenerateRequest, open: ReadonlyMap<string, string>): void {
-  const [first] = open;
-  if (first === undefined) return;
-  throw orphan(request, `The call "${first[0]}" of ${first[1]} has no result before the conversation goes on`);
-}
-
-function orphan(request: GenerateRequest, message: string): GatewayError {
-  return new GatewayError('unsupported_parameter', `${message}.`, {
-    param: fieldName(request.endpoint, 'items'),
-    tip: 'Send each tool call of the assistant together with exactly one result for it, in that order.',
-  });
 }
 
 function checkBudget(request: GenerateRequest): void {

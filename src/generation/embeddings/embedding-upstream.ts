@@ -1,5 +1,6 @@
 import type { EmbedRequest, Vector } from '../../gen/tollgate/v1/embedding_pb.ts';
 import type { Hold } from '../hold.ts';
+import type { AttemptWatch } from '../upstream.ts';
 
 /** One attempt of an embedding at one upstream. */
 export interface EmbeddingCall {
@@ -13,6 +14,8 @@ export interface EmbeddingCall {
   readonly attempt: number;
   /** Aborted when nobody wants the vectors any more: the upstream must stop within a second. */
   readonly signal: AbortSignal;
+  /** Absent: nobody follows it. */
+  readonly watch?: AttemptWatch | undefined;
 }
 
 /** What an upstream has answered. */

@@ -1,5 +1,6 @@
 import type { ImageRequest } from '../../gen/tollgate/v1/image_pb.ts';
 import type { Hold } from '../hold.ts';
+import type { AttemptWatch, KeysHealth } from '../upstream.ts';
 import type { ImageType } from './image-type.ts';
 
 /** One try of a drawing at one upstream. */
@@ -14,6 +15,8 @@ export interface ImageCall {
   readonly attempt: number;
   /** Aborted when nobody wants the pictures any more: the upstream must stop within a second. */
   readonly signal: AbortSignal;
+  /** Absent: nobody follows it. */
+  readonly watch?: AttemptWatch | undefined;
 }
 
 /** One picture. */
@@ -35,6 +38,8 @@ export interface Drawing {
 
 /** Something that draws: a provider over HTTP, or the built-in simulator. */
 export interface ImageUpstream {
+  /** Absent: it has no keys that could be refused. */
+  readonly keys?: KeysHealth;
   /** Draws all pictures of a request. Throws `UpstreamFailure`, and the signal's reason once it is aborted. */
   draw(call: ImageCall): Promise<Drawing>;
 }

@@ -11,10 +11,10 @@ import type {
   PlanPeriodName,
 } from '../ledger.ts';
 import type { Account, Key, Rows } from '../rows.ts';
-import { type Context, findOwner } from './context.ts';
+import { type Context, findOwner, nextNumber } from './context.ts';
 import { createGroup, deleteGroup, findGroup, updateGroup } from './groups.ts';
 import { changeBalance, moveToKey, sendBack } from './holds.ts';
-import { addFreeWindows, createLimit, deleteLimit, nextNumber, setField, updateLimit } from './limit-commands.ts';
+import { addFreeWindows, createLimit, deleteLimit, setField, updateLimit } from './limit-commands.ts';
 import { cancelSubscription, startSubscription } from './subscriptions.ts';
 
 /** The administrative commands by name, with what each takes. */

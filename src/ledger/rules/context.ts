@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { DailyLimitUnit, Plans, Suspension } from '../ledger.ts';
-import type { Account, Key, Rows } from '../rows.ts';
+import type { Account, Counter, Key, Rows } from '../rows.ts';
 
 /** What a rule decides by: the rows, the plans that accounts can have, and how `daily_limit` is read. */
 export interface Context {
@@ -22,4 +22,11 @@ export function present<R>(row: R | undefined): R {
 /** Returns the account of a key. */
 export function findOwner(rows: Rows, key: Pick<Key, 'accountId'>): Account {
   return present(rows.accounts.get(key.accountId));
+}
+
+/** The next number of a counter, taken. */
+export function nextNumber(rows: Rows, name: Counter['name']): number {
+  const value = (rows.counters.get(name)?.value ?? 0) + 1;
+  rows.counters.put({ name, value });
+  return value;
 }

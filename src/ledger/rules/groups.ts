@@ -1,8 +1,7 @@
 import type { GroupSettings, Tags } from '../ledger.ts';
 import type { Group, Key, Rows } from '../rows.ts';
-import { findOwner } from './context.ts';
+import { findOwner, nextNumber } from './context.ts';
 import { moveToGroup, sendBackOfGroup } from './holds.ts';
-import { nextNumber } from './limit-commands.ts';
 
 /** Groups: how keys and groups lie in each other, and how groups are made, changed and removed. */
 

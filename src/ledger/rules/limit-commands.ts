@@ -1,6 +1,7 @@
 import type { DailyLimitUnit, LimitChange, LimitField, LimitScope, NewLimit } from '../ledger.ts';
-import type { Counter, Key, Limit, Rows } from '../rows.ts';
+import type { Key, Limit, Rows } from '../rows.ts';
 import { windowAt } from './calendar.ts';
+import { nextNumber } from './context.ts';
 import { findGroup } from './groups.ts';
 import { countUses } from './limits.ts';
 
@@ -159,11 +160,4 @@ export function setField(
   if (made !== undefined) rows.limits.put({ ...made, field: null });
   const { id: scopeId, accountId } = key;
   addLimit(rows, { ...plain, ...shape, accountId, scope: 'key', scopeId, max, locked: false, field }, nowMs);
-}
-
-/** The next number of a counter, taken. */
-export function nextNumber(rows: Rows, name: Counter['name']): number {
-  const value = (rows.counters.get(name)?.value ?? 0) + 1;
-  rows.counters.put({ name, value });
-  return value;
 }

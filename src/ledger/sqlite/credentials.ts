@@ -20,19 +20,20 @@ interface ManagementKeyRecord {
 /** Reads credentials by their hash on the calling thread: a point read of a few microseconds, once for each credential (`KnownCredentials`). */
 export class Credentials {
   readonly #apiKey: Query<[Uint8Array], ApiKeyRecord>;
+  readonly #apiKeyById: Query<[bigint], ApiKeyRecord>;
   readonly #oldSecret: Query<[Uint8Array], { ends_at_ms: bigint; hash: Uint8Array }>;
   readonly #managementKey: Query<[Uint8Array], ManagementKeyRecord>;
 
   constructor(db: Connection) {
-    this.#apiKey = db.prepare(
-      `SELECT id, account_id, state, allowed_models, expires_at_ms, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
-         AND l.unit IN ('requests', 'tokens') AND coalesce(l.field, '') NOT IN ('free_minute', 'free_day')
+    const apiKeys = `SELECT id, account_id, state, allowed_models, expires_at_ms, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
+         AND l.unit IN ('requests', 'tokens', 'concurrent') AND coalesce(l.field, '') NOT IN ('free_minute', 'free_day')
          AND ((l.scope = 'key' AND l.scope_id = k.id) OR (l.scope = 'account' AND l.scope_id = k.account_id)
            OR (l.scope = 'group' AND l.scope_id IN (
              WITH RECURSIVE path (id) AS (SELECT k.group_id UNION SELECT g.parent_id FROM key_group g JOIN path ON g.id = path.id)
              SELECT id FROM path)))) AS has_window
-       FROM api_key k WHERE hash = ?`,
-    );
+       FROM api_key k`;
+    this.#apiKey = db.prepare(`${apiKeys} WHERE hash = ?`);
+    this.#apiKeyById = db.prepare(`${apiKeys} WHERE id = ?`);
     this.#oldSecret = db.prepare(
       'SELECT s.ends_at_ms, k.hash FROM old_secret s JOIN api_key k ON k.id = s.key_id WHERE s.hash = ?',
     );
@@ -60,6 +61,13 @@ export class Credentials {
       hasWindow: false,
       expiresAtMs: undefined,
     };
+  }
+
+  /** Returns an API key as committed; undefined if there is none with this id or it was revoked. */
+  findApiKey(keyId: number): Credential | undefined {
+    if (!Number.isSafeInteger(keyId)) return undefined;
+    const apiKey = this.#apiKeyById.get(BigInt(keyId));
+    return apiKey && toCredential(apiKey, undefined);
   }
 }
 

@@ -9,7 +9,7 @@ import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
 import { suspend } from '../rules/suspensions.ts';
 import { type EndOne, recover, sweep } from '../rules/sweep.ts';
-import { readWindows } from '../rules/windows.ts';
+import { readRefusal, readWindows } from '../rules/windows.ts';
 import { type Faults, WriterDeath } from './fault.ts';
 import { Sql } from './sql.ts';
 import { StoredRows } from './stored-rows.ts';
@@ -207,6 +207,10 @@ export class Engine {
       case 'windows': {
         const key = this.#rows.keys.get(command[2]);
         return key === undefined ? [] : readWindows(this.#rows, key, command[3], nowMs);
+      }
+      case 'refusal': {
+        const key = this.#rows.keys.get(command[2]);
+        return key === undefined ? undefined : readRefusal(this.#rows, key, nowMs);
       }
       case 'admin':
         return administer(context, command[2], nowMs);

@@ -88,8 +88,6 @@ export interface SqliteLedger extends Ledger {
   readonly voidedHoldsAtStart: number;
   /** Invariants that do not hold, in words; normally none. */
   readonly violationsAtStart: readonly string[];
-  /** Bytes of the log beside the file. */
-  readonly logBytes: number;
 }
 
 /**
@@ -145,6 +143,7 @@ class WorkerLedger implements SqliteLedger {
   readonly #parts: Parts;
   readonly #reader: Reader;
   readonly #credentials: KnownCredentials;
+  readonly #storedCredentials: Credentials;
   /** Never used twice, not even by another process. */
   #nextExtension = randomBytes(6).readUIntBE(0, 6);
 
@@ -155,10 +154,7 @@ class WorkerLedger implements SqliteLedger {
     this.#reader = this.#startReader();
     const credentials = new Credentials(parts.db);
     this.#credentials = new KnownCredentials(hash => credentials.find(hash));
-  }
-
-  get logBytes(): number {
-    return logBytes(this.#parts.read.path);
+    this.#storedCredentials = credentials;
   }
 
   get lastId(): number {
@@ -197,9 +193,17 @@ class WorkerLedger implements SqliteLedger {
     return this.#send(['windows', this.#now(), keyId, free]);
   }
 
+  refusal(keyId: number): Promise<Denied | undefined> {
+    return this.#send(['refusal', this.#now(), keyId]);
+  }
+
   findCredential(hash: Uint8Array): Credential | undefined {
     const found = this.#credentials.find(hash);
     return found?.expiresAtMs !== undefined && found.expiresAtMs <= this.#now() ? { ...found, expired: true } : found;
+  }
+
+  findApiKey(keyId: number): Credential | undefined {
+    return this.#storedCredentials.findApiKey(keyId);
   }
 
   async createAccount(command: AdminCommands['createAccount']): Promise<AccountRow> {

@@ -16,17 +16,19 @@ export function ledgerPath(dataDir: string): string {
  * words, empty where all hold. Throws `LedgerStartError` where there is no ledger or this program can't read it.
  */
 export function verifyLedgerFile(dataDir: string): string[] {
+  const checked = checkLedgerFile(dataDir);
+  if (checked !== 'older') return checked;
+  throw new LedgerStartError('unreadable', 'The ledger was written by an older Tollgate: start this one on it first.');
+}
+
+/** As `verifyLedgerFile`, but returns `older` if an older Tollgate wrote the ledger, whose invariants this one can't check. */
+export function checkLedgerFile(dataDir: string): string[] | 'older' {
   const path = ledgerPath(dataDir);
   if (!existsSync(path)) throw new LedgerStartError('unreadable', `There is no ledger in ${dataDir}.`);
   const db = openForReading(path);
   try {
     const migrations = ledgerMigrations();
-    if (checkMigrations(db, migrations, 'ledger') < migrations.length) {
-      throw new LedgerStartError(
-        'unreadable',
-        'The ledger was written by an older Tollgate: start this one on it first.',
-      );
-    }
+    if (checkMigrations(db, migrations, 'ledger') < migrations.length) return 'older';
     return checkInvariants(db, 'full');
   } finally {
     db.close();

@@ -81,6 +81,7 @@ export type WireCommand =
   | [...Head<'extend'>, command: ExtendCommand, extension: number]
   | [...Head<'void'>, id: number, reason: VoidReason]
   | [...Head<'windows'>, keyId: number, free: boolean]
+  | [...Head<'refusal'>, keyId: number]
   | [...Head<'admin'>, order: AdminOrder]
   | [...Head<'sweep'>]
   /** Writes the uses of limits, which are in memory otherwise: of those of the filter, or of one, also where nobody has asked for them yet. */
@@ -129,6 +130,7 @@ export function waitsForSync(command: WireCommand): boolean {
       return 'nanoUsd' in command[2];
     case 'windows':
     case 'uses':
+    case 'refusal':
       return false;
     default:
       return true;

@@ -14,7 +14,7 @@ import type { Message as Message$1, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/content.proto.
  */
 export const file_tollgate_v1_content: GenFile = /*@__PURE__*/
-  fileDesc("Chl0b2xsZ2F0ZS92MS9jb250ZW50LnByb3RvEgt0b2xsZ2F0ZS52MSJFCgZPcGFxdWUSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSDAoEa2luZBgDIAEoCRIMCgRkYXRhGAQgASgJIj4KBUV4dHJhEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSI5CglDYWNoZUhpbnQSLAoIbGlmZXRpbWUYASABKA4yGi50b2xsZ2F0ZS52MS5DYWNoZUxpZmV0aW1lIsgDCgRJdGVtEgoKAmlkGAEgASgJEicKBnN0YXR1cxgCIAEoDjIXLnRvbGxnYXRlLnYxLkl0ZW1TdGF0dXMSDAoEdHVybhgDIAEoDRInCgdtZXNzYWdlGAQgASgLMhQudG9sbGdhdGUudjEuTWVzc2FnZUgAEioKCXRvb2xfY2FsbBgFIAEoCzIVLnRvbGxnYXRlLnYxLlRvb2xDYWxsSAASLgoLdG9vbF9yZXN1bHQYBiABKAsyFy50b2xsZ2F0ZS52MS5Ub29sUmVzdWx0SAASKwoJcmVhc29uaW5nGAcgASgLMhYudG9sbGdhdGUudjEuUmVhc29uaW5nSAASLQoKY29tcGFjdGlvbhgIIAEoCzIXLnRvbGxnYXRlLnYxLkNvbXBhY3Rpb25IABIuCgtzZXJ2ZXJfdG9vbBgJIAEoCzIXLnRvbGxnYXRlLnYxLlNlcnZlclRvb2xIABIvCglyZWZlcmVuY2UYCiABKAsyGi50b2xsZ2F0ZS52MS5JdGVtUmVmZXJlbmNlSAASJgoFZXh0cmEYCyABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgBiAEBQgkKB2NvbnRlbnRCCAoGX2V4dHJhIn0KB01lc3NhZ2USHwoEcm9sZRgBIAEoDjIRLnRvbGxnYXRlLnYxLlJvbGUSDAoEbmFtZRgCIAEoCRIgCgVwYXJ0cxgDIAMoCzIRLnRvbGxnYXRlLnYxLlBhcnQSIQoFcGhhc2UYBCABKA4yEi50b2xsZ2F0ZS52MS5QaGFzZSLSAQoIVG9vbENhbGwSDwoHY2FsbF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiMKBGtpbmQYAyABKA4yFS50b2xsZ2F0ZS52MS5Ub29sS2luZBIRCglhcmd1bWVudHMYBCABKAkSKwoJc2lnbmF0dXJlGAUgASgLMhMudG9sbGdhdGUudjEuT3BhcXVlSACIAQESKgoFY2FjaGUYBiABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIAYgBAUIMCgpfc2lnbmF0dXJlQggKBl9jYWNoZSLJAQoKVG9vbFJlc3VsdBIPCgdjYWxsX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSIwoEa2luZBgDIAEoDjIVLnRvbGxnYXRlLnYxLlRvb2xLaW5kEiAKBXBhcnRzGAQgAygLMhEudG9sbGdhdGUudjEuUGFydBINCgVwbGFpbhgFIAEoCBIQCghpc19lcnJvchgGIAEoCBIqCgVjYWNoZRgHIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgAiAEBQggKBl9jYWNoZSJkCglSZWFzb25pbmcSIAoFcGFydHMYASADKAsyES50b2xsZ2F0ZS52MS5QYXJ0EiMKBm9wYXF1ZRgCIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZRIQCghyZWRhY3RlZBgDIAEoCCIxCgpDb21wYWN0aW9uEiMKBm9wYXF1ZRgBIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZSJDCgpTZXJ2ZXJUb29sEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSIbCg1JdGVtUmVmZXJlbmNlEgoKAmlkGAEgASgJItIECgRQYXJ0EiUKBHRleHQYASABKAsyFS50b2xsZ2F0ZS52MS5UZXh0UGFydEgAEisKB3JlZnVzYWwYAiABKAsyGC50b2xsZ2F0ZS52MS5SZWZ1c2FsUGFydEgAEjgKDnJlYXNvbmluZ190ZXh0GAMgASgLMh4udG9sbGdhdGUudjEuUmVhc29uaW5nVGV4dFBhcnRIABI0CgxzdW1tYXJ5X3RleHQYBCABKAsyHC50b2xsZ2F0ZS52MS5TdW1tYXJ5VGV4dFBhcnRIABInCgVpbWFnZRgFIAEoCzIWLnRvbGxnYXRlLnYxLkltYWdlUGFydEgAEiUKBGZpbGUYBiABKAsyFS50b2xsZ2F0ZS52MS5GaWxlUGFydEgAEicKBWF1ZGlvGAcgASgLMhYudG9sbGdhdGUudjEuQXVkaW9QYXJ0SAASJwoFdmlkZW8YCCABKAsyFi50b2xsZ2F0ZS52MS5WaWRlb1BhcnRIABI2Cg1zZWFyY2hfcmVzdWx0GAkgASgLMh0udG9sbGdhdGUudjEuU2VhcmNoUmVzdWx0UGFydEgAEioKBWNhY2hlGAogASgLMhYudG9sbGdhdGUudjEuQ2FjaGVIaW50SAGIAQESKwoJc2lnbmF0dXJlGAsgASgLMhMudG9sbGdhdGUudjEuT3BhcXVlSAKIAQESJgoFZXh0cmEYDCABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgDiAEBQgkKB2NvbnRlbnRCCAoGX2NhY2hlQgwKCl9zaWduYXR1cmVCCAoGX2V4dHJhInMKCFRleHRQYXJ0EgwKBHRleHQYASABKAkSLAoLYW5ub3RhdGlvbnMYAiADKAsyFy50b2xsZ2F0ZS52MS5Bbm5vdGF0aW9uEisKCGxvZ3Byb2JzGAMgAygLMhkudG9sbGdhdGUudjEuVG9rZW5Mb2dwcm9iIhsKC1JlZnVzYWxQYXJ0EgwKBHRleHQYASABKAkiIQoRUmVhc29uaW5nVGV4dFBhcnQSDAoEdGV4dBgBIAEoCSIfCg9TdW1tYXJ5VGV4dFBhcnQSDAoEdGV4dBgBIAEoCSJvCgtNZWRpYVNvdXJjZRIQCgZiYXNlNjQYASABKAlIABINCgN1cmwYAiABKAlIABIRCgdmaWxlX2lkGAMgASgJSAASDgoEdGV4dBgEIAEoCUgAEhIKCm1lZGlhX3R5cGUYBSABKAlCCAoGc291cmNlIkUKCUltYWdlUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZRIOCgZkZXRhaWwYAiABKAkijAEKCEZpbGVQYXJ0EigKBnNvdXJjZRgBIAEoCzIYLnRvbGxnYXRlLnYxLk1lZGlhU291cmNlEhAKCGZpbGVuYW1lGAIgASgJEg0KBXRpdGxlGAMgASgJEg8KB2NvbnRleHQYBCABKAkSFgoJY2l0YXRpb25zGAUgASgISACIAQFCDAoKX2NpdGF0aW9ucyJFCglBdWRpb1BhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2USDgoGZm9ybWF0GAIgASgJIjUKCVZpZGVvUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZSIgChBTZWFyY2hSZXN1bHRQYXJ0EgwKBGpzb24YASABKAkicQoKQW5ub3RhdGlvbhIwCgx1cmxfY2l0YXRpb24YASABKAsyGC50b2xsZ2F0ZS52MS5VcmxDaXRhdGlvbkgAEiMKBW90aGVyGAIgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAEIMCgphbm5vdGF0aW9uIlEKC1VybENpdGF0aW9uEgsKA3VybBgBIAEoCRINCgV0aXRsZRgCIAEoCRITCgtzdGFydF9pbmRleBgDIAEoDRIRCgllbmRfaW5kZXgYBCABKA0iYgoMVG9rZW5Mb2dwcm9iEg0KBXRva2VuGAEgASgJEg8KB2xvZ3Byb2IYAiABKAESDAoEdXRmOBgDIAEoDBIkCgN0b3AYBCADKAsyFy50b2xsZ2F0ZS52MS5Ub3BMb2dwcm9iIjoKClRvcExvZ3Byb2ISDQoFdG9rZW4YASABKAkSDwoHbG9ncHJvYhgCIAEoARIMCgR1dGY4GAMgASgMKpABCghQcm90b2NvbBIYChRQUk9UT0NPTF9VTlNQRUNJRklFRBAAEhEKDVBST1RPQ09MX0NIQVQQARIWChJQUk9UT0NPTF9SRVNQT05TRVMQAhIVChFQUk9UT0NPTF9NRVNTQUdFUxADEhMKD1BST1RPQ09MX0dFTUlOSRAEEhMKD1BST1RPQ09MX0lNQUdFUxAFKmQKBFJvbGUSFAoQUk9MRV9VTlNQRUNJRklFRBAAEg8KC1JPTEVfU1lTVEVNEAESEgoOUk9MRV9ERVZFTE9QRVIQAhINCglST0xFX1VTRVIQAxISCg5ST0xFX0FTU0lTVEFOVBAEKn0KCkl0ZW1TdGF0dXMSGwoXSVRFTV9TVEFUVVNfVU5TUEVDSUZJRUQQABIbChdJVEVNX1NUQVRVU19JTl9QUk9HUkVTUxABEhkKFUlURU1fU1RBVFVTX0NPTVBMRVRFRBACEhoKFklURU1fU1RBVFVTX0lOQ09NUExFVEUQAypMCgVQaGFzZRIVChFQSEFTRV9VTlNQRUNJRklFRBAAEhQKEFBIQVNFX0NPTU1FTlRBUlkQARIWChJQSEFTRV9GSU5BTF9BTlNXRVIQAipTCghUb29sS2luZBIZChVUT09MX0tJTkRfVU5TUEVDSUZJRUQQABIWChJUT09MX0tJTkRfRlVOQ1RJT04QARIUChBUT09MX0tJTkRfQ1VTVE9NEAIqXQoNQ2FjaGVMaWZldGltZRIeChpDQUNIRV9MSUZFVElNRV9VTlNQRUNJRklFRBAAEhUKEUNBQ0hFX0xJRkVUSU1FXzVNEAESFQoRQ0FDSEVfTElGRVRJTUVfMUgQAmIGcHJvdG8z");
+  fileDesc("Chl0b2xsZ2F0ZS92MS9jb250ZW50LnByb3RvEgt0b2xsZ2F0ZS52MSJFCgZPcGFxdWUSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSDAoEa2luZBgDIAEoCRIMCgRkYXRhGAQgASgJIj4KBUV4dHJhEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSI5CglDYWNoZUhpbnQSLAoIbGlmZXRpbWUYASABKA4yGi50b2xsZ2F0ZS52MS5DYWNoZUxpZmV0aW1lIm0KB1Vua25vd24SJwoIcHJvdG9jb2wYASABKA4yFS50b2xsZ2F0ZS52MS5Qcm90b2NvbBIMCgRwYXRoGAIgASgJEgwKBGpzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRIMCgRoaW50GAUgASgIIvEDCgRJdGVtEgoKAmlkGAEgASgJEicKBnN0YXR1cxgCIAEoDjIXLnRvbGxnYXRlLnYxLkl0ZW1TdGF0dXMSDAoEdHVybhgDIAEoDRInCgdtZXNzYWdlGAQgASgLMhQudG9sbGdhdGUudjEuTWVzc2FnZUgAEioKCXRvb2xfY2FsbBgFIAEoCzIVLnRvbGxnYXRlLnYxLlRvb2xDYWxsSAASLgoLdG9vbF9yZXN1bHQYBiABKAsyFy50b2xsZ2F0ZS52MS5Ub29sUmVzdWx0SAASKwoJcmVhc29uaW5nGAcgASgLMhYudG9sbGdhdGUudjEuUmVhc29uaW5nSAASLQoKY29tcGFjdGlvbhgIIAEoCzIXLnRvbGxnYXRlLnYxLkNvbXBhY3Rpb25IABIuCgtzZXJ2ZXJfdG9vbBgJIAEoCzIXLnRvbGxnYXRlLnYxLlNlcnZlclRvb2xIABIvCglyZWZlcmVuY2UYCiABKAsyGi50b2xsZ2F0ZS52MS5JdGVtUmVmZXJlbmNlSAASJwoHdW5rbm93bhgMIAEoCzIULnRvbGxnYXRlLnYxLlVua25vd25IABImCgVleHRyYRgLIAEoCzISLnRvbGxnYXRlLnYxLkV4dHJhSAGIAQFCCQoHY29udGVudEIICgZfZXh0cmEifQoHTWVzc2FnZRIfCgRyb2xlGAEgASgOMhEudG9sbGdhdGUudjEuUm9sZRIMCgRuYW1lGAIgASgJEiAKBXBhcnRzGAMgAygLMhEudG9sbGdhdGUudjEuUGFydBIhCgVwaGFzZRgEIAEoDjISLnRvbGxnYXRlLnYxLlBoYXNlIvgBCghUb29sQ2FsbBIPCgdjYWxsX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSIwoEa2luZBgDIAEoDjIVLnRvbGxnYXRlLnYxLlRvb2xLaW5kEhEKCWFyZ3VtZW50cxgEIAEoCRIrCglzaWduYXR1cmUYBSABKAsyEy50b2xsZ2F0ZS52MS5PcGFxdWVIAIgBARIqCgVjYWNoZRgGIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEhYKCW5hbWVzcGFjZRgHIAEoCUgCiAEBQgwKCl9zaWduYXR1cmVCCAoGX2NhY2hlQgwKCl9uYW1lc3BhY2Ui7wEKClRvb2xSZXN1bHQSDwoHY2FsbF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEiMKBGtpbmQYAyABKA4yFS50b2xsZ2F0ZS52MS5Ub29sS2luZBIgCgVwYXJ0cxgEIAMoCzIRLnRvbGxnYXRlLnYxLlBhcnQSDQoFcGxhaW4YBSABKAgSEAoIaXNfZXJyb3IYBiABKAgSKgoFY2FjaGUYByABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIAIgBARIWCgluYW1lc3BhY2UYCCABKAlIAYgBAUIICgZfY2FjaGVCDAoKX25hbWVzcGFjZSJkCglSZWFzb25pbmcSIAoFcGFydHMYASADKAsyES50b2xsZ2F0ZS52MS5QYXJ0EiMKBm9wYXF1ZRgCIAMoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZRIQCghyZWRhY3RlZBgDIAEoCCIxCgpDb21wYWN0aW9uEiMKBm9wYXF1ZRgBIAEoCzITLnRvbGxnYXRlLnYxLk9wYXF1ZSJDCgpTZXJ2ZXJUb29sEicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEanNvbhgCIAEoCSIbCg1JdGVtUmVmZXJlbmNlEgoKAmlkGAEgASgJIrUFCgRQYXJ0EiUKBHRleHQYASABKAsyFS50b2xsZ2F0ZS52MS5UZXh0UGFydEgAEisKB3JlZnVzYWwYAiABKAsyGC50b2xsZ2F0ZS52MS5SZWZ1c2FsUGFydEgAEjgKDnJlYXNvbmluZ190ZXh0GAMgASgLMh4udG9sbGdhdGUudjEuUmVhc29uaW5nVGV4dFBhcnRIABI0CgxzdW1tYXJ5X3RleHQYBCABKAsyHC50b2xsZ2F0ZS52MS5TdW1tYXJ5VGV4dFBhcnRIABInCgVpbWFnZRgFIAEoCzIWLnRvbGxnYXRlLnYxLkltYWdlUGFydEgAEiUKBGZpbGUYBiABKAsyFS50b2xsZ2F0ZS52MS5GaWxlUGFydEgAEicKBWF1ZGlvGAcgASgLMhYudG9sbGdhdGUudjEuQXVkaW9QYXJ0SAASJwoFdmlkZW8YCCABKAsyFi50b2xsZ2F0ZS52MS5WaWRlb1BhcnRIABI2Cg1zZWFyY2hfcmVzdWx0GAkgASgLMh0udG9sbGdhdGUudjEuU2VhcmNoUmVzdWx0UGFydEgAEicKB3Vua25vd24YDSABKAsyFC50b2xsZ2F0ZS52MS5Vbmtub3duSAASOAoOdG9vbF9yZWZlcmVuY2UYDiABKAsyHi50b2xsZ2F0ZS52MS5Ub29sUmVmZXJlbmNlUGFydEgAEioKBWNhY2hlGAogASgLMhYudG9sbGdhdGUudjEuQ2FjaGVIaW50SAGIAQESKwoJc2lnbmF0dXJlGAsgASgLMhMudG9sbGdhdGUudjEuT3BhcXVlSAKIAQESJgoFZXh0cmEYDCABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgDiAEBQgkKB2NvbnRlbnRCCAoGX2NhY2hlQgwKCl9zaWduYXR1cmVCCAoGX2V4dHJhInMKCFRleHRQYXJ0EgwKBHRleHQYASABKAkSLAoLYW5ub3RhdGlvbnMYAiADKAsyFy50b2xsZ2F0ZS52MS5Bbm5vdGF0aW9uEisKCGxvZ3Byb2JzGAMgAygLMhkudG9sbGdhdGUudjEuVG9rZW5Mb2dwcm9iIhsKC1JlZnVzYWxQYXJ0EgwKBHRleHQYASABKAkiIQoRUmVhc29uaW5nVGV4dFBhcnQSDAoEdGV4dBgBIAEoCSIfCg9TdW1tYXJ5VGV4dFBhcnQSDAoEdGV4dBgBIAEoCSJvCgtNZWRpYVNvdXJjZRIQCgZiYXNlNjQYASABKAlIABINCgN1cmwYAiABKAlIABIRCgdmaWxlX2lkGAMgASgJSAASDgoEdGV4dBgEIAEoCUgAEhIKCm1lZGlhX3R5cGUYBSABKAlCCAoGc291cmNlIkUKCUltYWdlUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZRIOCgZkZXRhaWwYAiABKAkijAEKCEZpbGVQYXJ0EigKBnNvdXJjZRgBIAEoCzIYLnRvbGxnYXRlLnYxLk1lZGlhU291cmNlEhAKCGZpbGVuYW1lGAIgASgJEg0KBXRpdGxlGAMgASgJEg8KB2NvbnRleHQYBCABKAkSFgoJY2l0YXRpb25zGAUgASgISACIAQFCDAoKX2NpdGF0aW9ucyJFCglBdWRpb1BhcnQSKAoGc291cmNlGAEgASgLMhgudG9sbGdhdGUudjEuTWVkaWFTb3VyY2USDgoGZm9ybWF0GAIgASgJIjUKCVZpZGVvUGFydBIoCgZzb3VyY2UYASABKAsyGC50b2xsZ2F0ZS52MS5NZWRpYVNvdXJjZSIgChBTZWFyY2hSZXN1bHRQYXJ0EgwKBGpzb24YASABKAkiIQoRVG9vbFJlZmVyZW5jZVBhcnQSDAoEbmFtZRgBIAEoCSJxCgpBbm5vdGF0aW9uEjAKDHVybF9jaXRhdGlvbhgBIAEoCzIYLnRvbGxnYXRlLnYxLlVybENpdGF0aW9uSAASIwoFb3RoZXIYAiABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgAQgwKCmFubm90YXRpb24iUQoLVXJsQ2l0YXRpb24SCwoDdXJsGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC3N0YXJ0X2luZGV4GAMgASgNEhEKCWVuZF9pbmRleBgEIAEoDSJiCgxUb2tlbkxvZ3Byb2ISDQoFdG9rZW4YASABKAkSDwoHbG9ncHJvYhgCIAEoARIMCgR1dGY4GAMgASgMEiQKA3RvcBgEIAMoCzIXLnRvbGxnYXRlLnYxLlRvcExvZ3Byb2IiOgoKVG9wTG9ncHJvYhINCgV0b2tlbhgBIAEoCRIPCgdsb2dwcm9iGAIgASgBEgwKBHV0ZjgYAyABKAwqkAEKCFByb3RvY29sEhgKFFBST1RPQ09MX1VOU1BFQ0lGSUVEEAASEQoNUFJPVE9DT0xfQ0hBVBABEhYKElBST1RPQ09MX1JFU1BPTlNFUxACEhUKEVBST1RPQ09MX01FU1NBR0VTEAMSEwoPUFJPVE9DT0xfR0VNSU5JEAQSEwoPUFJPVE9DT0xfSU1BR0VTEAUqZAoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9TWVNURU0QARISCg5ST0xFX0RFVkVMT1BFUhACEg0KCVJPTEVfVVNFUhADEhIKDlJPTEVfQVNTSVNUQU5UEAQqfQoKSXRlbVN0YXR1cxIbChdJVEVNX1NUQVRVU19VTlNQRUNJRklFRBAAEhsKF0lURU1fU1RBVFVTX0lOX1BST0dSRVNTEAESGQoVSVRFTV9TVEFUVVNfQ09NUExFVEVEEAISGgoWSVRFTV9TVEFUVVNfSU5DT01QTEVURRADKkwKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASFAoQUEhBU0VfQ09NTUVOVEFSWRABEhYKElBIQVNFX0ZJTkFMX0FOU1dFUhACKlMKCFRvb2xLaW5kEhkKFVRPT0xfS0lORF9VTlNQRUNJRklFRBAAEhYKElRPT0xfS0lORF9GVU5DVElPThABEhQKEFRPT0xfS0lORF9DVVNUT00QAipdCg1DYWNoZUxpZmV0aW1lEh4KGkNBQ0hFX0xJRkVUSU1FX1VOU1BFQ0lGSUVEEAASFQoRQ0FDSEVfTElGRVRJTUVfNU0QARIVChFDQUNIRV9MSUZFVElNRV8xSBACYgZwcm90bzM");
 
 /**
  * A blob that only its maker can read, with its provenance: it is replayed only where it came from.
@@ -109,6 +109,55 @@ export const CacheHintSchema: GenMessage<CacheHint> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_content, 2);
 
 /**
+ * What a client said in words of its protocol that the gateway does not know. An upstream of the same protocol gets it as it came.
+ *
+ * @generated from message tollgate.v1.Unknown
+ */
+export type Unknown = Message$1<"tollgate.v1.Unknown"> & {
+  /**
+   * Whose words they are.
+   *
+   * @generated from field: tollgate.v1.Protocol protocol = 1;
+   */
+  protocol: Protocol;
+
+  /**
+   * Where it stands in the client's body ("messages.1.role").
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * As it came: one JSON value.
+   *
+   * @generated from field: string json = 3;
+   */
+  json: string;
+
+  /**
+   * What the protocol's own service says where it does not know it.
+   *
+   * @generated from field: string message = 4;
+   */
+  message: string;
+
+  /**
+   * The model reads nothing of it: an upstream of another protocol goes without it, with a warning. Otherwise it refuses the request.
+   *
+   * @generated from field: bool hint = 5;
+   */
+  hint: boolean;
+};
+
+/**
+ * Describes the message tollgate.v1.Unknown.
+ * Use `create(UnknownSchema)` to create a new message.
+ */
+export const UnknownSchema: GenMessage<Unknown> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_content, 3);
+
+/**
  * One thing in the conversation. Order is meaning: items are never grouped by kind.
  *
  * @generated from message tollgate.v1.Item
@@ -183,6 +232,12 @@ export type Item = Message$1<"tollgate.v1.Item"> & {
      */
     value: ItemReference;
     case: "reference";
+  } | {
+    /**
+     * @generated from field: tollgate.v1.Unknown unknown = 12;
+     */
+    value: Unknown;
+    case: "unknown";
   } | { case: undefined; value?: undefined };
 
   /**
@@ -198,7 +253,7 @@ export type Item = Message$1<"tollgate.v1.Item"> & {
  * Use `create(ItemSchema)` to create a new message.
  */
 export const ItemSchema: GenMessage<Item> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 3);
+  messageDesc(file_tollgate_v1_content, 4);
 
 /**
  * Text, images and files that somebody said.
@@ -240,7 +295,7 @@ export type Message = Message$1<"tollgate.v1.Message"> & {
  * Use `create(MessageSchema)` to create a new message.
  */
 export const MessageSchema: GenMessage<Message> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 4);
+  messageDesc(file_tollgate_v1_content, 5);
 
 /**
  * The model's call of a tool.
@@ -289,6 +344,13 @@ export type ToolCall = Message$1<"tollgate.v1.ToolCall"> & {
    * @generated from field: optional tollgate.v1.CacheHint cache = 6;
    */
   cache?: CacheHint | undefined;
+
+  /**
+   * The namespace that the tool stands in; absence means none.
+   *
+   * @generated from field: optional string namespace = 7;
+   */
+  namespace?: string | undefined;
 };
 
 /**
@@ -296,7 +358,7 @@ export type ToolCall = Message$1<"tollgate.v1.ToolCall"> & {
  * Use `create(ToolCallSchema)` to create a new message.
  */
 export const ToolCallSchema: GenMessage<ToolCall> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 5);
+  messageDesc(file_tollgate_v1_content, 6);
 
 /**
  * What a tool answered.
@@ -305,7 +367,7 @@ export const ToolCallSchema: GenMessage<ToolCall> = /*@__PURE__*/
  */
 export type ToolResult = Message$1<"tollgate.v1.ToolResult"> & {
   /**
-   * The call it answers.
+   * The call it answers; empty: the tool spoke without being called.
    *
    * @generated from field: string call_id = 1;
    */
@@ -352,6 +414,13 @@ export type ToolResult = Message$1<"tollgate.v1.ToolResult"> & {
    * @generated from field: optional tollgate.v1.CacheHint cache = 7;
    */
   cache?: CacheHint | undefined;
+
+  /**
+   * The namespace that the tool stands in; absence means none, or that the protocol doesn't repeat it.
+   *
+   * @generated from field: optional string namespace = 8;
+   */
+  namespace?: string | undefined;
 };
 
 /**
@@ -359,7 +428,7 @@ export type ToolResult = Message$1<"tollgate.v1.ToolResult"> & {
  * Use `create(ToolResultSchema)` to create a new message.
  */
 export const ToolResultSchema: GenMessage<ToolResult> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 6);
+  messageDesc(file_tollgate_v1_content, 7);
 
 /**
  * What the model thought.
@@ -394,7 +463,7 @@ export type Reasoning = Message$1<"tollgate.v1.Reasoning"> & {
  * Use `create(ReasoningSchema)` to create a new message.
  */
 export const ReasoningSchema: GenMessage<Reasoning> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 7);
+  messageDesc(file_tollgate_v1_content, 8);
 
 /**
  * A conversation's earlier part, compacted.
@@ -415,7 +484,7 @@ export type Compaction = Message$1<"tollgate.v1.Compaction"> & {
  * Use `create(CompactionSchema)` to create a new message.
  */
 export const CompactionSchema: GenMessage<Compaction> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 8);
+  messageDesc(file_tollgate_v1_content, 9);
 
 /**
  * A call of a tool that the upstream itself ran (web search, code, MCP), with its result.
@@ -443,7 +512,7 @@ export type ServerTool = Message$1<"tollgate.v1.ServerTool"> & {
  * Use `create(ServerToolSchema)` to create a new message.
  */
 export const ServerToolSchema: GenMessage<ServerTool> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 9);
+  messageDesc(file_tollgate_v1_content, 10);
 
 /**
  * A stored item of an earlier response, by id.
@@ -464,7 +533,7 @@ export type ItemReference = Message$1<"tollgate.v1.ItemReference"> & {
  * Use `create(ItemReferenceSchema)` to create a new message.
  */
 export const ItemReferenceSchema: GenMessage<ItemReference> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 10);
+  messageDesc(file_tollgate_v1_content, 11);
 
 /**
  * One piece of a message, a tool's result or a reasoning item.
@@ -531,6 +600,18 @@ export type Part = Message$1<"tollgate.v1.Part"> & {
      */
     value: SearchResultPart;
     case: "searchResult";
+  } | {
+    /**
+     * @generated from field: tollgate.v1.Unknown unknown = 13;
+     */
+    value: Unknown;
+    case: "unknown";
+  } | {
+    /**
+     * @generated from field: tollgate.v1.ToolReferencePart tool_reference = 14;
+     */
+    value: ToolReferencePart;
+    case: "toolReference";
   } | { case: undefined; value?: undefined };
 
   /**
@@ -560,7 +641,7 @@ export type Part = Message$1<"tollgate.v1.Part"> & {
  * Use `create(PartSchema)` to create a new message.
  */
 export const PartSchema: GenMessage<Part> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 11);
+  messageDesc(file_tollgate_v1_content, 12);
 
 /**
  * Visible text.
@@ -595,7 +676,7 @@ export type TextPart = Message$1<"tollgate.v1.TextPart"> & {
  * Use `create(TextPartSchema)` to create a new message.
  */
 export const TextPartSchema: GenMessage<TextPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 12);
+  messageDesc(file_tollgate_v1_content, 13);
 
 /**
  * The model's words of refusal.
@@ -616,7 +697,7 @@ export type RefusalPart = Message$1<"tollgate.v1.RefusalPart"> & {
  * Use `create(RefusalPartSchema)` to create a new message.
  */
 export const RefusalPartSchema: GenMessage<RefusalPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 13);
+  messageDesc(file_tollgate_v1_content, 14);
 
 /**
  * Raw thoughts.
@@ -637,7 +718,7 @@ export type ReasoningTextPart = Message$1<"tollgate.v1.ReasoningTextPart"> & {
  * Use `create(ReasoningTextPartSchema)` to create a new message.
  */
 export const ReasoningTextPartSchema: GenMessage<ReasoningTextPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 14);
+  messageDesc(file_tollgate_v1_content, 15);
 
 /**
  * A summary of thoughts.
@@ -658,7 +739,7 @@ export type SummaryTextPart = Message$1<"tollgate.v1.SummaryTextPart"> & {
  * Use `create(SummaryTextPartSchema)` to create a new message.
  */
 export const SummaryTextPartSchema: GenMessage<SummaryTextPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 15);
+  messageDesc(file_tollgate_v1_content, 16);
 
 /**
  * Where the bytes of an image, file, audio or video are.
@@ -718,7 +799,7 @@ export type MediaSource = Message$1<"tollgate.v1.MediaSource"> & {
  * Use `create(MediaSourceSchema)` to create a new message.
  */
 export const MediaSourceSchema: GenMessage<MediaSource> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 16);
+  messageDesc(file_tollgate_v1_content, 17);
 
 /**
  * A picture.
@@ -746,7 +827,7 @@ export type ImagePart = Message$1<"tollgate.v1.ImagePart"> & {
  * Use `create(ImagePartSchema)` to create a new message.
  */
 export const ImagePartSchema: GenMessage<ImagePart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 17);
+  messageDesc(file_tollgate_v1_content, 18);
 
 /**
  * A document.
@@ -795,7 +876,7 @@ export type FilePart = Message$1<"tollgate.v1.FilePart"> & {
  * Use `create(FilePartSchema)` to create a new message.
  */
 export const FilePartSchema: GenMessage<FilePart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 18);
+  messageDesc(file_tollgate_v1_content, 19);
 
 /**
  * Sound.
@@ -823,7 +904,7 @@ export type AudioPart = Message$1<"tollgate.v1.AudioPart"> & {
  * Use `create(AudioPartSchema)` to create a new message.
  */
 export const AudioPartSchema: GenMessage<AudioPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 19);
+  messageDesc(file_tollgate_v1_content, 20);
 
 /**
  * Moving pictures.
@@ -844,7 +925,7 @@ export type VideoPart = Message$1<"tollgate.v1.VideoPart"> & {
  * Use `create(VideoPartSchema)` to create a new message.
  */
 export const VideoPartSchema: GenMessage<VideoPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 20);
+  messageDesc(file_tollgate_v1_content, 21);
 
 /**
  * A search result that the client offers as a source (Messages).
@@ -865,7 +946,28 @@ export type SearchResultPart = Message$1<"tollgate.v1.SearchResultPart"> & {
  * Use `create(SearchResultPartSchema)` to create a new message.
  */
 export const SearchResultPartSchema: GenMessage<SearchResultPart> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 21);
+  messageDesc(file_tollgate_v1_content, 22);
+
+/**
+ * A tool that was found: from here on the model may call it, where its definition was deferred.
+ *
+ * @generated from message tollgate.v1.ToolReferencePart
+ */
+export type ToolReferencePart = Message$1<"tollgate.v1.ToolReferencePart"> & {
+  /**
+   * The tool's name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message tollgate.v1.ToolReferencePart.
+ * Use `create(ToolReferencePartSchema)` to create a new message.
+ */
+export const ToolReferencePartSchema: GenMessage<ToolReferencePart> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_content, 23);
 
 /**
  * A citation in a text.
@@ -900,7 +1002,7 @@ export type Annotation = Message$1<"tollgate.v1.Annotation"> & {
  * Use `create(AnnotationSchema)` to create a new message.
  */
 export const AnnotationSchema: GenMessage<Annotation> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 22);
+  messageDesc(file_tollgate_v1_content, 24);
 
 /**
  * A citation of a web page.
@@ -942,7 +1044,7 @@ export type UrlCitation = Message$1<"tollgate.v1.UrlCitation"> & {
  * Use `create(UrlCitationSchema)` to create a new message.
  */
 export const UrlCitationSchema: GenMessage<UrlCitation> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 23);
+  messageDesc(file_tollgate_v1_content, 25);
 
 /**
  * One output token and how likely it was.
@@ -984,7 +1086,7 @@ export type TokenLogprob = Message$1<"tollgate.v1.TokenLogprob"> & {
  * Use `create(TokenLogprobSchema)` to create a new message.
  */
 export const TokenLogprobSchema: GenMessage<TokenLogprob> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 24);
+  messageDesc(file_tollgate_v1_content, 26);
 
 /**
  * One alternative token.
@@ -1019,7 +1121,7 @@ export type TopLogprob = Message$1<"tollgate.v1.TopLogprob"> & {
  * Use `create(TopLogprobSchema)` to create a new message.
  */
 export const TopLogprobSchema: GenMessage<TopLogprob> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_content, 25);
+  messageDesc(file_tollgate_v1_content, 27);
 
 /**
  * A wire protocol that clients or upstreams speak.

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/credential.proto.
  */
 export const file_tollgate_v1_credential: GenFile = /*@__PURE__*/
-  fileDesc("Chx0b2xsZ2F0ZS92MS9jcmVkZW50aWFsLnByb3RvEgt0b2xsZ2F0ZS52MSIlChNBdXRoZW50aWNhdGVSZXF1ZXN0Eg4KBmxpbWl0cxgBIAEoCCKeAQoUQXV0aGVudGljYXRlUmVzcG9uc2USKQoEa2luZBgBIAEoDjIbLnRvbGxnYXRlLnYxLkNyZWRlbnRpYWxLaW5kEhIKCmFjY291bnRfaWQYAiABKAMSDgoGa2V5X2lkGAMgASgDEg4KBnNjb3BlcxgEIAMoCRInCgZsaW1pdHMYBSADKAsyFy50b2xsZ2F0ZS52MS5MaW1pdFN0YXRlKpABCg5DcmVkZW50aWFsS2luZBIfChtDUkVERU5USUFMX0tJTkRfVU5TUEVDSUZJRUQQABIbChdDUkVERU5USUFMX0tJTkRfQVBJX0tFWRABEiIKHkNSRURFTlRJQUxfS0lORF9NQU5BR0VNRU5UX0tFWRACEhwKGENSRURFTlRJQUxfS0lORF9PUEVSQVRPUhADMmgKEUNyZWRlbnRpYWxTZXJ2aWNlElMKDEF1dGhlbnRpY2F0ZRIgLnRvbGxnYXRlLnYxLkF1dGhlbnRpY2F0ZVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5BdXRoZW50aWNhdGVSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_event]);
+  fileDesc("Chx0b2xsZ2F0ZS92MS9jcmVkZW50aWFsLnByb3RvEgt0b2xsZ2F0ZS52MSI4ChNBdXRoZW50aWNhdGVSZXF1ZXN0Eg4KBmxpbWl0cxgBIAEoCBIRCglhZG1pc3Npb24YAiABKAgingEKFEF1dGhlbnRpY2F0ZVJlc3BvbnNlEikKBGtpbmQYASABKA4yGy50b2xsZ2F0ZS52MS5DcmVkZW50aWFsS2luZBISCgphY2NvdW50X2lkGAIgASgDEg4KBmtleV9pZBgDIAEoAxIOCgZzY29wZXMYBCADKAkSJwoGbGltaXRzGAUgAygLMhcudG9sbGdhdGUudjEuTGltaXRTdGF0ZSqtAQoOQ3JlZGVudGlhbEtpbmQSHwobQ1JFREVOVElBTF9LSU5EX1VOU1BFQ0lGSUVEEAASGwoXQ1JFREVOVElBTF9LSU5EX0FQSV9LRVkQARIiCh5DUkVERU5USUFMX0tJTkRfTUFOQUdFTUVOVF9LRVkQAhIcChhDUkVERU5USUFMX0tJTkRfT1BFUkFUT1IQAxIbChdDUkVERU5USUFMX0tJTkRfU0VSVklDRRAEMmgKEUNyZWRlbnRpYWxTZXJ2aWNlElMKDEF1dGhlbnRpY2F0ZRIgLnRvbGxnYXRlLnYxLkF1dGhlbnRpY2F0ZVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5BdXRoZW50aWNhdGVSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_event]);
 
 /**
  * What to tell beside the credential itself.
@@ -28,6 +28,14 @@ export type AuthenticateRequest = Message<"tollgate.v1.AuthenticateRequest"> & {
    * @generated from field: bool limits = 1;
    */
   limits: boolean;
+
+  /**
+   * The caller is about to ask for a generation or a drawing whose body it has not read: RESOURCE_EXHAUSTED if a window that counts requests of every
+   * model is full. Nothing is consumed.
+   *
+   * @generated from field: bool admission = 2;
+   */
+  admission: boolean;
 };
 
 /**
@@ -65,7 +73,7 @@ export type AuthenticateResponse = Message<"tollgate.v1.AuthenticateResponse"> &
   keyId: bigint;
 
   /**
-   * What a management key may do ("keys:read"); empty otherwise.
+   * What a management key ("keys:read") or a service ("metering") may do; empty otherwise.
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -119,6 +127,13 @@ export const CredentialKind = {
    * @generated from enum value: CREDENTIAL_KIND_OPERATOR = 3;
    */
   OPERATOR: 3,
+
+  /**
+   * A service of the operator's own, with the scopes of its token.
+   *
+   * @generated from enum value: CREDENTIAL_KIND_SERVICE = 4;
+   */
+  SERVICE: 4,
 } as const;
 
 /**

@@ -6,7 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { CacheHint, Extra, Item, Protocol, ToolKind } from "./content_pb.ts";
+import type { CacheHint, Extra, Item, Protocol, ToolKind, Unknown } from "./content_pb.ts";
 import { file_tollgate_v1_content } from "./content_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/request.proto.
  */
 export const file_tollgate_v1_request: GenFile = /*@__PURE__*/
-  fileDesc("Chl0b2xsZ2F0ZS92MS9yZXF1ZXN0LnByb3RvEgt0b2xsZ2F0ZS52MSKwCgoPR2VuZXJhdGVSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJEicKCGVuZHBvaW50GAIgASgOMhUudG9sbGdhdGUudjEuRW5kcG9pbnQSJwoIZGVsaXZlcnkYAyABKA4yFS50b2xsZ2F0ZS52MS5EZWxpdmVyeRIZCgxpbnN0cnVjdGlvbnMYBCABKAlIAIgBARIgCgVpdGVtcxgFIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SIAoFdG9vbHMYBiADKAsyES50b2xsZ2F0ZS52MS5Ub29sEjEKC3Rvb2xfY2hvaWNlGAcgASgLMhcudG9sbGdhdGUudjEuVG9vbENob2ljZUgBiAEBEiAKE3BhcmFsbGVsX3Rvb2xfY2FsbHMYCCABKAhIAogBARIbCg5tYXhfdG9vbF9jYWxscxgJIAEoDUgDiAEBEjUKDW91dHB1dF9mb3JtYXQYCiABKAsyGS50b2xsZ2F0ZS52MS5PdXRwdXRGb3JtYXRIBIgBARIWCgl2ZXJib3NpdHkYCyABKAlIBYgBARI0CglyZWFzb25pbmcYDCABKAsyHC50b2xsZ2F0ZS52MS5SZWFzb25pbmdDb25maWdIBogBARIsCghzYW1wbGluZxgNIAEoCzIVLnRvbGxnYXRlLnYxLlNhbXBsaW5nSAeIAQESHgoRbWF4X291dHB1dF90b2tlbnMYDiABKA1ICIgBARIMCgRzdG9wGA8gAygJEhcKCmNhbmRpZGF0ZXMYECABKA1ICYgBARIuCgxzZXJ2aWNlX3RpZXIYESABKA4yGC50b2xsZ2F0ZS52MS5TZXJ2aWNlVGllchIdChBwcm9tcHRfY2FjaGVfa2V5GBIgASgJSAqIAQESKgoFY2FjaGUYEyABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIC4gBARI8CghtZXRhZGF0YRgUIAMoCzIqLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdC5NZXRhZGF0YUVudHJ5EhEKBHVzZXIYFSABKAlIDIgBARIeChFzYWZldHlfaWRlbnRpZmllchgWIAEoCUgNiAEBEg8KB2luY2x1ZGUYFyADKAkSKwoKdHJ1bmNhdGlvbhgYIAEoDjIXLnRvbGxnYXRlLnYxLlRydW5jYXRpb24SEgoFc3RvcmUYGSABKAhIDogBARIOCgZzdHJpY3QYGiABKAgSLwoGc291cmNlGBsgASgLMhoudG9sbGdhdGUudjEuU291cmNlUmVxdWVzdEgPiAEBEjIKC2F0dHJpYnV0aW9uGCggASgLMhgudG9sbGdhdGUudjEuQXR0cmlidXRpb25IEIgBARovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCDwoNX2luc3RydWN0aW9uc0IOCgxfdG9vbF9jaG9pY2VCFgoUX3BhcmFsbGVsX3Rvb2xfY2FsbHNCEQoPX21heF90b29sX2NhbGxzQhAKDl9vdXRwdXRfZm9ybWF0QgwKCl92ZXJib3NpdHlCDAoKX3JlYXNvbmluZ0ILCglfc2FtcGxpbmdCFAoSX21heF9vdXRwdXRfdG9rZW5zQg0KC19jYW5kaWRhdGVzQhMKEV9wcm9tcHRfY2FjaGVfa2V5QggKBl9jYWNoZUIHCgVfdXNlckIUChJfc2FmZXR5X2lkZW50aWZpZXJCCAoGX3N0b3JlQgkKB19zb3VyY2VCDgoMX2F0dHJpYnV0aW9uIpABCgtBdHRyaWJ1dGlvbhIwCgR0YWdzGAEgAygLMiIudG9sbGdhdGUudjEuQXR0cmlidXRpb24uVGFnc0VudHJ5EhUKCGVuZF91c2VyGAIgASgJSACIAQEaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCwoJX2VuZF91c2VyIsgBCg1Tb3VyY2VSZXF1ZXN0EicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEYm9keRgCIAEoDBIWCg51bmtub3duX2ZpZWxkcxgDIAMoCRI4CgdoZWFkZXJzGAQgAygLMicudG9sbGdhdGUudjEuU291cmNlUmVxdWVzdC5IZWFkZXJzRW50cnkaLgoMSGVhZGVyc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEi+wEKBFRvb2wSLQoIZnVuY3Rpb24YASABKAsyGS50b2xsZ2F0ZS52MS5GdW5jdGlvblRvb2xIABIpCgZjdXN0b20YAiABKAsyFy50b2xsZ2F0ZS52MS5DdXN0b21Ub29sSAASKQoGaG9zdGVkGAMgASgLMhcudG9sbGdhdGUudjEuSG9zdGVkVG9vbEgAEioKBWNhY2hlGAQgASgLMhYudG9sbGdhdGUudjEuQ2FjaGVIaW50SAGIAQESJgoFZXh0cmEYBSABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgCiAEBQgYKBHRvb2xCCAoGX2NhY2hlQggKBl9leHRyYSJ/CgxGdW5jdGlvblRvb2wSDAoEbmFtZRgBIAEoCRIYCgtkZXNjcmlwdGlvbhgCIAEoCUgAiAEBEhcKD3BhcmFtZXRlcnNfanNvbhgDIAEoCRITCgZzdHJpY3QYBCABKAhIAYgBAUIOCgxfZGVzY3JpcHRpb25CCQoHX3N0cmljdCJZCgpDdXN0b21Ub29sEgwKBG5hbWUYASABKAkSGAoLZGVzY3JpcHRpb24YAiABKAlIAIgBARITCgtmb3JtYXRfanNvbhgDIAEoCUIOCgxfZGVzY3JpcHRpb24iUQoKSG9zdGVkVG9vbBInCghwcm90b2NvbBgBIAEoDjIVLnRvbGxnYXRlLnYxLlByb3RvY29sEgwKBHR5cGUYAiABKAkSDAoEanNvbhgDIAEoCSJxCgpUb29sQ2hvaWNlEikKBG1vZGUYASABKA4yGy50b2xsZ2F0ZS52MS5Ub29sQ2hvaWNlTW9kZRIkCgV0b29scxgCIAMoCzIVLnRvbGxnYXRlLnYxLlRvb2xOYW1lEhIKCnJlc3RyaWN0ZWQYAyABKAgiPQoIVG9vbE5hbWUSDAoEbmFtZRgBIAEoCRIjCgRraW5kGAIgASgOMhUudG9sbGdhdGUudjEuVG9vbEtpbmQiqAEKDE91dHB1dEZvcm1hdBIrCgR0eXBlGAEgASgOMh0udG9sbGdhdGUudjEuT3V0cHV0Rm9ybWF0VHlwZRIMCgRuYW1lGAIgASgJEhgKC2Rlc2NyaXB0aW9uGAMgASgJSACIAQESEwoLc2NoZW1hX2pzb24YBCABKAkSEwoGc3RyaWN0GAUgASgISAGIAQFCDgoMX2Rlc2NyaXB0aW9uQgkKB19zdHJpY3Qi3gEKD1JlYXNvbmluZ0NvbmZpZxIsCgZlZmZvcnQYASABKA4yHC50b2xsZ2F0ZS52MS5SZWFzb25pbmdFZmZvcnQSKwoIdGhpbmtpbmcYAiABKA4yGS50b2xsZ2F0ZS52MS5UaGlua2luZ01vZGUSGgoNYnVkZ2V0X3Rva2VucxgDIAEoDUgAiAEBEhQKB3N1bW1hcnkYBCABKAlIAYgBARIUCgdkaXNwbGF5GAUgASgJSAKIAQFCEAoOX2J1ZGdldF90b2tlbnNCCgoIX3N1bW1hcnlCCgoIX2Rpc3BsYXkisgMKCFNhbXBsaW5nEhgKC3RlbXBlcmF0dXJlGAEgASgBSACIAQESEgoFdG9wX3AYAiABKAFIAYgBARISCgV0b3BfaxgDIAEoDUgCiAEBEh4KEWZyZXF1ZW5jeV9wZW5hbHR5GAQgASgBSAOIAQESHQoQcHJlc2VuY2VfcGVuYWx0eRgFIAEoAUgEiAEBEhEKBHNlZWQYBiABKBJIBYgBARI4Cgpsb2dpdF9iaWFzGAcgAygLMiQudG9sbGdhdGUudjEuU2FtcGxpbmcuTG9naXRCaWFzRW50cnkSFQoIbG9ncHJvYnMYCCABKAhIBogBARIZCgx0b3BfbG9ncHJvYnMYCSABKA1IB4gBARowCg5Mb2dpdEJpYXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAE6AjgBQg4KDF90ZW1wZXJhdHVyZUIICgZfdG9wX3BCCAoGX3RvcF9rQhQKEl9mcmVxdWVuY3lfcGVuYWx0eUITChFfcHJlc2VuY2VfcGVuYWx0eUIHCgVfc2VlZEILCglfbG9ncHJvYnNCDwoNX3RvcF9sb2dwcm9icyrFAQoIRW5kcG9pbnQSGAoURU5EUE9JTlRfVU5TUEVDSUZJRUQQABIdChlFTkRQT0lOVF9DSEFUX0NPTVBMRVRJT05TEAESFgoSRU5EUE9JTlRfUkVTUE9OU0VTEAISFQoRRU5EUE9JTlRfTUVTU0FHRVMQAxIeChpFTkRQT0lOVF9JTUFHRV9HRU5FUkFUSU9OUxAEEhgKFEVORFBPSU5UX0lNQUdFX0VESVRTEAUSFwoTRU5EUE9JTlRfRU1CRURESU5HUxAGKk8KCERlbGl2ZXJ5EhgKFERFTElWRVJZX1VOU1BFQ0lGSUVEEAASFQoRREVMSVZFUllfU1RSRUFNRUQQARISCg5ERUxJVkVSWV9XSE9MRRACKncKC1NlcnZpY2VUaWVyEhwKGFNFUlZJQ0VfVElFUl9VTlNQRUNJRklFRBAAEhgKFFNFUlZJQ0VfVElFUl9ERUZBVUxUEAESFQoRU0VSVklDRV9USUVSX0ZMRVgQAhIZChVTRVJWSUNFX1RJRVJfUFJJT1JJVFkQAypWCgpUcnVuY2F0aW9uEhoKFlRSVU5DQVRJT05fVU5TUEVDSUZJRUQQABIXChNUUlVOQ0FUSU9OX0RJU0FCTEVEEAESEwoPVFJVTkNBVElPTl9BVVRPEAIqowEKDlRvb2xDaG9pY2VNb2RlEiAKHFRPT0xfQ0hPSUNFX01PREVfVU5TUEVDSUZJRUQQABIZChVUT09MX0NIT0lDRV9NT0RFX0FVVE8QARIZChVUT09MX0NIT0lDRV9NT0RFX05PTkUQAhIdChlUT09MX0NIT0lDRV9NT0RFX1JFUVVJUkVEEAMSGgoWVE9PTF9DSE9JQ0VfTU9ERV9OQU1FRBAEKpsBChBPdXRwdXRGb3JtYXRUeXBlEiIKHk9VVFBVVF9GT1JNQVRfVFlQRV9VTlNQRUNJRklFRBAAEhsKF09VVFBVVF9GT1JNQVRfVFlQRV9URVhUEAESIgoeT1VUUFVUX0ZPUk1BVF9UWVBFX0pTT05fT0JKRUNUEAISIgoeT1VUUFVUX0ZPUk1BVF9UWVBFX0pTT05fU0NIRU1BEAMq9AEKD1JlYXNvbmluZ0VmZm9ydBIgChxSRUFTT05JTkdfRUZGT1JUX1VOU1BFQ0lGSUVEEAASGQoVUkVBU09OSU5HX0VGRk9SVF9OT05FEAESHAoYUkVBU09OSU5HX0VGRk9SVF9NSU5JTUFMEAISGAoUUkVBU09OSU5HX0VGRk9SVF9MT1cQAxIbChdSRUFTT05JTkdfRUZGT1JUX01FRElVTRAEEhkKFVJFQVNPTklOR19FRkZPUlRfSElHSBAFEhoKFlJFQVNPTklOR19FRkZPUlRfWEhJR0gQBhIYChRSRUFTT05JTkdfRUZGT1JUX01BWBAHKqEBCgxUaGlua2luZ01vZGUSHQoZVEhJTktJTkdfTU9ERV9VTlNQRUNJRklFRBAAEhkKFVRISU5LSU5HX01PREVfRU5BQkxFRBABEhoKFlRISU5LSU5HX01PREVfRElTQUJMRUQQAhIaChZUSElOS0lOR19NT0RFX0FEQVBUSVZFEAMSHwobVEhJTktJTkdfTU9ERV9CRVRXRUVOX1RPT0xTEARiBnByb3RvMw", [file_tollgate_v1_content]);
+  fileDesc("Chl0b2xsZ2F0ZS92MS9yZXF1ZXN0LnByb3RvEgt0b2xsZ2F0ZS52MSKwCgoPR2VuZXJhdGVSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJEicKCGVuZHBvaW50GAIgASgOMhUudG9sbGdhdGUudjEuRW5kcG9pbnQSJwoIZGVsaXZlcnkYAyABKA4yFS50b2xsZ2F0ZS52MS5EZWxpdmVyeRIZCgxpbnN0cnVjdGlvbnMYBCABKAlIAIgBARIgCgVpdGVtcxgFIAMoCzIRLnRvbGxnYXRlLnYxLkl0ZW0SIAoFdG9vbHMYBiADKAsyES50b2xsZ2F0ZS52MS5Ub29sEjEKC3Rvb2xfY2hvaWNlGAcgASgLMhcudG9sbGdhdGUudjEuVG9vbENob2ljZUgBiAEBEiAKE3BhcmFsbGVsX3Rvb2xfY2FsbHMYCCABKAhIAogBARIbCg5tYXhfdG9vbF9jYWxscxgJIAEoDUgDiAEBEjUKDW91dHB1dF9mb3JtYXQYCiABKAsyGS50b2xsZ2F0ZS52MS5PdXRwdXRGb3JtYXRIBIgBARIWCgl2ZXJib3NpdHkYCyABKAlIBYgBARI0CglyZWFzb25pbmcYDCABKAsyHC50b2xsZ2F0ZS52MS5SZWFzb25pbmdDb25maWdIBogBARIsCghzYW1wbGluZxgNIAEoCzIVLnRvbGxnYXRlLnYxLlNhbXBsaW5nSAeIAQESHgoRbWF4X291dHB1dF90b2tlbnMYDiABKA1ICIgBARIMCgRzdG9wGA8gAygJEhcKCmNhbmRpZGF0ZXMYECABKA1ICYgBARIuCgxzZXJ2aWNlX3RpZXIYESABKA4yGC50b2xsZ2F0ZS52MS5TZXJ2aWNlVGllchIdChBwcm9tcHRfY2FjaGVfa2V5GBIgASgJSAqIAQESKgoFY2FjaGUYEyABKAsyFi50b2xsZ2F0ZS52MS5DYWNoZUhpbnRIC4gBARI8CghtZXRhZGF0YRgUIAMoCzIqLnRvbGxnYXRlLnYxLkdlbmVyYXRlUmVxdWVzdC5NZXRhZGF0YUVudHJ5EhEKBHVzZXIYFSABKAlIDIgBARIeChFzYWZldHlfaWRlbnRpZmllchgWIAEoCUgNiAEBEg8KB2luY2x1ZGUYFyADKAkSKwoKdHJ1bmNhdGlvbhgYIAEoDjIXLnRvbGxnYXRlLnYxLlRydW5jYXRpb24SEgoFc3RvcmUYGSABKAhIDogBARIOCgZzdHJpY3QYGiABKAgSLwoGc291cmNlGBsgASgLMhoudG9sbGdhdGUudjEuU291cmNlUmVxdWVzdEgPiAEBEjIKC2F0dHJpYnV0aW9uGCggASgLMhgudG9sbGdhdGUudjEuQXR0cmlidXRpb25IEIgBARovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCDwoNX2luc3RydWN0aW9uc0IOCgxfdG9vbF9jaG9pY2VCFgoUX3BhcmFsbGVsX3Rvb2xfY2FsbHNCEQoPX21heF90b29sX2NhbGxzQhAKDl9vdXRwdXRfZm9ybWF0QgwKCl92ZXJib3NpdHlCDAoKX3JlYXNvbmluZ0ILCglfc2FtcGxpbmdCFAoSX21heF9vdXRwdXRfdG9rZW5zQg0KC19jYW5kaWRhdGVzQhMKEV9wcm9tcHRfY2FjaGVfa2V5QggKBl9jYWNoZUIHCgVfdXNlckIUChJfc2FmZXR5X2lkZW50aWZpZXJCCAoGX3N0b3JlQgkKB19zb3VyY2VCDgoMX2F0dHJpYnV0aW9uIpABCgtBdHRyaWJ1dGlvbhIwCgR0YWdzGAEgAygLMiIudG9sbGdhdGUudjEuQXR0cmlidXRpb24uVGFnc0VudHJ5EhUKCGVuZF91c2VyGAIgASgJSACIAQEaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCwoJX2VuZF91c2VyIvYBCg1Tb3VyY2VSZXF1ZXN0EicKCHByb3RvY29sGAEgASgOMhUudG9sbGdhdGUudjEuUHJvdG9jb2wSDAoEYm9keRgCIAEoDBIWCg51bmtub3duX2ZpZWxkcxgDIAMoCRI4CgdoZWFkZXJzGAQgAygLMicudG9sbGdhdGUudjEuU291cmNlUmVxdWVzdC5IZWFkZXJzRW50cnkSLAoOdW5rbm93bl92YWx1ZXMYBSADKAsyFC50b2xsZ2F0ZS52MS5Vbmtub3duGi4KDEhlYWRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIuECCgRUb29sEi0KCGZ1bmN0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuRnVuY3Rpb25Ub29sSAASKQoGY3VzdG9tGAIgASgLMhcudG9sbGdhdGUudjEuQ3VzdG9tVG9vbEgAEikKBmhvc3RlZBgDIAEoCzIXLnRvbGxnYXRlLnYxLkhvc3RlZFRvb2xIABIqCgVjYWNoZRgEIAEoCzIWLnRvbGxnYXRlLnYxLkNhY2hlSGludEgBiAEBEiYKBWV4dHJhGAUgASgLMhIudG9sbGdhdGUudjEuRXh0cmFIAogBARIyCgluYW1lc3BhY2UYBiABKAsyGi50b2xsZ2F0ZS52MS5Ub29sTmFtZXNwYWNlSAOIAQESFQoIZGVmZXJyZWQYByABKAhIBIgBAUIGCgR0b29sQggKBl9jYWNoZUIICgZfZXh0cmFCDAoKX25hbWVzcGFjZUILCglfZGVmZXJyZWQieQoNVG9vbE5hbWVzcGFjZRIMCgRuYW1lGAEgASgJEhgKC2Rlc2NyaXB0aW9uGAIgASgJSACIAQESJgoFZXh0cmEYAyABKAsyEi50b2xsZ2F0ZS52MS5FeHRyYUgBiAEBQg4KDF9kZXNjcmlwdGlvbkIICgZfZXh0cmEifwoMRnVuY3Rpb25Ub29sEgwKBG5hbWUYASABKAkSGAoLZGVzY3JpcHRpb24YAiABKAlIAIgBARIXCg9wYXJhbWV0ZXJzX2pzb24YAyABKAkSEwoGc3RyaWN0GAQgASgISAGIAQFCDgoMX2Rlc2NyaXB0aW9uQgkKB19zdHJpY3QiWQoKQ3VzdG9tVG9vbBIMCgRuYW1lGAEgASgJEhgKC2Rlc2NyaXB0aW9uGAIgASgJSACIAQESEwoLZm9ybWF0X2pzb24YAyABKAlCDgoMX2Rlc2NyaXB0aW9uIlEKCkhvc3RlZFRvb2wSJwoIcHJvdG9jb2wYASABKA4yFS50b2xsZ2F0ZS52MS5Qcm90b2NvbBIMCgR0eXBlGAIgASgJEgwKBGpzb24YAyABKAkicQoKVG9vbENob2ljZRIpCgRtb2RlGAEgASgOMhsudG9sbGdhdGUudjEuVG9vbENob2ljZU1vZGUSJAoFdG9vbHMYAiADKAsyFS50b2xsZ2F0ZS52MS5Ub29sTmFtZRISCgpyZXN0cmljdGVkGAMgASgIIj0KCFRvb2xOYW1lEgwKBG5hbWUYASABKAkSIwoEa2luZBgCIAEoDjIVLnRvbGxnYXRlLnYxLlRvb2xLaW5kIqgBCgxPdXRwdXRGb3JtYXQSKwoEdHlwZRgBIAEoDjIdLnRvbGxnYXRlLnYxLk91dHB1dEZvcm1hdFR5cGUSDAoEbmFtZRgCIAEoCRIYCgtkZXNjcmlwdGlvbhgDIAEoCUgAiAEBEhMKC3NjaGVtYV9qc29uGAQgASgJEhMKBnN0cmljdBgFIAEoCEgBiAEBQg4KDF9kZXNjcmlwdGlvbkIJCgdfc3RyaWN0It4BCg9SZWFzb25pbmdDb25maWcSLAoGZWZmb3J0GAEgASgOMhwudG9sbGdhdGUudjEuUmVhc29uaW5nRWZmb3J0EisKCHRoaW5raW5nGAIgASgOMhkudG9sbGdhdGUudjEuVGhpbmtpbmdNb2RlEhoKDWJ1ZGdldF90b2tlbnMYAyABKA1IAIgBARIUCgdzdW1tYXJ5GAQgASgJSAGIAQESFAoHZGlzcGxheRgFIAEoCUgCiAEBQhAKDl9idWRnZXRfdG9rZW5zQgoKCF9zdW1tYXJ5QgoKCF9kaXNwbGF5IrIDCghTYW1wbGluZxIYCgt0ZW1wZXJhdHVyZRgBIAEoAUgAiAEBEhIKBXRvcF9wGAIgASgBSAGIAQESEgoFdG9wX2sYAyABKA1IAogBARIeChFmcmVxdWVuY3lfcGVuYWx0eRgEIAEoAUgDiAEBEh0KEHByZXNlbmNlX3BlbmFsdHkYBSABKAFIBIgBARIRCgRzZWVkGAYgASgSSAWIAQESOAoKbG9naXRfYmlhcxgHIAMoCzIkLnRvbGxnYXRlLnYxLlNhbXBsaW5nLkxvZ2l0Qmlhc0VudHJ5EhUKCGxvZ3Byb2JzGAggASgISAaIAQESGQoMdG9wX2xvZ3Byb2JzGAkgASgNSAeIAQEaMAoOTG9naXRCaWFzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgBOgI4AUIOCgxfdGVtcGVyYXR1cmVCCAoGX3RvcF9wQggKBl90b3Bfa0IUChJfZnJlcXVlbmN5X3BlbmFsdHlCEwoRX3ByZXNlbmNlX3BlbmFsdHlCBwoFX3NlZWRCCwoJX2xvZ3Byb2JzQg8KDV90b3BfbG9ncHJvYnMqxQEKCEVuZHBvaW50EhgKFEVORFBPSU5UX1VOU1BFQ0lGSUVEEAASHQoZRU5EUE9JTlRfQ0hBVF9DT01QTEVUSU9OUxABEhYKEkVORFBPSU5UX1JFU1BPTlNFUxACEhUKEUVORFBPSU5UX01FU1NBR0VTEAMSHgoaRU5EUE9JTlRfSU1BR0VfR0VORVJBVElPTlMQBBIYChRFTkRQT0lOVF9JTUFHRV9FRElUUxAFEhcKE0VORFBPSU5UX0VNQkVERElOR1MQBipPCghEZWxpdmVyeRIYChRERUxJVkVSWV9VTlNQRUNJRklFRBAAEhUKEURFTElWRVJZX1NUUkVBTUVEEAESEgoOREVMSVZFUllfV0hPTEUQAip3CgtTZXJ2aWNlVGllchIcChhTRVJWSUNFX1RJRVJfVU5TUEVDSUZJRUQQABIYChRTRVJWSUNFX1RJRVJfREVGQVVMVBABEhUKEVNFUlZJQ0VfVElFUl9GTEVYEAISGQoVU0VSVklDRV9USUVSX1BSSU9SSVRZEAMqVgoKVHJ1bmNhdGlvbhIaChZUUlVOQ0FUSU9OX1VOU1BFQ0lGSUVEEAASFwoTVFJVTkNBVElPTl9ESVNBQkxFRBABEhMKD1RSVU5DQVRJT05fQVVUTxACKqMBCg5Ub29sQ2hvaWNlTW9kZRIgChxUT09MX0NIT0lDRV9NT0RFX1VOU1BFQ0lGSUVEEAASGQoVVE9PTF9DSE9JQ0VfTU9ERV9BVVRPEAESGQoVVE9PTF9DSE9JQ0VfTU9ERV9OT05FEAISHQoZVE9PTF9DSE9JQ0VfTU9ERV9SRVFVSVJFRBADEhoKFlRPT0xfQ0hPSUNFX01PREVfTkFNRUQQBCqbAQoQT3V0cHV0Rm9ybWF0VHlwZRIiCh5PVVRQVVRfRk9STUFUX1RZUEVfVU5TUEVDSUZJRUQQABIbChdPVVRQVVRfRk9STUFUX1RZUEVfVEVYVBABEiIKHk9VVFBVVF9GT1JNQVRfVFlQRV9KU09OX09CSkVDVBACEiIKHk9VVFBVVF9GT1JNQVRfVFlQRV9KU09OX1NDSEVNQRADKvQBCg9SZWFzb25pbmdFZmZvcnQSIAocUkVBU09OSU5HX0VGRk9SVF9VTlNQRUNJRklFRBAAEhkKFVJFQVNPTklOR19FRkZPUlRfTk9ORRABEhwKGFJFQVNPTklOR19FRkZPUlRfTUlOSU1BTBACEhgKFFJFQVNPTklOR19FRkZPUlRfTE9XEAMSGwoXUkVBU09OSU5HX0VGRk9SVF9NRURJVU0QBBIZChVSRUFTT05JTkdfRUZGT1JUX0hJR0gQBRIaChZSRUFTT05JTkdfRUZGT1JUX1hISUdIEAYSGAoUUkVBU09OSU5HX0VGRk9SVF9NQVgQByqhAQoMVGhpbmtpbmdNb2RlEh0KGVRISU5LSU5HX01PREVfVU5TUEVDSUZJRUQQABIZChVUSElOS0lOR19NT0RFX0VOQUJMRUQQARIaChZUSElOS0lOR19NT0RFX0RJU0FCTEVEEAISGgoWVEhJTktJTkdfTU9ERV9BREFQVElWRRADEh8KG1RISU5LSU5HX01PREVfQkVUV0VFTl9UT09MUxAEYgZwcm90bzM", [file_tollgate_v1_content]);
 
 /**
  * A generation that is asked for. Absence of an optional field means that the caller did not say it.
@@ -288,6 +288,13 @@ export type SourceRequest = Message<"tollgate.v1.SourceRequest"> & {
    * @generated from field: map<string, string> headers = 4;
    */
   headers: { [key: string]: string };
+
+  /**
+   * Settings of the request whose values the codec does not know; each is refused or dropped where the upstream speaks another protocol.
+   *
+   * @generated from field: repeated tollgate.v1.Unknown unknown_values = 5;
+   */
+  unknownValues: Unknown[];
 };
 
 /**
@@ -341,6 +348,20 @@ export type Tool = Message<"tollgate.v1.Tool"> & {
    * @generated from field: optional tollgate.v1.Extra extra = 5;
    */
   extra?: Extra | undefined;
+
+  /**
+   * The group that it stands in; tools of one group follow each other. Absence means none.
+   *
+   * @generated from field: optional tollgate.v1.ToolNamespace namespace = 6;
+   */
+  namespace?: ToolNamespace | undefined;
+
+  /**
+   * Not shown to the model before a `ToolReferencePart` names it; absence means not said.
+   *
+   * @generated from field: optional bool deferred = 7;
+   */
+  deferred?: boolean | undefined;
 };
 
 /**
@@ -349,6 +370,41 @@ export type Tool = Message<"tollgate.v1.Tool"> & {
  */
 export const ToolSchema: GenMessage<Tool> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_request, 3);
+
+/**
+ * A group of tools (Responses). Their names are unique in it only.
+ *
+ * @generated from message tollgate.v1.ToolNamespace
+ */
+export type ToolNamespace = Message<"tollgate.v1.ToolNamespace"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What it is; absence means none.
+   *
+   * @generated from field: optional string description = 2;
+   */
+  description?: string | undefined;
+
+  /**
+   * Members of the group that only its own protocol knows.
+   *
+   * @generated from field: optional tollgate.v1.Extra extra = 3;
+   */
+  extra?: Extra | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.ToolNamespace.
+ * Use `create(ToolNamespaceSchema)` to create a new message.
+ */
+export const ToolNamespaceSchema: GenMessage<ToolNamespace> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_request, 4);
 
 /**
  * A function with JSON arguments.
@@ -390,7 +446,7 @@ export type FunctionTool = Message<"tollgate.v1.FunctionTool"> & {
  * Use `create(FunctionToolSchema)` to create a new message.
  */
 export const FunctionToolSchema: GenMessage<FunctionTool> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 4);
+  messageDesc(file_tollgate_v1_request, 5);
 
 /**
  * A tool with free text as its input.
@@ -425,7 +481,7 @@ export type CustomTool = Message<"tollgate.v1.CustomTool"> & {
  * Use `create(CustomToolSchema)` to create a new message.
  */
 export const CustomToolSchema: GenMessage<CustomTool> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 5);
+  messageDesc(file_tollgate_v1_request, 6);
 
 /**
  * A tool that the upstream itself runs.
@@ -460,7 +516,7 @@ export type HostedTool = Message<"tollgate.v1.HostedTool"> & {
  * Use `create(HostedToolSchema)` to create a new message.
  */
 export const HostedToolSchema: GenMessage<HostedTool> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 6);
+  messageDesc(file_tollgate_v1_request, 7);
 
 /**
  * Which tools may or must be called.
@@ -495,7 +551,7 @@ export type ToolChoice = Message<"tollgate.v1.ToolChoice"> & {
  * Use `create(ToolChoiceSchema)` to create a new message.
  */
 export const ToolChoiceSchema: GenMessage<ToolChoice> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 7);
+  messageDesc(file_tollgate_v1_request, 8);
 
 /**
  * A tool by name.
@@ -523,7 +579,7 @@ export type ToolName = Message<"tollgate.v1.ToolName"> & {
  * Use `create(ToolNameSchema)` to create a new message.
  */
 export const ToolNameSchema: GenMessage<ToolName> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 8);
+  messageDesc(file_tollgate_v1_request, 9);
 
 /**
  * The form of the text.
@@ -572,7 +628,7 @@ export type OutputFormat = Message<"tollgate.v1.OutputFormat"> & {
  * Use `create(OutputFormatSchema)` to create a new message.
  */
 export const OutputFormatSchema: GenMessage<OutputFormat> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 9);
+  messageDesc(file_tollgate_v1_request, 10);
 
 /**
  * Reasoning settings.
@@ -621,7 +677,7 @@ export type ReasoningConfig = Message<"tollgate.v1.ReasoningConfig"> & {
  * Use `create(ReasoningConfigSchema)` to create a new message.
  */
 export const ReasoningConfigSchema: GenMessage<ReasoningConfig> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 10);
+  messageDesc(file_tollgate_v1_request, 11);
 
 /**
  * How tokens are drawn.
@@ -698,7 +754,7 @@ export type Sampling = Message<"tollgate.v1.Sampling"> & {
  * Use `create(SamplingSchema)` to create a new message.
  */
 export const SamplingSchema: GenMessage<Sampling> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_request, 11);
+  messageDesc(file_tollgate_v1_request, 12);
 
 /**
  * The public path that a generation belongs to: a model is only usable on the paths it lists.

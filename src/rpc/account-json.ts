@@ -12,7 +12,7 @@ import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { decimalText, jsonDollars as dollars } from '../lib/dollars.ts';
-import { limitJson } from '../rpc/resources.ts';
+import { limitJson } from './resources.ts';
 
 /** Records and sums as REST clients see them: the fields of service.md and decisions §6, dollars as exact JSON numbers, times in ISO 8601. */
 

@@ -1,0 +1,40 @@
+import { CommandFailure } from '../failure.ts';
+import type { GatewayClients } from '../gateway.ts';
+
+/** What a program needs to use the gateway. */
+export interface Access {
+  /** The public address, without a slash at its end. */
+  readonly url: string;
+  readonly key: string;
+  /** A listed id, or what else finds a model. */
+  readonly model: string;
+}
+
+/** How the command line names the gateway and the model; what is absent is asked of the running gateway. */
+export interface AccessOptions {
+  readonly url?: string;
+  readonly model?: string;
+}
+
+/**
+ * Returns where programs find the gateway and which model they are to use: the named one, else the first of the catalogue that is available and calls tools. Throws if there is none,
+ * and what the gateway throws for an unknown model.
+ */
+export async function findPlace(
+  { admin, catalog }: GatewayClients,
+  { url, model }: AccessOptions,
+): Promise<Omit<Access, 'key'>> {
+  const { publicUrl } = await admin.describeGateway({});
+  const place = (url ?? publicUrl).replace(/\/+$/, '');
+  if (model !== undefined) {
+    // Also of a name that finds a model, such as an alias: a wrong one is said now and not by the program.
+    await catalog.getModel({ id: model });
+    return { url: place, model };
+  }
+  const { models } = await catalog.listModels({});
+  const found = models.find(({ available, functionCall }) => available && functionCall);
+  if (found === undefined) {
+    throw new CommandFailure(1, ['No model of the gateway can call tools now.', 'Name one with --model.']);
+  }
+  return { url: place, model: found.id };
+}

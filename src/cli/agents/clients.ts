@@ -1,0 +1,217 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { isMap, isSeq, parseDocument } from 'yaml';
+import { CommandFailure } from '../failure.ts';
+import type { Access } from './access.ts';
+import { opencodeSettings } from './environment.ts';
+
+/** A file of a client's settings. */
+export interface ClientFile {
+  readonly path: string;
+  /** Returns the file with the gateway in it. `text`: what it is now; undefined: there is none. Throws `CommandFailure` if it can't be read. */
+  readonly change: (text: string | undefined, access: Access) => string;
+}
+
+/** A program that `connect` points at the gateway. What was tried with which version: docs/clients.md. */
+export interface ClientProgram {
+  readonly title: string;
+  /** Empty: its settings are not in a file, and have to be entered. */
+  readonly files: readonly ClientFile[];
+  /** What to do in the client, beside or instead of the files. */
+  readonly steps: (access: Access) => readonly string[];
+  /** The interface that it uses. */
+  readonly uses: 'messages' | 'responses' | 'chat';
+}
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+const nothing = (): readonly string[] => [];
+
+/** Returns the programs by the names that `connect` takes. `variables`: where some of them look for their settings. */
+export function clientPrograms(variables: Variables): Readonly<Record<string, ClientProgram>> {
+  const home = variables['HOME'] ?? homedir();
+  const config = variables['XDG_CONFIG_HOME'] ?? join(home, '.config');
+  const claude = variables['CLAUDE_CONFIG_DIR'] ?? join(home, '.claude');
+  const codex = variables['CODEX_HOME'] ?? join(home, '.codex');
+  return {
+    'claude-code': {
+      title: 'Claude Code',
+      files: [{ path: join(claude, 'settings.json'), change: claudeSettings }],
+      steps: nothing,
+      uses: 'messages',
+    },
+    codex: {
+      title: 'Codex',
+      files: [{ path: join(codex, 'config.toml'), change: codexSettings }],
+      steps: nothing,
+      uses: 'responses',
+    },
+    opencode: {
+      title: 'opencode',
+      files: [{ path: join(config, 'opencode', 'opencode.json'), change: opencodeFile }],
+      steps: nothing,
+      uses: 'chat',
+    },
+    'qwen-code': {
+      title: 'Qwen Code',
+      files: [
+        { path: join(home, '.qwen', '.env'), change: qwenVariables },
+        { path: join(home, '.qwen', 'settings.json'), change: qwenSettings },
+      ],
+      steps: nothing,
+      uses: 'chat',
+    },
+    continue: {
+      title: 'Continue',
+      files: [{ path: join(home, '.continue', 'config.yaml'), change: continueSettings }],
+      steps: nothing,
+      uses: 'chat',
+    },
+    aider: {
+      title: 'aider',
+      files: [{ path: join(home, '.aider.conf.yml'), change: aiderSettings }],
+      steps: nothing,
+      uses: 'chat',
+    },
+    cline: {
+      title: 'Cline',
+      files: [],
+      steps: ({ url, key, model }) => [
+        'Settings, API Configuration: API Provider "OpenAI Compatible"',
+        `Base URL: ${url}/v1`,
+        `API Key: ${key}`,
+        `Model ID: ${model}`,
+      ],
+      uses: 'chat',
+    },
+    cursor: {
+      title: 'Cursor',
+      files: [],
+      steps: ({ url, key, model }) => [
+        'Cursor asks from its own servers: the gateway needs an address that the internet can reach (public_url).',
+        'Settings, Models, API Keys:',
+        `OpenAI API Key: ${key}`,
+        `Override OpenAI Base URL: ${url}/v1`,
+        `Add model: ${model}`,
+      ],
+      uses: 'chat',
+    },
+  };
+}
+
+type JsonObject = Record<string, unknown>;
+
+/** Returns a JSON file with members added, one object inside the other; what else it has stays. */
+function mergedJson(text: string | undefined, more: JsonObject): string {
+  const merge = (into: JsonObject, from: JsonObject): JsonObject => {
+    const merged = { ...into };
+    for (const [name, value] of Object.entries(from)) {
+      const was = merged[name];
+      merged[name] = isObject(value) && isObject(was) ? merge(was, value) : value;
+    }
+    return merged;
+  };
+  return `${JSON.stringify(merge(parsedJson(text), more), undefined, 2)}\n`;
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function parsedJson(text: string | undefined): JsonObject {
+  if (text === undefined || text.trim() === '') return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isObject(value)) return value;
+  } catch {
+    // Said below: comments, which some programs allow, are among the causes.
+  }
+  throw new CommandFailure(1, ['The file is not plain JSON, and stays as it is.', 'See what to write with --print.']);
+}
+
+function claudeSettings(text: string | undefined, { url, key, model }: Access): string {
+  const smaller = ['SMALL_FAST', 'DEFAULT_HAIKU', 'DEFAULT_SONNET', 'DEFAULT_OPUS'];
+  const env = {
+    ANTHROPIC_BASE_URL: url,
+    ANTHROPIC_AUTH_TOKEN: key,
+    ANTHROPIC_MODEL: model,
+    ...Object.fromEntries(smaller.map(name => [`ANTHROPIC_${name}_MODEL`, model])),
+  };
+  return mergedJson(text, { env });
+}
+
+function opencodeFile(text: string | undefined, access: Access): string {
+  return mergedJson(text, { $schema: 'https://opencode.ai/config.json', ...opencodeSettings(access) });
+}
+
+function qwenSettings(text: string | undefined, { model }: Access): string {
+  return mergedJson(text, { security: { auth: { selectedType: 'openai' } }, model: { name: model } });
+}
+
+function qwenVariables(text: string | undefined, { url, key, model }: Access): string {
+  const own = { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: key, OPENAI_MODEL: model };
+  const others = (text ?? '')
+    .split('\n')
+    .filter(line => !/^\s*(export\s+)?OPENAI_(BASE_URL|API_KEY|MODEL)\s*=/.test(line));
+  return `${[...others.filter(line => line !== ''), ...Object.entries(own).map(pair => pair.join('='))].join('\n')}\n`;
+}
+
+/** Adds a provider at the end and chooses it at the top, because keys that follow a table belong to it. A JSON string is a TOML string. */
+function codexSettings(text: string | undefined, { url, key, model }: Access): string {
+  const kept: string[] = [];
+  let table = '';
+  for (const line of (text ?? '').split('\n')) {
+    table = /^\s*\[+\s*([^\]]+?)\s*\]/.exec(line)?.[1] ?? table;
+    if (table === 'model_providers.tollgate') continue;
+    if (table === '' && /^\s*model(_provider)?\s*=/.test(line)) continue;
+    kept.push(line);
+  }
+  const top = `model = ${JSON.stringify(model)}\nmodel_provider = "tollgate"\n`;
+  const rest = kept.join('\n').trim();
+  const provider = [
+    '[model_providers.tollgate]',
+    'name = "Tollgate"',
+    `base_url = ${JSON.stringify(`${url}/v1`)}`,
+    'wire_api = "responses"',
+    `experimental_bearer_token = ${JSON.stringify(key)}`,
+  ];
+  return `${[top, ...(rest === '' ? [] : [`${rest}\n`]), ...provider].join('\n')}\n`;
+}
+
+/** Returns the document of a YAML file, whose comments stay; an empty one if there is none. */
+function readYaml(text: string | undefined) {
+  const document = parseDocument(text ?? '');
+  if (document.errors.length > 0 || (document.contents !== null && !isMap(document.contents))) {
+    throw new CommandFailure(1, ['The file is not valid YAML, and stays as it is.', 'See what to write with --print.']);
+  }
+  return document;
+}
+
+function continueSettings(text: string | undefined, { url, key, model }: Access): string {
+  const document = readYaml(text);
+  if (document.contents === null) {
+    for (const [name, value] of Object.entries({ name: 'Tollgate', version: '1.0.0', schema: 'v1' })) {
+      document.set(name, value);
+    }
+  }
+  const entry = {
+    name: 'Tollgate',
+    provider: 'openai',
+    model,
+    apiBase: `${url}/v1`,
+    apiKey: key,
+    roles: ['chat', 'edit', 'apply'],
+  };
+  const models = document.get('models');
+  const others = isSeq(models) ? models.items.filter(item => !(isMap(item) && item.get('name') === 'Tollgate')) : [];
+  document.set('models', document.createNode([entry, ...others]));
+  return document.toString();
+}
+
+function aiderSettings(text: string | undefined, { url, key, model }: Access): string {
+  const document = readYaml(text);
+  document.set('openai-api-base', `${url}/v1`);
+  document.set('openai-api-key', key);
+  document.set('model', `openai/${model}`);
+  return document.toString();
+}

@@ -1,0 +1,127 @@
+import type { Command } from 'commander';
+import { KeyState } from '../../gen/tollgate/v1/admin_pb.ts';
+import { idArgument, nameArgument, portArgument } from '../arguments.ts';
+import { CommandFailure } from '../failure.ts';
+import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
+import type { RemotePorts } from '../remote.ts';
+import { type Access, findPlace } from './access.ts';
+import { type ClientProgram, clientPrograms } from './clients.ts';
+import { readSettings, restoreSettings, writeSettings } from './settings-file.ts';
+import { makeTestCall } from './test-call.ts';
+
+interface ConnectOptions extends GatewayOptions {
+  readonly account: bigint;
+  readonly key?: string;
+  readonly model?: string;
+  readonly url?: string;
+  readonly print?: true;
+  readonly undo?: true;
+}
+
+type Asker = <T>(asking: (clients: GatewayClients) => Promise<T>) => Promise<T>;
+
+/** What a client is connected with. */
+interface Connecting {
+  readonly name: string;
+  readonly client: ClientProgram;
+  readonly options: ConnectOptions;
+  readonly ask: Asker;
+  readonly streams: RemotePorts['streams'];
+}
+
+/** What stands for a key where none is made. */
+const keyPlace = 'YOUR_TOLLGATE_API_KEY';
+
+/** `connect CLIENT [--print] [--undo]`. */
+export function connectCommand(program: Command, ports: RemotePorts): void {
+  // Names alone: where their files are depends on the environment, which is not read for help.
+  const names = Object.fromEntries(Object.keys(clientPrograms({})).map(name => [name, name]));
+  program
+    .command('connect')
+    .description(
+      'point a client at the gateway: writes its settings beside a copy of the old ones, and makes a test call',
+    )
+    .argument('<client>', Object.keys(names).join(', '), nameArgument(names))
+    .option('--print', 'print the settings and change nothing')
+    .option('--undo', 'bring the old settings back, and revoke the client’s keys')
+    .option('--model <id>', 'the model that it is to use (default: the first that can call tools)')
+    .option('--key <key>', 'an API key to use (default: a new one)')
+    .option('--account <account_id>', 'whose key is made', idArgument, 1n)
+    .option('--url <url>', 'the gateway’s public address (default: what the gateway says)')
+    .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
+    .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
+    .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)')
+    .action(async (name: string, options: ConnectOptions) => {
+      const environment = ports.environment();
+      const client = clientPrograms(environment.variables)[name];
+      if (client === undefined) throw new Error(`${name} is in the list and has no settings`);
+      const ask: Asker = asking => askGateway(options, environment, asking);
+      const connecting = { name, client, options, ask, streams: ports.streams };
+      if (options.undo === true) await undo(connecting);
+      else if (options.print === true) await print(connecting);
+      else await connect(connecting);
+    });
+}
+
+async function print({ client, options, ask, streams }: Connecting): Promise<void> {
+  const place = await ask(clients => findPlace(clients, options));
+  const access = { ...place, key: options.key ?? keyPlace };
+  for (const { path, change } of client.files) {
+    streams.out(`# ${path}\n${changed(path, () => change(undefined, access))}`);
+  }
+  for (const step of client.steps(access)) streams.out(`${step}\n`);
+}
+
+async function connect({ name, client, options, ask, streams }: Connecting): Promise<void> {
+  const place = await ask(clients => findPlace(clients, options));
+  // All of them before a key is made: a file that can't be read stops it.
+  const old = client.files.map(file => ({ ...file, text: readSettings(file.path) }));
+  for (const { path, change, text } of old) changed(path, () => change(text, { ...place, key: keyPlace }));
+  const access: Access = { ...place, key: options.key ?? (await makeKey({ name, options, ask })) };
+  for (const { path, change, text } of old) {
+    const copy = writeSettings(path, change(text, access));
+    streams.out(`${path} is written${copy === undefined ? '' : `; what it was is in ${copy}`}\n`);
+  }
+  for (const step of client.steps(access)) streams.out(`${step}\n`);
+  const { isGood, line } = await makeTestCall(access, client.uses);
+  if (!isGood)
+    throw new CommandFailure(1, [line, `Bring the old settings back with: npx tollgate connect ${name} --undo`]);
+  streams.out(`${line}\n`);
+}
+
+/** Names the file of what is wrong with it. */
+function changed(path: string, change: () => string): string {
+  try {
+    return change();
+  } catch (error) {
+    if (error instanceof CommandFailure) throw new CommandFailure(error.exitCode, [`${path}:`, ...error.lines], error);
+    throw error;
+  }
+}
+
+const labelOf = (name: string): string => `connect: ${name}`;
+
+/** Makes a key in place of those that were made for the client before. */
+async function makeKey({ name, options, ask }: Pick<Connecting, 'name' | 'options' | 'ask'>): Promise<string> {
+  await revokeKeys({ name, options, ask });
+  const settings = { label: labelOf(name) };
+  const { key } = await ask(({ admin }) => admin.createApiKey({ accountId: options.account, settings }));
+  if (key === undefined) throw new Error('the gateway answered without the key');
+  return key.key;
+}
+
+async function revokeKeys({ name, options, ask }: Pick<Connecting, 'name' | 'options' | 'ask'>): Promise<number> {
+  const { keys } = await ask(({ admin }) => admin.listApiKeys({ accountId: options.account }));
+  const own = keys.filter(({ label }) => label === labelOf(name));
+  for (const { apiKeyId } of own) await ask(({ admin }) => admin.setApiKeyState({ apiKeyId, state: KeyState.REVOKED }));
+  return own.length;
+}
+
+async function undo({ name, client, options, ask, streams }: Connecting): Promise<void> {
+  for (const { path } of client.files) {
+    const undone = restoreSettings(path);
+    streams.out(undone ? `${path} is what it was\n` : `${path} was not changed by connect\n`);
+  }
+  const revoked = await revokeKeys({ name, options, ask });
+  streams.out(`${revoked} ${revoked === 1 ? 'key' : 'keys'} revoked\n`);
+}

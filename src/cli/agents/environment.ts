@@ -1,0 +1,81 @@
+import { basename } from 'node:path';
+import type { Access } from './access.ts';
+
+/** What agents and clients read of their environment and arguments to use another address than their vendor's. What was tried with which version: docs/clients.md. */
+
+/** Variables that would make an agent use another credential or another provider. */
+const withheld = [
+  'ANTHROPIC_API_KEY',
+  'CLAUDE_CODE_OAUTH_TOKEN',
+  'CLAUDE_CODE_USE_BEDROCK',
+  'CLAUDE_CODE_USE_VERTEX',
+  'CLAUDE_CODE_USE_FOUNDRY',
+];
+
+/** Returns the environment of a program that is to use the gateway. */
+export function programEnvironment(
+  own: Readonly<Record<string, string | undefined>>,
+  access: Access,
+): Record<string, string> {
+  const environment: Record<string, string> = {};
+  for (const [name, value] of Object.entries(own)) {
+    if (value !== undefined && !withheld.includes(name)) environment[name] = value;
+  }
+  return { ...environment, ...accessVariables(access) };
+}
+
+/** Returns the variables by which clients of both vendors' interfaces are pointed at the gateway. */
+export function accessVariables({ url, key, model }: Access): Record<string, string> {
+  return {
+    OPENAI_BASE_URL: `${url}/v1`,
+    OPENAI_API_BASE: `${url}/v1`,
+    OPENAI_API_KEY: key,
+    OPENAI_MODEL: model,
+    ANTHROPIC_BASE_URL: url,
+    ANTHROPIC_AUTH_TOKEN: key,
+    ANTHROPIC_MODEL: model,
+    // Claude Code uses smaller models for titles and summaries.
+    ANTHROPIC_SMALL_FAST_MODEL: model,
+    ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
+    ANTHROPIC_DEFAULT_SONNET_MODEL: model,
+    ANTHROPIC_DEFAULT_OPUS_MODEL: model,
+    OPENCODE_CONFIG_CONTENT: JSON.stringify(opencodeSettings({ url, key, model })),
+  };
+}
+
+/** Returns the part of opencode's configuration that adds the gateway and chooses its model. */
+export function opencodeSettings({ url, key, model }: Access) {
+  return {
+    provider: {
+      tollgate: {
+        npm: '@ai-sdk/openai-compatible',
+        name: 'Tollgate',
+        options: { baseURL: `${url}/v1`, apiKey: key },
+        models: { [model]: { name: model } },
+      },
+    },
+    model: `tollgate/${model}`,
+    small_model: `tollgate/${model}`,
+  };
+}
+
+/** Programs that start the one which they are given. */
+const starters = new Set(['npx', 'bunx', 'pnpx']);
+
+/** Returns the command with what an agent takes as arguments only: Codex reads its provider from no variable. */
+export function programCommand(command: readonly string[], { url, model }: Access): string[] {
+  const at = command.findIndex(
+    (word, index) => (index === 0 || !word.startsWith('-')) && !(index === 0 && starters.has(basename(word))),
+  );
+  const name = basename(command[at] ?? '').replace(/@[^@]*$/, '');
+  if (name !== 'codex') return [...command];
+  const settings = [
+    'model_provider="tollgate"',
+    `model=${JSON.stringify(model)}`,
+    'model_providers.tollgate.name="Tollgate"',
+    `model_providers.tollgate.base_url=${JSON.stringify(`${url}/v1`)}`,
+    'model_providers.tollgate.env_key="OPENAI_API_KEY"',
+    'model_providers.tollgate.wire_api="responses"',
+  ];
+  return [...command.slice(0, at + 1), ...settings.flatMap(each => ['-c', each]), ...command.slice(at + 1)];
+}

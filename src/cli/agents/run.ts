@@ -1,0 +1,147 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
+import { KeyState, type ModelUsage } from '../../gen/tollgate/v1/admin_pb.ts';
+import { isoTime, systemClock } from '../../lib/clock.ts';
+import { dollarsText } from '../../lib/dollars.ts';
+import { balanceArgument, idArgument, portArgument, spanArgument } from '../arguments.ts';
+import { CommandFailure } from '../failure.ts';
+import { askGateway, type GatewayClients, type GatewayOptions } from '../gateway.ts';
+import { tableText } from '../output.ts';
+import type { CommandLinePorts } from '../ports.ts';
+import { type Access, findPlace } from './access.ts';
+import { programCommand, programEnvironment } from './environment.ts';
+
+/** What `run` needs. */
+export type RunPorts = Pick<CommandLinePorts, 'streams' | 'environment' | 'runProgram'>;
+
+interface RunOptions extends GatewayOptions {
+  readonly account: bigint;
+  readonly budget?: bigint;
+  readonly for: number;
+  readonly model?: string;
+  readonly url?: string;
+}
+
+/** A key that was made for one command. */
+interface MadeKey extends Access {
+  readonly keyId: bigint;
+  readonly expiresAtMs: number;
+}
+
+const twoHoursMs = 2 * 3_600_000;
+const labelMax = 200;
+
+/** `run [--budget DOLLARS] [--model ID] [--for 2h] -- COMMAND…`; its exit code is the command's. */
+export function runCommand(program: Command, ports: RunPorts, exitWith: (code: number) => void): void {
+  program
+    .command('run')
+    .description('run a command with a key of its own for the gateway, which ends with it')
+    .argument('<command...>', 'the command, after --')
+    .option(
+      '--budget <dollars>',
+      'the most it may spend, moved out of the account; without it, what the account has',
+      balanceArgument,
+    )
+    .option('--model <id>', 'the model that it is to use (default: the first that can call tools)')
+    .option('--for <span>', 'when its key ends at the latest', spanArgument, twoHoursMs)
+    .option('--account <account_id>', 'who pays', idArgument, 1n)
+    .option('--url <url>', 'the gateway’s public address (default: what the gateway says)')
+    .option('--rpc-host <host>', 'the gateway’s internal listener (default: TOLLGATE_RPC_HOST, else 127.0.0.1)')
+    .option('--rpc-port <port>', 'its port (default: TOLLGATE_RPC_PORT, else 9090)', portArgument)
+    .option('--data-dir <dir>', 'where the operator token is (default: TOLLGATE_DATA_DIR, else ./data)')
+    .action(async (command: string[], options: RunOptions) => {
+      exitWith(await run(command, options, ports));
+    });
+}
+
+async function run(command: readonly string[], options: RunOptions, ports: RunPorts): Promise<number> {
+  const environment = ports.environment();
+  const ask = <T>(asking: (clients: GatewayClients) => Promise<T>): Promise<T> =>
+    askGateway(options, environment, asking);
+  const made = await ask(clients => makeKey(clients, command, options));
+  const budget = options.budget === undefined ? 'the account’s balance' : `$${dollarsText(options.budget)}`;
+  ports.streams.err(
+    `tollgate: ${made.model} at ${made.url}, ${budget}, key ${made.keyId} until ${isoTime(made.expiresAtMs)}\n`,
+  );
+  try {
+    return await ports.runProgram(programCommand(command, made), programEnvironment(environment.variables, made));
+  } finally {
+    await end(made, { ask, options, streams: ports.streams });
+  }
+}
+
+async function makeKey(
+  clients: GatewayClients,
+  command: readonly string[],
+  { account: accountId, budget, for: spanMs, ...place }: RunOptions,
+): Promise<MadeKey> {
+  const found = await findPlace(clients, place);
+  const expiresAtMs = systemClock.now() + spanMs;
+  const { key } = await clients.admin.createApiKey({
+    accountId,
+    settings: {
+      label: `run: ${command.join(' ')}`.slice(0, labelMax),
+      expiresAtMs: BigInt(expiresAtMs),
+      ...(budget === undefined ? {} : { balanceNanoUsd: budget }),
+    },
+  });
+  if (key === undefined) throw new Error('the gateway answered without the key');
+  return { ...found, key: key.key, keyId: key.apiKeyId, expiresAtMs };
+}
+
+interface Ending {
+  readonly ask: <T>(asking: (clients: GatewayClients) => Promise<T>) => Promise<T>;
+  readonly options: RunOptions;
+  readonly streams: RunPorts['streams'];
+}
+
+/** Revokes the key, which gives back what is left of its balance, and says what was spent. The command's end is not its failure: if it can't, it says so. */
+async function end({ keyId, expiresAtMs }: MadeKey, { ask, options, streams }: Ending): Promise<void> {
+  try {
+    await ask(({ admin }) => admin.setApiKeyState({ apiKeyId: keyId, state: KeyState.REVOKED }));
+    const models = await settledUsage(() =>
+      ask(async ({ admin }) => (await admin.getApiKeyUsage({ accountId: options.account, apiKeyId: keyId })).models),
+    );
+    streams.err(summary(models, options.budget));
+  } catch (error) {
+    if (!(error instanceof CommandFailure)) throw error;
+    streams.err(
+      `tollgate: the key could not be revoked: ${error.lines.join(' ')}\n` +
+        `tollgate: it ends by itself at ${isoTime(expiresAtMs)}, and what is left of its balance goes back then\n`,
+    );
+  }
+}
+
+const settleWaitMs = 250;
+const settleLooksMax = 12;
+
+/** Returns the usage once it stands still: what the command left in the middle is settled a moment after its end. */
+async function settledUsage(read: () => Promise<ModelUsage[]>): Promise<ModelUsage[]> {
+  let before = await read();
+  for (let look = 1; look < settleLooksMax; look += 1) {
+    await sleep(settleWaitMs);
+    const now = await read();
+    if (countRequests(now) === countRequests(before)) return now;
+    before = now;
+  }
+  return before;
+}
+
+function countRequests(models: readonly ModelUsage[]): number {
+  return models.reduce((sum, { requests }) => sum + requests, 0);
+}
+
+function summary(models: readonly ModelUsage[], budget: bigint | undefined): string {
+  const spent = models.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
+  const rows = models.map(each => ({
+    model: each.model,
+    requests: each.requests,
+    input_tokens: each.inputTokens.toString(),
+    output_tokens: each.outputTokens.toString(),
+    spent: `$${dollarsText(each.costNanoUsd)}`,
+  }));
+  const table =
+    rows.length === 0 ? '' : tableText(rows, ['model', 'requests', 'input_tokens', 'output_tokens', 'spent']);
+  const rest = budget === undefined ? '' : `, $${dollarsText(budget - spent)} of $${dollarsText(budget)} given back`;
+  return `${table}tollgate: $${dollarsText(spent)} spent${rest}; the key is revoked\n`;
+}

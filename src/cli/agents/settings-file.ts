@@ -1,0 +1,39 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+/** Files of other programs, which are changed only beside a copy of what they were. */
+
+const before = '.before-tollgate';
+/** Stands beside a file that was not there. */
+const absent = '.not-before-tollgate';
+const after = '.after-tollgate';
+/** The file holds a key. */
+const ownerOnly = 0o600;
+
+/** Returns a file's text; undefined if there is none. */
+export function readSettings(path: string): string | undefined {
+  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+}
+
+/** Writes a file beside a copy of what it was; a copy that is there already stays, because what it has is older. Returns the copy's path; undefined if there was no file. */
+export function writeSettings(path: string, text: string): string | undefined {
+  mkdirSync(dirname(path), { recursive: true });
+  const was = readSettings(path);
+  const isFirst = !existsSync(path + before) && !existsSync(path + absent);
+  if (isFirst) writeFileSync(was === undefined ? path + absent : path + before, was ?? '', { mode: ownerOnly });
+  const next = `${path}.tollgate-new`;
+  writeFileSync(next, text, { mode: ownerOnly });
+  chmodSync(next, ownerOnly);
+  renameSync(next, path);
+  return existsSync(path + before) ? path + before : undefined;
+}
+
+/** Makes a file what it was before `writeSettings`; what it is now is kept beside it. Returns whether there was anything to undo. */
+export function restoreSettings(path: string): boolean {
+  const had = existsSync(path + before);
+  if (!had && !existsSync(path + absent)) return false;
+  if (existsSync(path)) renameSync(path, path + after);
+  if (had) renameSync(path + before, path);
+  else rmSync(path + absent);
+  return true;
+}

@@ -1,0 +1,164 @@
+import type { Command } from 'commander';
+import type {
+  ProviderKey,
+  ProviderStatus,
+  RouteError,
+  RouteStatus,
+  TestProviderResponse,
+} from '../gen/tollgate/v1/admin_pb.ts';
+import { isoTime } from '../lib/clock.ts';
+import type { Document } from './output.ts';
+import { type RemotePorts, ResourceCommands } from './remote.ts';
+import type { ResourceView } from './resources.ts';
+
+/** `providers`, `routes` and `provider test`: how what stands behind the gateway is. */
+export function providerCommands(program: Command, ports: RemotePorts): void {
+  new ResourceCommands(program, ports, providerView).list(
+    'list the providers of the configuration, and how their keys are',
+    async ({ admin }) => (await admin.listProviders({})).providers,
+    'providers',
+  );
+  new ResourceCommands(program, ports, routeView).list(
+    'list the routes of all models: state, last error, times of the last five minutes',
+    async ({ admin }) => (await admin.listRoutes({})).routes,
+    'routes',
+  );
+  const group = program.command('provider').description('one provider');
+  new ResourceCommands(group, ports, testView)
+    .one(
+      'test',
+      'ask a provider for one token, its models, and what a model of it can do',
+      async ({ admin }, name: string, { model = '' }: { model?: string }) => admin.testProvider({ name, model }),
+    )
+    .argument('<name>', 'the provider, as the configuration names it')
+    .option('--model <model>', 'the provider’s own name of the model to ask (default: that of its first route)');
+}
+
+/** A provider of the configuration. */
+const providerView: ResourceView<ProviderStatus> = {
+  document: ({ name, protocol, baseUrl, state, models, keys, lastError }) => ({
+    name,
+    protocol,
+    base_url: baseUrl,
+    state,
+    models,
+    keys: keys.map(keyDocument),
+    last_error: errorDocument(lastError),
+  }),
+  row: ({ name, protocol, state, models, keys, lastError }) => ({
+    name,
+    protocol,
+    state,
+    models,
+    keys: keys.map(keyText),
+    last_error: errorText(lastError),
+  }),
+  columns: ['name', 'protocol', 'state', 'models', 'keys', 'last_error'],
+};
+
+/** A route of a model; times in milliseconds. */
+const routeView: ResourceView<RouteStatus> = {
+  document: routeDocument,
+  row: route => {
+    const { first_event: first, duration, ...others } = routeDocument(route);
+    return {
+      ...others,
+      attempts: `${route.attempts} (${route.failures} failed)`,
+      last_error: errorText(route.lastError),
+      first_event_p50: first?.p50_ms,
+      first_event_p99: first?.p99_ms,
+      p50: duration?.p50_ms,
+      p99: duration?.p99_ms,
+    };
+  },
+  columns: [
+    'model',
+    'provider',
+    'upstream_model',
+    'state',
+    'attempts',
+    'first_event_p50',
+    'first_event_p99',
+    'p50',
+    'p99',
+    'last_error',
+  ],
+};
+
+function routeDocument(route: RouteStatus) {
+  const { model, provider, upstreamModel, priority, weight, strategy, state, attempts, failures } = route;
+  return {
+    model,
+    provider,
+    upstream_model: upstreamModel,
+    priority,
+    weight,
+    strategy,
+    state,
+    attempts: Number(attempts),
+    failures: Number(failures),
+    last_error: errorDocument(route.lastError),
+    first_event: timesDocument(route.firstEvent),
+    duration: timesDocument(route.duration),
+    answers_as: textOrNull(route.answersAs),
+    cuts_input: route.cutsInput,
+  };
+}
+
+/** What a test of a provider has found. */
+const testView: ResourceView<TestProviderResponse> = {
+  document: test => ({
+    name: test.name,
+    ok: test.ok,
+    error: textOrNull(test.error),
+    model: textOrNull(test.model),
+    first_event_ms: rounded(test.firstEventMs),
+    duration_ms: rounded(test.durationMs),
+    reports_usage: test.reportsUsage,
+    abilities: Object.fromEntries(test.abilities.map(({ name, ok, error }) => [name, ok ? true : error])),
+    models: test.models,
+    models_error: textOrNull(test.modelsError),
+    keys: test.keys.map(keyDocument),
+  }),
+  columns: [],
+};
+
+function keyDocument({ number, state, restsUntilMs, refusals, ...last }: ProviderKey): Document {
+  return {
+    number,
+    state,
+    rests_until: restsUntilMs === undefined ? null : isoTime(restsUntilMs),
+    refusals,
+    last_refusal:
+      refusals === 0
+        ? null
+        : { at: isoTime(last.lastRefusedAtMs), status: last.lastStatus, message: textOrNull(last.lastMessage) },
+  };
+}
+
+function keyText({ number, state, restsUntilMs, lastStatus }: ProviderKey): string {
+  const until = restsUntilMs === undefined ? '' : ` until ${isoTime(restsUntilMs).slice(11, 19)}`;
+  return `${number} ${state}${until}${state === 'working' ? '' : ` (${lastStatus})`}`;
+}
+
+function errorDocument(error: RouteError | undefined): Document | null {
+  if (error === undefined) return null;
+  const { atMs, result, status, message } = error;
+  return { at: isoTime(atMs), result, status: status === 0 ? null : status, message: textOrNull(message) };
+}
+
+function errorText(error: RouteError | undefined): string {
+  if (error === undefined) return '';
+  const { atMs, result, status, message } = error;
+  const what = status === 0 ? result.replaceAll('_', ' ') : String(status);
+  return `${isoTime(atMs).slice(11, 19)} ${what}${message === '' ? '' : `: ${message.slice(0, 60)}`}`;
+}
+
+function timesDocument(times: RouteStatus['firstEvent']) {
+  if (times === undefined) return null;
+  return { count: times.count, p50_ms: Math.round(times.p50Ms), p99_ms: Math.round(times.p99Ms) };
+}
+
+const rounded = (ms: number | undefined): number | null => (ms === undefined ? null : Math.round(ms));
+
+const textOrNull = (text: string): string | null => (text === '' ? null : text);

@@ -1,0 +1,90 @@
+import type { Command } from 'commander';
+import type { ActivityRecord } from '../gen/tollgate/v1/account_pb.ts';
+import type { VoidedHold } from '../gen/tollgate/v1/admin_pb.ts';
+import { isoTime } from '../lib/clock.ts';
+import { jsonDollars } from '../lib/dollars.ts';
+import { arithmeticJson, recordJson } from '../rpc/account-json.ts';
+import { countArgument, idArgument, timeArgument } from './arguments.ts';
+import { type RemotePorts, ResourceCommands } from './remote.ts';
+import type { ResourceView } from './resources.ts';
+
+const recordColumns = [
+  'created_at',
+  'request_id',
+  'model',
+  'api_key_id',
+  'state',
+  'input_tokens',
+  'output_tokens',
+  'cost',
+];
+
+const recordView: ResourceView<ActivityRecord> = {
+  document: record => ({ ...recordJson(record) }),
+  columns: recordColumns,
+};
+const arithmeticView: ResourceView<ActivityRecord> = {
+  document: record => ({ ...arithmeticJson(record) }),
+  columns: recordColumns,
+};
+
+const holdView: ResourceView<VoidedHold> = {
+  document: hold => ({
+    account_id: Number(hold.accountId),
+    api_key_id: Number(hold.apiKeyId),
+    model: hold.model,
+    amount: jsonDollars(hold.amountNanoUsd),
+    admitted_at: isoTime(hold.admittedAtMs),
+    voided_at: isoTime(hold.voidedAtMs),
+    reason: hold.reason,
+  }),
+  columns: ['voided_at', 'account_id', 'api_key_id', 'model', 'amount', 'admitted_at', 'reason'],
+};
+
+interface RequestFilter {
+  readonly account: bigint;
+  readonly key?: bigint;
+  readonly model?: string;
+  readonly start?: bigint;
+  readonly end?: bigint;
+  readonly limit?: number;
+  readonly offset?: number;
+}
+
+/** `requests list | show`. */
+export function requestCommands(program: Command, ports: RemotePorts): void {
+  const group = program.command('requests').description('settled requests and what they cost');
+  new ResourceCommands(group, ports, recordView)
+    .list('list an account’s settled requests, newest first', async ({ admin }, filter: RequestFilter) => {
+      const { account: accountId, key, model, start: startMs, end: endMs, limit, offset } = filter;
+      const query = { apiKeyId: key ?? 0n, model: model ?? '', startMs, endMs, limit: limit ?? 0, offset: offset ?? 0 };
+      return (await admin.listAccountActivity({ accountId, query })).records;
+    })
+    .requiredOption('--account <account_id>', 'the account', idArgument)
+    .option('--key <key_id>', 'of this API key alone', idArgument)
+    .option('--model <id>', 'of this model alone')
+    .option('--start <time>', 'admitted from this day or time on', timeArgument)
+    .option('--end <time>', 'admitted before this day or time', timeArgument)
+    .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument)
+    .option('--offset <number>', 'how many of the newest are left out', countArgument);
+  new ResourceCommands(group, ports, arithmeticView)
+    .one(
+      'show',
+      'show a settled request with its arithmetic',
+      async ({ admin }, requestId: string, { account: accountId }: { account: bigint }) =>
+        (await admin.getAccountActivity({ accountId, requestId })).record,
+    )
+    .argument('<request_id>', 'the request (req_…)')
+    .requiredOption('--account <account_id>', 'the account', idArgument);
+}
+
+/** `holds list`. */
+export function holdCommands(program: Command, ports: RemotePorts): void {
+  const group = program.command('holds').description('holds that were given up without a charge');
+  new ResourceCommands(group, ports, holdView)
+    .list(
+      'list holds that were given up, after a crash or because they expired, newest first',
+      async ({ admin }, { limit }: { limit?: number }) => (await admin.listVoidedHolds({ limit: limit ?? 0 })).holds,
+    )
+    .option('--limit <number>', 'how many, at most 1000 (default: 100)', countArgument);
+}

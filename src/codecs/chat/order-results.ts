@@ -1,0 +1,35 @@
+import type { Json, JsonObject } from '../codec.ts';
+import { listIn, objectIn, objectsIn, textIn } from '../json.ts';
+
+/**
+ * A client's own messages with the results of calls right behind the message that makes them, and what stood between after them; the same list if they stand so. Source: decisions §4
+ * (2026-11-22).
+ */
+export function withOrderedResults(messages: readonly Json[]): readonly Json[] {
+  if (messages.every((message, index) => !isResult(message) || follows(messages[index - 1]))) return messages;
+  const used = new Set<Json>();
+  const ordered: Json[] = [];
+  for (const [index, message] of messages.entries()) {
+    if (used.has(message)) continue;
+    ordered.push(message);
+    for (const { id } of objectsIn(objectIn(message)?.['tool_calls'])) {
+      const result = messages
+        .slice(index + 1)
+        .find(each => isResult(each) && each['tool_call_id'] === id && !used.has(each));
+      if (result === undefined) continue;
+      used.add(result);
+      ordered.push(result);
+    }
+  }
+  return ordered;
+}
+
+function isResult(message: Json): message is JsonObject {
+  return textIn(objectIn(message)?.['role']) === 'tool';
+}
+
+/** Whether a result may stand behind the message. */
+function follows(message: Json | undefined): boolean {
+  if (message === undefined) return false;
+  return isResult(message) || listIn(objectIn(message)?.['tool_calls']).length > 0;
+}

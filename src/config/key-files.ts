@@ -1,0 +1,45 @@
+import { dirname, resolve } from 'node:path';
+import { secret } from './scalars.ts';
+import type { ParsedFile } from './schema.ts';
+import { describeUnreadable, readSecretSource, type SecretSource } from './secret-sources.ts';
+import type { Secret } from './secrets.ts';
+import type { YamlPath } from './yaml-source.ts';
+
+/** Called with each problem. */
+type Report = (path: YamlPath, message: string) => void;
+
+/** A file with the keys that its `api_key_file`s name in place, and where they came from. */
+export interface WithKeys {
+  readonly file: ParsedFile;
+  readonly sources: readonly SecretSource[];
+}
+
+/** Reads each provider's `api_key_file`: a key a line, used in rotation. `path`: of the configuration, which relative ones are relative to. */
+export function readKeyFiles(path: string, file: ParsedFile, report: Report): WithKeys {
+  const sources: SecretSource[] = [];
+  const providers = Object.entries(file.providers).map(([name, provider]): [string, typeof provider] => {
+    const { api_key_file: named } = provider;
+    if (named === undefined) return [name, provider];
+    const place = ['providers', name, 'api_key_file'];
+    if (provider.api_key !== undefined) report(place, 'stands beside api_key; leave one of them');
+    try {
+      const { text, source } = readSecretSource(resolve(dirname(path), named));
+      sources.push(source);
+      return [name, { ...provider, api_key: readKeys(text, message => report(place, message)) }];
+    } catch (error) {
+      report(place, `names a file that ${describeUnreadable(error)}`);
+      return [name, provider];
+    }
+  });
+  return sources.length === 0
+    ? { file, sources }
+    : { file: { ...file, providers: Object.fromEntries(providers) }, sources };
+}
+
+function readKeys(text: string, refuse: (message: string) => void): Secret[] {
+  const lines = text.split('\n').map(line => line.trim());
+  const keys = lines.filter(line => line !== '').map(line => secret.safeParse(line));
+  if (keys.length === 0) refuse('names a file that is empty; it needs a key a line');
+  if (keys.some(({ success }) => !success)) refuse('names a file with a character that no key has');
+  return keys.flatMap(({ data }) => data ?? []);
+}

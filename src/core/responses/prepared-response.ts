@@ -1,0 +1,55 @@
+import { FinishReason, type Usage, UsageSource } from '../../gen/tollgate/v1/event_pb.ts';
+import { completed, finished, started } from '../../generation/events.ts';
+import type { Runtime } from '../../lib/runtime.ts';
+import type { Generations } from '../generation/generations.ts';
+import type { AskedResponse } from './asked.ts';
+import { type ResponseCaller, ResponseSink, type ResponseSinkTools } from './response-sink.ts';
+
+/** What a prepared response is made with. */
+export interface PreparingTools extends ResponseSinkTools {
+  readonly generations: Generations;
+  readonly runtime: Runtime;
+}
+
+/**
+ * Answers a request that only prepares what is to be gone on from: no output, no charge, no record. Throws if its model can't be used. Source: decisions §4,
+ * "WebSocket `generate: false`".
+ */
+export async function prepareResponse(
+  tools: PreparingTools,
+  asked: AskedResponse,
+  caller: ResponseCaller,
+): Promise<void> {
+  const { credential, request, requestId, session, previousResponseId } = asked;
+  const createdAtMs = tools.runtime.now();
+  try {
+    const { model, tier } = tools.generations.resolve(request, credential);
+    const sink = new ResponseSink(tools, asked, { model: model.id, createdAtMs, limits: [] }, caller);
+    const last = [
+      finished(0, FinishReason.STOP),
+      completed({
+        usage: unused,
+        usageSource: UsageSource.REPORTED,
+        serviceTier: tier,
+        completedAtMs: BigInt(createdAtMs),
+      }),
+    ];
+    sink.events([started({ requestId, model: model.id, createdAtMs: BigInt(createdAtMs) })]);
+    await sink.beforeSettle(last);
+    sink.events(last);
+    sink.end();
+  } catch (thrown) {
+    tools.sessions.evict(session, previousResponseId);
+    throw thrown;
+  }
+}
+
+const unused: Usage = {
+  $typeName: 'tollgate.v1.Usage',
+  inputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWrite5mTokens: 0,
+  cacheWrite1hTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+};

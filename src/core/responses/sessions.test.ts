@@ -1,0 +1,36 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { type Item, ItemSchema } from '../../gen/tollgate/v1/content_pb.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { Sessions } from './sessions.ts';
+
+const sessions = (): Sessions => new Sessions(systemClock, () => ({ bytesMax: 10_000, ownerBytesMax: 5_000 }));
+/** An item of about so many bytes. */
+const item = (bytes: number): Item =>
+  create(ItemSchema, { content: { case: 'serverTool', value: { json: 'x'.repeat(bytes) } } });
+const of = (accountId: number, session: string) => ({ accountId, session });
+
+test('an account’s oldest session gives way to its new ones, and nobody else’s does', () => {
+  const all = sessions();
+  all.keep(of(2, 'other'), 'other', [item(2_000)], 1);
+  for (const name of ['a', 'b', 'c']) all.keep(of(1, name), name, [item(2_000)], 1);
+  expect(['a', 'b', 'c'].map(name => all.find(of(1, name), name) !== undefined)).toEqual([false, true, true]);
+  expect(all.find(of(2, 'other'), 'other')).toBeDefined();
+});
+
+test('all accounts together keep no more than is allowed: the oldest session goes first', () => {
+  const all = sessions();
+  for (const account of [1, 2, 3]) all.keep(of(account, 's'), 'r', [item(4_000)], 1);
+  expect([1, 2, 3].map(account => all.find(of(account, 's'), 'r') !== undefined)).toEqual([false, true, true]);
+});
+
+test('what ends or is evicted makes room again', () => {
+  const all = sessions();
+  for (let turn = 0; turn < 20; turn += 1) {
+    all.keep(of(1, 'a'), 'r', [item(4_000)], 1);
+    if (turn % 2 === 0) all.evict(of(1, 'a'), 'r');
+    else all.end(of(1, 'a'));
+  }
+  all.keep(of(1, 'a'), 'r', [item(4_000)], 1);
+  expect(all.find(of(1, 'a'), 'r')).toBeDefined();
+});

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { Findings, isSameModel } from './route-findings.ts';
+
+const route = { modelId: 'local/a', provider: 'local', model: 'qwen3:8b' };
+
+test.each([
+  ['gpt-4o', 'gpt-4o-2024-08-06', true],
+  ['mistral-large-latest', 'mistral-large-2411', true],
+  ['llama3.2', 'llama3.2:latest', true],
+  ['/models/x.gguf', 'x', true],
+  ['meta-llama/Llama-3.3-70B', 'llama-3.3-70b', true],
+  ['claude-sonnet-4-5', 'claude-sonnet-4-5@20250929', true],
+  ['gpt-4o', 'gpt-4o-mini', false],
+  ['qwen3:8b', 'llama3.2:3b', false],
+  ['qwen3:8b', 'qwen3:4b', false],
+])('%s that answers as %s is the same model: %s', (asked, answered, same) => {
+  expect(isSameModel(asked, answered)).toBe(same);
+});
+
+test('another model is told of once, and is the route’s state until it answers as the right one', () => {
+  const told: string[] = [];
+  const findings = new Findings({ answeredAs: (_, model) => told.push(model) });
+  for (const model of ['', 'qwen3:8b', 'llama3.2:3b', 'llama3.2:3b']) findings.answered(route, model);
+  expect([told, findings.of({ ...route }).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
+  findings.answered(route, 'qwen3:8b-2026');
+  expect(findings.of(route).answersAs).toBe(undefined);
+  findings.answered(route, 'llama3.2:3b');
+  expect([told, findings.of(route).answersAs]).toEqual([['llama3.2:3b'], 'llama3.2:3b']);
+  findings.answered(route, 'gemma3:1b');
+  expect(told).toEqual(['llama3.2:3b', 'gemma3:1b']);
+});
+
+test('a cut prompt is told of once', () => {
+  let told = 0;
+  const findings = new Findings({ inputCut: () => (told += 1) });
+  expect(findings.of(route).cutsInput).toBe(false);
+  findings.inputCut(route);
+  findings.inputCut({ ...route });
+  expect([told, findings.of(route)]).toEqual([1, { answersAs: undefined, cutsInput: true }]);
+});

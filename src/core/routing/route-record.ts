@@ -1,0 +1,105 @@
+import type { Clock } from '../../lib/clock.ts';
+import type { AttemptOutcome } from './observer.ts';
+
+/** Attempts that are remembered, of each kind. */
+const samplesMax = 256;
+/** How long an attempt says something about the route as it is. */
+const windowMs = 5 * 60_000;
+
+/** A number of a moment. */
+interface Sample {
+  readonly atMs: number;
+  readonly value: number;
+}
+
+/** The last numbers, of the last minutes. */
+class Samples {
+  readonly #clock: Clock;
+  readonly #samples: Sample[] = [];
+  #next = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(value: number): void {
+    this.#samples[this.#next] = { atMs: this.#clock.now(), value };
+    this.#next = (this.#next + 1) % samplesMax;
+  }
+
+  /** Returns the numbers of the last minutes, ascending. */
+  read(): number[] {
+    const now = this.#clock.now();
+    // One that seems to lie in the future was taken before the clock stepped back.
+    const fresh = this.#samples.filter(({ atMs }) => Math.abs(now - atMs) <= windowMs);
+    return fresh.map(({ value }) => value).toSorted((one, other) => one - other);
+  }
+}
+
+/** How long something took: the median, and what 99 of 100 do not exceed. In ms. */
+export interface Quantiles {
+  readonly count: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** How a route's last attempt that failed has failed. */
+export interface RouteFailure {
+  readonly atMs: number;
+  readonly result: string;
+  readonly status: number | undefined;
+  /** What the provider said, fit for a log; undefined: nothing. */
+  readonly message: string | undefined;
+}
+
+/** What the attempts of a route have come to: counts since the start, and times of the last five minutes. */
+export class RouteRecord {
+  attempts = 0;
+  failures = 0;
+  lastFailure: RouteFailure | undefined;
+  readonly #clock: Clock;
+  /** Of answers that were streamed, and of those that were asked for whole, whose first event is their last. */
+  readonly #firstEvents: { readonly streamed: Samples; readonly whole: Samples };
+  readonly #durations: Samples;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#firstEvents = { streamed: new Samples(clock), whole: new Samples(clock) };
+    this.#durations = new Samples(clock);
+  }
+
+  /** An attempt has ended. `whole`: its answer was asked for whole. */
+  add({ result, status, failure, firstEventMs, durationMs }: AttemptOutcome, whole: boolean): void {
+    this.attempts += 1;
+    if (firstEventMs !== undefined) this.#firstEvents[whole ? 'whole' : 'streamed'].add(firstEventMs);
+    if (result === 'completed') this.#durations.add(durationMs);
+    if (failure === undefined || failure.facts.ordered === true) return;
+    this.failures += 1;
+    this.lastFailure = { atMs: this.#clock.now(), result, status, message: failure.facts.logMessage };
+  }
+
+  /** Returns the times to the first event of streamed answers; undefined: there was none in the last minutes. */
+  firstEvent(): Quantiles | undefined {
+    return quantiles(this.#firstEvents.streamed.read());
+  }
+
+  /** Returns the median time to the first event of answers of one kind, in ms; undefined: too few in the last minutes to tell. */
+  speedMs(whole: boolean): number | undefined {
+    const times = this.#firstEvents[whole ? 'whole' : 'streamed'].read();
+    return times.length < speedSamplesMin ? undefined : quantiles(times)?.p50Ms;
+  }
+
+  /** Returns the times of whole attempts; undefined: none has completed in the last minutes. */
+  duration(): Quantiles | undefined {
+    return quantiles(this.#durations.read());
+  }
+}
+
+/** Fewer say nothing: the first one has opened the connection. */
+const speedSamplesMin = 3;
+
+function quantiles(ascending: readonly number[]): Quantiles | undefined {
+  const count = ascending.length;
+  const at = (share: number): number => ascending[Math.min(count - 1, Math.floor(share * count))] ?? 0;
+  return count === 0 ? undefined : { count, p50Ms: at(0.5), p99Ms: at(0.99) };
+}

@@ -1,0 +1,97 @@
+import type { Random } from '../../lib/backoff.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { RouteReason } from '../../telemetry/request-story.ts';
+import type { LiveRoute } from './live-routes.ts';
+import type { OrderedRoutes } from './request-plan.ts';
+import { orderRoutes, type RouteStrategy } from './route-table.ts';
+
+/** The favourite of a model stays until another route is this much faster: medians of a few minutes differ by chance. */
+const advantage = 0.8;
+/** How long a favourite is not looked at again. */
+const reviewMs = 1_000;
+/** One request of so many goes to a route whose speed is not known. */
+const measuredEvery = 10;
+
+/** The fastest route of a model as it was found last. */
+interface Favourite {
+  readonly route: string;
+  readonly reviewedAtMs: number;
+}
+
+/** What the order of routes needs of the world. */
+export interface StrategyTools {
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** Orders the routes of models by their strategies, and remembers the fastest. */
+export class RouteStrategies {
+  readonly #tools: StrategyTools;
+  /** By model and kind of answer. */
+  readonly #favourites = new Map<string, Favourite>();
+
+  constructor(tools: StrategyTools) {
+    this.#tools = tools;
+  }
+
+  /** Returns the order in which a request takes the routes, and why the first stands first. `whole`: its answer is asked for whole. */
+  order(routes: readonly LiveRoute[], strategy: RouteStrategy, whole: boolean): OrderedRoutes {
+    const ordered = orderRoutes(routes, this.#tools.random);
+    if (ordered.length <= 1) return { routes: ordered, reason: undefined };
+    if (strategy === 'cheapest') return { routes: ordered.toSorted(byCost), reason: 'cheapest' };
+    return strategy === 'fastest' ? this.#bySpeed(ordered, whole) : { routes: ordered, reason: 'priority' };
+  }
+
+  #bySpeed(ordered: readonly LiveRoute[], whole: boolean): OrderedRoutes {
+    const unknown = ordered.filter(route => isOpen(route) && route.record.speedMs(whole) === undefined);
+    const [measured] = unknown;
+    // While nothing is known, the order of the configuration holds, and its first route is measured.
+    if (unknown.length === ordered.length || ordered.every(route => route.record.speedMs(whole) === undefined)) {
+      return { routes: ordered, reason: 'priority' };
+    }
+    if (measured !== undefined && this.#tools.random() * measuredEvery < 1) return first(ordered, measured, 'measured');
+    const fastest = this.#favourite(ordered, whole);
+    const speed = ({ record }: LiveRoute): number => record.speedMs(whole) ?? Infinity;
+    const rest = ordered.toSorted((one, other) => Math.sign(speed(one) - speed(other)) || 0);
+    return first(rest, fastest, 'fastest');
+  }
+
+  /** The route that was the fastest, or one that is clearly faster now. */
+  #favourite(ordered: readonly LiveRoute[], whole: boolean): LiveRoute {
+    const key = JSON.stringify([whole, ordered[0]?.name.modelId]);
+    const now = this.#tools.clock.now();
+    const before = this.#favourites.get(key);
+    const current = ordered.find(route => before?.route === nameOf(route) && isOpen(route));
+    if (current !== undefined && before !== undefined && Math.abs(now - before.reviewedAtMs) < reviewMs) return current;
+    const open = ordered.filter(isOpen);
+    const candidates = open.length === 0 ? ordered : open;
+    const speeds = candidates.map(route => ({ route, ms: route.record.speedMs(whole) ?? Infinity }));
+    const fastest = speeds.reduce((one, other) => (other.ms < one.ms ? other : one));
+    const currentMs = current?.record.speedMs(whole) ?? Infinity;
+    const chosen = current !== undefined && fastest.ms > currentMs * advantage ? current : fastest.route;
+    this.#favourites.set(key, { route: nameOf(chosen), reviewedAtMs: now });
+    return chosen;
+  }
+}
+
+const nameOf = ({ name }: LiveRoute): string => JSON.stringify([name.provider, name.model]);
+
+function isOpen({ breaker, keys }: LiveRoute): boolean {
+  return breaker.passable && keys?.isUsable !== false;
+}
+
+function first(ordered: readonly LiveRoute[], route: LiveRoute, reason: RouteReason): OrderedRoutes {
+  return { routes: [route, ...ordered.filter(each => each !== route)], reason };
+}
+
+/** Stable: routes that cost the same keep the order of the configuration. */
+function byCost(one: LiveRoute, other: LiveRoute): number {
+  const [first, second] = [costOf(one), costOf(other)];
+  return first < second ? -1 : first > second ? 1 : 0;
+}
+
+/** Three tokens of input to one of output, as most requests have; or an image. */
+function costOf({ cost }: LiveRoute): bigint {
+  const { inputPicoUsd = 0n, outputPicoUsd = 0n, imageNanoUsd = 0n } = cost ?? {};
+  return 3n * inputPicoUsd + outputPicoUsd + imageNanoUsd;
+}

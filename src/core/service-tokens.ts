@@ -1,0 +1,61 @@
+import { timingSafeEqual } from 'node:crypto';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { hashKey } from './keys.ts';
+
+/**
+ * What a service token may do: `operator` everything, `admin:read` and `admin:write` what AdminService shows and changes, `metering` AccountingService, `generate` generations and images
+ * on behalf of an API key by its id, `edge` be the public listener of another process.
+ */
+export const serviceScopes = ['operator', 'admin:read', 'admin:write', 'metering', 'generate', 'edge'] as const;
+
+/** A scope of a service token. */
+export type ServiceScope = (typeof serviceScopes)[number];
+
+/** A credential of the operator, or of a service of the operator's. */
+export interface ServiceToken {
+  /** Named in refusals and in the log. */
+  readonly name: string;
+  readonly text: string;
+  readonly scopes: readonly ServiceScope[];
+}
+
+/** A token that was presented. */
+export interface PresentedToken {
+  readonly name: string;
+  readonly scopes: readonly ServiceScope[];
+}
+
+/** The service tokens in force. Only their hashes are kept. */
+export class ServiceTokens {
+  #tokens: readonly (PresentedToken & { readonly hash: Uint8Array })[] = [];
+
+  constructor(tokens: readonly ServiceToken[]) {
+    this.replace(tokens);
+  }
+
+  /** From now on these tokens are in force and no others. */
+  replace(tokens: readonly ServiceToken[]): void {
+    this.#tokens = tokens.map(({ text, ...token }) => ({ ...token, hash: hashKey(text) }));
+  }
+
+  /** Returns the token with this text, in a time that says nothing about any text; undefined if there is none. */
+  find(text: string): PresentedToken | undefined {
+    const hash = hashKey(text);
+    let found: PresentedToken | undefined;
+    for (const token of this.#tokens) if (timingSafeEqual(hash, token.hash)) found ??= token;
+    return found;
+  }
+}
+
+/** Returns whether a token has a scope; `operator` has all of them. */
+export function hasScope({ scopes }: PresentedToken, scope: ServiceScope): boolean {
+  return scopes.includes(scope) || (scopes.includes('operator') && scope !== 'edge');
+}
+
+/** Throws `permission_denied` if a token lacks a scope. */
+export function requireScope(token: PresentedToken, scope: ServiceScope): void {
+  if (hasScope(token, scope)) return;
+  throw new GatewayError('permission_denied', `The service token ${token.name} lacks the scope ${scope}.`, {
+    tip: 'Add the scope to the token in `rpc.tokens` of the configuration and reload it.',
+  });
+}

@@ -1,0 +1,60 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { FairQueue } from './fair-queue.ts';
+
+/** A queue whose every job takes a millisecond, and what it has done. */
+function setUp(limits = { sliceMs: 2, waitingMax: 100 }) {
+  let nowMs = 0;
+  const done: string[] = [];
+  const queue = new FairQueue<string>(
+    () => limits,
+    () => nowMs,
+  );
+  const run = (owner: string): boolean =>
+    queue.run(owner, () => {
+      nowMs += 1;
+      done.push(owner);
+    });
+  return { run, done };
+}
+
+test('what fits into a turn begins at once, the rest in later turns', async () => {
+  const { run, done } = setUp();
+  for (let count = 0; count < 7; count += 1) run('a');
+  expect(done).toHaveLength(2);
+  await turn();
+  expect(done).toHaveLength(4);
+  for (let count = 0; count < 4; count += 1) await turn();
+  expect(done).toHaveLength(7);
+});
+
+test('accounts take turns, however many requests one of them sends', async () => {
+  const { run, done } = setUp();
+  for (let count = 0; count < 100; count += 1) run('many');
+  for (const owner of ['one', 'two']) run(owner);
+  for (let count = 0; count < 4; count += 1) await turn();
+  expect(done.slice(0, 8)).toContain('one');
+  expect(done.slice(0, 8)).toContain('two');
+});
+
+test('an account whose queue is full is refused, and others are not', () => {
+  const { run } = setUp({ sliceMs: 0, waitingMax: 3 });
+  expect([1, 2, 3, 4].map(() => run('many'))).toEqual([true, true, true, false]);
+  expect(run('other')).toBe(true);
+});
+
+test('a job that fails fails alone', async () => {
+  const { run, done } = setUp();
+  const queue = new FairQueue<string>(
+    () => ({ sliceMs: 1, waitingMax: 9 }),
+    () => 0,
+  );
+  expect(() =>
+    queue.run('a', () => {
+      throw new Error('no');
+    }),
+  ).toThrow('no');
+  run('a');
+  await turn();
+  expect(done).toEqual(['a']);
+});

@@ -1,0 +1,124 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { getHeapStatistics } from 'node:v8';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { Runtime, Timer } from '../lib/runtime.ts';
+
+/** When a gateway has too much to do. */
+export interface LoadLimits {
+  /** The event loop is this late. */
+  readonly lagMs: number;
+  /** That share of the heap that V8 may have is in use. */
+  readonly heapShare: number;
+}
+
+/** How much there is to do: with each level more is refused. */
+export type LoadLevel = 'calm' | 'busy' | 'overloaded' | 'critical';
+
+/** From the least to the most. */
+const levels: readonly LoadLevel[] = ['calm', 'busy', 'overloaded', 'critical'];
+/** How often it is judged. */
+const lookMs = 500;
+/** Lateness, as a multiple of the limit, from which on a level holds. */
+const lagFactors = { overloaded: 2, critical: 5 } as const;
+/** The share of the heap beyond the limit, of what is left, from which on a level holds. */
+const heapSteps = { overloaded: 1 / 3, critical: 2 / 3 } as const;
+/** The event loop's delay is measured with timers of so many ms, which are part of the measure. */
+const resolutionMs = 10;
+const retryAfterMs = 2000;
+/** No account is refused for its share below this many running requests. */
+const shareLeast = 4;
+
+/** What a load is judged by. */
+export interface Load {
+  /** How late the event loop was for nine of ten timers. */
+  readonly lagMs: number;
+  /** In use, of what V8 may have. */
+  readonly heapShare: number;
+}
+
+/** Returns the level of a load. */
+export function levelOf(load: Load, { lagMs, heapShare }: LoadLimits): LoadLevel {
+  const reaches = (level: 'overloaded' | 'critical'): boolean =>
+    load.lagMs >= lagMs * lagFactors[level] || load.heapShare >= heapShare + (1 - heapShare) * heapSteps[level];
+  if (reaches('critical')) return 'critical';
+  if (reaches('overloaded')) return 'overloaded';
+  return load.lagMs >= lagMs || load.heapShare >= heapShare ? 'busy' : 'calm';
+}
+
+/**
+ * Watches how late the event loop is and how full the heap, and says which requests are refused before either hurts: the cheapest first. `busy`: who has no known key, and accounts that run more than twice
+ * their share. `overloaded`: accounts over their share; the gateway is not ready. `critical`: every request that generates.
+ */
+export class LoadWatch {
+  readonly #limits: () => LoadLimits;
+  readonly #timer: Timer;
+  readonly #delay: ReturnType<typeof monitorEventLoopDelay>;
+  readonly #running = new Map<bigint, number>();
+  #total = 0;
+  #level: LoadLevel = 'calm';
+  /** What the last look alone said. */
+  #seen: LoadLevel = 'calm';
+
+  constructor(limits: () => LoadLimits, runtime: Runtime) {
+    this.#limits = limits;
+    this.#delay = monitorEventLoopDelay({ resolution: resolutionMs });
+    this.#delay.enable();
+    this.#timer = runtime.after(lookMs, () => this.#look());
+  }
+
+  get level(): LoadLevel {
+    return this.#level;
+  }
+
+  /** Looks no more. */
+  close(): void {
+    this.#timer.cancel();
+    this.#delay.disable();
+  }
+
+  /** A request of an account begins to run. */
+  begin(accountId: bigint): void {
+    this.#total += 1;
+    this.#running.set(accountId, (this.#running.get(accountId) ?? 0) + 1);
+  }
+
+  /** A request of an account has ended. */
+  end(accountId: bigint): void {
+    this.#total -= 1;
+    const left = (this.#running.get(accountId) ?? 1) - 1;
+    if (left === 0) this.#running.delete(accountId);
+    else this.#running.set(accountId, left);
+  }
+
+  /** Returns the refusal of a caller whose key is not known yet; undefined if there is time to look. */
+  refusesStranger(): GatewayError | undefined {
+    return this.#level === 'calm' ? undefined : overloaded('The gateway has too much to do to look for this key.');
+  }
+
+  /** Returns the refusal of another request of an account; undefined if it may run. */
+  refuses(accountId: bigint): GatewayError | undefined {
+    if (this.#level === 'calm') return undefined;
+    if (this.#level === 'critical') return overloaded('The gateway has too much to do.');
+    const own = this.#running.get(accountId) ?? 0;
+    const accounts = this.#running.size + (own === 0 ? 1 : 0);
+    const share = Math.max(shareLeast, this.#total / accounts) * (this.#level === 'busy' ? 2 : 1);
+    return own > share
+      ? overloaded('The gateway has too much to do, and this account runs more than its share.')
+      : undefined;
+  }
+
+  #look(): void {
+    const lagMs = Math.max(0, this.#delay.percentile(90) / 1e6 - resolutionMs);
+    this.#delay.reset();
+    const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
+    const seen = levelOf({ lagMs, heapShare: used / limit }, this.#limits());
+    // The lower of two looks: what passes within a second refuses nobody.
+    this.#level = levels.indexOf(seen) < levels.indexOf(this.#seen) ? seen : this.#seen;
+    this.#seen = seen;
+    this.#timer.restart(lookMs);
+  }
+}
+
+function overloaded(message: string): GatewayError {
+  return new GatewayError('overloaded', message, { retryAfterMs });
+}

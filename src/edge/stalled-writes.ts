@@ -1,0 +1,86 @@
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Runtime, Timer } from '../lib/runtime.ts';
+
+/** What clients that do not read may keep in memory. */
+export interface UnsentLimits {
+  /** A connection that takes nothing of what is to be sent for so long is cut. */
+  readonly stallMs: number;
+  /** Bytes that wait for all clients together; above it the connections that have stalled longest are cut. */
+  readonly bytesMax: number;
+}
+
+/** How often connections are looked at, at least. */
+const lookMs = 1000;
+
+/** What a connection had sent when it was looked at last. */
+interface Progress {
+  sentBytes: number;
+  sinceMs: number;
+}
+
+/**
+ * Cuts connections whose clients do not read: streams, whole answers and WebSockets alike. Their requests then end as those of clients that have left. One look at every connection a
+ * second costs less than a timer for each.
+ */
+export class StalledWrites {
+  readonly #limits: () => UnsentLimits;
+  readonly #runtime: Runtime;
+  readonly #timer: Timer;
+  readonly #sockets = new Set<Socket>();
+  readonly #stalled = new Map<Socket, Progress>();
+
+  constructor(server: Server, runtime: Runtime, limits: () => UnsentLimits) {
+    this.#limits = limits;
+    this.#runtime = runtime;
+    server.on('connection', socket => {
+      this.#sockets.add(socket);
+      socket.once('close', () => {
+        this.#sockets.delete(socket);
+        this.#stalled.delete(socket);
+      });
+    });
+    this.#timer = runtime.after(lookMs, () => this.#look());
+  }
+
+  /** Looks no more. */
+  close(): void {
+    this.#timer.cancel();
+  }
+
+  #look(): void {
+    const { stallMs, bytesMax } = this.#limits();
+    const nowMs = this.#runtime.monotonicMs();
+    let unsentBytes = 0;
+    for (const socket of this.#sockets) {
+      unsentBytes += socket.writableLength;
+      if (this.#stalledMs(socket, nowMs) >= stallMs) socket.destroy();
+    }
+    if (unsentBytes > bytesMax) this.#cutOldest(unsentBytes - bytesMax);
+    this.#timer.restart(Math.min(lookMs, stallMs / 4));
+  }
+
+  /** Returns for how long a connection has taken nothing of what waits for it; 0 if nothing waits. */
+  #stalledMs(socket: Socket, nowMs: number): number {
+    if (socket.writableLength === 0) {
+      this.#stalled.delete(socket);
+      return 0;
+    }
+    const sentBytes = socket.bytesWritten - socket.writableLength;
+    const progress = this.#stalled.get(socket);
+    if (progress?.sentBytes === sentBytes) return nowMs - progress.sinceMs;
+    // Moved to the end: the map is in the order in which connections stalled.
+    this.#stalled.delete(socket);
+    this.#stalled.set(socket, { sentBytes, sinceMs: nowMs });
+    return 0;
+  }
+
+  #cutOldest(bytes: number): void {
+    let cut = 0;
+    for (const socket of this.#stalled.keys()) {
+      if (cut >= bytes) return;
+      cut += socket.writableLength;
+      socket.destroy();
+    }
+  }
+}

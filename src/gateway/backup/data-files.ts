@@ -1,0 +1,54 @@
+import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** What a data directory consists of, as paths relative to it, sorted. */
+export interface DataFiles {
+  /** Copied by SQLite, because a gateway may write them. */
+  readonly databases: readonly string[];
+  /** Secrets and images: they appear whole and never change, or are replaced whole. */
+  readonly files: readonly string[];
+}
+
+/** The folder of a data directory that may have backups in it; it is no part of one. */
+export const backupsFolder = 'backups';
+
+/** In a data directory until everything of a backup is in it. Its text tells the operator why no gateway starts there. */
+export const restoreMark = 'restore.incomplete';
+
+/** Belongs to the running process, or is what a database or a file is while it is written. */
+const passing = /(?:^lock\.sqlite|^restore\.incomplete$|-wal$|-shm$|-journal$|\.draft$)/;
+
+const magic = 'SQLite format 3\0';
+
+/** Lists a data directory. Throws what the file system throws. */
+export function listDataFiles(dataDir: string): DataFiles {
+  const paths = listFiles(dataDir).filter(path => !path.startsWith(`${backupsFolder}/`) && !passing.test(path));
+  const databases = paths.filter(path => isDatabase(join(dataDir, path)));
+  return { databases, files: paths.filter(path => !databases.includes(path)) };
+}
+
+/** Every file below a folder, as paths with `/` relative to it, sorted. One that goes away meanwhile is left out. */
+export function listFiles(folder: string, below = ''): string[] {
+  const paths: string[] = [];
+  for (const name of readdirSync(join(folder, below)).sort()) {
+    const path = below === '' ? name : `${below}/${name}`;
+    // Links are followed: an operator may keep the images on another disk.
+    const found = statSync(join(folder, path), { throwIfNoEntry: false });
+    if (found?.isDirectory() === true) paths.push(...listFiles(folder, path));
+    else if (found?.isFile() === true) paths.push(path);
+  }
+  return paths;
+}
+
+function isDatabase(path: string): boolean {
+  // All of a new database may still be in its log.
+  if (existsSync(`${path}-wal`)) return true;
+  const start = Buffer.alloc(magic.length);
+  const file = openSync(path, 'r');
+  try {
+    readSync(file, start, 0, start.length, 0);
+  } finally {
+    closeSync(file);
+  }
+  return start.toString('latin1') === magic;
+}

@@ -1,0 +1,81 @@
+import { closeSync, existsSync, fsyncSync, openSync, readdirSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { acquireNodeLock } from '../../ledger/sqlite/node-lock.ts';
+import { checkLedgerFile } from '../../ledger/sqlite/verify.ts';
+import { makeDirectory } from '../../lib/make-directory.ts';
+import { BackupError } from './backup-error.ts';
+import { copyFile, syncFolders } from './copy-file.ts';
+import { restoreMark } from './data-files.ts';
+import { type Manifest, readCheckedManifest } from './manifest.ts';
+
+/** Which backup, and where to. */
+export interface RestoreOptions {
+  /** The folder of the backup. */
+  readonly source: string;
+  /** Empty, or made. */
+  readonly dataDir: string;
+}
+
+/**
+ * Puts a complete backup into an empty data directory. Throws `BackupError` if the backup is incomplete or was changed, or the directory has something in it; then nothing
+ * was written. If it fails or is killed later, no gateway starts on the directory until it is emptied.
+ */
+export async function restoreBackup({ source, dataDir }: RestoreOptions): Promise<Manifest> {
+  if (!existsSync(source)) throw new BackupError(`There is no backup ${source}.`);
+  const manifest = await readCheckedManifest(source);
+  makeDirectory(dataDir);
+  checkEmpty(dataDir);
+  const lock = acquireNodeLock(dataDir);
+  try {
+    // A gateway may have started, and ended, before the lock was ours.
+    checkEmpty(dataDir, 'lock.sqlite');
+    markIncomplete(dataDir);
+    await copyBack(source, dataDir, manifest);
+    const violations = checkLedgerFile(dataDir);
+    if (violations !== 'older' && violations.length > 0) {
+      throw new BackupError(`The ledger of ${source} does not keep its invariants: ${violations.join('; ')}`);
+    }
+    rmSync(join(dataDir, restoreMark));
+    await syncFolders(dataDir, []);
+    return manifest;
+  } finally {
+    lock.release();
+  }
+}
+
+/** Throws `BackupError` if a restore to this data directory has not ended: what is there may be a part of a backup. */
+export function refuseUnfinishedRestore(dataDir: string): void {
+  if (!existsSync(join(dataDir, restoreMark))) return;
+  throw new BackupError(
+    `A restore to the data directory ${dataDir} has not ended. Empty the directory, then run tollgate restore again.`,
+  );
+}
+
+/** `own`: what the names of files begin with that may be there. */
+function checkEmpty(dataDir: string, own?: string): void {
+  const others = readdirSync(dataDir).filter(name => own === undefined || !name.startsWith(own));
+  if (others.length === 0) return;
+  throw new BackupError(
+    `The data directory ${dataDir} is not empty. A backup is restored to an empty one: name it with --data-dir or TOLLGATE_DATA_DIR.`,
+  );
+}
+
+function markIncomplete(dataDir: string): void {
+  const file = openSync(join(dataDir, restoreMark), 'wx', 0o600);
+  writeSync(file, 'A restore has not ended. Empty this directory, then run tollgate restore again.\n');
+  fsyncSync(file);
+  closeSync(file);
+}
+
+async function copyBack(source: string, dataDir: string, { files }: Manifest): Promise<void> {
+  for (const { path, bytes, sha256 } of files) {
+    const copied = await copyFile(join(source, path), join(dataDir, path));
+    if (copied.bytes !== bytes || copied.sha256 !== sha256) {
+      throw new BackupError(`${join(source, path)} was changed while it was restored. Empty ${dataDir} and try again.`);
+    }
+  }
+  await syncFolders(
+    dataDir,
+    files.map(({ path }) => path),
+  );
+}

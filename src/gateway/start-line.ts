@@ -1,0 +1,81 @@
+import { resolve } from 'node:path';
+import type { Environment } from '../config/env.ts';
+import { switchedOnBy } from '../config/presets.ts';
+import type { Config, ProviderSettings } from '../config/settings.ts';
+import { version } from '../lib/version.ts';
+import type { OtelSettings } from '../telemetry/otel/settings.ts';
+import type { Gateway } from './gateway.ts';
+
+/** A provider as the line of a start names it. */
+interface StartedProvider {
+  readonly name: string;
+  readonly protocol: string;
+  readonly keys: number;
+  /** `file`, or the variable that has switched it on. */
+  readonly from: string;
+  /** The listed ids that it answers; those that it is asked for come later. */
+  readonly models: readonly string[];
+}
+
+/** What a gateway was started with. */
+interface StartSettings {
+  readonly environment: Environment;
+  readonly config: Config;
+  /** Undefined: nothing is exported over OTLP. */
+  readonly otel: OtelSettings | undefined;
+}
+
+/** What the log's line of a start says: enough to know which gateway this is, and what it answers with. */
+export function startFacts(
+  { environment, config, otel }: StartSettings,
+  { publicUrl, rpcUrl }: Pick<Gateway, 'publicUrl' | 'rpcUrl'>,
+) {
+  return {
+    version,
+    data_dir: resolve(environment.dataDir),
+    config_file: config.file === undefined ? null : resolve(config.file),
+    public_url: publicUrl,
+    rpc_url: rpcUrl,
+    simulator: config.simulator.enabled,
+    providers: config.providers.map(provider => startedProvider(provider, config, environment)),
+    telemetry: { traces: otel?.traces === true, metrics: otel?.metrics === true },
+    warnings: [...startWarnings(environment, config), ...(otel?.warnings ?? [])],
+  };
+}
+
+function startedProvider(
+  { name, protocol, apiKeys, preset }: ProviderSettings,
+  { models }: Config,
+  { variables }: Environment,
+): StartedProvider {
+  const answered = models.filter(({ routes }) => routes.some(({ provider }) => provider === name));
+  const from = preset === undefined ? 'file' : (switchedOnBy(preset, variables) ?? 'file');
+  return { name, protocol, keys: apiKeys.length, from, models: answered.map(({ id }) => id) };
+}
+
+/** What works and is probably not meant. */
+function startWarnings({ rpcHost, variables }: Environment, config: Config): string[] {
+  const plain = config.providers.filter(({ baseUrl, apiKeys }) => apiKeys.length > 0 && isPlainAndFar(baseUrl));
+  return [
+    ...(isLoopback(rpcHost)
+      ? []
+      : [`the internal listener is open to other machines (${rpcHost}) and has no TLS: keep it in a private network`]),
+    ...(config.metrics === 'public' ? ['GET /metrics is open to everybody on the public listener'] : []),
+    ...plain.map(
+      ({ name }) => `the keys of ${name} travel unencrypted: its base_url is http:// and not on this machine`,
+    ),
+    ...(variables['NODE_TLS_REJECT_UNAUTHORIZED'] === '0'
+      ? ['NODE_TLS_REJECT_UNAUTHORIZED=0: certificates of providers are not checked']
+      : []),
+    ...(config.providers.length === 0 ? ['no provider is switched on: only the built-in models answer'] : []),
+  ];
+}
+
+function isPlainAndFar(baseUrl: string): boolean {
+  const { protocol, hostname } = new URL(baseUrl);
+  return protocol === 'http:' && !isLoopback(hostname);
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host === '[::1]' || host.startsWith('127.');
+}

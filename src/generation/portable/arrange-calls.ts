@@ -1,0 +1,95 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { type Item, Role } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { fieldName } from '../check/field-names.ts';
+
+/**
+ * Returns the items with the results of a turn's calls right behind them, and what stood between after them; the same list if they stand so. Throws 400
+ * `unsupported_parameter` for a result whose call is nowhere before it, and for a call without exactly one result. Source: decisions §4 (2026-11-22).
+ */
+export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readonly Item[] {
+  if (!items.some(({ content }) => content.case === 'toolCall' || content.case === 'toolResult')) return items;
+  const isArranged = checkCalls(items, endpoint);
+  return isArranged ? items : arranged(items);
+}
+
+/** Throws the same. Returns whether every result stands behind its turn's calls already. */
+export function checkCalls(items: readonly Item[], endpoint: Endpoint): boolean {
+  /** The names of calls that have no result yet, by their ids. */
+  const open = new Map<string, string>();
+  let isArranged = true;
+  let turn: number | undefined;
+  for (const [index, item] of items.entries()) {
+    const { content } = item;
+    if (content.case === 'toolResult') {
+      if (!open.delete(content.value.callId)) throw orphan(content.value.callId, index, endpoint);
+      continue;
+    }
+    // What stands between calls and results that are still to come.
+    isArranged &&= open.size === 0 || belongsTo(item, turn);
+    if (content.case !== 'toolCall') continue;
+    if (open.has(content.value.callId)) throw unanswered(open, endpoint);
+    open.set(content.value.callId, content.value.name);
+    ({ turn } = item);
+  }
+  if (open.size > 0) throw unanswered(open, endpoint);
+  return isArranged;
+}
+
+/** The model said it in the turn. */
+function belongsTo({ content, turn: own }: Item, turn: number | undefined): boolean {
+  if (own !== turn) return false;
+  if (content.case === 'message') return content.value.role === Role.ASSISTANT;
+  return content.case === 'toolCall' || content.case === 'reasoning' || content.case === 'serverTool';
+}
+
+function arranged(items: readonly Item[]): Item[] {
+  const results = resultsByCall(items);
+  const result: Item[] = [];
+  /** Results of the calls of the turn that is being written. */
+  let due: Item[] = [];
+  let turn: number | undefined;
+  for (const item of items) {
+    const { content } = item;
+    if (content.case === 'toolResult') continue;
+    if (due.length > 0 && !belongsTo(item, turn)) {
+      result.push(...due);
+      due = [];
+    }
+    result.push(item);
+    if (content.case !== 'toolCall') continue;
+    ({ turn } = item);
+    const answer = results.get(content.value.callId)?.shift();
+    if (answer !== undefined) due.push(answer);
+  }
+  return [...result, ...due];
+}
+
+/** In the order in which they stand: an id may name a call of each turn. */
+function resultsByCall(items: readonly Item[]): Map<string, Item[]> {
+  const results = new Map<string, Item[]>();
+  for (const item of items) {
+    if (item.content.case !== 'toolResult') continue;
+    const { callId } = item.content.value;
+    const earlier = results.get(callId);
+    if (earlier === undefined) results.set(callId, [item]);
+    else earlier.push(item);
+  }
+  return results;
+}
+
+function unanswered(open: ReadonlyMap<string, string>, endpoint: Endpoint): GatewayError {
+  const [first = ['', '']] = open;
+  return misplaced(`The call "${first[0]}" of ${first[1]} has no result before the conversation goes on`, endpoint);
+}
+
+function orphan(callId: string, index: number, endpoint: Endpoint): GatewayError {
+  return misplaced(`The tool result for call "${callId}" (entry ${index}) answers no earlier call`, endpoint);
+}
+
+function misplaced(message: string, endpoint: Endpoint): GatewayError {
+  return new GatewayError('unsupported_parameter', `${message}.`, {
+    param: fieldName(endpoint, 'items'),
+    tip: 'Send each tool call of the assistant together with exactly one result for it, in that order.',
+  });
+}

@@ -1,0 +1,195 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import {
+  type Item,
+  type Part,
+  Phase,
+  Protocol,
+  Role,
+  type ToolResult,
+  type Unknown,
+} from '../../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest, Tool } from '../../gen/tollgate/v1/request_pb.ts';
+import { toolName } from '../check/check-request.ts';
+import { arrangeCalls } from './arrange-calls.ts';
+import { CallRestorer } from './call-restorer.ts';
+import type { FlatNames } from './flat-names.ts';
+import { offerTools } from './portable-tools.ts';
+import { textPart } from './text-part.ts';
+import { foundTools, plainCalls } from './vendor-calls.ts';
+
+/** A request as any upstream can be asked it. */
+export interface PortableRequest {
+  /** The same object if nothing had to change. */
+  readonly request: GenerateRequest;
+  /** What was left out, by the client's field name; each is a warning, or with `strict` a refusal. */
+  readonly dropped: readonly string[];
+  /** Gives calls the form that the client knows; undefined if they have it. */
+  readonly calls: CallRestorer | undefined;
+}
+
+/**
+ * Translates what only some protocols have words for: unknown values, hosted tools, groups of tools, deferred tools, tools of one vendor's models, results away
+ * from their calls. `protocol`: the upstream's, whose own words stay; undefined: it has none (the built-in models). Throws 400 `unsupported_feature` for
+ * what the model would have read, 400 `unsupported_parameter` for calls and results that do not belong together. Source: decisions §4.
+ */
+export function toPortable(asked: GenerateRequest, protocol?: Protocol): PortableRequest {
+  const dropped: string[] = [];
+  for (const value of asked.source?.unknownValues ?? []) leaveOut(value, protocol, dropped);
+  const read = protocol === Protocol.RESPONSES ? asked.items : plainCalls(asked.items);
+  const offer = offerTools(withFoundTools(asked, read), protocol, dropped);
+  const known = read.some(needsWords) ? read.flatMap(item => inWords(item, protocol, dropped)) : read;
+  const named = known.some(isGrouped) ? known.map(item => withFlatName(item, offer.flat)) : known;
+  const items = protocol === Protocol.RESPONSES ? named : arrangeCalls(named, asked.endpoint);
+  const isSame = items === asked.items && offer.tools === asked.tools && offer.toolChoice === asked.toolChoice;
+  if (isSame) return { request: asked, dropped, calls: undefined };
+  const { toolChoice: _, ...rest } = asked;
+  const { tools, toolChoice } = offer;
+  const request = {
+    ...rest,
+    items: [...items],
+    tools: [...tools],
+    ...(toolChoice === undefined ? {} : { toolChoice }),
+  };
+  const isRestored = !offer.flat.isEmpty || offer.plain.size > 0;
+  return { request, dropped, calls: isRestored ? new CallRestorer(offer.flat, offer.plain) : undefined };
+}
+
+/** The request with the tools that searches have found, where its own list does not have them. `read`: its items as they are sent. */
+function withFoundTools(asked: GenerateRequest, read: readonly Item[]): GenerateRequest {
+  if (read === asked.items) return asked;
+  const known = new Set(asked.tools.map(wholeName));
+  const found = foundTools(asked.items).filter(tool => {
+    const isNew = !known.has(wholeName(tool));
+    known.add(wholeName(tool));
+    return isNew;
+  });
+  const tools = found.length === 0 ? asked.tools : [...asked.tools, ...found];
+  return { ...asked, tools, items: [...read] };
+}
+
+function wholeName(tool: Tool): string {
+  return `${tool.namespace?.name ?? ''} ${toolName(tool) ?? ''}`;
+}
+
+/** Throws 400 `unsupported_feature` for the first thing in a request that the gateway does not know and the model would have read. */
+export function refuseUnknown({ source, items }: GenerateRequest): void {
+  const unknown = [...(source?.unknownValues ?? []), ...items.flatMap(unknownIn)].find(({ hint }) => !hint);
+  if (unknown !== undefined) throw unknownContent(unknown);
+}
+
+function unknownIn({ content }: Item): Unknown[] {
+  switch (content.case) {
+    case 'unknown':
+      return [content.value];
+    case 'message':
+    case 'toolResult':
+    case 'reasoning':
+      return content.value.parts.flatMap(part => (part.content.case === 'unknown' ? [part.content.value] : []));
+    default:
+      return [];
+  }
+}
+
+/** Throws 400 `unsupported_parameter` if a request that wants no loss would be sent without something. */
+export function refuseLoss({ strict }: GenerateRequest, dropped: readonly string[]): void {
+  const [param] = dropped;
+  if (param === undefined || !strict) return;
+  throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${dropped.join(', ')}.`, {
+    param,
+  });
+}
+
+/** Lists an unknown value of another protocol if nobody would read it, else throws. */
+function leaveOut(unknown: Unknown, protocol: Protocol | undefined, dropped: string[]): void {
+  if (unknown.protocol === protocol) return;
+  if (!unknown.hint) throw unknownContent(unknown);
+  if (!dropped.includes(unknown.path)) dropped.push(unknown.path);
+}
+
+/** 400 `unsupported_feature` for content that this gateway can't translate, in the words of the client's protocol. */
+export function unknownContent({ path, message }: Unknown): GatewayError {
+  return new GatewayError('unsupported_feature', message, {
+    param: path,
+    tip: 'The model’s provider speaks another protocol, for which this can’t be translated: leave it out, or choose a model of a provider that knows it.',
+  });
+}
+
+function needsWords({ content }: Item): boolean {
+  switch (content.case) {
+    case 'unknown':
+      return true;
+    case 'toolResult':
+      return content.value.callId === '' || content.value.parts.some(isForeign);
+    case 'message':
+    case 'reasoning':
+      return content.value.parts.some(isForeign);
+    default:
+      return false;
+  }
+}
+
+function isForeign({ content }: Part): boolean {
+  return content.case === 'unknown' || content.case === 'toolReference';
+}
+
+function inWords(item: Item, protocol: Protocol | undefined, dropped: string[]): Item[] {
+  const { content } = item;
+  switch (content.case) {
+    case 'unknown':
+      leaveOut(content.value, protocol, dropped);
+      return content.value.protocol === protocol ? [item] : [];
+    case 'message': {
+      const parts = partsInWords(content.value.parts, protocol, dropped);
+      return [{ ...item, content: { case: 'message', value: { ...content.value, parts } } }];
+    }
+    case 'reasoning': {
+      const parts = partsInWords(content.value.parts, protocol, dropped);
+      return [{ ...item, content: { case: 'reasoning', value: { ...content.value, parts } } }];
+    }
+    case 'toolResult': {
+      const parts = partsInWords(content.value.parts, protocol, dropped);
+      const result = { ...content.value, parts, plain: content.value.plain && parts.length < 2 };
+      if (content.value.callId === '' && protocol !== Protocol.RESPONSES) return [spokenBy(result, item)];
+      return [{ ...item, content: { case: 'toolResult', value: result } }];
+    }
+    default:
+      return [item];
+  }
+}
+
+function partsInWords(parts: readonly Part[], protocol: Protocol | undefined, dropped: string[]): Part[] {
+  return parts.flatMap(part => {
+    const { content } = part;
+    if (content.case === 'toolReference') return [textPart(`Found the tool ${content.value.name}.`)];
+    if (content.case !== 'unknown') return [part];
+    leaveOut(content.value, protocol, dropped);
+    return content.value.protocol === protocol ? [part] : [];
+  });
+}
+
+/** What a tool says without being called is something that the developer tells the model. */
+function spokenBy({ name, namespace, parts }: ToolResult, { $typeName, id, status, turn }: Item): Item {
+  const tool = [namespace, name].filter(each => each !== undefined && each !== '').join('.');
+  const head = textPart(`Output of ${tool === '' ? 'a tool' : `the tool ${tool}`}:`);
+  const said = { role: Role.DEVELOPER, name: '', parts: [head, ...parts], phase: Phase.UNSPECIFIED };
+  return {
+    $typeName,
+    id,
+    status,
+    turn,
+    content: { case: 'message', value: { $typeName: 'tollgate.v1.Message', ...said } },
+  };
+}
+
+function isGrouped({ content }: Item): boolean {
+  return content.case === 'toolCall' && content.value.namespace !== undefined;
+}
+
+/** A call of a tool that stands in a group, under the name that the tool has outside of it. */
+function withFlatName(item: Item, flat: FlatNames): Item {
+  const { content } = item;
+  if (content.case !== 'toolCall' || content.value.namespace === undefined) return item;
+  const { namespace, name, ...call } = content.value;
+  const value = { ...call, name: flat.flatten({ namespace, name }) };
+  return { ...item, content: { case: 'toolCall', value } };
+}

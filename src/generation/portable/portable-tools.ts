@@ -1,0 +1,109 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import { type GenerateRequest, type Tool, type ToolChoice, ToolChoiceMode } from '../../gen/tollgate/v1/request_pb.ts';
+import { toolName } from '../check/check-request.ts';
+import { FlatNames } from './flat-names.ts';
+import { vendorTool, type VendorTool } from './vendor-tools.ts';
+
+/** The tools that an upstream is told of. */
+export interface OfferedTools {
+  /** The request's own list if nothing changed. */
+  readonly tools: readonly Tool[];
+  readonly toolChoice: ToolChoice | undefined;
+  /** Tools that stood in groups. */
+  readonly flat: FlatNames;
+  /** Tools of one vendor's models that are plain functions now, by name. */
+  readonly plain: ReadonlyMap<string, VendorTool>;
+}
+
+/**
+ * Returns a request's tools for an upstream of a protocol: tools that only another protocol's upstreams run are left out and listed, those that the client runs
+ * are functions, groups are flat, and deferred tools come once they were found. Throws 400 `unsupported_feature` if the request insists on a tool that is left out.
+ */
+export function offerTools(request: GenerateRequest, protocol: Protocol | undefined, dropped: string[]): OfferedTools {
+  const { tools, toolChoice } = request;
+  const isForeign = ({ tool }: Tool): boolean => tool.case === 'hosted' && tool.value.protocol !== protocol;
+  const plain = new Map<string, VendorTool>();
+  const flat = new FlatNames(
+    new Set(tools.flatMap(tool => (tool.namespace === undefined ? (toolName(tool) ?? []) : []))),
+  );
+  const isPortable = tools.every(tool => !isForeign(tool) && tool.namespace === undefined && tool.deferred !== true);
+  if (isPortable) return { tools, toolChoice, flat, plain };
+  const left: string[] = [];
+  const translated = tools.flatMap(tool => {
+    if (!isForeign(tool)) return [tool];
+    const own = vendorTool(tool);
+    if (own !== undefined) {
+      plain.set(own.name, own);
+      return [own.tool];
+    }
+    if (tool.tool.case === 'hosted') left.push(tool.tool.value.type);
+    return [];
+  });
+  for (const type of left) dropped.push(`tools.${type}`);
+  const found = left.some(type => type.startsWith('tool_search')) ? undefined : foundNames(request);
+  const offered = translated.flatMap(tool => {
+    const isHidden = tool.deferred === true && found?.has(toolName(tool) ?? '') === false;
+    return isHidden ? [] : [flattened(tool, flat)];
+  });
+  return { tools: offered, toolChoice: choiceAmong(request, { offered, left, flat }), flat, plain };
+}
+
+/** The names of deferred tools that the conversation has come to: found, called, or chosen by the request. */
+function foundNames({ items, toolChoice }: GenerateRequest): ReadonlySet<string> {
+  const found = new Set(toolChoice?.tools.map(({ name }) => name));
+  for (const { content } of items) {
+    if (content.case === 'toolCall') found.add(content.value.name);
+    if (content.case !== 'toolResult' && content.case !== 'message') continue;
+    for (const part of content.value.parts) {
+      if (part.content.case === 'toolReference') found.add(part.content.value.name);
+    }
+  }
+  return found;
+}
+
+function flattened(tool: Tool, flat: FlatNames): Tool {
+  const { namespace: group, deferred: _, ...rest } = tool;
+  if (group === undefined) return rest;
+  const { case: kind, value } = tool.tool;
+  const rename = (name: string): string => flat.flatten({ namespace: group.name, name });
+  if (kind === 'function') return { ...rest, tool: { case: kind, value: { ...value, name: rename(value.name) } } };
+  if (kind === 'custom') return { ...rest, tool: { case: kind, value: { ...value, name: rename(value.name) } } };
+  return rest;
+}
+
+interface Offer {
+  readonly offered: readonly Tool[];
+  /** The types of tools that are left out. */
+  readonly left: readonly string[];
+  readonly flat: FlatNames;
+}
+
+/** The choice among the tools that are left; undefined if there is none to make. */
+function choiceAmong(request: GenerateRequest, { offered, left, flat }: Offer): ToolChoice | undefined {
+  const { toolChoice, tools: asked } = request;
+  if (toolChoice === undefined) return undefined;
+  const { mode, tools, restricted } = toolChoice;
+  const kept = tools.filter(({ name }) => !left.includes(name));
+  const [missing] = tools.filter(({ name }) => left.includes(name));
+  const insists = mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED;
+  if (insists && (offered.length === 0 || (missing !== undefined && kept.length === 0))) {
+    const what = missing?.name ?? left[0] ?? 'deferred';
+    throw new GatewayError(
+      'unsupported_feature',
+      `The model’s provider can’t run the tool ${what}, which tool_choice demands.`,
+      {
+        param: 'tool_choice',
+      },
+    );
+  }
+  if (offered.length === 0) return undefined;
+  const renamed = kept.map(tool => {
+    const group = asked.find(each => toolName(each) === tool.name)?.namespace;
+    return group === undefined ? tool : { ...tool, name: flat.flatten({ namespace: group.name, name: tool.name }) };
+  });
+  // Of allowed tools none is left: none may be called.
+  if (restricted && renamed.length === 0)
+    return { ...toolChoice, mode: ToolChoiceMode.NONE, tools: [], restricted: false };
+  return { ...toolChoice, tools: renamed };
+}

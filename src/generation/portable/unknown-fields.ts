@@ -1,0 +1,28 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { SourceRequest } from '../../gen/tollgate/v1/request_pb.ts';
+
+/** Members that no other protocol knows and that change what the client gets, or what is done for it. Source: wire.md C4. */
+const refusedMembers: Readonly<Partial<Record<Protocol, Readonly<Record<string, string>>>>> = {
+  [Protocol.CHAT]: { modalities: 'answers that are not text', web_search_options: 'searches in the web' },
+  [Protocol.MESSAGES]: { mcp_servers: 'tools of MCP servers' },
+};
+/** Pure hints: where they are not followed nothing is lost. Source: wire.md C4. */
+const hintMembers: ReadonlySet<string> = new Set([
+  'inference_geo',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'safety_identifier',
+]);
+
+/** Returns the members of a client's body that nothing but an upstream of its protocol reads. Throws `unsupported_parameter` for those that change the answer. */
+export function unknownFields(source: SourceRequest | undefined): string[] {
+  if (source === undefined) return [];
+  const refused = refusedMembers[source.protocol] ?? {};
+  for (const field of source.unknownFields) {
+    const what = Object.hasOwn(refused, field) ? refused[field] : undefined;
+    if (what === undefined) continue;
+    throw new GatewayError('unsupported_parameter', `The model’s provider does not take ${what}.`, { param: field });
+  }
+  return source.unknownFields.filter(field => !hintMembers.has(field));
+}

@@ -1,0 +1,163 @@
+import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
+import type { Tool } from '../../gen/tollgate/v1/request_pb.ts';
+
+/** A tool that the client runs and whose form only one vendor's models know, as a function. Source: decisions §4 (2026-11-22). */
+export interface VendorTool {
+  /** The name under which it is called. */
+  readonly name: string;
+  /** The type of its calls where the protocol has one of its own ("shell_call"); undefined: calls are plain ones. */
+  readonly callType: string | undefined;
+  readonly tool: Tool;
+}
+
+type Properties = Readonly<Record<string, object>>;
+
+interface VendorForm {
+  readonly protocol: Protocol;
+  /** What the tool's type looks like; Messages has dates in it. */
+  readonly type: RegExp;
+  readonly description: string;
+  readonly properties: Properties;
+  readonly required: readonly string[];
+  readonly callType?: string;
+}
+
+const text = { type: 'string' };
+const count = { type: 'integer' };
+const texts = { type: 'array', items: text };
+const place = { type: 'array', items: count, minItems: 2, maxItems: 2 };
+
+function oneOf(...values: string[]): object {
+  return { ...text, enum: values };
+}
+
+const forms: readonly VendorForm[] = [
+  {
+    protocol: Protocol.MESSAGES,
+    type: /^bash_\d+$/,
+    description: 'Runs a command in a bash session that keeps its state between calls.',
+    properties: { command: text, restart: { type: 'boolean', description: 'Starts the session anew.' } },
+    required: [],
+  },
+  {
+    protocol: Protocol.MESSAGES,
+    type: /^text_editor_\d+$/,
+    description: 'Views, creates and edits text files.',
+    properties: {
+      command: oneOf('view', 'create', 'str_replace', 'insert', 'undo_edit'),
+      path: text,
+      file_text: text,
+      old_str: text,
+      new_str: text,
+      insert_line: count,
+      insert_text: text,
+      view_range: place,
+    },
+    required: ['command', 'path'],
+  },
+  {
+    protocol: Protocol.MESSAGES,
+    type: /^memory_\d+$/,
+    description: 'Keeps notes between conversations, as files below /memories.',
+    properties: {
+      command: oneOf('view', 'create', 'str_replace', 'insert', 'delete', 'rename'),
+      path: text,
+      file_text: text,
+      old_str: text,
+      new_str: text,
+      insert_line: count,
+      insert_text: text,
+      old_path: text,
+      new_path: text,
+      view_range: place,
+    },
+    required: ['command'],
+  },
+  {
+    protocol: Protocol.MESSAGES,
+    type: /^computer_\d+$/,
+    description: 'Uses a computer by its screen, mouse and keyboard.',
+    properties: {
+      action: { ...text, description: 'screenshot, left_click, type, key, mouse_move, scroll, wait, …' },
+      coordinate: place,
+      start_coordinate: place,
+      text,
+      scroll_direction: oneOf('up', 'down', 'left', 'right'),
+      scroll_amount: count,
+      duration: { type: 'number' },
+      region: { type: 'array', items: count, minItems: 4, maxItems: 4 },
+    },
+    required: ['action'],
+  },
+  {
+    protocol: Protocol.RESPONSES,
+    type: /^local_shell$/,
+    description: 'Runs a program on the user’s computer.',
+    properties: {
+      command: { ...texts, description: 'The program and its arguments.' },
+      env: { type: 'object', additionalProperties: text },
+      timeout_ms: count,
+      user: text,
+      working_directory: text,
+    },
+    required: ['command'],
+    callType: 'local_shell_call',
+  },
+  {
+    protocol: Protocol.RESPONSES,
+    type: /^shell$/,
+    description: 'Runs shell commands on the user’s computer.',
+    properties: { commands: texts, timeout_ms: count, max_output_length: count },
+    required: ['commands'],
+    callType: 'shell_call',
+  },
+  {
+    protocol: Protocol.RESPONSES,
+    type: /^apply_patch$/,
+    description: 'Creates, updates or deletes one file by a diff in the V4A format.',
+    properties: { type: oneOf('create_file', 'update_file', 'delete_file'), path: text, diff: text },
+    required: ['type', 'path'],
+    callType: 'apply_patch_call',
+  },
+  {
+    protocol: Protocol.RESPONSES,
+    type: /^tool_search$/,
+    description: 'Finds tools for a task; those that are found can be called afterwards.',
+    properties: { query: text },
+    required: ['query'],
+    callType: 'tool_search_call',
+  },
+];
+
+/** What such a tool says of itself. */
+interface VendorMembers {
+  readonly name?: unknown;
+  readonly description?: unknown;
+  readonly parameters?: unknown;
+  /** Who runs a tool search: "client", or the upstream. */
+  readonly execution?: unknown;
+}
+
+/** Returns a hosted tool as a function if the client runs it; undefined for all that an upstream runs. */
+export function vendorTool({ tool, cache }: Tool): VendorTool | undefined {
+  if (tool.case !== 'hosted') return undefined;
+  const { protocol, type, json } = tool.value;
+  const form = forms.find(each => each.protocol === protocol && each.type.test(type));
+  if (form === undefined) return undefined;
+  // A tool of the contract holds one JSON object.
+  const said = JSON.parse(json) as VendorMembers;
+  if (type === 'tool_search' && said.execution !== 'client') return undefined;
+  const name = typeof said.name === 'string' ? said.name : type;
+  const description = typeof said.description === 'string' ? said.description : form.description;
+  const own = typeof said.parameters === 'object' && said.parameters !== null ? said.parameters : undefined;
+  const parametersJson = JSON.stringify(
+    own ?? { type: 'object', properties: form.properties, required: form.required },
+  );
+  const value = { $typeName: 'tollgate.v1.FunctionTool', name, description, parametersJson } as const;
+  const plain: Tool = { $typeName: 'tollgate.v1.Tool', tool: { case: 'function', value } };
+  return {
+    name,
+    callType: form.callType,
+    tool: cache === undefined ? plain : { ...plain, cache },
+  };
+}

@@ -1,0 +1,78 @@
+import { chmodSync, closeSync, fsyncSync, openSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { type Connection, openForReading } from './database.ts';
+
+/** How often a common moment of several files is looked for. A writer commits every few ms, and an attempt takes a tenth of one. */
+const attemptsMax = 10_000;
+/** Pages of 4 KiB that are copied before other work has its turn. */
+const pagesPerStep = 2_000;
+
+/** Several databases as they all were at one moment, whoever writes meanwhile. Holding it keeps their logs from being reset: close it soon. */
+export class Snapshot {
+  readonly #connections: ReadonlyMap<string, Connection>;
+
+  /** Opens the files, read only. Throws what SQLite throws, and if no common moment was found. */
+  constructor(paths: readonly string[]) {
+    const connections = new Map<string, Connection>();
+    const watchers: Connection[] = [];
+    this.#connections = connections;
+    try {
+      for (const path of paths) {
+        connections.set(path, openForReading(path));
+        watchers.push(openForReading(path));
+      }
+      beginAtOneMoment([...connections.values()], watchers);
+    } catch (error) {
+      this.close();
+      throw error;
+    } finally {
+      for (const watcher of watchers) watcher.close();
+    }
+  }
+
+  /** Copies one of the files to a new file, mode 0600, complete in itself and on the disk when this resolves. Throws if the copy is damaged. */
+  async copy(path: string, target: string): Promise<void> {
+    const connection = this.#connections.get(path);
+    if (connection === undefined) throw new Error(`${path} is no file of the snapshot`);
+    // Made first, because SQLite would make it readable for others.
+    closeSync(openSync(target, 'wx', 0o600));
+    await connection.backup(target, { progress: () => pagesPerStep });
+    finishCopy(target);
+  }
+
+  close(): void {
+    for (const connection of this.#connections.values()) connection.close();
+  }
+}
+
+/** Begins to read all of them, so that nothing was committed to any between the first and the last. */
+function beginAtOneMoment(connections: readonly Connection[], watchers: readonly Connection[]): void {
+  const versions = (): string => watchers.map(each => String(each.pragma('data_version', { simple: true }))).join(' ');
+  for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+    const before = versions();
+    for (const each of connections) {
+      each.exec('BEGIN');
+      // The transaction begins to read, and so to see one moment, with its first read.
+      each.prepare('SELECT count(*) FROM sqlite_schema').get();
+    }
+    if (versions() === before) return;
+    for (const each of connections) each.exec('ROLLBACK');
+  }
+  throw new Error(`The databases changed in each of ${attemptsMax} attempts to read them at one moment. Try again.`);
+}
+
+/** A file without a log beside it, whose pages SQLite finds whole. */
+function finishCopy(path: string): void {
+  const db = new Database(path, { fileMustExist: true });
+  try {
+    db.pragma('journal_mode = DELETE');
+    const found = db.pragma('quick_check(1)', { simple: true });
+    if (found !== 'ok') throw new Error(`${path} is damaged: ${String(found)}`);
+  } finally {
+    db.close();
+  }
+  chmodSync(path, 0o600);
+  const file = openSync(path, 'r');
+  fsyncSync(file);
+  closeSync(file);
+}

@@ -1,0 +1,85 @@
+import { readFileSync, unwatchFile, watchFile } from 'node:fs';
+import { createSecureContext } from 'node:tls';
+
+/** Where the parts of a certificate are, in PEM. */
+export interface TlsPaths {
+  readonly certPath: string;
+  readonly keyPath: string;
+  /** Authorities of callers; absent: callers need no certificate. */
+  readonly clientCaPath?: string;
+}
+
+/** What a TLS server is made with. */
+export interface TlsMaterial {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+  readonly ca?: Buffer;
+}
+
+/** Something that takes a new certificate for the connections to come, as TLS servers do. */
+export interface TlsTarget {
+  setSecureContext(material: TlsMaterial): void;
+}
+
+/** How often the files are looked at. */
+const lookMs = 1_000;
+
+/** The certificate of a listener: read from its files, and again when they change, so that a renewed one needs no restart. */
+export class TlsFiles {
+  readonly #paths: TlsPaths;
+  readonly #onRefused: (error: unknown) => void;
+  #material: TlsMaterial;
+  #targets: readonly TlsTarget[] = [];
+
+  /** `onRefused`: told of files that can't be used; the certificate in use stays. Throws if the files can't be read or do not belong together. */
+  constructor(paths: TlsPaths, onRefused: (error: unknown) => void) {
+    this.#paths = paths;
+    this.#onRefused = onRefused;
+    this.#material = readMaterial(paths);
+  }
+
+  /** The certificate in use. */
+  get material(): TlsMaterial {
+    return this.#material;
+  }
+
+  /** From now on a server gets every certificate that replaces the one in use, within seconds of the change. */
+  keep(target: TlsTarget): void {
+    if (this.#targets.length === 0) for (const path of this.#files()) watchFile(path, watching, this.refresh);
+    this.#targets = [...this.#targets, target];
+  }
+
+  /** Reads the files now. */
+  readonly refresh = (): void => {
+    try {
+      this.#material = readMaterial(this.#paths);
+      for (const target of this.#targets) target.setSecureContext(this.#material);
+    } catch (thrown) {
+      // Certificate and key are written one after the other: the second change finds both.
+      this.#onRefused(thrown);
+    }
+  };
+
+  /** Looks at the files no more. */
+  close(): void {
+    for (const path of this.#files()) unwatchFile(path, this.refresh);
+  }
+
+  #files(): string[] {
+    const { certPath, keyPath, clientCaPath } = this.#paths;
+    return clientCaPath === undefined ? [certPath, keyPath] : [certPath, keyPath, clientCaPath];
+  }
+}
+
+/** By polling: files are also replaced through links, and on file systems that tell no changes. */
+const watching = { interval: lookMs, persistent: false };
+
+function readMaterial({ certPath, keyPath, clientCaPath }: TlsPaths): TlsMaterial {
+  const material = {
+    cert: readFileSync(certPath),
+    key: readFileSync(keyPath),
+    ...(clientCaPath === undefined ? {} : { ca: readFileSync(clientCaPath) }),
+  };
+  createSecureContext(material);
+  return material;
+}

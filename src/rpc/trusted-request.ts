@@ -1,0 +1,118 @@
+import { type DescMethod, isMessage } from '@bufbuild/protobuf';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { Extra } from '../gen/tollgate/v1/content_pb.ts';
+import { type GenerateRequest, GenerateRequestSchema, type SourceRequest } from '../gen/tollgate/v1/request_pb.ts';
+import { CreateResponseRequestSchema } from '../gen/tollgate/v1/response_pb.ts';
+import { edgeHeader } from '../lib/call-headers.ts';
+
+/** What a raw body says. */
+export interface DecodedSource {
+  readonly request: GenerateRequest;
+  /** What only the Responses interface says. */
+  readonly response?: {
+    readonly previousResponseId: string | undefined;
+    readonly store: boolean;
+    readonly background: boolean;
+  };
+}
+
+/** Decodes a raw body. `isPartial`: the input is counted or compacted, not answered, so that some members may be missing. Throws what the body is refused with. */
+export type DecodeSource = (source: SourceRequest, isPartial: boolean) => DecodedSource;
+
+/** Methods whose request must be complete, because a model answers it. */
+const answered: readonly string[] = ['Generate', 'CreateResponse'];
+
+/**
+ * Returns a call's request such that what is checked and priced is what an upstream gets. An edge's raw body replaces all fields that were read from it; of the fields beside it only
+ * what the body does not say is kept: the delivery and strictness. Any other caller's raw body is removed. Throws what the request is refused with.
+ */
+export function trustedRequest<Message>(
+  request: Message,
+  { method, requestHeader }: { readonly method: DescMethod; readonly requestHeader: Headers },
+  decode: DecodeSource | undefined,
+): Message {
+  // A request stands in a message of its own, or in another request.
+  for (let each: unknown = request; isMessage(each); each = 'request' in each ? each.request : undefined) {
+    if (isMessage(each, GenerateRequestSchema)) {
+      const { source } = each;
+      if (source !== undefined && decode !== undefined && requestHeader.has(edgeHeader)) {
+        replaceBySource(request, { asked: each, decoded: decode(source, !answered.includes(method.name)) });
+      } else {
+        delete each.source;
+        checkExtras(each);
+      }
+    }
+  }
+  return request;
+}
+
+function replaceBySource(
+  message: unknown,
+  { asked, decoded }: { readonly asked: GenerateRequest; readonly decoded: DecodedSource },
+): void {
+  const { delivery, strict, source } = asked;
+  for (const field of Object.keys(asked) as (keyof GenerateRequest)[]) delete asked[field];
+  Object.assign(asked, decoded.request, { delivery, strict });
+  // Which of them a provider gets is decided where requests to providers are made.
+  if (asked.source !== undefined) asked.source.headers = source?.headers ?? {};
+  if (decoded.response !== undefined && isMessage(message, CreateResponseRequestSchema)) {
+    const { previousResponseId, store, background } = decoded.response;
+    Object.assign(message, { store, background });
+    if (previousResponseId === undefined) delete message.previousResponseId;
+    else message.previousResponseId = previousResponseId;
+  }
+}
+
+/** Members that a model reads: they are fields of the contract, where they are checked and counted. */
+const contractMembers: ReadonlySet<string> = new Set([
+  'type',
+  'role',
+  'content',
+  'text',
+  'refusal',
+  'image_url',
+  'input_audio',
+  'file',
+  'file_data',
+  'file_id',
+  'file_url',
+  'source',
+  'tool_calls',
+  'function',
+  'custom',
+  'arguments',
+  'input',
+  'output',
+  'input_schema',
+  'parameters',
+  'thinking',
+  'data',
+  'encrypted_content',
+  'summary',
+]);
+
+/** Refuses further members that would replace, or add to, what the fields say. Throws `validation_error`. */
+function checkExtras(request: GenerateRequest): void {
+  const waiting: unknown[] = [request.items, request.tools];
+  for (let each = waiting.pop(); each !== undefined; each = waiting.pop()) {
+    if (typeof each !== 'object' || each === null || each instanceof Uint8Array) continue;
+    if ('$typeName' in each && each.$typeName === 'tollgate.v1.Extra') checkExtra(each as Extra);
+    else for (const member of Object.values(each)) if (typeof member === 'object') waiting.push(member ?? '');
+  }
+}
+
+function checkExtra({ json }: Extra): void {
+  if (json === '') return;
+  const refuse = (problem: string): never => {
+    throw new GatewayError('validation_error', `extra.json: ${problem}`, { param: 'extra' });
+  };
+  let members: unknown;
+  try {
+    members = JSON.parse(json);
+  } catch {
+    return refuse('is no JSON.');
+  }
+  if (typeof members !== 'object' || members === null || Array.isArray(members)) return refuse('must be an object.');
+  const name = Object.keys(members).find(each => contractMembers.has(each));
+  if (name !== undefined) refuse(`${name} is a field of the contract: use the field.`);
+}

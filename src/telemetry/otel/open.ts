@@ -1,0 +1,107 @@
+import { DiagLogLevel, diag } from '@opentelemetry/api';
+import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+import {
+  detectResources,
+  type Resource,
+  resourceAttributesEnvDetector,
+  resourceFromAttributes,
+  serviceInstanceIdDetector,
+  serviceNameEnvDetector,
+} from '@opentelemetry/resources';
+import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type Sampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace';
+import type { Logger } from '../logger.ts';
+import type { RequestStory, RequestTrace } from '../request-story.ts';
+import { Instruments } from './instruments.ts';
+import type { OtelSettings, SamplerSettings } from './settings.ts';
+import { SpanTrace } from './span-trace.ts';
+
+/** Traces and metrics that are exported. */
+export interface OpenTelemetry {
+  readonly startTrace: (story: RequestStory) => RequestTrace;
+  /** Sends what is still here, and ends; resolves also if it can't be sent, after two seconds at the latest. */
+  close(): Promise<void>;
+}
+
+const scope = 'tollgate';
+/** A collector that is away must not keep a gateway that stops: its exporters would try again for half a minute. */
+const closeMs = 2_000;
+
+/** Begins to export. Loaded only where the environment switches it on: it costs tens of megabytes and milliseconds of a start. */
+export function openOpenTelemetry(settings: OtelSettings, version: string, logger: Logger): OpenTelemetry {
+  logFailures(logger);
+  const resource = resourceFromAttributes({ 'service.name': scope, 'service.version': version }).merge(
+    detectResources({ detectors: [serviceInstanceIdDetector, resourceAttributesEnvDetector, serviceNameEnvDetector] }),
+  );
+  const traces = settings.traces ? openTraces(settings, resource) : undefined;
+  const metrics = settings.metrics ? openMetrics(settings, resource) : undefined;
+  const tools = {
+    tracer: traces?.getTracer(scope, version),
+    instruments: metrics === undefined ? undefined : new Instruments(metrics.getMeter(scope, version)),
+  };
+  return {
+    startTrace: story => new SpanTrace(tools, story),
+    close: async () => {
+      await Promise.race([Promise.allSettled([traces?.shutdown(), metrics?.shutdown()]), after(closeMs)]);
+    },
+  };
+}
+
+function openTraces({ sampler, batch }: OtelSettings, resource: Resource): TracerProvider {
+  const exporter = new OTLPTraceExporter();
+  return new TracerProvider({
+    resource,
+    sampler: toSampler(sampler),
+    spanProcessors: [new BatchSpanProcessor({ ...batch, exporter })],
+  });
+}
+
+function toSampler({ kind, ratio, parentBased }: SamplerSettings): Sampler {
+  const samplers = {
+    always_on: () => new AlwaysOnSampler(),
+    always_off: () => new AlwaysOffSampler(),
+    traceidratio: () => new TraceIdRatioBasedSampler(ratio),
+  };
+  const root = samplers[kind]();
+  return parentBased ? new ParentBasedSampler({ root }) : root;
+}
+
+function openMetrics({ metricIntervalMs, metricTimeoutMs }: OtelSettings, resource: Resource): MeterProvider {
+  const reader = new PeriodicExportingMetricReader({
+    exporter: new OTLPMetricExporter(),
+    exportIntervalMillis: metricIntervalMs,
+    exportTimeoutMillis: Math.min(metricTimeoutMs, metricIntervalMs),
+  });
+  return new MeterProvider({ resource, readers: [reader] });
+}
+
+/** A collector that is away is the operator's to know, not the gateway's to fail for. Only the first words: headers and addresses may hold credentials. */
+function logFailures(logger: Logger): void {
+  const said = new Set<string>();
+  const write = (message: string): void => {
+    const text = message.replaceAll(/https?:\/\/\S+/g, '[address]').slice(0, 200);
+    if (said.has(text) || said.size >= 20) return;
+    said.add(text);
+    logger.warn({ reason: text }, 'telemetry could not be exported');
+  };
+  const ignore = (): void => undefined;
+  diag.setLogger(
+    { error: write, warn: write, info: ignore, debug: ignore, verbose: ignore },
+    { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
+  );
+}
+
+function after(ms: number): Promise<void> {
+  return new Promise(resolve => {
+    setTimeout(resolve, ms).unref();
+  });
+}

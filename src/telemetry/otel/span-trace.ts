@@ -1,0 +1,200 @@
+import {
+  type Attributes,
+  type Context,
+  context,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Tracer,
+} from '@opentelemetry/api';
+import { dollarsNumber } from '../../lib/dollars.ts';
+import type {
+  AttemptEnd,
+  Operation,
+  RequestEnd,
+  RequestStory,
+  RequestTrace,
+  RouteReason,
+  SettledFacts,
+  StoryRoute,
+} from '../request-story.ts';
+import type { Instruments } from './instruments.ts';
+
+/** What traces are made with. */
+export interface TraceTools {
+  /** Undefined: only metrics are exported. */
+  readonly tracer: Tracer | undefined;
+  /** Undefined: only traces are exported. */
+  readonly instruments: Instruments | undefined;
+}
+
+/** Milliseconds since 1970 UTC, to the microsecond. */
+const nowMs = (): number => performance.timeOrigin + performance.now();
+
+/**
+ * One request as spans: the request itself, its admission, each attempt with its translation, and its settle. One that is not sampled has only the names that are sent upstream. Nothing of what
+ * is said, and no credential, becomes an attribute.
+ */
+export class SpanTrace implements RequestTrace {
+  readonly #tracer: Tracer | undefined;
+  readonly #instruments: Instruments | undefined;
+  readonly #startedAtMs = nowMs();
+  readonly #root: Span | undefined;
+  readonly #rootContext: Context;
+  #admission: Span | undefined;
+  #attempt: Span | undefined;
+  #attemptContext: Context | undefined;
+  #attemptAttributes: Attributes = {};
+  #attemptAtMs = 0;
+  #settle: Span | undefined;
+
+  constructor({ tracer, instruments }: TraceTools, { traceparent }: RequestStory) {
+    this.#tracer = tracer;
+    this.#instruments = instruments;
+    this.#root = tracer?.startSpan('request', { kind: SpanKind.SERVER }, parentContext(traceparent));
+    this.#rootContext = this.#root === undefined ? ROOT_CONTEXT : trace.setSpan(ROOT_CONTEXT, this.#root);
+  }
+
+  get traceId(): string | undefined {
+    return this.#root?.spanContext().traceId;
+  }
+
+  get traceparent(): string | undefined {
+    const { traceId, spanId, traceFlags } = (this.#attempt ?? this.#root)?.spanContext() ?? {};
+    if (traceId === undefined || spanId === undefined) return undefined;
+    return `00-${traceId}-${spanId}-${(traceFlags ?? 0).toString(16).padStart(2, '0')}`;
+  }
+
+  admissionBegan(): void {
+    this.#admission = this.#child('admission');
+  }
+
+  admissionEnded({ heldNanoUsd }: RequestStory, code: string | undefined): void {
+    if (heldNanoUsd !== undefined) this.#admission?.setAttribute('tollgate.held_usd', dollarsNumber(heldNanoUsd));
+    if (code !== undefined) fail(this.#admission, code);
+    this.#admission?.end();
+  }
+
+  attemptBegan(route: StoryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void {
+    this.#attemptAtMs = nowMs();
+    this.#attemptAttributes = {
+      'gen_ai.operation.name': operation,
+      'gen_ai.provider.name': route.provider,
+      'gen_ai.request.model': route.model,
+    };
+    const attributes: Attributes = {
+      ...this.#attemptAttributes,
+      'tollgate.attempt': attempt,
+      ...(reason === undefined ? {} : { 'tollgate.route_reason': reason }),
+    };
+    this.#attempt = this.#child(`${operation} ${route.model}`, { kind: SpanKind.CLIENT, attributes });
+    this.#attemptContext = this.#attempt && trace.setSpan(this.#rootContext, this.#attempt);
+  }
+
+  translated(protocol: string, durationMs: number): void {
+    if (this.#attemptContext === undefined) return;
+    const endedAtMs = nowMs();
+    const attributes = { 'tollgate.protocol': protocol };
+    const options = { startTime: endedAtMs - durationMs, attributes };
+    this.#tracer?.startSpan('translation', options, this.#attemptContext).end(endedAtMs);
+  }
+
+  attemptEnded({ upstreamRequestId, upstreamMessage }: RequestStory, end: AttemptEnd): void {
+    const { result, status, firstEventMs } = end;
+    const isFailure = result !== 'completed' && result !== 'cut';
+    const attributes = isFailure ? { ...this.#attemptAttributes, 'error.type': result } : this.#attemptAttributes;
+    this.#instruments?.attemptEnded(attributes, nowMs() - this.#attemptAtMs, end);
+    const span = this.#attempt;
+    this.#attempt = undefined;
+    if (span === undefined) return;
+    setDefined(span, {
+      'tollgate.result': result,
+      'http.response.status_code': status,
+      'gen_ai.response.time_to_first_chunk': firstEventMs === undefined ? undefined : firstEventMs / 1000,
+      'tollgate.upstream.request_id': upstreamRequestId,
+      'tollgate.upstream.message': upstreamMessage,
+    });
+    if (isFailure) fail(span, status === undefined ? result : String(status));
+    span.end();
+  }
+
+  settleBegan(): void {
+    this.#settle = this.#child('settle');
+  }
+
+  settleEnded(settled: SettledFacts | undefined): void {
+    const span = this.#settle;
+    this.#settle = undefined;
+    if (settled === undefined) span?.setAttribute('tollgate.state', 'voided');
+    else {
+      this.#instruments?.settled(this.#attemptAttributes, settled);
+      if (span !== undefined) setDefined(span, { 'tollgate.state': settled.state, ...costAttributes(settled) });
+    }
+    span?.end();
+  }
+
+  ended(story: RequestStory, end: RequestEnd): void {
+    this.#instruments?.ended(story, end, nowMs() - this.#startedAtMs);
+    const root = this.#root;
+    if (root === undefined || !root.isRecording()) return;
+    const { method, endpoint, status, code, finish, requestId } = end;
+    root.updateName(`${method} ${endpoint}`);
+    setDefined(root, {
+      'http.request.method': method,
+      'http.route': endpoint,
+      'http.response.status_code': status,
+      'gen_ai.operation.name': this.#attemptAttributes['gen_ai.operation.name'],
+      'gen_ai.request.model': story.model,
+      'gen_ai.provider.name': story.route?.provider,
+      'gen_ai.response.finish_reasons': finish === undefined ? undefined : [finish],
+      'tollgate.request_id': requestId,
+      'tollgate.client_request_id': story.clientRequestId,
+      'tollgate.account_id': story.accountId,
+      'tollgate.key_id': story.keyId,
+      'tollgate.attempts': story.attempts,
+      'tollgate.held_usd': story.heldNanoUsd === undefined ? undefined : dollarsNumber(story.heldNanoUsd),
+      ...(story.settled === undefined ? {} : costAttributes(story.settled)),
+    });
+    if (code !== undefined) root.setAttribute('error.type', code);
+    if (status >= 500) root.setStatus({ code: SpanStatusCode.ERROR });
+    root.end();
+  }
+
+  /** Undefined where the trace is not sampled: then nothing is made. */
+  #child(name: string, options: { kind?: SpanKind; attributes?: Attributes } = {}): Span | undefined {
+    const isRecorded = ((this.#root?.spanContext().traceFlags ?? 0) & 1) === 1;
+    return isRecorded ? this.#tracer?.startSpan(name, options, this.#rootContext) : undefined;
+  }
+}
+
+/** The conventions have names for tokens and none for money. */
+function costAttributes({ tokens, costNanoUsd }: SettledFacts): Attributes {
+  const { input = 0, output = 0, cache_read = 0, cache_write_5m = 0, cache_write_1h = 0 } = tokens;
+  const written = cache_write_5m + cache_write_1h;
+  return {
+    'gen_ai.usage.input_tokens': input + cache_read + written,
+    'gen_ai.usage.output_tokens': output,
+    'gen_ai.usage.cache_read.input_tokens': cache_read,
+    'gen_ai.usage.cache_creation.input_tokens': written,
+    'tollgate.cost_usd': dollarsNumber(costNanoUsd),
+  };
+}
+
+function setDefined(span: Span, attributes: Readonly<Record<string, Attributes[string]>>): void {
+  for (const [name, value] of Object.entries(attributes)) if (value !== undefined) span.setAttribute(name, value);
+}
+
+function fail(span: Span | undefined, type: string): void {
+  span?.setAttribute('error.type', type);
+  span?.setStatus({ code: SpanStatusCode.ERROR });
+}
+
+/** The context of the client's own trace. */
+function parentContext(traceparent: string | undefined): Context {
+  if (traceparent === undefined) return ROOT_CONTEXT;
+  const [, traceId = '', spanId = '', flags = ''] = traceparent.split('-');
+  const parent = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
+  return trace.setSpanContext(context.active(), parent);
+}

@@ -1,0 +1,188 @@
+import type { TokenCounts } from './metrics.ts';
+
+/** A route as logs, metrics and traces name it. */
+export interface StoryRoute {
+  /** The provider's name. */
+  readonly provider: string;
+  /** The provider's own name of the model. */
+  readonly model: string;
+}
+
+/** Why a request took the route it took. */
+export type RouteReason =
+  /** The order of the configuration: priority, within one by weight. */
+  | 'priority'
+  /** The lowest cost among the routes. */
+  | 'cheapest'
+  /** The fastest first event among the routes. */
+  | 'fastest'
+  /** A route whose speed is not known well enough was measured. */
+  | 'measured'
+  /** The conversation has been on this route before. */
+  | 'conversation'
+  /** An earlier route failed. */
+  | 'fallback';
+
+/** What a provider is asked for, in the words of OpenTelemetry's conventions: text, images, vectors. */
+export type Operation = 'chat' | 'generate_content' | 'embeddings';
+
+/** How an attempt ended, for a trace. */
+export interface AttemptEnd {
+  /** `completed`, or what ended it. */
+  readonly result: string;
+  readonly status?: number | undefined;
+  /** Until its first event; absent if none came. In ms. */
+  readonly firstEventMs?: number | undefined;
+}
+
+/** What a request has cost. */
+export interface SettledFacts {
+  /** `completed`, `incomplete`, `client_aborted`, `upstream_failed`. */
+  readonly state: string;
+  readonly tokens: TokenCounts;
+  readonly costNanoUsd: bigint;
+}
+
+/** How a request was answered, for a trace. */
+export interface RequestEnd {
+  /** The path's pattern. */
+  readonly endpoint: string;
+  readonly method: string;
+  readonly requestId: string;
+  readonly status: number;
+  readonly code: string | undefined;
+  /** Why the answer ended; undefined: it did not, or it generated nothing. */
+  readonly finish: string | undefined;
+}
+
+/** The trace of one request; every method is told the moment that it is called in. Made only where traces are switched on. */
+export interface RequestTrace {
+  /** Undefined: only metrics are made. */
+  readonly traceId: string | undefined;
+  admissionBegan(): void;
+  admissionEnded(story: RequestStory, code: string | undefined): void;
+  attemptBegan(route: StoryRoute, attempt: number, reason: RouteReason | undefined, operation: Operation): void;
+  /** The request was said in the words of the provider's protocol, which took this long. In ms. */
+  translated(protocol: string, durationMs: number): void;
+  attemptEnded(story: RequestStory, end: AttemptEnd): void;
+  settleBegan(): void;
+  settleEnded(settled: SettledFacts | undefined): void;
+  /** The request was answered: nothing follows. */
+  ended(story: RequestStory, end: RequestEnd): void;
+  /** The W3C `traceparent` that names the attempt; undefined: only metrics are made. */
+  readonly traceparent: string | undefined;
+}
+
+/**
+ * What becomes known of one request on its way through the gateway, for its log line, its metrics and its trace. The edge makes it, and the core of the same process writes into it; a core in
+ * another process has its own.
+ */
+export class RequestStory {
+  /** The client's own id of the request, which is sent upstream unchanged. */
+  clientRequestId: string | undefined;
+  /** The client's W3C `traceparent`. */
+  traceparent: string | undefined;
+  trace: RequestTrace | undefined;
+  accountId: number | undefined;
+  keyId: number | undefined;
+  /** The listed id of the model; undefined until the catalogue has found it. */
+  model: string | undefined;
+  /** The highest hold; undefined: nothing was admitted. */
+  heldNanoUsd: bigint | undefined;
+  /** The route of the last attempt. */
+  route: StoryRoute | undefined;
+  /** Undefined: there was no choice. */
+  routeReason: RouteReason | undefined;
+  attempts = 0;
+  upstreamRequestId: string | undefined;
+  /** What the provider said of the last failure, without secrets and without anything of the request. */
+  upstreamMessage: string | undefined;
+  settled: SettledFacts | undefined;
+
+  /** The trace that the request belongs to, in hexadecimal; undefined: none. */
+  get traceId(): string | undefined {
+    return this.trace?.traceId ?? this.traceparent?.slice(3, 35);
+  }
+
+  /** Remembers a hold; the highest counts. */
+  holds(nanoUsd: bigint): void {
+    if (this.heldNanoUsd === undefined || nanoUsd > this.heldNanoUsd) this.heldNanoUsd = nanoUsd;
+  }
+
+  /** An attempt goes to a route. */
+  attemptBegan(
+    route: StoryRoute,
+    attempt: number,
+    reason: RouteReason | undefined,
+    operation: Operation = 'chat',
+  ): void {
+    this.route = route;
+    this.routeReason = reason;
+    this.attempts = attempt;
+    this.upstreamRequestId = undefined;
+    this.upstreamMessage = undefined;
+    this.trace?.attemptBegan(route, attempt, reason, operation);
+  }
+
+  /** The headers to send upstream beside the provider's own, names and values in turn; undefined: none. */
+  get outgoingHeaders(): readonly string[] | undefined {
+    const traceparent = this.trace?.traceparent ?? this.traceparent;
+    if (traceparent === undefined && this.clientRequestId === undefined) return undefined;
+    const headers: string[] = [];
+    if (this.clientRequestId !== undefined) headers.push('x-request-id', this.clientRequestId);
+    if (traceparent !== undefined) headers.push('traceparent', traceparent);
+    return headers;
+  }
+
+  /** The request was said in the words of the provider's protocol. */
+  translated(protocol: string, durationMs: number): void {
+    this.trace?.translated(protocol, durationMs);
+  }
+
+  /** The upstream has begun to answer, under an id of its own if it told one. */
+  answered(upstreamRequestId: string | undefined): void {
+    this.upstreamRequestId = upstreamRequestId;
+  }
+
+  /** The attempt has ended. `message`: what the provider said of its failure, fit for a log. */
+  attemptEnded(end: AttemptEnd, message: string | undefined): void {
+    this.upstreamMessage = message;
+    this.trace?.attemptEnded(this, end);
+  }
+
+  /** The request is about to be admitted. */
+  admissionBegan(applicant: { readonly accountId: number; readonly keyId: number; readonly model: string }): void {
+    this.accountId = applicant.accountId;
+    this.keyId = applicant.keyId;
+    this.model = applicant.model;
+    this.trace?.admissionBegan();
+  }
+
+  /** It was admitted, with this hold, or refused with a code. */
+  admissionEnded(heldNanoUsd: bigint | undefined, code?: string): void {
+    if (heldNanoUsd !== undefined) this.holds(heldNanoUsd);
+    this.trace?.admissionEnded(this, code);
+  }
+
+  /** What it used is charged; undefined: nothing is, and it leaves no record. */
+  settleEnded(settled: SettledFacts | undefined): void {
+    this.settled = settled;
+    this.trace?.settleEnded(settled);
+  }
+}
+
+/** The version, trace id, parent id and flags of W3C Trace Context; all zeros are no id. */
+const traceparentPattern = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}/;
+const clientIdPattern = /^[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?$/;
+
+/** Returns a `traceparent` that can be sent on; undefined if it is malformed. Source: W3C Trace Context, section 3.2. */
+export function readTraceparent(header: string | readonly string[] | undefined): string | undefined {
+  if (typeof header !== 'string' || !traceparentPattern.test(header)) return undefined;
+  // Version 00 has nothing behind the flags; of later ones only what version 00 has is known.
+  return header.length === 55 || !header.startsWith('00') ? `00${header.slice(2, 55)}` : undefined;
+}
+
+/** Returns a client's request id that can be sent on: printable ASCII, at most 256 characters; undefined otherwise. */
+export function readClientRequestId(header: string | readonly string[] | undefined): string | undefined {
+  return typeof header === 'string' && clientIdPattern.test(header) ? header : undefined;
+}

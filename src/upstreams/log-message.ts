@@ -1,0 +1,79 @@
+import type { Json } from '../codecs/codec.ts';
+import { parsedJson } from '../codecs/json.ts';
+import { redactTokens } from '../telemetry/redaction.ts';
+
+/** A request that is larger is not compared with what is said of it: then nothing is logged. */
+const bodyBytesMax = 1 << 20;
+/** As many characters in common with what the client wrote are a quotation. */
+const quotedMin = 12;
+/** A shorter text of the client's is a quotation where all of it is repeated; one that is shorter still is any word. */
+const wholeMin = 5;
+/** Members whose values are words of the protocol, which a message may repeat. */
+const protocolMembers = new Set([
+  'type',
+  'role',
+  'model',
+  'effort',
+  'verbosity',
+  'service_tier',
+  'status',
+  'mode',
+  'detail',
+]);
+
+const quotation = '[…]';
+
+/**
+ * Returns what the log may say of a provider's message: without what it quotes of the request that it answers, and without what may be a secret. Undefined if nothing can be said safely.
+ * `message` has no addresses and credentials any more.
+ */
+export function toLogMessage(message: string, body: Buffer | null, model: string): string | undefined {
+  if (message === '') return undefined;
+  if (body !== null && body.length > bodyBytesMax) return undefined;
+  const said = body === null ? [] : readTexts(parsedJson(body.toString('utf8')), model);
+  return redactTokens(withoutQuotations(message, said)) || undefined;
+}
+
+/** Returns the texts of a request that are not the protocol's own words; a body that is no JSON is one text. */
+function readTexts(value: Json | undefined, model: string): string[] {
+  const texts: string[] = [];
+  const read = (each: Json | undefined, name: string): void => {
+    if (typeof each === 'string') {
+      if (each !== model && !protocolMembers.has(name)) texts.push(each);
+    } else if (Array.isArray(each)) for (const entry of each) read(entry, name);
+    else if (typeof each === 'object' && each !== null) {
+      for (const [member, entry] of Object.entries(each)) read(entry, member);
+    }
+  };
+  read(value, '');
+  return texts;
+}
+
+/** Replaces every run of characters that stands in one of the texts, too. */
+function withoutQuotations(message: string, texts: readonly string[]): string {
+  const places = new Map<string, number[]>();
+  for (let at = 0; at + quotedMin <= message.length; at += 1) {
+    const piece = message.slice(at, at + quotedMin);
+    const known = places.get(piece);
+    if (known === undefined) places.set(piece, [at]);
+    else known.push(at);
+  }
+  const isQuoted = new Uint8Array(message.length);
+  for (const text of texts) {
+    if (text.length < quotedMin && text.length >= wholeMin) {
+      for (let at = message.indexOf(text); at !== -1; at = message.indexOf(text, at + 1)) {
+        isQuoted.fill(1, at, at + text.length);
+      }
+    }
+    for (let at = 0; at + quotedMin <= text.length; at += 1) {
+      const found = places.get(text.slice(at, at + quotedMin));
+      for (const place of found ?? []) isQuoted.fill(1, place, place + quotedMin);
+    }
+  }
+  let kept = '';
+  for (let at = 0; at < message.length; at += 1) {
+    if (isQuoted[at] !== 1) kept += message[at] ?? '';
+    else if (isQuoted[at - 1] !== 1) kept += quotation;
+  }
+  return kept;
+}

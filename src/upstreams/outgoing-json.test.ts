@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import type { JsonObject } from '../codecs/codec.ts';
+import { outgoingJson } from './outgoing-json.ts';
+
+const read = (body: JsonObject): unknown => JSON.parse(outgoingJson(body).toString('utf8'));
+
+test('half a surrogate pair becomes U+FFFD at every place, in names too', () => {
+  expect(read({ messages: [{ role: 'user', content: 'a\ud83d' }], ['x\udc00']: { deep: ['\udfff!', '😀'] } })).toEqual({
+    messages: [{ role: 'user', content: 'a\ufffd' }],
+    'x\ufffd': { deep: ['\ufffd!', '😀'] },
+  });
+});
+
+test('what is signed or sealed goes back as it came', () => {
+  const signed = { type: 'thinking', thinking: 'half \ud83d', signature: 's' };
+  const sealed = { type: 'reasoning', summary: [{ type: 'summary_text', text: '\udc00' }], encrypted_content: 'e' };
+  expect(read({ content: [signed, sealed, { type: 'text', text: '\ud83d' }] })).toEqual({
+    content: [signed, sealed, { type: 'text', text: '\ufffd' }],
+  });
+});
+
+test('a text that only looks like an escape is left alone', () => {
+  const body = { text: 'in code: \\ud83d and \\\\ud83d', emoji: '😀' };
+  expect(outgoingJson(body).toString('utf8')).toBe(JSON.stringify(body));
+});
+
+test('what was marked when it was read is put back', () => {
+  expect(outgoingJson({ a: 'X1' }, json => json.replace('"X1"', '1.0')).toString()).toBe('{"a":1.0}');
+});

@@ -1,0 +1,25 @@
+import type { Json, JsonObject } from '../codecs/codec.ts';
+
+/**
+ * Writes a body for an upstream as well-formed Unicode: half a surrogate pair becomes U+FFFD, since providers refuse the whole body for it, and with it the conversation for
+ * ever. What is signed or sealed stays as it came. `restore`: puts back what was marked when the body was read. Source: decisions §4 (2026-11-22).
+ */
+export function outgoingJson(body: JsonObject, restore?: (json: string) => string): Buffer {
+  const text = JSON.stringify(body);
+  // Only half a pair is written as an escape; an escaped backslash may stand before the same letters.
+  const isWellFormed = !text.includes('\\ud') || !loneEscape.test(text);
+  const written = isWellFormed ? text : JSON.stringify(wellFormed(body));
+  return Buffer.from(restore === undefined ? written : restore(written));
+}
+
+const loneEscape = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;
+/** Members beside which everything is part of what was signed. */
+const seals = ['signature', 'thoughtSignature', 'thought_signature', 'encrypted_content'] as const;
+
+function wellFormed(value: Json): Json {
+  if (typeof value === 'string') return value.toWellFormed();
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(wellFormed);
+  if (seals.some(seal => typeof value[seal] === 'string' && value[seal] !== '')) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name.toWellFormed(), wellFormed(member)]));
+}

@@ -1,0 +1,35 @@
+import type { Json } from '../codecs/codec.ts';
+import { objectIn, objectsIn, textIn } from '../codecs/json.ts';
+import { errorFacts, readErrorBody } from '../codecs/upstream-error.ts';
+import { fetchBody } from './fetch-body.ts';
+import type { HttpTarget } from './http-target.ts';
+import type { UpstreamProtocol } from './protocols.ts';
+
+/** More is no list of models. */
+const bytesMax = 8 * 1024 ** 2;
+
+/** An error of a list is read like any other; nothing of it can be too long. */
+const codec = {
+  parseError: (_: number, body: string) => readErrorBody(body, value => errorFacts(value, { message: /(?!)/ })),
+};
+
+/** Returns a provider's own names of its models. Throws `UpstreamFailure`, `SyntaxError` if what comes is no JSON, and the signal's reason. */
+export async function listOwnModels(
+  target: HttpTarget,
+  { headers = {}, listPath }: Pick<UpstreamProtocol, 'headers' | 'listPath'>,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const request = {
+    asker: {},
+    model: '',
+    path: target.path(listPath),
+    headers: target.headers({ accept: 'application/json', 'user-agent': 'tollgate', ...headers }),
+    body: null,
+    codec,
+  };
+  const body = await fetchBody(target, request, bytesMax, signal);
+  const list = objectIn(JSON.parse(body.toString('utf8')) as Json);
+  // Gemini's entries have a `name` with a folder before it, everybody else's an `id`.
+  const entries = objectsIn(list?.['data'] ?? list?.['models']);
+  return entries.map(({ id, name }) => textIn(id) || textIn(name).replace(/^models\//, '')).filter(each => each !== '');
+}

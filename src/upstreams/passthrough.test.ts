@@ -1,0 +1,135 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from 'vitest';
+import { chatCodec } from '../codecs/chat/index.ts';
+import type { JsonObject } from '../codecs/codec.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import { GenerateRequestSchema } from '../gen/tollgate/v1/request_pb.ts';
+import { filterBody, filterHeaders, type Passthrough } from './passthrough.ts';
+
+function filtered(
+  policy: Passthrough,
+  body: JsonObject,
+  { protocol = Protocol.CHAT, unknown = [] }: { protocol?: Protocol; unknown?: string[] } = {},
+): unknown {
+  const request = create(GenerateRequestSchema, { source: { protocol, unknownFields: unknown } });
+  try {
+    const sent = filterBody(policy, {
+      protocol,
+      request,
+      encoded: { body: structuredClone(body), dropped: [] },
+      accountId: 7,
+    });
+    return sent.dropped.length === 0 ? sent.body : sent;
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return [thrown.code, thrown.facts.param];
+    throw thrown;
+  }
+}
+
+describe('by default', () => {
+  test.each<readonly [string, JsonObject]>([
+    ['web_search_options', { web_search_options: {} }],
+    ['modalities', { modalities: ['text', 'audio'] }],
+    ['speed', { speed: 'fast' }],
+    ['inference_geo', { inference_geo: 'us' }],
+    ['plugins', { plugins: [{ id: 'web' }] }],
+    ['tools.1', { tools: [{ type: 'function' }, { type: 'image_generation' }], tool_choice: { type: 'image_generation' } }],
+    ['tools.0', { tools: [{ type: 'web_search_20260209', name: 'web_search' }], tool_choice: { type: 'tool', name: 'web_search' } }],
+    ['tools.0', { tools: [{ type: 'code_execution_20260120' }], tool_choice: { type: 'any' } }],
+    ['tools.0', { tools: [{ type: 'web_search' }], tool_choice: 'required' }],
+  ])('%s is refused where it costs extra', (param, body) => {
+    expect(filtered('unpriced', body)).toEqual(['unsupported_feature', param]);
+    expect(filtered('known', body)).toEqual(['unsupported_feature', param]);
+    expect(filtered('all', body)).toEqual(body);
+  });
+
+  test.each<readonly [string, JsonObject, JsonObject]>([
+    [
+      'tools.image_generation',
+      { tools: [{ type: 'function' }, { type: 'image_generation' }], tool_choice: 'required' },
+      { tools: [{ type: 'function' }], tool_choice: 'required' },
+    ],
+    ['tools.web_search_20260209', { tools: [{ type: 'web_search_20260209', name: 'web_search' }], tool_choice: { type: 'auto' } }, {}],
+    ['tools.googleSearch', { tools: [{ googleSearch: {} }] }, {}],
+  ])('%s is left out, and listed, where the request can be answered without', (field, body, left) => {
+    for (const policy of ['unpriced', 'known'] as const) {
+      expect(filtered(policy, body)).toEqual({ body: left, dropped: [field] });
+    }
+    expect(filtered('all', body)).toEqual(body);
+  });
+
+  test('what costs nothing passes as it is, known or not', () => {
+    const body = {
+      model: 'm',
+      modalities: ['text'],
+      speed: 'standard',
+      web_search_options: null,
+      x_new: { models: ['a'] },
+      tools: [{ type: 'function', function: { name: 'web_search' } }, { type: 'mcp' }],
+    };
+    expect(filtered('unpriced', body)).toEqual(body);
+  });
+});
+
+test.each(['models', 'fallbacks', 'api_base', 'provider', 'aws_region_name', 'litellm_params'])(
+  '%s leads to other models and passes under no policy',
+  param => {
+    for (const policy of ['all', 'unpriced', 'known'] as const) {
+      expect(filtered(policy, { model: 'm', [param]: ['x'] })).toEqual(['unsupported_feature', param]);
+      expect(filtered(policy, { model: 'm', [param]: null })).toEqual({ model: 'm', [param]: null });
+    }
+  },
+);
+
+test('`known` removes what the gateway does not know, and says so', () => {
+  const body = { model: 'm', x_new: 1, messages: [{ role: 'user', content: 'Hi', y: 2 }], stop: ['a'] };
+  const unknown = ['x_new', 'messages.0.y', 'messages.3.z', 'stop.0'];
+  expect(filtered('known', body, { unknown })).toEqual({
+    body: { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stop: ['a'] },
+    dropped: ['x_new', 'messages.0.y'],
+  });
+  expect(filtered('unpriced', body, { unknown })).toEqual(body);
+});
+
+test('`known` refuses what a model would have read and the gateway does not know', () => {
+  const raw = Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'critic', content: 'Hm.' }] }));
+  const body = JSON.parse(raw.toString()) as JsonObject;
+  const { request } = chatCodec.decodeRequest({ body, raw, headers: {} });
+  const outgoing = { protocol: Protocol.CHAT, request, encoded: { body, dropped: [] }, accountId: undefined };
+  expect(() => filterBody('known', outgoing)).toThrow(expect.objectContaining({ code: 'unsupported_feature' }));
+  expect(filterBody('unpriced', outgoing).body).toBe(body);
+});
+
+test('`known` removes a member whatever its name', () => {
+  const raw = Buffer.from('{"model":"m","messages":[{"role":"user","content":"Hi"}],"10":1,"9":12345678901234567890}');
+  const { request } = chatCodec.decodeRequest({ body: JSON.parse(raw.toString()) as JsonObject, raw, headers: {} });
+  const encoded = chatCodec.encodeRequest({ request, model: 'up', maxOutputTokens: undefined, stream: false });
+  const sent = filterBody('known', { protocol: Protocol.CHAT, request, encoded, accountId: undefined });
+  expect(sent).toEqual({ body: { model: 'up', messages: [{ role: 'user', content: 'Hi' }] }, dropped: ['9', '10'] });
+});
+
+test('names that group requests at a provider belong to their account', () => {
+  const long = 'k'.repeat(64);
+  const sent = filtered('unpriced', {
+    user: 'ann',
+    safety_identifier: 'a',
+    prompt_cache_key: long,
+    metadata: { user_id: 'b' },
+  });
+  expect(sent).toMatchObject({ user: '7:ann', safety_identifier: '7:a', metadata: { user_id: 'b' } });
+  const { prompt_cache_key: key } = sent as { prompt_cache_key: string };
+  expect(key).toMatch(/^7:[\w-]{43}$/);
+  const messages = filtered('all', { metadata: { user_id: 'ann', x: 1 } }, { protocol: Protocol.MESSAGES });
+  expect(messages).toEqual({ metadata: { user_id: '7:ann', x: 1 } });
+});
+
+test('of betas those that cost extra are withheld, or all of them', () => {
+  const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'new-2026-11-01, context-1m-2025-08-07' };
+  expect(filterHeaders('all', headers)).toEqual({ headers, withheld: [] });
+  expect(filterHeaders('unpriced', headers)).toEqual({
+    headers: { ...headers, 'anthropic-beta': 'new-2026-11-01' },
+    withheld: ['anthropic-beta:context-1m-2025-08-07'],
+  });
+  expect(filterHeaders('known', headers).headers).toEqual({ 'anthropic-version': '2023-06-01' });
+});

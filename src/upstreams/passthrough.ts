@@ -1,0 +1,179 @@
+import { createHash } from 'node:crypto';
+import type { EncodedRequest, Json, JsonObject } from '../codecs/codec.ts';
+import { listIn, objectIn, textIn } from '../codecs/json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import { type Extra, type Item, Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
+import { refuseUnknown } from '../generation/portable/portable-request.ts';
+import { findPriced, findRouting, isPricedBeta, type WithheldFeature } from './withheld-features.ts';
+
+/**
+ * What of a client's own words a provider gets: everything but what leads to other models; besides, nothing that costs extra without a price of its own (`unpriced`), or nothing that the
+ * gateway does not know (`known`).
+ */
+export type Passthrough = 'all' | 'unpriced' | 'known';
+
+/** A request that is about to be sent. */
+interface Outgoing {
+  /** The provider's. */
+  readonly protocol: Protocol;
+  readonly request: GenerateRequest;
+  readonly encoded: EncodedRequest;
+  /** The account that asks; absent: the gateway itself. */
+  readonly accountId: number | undefined;
+}
+
+/** Returns a request as its provider may have it: tools that it may not run are left out, if the request can be answered without. Throws `unsupported_feature` for what is withheld. */
+export function filterBody(policy: Passthrough, outgoing: Outgoing): EncodedRequest {
+  const { protocol, request, accountId } = outgoing;
+  const encoded = policy === 'known' ? plainly(outgoing.encoded) : outgoing.encoded;
+  const { body } = encoded;
+  refuseRouting(body);
+  const dropped = policy === 'all' ? [] : withoutPriced(body);
+  if (accountId !== undefined) addNamespace(body, protocol, accountId);
+  if (policy === 'known' && request.source?.protocol === protocol) {
+    refuseUnknown(request);
+    dropped.push(...request.source.unknownFields.filter(path => removePath(body, path.split('.'))));
+  }
+  return dropped.length === 0 ? encoded : { ...encoded, dropped: [...encoded.dropped, ...dropped] };
+}
+
+/** Returns a request whose body has nothing marked, so that every name in it is the client's. */
+function plainly({ restore, ...encoded }: EncodedRequest): EncodedRequest {
+  if (restore === undefined) return encoded;
+  return { ...encoded, body: JSON.parse(restore(JSON.stringify(encoded.body))) as JsonObject };
+}
+
+/** Removes tools that cost extra, and returns what they are. Throws for anything else that does, and for a tool that the request insists on. Source: decisions §4, "Unknown is not invalid". */
+function withoutPriced(body: JsonObject): string[] {
+  const priced = [...findPriced(body)];
+  const [refused] = priced.filter(({ param }) => !param.startsWith(toolPrefix));
+  if (refused !== undefined) throw withheld(refused);
+  const [first] = priced;
+  if (first === undefined) return [];
+  const places = new Set(priced.map(({ param }) => Number(param.slice(toolPrefix.length))));
+  const tools = listIn(body['tools']);
+  const left = tools.filter((_, index) => !places.has(index));
+  const out = tools.filter((_, index) => places.has(index)).map(tool => objectIn(tool) ?? {});
+  if (insistsOn(body['tool_choice'], { out, left })) throw withheld(first);
+  if (left.length > 0) body['tools'] = left;
+  else for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) Reflect.deleteProperty(body, name);
+  return out.map(tool => `tools.${textIn(tool['type']) || Object.keys(tool).join()}`);
+}
+
+const toolPrefix = 'tools.';
+
+/** Whether a tool choice demands a tool that is left out, in the words of any protocol. */
+function insistsOn(
+  choice: Json | undefined,
+  { out, left }: { readonly out: readonly JsonObject[]; readonly left: readonly Json[] },
+): boolean {
+  if (typeof choice === 'string') return choice === 'required' && left.length === 0;
+  const named = objectIn(choice);
+  if (named === undefined) return false;
+  const type = textIn(named['type']);
+  if (['any', 'required'].includes(type) || named['mode'] === 'required') return left.length === 0;
+  return out.some(tool => tool['type'] === type || (type === 'tool' && tool['name'] === named['name']));
+}
+
+/** Throws `unsupported_feature` if a body names other models, hosts or credentials. */
+export function refuseRouting<Body extends object>(body: Body): Body {
+  const routing = findRouting(body as JsonObject);
+  if (routing !== undefined) throw withheld(routing);
+  return body;
+}
+
+function withheld({ feature, param }: WithheldFeature): GatewayError {
+  const message =
+    feature === ''
+      ? `\`${param}\` is not offered here: the route is the gateway’s to choose.`
+      : `\`${param}\` is not offered here: the model has no price for ${feature}.`;
+  return new GatewayError('unsupported_feature', message, { param });
+}
+
+/** Removes a member. Entries of arrays stay, because those behind them would change their places. Returns whether it was there. */
+function removePath(body: JsonObject, path: readonly string[]): boolean {
+  let at: unknown = body;
+  for (const name of path.slice(0, -1)) {
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return false;
+    at = (at as Record<string, unknown>)[name];
+  }
+  const last = path.at(-1) ?? '';
+  if (typeof at !== 'object' || at === null || Array.isArray(at) || !Object.hasOwn(at, last)) return false;
+  Reflect.deleteProperty(at, last);
+  return true;
+}
+
+/** Names by which a provider groups requests: without a namespace, one account could use the cache of another, or be blamed for it. */
+const groupingMembers = ['user', 'safety_identifier', 'prompt_cache_key'] as const;
+/** What providers take at most for them. */
+const groupLengthMax = 64;
+
+function addNamespace(body: JsonObject, protocol: Protocol, accountId: number): void {
+  for (const member of groupingMembers) {
+    const value = body[member];
+    if (typeof value === 'string') body[member] = namespaced(value, accountId);
+  }
+  const { metadata } = body;
+  // Elsewhere they are labels of the client's own.
+  if (protocol !== Protocol.MESSAGES || typeof metadata !== 'object' || metadata === null || Array.isArray(metadata))
+    return;
+  if (typeof metadata['user_id'] === 'string') {
+    body['metadata'] = { ...metadata, user_id: namespaced(metadata['user_id'], accountId) };
+  }
+}
+
+/** Returns a name that no other account can have: readable if it is short enough, else a digest. */
+function namespaced(name: string, accountId: number): string {
+  const readable = `${accountId}:${name}`;
+  if (readable.length <= groupLengthMax) return readable;
+  return `${accountId}:${createHash('sha256').update(name).digest('base64url')}`;
+}
+
+/** Returns the headers of a client's protocol as its provider may have them, and which values are withheld. */
+export function filterHeaders(
+  policy: Passthrough,
+  headers: Readonly<Record<string, string>>,
+): { readonly headers: Readonly<Record<string, string>>; readonly withheld: readonly string[] } {
+  const value = headers[betaHeader];
+  if (value === undefined || policy === 'all') return { headers, withheld: [] };
+  const betas = value.split(',').map(each => each.trim());
+  const kept = policy === 'known' ? [] : betas.filter(beta => !isPricedBeta(beta));
+  if (kept.length === betas.length) return { headers, withheld: [] };
+  const { [betaHeader]: _, ...rest } = headers;
+  return {
+    headers: kept.length === 0 ? rest : { ...rest, [betaHeader]: kept.join(',') },
+    withheld: betas.filter(beta => !kept.includes(beta)).map(beta => `${betaHeader}:${beta}`),
+  };
+}
+
+const betaHeader = 'anthropic-beta';
+
+/** Returns a request without the members that the gateway does not know, where they are kept beside its items, parts and tools. */
+export function withoutExtras(request: GenerateRequest): GenerateRequest {
+  return { ...request, items: request.items.map(plainItem), tools: request.tools.map(plain) };
+}
+
+function plainItem(item: Item): Item {
+  const { content } = item;
+  if (content.case === 'message') {
+    return plain({
+      ...item,
+      content: { ...content, value: { ...content.value, parts: content.value.parts.map(plain) } },
+    });
+  }
+  if (content.case === 'toolResult') {
+    return plain({
+      ...item,
+      content: { ...content, value: { ...content.value, parts: content.value.parts.map(plain) } },
+    });
+  }
+  return plain(item);
+}
+
+function plain<T extends { extra?: Extra | undefined }>(value: T): T {
+  if (value.extra === undefined) return value;
+  const copy = { ...value };
+  delete copy.extra;
+  return copy;
+}

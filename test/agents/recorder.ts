@@ -1,0 +1,86 @@
+import { createServer, type IncomingHttpHeaders, request as send, type Server } from 'node:http';
+import { once } from 'node:events';
+import { type AddressInfo, connect } from 'node:net';
+
+/** An exchange that the gateway refused or failed. */
+export interface Refusal {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  readonly status: number;
+  readonly answer: string;
+}
+
+/** Stands between agents and a gateway: passes everything on, and keeps what was answered with 400 or more. */
+export class Recorder {
+  readonly #server: Server;
+  #refusals: Refusal[] = [];
+  /** Requests that were passed on. */
+  requests = 0;
+  /** Connections that became WebSockets. */
+  sockets = 0;
+
+  constructor(target: string) {
+    const { hostname, port } = new URL(target);
+    this.#server = createServer((request, response) => {
+      const { method = 'GET', url: path = '/', headers } = request;
+      const body: Buffer[] = [];
+      const answer: Buffer[] = [];
+      this.requests += 1;
+      const upstream = send({ hostname, port, method, path, headers }, from => {
+        const { statusCode: status = 0 } = from;
+        response.writeHead(status, from.headers);
+        from.on('data', (chunk: Buffer) => status >= 400 && answer.push(chunk));
+        from.on('end', () => {
+          if (status < 400) return;
+          this.#refusals.push({
+            method,
+            path,
+            headers,
+            status,
+            body: String(Buffer.concat(body)),
+            answer: String(Buffer.concat(answer)),
+          });
+        });
+        from.pipe(response);
+      });
+      request.on('data', (chunk: Buffer) => body.push(chunk));
+      request.pipe(upstream);
+      response.on('close', () => upstream.destroy());
+      upstream.on('error', () => response.destroy());
+    });
+    this.#server.on('upgrade', (request, socket, head: Buffer) => {
+      this.sockets += 1;
+      const upstream = connect(Number(port), hostname, () => {
+        const lines = request.rawHeaders.flatMap((value, index, all) =>
+          index % 2 === 0 ? `${value}: ${all[index + 1] ?? ''}` : [],
+        );
+        upstream.write(`${request.method} ${request.url} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`);
+        upstream.write(head);
+        socket.pipe(upstream).pipe(socket);
+      });
+      upstream.on('error', () => socket.destroy());
+      socket.on('error', () => upstream.destroy());
+    });
+  }
+
+  /** Opens it. Returns its address. */
+  async open(): Promise<string> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Returns what was refused since it was last asked. */
+  take(): Refusal[] {
+    const taken = this.#refusals;
+    this.#refusals = [];
+    return taken;
+  }
+
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+}

@@ -1,0 +1,132 @@
+/** Providers that answer without end, whatever they were asked (docs/limits.md, "Answers"). */
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, expect, test } from 'vitest';
+import { balanceOf, endGateway, recordOf, startGateway } from '../gateway.ts';
+import { HealthWatch } from './health-watch.ts';
+import { attackSize } from './scale.ts';
+
+const mebibyte = 1024 ** 2;
+
+/** What an endless provider says again and again, by the model that it is asked for. */
+const said: Readonly<Record<string, (choice: number) => string>> = {
+  text: choice => chunkOf(choice, { delta: { content: 'word '.repeat(200) } }),
+  nothing: () => ': still there\n\n',
+  logprobs: choice =>
+    chunkOf(choice, { delta: { content: '' }, logprobs: { content: Array.from({ length: 20 }, () => token) } }),
+  reasoning: choice => chunkOf(choice, { delta: { reasoning_content: 'hm '.repeat(200) } }),
+  calls: choice => {
+    const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'f', arguments: 'x'.repeat(500) } };
+    return chunkOf(choice, { delta: { tool_calls: [call] } });
+  },
+};
+const alternative = { token: 'x', logprob: -1, bytes: [120] };
+const token = { ...alternative, top_logprobs: Array.from({ length: 20 }, () => alternative) };
+
+function chunkOf(index: number, choice: object): string {
+  const chunk = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index, ...choice }] };
+  return `data: ${JSON.stringify(chunk)}\n\n`;
+}
+
+let sentBytes = 0;
+let closed: Promise<unknown> = Promise.resolve();
+const server = createServer((request, response) => {
+  const parts: Buffer[] = [];
+  request.on('data', (part: Buffer) => parts.push(part));
+  request.on('end', () => {
+    const { model, n = 1 } = JSON.parse(Buffer.concat(parts).toString()) as { model: string; n?: number };
+    sentBytes = 0;
+    closed = once(response, 'close');
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    void pour(response, model, n);
+  });
+});
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+afterAll(() => server.close());
+
+/** Sends until the gateway has had enough, or a gibibyte. */
+async function pour(response: ServerResponse, model: string, n: number): Promise<void> {
+  for (let turn = 0; !response.destroyed && sentBytes < 1024 * mebibyte; turn += 1) {
+    const text = (said[model]?.(turn % n) ?? '').repeat(20);
+    sentBytes += text.length;
+    if (!response.write(text)) await Promise.race([once(response, 'drain'), closed]);
+  }
+  response.end();
+}
+
+const models = Object.keys(said).map(
+  name => `
+  - id: acme/${name}
+    max_output_tokens: 1000
+    capabilities: { function_call: true, reasoning: true }
+    pricing: { input: 1, output: 1000 }
+    routes: [{ provider: endless, model: ${name} }]`,
+);
+const gateway = await startGateway({
+  balance: '10000',
+  config: `
+retries: 0
+limits: { answer_bytes: 2MiB, whole_answer_bytes: 4MiB, upstream_event_bytes: ${attackSize(64, 1)}MiB }
+providers:
+  endless: { protocol: chat, base_url: "http://127.0.0.1:${(server.address() as AddressInfo).port}/v1", api_key: x }
+models:${models.join('')}
+`,
+});
+afterAll(() => endGateway(gateway));
+
+async function ask(model: string, more: object): Promise<{ text: string; id: string; tookMs: number }> {
+  const began = performance.now();
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: `acme/${model}`, messages: [{ role: 'user', content: 'x' }], ...more }),
+  });
+  const text = await response.text();
+  const id = response.headers.get('x-request-id') ?? '';
+  return { text, id, tookMs: performance.now() - began };
+}
+
+const logprobs = { logprobs: true, top_logprobs: 20 };
+const cases: readonly (readonly [model: string, more: object])[] = [
+  ['text', {}],
+  ['text', { n: 128 }],
+  ['reasoning', {}],
+  ['calls', {}],
+  ['logprobs', logprobs],
+  ['logprobs', { ...logprobs, n: 128 }],
+  ['nothing', {}],
+];
+
+test.each(cases.flatMap(([model, more]) => [true, false].map(stream => [model, { ...more, stream }] as const)))(
+  'endless %s (%o) ends as the provider’s failure, and what passed is charged',
+  async (model, more) => {
+    const before = await balanceOf(gateway);
+    const watch = new HealthWatch(gateway.url);
+    const { text, id } = await ask(model, more);
+    await closed;
+    expect(await watch.end()).toBeLessThan(1000);
+    expect(text).toContain('upstream_error');
+    // 128 choices of 2 MiB, as they are in memory; and what lies in the sockets.
+    const several = 'n' in more && more.stream ? 128 : 1;
+    expect(sentBytes).toBeLessThan((several * 12 + attackSize(80, 16)) * mebibyte);
+    const record = await recordOf(gateway, id);
+    const cost = before - (await balanceOf(gateway));
+    expect(record.costNanoUsd).toBe(cost);
+    // Nothing of a whole answer was delivered, and of a stream never more than the model gives.
+    const delivered = more.stream && model !== 'nothing' && model !== 'logprobs';
+    if (delivered) expect(cost).toBeGreaterThan(100_000_000n);
+    else expect(cost).toBeLessThan(10_000_000n);
+    expect(cost).toBeLessThan(129_000_000_000n);
+  },
+);
+
+test('a limit of the client’s ends an endless answer as that limit does, however it comes', async () => {
+  for (const model of ['text', 'reasoning']) {
+    const { text, id } = await ask(model, { max_tokens: 50 });
+    expect(text).toContain('"finish_reason":"length"');
+    const { buckets } = await recordOf(gateway, id);
+    expect(buckets.find(({ kind }) => kind === 'output')?.tokens).toBe(50n);
+  }
+});

@@ -1,0 +1,315 @@
+/**
+ * Hostile requests, made from valid ones: over every route, every unary RPC, the frames of a WebSocket and what a provider answers. Whatever comes, nothing is 500, nothing crashes, nothing grows, and
+ * what is charged was delivered. `npm run test:attack` makes a million of them.
+ */
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { DescService } from '@bufbuild/protobuf';
+import { Agent, request } from 'undici';
+import { WebSocket } from 'ws';
+import { afterAll, expect, test } from 'vitest';
+import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
+import { CatalogService } from '../../src/gen/tollgate/v1/catalog_pb.ts';
+import { CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
+import { GenerationService } from '../../src/gen/tollgate/v1/generation_pb.ts';
+import { ImageService } from '../../src/gen/tollgate/v1/image_pb.ts';
+import { ResponseService } from '../../src/gen/tollgate/v1/response_pb.ts';
+import { balanceOf, endGateway, type Gateway, startGateway } from '../gateway.ts';
+import { HealthWatch } from './health-watch.ts';
+import { Chance, mutateBytes, mutateJson } from './mutations.ts';
+import { attackSize } from './scale.ts';
+
+const seed = Number(process.env['ATTACK_SEED'] ?? 20_261_122);
+/** At a time. */
+const together = 24;
+const agent = new Agent({ connections: together, pipelining: 1 });
+
+const valid =
+  'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Well"},"finish_reason":null}]}\n\n' +
+  'data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}\n\n' +
+  'data: {"id":"c","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}\n\ndata: [DONE]\n\n';
+const answers = new Chance(seed + 1);
+const provider = createServer((asked, response) => {
+  // Where the gateway has had enough, nobody is left to be answered.
+  asked.on('error', () => undefined);
+  response.on('error', () => undefined);
+  asked.resume().once('end', () => {
+    response.writeHead(200, { 'content-type': answers.next() < 0.9 ? 'text/event-stream' : 'application/json' });
+    response.end(answers.next() < 0.3 ? valid : mutateBytes(Buffer.from(valid), answers));
+  });
+});
+provider.listen(0, '127.0.0.1');
+await once(provider, 'listening');
+const gateway = await startGateway({
+  balance: '100000',
+  environment: { NODE_OPTIONS: '--max-old-space-size=800' },
+  config: `
+retries: 0
+simulator: { tokens_per_second: 0 }
+overload: { loop_lag: 60s, heap: 1 }
+providers: { odd: { protocol: chat, base_url: "http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1", api_key: x, timeouts: { idle: 1s } } }
+models:
+  - { id: odd/model, capabilities: { function_call: true }, pricing: { input: 1, output: 1 }, routes: [{ provider: odd, model: m }] }
+`,
+});
+afterAll(async () => {
+  await agent.close();
+  provider.close();
+  await endGateway(gateway);
+});
+
+const say = 'Hello\n!sim tokens=3';
+const schema = { type: 'object', properties: { a: { type: 'string', pattern: '^a+$' } }, required: ['a'] };
+const tool = { type: 'function', function: { name: 'look', parameters: schema } };
+const chat = {
+  model: 'sim/small',
+  messages: [
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: [{ type: 'text', text: 'Look' }] },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'c1', type: 'function', function: { name: 'look', arguments: '{}' } }],
+    },
+    { role: 'tool', tool_call_id: 'c1', content: 'seen' },
+    { role: 'user', content: say },
+  ],
+  tools: [tool],
+  stop: ['END'],
+  max_tokens: 20,
+  n: 1,
+  temperature: 0.5,
+  stream: false,
+  metadata: { a: 'b' },
+};
+const messages = {
+  model: 'sim/small',
+  max_tokens: 20,
+  system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
+  messages: [{ role: 'user', content: say }],
+  tools: [{ name: 'look', input_schema: schema }],
+  tool_choice: { type: 'auto' },
+  stop_sequences: ['END'],
+  thinking: { type: 'disabled' },
+};
+const responses = {
+  model: 'sim/small',
+  instructions: 'Be brief.',
+  input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: say }] }],
+  tools: [{ type: 'function', name: 'look', parameters: schema }],
+  text: { format: { type: 'json_schema', name: 'x', schema } },
+  reasoning: { effort: 'none' },
+  include: ['reasoning.encrypted_content'],
+  max_output_tokens: 20,
+  store: false,
+};
+const picture = { model: 'sim/image', prompt: 'a tree', n: 1, size: '64x64', response_format: 'b64_json' };
+
+type Route = readonly [
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+  path: string,
+  body?: object | undefined,
+  isManaged?: true,
+];
+const routes: readonly Route[] = [
+  ['POST', '/v1/chat/completions', chat],
+  ['POST', '/v1/chat/completions', { ...chat, model: 'odd/model' }],
+  ['POST', '/v1/chat/completions', { ...chat, model: 'odd/model', stream: true }],
+  ['POST', '/v1/messages', messages],
+  ['POST', '/v1/messages/count_tokens', messages],
+  ['POST', '/v1/responses', responses],
+  ['POST', '/v1/responses', { ...responses, stream: true }],
+  ['POST', '/v1/responses/input_tokens', responses],
+  ['POST', '/v1/responses/compact', { model: 'sim/small', input: responses.input }],
+  ['POST', '/v1/images/generations', picture],
+  ['POST', '/v1/images/edits', { ...picture, image: 'AAAA' }],
+  ['GET', '/v1/models?limit=3&q=sim'],
+  ['GET', '/v1/models/sim/small'],
+  ['GET', '/v1/responses/resp_1?stream=true&starting_after=1'],
+  ['GET', '/v1/responses/resp_1/input_items?limit=2'],
+  ['POST', '/v1/responses/resp_1/cancel'],
+  ['DELETE', '/v1/responses/resp_1'],
+  ['GET', '/v1/images/tasks/task_1'],
+  ['GET', '/v1/images/files/abc.png'],
+  ['GET', '/v1/account/keys', undefined, true],
+  ['PATCH', '/v1/account/keys/999', { label: 'x', daily_limit: 3, balance: 1.5, allowed_models: ['sim/small'] }, true],
+  ['GET', '/v1/account/activity?limit=10&offset=0&start=2026-01-01T00:00:00Z', undefined, true],
+  ['GET', '/v1/account/analytics?granularity=day&group_by=model', undefined, true],
+];
+
+/** Answers that are allowed: a mistake of the client, or of the provider that answers oddly. */
+const allowed = new Set([200, 202, 400, 401, 403, 404, 405, 409, 413, 422, 429, 502]);
+const delivered = new Set<string>();
+
+/** Sends a request of which something is wrong. Returns its complaint if the gateway did what it must not. */
+async function attackRoute(chance: Chance): Promise<string | undefined> {
+  const [method, path, body, isManaged] = chance.pick(routes);
+  const way = chance.next();
+  const target = way < 0.15 ? hostilePath(path, chance) : path;
+  const json = body === undefined ? undefined : JSON.stringify(way < 0.8 ? mutateJson(body, chance) : body);
+  const bytes = json === undefined || way < 0.9 ? json : mutateBytes(Buffer.from(json), chance);
+  const headers: Record<string, string> = {
+    authorization: `Bearer ${isManaged === true ? gateway.managementKey : gateway.apiKey}`,
+    'content-type': 'application/json',
+  };
+  if (way > 0.93)
+    headers[
+      chance.pick(['idempotency-key', 'anthropic-version', 'x-tollgate-strict', 'x-api-key', 'content-type', 'range'])
+    ] = chance.pick(['true', 'x'.repeat(300), '0', 'text/plain', 'bytes=0-']);
+  const answer = await request(`${gateway.url}${target}`, { method, headers, body: bytes ?? null, dispatcher: agent });
+  const text = await answer.body.text();
+  const id = String(answer.headers['x-request-id']);
+  if (answer.statusCode === 200 || answer.statusCode === 202) delivered.add(id);
+  if (!allowed.has(answer.statusCode))
+    return `${answer.statusCode} to ${method} ${target}: ${text.slice(0, 300)}; sent ${String(bytes).slice(0, 600)}`;
+  if (answer.statusCode >= 400) JSON.parse(text);
+  return undefined;
+}
+
+function hostilePath(path: string, chance: Chance): string {
+  const part = chance.pick([
+    '%00',
+    '..%2f',
+    '%f0%9f%98%80',
+    '/',
+    '?a=1&a=2',
+    '?limit=-1',
+    '?limit=1e9',
+    '&start=never',
+    'x'.repeat(200),
+    '%',
+  ]);
+  const at = 4 + chance.below(Math.max(1, path.length - 4));
+  return path.slice(0, at) + part + path.slice(at);
+}
+
+const services: readonly DescService[] = [
+  AccountService,
+  AccountingService,
+  CatalogService,
+  CredentialService,
+  GenerationService,
+  ImageService,
+  ResponseService,
+];
+const unary = services.flatMap(service =>
+  service.methods.filter(({ methodKind }) => methodKind === 'unary').map(({ name }) => `/${service.typeName}/${name}`),
+);
+const rpcBodies: readonly object[] = [
+  { limits: true, admission: true },
+  { id: 'sim/small', endpoint: 'ENDPOINT_CHAT_COMPLETIONS' },
+  {
+    request: {
+      model: 'sim/small',
+      endpoint: 'ENDPOINT_CHAT_COMPLETIONS',
+      items: [{ message: { role: 'ROLE_USER', parts: [{ text: { text: say } }] } }],
+      candidates: 2,
+      maxOutputTokens: 3,
+    },
+  },
+  { apiKeyId: '9', settings: { label: 'x', dailyLimit: '3', allowedModels: { models: ['sim/small'] } } },
+  { requestId: 'req_1', limit: 5, offset: 0, startMs: '0', endMs: '9999999999999' },
+  { id: 'resp_1', include: ['x'], session: 's', responseId: 'r' },
+];
+/** RPC errors that are the gateway's own fault. */
+const rpcDefects = new Set(['internal', 'unknown', 'data_loss', 'unimplemented']);
+
+async function attackRpc(chance: Chance): Promise<string | undefined> {
+  const path = chance.pick(unary);
+  const json = Buffer.from(JSON.stringify(mutateJson(chance.pick(rpcBodies), chance)));
+  const isBinary = chance.next() < 0.3;
+  const body = isBinary || chance.next() < 0.2 ? mutateBytes(json, chance) : json;
+  const credential = chance.pick([gateway.apiKey, gateway.managementKey, gateway.apiKey, 'sk-tg-none']);
+  const answer = await request(`${gateway.rpcUrl}${path}`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${credential}`,
+      'content-type': isBinary ? 'application/proto' : 'application/json',
+    },
+    body,
+    dispatcher: agent,
+  });
+  const text = await answer.body.text();
+  if (answer.statusCode === 200) {
+    // Tasks and compactions are named after their requests.
+    for (const [, part] of text.matchAll(/"\w+_([0-9A-Za-z]{21})"/g)) delivered.add(`req_${part}`);
+    return undefined;
+  }
+  const { code, message } = JSON.parse(text) as { code: string; message: string };
+  // What gRPC says of bytes that are no message.
+  if (code === 'internal' && message.startsWith('parse binary')) return undefined;
+  return rpcDefects.has(code)
+    ? `${code} of ${path}: ${text.slice(0, 300)}; sent ${body.toString().slice(0, 600)}`
+    : undefined;
+}
+
+/** How long a connection is quiet before its client closes it. */
+const quietMs = 1000;
+
+/** Sends frames over one connection until it closes or all are answered. */
+async function attackSocket(chance: Chance): Promise<string | undefined> {
+  const socket = new WebSocket(`${gateway.url.replace('http', 'ws')}/v1/responses`, {
+    headers: { authorization: `Bearer ${gateway.apiKey}` },
+  });
+  await once(socket, 'open');
+  let complaint: string | undefined;
+  // Who leaves early pays for what it does not see: the connection closes when it has been quiet for a while.
+  const patience = setTimeout(() => socket.close(), quietMs);
+  socket.on('message', (data: Buffer) => {
+    patience.refresh();
+    const { status, response } = JSON.parse(data.toString()) as { status?: number; response?: { id: string } };
+    if (response !== undefined) delivered.add(response.id.replace('resp_', 'req_'));
+    if (status === 500) complaint = data.toString();
+  });
+  socket.on('error', () => undefined);
+  for (let frames = 4; frames > 0; frames -= 1) {
+    const frame = Buffer.from(JSON.stringify(mutateJson({ type: 'response.create', ...responses }, chance)));
+    if (chance.next() < 0.8) socket.send(frame.toString());
+    // Text that is no UTF-8 would break the connection under the turns that run.
+    else if (chance.next() < 0.5) socket.send(mutateBytes(frame, chance).toString('latin1'));
+    else socket.send(mutateBytes(frame, chance));
+  }
+  const [code] = (await once(socket, 'close')) as [number];
+  clearTimeout(patience);
+  return code === 1011 ? 'the socket was closed with 1011' : complaint;
+}
+
+function residentBytes({ pid }: Gateway): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
+}
+
+test('whatever is sent, nothing is the gateway’s fault, and nothing is charged that was not delivered', async () => {
+  const chance = new Chance(seed);
+  const before = await balanceOf(gateway);
+  const watch = new HealthWatch(gateway.url);
+  const complaints: string[] = [];
+  let left = attackSize(1_000_000, 20_000);
+  const attackers = Array.from({ length: together }, async () => {
+    for (; left > 0 && complaints.length < 5; left -= 1) {
+      const way = chance.next();
+      const attack = way < 0.75 ? attackRoute : way < 0.98 ? attackRpc : attackSocket;
+      const complaint = await attack(chance);
+      if (complaint !== undefined) complaints.push(complaint);
+    }
+  });
+  await Promise.all(attackers);
+  const heldMs = await watch.end();
+  expect(complaints, `seed ${seed}`).toEqual([]);
+  expect(heldMs).toBeLessThan(2000);
+  expect(residentBytes(gateway)).toBeLessThan(1.5 * 1024 ** 3);
+  let charged = 0n;
+  const unknown: string[] = [];
+  for (let offset = 0; ; offset += 1000) {
+    const { records } = await gateway.account.listActivity({ limit: 1000, offset });
+    for (const { requestId, costNanoUsd, model, state } of records) {
+      charged += costNanoUsd;
+      if (costNanoUsd > 0n && !delivered.has(requestId)) unknown.push(`${requestId}: ${model}, state ${state}`);
+    }
+    if (records.length < 1000) break;
+  }
+  expect(unknown).toEqual([]);
+  expect(before - (await balanceOf(gateway))).toBe(charged);
+}, 36_000_000);

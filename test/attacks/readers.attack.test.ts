@@ -1,0 +1,77 @@
+/** Clients that do not read what they have asked for (docs/limits.md, "Connections"). */
+import { readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, expect, test } from 'vitest';
+import { endGateway, heldBy, startGateway } from '../gateway.ts';
+import { attackSize } from './scale.ts';
+
+const gateway = await startGateway({
+  config: 'simulator: { tokens_per_second: 0 }\nlimits: { stall_timeout: 3s, address_requests: 8 }\n',
+  balance: '1000',
+  // Without it V8 collects so late that nothing can be told from the memory of the process.
+  environment: { NODE_OPTIONS: '--max-old-space-size=256' },
+});
+afterAll(() => endGateway(gateway));
+const { hostname, port } = new URL(gateway.url);
+const mebibyte = 1024 ** 2;
+
+/** Sends a request whose answer is never read. */
+function askUnread(body: object, key = gateway.apiKey): Socket {
+  const socket = connect(Number(port), hostname).pause();
+  const text = JSON.stringify(body);
+  socket.on('error', () => undefined);
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+  );
+  return socket;
+}
+
+/** Bytes of memory that the gateway's process has. */
+function residentBytes(): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) * 1024;
+}
+
+const long = { model: 'sim/small', messages: [{ role: 'user', content: '!sim tokens=4000' }], stream: true };
+
+test('streams that nobody reads take little memory, and end with their hold after the stall timeout', async () => {
+  const count = attackSize(1000, 30);
+  const sockets = Array.from({ length: count }, () => askUnread({ ...long, n: 64 }));
+  await expect.poll(() => heldBy(gateway), { timeout: 30_000 }).toBeGreaterThan(0n);
+  await sleep(2000);
+  expect(residentBytes()).toBeLessThan(count * 0.1 * mebibyte + 500 * mebibyte);
+  await expect.poll(() => heldBy(gateway), { timeout: attackSize(300_000, 40_000) }).toBe(0n);
+  for (const socket of sockets) socket.destroy();
+}, 400_000);
+
+test('a client that reads slowly is not cut', async () => {
+  const socket = askUnread({ ...long, n: 4 });
+  let bytes = 0;
+  socket.on('data', (data: Buffer) => (bytes += data.length));
+  for (let turn = 0; turn < 10; turn += 1) {
+    socket.resume();
+    await sleep(20);
+    socket.pause();
+    await sleep(500);
+  }
+  socket.resume();
+  await expect.poll(() => bytes, { timeout: 20_000 }).toBeGreaterThan(mebibyte);
+  socket.destroy();
+});
+
+test('too many strangers of one address are not listened to: their connections close at once', async () => {
+  const closedAfterMs = await Promise.all(
+    Array.from({ length: 40 }, async () => {
+      const socket = connect(Number(port), hostname);
+      socket.on('error', () => undefined).resume();
+      const began = performance.now();
+      socket.write(
+        'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk-tg-none\r\ncontent-type: application/json\r\ncontent-length: 900000\r\n\r\n',
+      );
+      await once(socket, 'close');
+      return performance.now() - began;
+    }),
+  );
+  expect(closedAfterMs.filter(ms => ms > 1500).length).toBe(8);
+});

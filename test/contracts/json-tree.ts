@@ -1,0 +1,89 @@
+/** JSON as a test compares it: numbers with all their digits, members in their order. It reads text by itself, so that nothing of the gateway's is trusted. */
+
+/** A JSON value. */
+export type JsonTree =
+  | { readonly kind: 'leaf'; readonly text: string }
+  | { readonly kind: 'array'; readonly items: JsonTree[] }
+  | { readonly kind: 'object'; readonly members: (readonly [name: string, value: JsonTree])[] };
+
+/** Reads a text that is known to be JSON. */
+export function readTree(text: string): JsonTree {
+  return new Reader(text).value();
+}
+
+class Reader {
+  readonly #tokens: string[];
+  #at = 0;
+
+  constructor(text: string) {
+    this.#tokens = text.match(/"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/gs) ?? [];
+  }
+
+  value(): JsonTree {
+    const token = this.#next();
+    if (token === '[') {
+      const items: JsonTree[] = [];
+      while (this.#tokens[this.#at] !== ']') {
+        items.push(this.value());
+        if (this.#tokens[this.#at] === ',') this.#at += 1;
+      }
+      this.#at += 1;
+      return { kind: 'array', items };
+    }
+    if (token !== '{') return { kind: 'leaf', text: leafOf(token) };
+    const members: (readonly [string, JsonTree])[] = [];
+    while (this.#tokens[this.#at] !== '}') {
+      const name = JSON.parse(this.#next()) as string;
+      this.#at += 1;
+      members.push([name.toWellFormed(), this.value()]);
+      if (this.#tokens[this.#at] === ',') this.#at += 1;
+    }
+    this.#at += 1;
+    return { kind: 'object', members };
+  }
+
+  #next(): string {
+    const token = this.#tokens[this.#at];
+    if (token === undefined) throw new Error('the text ends too early');
+    this.#at += 1;
+    return token;
+  }
+}
+
+/** A string without its escapes and with whole surrogates, a number by its value. */
+function leafOf(token: string): string {
+  if (token.startsWith('"')) return JSON.stringify((JSON.parse(token) as string).toWellFormed());
+  const [, sign, whole = '', fraction = '', exponent = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(token) ?? [];
+  if (sign === undefined) return token;
+  const digits = `${whole}${fraction}`.replace(/^0+/, '');
+  const kept = digits.replace(/0+$/, '');
+  if (kept === '') return '0';
+  return `${sign}${kept}e${Number(exponent) - fraction.length + digits.length - kept.length}`;
+}
+
+/** Writes it. */
+export function writeTree(tree: JsonTree): string {
+  switch (tree.kind) {
+    case 'leaf':
+      return tree.text;
+    case 'array':
+      return `[${tree.items.map(writeTree).join(',')}]`;
+    case 'object':
+      return `{${tree.members.map(([name, value]) => `${JSON.stringify(name)}:${writeTree(value)}`).join(',')}}`;
+  }
+}
+
+/** A place in a value: names and numbers. */
+export type TreePath = readonly (string | number)[];
+
+/** What stands at a place; undefined where nothing does. */
+export function treeAt(tree: JsonTree | undefined, path: TreePath): JsonTree | undefined {
+  let found = tree;
+  for (const step of path) {
+    if (found?.kind === 'array') found = typeof step === 'number' ? found.items[step] : undefined;
+    else if (found?.kind === 'object') found = found.members.find(([name]) => name === step)?.[1];
+    else return undefined;
+  }
+  return found;
+}

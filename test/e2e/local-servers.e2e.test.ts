@@ -1,0 +1,319 @@
+/** Servers of one's own, as llama.cpp b10434 and Ollama 0.17 answer: what they are asked, what is listed, and what becomes of their errors. */
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { endGateway, type Gateway, heldBy, startGateway } from '../gateway.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+type Reply = readonly [status: number, body: Json];
+
+const error = (code: number, message: string, type: string): Reply => [code, { error: { code, message, type } }];
+const completion = (model: string, usage: Json): Reply => [
+  200,
+  {
+    choices: [{ finish_reason: 'stop', index: 0, message: { role: 'assistant', content: 'Hello there' } }],
+    created: 1_795_375_132,
+    model,
+    object: 'chat.completion',
+    usage,
+    id: 'chatcmpl-1',
+  },
+];
+const usage = { completion_tokens: 3, prompt_tokens: 31, total_tokens: 34 };
+
+/** What llama.cpp answers a prompt that names one of these. */
+const faults: Readonly<Record<string, Reply>> = {
+  image: error(
+    500,
+    'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj',
+    'server_error',
+  ),
+  template: error(
+    500,
+    'Error: Jinja Exception: Conversation roles must alternate user/assistant/user/assistant/...',
+    'server_error',
+  ),
+  schema: error(500, 'JSON schema conversion failed: Unrecognized schema: {"type":"nonsense"}', 'server_error'),
+  context: [
+    500,
+    {
+      error: {
+        code: 500,
+        message: 'request (6031 tokens) exceeds the available context size (2048 tokens), try increasing it',
+        type: 'exceed_context_size_error',
+      },
+    },
+  ],
+  broken: error(500, 'Compute error.', 'server_error'),
+};
+
+const file = '/models/SmolLM2-135M-Instruct.Q4_1.gguf';
+/** Requests to each path, and how many of the next ones are answered "Loading model". */
+const seen: { url: string; body: string }[] = [];
+let loading = 0;
+let listRefused = false;
+/** The context that Ollama says; undefined: none. */
+let cutsAt: number | undefined = 4_096;
+
+function llama(path: string, body: string): Reply {
+  if (loading > 0) {
+    loading -= 1;
+    return [503, { error: { message: 'Loading model', type: 'unavailable_error', code: 503 } }];
+  }
+  if (path === '/props') {
+    return [
+      200,
+      {
+        default_generation_settings: { n_ctx: 2_048 },
+        modalities: { vision: false },
+        chat_template: '{{ messages }}',
+        chat_template_caps: { supports_tools: true },
+      },
+    ];
+  }
+  if (path === '/v1/models') {
+    return [
+      200,
+      {
+        models: [{ name: file, model: file, type: 'model', capabilities: ['completion'] }],
+        object: 'list',
+        data: [
+          {
+            id: file,
+            object: 'model',
+            created: Math.floor(Date.now() / 1000),
+            owned_by: 'llamacpp',
+            meta: { n_ctx: 2_048, n_ctx_train: 8_192 },
+          },
+        ],
+      },
+    ];
+  }
+  const fault = Object.entries(faults).find(([name]) => body.includes(`provoke ${name}`));
+  return fault?.[1] ?? completion(file, usage);
+}
+
+function ollama(path: string, body: string): Reply {
+  if (path === '/v1/models') {
+    const ids = ['llama3.2:latest', 'nomic-embed-text:latest'];
+    return [200, { object: 'list', data: ids.map(id => ({ id, object: 'model', created: 1_760_000_000 })) }];
+  }
+  if (path === '/api/ps') return [200, { models: [] }];
+  if (path === '/api/show') {
+    const { model } = JSON.parse(body) as { model: string };
+    const capabilities = model.startsWith('nomic') ? ['embedding'] : ['completion', 'tools'];
+    const parameters = cutsAt === undefined ? '' : `num_ctx    ${cutsAt}`;
+    return [200, { parameters, model_info: {}, capabilities }];
+  }
+  // With a context of 4,096 tokens, of which it keeps the end of a prompt.
+  const tokens = Math.min(body.length / 5, 4_000);
+  const answeredBy = body.includes('provoke another') ? 'tinyllama:1.1b' : 'llama3.2:latest';
+  return completion(answeredBy, tokens > 100 ? { ...usage, prompt_tokens: Math.round(tokens) } : usage);
+}
+
+const servers: Record<string, (path: string, body: string) => Reply> = {
+  llama,
+  ollama,
+  empty: () => [200, { object: 'list', data: [] }],
+  locked: () => (listRefused ? error(401, 'Invalid API Key', 'authentication_error') : [200, { data: [{ id: 'x' }] }]),
+};
+const server: Server = createServer((request, response) => {
+  void (async () => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const body = Buffer.concat(parts).toString();
+    const [, name = '', ...path] = (request.url ?? '').split('/');
+    seen.push({ url: request.url ?? '', body });
+    const [status, answer] = servers[name]?.(`/${path.join('/')}`, body) ?? [404, {}];
+    response.writeHead(status, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(answer));
+  })();
+});
+
+let gateway: Gateway;
+beforeAll(async () => {
+  listRefused = true;
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  gateway = await startGateway({
+    config: `
+simulator: { tokens_per_second: 0 }
+log_level: info
+retries: 2
+timeouts: { first_event: 4s }
+discovered: [{ models: ["ollama/*"], pricing: { input: 1, output: 2 } }]
+`,
+    environment: {
+      LLAMA_CPP_BASE_URL: `${at}/llama/v1`,
+      OLLAMA_HOST: `${at}/ollama/v1`,
+      LM_STUDIO_BASE_URL: `${at}/empty/v1`,
+      VLLM_BASE_URL: `${at}/locked/v1`,
+      VLLM_API_KEY: 'canary-of-vllm',
+    },
+  });
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  server.close();
+});
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Json & { readonly error?: Json; readonly choices?: readonly { message: { content: string } }[] };
+}
+
+async function ask(model: string, content: unknown): Promise<Answer> {
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, max_tokens: 20, messages: [{ role: 'user', content }] }),
+  });
+  return { status: response.status, headers: response.headers, body: (await response.json()) as Answer['body'] };
+}
+async function model(id: string): Promise<Json & { readonly available: boolean }> {
+  const headers = { authorization: `Bearer ${gateway.apiKey}` };
+  return (await (await fetch(`${gateway.url}/v1/models/${id}`, { headers })).json()) as Json & { available: boolean };
+}
+const calls = (): number => seen.filter(({ url }) => url === '/llama/v1/chat/completions').length;
+const llamaId = 'llama-cpp/SmolLM2-135M-Instruct.Q4_1.gguf';
+
+describe('what is found', () => {
+  test('is in the banner: each provider with its models, or why it has none', () => {
+    const banner = gateway.printed();
+    expect(banner).toMatch(/^ {2}llama-cpp +llama-cpp\/SmolLM2-135M-Instruct\.Q4_1\.gguf$/m);
+    expect(banner).toMatch(/^ {2}ollama +ollama\/llama3\.2:latest$/m);
+    expect(banner).toMatch(/^ {2}lm-studio +has told no model that can be used/m);
+    expect(banner).toMatch(/^ {2}vllm +refuses its key/m);
+  });
+
+  test('is in the log at once: an empty list, and a key that is refused, without the key', async () => {
+    await expect.poll(() => gateway.printed()).toMatch(/a server refused its key/);
+    const lines = gateway.printed();
+    expect(lines).toMatch(/"provider":"lm-studio".*a server told no model that can be used/);
+    expect(lines).toMatch(/"provider":"vllm","status":401.*a server refused its key/);
+    expect(lines).not.toContain('canary');
+  });
+
+  test('llama.cpp: the file’s name, the context of a request, no images, made when it was found', async () => {
+    const found = await model(llamaId);
+    expect(found).toMatchObject({
+      context_length: 2_048,
+      capabilities: { vision: false, function_call: true, reasoning: false },
+      pricing: { input: 0, output: 0 },
+    });
+    expect(Math.abs(Date.parse(String(found['created_at'])) - Date.now())).toBeLessThan(600_000);
+  });
+
+  test('Ollama: no embedding model, tools, the price of its pattern; a name without its tag finds the latest', async () => {
+    expect(await model('ollama/nomic-embed-text:latest')).toMatchObject({ error: { code: 'not_found' } });
+    expect(await model('ollama/llama3.2')).toMatchObject({
+      id: 'ollama/llama3.2:latest',
+      created: 1_760_000_000,
+      context_length: 4_096,
+      capabilities: { vision: false, function_call: true, reasoning: false },
+      pricing: { input: 1, output: 2 },
+    });
+    const answer = await ask('llama3.2', 'hi');
+    expect([answer.status, answer.body['model']]).toEqual([200, 'ollama/llama3.2:latest']);
+    expect(answer.headers.get('x-tollgate-cost')).toBe('0.000037');
+    const sent = seen.findLast(({ url }) => url === '/ollama/v1/chat/completions');
+    expect(JSON.parse(sent?.body ?? '{}')).toMatchObject({ model: 'llama3.2:latest' });
+  });
+
+  test('images to a text model are refused before it is asked', async () => {
+    const before = calls();
+    const url =
+      'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+    const refused = await ask(llamaId, [{ type: 'image_url', image_url: { url } }]);
+    expect([refused.status, refused.body.error?.['code']]).toEqual([400, 'unsupported_feature']);
+    expect(calls()).toBe(before);
+  });
+});
+
+describe('what a request brings upon itself', () => {
+  test.each(['image', 'template', 'schema'])('an error that blames the %s is the caller’s, asked once', async name => {
+    const before = calls();
+    const refused = await ask(llamaId, `provoke ${name}`);
+    expect([refused.status, refused.body.error?.['code']]).toEqual([400, 'upstream_rejected']);
+    expect(refused.body.error?.['message']).toBe((faults[name]?.[1]?.['error'] as Json | undefined)?.['message']);
+    expect(refused.headers.get('x-should-retry')).not.toBe('true');
+    expect(calls()).toBe(before + 1);
+  });
+
+  test('a context that is too small is said as such', async () => {
+    expect((await ask(llamaId, 'provoke context')).body.error).toMatchObject({ code: 'context_length_exceeded' });
+  });
+
+  test('shuts the model for nobody, however often; a failure of the server’s own still does', async () => {
+    for (let n = 0; n < 6; n += 1) expect((await ask(llamaId, 'provoke image')).status).toBe(400);
+    expect((await model(llamaId)).available).toBe(true);
+    expect((await ask(llamaId, 'hi')).status).toBe(200);
+    const before = calls();
+    expect((await ask(llamaId, 'provoke broken')).status).toBe(502);
+    expect(calls()).toBe(before + 3);
+  });
+});
+
+describe('what a server does in silence', () => {
+  const logged = (text: string): number => gateway.printed().split(text).length - 1;
+  // An Ollama does not say its context if nobody has set it: the prompt goes there.
+  const long = 'The quick brown fox jumps over the lazy dog. '.repeat(1_500);
+
+  test('a prompt that it cuts is warned of, and logged once', async () => {
+    cutsAt = undefined;
+    await gateway.admin.reloadConfiguration({});
+    await expect.poll(async () => (await model('ollama/llama3.2'))['context_length'], { timeout: 10_000 }).toBe(null);
+    const whole = await ask('ollama/llama3.2', long.slice(0, 9_000));
+    expect([whole.status, whole.headers.get('x-tollgate-warnings')]).toEqual([200, null]);
+    for (let n = 0; n < 2; n += 1) {
+      const cut = await ask('ollama/llama3.2', long);
+      expect([cut.status, cut.headers.get('x-tollgate-warnings')]).toEqual([200, 'upstream_truncated']);
+    }
+    await expect.poll(() => logged('a provider cuts prompts')).toBe(1);
+  });
+
+  test('an answer of another model is logged once, with its name', async () => {
+    for (let n = 0; n < 3; n += 1) {
+      const { body } = await ask('ollama/llama3.2', 'provoke another');
+      expect(body['model']).toBe('ollama/llama3.2:latest');
+    }
+    await expect
+      .poll(() => logged('"answeredAs":"tinyllama:1.1b","msg":"a provider answers as another model"'))
+      .toBe(1);
+    expect(logged('a provider answers as another model')).toBe(1);
+    const { routes } = await gateway.admin.listRoutes({});
+    const route = routes.find(each => each.model === 'ollama/llama3.2:latest');
+    expect(route).toMatchObject({ answersAs: 'tinyllama:1.1b', cutsInput: true });
+    expect(routes.find(each => each.model === llamaId)).toMatchObject({ answersAs: '', cutsInput: false });
+  });
+});
+
+describe('a model that is being loaded', () => {
+  test('is waited for: the answer comes when it is there', async () => {
+    loading = 3;
+    const before = calls();
+    const answer = await ask(llamaId, 'hi');
+    expect([answer.status, answer.body.choices?.[0]?.message.content]).toEqual([200, 'Hello there']);
+    expect(calls()).toBe(before + 4);
+  });
+
+  test('for as long as an answer may take to begin: then it is 502, and says when to come again; nothing is held, no breaker opens', async () => {
+    for (let n = 0; n < 2; n += 1) {
+      loading = 1_000;
+      const started = performance.now();
+      const late = await Promise.all(Array.from({ length: 4 }, () => ask(llamaId, 'hi')));
+      expect(performance.now() - started).toBeGreaterThan(3_000);
+      for (const { status, body, headers } of late) {
+        expect([status, body.error?.['code'], headers.get('retry-after')]).toEqual([502, 'upstream_error', '5']);
+        expect(body.error?.['message']).toBe('The model’s provider is still loading the model.');
+      }
+    }
+    loading = 0;
+    expect((await model(llamaId)).available).toBe(true);
+    expect((await ask(llamaId, 'hi')).status).toBe(200);
+    expect(await heldBy(gateway)).toBe(0n);
+  }, 30_000);
+});

@@ -1,0 +1,149 @@
+/** What a gateway says at `/metrics` is what Prometheus takes, what the documents name, and what alerts and dashboard ask for. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { endGateway, type Gateway, root, startGateway } from '../gateway.ts';
+import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
+import { type Family, lint, readPage, readQuery } from './exposition.ts';
+
+const upstream = await RawUpstream.start(socket => void socket.write(whole(401, '{"error":{"message":"no"}}')));
+const byText = (one: unknown, other: unknown): number => (String(one) < String(other) ? -1 : 1);
+
+let gateway: Gateway;
+let page: string;
+let families: Map<string, Family>;
+beforeAll(async () => {
+  gateway = await startGateway({
+    config: `
+providers:
+  up: { protocol: chat, base_url: "${upstream.baseUrl}", api_key: sk-up-0000000001 }
+models:
+  - { id: acme/refused, pricing: { input: 1, output: 1 }, routes: [{ provider: up, model: m }] }
+`,
+  });
+  const ask = (path: string, body: object) =>
+    fetch(gateway.url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    }).then(response => response.arrayBuffer());
+  const messages = [{ role: 'user', content: 'Say hello.\n!sim tps=0' }];
+  await ask('/v1/chat/completions', { model: 'sim/large', messages });
+  await ask('/v1/chat/completions', { model: 'sim/large', messages, stream: true });
+  await ask('/v1/chat/completions', { model: 'acme/refused', messages });
+  for (let each = 0; each < 50; each += 1) {
+    await ask(`/v1/guess/${each}`, {});
+    await ask('/v1/chat/completions', { model: `guess/${each}`, messages });
+  }
+  page = await (await fetch(`${gateway.rpcUrl}/metrics`)).text();
+  families = readPage(page);
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  await upstream.stop();
+});
+
+test('the page is what Prometheus takes', () => {
+  expect(lint(families)).toEqual([]);
+});
+
+test('the check finds what is wrong', () => {
+  const bad = '# HELP a_ms x\n# TYPE a_ms counter\na_ms{l="1"} 1\na_ms{l="1"} 2\n';
+  expect(lint(readPage(bad))).toEqual([
+    'a_ms: only counters end in _total, and all do',
+    'a_ms: not a base unit',
+    'a_ms: a series twice',
+  ]);
+  expect(() => readPage('b 1\n')).toThrow('no type before b 1');
+  expect(() => readQuery('sum(rate(x[5m])')).toThrow('not PromQL');
+});
+
+test('labels are bounded: paths and models that nobody knows are other', () => {
+  const values = (name: string): Set<string | undefined> =>
+    new Set(families.get('tollgate_requests_total')?.samples.map(({ labels }) => labels[name]));
+  expect(values('endpoint')).toEqual(new Set(['/v1/chat/completions', 'other']));
+  expect(values('model')).toEqual(new Set(['sim/large', 'acme/refused', 'other', '']));
+  expect(page).not.toContain('guess');
+  expect(page.split('\n').filter(line => line.startsWith('tollgate_requests_total'))).toHaveLength(4);
+});
+
+test('the document names every metric with its type and labels, and no other', () => {
+  const rows = readFileSync(join(root, 'docs/metrics.md'), 'utf8').matchAll(/^\| `(\w+)` \| (\w+) \| (.+?) \|/gm);
+  const documented = Array.from(rows, ([, name = '', type = '', labels = '']) => [
+    name,
+    type,
+    [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label).toSorted(byText),
+  ]);
+  const real = [...families].map(([name, { type, labels }]) => [name, type, [...labels].toSorted(byText)]);
+  expect(documented.toSorted(byText)).toEqual(real.toSorted(byText));
+});
+
+const labelsOfQueries = new Set(['le', 'job', 'instance']);
+
+/** That a query asks only for what there is. */
+function expectAnswerable(query: string): void {
+  const { metrics, labels } = readQuery(query);
+  const asked = metrics.filter(name => !labels.includes(name));
+  expect([query, asked.length > 0]).toEqual([query, true]);
+  const known = asked.map(name => {
+    const family = families.get(name) ?? families.get(name.replace(/_(?:bucket|sum|count)$/, ''));
+    return family ?? expect.fail(`${name} is no metric: ${query}`);
+  });
+  for (const label of labels) {
+    const isKnown = labelsOfQueries.has(label) || known.some(family => family.labels.has(label));
+    expect([query, label, isKnown]).toEqual([query, label, true]);
+  }
+}
+
+describe('alert rules', () => {
+  interface Rule {
+    readonly alert: string;
+    readonly expr: string;
+    readonly for: string;
+    readonly annotations: { readonly summary: string };
+  }
+  const { groups } = parse(readFileSync(join(root, 'docs/alerts.yaml'), 'utf8')) as {
+    groups: { name: string; rules: Rule[] }[];
+  };
+  const rules = groups.flatMap(group => group.rules);
+
+  test.each(rules.map(rule => [rule.alert, rule] as const))('%s asks for what there is', (_, rule) => {
+    expectAnswerable(rule.expr);
+    expect([rule.for, rule.annotations.summary]).toEqual([
+      expect.stringMatching(/^\d+m$/),
+      expect.stringMatching(/\.$/),
+    ]);
+  });
+
+  test('have names of their own', () => {
+    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+  });
+});
+
+describe('the dashboard', () => {
+  interface Panel {
+    readonly id: number;
+    readonly title: string;
+    readonly targets: readonly { readonly expr: string; readonly legendFormat: string }[];
+  }
+  const { panels } = JSON.parse(readFileSync(join(root, 'docs/grafana-dashboard.json'), 'utf8')) as { panels: Panel[] };
+
+  test.each(panels.map(panel => [panel.title, panel] as const))('%s asks for what there is', (_, { targets }) => {
+    for (const { expr, legendFormat } of targets) {
+      expectAnswerable(expr);
+      const { labels } = readQuery(expr);
+      for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(labels).toContain(label);
+    }
+  });
+
+  test('shows every metric of the gateway', () => {
+    const shown = new Set(
+      panels
+        .flatMap(({ targets }) => targets.flatMap(({ expr }) => readQuery(expr).metrics))
+        .map(name => name.replace(/_(?:bucket|sum|count)$/, '')),
+    );
+    const missing = [...families.keys()].filter(name => !shown.has(name));
+    expect(missing).toEqual(['tollgate_upstream_attempt_duration_seconds']);
+  });
+});

@@ -1,0 +1,126 @@
+/** Secrets in files: the providers' keys hold as soon as their file changes, and the first keys need not be printed. */
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import {
+  endGateway,
+  makeHome,
+  run,
+  environmentOf,
+  root,
+  startGateway,
+  expectVerified,
+  type Gateway,
+} from '../gateway.ts';
+import { RawUpstream, whole } from '../upstreams/raw-upstream.ts';
+
+const answer = JSON.stringify({
+  id: 'c',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'yes' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+});
+
+const model = (id: string, provider: string): string =>
+  `  - { id: acme/${id}, pricing: { input: 1, output: 1 }, endpoints: [/v1/chat/completions], routes: [{ provider: ${provider}, model: m }] }`;
+
+async function say({ url, apiKey }: Gateway, id: string): Promise<number> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: id, messages: [{ role: 'user', content: 'hi' }] }),
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+test('a changed key file holds within 5 seconds, without a restart and without a signal; one that is gone changes nothing', async () => {
+  const seen: string[] = [];
+  const upstream = await RawUpstream.start((socket, { headers }) => {
+    seen.push(headers['authorization']?.slice('Bearer '.length) ?? '');
+    socket.write(whole(200, answer));
+  });
+  const home = makeHome();
+  const keyFile = join(home.folder, 'one.key');
+  const twin = join(home.folder, 'two.key');
+  writeFileSync(keyFile, 'canary-old-one\n');
+  writeFileSync(twin, 'canary-old-two');
+  const gateway = await startGateway({
+    home,
+    environment: { UP_KEY_FILE: twin },
+    config: `
+providers:
+  one: { protocol: chat, base_url: "${upstream.baseUrl}", api_key_file: one.key }
+  two: { protocol: chat, base_url: "${upstream.baseUrl}", api_key: "\${UP_KEY}" }
+models:
+${model('one', 'one')}
+${model('two', 'two')}
+`,
+  });
+  const keys = async (): Promise<string[]> => {
+    seen.length = 0;
+    expect([await say(gateway, 'acme/one'), await say(gateway, 'acme/two')]).toEqual([200, 200]);
+    return [...seen];
+  };
+  expect(await keys()).toEqual(['canary-old-one', 'canary-old-two']);
+  writeFileSync(keyFile, 'canary-new-one\n');
+  writeFileSync(twin, 'canary-new-two\n');
+  await sleep(5_000);
+  expect(await keys()).toEqual(['canary-new-one', 'canary-new-two']);
+  writeFileSync(keyFile, '');
+  await sleep(3_000);
+  expect(await keys()).toEqual(['canary-new-one', 'canary-new-two']);
+  expect(gateway.printed()).not.toContain('canary');
+  await endGateway(gateway);
+  await upstream.stop();
+});
+
+test('the first keys can go to a file that only the owner reads, and the command to try works as it is printed', async () => {
+  const home = makeHome();
+  mkdirSync(home.folder, { recursive: true });
+  const file = join(home.folder, 'first keys');
+  const { child, output, ended } = run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
+    cwd: home.folder,
+    env: environmentOf(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
+  });
+  for (const until = performance.now() + 30_000; !output.stdout.includes('-d ') && performance.now() < until;)
+    await sleep(20);
+  const text = readFileSync(file, 'utf8');
+  expect(text).toMatch(/^TOLLGATE_API_KEY=sk-tg-[0-9A-Za-z]{43}\nTOLLGATE_MANAGEMENT_KEY=mk-tg-[0-9A-Za-z]{43}\n$/);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(output.stdout).toContain(`Keys of account 1 are in ${file}.`);
+  expect(output.stdout + output.stderr).not.toMatch(/[sm]k-tg-/);
+  const command = output.stdout.slice(output.stdout.indexOf('curl '));
+  const tried = run(['sh', '-c', `${command.trim()} -s`], {
+    cwd: home.folder,
+    env: { PATH: process.env['PATH'] ?? '' },
+  });
+  expect(JSON.parse((await tried.ended).stdout)).toMatchObject({ object: 'chat.completion' });
+  child.kill('SIGTERM');
+  expect((await ended).code).toBe(0);
+  expectVerified(home);
+});
+
+test('a file for the first keys that can’t be written is wrong configuration, and leaves a first start for later', async () => {
+  const home = makeHome();
+  const start = (file: string) =>
+    run([process.execPath, join(root, 'src/main.ts'), 'serve'], {
+      cwd: home.folder,
+      env: environmentOf(home, { TOLLGATE_BOOTSTRAP_FILE: file }),
+    });
+  const { code, stderr } = await start('/proc/nowhere/keys').ended;
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining('TOLLGATE_BOOTSTRAP_FILE: names a file that can’t be written'.replace('’', "'")),
+  ]);
+  const again = start(join(home.folder, 'keys'));
+  for (const until = performance.now() + 30_000; !again.output.stdout.includes('-d ') && performance.now() < until;)
+    await sleep(20);
+  expect(readFileSync(join(home.folder, 'keys'), 'utf8')).toContain('TOLLGATE_API_KEY=');
+  again.child.kill('SIGTERM');
+  expect((await again.ended).code).toBe(0);
+  expectVerified(home);
+});

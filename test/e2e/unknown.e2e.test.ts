@@ -1,0 +1,158 @@
+/**
+ * Unknown is not invalid: whatever a client invents reaches an upstream of its protocol as it came, as JSON values with all digits and members in their order. An upstream of
+ * another protocol, or a built-in model, refuses what its model would have read, and goes without the rest.
+ */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import fc from 'fast-check';
+import { afterAll, describe, expect, test } from 'vitest';
+import { type JsonTree, readTree } from '../contracts/json-tree.ts';
+import { samples, unknownRequest, withModel } from '../contracts/unknown-arbitraries.ts';
+import { endGateway, startGateway } from '../gateway.ts';
+
+type ProtocolName = keyof typeof samples;
+const protocols = Object.keys(samples) as ProtocolName[];
+
+/** A whole answer of each protocol. */
+const answers: Readonly<Record<string, object>> = {
+  '/v1/chat/completions': {
+    id: 'x',
+    object: 'chat.completion',
+    created: 1,
+    model: 'm',
+    choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Hi' } }],
+    usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+  },
+  '/v1/responses': {
+    id: 'resp_x',
+    object: 'response',
+    created_at: 1,
+    status: 'completed',
+    model: 'm',
+    output: [
+      {
+        id: 'msg_1',
+        type: 'message',
+        role: 'assistant',
+        status: 'completed',
+        content: [{ type: 'output_text', text: 'Hi', annotations: [] }],
+      },
+    ],
+    usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
+  },
+  '/v1/messages': {
+    id: 'msg_x',
+    type: 'message',
+    role: 'assistant',
+    model: 'm',
+    content: [{ type: 'text', text: 'Hi' }],
+    stop_reason: 'end_turn',
+    stop_sequence: null,
+    usage: { input_tokens: 1, output_tokens: 1 },
+  },
+};
+
+let received = '';
+const server = createServer((request, response) => {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    received = Buffer.concat(chunks).toString('utf8');
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(answers[request.url ?? '']));
+  });
+});
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+const gateway = await startGateway({
+  config: `
+retries: 0
+simulator: { tokens_per_second: 0 }
+providers:
+${protocols.map(name => `  ${name}: { protocol: ${name}, base_url: "${origin}${name === 'messages' ? '' : '/v1'}", api_key: k }`).join('\n')}
+models:
+${protocols
+  .map(
+    name => `
+  - id: via/${name}
+    context_length: 200000
+    max_output_tokens: 8000
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
+    capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [] }
+    pricing: { input: 1, output: 1 }
+    routes: [{ provider: ${name}, model: up-1 }]`,
+  )
+  .join('')}
+`,
+  balance: '100',
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  server.closeAllConnections();
+  server.close();
+  await once(server, 'close');
+});
+
+async function post(protocol: ProtocolName, body: string): Promise<{ status: number; text: string; headers: Headers }> {
+  const response = await fetch(`${gateway.url}${samples[protocol].path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.apiKey}` },
+    body,
+  });
+  return { status: response.status, text: await response.text(), headers: response.headers };
+}
+
+/** What the route writes itself. */
+const routed = new Set([
+  'model',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'max_output_tokens',
+  'store',
+]);
+
+/** The members of a body that are the client's, by name. */
+function ownMembers(tree: JsonTree): Record<string, JsonTree> {
+  const members = tree.kind === 'object' ? tree.members : [];
+  return Object.fromEntries(members.filter(([name]) => !routed.has(name)));
+}
+
+describe.each(protocols)('%s', protocol => {
+  test('an upstream of the protocol gets whatever a client invents', { timeout: 120_000 }, async () => {
+    const body = unknownRequest(samples[protocol], 'everything').map(tree => withModel(tree, `via/${protocol}`));
+    await fc.assert(
+      fc.asyncProperty(body, async sent => {
+        const { status, text } = await post(protocol, sent);
+        expect([status, status === 200 ? '' : text]).toEqual([200, '']);
+        expect(ownMembers(readTree(received))).toEqual(ownMembers(readTree(sent)));
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('others and built-in models answer, or refuse with 400 and name the place', { timeout: 120_000 }, async () => {
+    const models = [...protocols.filter(name => name !== protocol).map(name => `via/${name}`), 'sim/large'];
+    await fc.assert(
+      fc.asyncProperty(
+        unknownRequest(samples[protocol], 'interface'),
+        fc.constantFrom(...models),
+        async (tree, model) => {
+          const { status, text, headers } = await post(protocol, withModel(tree, model));
+          if (status === 200) {
+            const warned = headers.get('x-tollgate-warnings') ?? '';
+            expect([warned, /dropped=/.test(warned)]).toEqual([warned, true]);
+            return;
+          }
+          const { error } = JSON.parse(text) as { error: { code: string; param: string | null } };
+          expect([status, error.code]).toEqual([400, expect.stringMatching(/^unsupported_(feature|parameter)$/)]);
+          expect(error.param).not.toBeNull();
+        },
+      ),
+      { numRuns: 150 },
+    );
+  });
+});
