@@ -60,6 +60,8 @@ const settleWith: Omit<SettleCommand, 'id'> = {
   multiplierPermille: 1000,
 };
 
+const text = { inputTokens: 1000, outputTokensMin: 16, outputTokensWanted: 1024 };
+
 /** What a run of the load did. */
 interface Load {
   /** Commands a second: an admit and a settle each count one. */
@@ -81,6 +83,45 @@ export async function fillAccounts(ledger: Ledger, shape: Shape): Promise<void> 
       await ledger.createKey({ accountId, hash, masked: '', settings: {} });
     }
   }
+}
+
+const limitUnits = ['usd', 'requests', 'tokens', 'usd', 'tokens'] as const;
+const limitWindows = ['day', 'month', 'hour', 'total', 'week'] as const;
+
+/** Puts 20 limits on the path of every request, none of which is ever reached: 5 of its key, 5 of each of two groups, 5 of its account. */
+export async function fillLimits(ledger: Ledger, { accounts }: Shape): Promise<void> {
+  for (let accountId = 1; accountId <= accounts; accountId++) {
+    const upper = await newGroup(ledger, accountId, null);
+    const lower = await newGroup(ledger, accountId, upper);
+    const keyIds = (await ledger.listKeys(accountId)).map(({ keyId }) => keyId);
+    for (const keyId of keyIds) await ledger.updateKey({ keyId, accountId, settings: { groupId: lower } });
+    const scopes = [['account', accountId] as const, ['group', upper] as const, ['group', lower] as const];
+    for (const [scope, scopeId] of [...scopes, ...keyIds.map(keyId => ['key', keyId] as const)]) {
+      const made = limitUnits.map((unit, index) =>
+        ledger.createLimit({
+          accountId,
+          scope,
+          scopeId,
+          unit,
+          window: limitWindows[index] ?? 'day',
+          max: 10n ** 18n,
+          timeZone: index % 2 === 0 ? 'UTC' : 'Europe/Berlin',
+          models: null,
+          endUsers: 'all',
+          action: 'refuse',
+          raised: null,
+          locked: false,
+        }),
+      );
+      await Promise.all(made);
+    }
+  }
+}
+
+async function newGroup(ledger: Ledger, accountId: number, parentId: number | null): Promise<number> {
+  const group = await ledger.createGroup({ accountId, settings: { name: 'bench', parentId } });
+  if (typeof group === 'string') throw new Error(group);
+  return group.groupId;
 }
 
 /** Each caller admits and settles, one request after the other, keys and models scattered. */
@@ -106,14 +147,8 @@ async function load(ledger: Ledger, seconds: number): Promise<Load> {
           key: { hash },
           model: `acme/${scattered(id, shape.models)}`,
           free: false,
-          funds: {
-            inputTokens: 1000,
-            inputNanoUsd: 1_000_000n,
-            outputPicoUsd: 4_000_000n,
-            outputTokensMin: 16,
-            outputTokensWanted: 1024,
-            plan: true,
-          },
+          funds: { ...text, inputNanoUsd: 1_000_000n, outputPicoUsd: 4_000_000n, plan: true },
+          text,
         }),
       );
       if (admitted.kind === 'denied') throw new Error(`denied: ${admitted.code}`);
@@ -207,6 +242,8 @@ async function measure(seconds: number): Promise<Row[]> {
     const fresh = await open('empty');
     await fillAccounts(fresh, shape);
     const empty = await load(fresh, seconds);
+    await fillLimits(fresh, shape);
+    const limited = await load(fresh, seconds);
     await fresh.close();
 
     const made = await open('full');
@@ -220,6 +257,7 @@ async function measure(seconds: number): Promise<Row[]> {
     const violations = verifyLedgerFile(join(folder, 'full'));
     if (violations.length > 0) throw new Error(violations.join('\n'));
 
+    const ownUs = ({ pairUs, mainUs }: Load): number => pairUs - mainUs;
     const found = ({ rate, p50Ms, p99Ms }: Load): string =>
       `${shown(rate)} commands/s, p50 ${shown(p50Ms)} ms, p99 ${shown(p99Ms)} ms`;
     return [
@@ -240,6 +278,12 @@ async function measure(seconds: number): Promise<Row[]> {
         found: `${shown(empty.pairUs - empty.mainUs)}; ${shown(empty.pairUs)} µs empty, ${shown(full.pairUs - full.mainUs)}; ${shown(full.pairUs)} µs full`,
         target: 'at most 33 µs, with it, empty',
         reached: empty.pairUs <= 33,
+      },
+      {
+        what: 'CPU of admit and settle with 20 limits on the path, without the callers’ thread: of that with none',
+        found: `${shown(ownUs(limited))} µs: ${shown(ownUs(limited) / ownUs(empty))} of ${shown(ownUs(empty))} µs`,
+        target: 'at most 1.25 of none',
+        reached: ownUs(limited) <= 1.25 * ownUs(empty),
       },
       {
         what: 'activity page of a million records: newest, and up to the 10,000th of a filter',

@@ -106,3 +106,39 @@ export function wordsArgument(text: string): string[] {
     .map(word => word.trim())
     .filter(word => word !== '');
 }
+
+/** An id, or undefined for `none`. */
+export function idOrNone(text: string): { readonly id: bigint | undefined } {
+  return { id: text === 'none' ? undefined : idArgument(text) };
+}
+
+/** An amount as nano-dollars, or undefined for `none`. */
+export function balanceOrNone(text: string): { readonly nanoUsd: bigint | undefined } {
+  return { nanoUsd: text === 'none' ? undefined : balanceArgument(text) };
+}
+
+/** Seconds, from 0. */
+export function secondsArgument(text: string): number {
+  return wholeNumber(text, 0);
+}
+
+/** Names with values, with commas between them. */
+export function tagsArgument(text: string): Record<string, string> {
+  const pairs = wordsArgument(text).map(word => {
+    const at = word.indexOf('=');
+    if (at < 1) throw new InvalidArgumentError('It must be names with values, such as team=search,env=prod.');
+    return [word.slice(0, at), word.slice(at + 1)] as const;
+  });
+  return Object.fromEntries(pairs);
+}
+
+/** A JSON object, as its text. */
+export function jsonArgument(text: string): string {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return text;
+  } catch {
+    // Refused below, as every other text that is no object.
+  }
+  throw new InvalidArgumentError('It must be a JSON object.');
+}

@@ -7,8 +7,12 @@ import {
   dollarsOrNone,
   expiryArgument,
   idArgument,
+  idOrNone,
+  jsonArgument,
   limitArgument,
   nameArgument,
+  secondsArgument,
+  tagsArgument,
   wordsArgument,
 } from './arguments.ts';
 import { RepeatableFailure } from './gateway.ts';
@@ -91,11 +95,16 @@ interface CreateKeyOptions {
   readonly allowedModels?: string[];
   readonly balance?: bigint;
   readonly expires?: bigint;
+  readonly group?: bigint;
+  readonly tags?: Record<string, string>;
+  readonly metadata?: string;
   readonly subsFirst: boolean;
   readonly fallback: boolean;
 }
 
-/** `keys create | list | disable | enable | revoke | monthly-limit`. */
+type IdOrNone = ReturnType<typeof idOrNone>;
+
+/** `keys create | list | rotate | move | disable | enable | revoke | monthly-limit`. */
 export function keyCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('keys').description('API keys, which generate');
   const keys = new ResourceCommands(group, ports, apiKeyView);
@@ -114,6 +123,9 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
           allowedModels: allowedModels && { models: allowedModels },
           balanceNanoUsd,
           expiresAtMs: given.expires,
+          groupId: given.group,
+          tags: given.tags && { tags: given.tags },
+          metadataJson: given.metadata,
         };
         return (await admin.createApiKey({ accountId, settings })).key;
       },
@@ -129,6 +141,9 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
     .option('--allowed-models <ids>', 'the models it may use, with commas between them', wordsArgument)
     .option('--balance <dollars>', 'money of its own, moved out of the account', balanceArgument)
     .option('--expires <time>', 'when it stops working (2026-12-31T23:59Z), or in how long (2h)', expiryArgument)
+    .option('--group <group_id>', 'its group', idArgument)
+    .option('--tags <tags>', 'what its requests are tagged with, as team=search,env=prod', tagsArgument)
+    .option('--metadata <json>', 'a JSON object of your own', jsonArgument)
     .option('--no-subs-first', 'money pays before the plan')
     .option('--no-fallback', 'money does not pay when the plan is used up');
   keys
@@ -140,6 +155,22 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
   keys
     .one('show', 'show an API key', async ({ admin }, apiKeyId: bigint) => (await admin.getApiKey({ apiKeyId })).key)
     .argument('<key_id>', 'the key', idArgument);
+  keys
+    .one(
+      'rotate',
+      'give an API key another secret, which is shown this once; the old one may work on for a time',
+      async ({ admin }, apiKeyId: bigint, { overlapSeconds = 0 }: { overlapSeconds?: number }) =>
+        (await admin.rotateApiKey({ apiKeyId, overlapSeconds })).key,
+    )
+    .argument('<key_id>', 'the key', idArgument)
+    .option('--overlap-seconds <number>', 'how long the old secret works on (default: 0)', secondsArgument);
+  keys
+    .one('move', 'put an API key into a group, or out of all', async ({ admin }, apiKeyId: bigint, group: IdOrNone) => {
+      const settings = { groupId: group.id, noGroup: group.id === undefined };
+      return (await admin.updateApiKey({ apiKeyId, settings })).key;
+    })
+    .argument('<key_id>', 'the key', idArgument)
+    .argument('<group_id|none>', 'the group', idOrNone);
   const setState = (name: string, description: string, state: KeyState): Command =>
     keys
       .one(name, description, async ({ admin }, apiKeyId: bigint) => {

@@ -11,6 +11,7 @@ import {
   modelCommands,
   subscriptionCommands,
 } from './commands.ts';
+import { groupCommands, limitCommands } from './control-commands.ts';
 import { CommandFailure } from './failure.ts';
 import { configCommands, ledgerCommands } from './local.ts';
 import type { CommandLinePorts } from './ports.ts';
@@ -62,6 +63,8 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   accountCommands(program, ports);
   creditCommands(program, ports);
   keyCommands(program, ports);
+  groupCommands(program, ports);
+  limitCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
   usageCommand(program, ports);

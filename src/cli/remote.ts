@@ -54,6 +54,14 @@ export class ResourceCommands<T> {
     });
   }
 
+  /** Adds a command that answers no resource; prints `{message}` or the message. */
+  done<Given extends readonly unknown[]>(name: string, description: string, ask: Ask<Given, string>): Command {
+    return this.#add<Given, string>(name, description, {
+      ask,
+      print: (message, asJson) => (asJson ? jsonText({ message }) : `${message}\n`),
+    });
+  }
+
   #add<Given extends readonly unknown[], Answer>(
     name: string,
     description: string,

@@ -1,4 +1,4 @@
-import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
+import type { ApiKey, Group, Limit } from '../gen/tollgate/v1/account_pb.ts';
 import {
   type Account,
   AccountSuspension,
@@ -11,7 +11,7 @@ import type { Model } from '../gen/tollgate/v1/catalog_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { defined } from '../lib/defined.ts';
 import { jsonDollars } from '../lib/dollars.ts';
-import { apiKeyJson, modelJson } from '../rpc/resources.ts';
+import { apiKeyJson, groupJson, limitJson, modelJson } from '../rpc/resources.ts';
 import type { Document } from './output.ts';
 
 /** How the command line shows a kind of resource. */
@@ -59,8 +59,44 @@ export const apiKeyView: ResourceView<ApiKey> = {
     'usage_today',
     'allowed_models',
     'disabled',
+    'group_id',
     'last_used_at',
   ],
+};
+
+/** A limit. */
+export const limitView: ResourceView<Limit> = {
+  document: limit => {
+    const { limit_id, ...others } = limitJson(limit);
+    return { limit_id, account_id: Number(limit.accountId), ...others };
+  },
+  columns: [
+    'limit_id',
+    'scope',
+    'id',
+    'unit',
+    'window',
+    'max',
+    'used',
+    'held',
+    'remaining',
+    'models',
+    'locked',
+    'resets_at',
+  ],
+  row: limit => {
+    const { scope, ...others } = limitJson(limit);
+    return { ...others, scope: scope.type, id: scope.id };
+  },
+};
+
+/** A group. */
+export const groupView: ResourceView<Group> = {
+  document: group => {
+    const { group_id, ...others } = groupJson(group);
+    return { group_id, account_id: Number(group.accountId), ...others };
+  },
+  columns: ['group_id', 'name', 'parent_group_id', 'balance', 'tags', 'created_at'],
 };
 
 /** A management key; `key` is full only if it was just made. */

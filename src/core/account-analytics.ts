@@ -8,6 +8,7 @@ import {
   type GetAnalyticsResponseSchema,
   type UsageSumsSchema,
 } from '../gen/tollgate/v1/account_pb.ts';
+import { findTagFault } from '../generation/tags.ts';
 import type { AnalyticsQuery, AnalyticsRow, Ledger } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
 
@@ -24,19 +25,24 @@ const granularities: Readonly<Partial<Record<AnalyticsGranularity, AnalyticsQuer
   [AnalyticsGranularity.DAY]: 'day',
   [AnalyticsGranularity.HOUR]: 'hour',
 };
-const groups: Readonly<Partial<Record<AnalyticsGroup, AnalyticsQuery['groupBy']>>> = {
+const groups: Readonly<Partial<Record<AnalyticsGroup, Exclude<AnalyticsQuery['groupBy'], object>>>> = {
   [AnalyticsGroup.UNSPECIFIED]: 'none',
   [AnalyticsGroup.MODEL]: 'model',
   [AnalyticsGroup.API_KEY]: 'api_key',
+  [AnalyticsGroup.PROVIDER]: 'provider',
+  [AnalyticsGroup.ENDPOINT]: 'endpoint',
+  [AnalyticsGroup.GROUP]: 'group',
+  [AnalyticsGroup.END_USER]: 'end_user',
 };
 
 /** Reads the sums that a caller asked for. Throws `validation_error` where the span is turned round, `invalid_request` where there are too many sums. */
 export async function readAnalytics(
   ledger: Pick<Ledger, 'analytics'>,
-  accountId: number,
+  of: Pick<AnalyticsQuery, 'accountId' | 'keyId'>,
   { request, nowMs }: { request: GetAnalyticsRequest; nowMs: number },
 ): Promise<MessageInitShape<typeof GetAnalyticsResponseSchema>> {
-  const rows = await ledger.analytics(queryOf(request, accountId, nowMs));
+  const query = queryOf(request, of, nowMs);
+  const rows = await ledger.analytics(query);
   if (rows === 'too_many') {
     const message = `the series would have more than ${seriesMax} entries`;
     throw new GatewayError('invalid_request', `start: ${message}.`, {
@@ -45,18 +51,24 @@ export async function readAnalytics(
       tip: 'Ask for a shorter time, for days instead of hours, or for fewer groups.',
     });
   }
-  return { metrics: toSums(rows), series: rows.map(periodOf) };
+  return { metrics: toSums(rows), series: rows.map(row => periodOf(row, query.groupBy)) };
 }
 
-function queryOf(request: GetAnalyticsRequest, accountId: number, nowMs: number): AnalyticsQuery {
+function queryOf(
+  request: GetAnalyticsRequest,
+  of: Pick<AnalyticsQuery, 'accountId' | 'keyId'>,
+  nowMs: number,
+): AnalyticsQuery {
   const endMs = request.endMs === undefined ? undefined : Number(request.endMs);
   const startMs = request.startMs === undefined ? (endMs ?? nowMs) - presetDays * dayMs : Number(request.startMs);
   if (endMs !== undefined && endMs < startMs) throw invalidField('end', 'must not be before start');
   const granularity = granularities[request.granularity];
   if (granularity === undefined) throw invalidField('granularity', 'must be hour or day');
-  const groupBy = groups[request.groupBy];
-  if (groupBy === undefined) throw invalidField('group_by', 'must be none, model or api_key');
-  return { accountId, startMs, endMs, granularity, groupBy, limit: seriesMax };
+  const groupBy = request.groupBy === AnalyticsGroup.TAG ? { tag: readTagName(request.tag) } : groups[request.groupBy];
+  if (groupBy === undefined) {
+    throw invalidField('group_by', 'must be none, model, api_key, provider, endpoint, group, end_user or tag:NAME');
+  }
+  return { ...of, startMs, endMs, granularity, groupBy, limit: seriesMax };
 }
 
 /** Adds the rows up. */
@@ -75,9 +87,36 @@ function toSums(rows: readonly AnalyticsRow[]): MessageInitShape<typeof UsageSum
   };
 }
 
-function periodOf(row: AnalyticsRow): MessageInitShape<typeof AnalyticsPeriodSchema> {
+function readTagName(name: string): string {
+  if (findTagFault({ [name]: '' }) === undefined) return name;
+  throw invalidField('group_by', 'tag: must be followed by a tag’s name', name);
+}
+
+type Group = NonNullable<MessageInitShape<typeof AnalyticsPeriodSchema>['group']>;
+
+function periodOf(
+  row: AnalyticsRow,
+  groupBy: AnalyticsQuery['groupBy'],
+): MessageInitShape<typeof AnalyticsPeriodSchema> {
   const period = { timestampMs: BigInt(row.periodMs), sums: toSums([row]) };
-  if (row.group === null) return period;
-  if (typeof row.group === 'string') return { ...period, group: { case: 'model', value: row.group } };
-  return { ...period, group: { case: 'apiKeyId', value: BigInt(row.group) } };
+  return row.group === null ? period : { ...period, group: toGroup(row.group, groupBy) };
+}
+
+function toGroup(group: string | number, groupBy: AnalyticsQuery['groupBy']): Group {
+  const value = String(group);
+  if (typeof groupBy === 'object') return { case: 'tagValue', value };
+  switch (groupBy) {
+    case 'api_key':
+      return { case: 'apiKeyId', value: BigInt(group) };
+    case 'group':
+      return { case: 'groupId', value: BigInt(group) };
+    case 'provider':
+    case 'endpoint':
+    case 'model':
+      return { case: groupBy, value };
+    case 'end_user':
+      return { case: 'endUser', value };
+    case 'none':
+      return { case: undefined };
+  }
 }

@@ -9,8 +9,9 @@ import type {
 import { Payer, RecordState as StateMessage } from '../gen/tollgate/v1/account_pb.ts';
 import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { defined } from '../lib/defined.ts';
+import { findTagFault } from '../generation/tags.ts';
 import { toUsage } from '../generation/usage-buckets.ts';
-import type { KeyRow, KeySettings, PaidLine, RecordState, UsageRow } from '../ledger/ledger.ts';
+import type { KeyRow, KeySettings, PaidLine, RecordState, Tags, UsageRow } from '../ledger/ledger.ts';
 import { tierByName } from './service-tiers.ts';
 
 /** Keys, settings and records between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
@@ -19,6 +20,7 @@ import { tierByName } from './service-tiers.ts';
 export type ListedId = (model: string) => string;
 
 const labelMax = 200;
+const metadataBytesMax = 4096;
 const modelsMax = 1_000;
 /** In dollars a limit must fit the ledger's 64-bit nano-dollars. */
 const limitMax = 9_000_000_000n;
@@ -88,6 +90,9 @@ export function settingsOf(message: SettingsMessage | undefined, listedId: Liste
     useSubsFirst,
     fallbackToPayg,
     expiresAtMs: readExpiry(message),
+    groupId: readGroupId(message.groupId, message.noGroup),
+    tags: readTags(message.tags),
+    metadata: readMetadata(message.metadataJson),
   });
 }
 
@@ -117,20 +122,57 @@ function modelsOf(message: SettingsMessage, listedId: ListedId): KeySettings['al
   const models = message.allowedModels?.models;
   if (models === undefined) return undefined;
   if (models.length > modelsMax) throw invalidField('allowed_models', `must have at most ${modelsMax} entries`);
-  return [...new Set(models.map((model, index) => listedEntry(model, index, listedId)))];
+  return readModelNames('allowed_models', models, listedId);
 }
 
-function listedEntry(model: string, index: number, listedId: ListedId): string {
+/** Returns the listed ids that entries of a field name, each once. Throws `validation_error` for one that names none. */
+export function readModelNames(field: string, models: readonly string[], listedId: ListedId): string[] {
+  return [...new Set(models.map((model, index) => listedEntry(`${field}.${index}`, model, listedId)))];
+}
+
+function listedEntry(param: string, model: string, listedId: ListedId): string {
   try {
     return listedId(model);
   } catch (thrown) {
     const error = toGatewayError(thrown);
     if (error.code === 'internal') throw error;
-    const param = `allowed_models.${index}`;
     const inputJson = JSON.stringify(model.slice(0, labelMax));
     const violations = [{ path: param.split('.'), message: error.message, type: error.code, inputJson }];
     const facts = { param, tip: error.tip, violations, cause: error };
     throw new GatewayError('validation_error', `${param}: ${error.message}`, facts);
+  }
+}
+
+/** Returns the group that settings name; null: none. An id that no group can have is that of none. */
+export function readGroupId(id: bigint | undefined, none: boolean): number | null | undefined {
+  if (none) return null;
+  if (id === undefined) return undefined;
+  return id < 1n || id > idMax ? 0 : Number(id);
+}
+
+/** Returns tags that settings name. Throws `validation_error` for what is none. */
+export function readTags(message: { readonly tags: Readonly<Record<string, string>> } | undefined): Tags | undefined {
+  if (message === undefined) return undefined;
+  const fault = findTagFault(message.tags);
+  if (fault !== undefined) throw invalidField('tags', fault, message.tags);
+  return message.tags;
+}
+
+function readMetadata(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  if (Buffer.byteLength(text) > metadataBytesMax) throw invalidField('metadata', 'must be JSON of at most 4 KiB');
+  const value = parseOrUndefined(text);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalidField('metadata', 'must be an object');
+  }
+  return JSON.stringify(value);
+}
+
+function parseOrUndefined(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 
@@ -155,6 +197,9 @@ export function apiKeyOf(row: KeyRow, text?: string): MessageInitShape<typeof Ap
     ...(allowedModels === null ? {} : { allowedModels: { models: [...allowedModels] } }),
     ...(monthlyLimit === undefined ? {} : { monthlyLimitNanoUsd: monthlyLimit }),
     ...(expiresAtMs === undefined ? {} : { expiresAtMs: BigInt(expiresAtMs) }),
+    ...(row.groupId === null ? {} : { groupId: BigInt(row.groupId) }),
+    tags: { ...row.tags },
+    metadataJson: row.metadata,
   };
 }
 
@@ -192,6 +237,8 @@ export function recordOf(
     latencyMs: BigInt(row.latencyMs),
     usage: toUsage(usage),
     buckets: lines.map(bucketOf),
+    tags: { ...row.tags },
+    ...(row.endUser === undefined ? {} : { endUser: row.endUser }),
   };
 }
 

@@ -1,11 +1,15 @@
-import type { AccountService, ListActivityRequest } from '../gen/tollgate/v1/account_pb.ts';
+import type { AccountService, ListActivityRequest, ListKeysRequest } from '../gen/tollgate/v1/account_pb.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { ActivityFilter, Ledger } from '../ledger/ledger.ts';
+import type { ActivityFilter, KeyFilter, Ledger } from '../ledger/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
 import { apiKeyOf, found, idOf, invalidField, type ListedId, recordOf, settingsOf } from './account-fields.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
+import { groups } from './account-groups.ts';
+import { limits } from './account-limits.ts';
 import { makeKey } from './keys.ts';
+import { readOwnKey } from './own-key.ts';
+import { rotateKey } from './rotate-key.ts';
 
 interface AccountOptions {
   readonly ledger: Ledger;
@@ -20,7 +24,8 @@ type Part<K extends keyof PushedService<typeof AccountService>> = Pick<PushedSer
 
 /** AccountService: what a management key with the right scope may do with its own account. Other accounts' ids are `not_found`. */
 export function accountService(options: AccountOptions): PushedService<typeof AccountService> {
-  return { ...keys(options), ...money(options) };
+  const { ledger, listedId } = options;
+  return { ...keys(options), ...limits(ledger, listedId), ...groups(ledger), ...money(options) };
 }
 
 async function accountOf(caller: Caller, ledger: Ledger, scope: Scope): Promise<number> {
@@ -33,11 +38,12 @@ const eitherPayer = 'the account or the key';
 function keys({
   ledger,
   listedId,
+  clock,
   revoked,
-}: AccountOptions): Part<'listKeys' | 'getKey' | 'createKey' | 'updateKey' | 'deleteKey'> {
+}: AccountOptions): Part<'listKeys' | 'getKey' | 'createKey' | 'updateKey' | 'deleteKey' | 'rotateKey' | 'getOwnKey'> {
   return {
-    async listKeys(_request, context) {
-      const rows = await ledger.listKeys(await accountOf(context, ledger, 'keys:read'));
+    async listKeys(request, context) {
+      const rows = await ledger.listKeys(await accountOf(context, ledger, 'keys:read'), readKeyFilter(request));
       return { keys: rows.map(row => apiKeyOf(row)) };
     },
     async getKey({ apiKeyId }, context) {
@@ -59,6 +65,13 @@ function keys({
       const row = await ledger.updateKey({ keyId, accountId, settings });
       return { key: apiKeyOf(found(row, 'API key', keyId, eitherPayer)) };
     },
+    async rotateKey({ apiKeyId, overlapSeconds }, context) {
+      const accountId = await accountOf(context, ledger, 'keys:update');
+      return { key: await rotateKey(ledger, { apiKeyId, overlapSeconds, accountId }) };
+    },
+    async getOwnKey(_request, context) {
+      return readOwnKey(ledger, await authenticate(context, ledger, 'api_key'), clock);
+    },
     async deleteKey(request, context) {
       const accountId = await accountOf(context, ledger, 'keys:delete');
       const keyId = idOf(request.apiKeyId, 'API key');
@@ -79,19 +92,44 @@ function money({
       return { balanceNanoUsd: found(await ledger.findAccount(accountId), 'account', accountId).balance };
     },
     async listActivity(request, context) {
-      const accountId = await accountOf(context, ledger, 'account:activity');
-      const rows = await ledger.listActivity(filterOf(request, accountId));
+      const of = await ownerOf(context, ledger, { own: request.own, scope: 'account:activity' });
+      const rows = await ledger.listActivity({ ...filterOf(request, of.accountId), ...of });
       return { records: rows.map(row => recordOf(row)) };
     },
-    async getActivity({ requestId }, context) {
-      const accountId = await accountOf(context, ledger, 'account:activity');
-      const { row, lines } = found(await ledger.findActivity(accountId, requestId), 'activity record', requestId);
+    async getActivity({ requestId, own }, context) {
+      const { accountId, keyId } = await ownerOf(context, ledger, { own, scope: 'account:activity' });
+      const record = await ledger.findActivity(accountId, requestId);
+      const isOthers = keyId !== undefined && record?.row.keyId !== keyId;
+      const { row, lines } = found(isOthers ? undefined : record, 'activity record', requestId);
       return { record: recordOf(row, lines) };
     },
     async getAnalytics(request, context) {
-      const accountId = await accountOf(context, ledger, 'account:read');
-      return readAnalytics(ledger, accountId, { request, nowMs: clock.now() });
+      const of = await ownerOf(context, ledger, { own: request.own, scope: 'account:read' });
+      return readAnalytics(ledger, of, { request, nowMs: clock.now() });
     },
+  };
+}
+
+/** Whose records are asked for: the account's of a management key with the scope, or those of the API key that asks. */
+async function ownerOf(
+  caller: Caller,
+  ledger: Ledger,
+  { own, scope }: { readonly own: boolean; readonly scope: Scope },
+): Promise<{ accountId: number; keyId?: number }> {
+  if (!own) return { accountId: await accountOf(caller, ledger, scope) };
+  const { accountId, keyId } = await authenticate(caller, ledger, 'api_key');
+  return { accountId, keyId };
+}
+
+const keysMax = 1_000;
+
+function readKeyFilter({ limit, offset, label, groupId }: ListKeysRequest): KeyFilter {
+  if (limit > keysMax) throw invalidField('limit', `must be 1 to ${keysMax}`, limit);
+  return {
+    offset,
+    ...(limit === 0 ? {} : { limit }),
+    ...(label === '' ? {} : { label }),
+    ...(groupId === 0n ? {} : { groupId: Number(groupId) }),
   };
 }
 
@@ -109,5 +147,15 @@ export function filterOf(request: ListActivityRequest, accountId: number): Activ
     ...(apiKeyId === 0n ? {} : { keyId: Number(apiKeyId) }),
     ...(startMs === undefined ? {} : { startMs: Number(startMs) }),
     ...(endMs === undefined ? {} : { endMs: Number(endMs) }),
+    ...(request.tag === '' ? {} : { tag: readTag(request.tag) }),
+    ...(request.endUser === '' ? {} : { endUser: request.endUser }),
+    ...(request.groupId === 0n ? {} : { groupId: Number(request.groupId) }),
+    ...(request.provider === '' ? {} : { provider: request.provider }),
   };
+}
+
+function readTag(text: string): { name: string; value: string } {
+  const at = text.indexOf(':');
+  if (at < 1) throw invalidField('tag', 'must be a name and a value, as team:search', text);
+  return { name: text.slice(0, at), value: text.slice(at + 1) };
 }

@@ -14,9 +14,13 @@ import type { AccountRow, KeyState, Ledger, ManagementKeyRow, Suspension, Voided
 import { accountActivity } from './account-activity.ts';
 import { apiKeyOf, checkText, found, idOf, invalidField, type ListedId, settingsOf } from './account-fields.ts';
 import { allScopes, servicesOnly } from './credential.ts';
+import { createGroup, deleteGroup, toGroup, updateGroup } from './account-groups.ts';
+import { made, unlocked } from './account-limits.ts';
 import { makeKey } from './keys.ts';
 import { usageByModel } from './key-usage.ts';
+import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
 import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
+import { rotateKey } from './rotate-key.ts';
 import type { ServiceTokens } from './service-tokens.ts';
 import { subscriptions } from './subscriptions.ts';
 
@@ -55,6 +59,8 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
   const methods = {
     ...accounts(options),
     ...apiKeys(options),
+    ...limits(options),
+    ...groups(options.ledger),
     ...managementKeys(options),
     ...subscriptions(options.ledger),
     ...gateway(options),
@@ -112,7 +118,15 @@ function apiKeys({
   ledger,
   listedId,
   revoked,
-}: AdminOptions): Part<'createApiKey' | 'listApiKeys' | 'setApiKeyState' | 'getApiKeyUsage' | 'setMonthlyLimit'> {
+}: AdminOptions): Part<
+  | 'createApiKey'
+  | 'listApiKeys'
+  | 'updateApiKey'
+  | 'rotateApiKey'
+  | 'setApiKeyState'
+  | 'getApiKeyUsage'
+  | 'setMonthlyLimit'
+> {
   return {
     async getApiKeyUsage({ accountId, apiKeyId }) {
       const owner = { accountId: idOf(accountId, 'account'), keyId: idOf(apiKeyId, 'API key') };
@@ -129,6 +143,15 @@ function apiKeys({
       const { accountId } = await existing(ledger, request.accountId);
       return { keys: (await ledger.listKeys(accountId)).map(row => apiKeyOf(row)) };
     },
+    async updateApiKey({ apiKeyId, settings }) {
+      const keyId = idOf(apiKeyId, 'API key');
+      const { accountId } = found(await ledger.findKey(keyId, undefined), 'API key', keyId);
+      const row = await ledger.updateKey({ keyId, accountId, settings: settingsOf(settings, listedId) });
+      return { key: apiKeyOf(found(row, 'API key', keyId, 'the account or the key')) };
+    },
+    async rotateApiKey({ apiKeyId, overlapSeconds }) {
+      return { key: await rotateKey(ledger, { apiKeyId, overlapSeconds, accountId: undefined }) };
+    },
     async setApiKeyState({ apiKeyId, state }) {
       const keyId = idOf(apiKeyId, 'API key');
       const row = await ledger.setKeyState({ keyId, accountId: undefined, state: stateOf(state) });
@@ -141,6 +164,50 @@ function apiKeys({
       if (limit !== undefined && limit < 0n) throw invalidField('monthly_limit', 'must be 0 or more');
       return { key: apiKeyOf(found(await ledger.setMonthlyLimit({ keyId, limit }), 'API key', keyId)) };
     },
+  };
+}
+
+function limits({
+  ledger,
+  listedId,
+}: AdminOptions): Part<'createAccountLimit' | 'listAccountLimits' | 'updateAccountLimit' | 'deleteAccountLimit'> {
+  return {
+    async createAccountLimit({ accountId: id, limit, locked }) {
+      const { accountId } = await existing(ledger, id);
+      return { limit: toLimit(made(await ledger.createLimit(readNewLimit(limit, { accountId, locked, listedId })))) };
+    },
+    async listAccountLimits(request) {
+      const { accountId } = await existing(ledger, request.accountId);
+      return { limits: (await ledger.listLimits({ accountId })).map(toLimit) };
+    },
+    async updateAccountLimit({ limitId: id, settings }) {
+      const limitId = idOf(id, 'limit');
+      const { unit } = found(await ledger.findLimit(limitId, undefined), 'limit', limitId);
+      const change = readLimitChange(settings, unit, listedId);
+      return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId: undefined, change }), limitId)) };
+    },
+    async deleteAccountLimit({ limitId: id }) {
+      const limitId = idOf(id, 'limit');
+      unlocked(await ledger.deleteLimit({ limitId, accountId: undefined }), limitId);
+      return {};
+    },
+  };
+}
+
+function groups(
+  ledger: Ledger,
+): Part<'createAccountGroup' | 'listAccountGroups' | 'updateAccountGroup' | 'deleteAccountGroup'> {
+  return {
+    async createAccountGroup({ accountId: id, settings }) {
+      const { accountId } = await existing(ledger, id);
+      return createGroup(ledger, accountId, settings);
+    },
+    async listAccountGroups(request) {
+      const { accountId } = await existing(ledger, request.accountId);
+      return { groups: (await ledger.listGroups(accountId)).map(toGroup) };
+    },
+    updateAccountGroup: ({ groupId, settings }) => updateGroup(ledger, { groupId, accountId: undefined, settings }),
+    deleteAccountGroup: ({ groupId }) => deleteGroup(ledger, { groupId, accountId: undefined }),
   };
 }
 

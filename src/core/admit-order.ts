@@ -6,7 +6,10 @@ import type { AdmittedOrder } from './admitted-run.ts';
 import { isFree, refusal } from './generation/admission.ts';
 
 /** A checked request that is to be admitted. */
-export interface OrderToAdmit<Order> extends Pick<AdmitCommand, 'id' | 'requestId' | 'durable'> {
+export interface OrderToAdmit<Order> extends Pick<
+  AdmitCommand,
+  'id' | 'requestId' | 'durable' | 'text' | 'endUser' | 'tags' | 'endpoint'
+> {
   readonly order: Order;
   /** What it costs at most; undefined: nothing. */
   readonly funds: FundsEstimate | undefined;

@@ -11,7 +11,7 @@ import { type PresentedToken, requireScope, type ServiceScope, type ServiceToken
 
 /** Who is calling: every service of the core asks here. Source: decisions §2. */
 
-/** The scopes that a management key can have (`service.md`, Authentication). */
+/** The scopes that a management key can have. Source: service.md, "Authentication"; control.md. */
 export const allScopes = [
   'keys:create',
   'keys:read',
@@ -20,6 +20,10 @@ export const allScopes = [
   'account:read',
   'account:activity',
   'account:balance',
+  'limits:read',
+  'limits:write',
+  'groups:read',
+  'groups:write',
 ] as const;
 
 /** A scope of a management key. */

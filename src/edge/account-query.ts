@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import { AnalyticsGranularity, AnalyticsGroup } from '../gen/tollgate/v1/account_pb.ts';
+import { findTagFault } from '../generation/tags.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
 import { type Query, readInteger, readName, readText, refuse } from './query.ts';
 
@@ -8,11 +9,36 @@ import { type Query, readInteger, readName, readText, refuse } from './query.ts'
 const activityLimit = { preset: 100, min: 1, max: 1000 };
 const offsetMax = 2 ** 32 - 1;
 const idMax = BigInt(Number.MAX_SAFE_INTEGER);
+const keysLimit = { preset: 100, min: 1, max: 1000 };
 const groups = {
   none: AnalyticsGroup.UNSPECIFIED,
   model: AnalyticsGroup.MODEL,
   api_key: AnalyticsGroup.API_KEY,
+  provider: AnalyticsGroup.PROVIDER,
+  endpoint: AnalyticsGroup.ENDPOINT,
+  group: AnalyticsGroup.GROUP,
+  end_user: AnalyticsGroup.END_USER,
 } as const;
+const groupNames = Object.keys(groups) as (keyof typeof groups)[];
+const tagPrefix = 'tag:';
+
+/** Returns the page of keys that a query asks for. */
+export function readKeysQuery(query: Query) {
+  return {
+    limit: readInteger(query, 'limit', keysLimit) ?? keysLimit.preset,
+    offset: readInteger(query, 'offset', { min: 0, max: offsetMax }) ?? 0,
+    label: readText(query, 'q') ?? '',
+    groupId: readIdFilter(query, 'group_id', 'group'),
+  };
+}
+
+/** Returns the limits that a query asks for. */
+export function readLimitsQuery(query: Query) {
+  const scope = readName(query, 'scope', ['account', 'group', 'key']) ?? '';
+  const scopeId = readIdFilter(query, 'id', 'scope');
+  if (scope === '' && scopeId !== 0n) throw refuse(query, 'scope', 'must name what the id is of');
+  return { scope, scopeId };
+}
 
 /** Returns the page of activity that a query asks for. */
 export function readActivityQuery(query: Query) {
@@ -20,7 +46,11 @@ export function readActivityQuery(query: Query) {
     limit: readInteger(query, 'limit', activityLimit) ?? activityLimit.preset,
     offset: readInteger(query, 'offset', { min: 0, max: offsetMax }) ?? 0,
     model: readText(query, 'model') ?? '',
-    apiKeyId: readKeyFilter(query),
+    apiKeyId: readIdFilter(query, 'api_key_id', 'key'),
+    groupId: readIdFilter(query, 'group_id', 'group'),
+    tag: readTagFilter(query),
+    endUser: readText(query, 'end_user') ?? '',
+    provider: readText(query, 'provider') ?? '',
     ...readSpan(query),
   };
 }
@@ -30,27 +60,51 @@ export function readAnalyticsQuery(query: Query) {
   const isHourly = readName(query, 'granularity', ['hour', 'day']) === 'hour';
   return {
     granularity: isHourly ? AnalyticsGranularity.HOUR : AnalyticsGranularity.DAY,
-    groupBy: groups[readName(query, 'group_by', ['none', 'model', 'api_key']) ?? 'none'],
+    ...readGroupBy(query),
     ...readSpan(query),
   };
 }
 
-/** The key that a path names; an integer that no key can have is the contract's to refuse. Throws `invalid_request` for what is no integer. */
-export function readKeyId(text: string): bigint {
+function readGroupBy(query: Query): { groupBy: AnalyticsGroup; tag: string } {
+  const text = readText(query, 'group_by') ?? 'none';
+  if (!text.startsWith(tagPrefix)) {
+    const name = groupNames.find(each => each === text);
+    if (name === undefined) throw refuse(query, 'group_by', `must be one of ${groupNames.join(', ')} or tag:NAME`);
+    return { groupBy: groups[name], tag: '' };
+  }
+  const tag = text.slice(tagPrefix.length);
+  if (findTagFault({ [tag]: '' }) !== undefined)
+    throw refuse(query, 'group_by', 'must have the name of a tag behind tag:');
+  return { groupBy: AnalyticsGroup.TAG, tag };
+}
+
+function readTagFilter(query: Query): string {
+  const text = readText(query, 'tag');
+  if (text === undefined) return '';
+  const at = text.indexOf(':');
+  const isTag = at > 0 && findTagFault({ [text.slice(0, at)]: text.slice(at + 1) }) === undefined;
+  if (!isTag) throw refuse(query, 'tag', 'must be a name and a value, as team:search');
+  return text;
+}
+
+/** The id that a path names, of what is called `name` ("key"); an integer that nothing can have is the contract's to refuse. Throws `invalid_request` for what is no integer. */
+export function readPathId(text: string, name: string): bigint {
   if (text === '') throw new GatewayError('not_found', 'No such path, or not with this method.');
   if (!/^-?\d{1,40}$/.test(text)) {
-    throw new GatewayError('invalid_request', 'The key’s id in the path must be an integer.', { param: 'key_id' });
+    throw new GatewayError('invalid_request', `The ${name}’s id in the path must be an integer.`, {
+      param: `${name}_id`,
+    });
   }
   const id = BigInt(text);
   return id > idMax || id < 0n ? 0n : id;
 }
 
-/** Returns the key whose records are wanted; 0 for those of all. */
-function readKeyFilter(query: Query): bigint {
-  const text = readText(query, 'api_key_id');
+/** Returns the thing whose own are wanted; 0 for those of all. */
+function readIdFilter(query: Query, parameter: string, name: string): bigint {
+  const text = readText(query, parameter);
   if (text === undefined) return 0n;
-  if (!/^\d{1,40}$/.test(text) || BigInt(text) < 1n) throw refuse(query, 'api_key_id', 'must be the id of a key');
-  // No key has an id above: such a one has no records either.
+  if (!/^\d{1,40}$/.test(text) || BigInt(text) < 1n) throw refuse(query, parameter, `must be the id of a ${name}`);
+  // Nothing has an id above: such a one has nothing either.
   return BigInt(text) > idMax ? idMax : BigInt(text);
 }
 

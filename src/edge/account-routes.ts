@@ -1,27 +1,37 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { GatewayError } from '../errors/gateway-error.ts';
-import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
+import type { ApiKey, Group, Limit } from '../gen/tollgate/v1/account_pb.ts';
 import { jsonDollars } from '../lib/dollars.ts';
-import { apiKeyJson } from '../rpc/resources.ts';
-import { readKeySettings } from './account-body.ts';
-import { analyticsJson, arithmeticJson, recordJson } from '../rpc/account-json.ts';
-import { readActivityQuery, readAnalyticsQuery, readKeyId } from './account-query.ts';
+import { analyticsJson, arithmeticJson, ownKeyJson, recordJson } from '../rpc/account-json.ts';
+import { apiKeyJson, groupJson, limitJson } from '../rpc/resources.ts';
+import { readKeySettings, readRotation } from './account-body.ts';
+import { readActivityQuery, readAnalyticsQuery, readKeysQuery, readLimitsQuery, readPathId } from './account-query.ts';
 import { answerJson } from './answer.ts';
 import type { Call } from './call.ts';
 import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
+import { readGroupSettings } from './group-body.ts';
 import { generationReading, type JsonBody, readJsonBody } from './json-body.ts';
+import { readLimitChange, readNewLimit } from './limit-body.ts';
 import type { Query } from './query.ts';
 
 const accountPath = '/v1/account';
+const ownKeyPath = '/v1/key';
 
 /** Whether the target of a request is an account endpoint; a wrong field or query there has the validation envelope. */
 export function isAccountPath(target: string): boolean {
-  return target.startsWith(`${accountPath}/`);
+  return target.startsWith(`${accountPath}/`) || target.startsWith(`${ownKeyPath}/`);
 }
 
-type AccountRequest = FastifyRequest<{ Querystring: Query; Params: { key_id: string; request_id: string } }>;
+interface Params {
+  readonly key_id: string;
+  readonly group_id: string;
+  readonly limit_id: string;
+  readonly request_id: string;
+}
+
+type AccountRequest = FastifyRequest<{ Querystring: Query; Params: Params }>;
 
 /** What an account endpoint is answered with. */
 interface AccountCall {
@@ -29,29 +39,32 @@ interface AccountCall {
   /** The caller's credential. */
   readonly as: { readonly headers: Call };
   readonly request: AccountRequest;
-  /** Reads the settings that the body names. */
-  readonly readSettings: () => Promise<ReturnType<typeof readKeySettings>>;
+  readonly readBody: () => Promise<JsonBody>;
 }
 
-/** Offers the account endpoints, for management keys. All successes are 200. Source: service.md, "Account endpoints"; decisions §2, §3, §6. */
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+type Answer = (call: AccountCall) => Promise<object>;
+/** Offers an endpoint. `scope`: what the management key must have; the core asks for it again. */
+type Offer = (method: Method, path: string, scope: string, answer: Answer) => void;
+
+/** Offers the account endpoints, for management keys, and those of a key's holder. All successes are 200. */
 export function registerAccount(app: FastifyInstance, edge: Edge): void {
-  /** `scope`: what the management key must have; the core asks for it again. */
-  const offer = (
-    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
-    path: string,
-    scope: string,
-    answer: (call: AccountCall) => Promise<object>,
+  const route = (
+    method: Method,
+    url: string,
+    allowed: 'api_key' | { readonly scope: string },
+    answer: Answer,
   ): void => {
-    app.route<{ Querystring: Query; Params: { key_id: string; request_id: string } }>({
+    app.route<{ Querystring: Query; Params: Params }>({
       method,
-      url: accountPath + path,
-      onRequest: authenticate(edge, { scope }),
+      url,
+      onRequest: authenticate(edge, allowed),
       handler: async (request, reply) => {
         const value = await answer({
           accounts: edge.accounts,
           as: { headers: request.call },
           request,
-          readSettings: async () => readKeySettings(await readBody(request, reply)),
+          readBody: () => readBody(request, reply),
         });
         if (request.raw.socket.destroyed) throw new ClientGone();
         answerJson(edge, request, reply, value);
@@ -63,44 +76,133 @@ export function registerAccount(app: FastifyInstance, edge: Edge): void {
       ...generationReading(edge, request, reply),
       bytesMax: Math.min(edge.options.otherBodyBytesMax, edge.options.bodyBytesMax),
     });
-  offer('GET', '/keys', 'keys:read', async ({ accounts, as }) => {
-    const { keys } = await accounts.listKeys({}, as);
+  const offer: Offer = (method, path, scope, answer) => route(method, accountPath + path, { scope }, answer);
+  offerKeys(offer);
+  offerLimits(offer);
+  offerGroups(offer);
+  offerMoney(offer);
+  offerOwnKey((path, answer) => route('GET', ownKeyPath + path, 'api_key', answer));
+}
+
+const keyId = ({ params }: AccountRequest): bigint => readPathId(params.key_id, 'key');
+const limitId = ({ params }: AccountRequest): bigint => readPathId(params.limit_id, 'limit');
+const groupId = ({ params }: AccountRequest): bigint => readPathId(params.group_id, 'group');
+
+function offerKeys(offer: Offer): void {
+  offer('GET', '/keys', 'keys:read', async ({ accounts, as, request }) => {
+    const { keys } = await accounts.listKeys(readKeysQuery(request.query), as);
     return { data: keys.map(apiKeyJson) };
   });
-  offer('POST', '/keys', 'keys:create', async ({ accounts, as, readSettings }) =>
-    keyAnswer(await accounts.createKey({ settings: await readSettings() }, as)),
+  offer('POST', '/keys', 'keys:create', async ({ accounts, as, readBody }) =>
+    keyAnswer(await accounts.createKey({ settings: readKeySettings(await readBody()) }, as)),
   );
   offer('GET', '/keys/:key_id', 'keys:read', async ({ accounts, as, request }) =>
-    keyAnswer(await accounts.getKey({ apiKeyId: readKeyId(request.params.key_id) }, as)),
+    keyAnswer(await accounts.getKey({ apiKeyId: keyId(request) }, as)),
   );
-  offer('PATCH', '/keys/:key_id', 'keys:update', async ({ accounts, as, request, readSettings }) => {
-    const apiKeyId = readKeyId(request.params.key_id);
-    return keyAnswer(await accounts.updateKey({ apiKeyId, settings: await readSettings() }, as));
+  offer('PATCH', '/keys/:key_id', 'keys:update', async ({ accounts, as, request, readBody }) => {
+    const apiKeyId = keyId(request);
+    return keyAnswer(await accounts.updateKey({ apiKeyId, settings: readKeySettings(await readBody()) }, as));
+  });
+  offer('POST', '/keys/:key_id/rotate', 'keys:update', async ({ accounts, as, request, readBody }) => {
+    const apiKeyId = keyId(request);
+    const rotation = hasBody(request) ? readRotation(await readBody()) : {};
+    return keyAnswer(await accounts.rotateKey({ apiKeyId, ...rotation }, as));
   });
   offer('DELETE', '/keys/:key_id', 'keys:delete', async ({ accounts, as, request }) => {
-    await accounts.deleteKey({ apiKeyId: readKeyId(request.params.key_id) }, as);
+    await accounts.deleteKey({ apiKeyId: keyId(request) }, as);
     return { message: 'API key successfully deleted.' };
   });
+}
+
+function hasBody({ raw: { headers } }: AccountRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+function offerLimits(offer: Offer): void {
+  offer('GET', '/limits', 'limits:read', async ({ accounts, as, request }) => {
+    const { limits } = await accounts.listLimits(readLimitsQuery(request.query), as);
+    return { data: limits.map(limitJson) };
+  });
+  offer('POST', '/limits', 'limits:write', async ({ accounts, as, readBody }) =>
+    limitAnswer(await accounts.createLimit({ limit: readNewLimit(await readBody()) }, as)),
+  );
+  offer('GET', '/limits/:limit_id', 'limits:read', async ({ accounts, as, request }) =>
+    limitAnswer(await accounts.getLimit({ limitId: limitId(request) }, as)),
+  );
+  offer('PATCH', '/limits/:limit_id', 'limits:write', async ({ accounts, as, request, readBody }) => {
+    const id = limitId(request);
+    return limitAnswer(await accounts.updateLimit({ limitId: id, settings: readLimitChange(await readBody()) }, as));
+  });
+  offer('DELETE', '/limits/:limit_id', 'limits:write', async ({ accounts, as, request }) => {
+    await accounts.deleteLimit({ limitId: limitId(request) }, as);
+    return { message: 'Limit successfully deleted.' };
+  });
+}
+
+function offerGroups(offer: Offer): void {
+  offer('GET', '/groups', 'groups:read', async ({ accounts, as }) => {
+    const { groups } = await accounts.listGroups({}, as);
+    return { data: groups.map(groupJson) };
+  });
+  offer('POST', '/groups', 'groups:write', async ({ accounts, as, readBody }) =>
+    groupAnswer(await accounts.createGroup({ settings: readGroupSettings(await readBody()) }, as)),
+  );
+  offer('GET', '/groups/:group_id', 'groups:read', async ({ accounts, as, request }) =>
+    groupAnswer(await accounts.getGroup({ groupId: groupId(request) }, as)),
+  );
+  offer('PATCH', '/groups/:group_id', 'groups:write', async ({ accounts, as, request, readBody }) => {
+    const id = groupId(request);
+    return groupAnswer(await accounts.updateGroup({ groupId: id, settings: readGroupSettings(await readBody()) }, as));
+  });
+  offer('DELETE', '/groups/:group_id', 'groups:write', async ({ accounts, as, request }) => {
+    await accounts.deleteGroup({ groupId: groupId(request) }, as);
+    return { message: 'Group successfully deleted.' };
+  });
+}
+
+function offerMoney(offer: Offer): void {
   offer('GET', '/balance', 'account:balance', async ({ accounts, as }) => {
     const { balanceNanoUsd } = await accounts.getBalance({}, as);
     return { balance: jsonDollars(balanceNanoUsd) };
   });
-  offer('GET', '/activity', 'account:activity', async ({ accounts, as, request }) => {
-    const page = readActivityQuery(request.query);
-    const { records } = await accounts.listActivity(page, as);
-    return { data: records.map(recordJson), limit: page.limit, offset: page.offset };
-  });
-  offer('GET', '/activity/:request_id', 'account:activity', async ({ accounts, as, request }) => {
-    const { record } = await accounts.getActivity({ requestId: request.params.request_id }, as);
-    return arithmeticJson(present(record));
-  });
-  offer('GET', '/analytics', 'account:read', async ({ accounts, as, request }) =>
-    analyticsJson(await accounts.getAnalytics(readAnalyticsQuery(request.query), as)),
-  );
+  offer('GET', '/activity', 'account:activity', call => listActivity(call, false));
+  offer('GET', '/activity/:request_id', 'account:activity', call => getActivity(call, false));
+  offer('GET', '/analytics', 'account:read', call => getAnalytics(call, false));
+}
+
+/** What the holder of an API key sees, with that key. */
+function offerOwnKey(offer: (path: string, answer: Answer) => void): void {
+  offer('', async ({ accounts, as }) => ({ data: ownKeyJson(await accounts.getOwnKey({}, as)) }));
+  offer('/activity', call => listActivity(call, true));
+  offer('/activity/:request_id', call => getActivity(call, true));
+  offer('/analytics', call => getAnalytics(call, true));
+}
+
+async function listActivity({ accounts, as, request }: AccountCall, own: boolean): Promise<object> {
+  const page = readActivityQuery(request.query);
+  const { records } = await accounts.listActivity({ ...page, own }, as);
+  return { data: records.map(recordJson), limit: page.limit, offset: page.offset };
+}
+
+async function getActivity({ accounts, as, request }: AccountCall, own: boolean): Promise<object> {
+  const { record } = await accounts.getActivity({ requestId: request.params.request_id, own }, as);
+  return arithmeticJson(present(record));
+}
+
+async function getAnalytics({ accounts, as, request }: AccountCall, own: boolean): Promise<object> {
+  return analyticsJson(await accounts.getAnalytics({ ...readAnalyticsQuery(request.query), own }, as));
 }
 
 function keyAnswer({ key }: { readonly key?: ApiKey | undefined }): object {
   return { data: apiKeyJson(present(key)) };
+}
+
+function limitAnswer({ limit }: { readonly limit?: Limit | undefined }): object {
+  return { data: limitJson(present(limit)) };
+}
+
+function groupAnswer({ group }: { readonly group?: Group | undefined }): object {
+  return { data: groupJson(present(group)) };
 }
 
 /** A part that the core always answers. */

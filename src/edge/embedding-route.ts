@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { decodeEmbedRequest } from '../codecs/embeddings/decode-request.ts';
 import { renderEmbedAnswer } from '../codecs/embeddings/render-answer.ts';
 import { dollarsText } from '../lib/dollars.ts';
+import { attribute } from './attribution.ts';
 import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
@@ -26,6 +27,7 @@ async function answerEmbeddings(exchange: Exchange): Promise<void> {
     const { value, raw } = await readJsonBody(edge, generationReading(edge, request, reply));
     const asked = decodeEmbedRequest(value);
     asked.strict = edge.isStrict(request.raw.headers);
+    attribute(asked, request.raw.headers);
     call.nameRepeat(request, raw);
     const answer = await edge.embeddings.embed(asked, { headers: call, signal: exchange.signal });
     if (exchange.isGone) throw new ClientGone();

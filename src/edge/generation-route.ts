@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { ClientCodec } from '../codecs/codec.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { Delivery, type Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import { attribute } from './attribution.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
 import { Exchange } from './exchange.ts';
@@ -35,6 +36,7 @@ function generate(exchange: Exchange, { codec, endpoint }: GenerationRoute, { va
   asked.endpoint = endpoint;
   asked.delivery = stream ? Delivery.STREAMED : Delivery.WHOLE;
   asked.strict = edge.isStrict(headers);
+  attribute(asked, headers);
   request.call.nameRepeat(request, raw);
   const sink = stream
     ? new StreamSink(exchange, eventFrames(codec.renderStream(decoded)))

@@ -15,6 +15,7 @@ import { imageBytesMax } from '../generation/images/check-image-request.ts';
 import { dollarsText } from '../lib/dollars.ts';
 import { fromConnectError, fromErrorDetail } from '../rpc/errors.ts';
 import { answerJson } from './answer.ts';
+import { attribute } from './attribution.ts';
 import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
@@ -69,6 +70,7 @@ async function answerDrawing(exchange: Exchange, route: ImageRoute): Promise<voi
   try {
     const decoded = await decode(exchange, route);
     exchange.call.nameRepeat(exchange.request, decoded.raw);
+    attribute(decoded.request, exchange.request.raw.headers);
     const draw = decoded.isAsync ? answerTask : answerPictures;
     const answer = (): Promise<void> => draw(exchange, route, decoded.request);
     await (decoded.isForm ? withFormNames(() => answer().catch(rethrowAsOwn)) : answer());

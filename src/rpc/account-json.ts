@@ -3,6 +3,7 @@ import {
   type AnalyticsPeriod,
   type CostBucket,
   type GetAnalyticsResponse,
+  type GetOwnKeyResponse,
   Payer,
   RecordState,
   type UsageSums,
@@ -11,6 +12,7 @@ import { UsageSource } from '../gen/tollgate/v1/event_pb.ts';
 import { ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
 import { decimalText, jsonDollars as dollars } from '../lib/dollars.ts';
+import { limitJson } from './resources.ts';
 
 /** Records and sums as REST clients see them: the fields of service.md and decisions §6, dollars as exact JSON numbers, times in ISO 8601. */
 
@@ -50,6 +52,8 @@ export function recordJson(record: ActivityRecord): object {
     output_tokens: usage?.outputTokens ?? 0,
     cache_creation_input_tokens: (usage?.cacheWrite5mTokens ?? 0) + (usage?.cacheWrite1hTokens ?? 0),
     cache_read_input_tokens: usage?.cacheReadTokens ?? 0,
+    end_user: record.endUser ?? null,
+    tags: record.tags,
   };
 }
 
@@ -85,8 +89,25 @@ export function analyticsJson({ metrics, series }: GetAnalyticsResponse): object
 }
 
 function periodJson({ timestampMs, group, sums }: AnalyticsPeriod): object {
-  const divided = group.case === 'apiKeyId' ? Number(group.value) : (group.value ?? null);
-  return { timestamp: isoTime(timestampMs), group: divided, ...sumsJson(sums) };
+  const divided = typeof group.value === 'bigint' ? Number(group.value) : (group.value ?? null);
+  const ofGroup = group.case === 'groupId' ? { group_id: divided } : {};
+  return { timestamp: isoTime(timestampMs), group: divided, ...ofGroup, ...sumsJson(sums) };
+}
+
+/** What the holder of a key may know of it. */
+export function ownKeyJson(key: GetOwnKeyResponse): object {
+  return {
+    api_key_id: Number(key.apiKeyId),
+    key: key.key,
+    label: key.label,
+    group: key.group ?? null,
+    expires_at: key.expiresAtMs === undefined ? null : isoTime(key.expiresAtMs),
+    allowed_models: key.allowedModels?.models ?? null,
+    limits: key.limits.map(limitJson),
+    pays_from: payers[key.paysFrom] || null,
+    spend_today: dollars(key.spendTodayNanoUsd),
+    spend_month: dollars(key.spendMonthNanoUsd),
+  };
 }
 
 function sumsJson(sums: UsageSums | undefined): object {

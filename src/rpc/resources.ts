@@ -1,4 +1,4 @@
-import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
+import type { ApiKey, Group, Limit } from '../gen/tollgate/v1/account_pb.ts';
 import type { CachePricing, Model, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
 import { Endpoint, ServiceTier } from '../gen/tollgate/v1/request_pb.ts';
 import { isoTime } from '../lib/clock.ts';
@@ -24,7 +24,46 @@ export function apiKeyJson(key: ApiKey) {
     fallback_to_payg: key.fallbackToPayg,
     allowed_models: key.allowedModels?.models ?? null,
     disabled: key.disabled,
+    group_id: key.groupId === undefined ? null : Number(key.groupId),
+    tags: key.tags,
+    metadata: JSON.parse(key.metadataJson || '{}') as unknown,
     expires_at: key.expiresAtMs === undefined ? null : isoTime(key.expiresAtMs),
+  };
+}
+
+/** The limit resource, amounts of `usd` in dollars. */
+export function limitJson(limit: Limit) {
+  const amount = (value: bigint): unknown => (limit.unit === 'usd' ? jsonDollars(value) : Number(value));
+  const { raised, resetsAtMs, models } = limit;
+  return {
+    limit_id: Number(limit.limitId),
+    scope: { type: limit.scope, id: Number(limit.scopeId) },
+    unit: limit.unit,
+    window: limit.window === '' ? null : limit.window,
+    time_zone: limit.timeZone,
+    max: amount(limit.max),
+    models: models?.models ?? null,
+    end_users: limit.endUsers,
+    action: limit.action,
+    locked: limit.locked,
+    raised: raised === undefined ? null : { max: amount(raised.max), until: isoTime(raised.untilMs) },
+    used: amount(limit.used),
+    held: amount(limit.held),
+    remaining: amount(limit.remaining),
+    resets_at: resetsAtMs === undefined ? null : isoTime(resetsAtMs),
+    created_at: isoTime(limit.createdAtMs),
+  };
+}
+
+/** The group resource. */
+export function groupJson(group: Group) {
+  return {
+    group_id: Number(group.groupId),
+    name: group.name,
+    parent_group_id: group.parentGroupId === undefined ? null : Number(group.parentGroupId),
+    tags: group.tags,
+    balance: group.balanceNanoUsd === undefined ? null : jsonDollars(group.balanceNanoUsd),
+    created_at: isoTime(group.createdAtMs),
   };
 }
 

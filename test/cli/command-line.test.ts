@@ -116,6 +116,9 @@ test('an API key is shown whole once, and its settings as they were given', asyn
     fallback_to_payg: true,
     allowed_models: null,
     disabled: false,
+    group_id: null,
+    tags: {},
+    metadata: {},
   });
   const masked = { ...created, key: `${key.slice(0, 10)}…${key.slice(-4)}` };
   expect(await json('keys', 'list', '--account', account)).toEqual({ data: [masked] });
@@ -156,6 +159,115 @@ test('API keys are disabled, enabled, limited and revoked', async () => {
   expect((await tollgate(['keys', 'enable', id])).code).toBe(1);
 });
 
+test('an API key gets another secret, a group and tags', async () => {
+  const account = await newAccount();
+  const group = await json(
+    'groups',
+    'create',
+    '--account',
+    account,
+    '--name',
+    'team',
+    '--tags',
+    'team=a',
+    '--balance',
+    '1',
+  );
+  expect(group).toEqual({
+    group_id: expect.any(Number),
+    account_id: Number(account),
+    name: 'team',
+    parent_group_id: null,
+    tags: { team: 'a' },
+    balance: 1,
+    created_at: iso,
+  });
+  const groupId = String(group['group_id']);
+  const more = ['--group', groupId, '--tags', 'env=prod,job=x', '--metadata', '{"owner":"ann"}'];
+  const key = await json('keys', 'create', '--account', account, ...more);
+  expect(key).toMatchObject({
+    group_id: group['group_id'],
+    tags: { env: 'prod', job: 'x' },
+    metadata: { owner: 'ann' },
+  });
+  const id = String(key['api_key_id']);
+  const rotated = await json('keys', 'rotate', id, '--overlap-seconds', '60');
+  expect(rotated).toMatchObject({
+    api_key_id: key['api_key_id'],
+    key: expect.stringMatching(/^sk-tg-[0-9A-Za-z]{43}$/),
+  });
+  expect(rotated['key']).not.toBe(key['key']);
+  expect(await json('keys', 'move', id, 'none')).toMatchObject({ group_id: null });
+  const child = await json('groups', 'create', '--account', account, '--name', 'child', '--parent', groupId);
+  expect(await json('groups', 'update', groupId, '--balance', 'none', '--name', 'all')).toMatchObject({
+    balance: null,
+    name: 'all',
+  });
+  const listed = await json('groups', 'list', '--account', account);
+  expect(listed['data']).toMatchObject([{ name: 'all' }, { name: 'child', parent_group_id: group['group_id'] }]);
+  expect((await tollgate(['groups', 'delete', groupId])).code).toBe(1);
+  expect(await json('groups', 'delete', String(child['group_id']))).toEqual({
+    message: `group ${String(child['group_id'])} deleted`,
+  });
+});
+
+test('limits are made for accounts, groups and keys, changed, raised and deleted', async () => {
+  const account = await newAccount();
+  const of = ['--account', account, '--scope', 'account'];
+  const made = await json('limits', 'create', ...of, '--unit', 'usd', '--window', 'day', '--max', '2.5', '--locked');
+  expect(made).toEqual({
+    limit_id: expect.any(Number),
+    account_id: Number(account),
+    scope: { type: 'account', id: Number(account) },
+    unit: 'usd',
+    window: 'day',
+    time_zone: 'UTC',
+    max: 2.5,
+    models: null,
+    end_users: 'all',
+    action: 'refuse',
+    locked: true,
+    raised: null,
+    used: 0,
+    held: 0,
+    remaining: 2.5,
+    resets_at: iso,
+    created_at: iso,
+  });
+  const id = String(made['limit_id']);
+  const raise = ['--raised-max', '10', '--raised-until', '2999-01-01T00:00:00Z', '--time-zone', 'Europe/Berlin'];
+  expect(await json('limits', 'update', id, '--max', '1', ...raise)).toMatchObject({
+    max: 1,
+    time_zone: 'Europe/Berlin',
+    raised: { max: 10, until: '2999-01-01T00:00:00.000Z' },
+    remaining: 10,
+  });
+  expect(await json('limits', 'update', id, '--no-raised', '--models', 'acme/*')).toMatchObject({
+    raised: null,
+    models: ['acme/*'],
+  });
+  const tokens = ['--unit', 'tokens', '--window', 'minute', '--max', '100', '--end-users', 'each', '--action', 'alert'];
+  expect(await json('limits', 'create', ...of, ...tokens)).toMatchObject({
+    unit: 'tokens',
+    max: 100,
+    end_users: 'each',
+    action: 'alert',
+    locked: false,
+  });
+  const running = await json('limits', 'create', ...of, '--unit', 'concurrent', '--max', '3');
+  expect(running).toMatchObject({ window: null, resets_at: null });
+  const listed = (await json('limits', 'list', '--account', account))['data'] as readonly { unit: string }[];
+  expect(listed.map(({ unit }) => unit)).toEqual(['requests', 'requests', 'usd', 'tokens', 'concurrent']);
+  expect(await json('limits', 'delete', id)).toEqual({ message: `limit ${id} deleted` });
+  for (const wrong of [
+    ['--unit', 'usd', '--max', '1'],
+    ['--unit', 'concurrent', '--window', 'day', '--max', '1'],
+    ['--unit', 'requests', '--window', 'day', '--max', '1.5'],
+  ]) {
+    expect((await tollgate(['limits', 'create', ...of, ...wrong])).code).toBe(2);
+  }
+});
+
 test('management keys are created with scopes or all of them, changed, disabled and revoked, and work', async () => {
   const account = await newAccount('3');
   const created = await json('management-keys', 'create', '--account', account, '--scopes', 'all');
@@ -171,6 +283,10 @@ test('management keys are created with scopes or all of them, changed, disabled 
       'account:read',
       'account:activity',
       'account:balance',
+      'limits:read',
+      'limits:write',
+      'groups:read',
+      'groups:write',
     ],
     disabled: false,
     created_at: iso,

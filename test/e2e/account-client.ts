@@ -19,6 +19,9 @@ export interface KeyJson {
   readonly fallback_to_payg: boolean;
   readonly allowed_models: readonly string[] | null;
   readonly disabled: boolean;
+  readonly group_id: number | null;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly metadata: object;
 }
 
 /** An activity record. */
@@ -34,6 +37,8 @@ export interface RecordJson {
   readonly output_tokens: number;
   readonly cache_creation_input_tokens: number;
   readonly cache_read_input_tokens: number;
+  readonly end_user: string | null;
+  readonly tags: Readonly<Record<string, string>>;
 }
 
 /** A record with its arithmetic. */
@@ -71,6 +76,36 @@ export interface AnalyticsJson {
   readonly series: readonly (SumsJson & { readonly timestamp: string; readonly group: string | number | null })[];
 }
 
+/** A limit. */
+export interface LimitJson {
+  readonly limit_id: number;
+  readonly scope: { readonly type: string; readonly id: number };
+  readonly unit: string;
+  readonly window: string | null;
+  readonly time_zone: string;
+  readonly max: number;
+  readonly models: readonly string[] | null;
+  readonly end_users: string;
+  readonly action: string;
+  readonly locked: boolean;
+  readonly raised: { readonly max: number; readonly until: string } | null;
+  readonly used: number;
+  readonly held: number;
+  readonly remaining: number;
+  readonly resets_at: string | null;
+  readonly created_at: string;
+}
+
+/** A group. */
+export interface GroupJson {
+  readonly group_id: number;
+  readonly name: string;
+  readonly parent_group_id: number | null;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly balance: number | null;
+  readonly created_at: string;
+}
+
 /** A wrong field. */
 export interface DetailJson {
   readonly loc: readonly string[];
@@ -100,14 +135,15 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Calls `METHOD /v1/account…`; `path` begins after that. */
+/** Calls `METHOD /v1/account…`; `path` begins after that, or is the whole of `/v1/key…`. */
 export async function call<T = object>(
   gateway: Gateway,
   method: string,
   path: string,
   { key = gateway.managementKey, body, headers = {} }: CallOptions = {},
 ): Promise<Reply<T>> {
-  const response = await fetch(`${gateway.url}/v1/account${path}`, {
+  const whole = path.startsWith('/v1/') ? path : `/v1/account${path}`;
+  const response = await fetch(gateway.url + whole, {
     method,
     headers: {
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),

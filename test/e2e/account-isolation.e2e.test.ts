@@ -4,7 +4,9 @@ import { endGateway, startGateway } from '../gateway.ts';
 import {
   type AnalyticsJson,
   call,
+  type GroupJson,
   type KeyJson,
+  type LimitJson,
   newAccount,
   newKey,
   newManagementKey,
@@ -23,6 +25,10 @@ const scopes = [
   'account:read',
   'account:activity',
   'account:balance',
+  'limits:read',
+  'limits:write',
+  'groups:read',
+  'groups:write',
 ] as const;
 
 /** An account with a key that has spent something. */
@@ -30,14 +36,19 @@ async function tenant(name: string) {
   const { accountId, managementKey } = await newAccount(gateway, 5);
   const apiKey = await newKey(gateway, { label: name, balance: 1 }, managementKey);
   const answer = await complete(gateway, ask(`${name}\n!sim tokens=5`), { key: apiKey.key });
-  return { accountId, managementKey, apiKey, requestId: answer.headers.get('x-request-id') ?? '' };
+  const post = <T>(path: string, body: object) =>
+    call<{ data: T }>(gateway, 'POST', path, { key: managementKey, body });
+  const group = (await post<GroupJson>('/groups', { name, tags: { of: name } })).body.data;
+  const scope = { type: 'group', id: group.group_id };
+  const limit = (await post<LimitJson>('/limits', { scope, unit: 'requests', window: 'day', max: 7 })).body.data;
+  return { accountId, managementKey, apiKey, group, limit, requestId: answer.headers.get('x-request-id') ?? '' };
 }
 type Tenant = Awaited<ReturnType<typeof tenant>>;
 
 const [mine, other] = [await tenant('mine'), await tenant('other')];
 
 /** Every route with every id of a tenant. */
-const routesOf = ({ apiKey, requestId }: Tenant) =>
+const routesOf = ({ apiKey, requestId, group, limit }: Tenant) =>
   [
     ['GET', '/keys', 'keys:read'],
     ['POST', '/keys', 'keys:create'],
@@ -50,9 +61,25 @@ const routesOf = ({ apiKey, requestId }: Tenant) =>
     ['GET', `/activity/${requestId}`, 'account:activity'],
     ['GET', '/analytics', 'account:read'],
     ['GET', '/analytics?group_by=api_key', 'account:read'],
+    ['POST', `/keys/${apiKey.api_key_id}/rotate`, 'keys:update'],
+    ['GET', '/limits', 'limits:read'],
+    ['POST', '/limits', 'limits:write'],
+    ['GET', `/limits/${limit.limit_id}`, 'limits:read'],
+    ['PATCH', `/limits/${limit.limit_id}`, 'limits:write'],
+    ['DELETE', `/limits/${limit.limit_id}`, 'limits:write'],
+    ['GET', '/groups', 'groups:read'],
+    ['POST', '/groups', 'groups:write'],
+    ['GET', `/groups/${group.group_id}`, 'groups:read'],
+    ['PATCH', `/groups/${group.group_id}`, 'groups:write'],
+    ['DELETE', `/groups/${group.group_id}`, 'groups:write'],
   ] as const;
 
-const bodyOf = (method: string) => (method === 'POST' || method === 'PATCH' ? { body: { label: 'changed' } } : {});
+const bodyOf = (method: string, path = '/keys') => {
+  if (method !== 'POST' && method !== 'PATCH') return {};
+  if (path.startsWith('/limits')) return { body: { max: 1 } };
+  if (path.endsWith('/rotate')) return { body: {} };
+  return { body: path.startsWith('/groups') ? { name: 'changed' } : { label: 'changed' } };
+};
 
 test('an id of another account is not found, in the same words as one that nobody has', async () => {
   const absent = { api_key_id: 4_000_000, request_id: `${mine.requestId.slice(0, 14)}${'0'.repeat(11)}` };
@@ -63,6 +90,28 @@ test('an id of another account is not found, in the same words as one that nobod
     const shown = ({ status, text }: typeof foreign) => [status, text.replaceAll(/req_\w+|API key \d+/g, '')];
     expect(shown(foreign)).toEqual(shown(none));
     expect(foreign.status).toBe(404);
+  }
+  const key = mine.managementKey;
+  const own = other.group.group_id;
+  for (const [method, path, body] of [
+    ['GET', `/groups/${own}`],
+    ['PATCH', `/groups/${own}`, { name: 'changed' }],
+    ['DELETE', `/groups/${own}`],
+    ['POST', '/groups', { name: 'in another’s', parent_group_id: own }],
+    ['PATCH', `/groups/${mine.group.group_id}`, { parent_group_id: own }],
+    ['POST', '/keys', { group_id: own }],
+    ['PATCH', `/keys/${mine.apiKey.api_key_id}`, { group_id: own }],
+    ['POST', `/keys/${other.apiKey.api_key_id}/rotate`, {}],
+    ['GET', `/limits/${other.limit.limit_id}`],
+    ['PATCH', `/limits/${other.limit.limit_id}`, { max: 1000 }],
+    ['DELETE', `/limits/${other.limit.limit_id}`],
+    ...(['account', 'group', 'key'] as const).map(type => {
+      const id = { account: Number(other.accountId), group: own, key: other.apiKey.api_key_id }[type];
+      return ['POST', '/limits', { scope: { type, id }, unit: 'requests', window: 'day', max: 0 }] as const;
+    }),
+  ] as const) {
+    const options = body === undefined ? { key } : { key, body };
+    expect([method, path, (await call(gateway, method, path, options)).status]).toEqual([method, path, 404]);
   }
   for (const id of [other.requestId, absent.request_id]) {
     expect((await call(gateway, 'GET', `/activity/${id}`, { key: mine.managementKey })).status).toBe(404);
@@ -84,6 +133,15 @@ test('lists, filters and sums show the account’s own and nothing of others', a
     const { series, metrics } = await read<AnalyticsJson>('/analytics?group_by=api_key');
     expect([metrics.requests, series.map(({ group }) => group)]).toEqual([1, [own.apiKey.api_key_id]]);
     expect(await read('/balance')).toEqual({ balance: 4 });
+    const groups = await read<{ data: GroupJson[] }>('/groups');
+    expect(groups.data.map(({ group_id }) => group_id)).toEqual([own.group.group_id]);
+    const limits = await read<{ data: LimitJson[] }>('/limits');
+    expect(limits.data.filter(({ scope }) => scope.type !== 'account')).toEqual([own.limit]);
+    for (const path of [`/keys?group_id=${foreign.group.group_id}`, `/activity?group_id=${foreign.group.group_id}`]) {
+      expect((await read<{ data: unknown[] }>(path)).data).toEqual([]);
+    }
+    const foreignLimits = `/limits?scope=group&id=${foreign.group.group_id}`;
+    expect((await read<{ data: unknown[] }>(foreignLimits)).data).toEqual([]);
   }
 });
 
@@ -92,7 +150,7 @@ describe.each(scopes)('a management key without %s', absent => {
     const left = scopes.filter(scope => scope !== absent);
     const key = await newManagementKey(gateway, mine.accountId, left);
     for (const [method, path, scope] of routesOf(other)) {
-      const reply = await call(gateway, method, path, { key, ...bodyOf(method) });
+      const reply = await call(gateway, method, path, { key, ...bodyOf(method, path) });
       expect([method, path, reply.status === 403]).toEqual([method, path, scope === absent]);
       if (scope !== absent) continue;
       expect(reply.body.error).toMatchObject({ code: 'permission_denied' });
@@ -103,10 +161,30 @@ describe.each(scopes)('a management key without %s', absent => {
   test('does all of it with that scope alone, and nothing else', async () => {
     const key = await newManagementKey(gateway, mine.accountId, [absent]);
     for (const [method, path, scope] of routesOf(other)) {
-      const reply = await call(gateway, method, path, { key, ...bodyOf(method) });
+      const reply = await call(gateway, method, path, { key, ...bodyOf(method, path) });
       expect([method, path, reply.status !== 403]).toEqual([method, path, scope === absent]);
     }
   });
+});
+
+test('a key’s holder sees that key alone: its records, its sums, and no other account’s', async () => {
+  const second = await newKey(gateway, { label: 'second' }, mine.managementKey);
+  const read = async <T>(path: string, key: string) => call<T>(gateway, 'GET', `/v1/key${path}`, { key });
+  expect((await read<{ data: object }>('', mine.apiKey.key)).body.data).toMatchObject({
+    api_key_id: mine.apiKey.api_key_id,
+    label: 'mine',
+  });
+  const records = await read<{ data: RecordJson[] }>('/activity', mine.apiKey.key);
+  expect(records.body.data.map(({ request_id }) => request_id)).toEqual([mine.requestId]);
+  expect((await read<{ data: RecordJson[] }>('/activity', second.key)).body.data).toEqual([]);
+  expect((await read<AnalyticsJson>('/analytics?group_by=model', second.key)).body.metrics.requests).toBe(0);
+  for (const key of [second.key, other.apiKey.key]) {
+    expect((await read(`/activity/${mine.requestId}`, key)).status).toBe(404);
+  }
+  for (const path of ['', '/activity', '/analytics', `/activity/${mine.requestId}`]) {
+    expect((await read(path, mine.managementKey)).status).toBe(403);
+  }
+  await call(gateway, 'DELETE', `/keys/${second.api_key_id}`, { key: mine.managementKey });
 });
 
 test('API keys, no key, a wrong one and a revoked one open no account endpoint; a disabled one is 403', async () => {
@@ -127,7 +205,7 @@ test('API keys, no key, a wrong one and a revoked one open no account endpoint; 
   ] as const;
   for (const [key, status, code] of expected) {
     for (const [method, path] of routesOf(mine)) {
-      const reply = await call(gateway, method, path, { key, ...bodyOf(method) });
+      const reply = await call(gateway, method, path, { key, ...bodyOf(method, path) });
       expect([path, reply.status, reply.body.error.code]).toEqual([path, status, code]);
     }
   }
@@ -149,4 +227,7 @@ test('after all of it the other account is as it was', async () => {
   ).body;
   expect(data).toMatchObject({ label: 'other', disabled: false });
   expect((await call(gateway, 'GET', '/balance', { key: other.managementKey })).body).toEqual({ balance: 4 });
+  const key = other.managementKey;
+  expect((await call(gateway, 'GET', `/groups/${other.group.group_id}`, { key })).body).toEqual({ data: other.group });
+  expect((await call(gateway, 'GET', `/limits/${other.limit.limit_id}`, { key })).body).toEqual({ data: other.limit });
 });

@@ -44,6 +44,9 @@ describe('keys', () => {
       fallback_to_payg: true,
       allowed_models: null,
       disabled: false,
+      group_id: null,
+      tags: {},
+      metadata: {},
     });
     const masked = { ...made.body.data, key: `${key.slice(0, 10)}…${key.slice(-4)}` };
     expect(await get(api_key_id)).toEqual(masked);

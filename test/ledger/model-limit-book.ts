@@ -69,8 +69,16 @@ export class LimitBook {
     const shown = this.bound(binding).filter(
       ({ unit, action }) => action === 'refuse' && (unit === 'requests' || unit === 'tokens'),
     );
+    // Those of fields, and the tightest of the others of either unit; of two as tight the first.
     const states = shown.map(limit => stateOf(limit, this.counted(limit, binding.endUser), now));
-    return states.sort((a, b) => a.remaining - b.remaining);
+    const isTightest = (index: number): boolean => {
+      const [limit, state] = [shown[index], states[index]];
+      if (limit?.field !== undefined || state === undefined) return true;
+      const alike = states.filter((each, at) => shown[at]?.field === undefined && each.unit === state.unit);
+      const least = Math.min(...alike.map(({ remaining }) => remaining));
+      return state === alike.find(({ remaining }) => remaining === least);
+    };
+    return states.filter((_, index) => isTightest(index)).sort((a, b) => a.remaining - b.remaining);
   }
 
   /** Tokens that limits leave beside a request that was admitted then. */

@@ -1,3 +1,5 @@
+import { limitMutants } from './mutants-limits.ts';
+
 /**
  * Mistakes that an engineer could make in the rules or the engine, each as one edit of its source. The model test must find every one
  * (`mutants.ts`); one that it does not find shows a hole in the traces.
@@ -27,7 +29,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'the balance of an expired key stays with it',
     file: 'rules/sweep.ts',
-    from: 'for (const key of rows.expiredKeys(nowMs)) sendBack(rows, key, nowMs);',
+    from: 'endOne(key.accountId, () => sendBack(rows, key, nowMs));',
     to: '',
   },
   {
@@ -39,32 +41,32 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'what others hold is not subtracted from the account’s balance',
     file: 'rules/funds.ts',
-    from: 'used: held, max: balance',
-    to: 'used: 0n, max: balance',
+    from: 'used: held, max: balance ?? 0n',
+    to: 'used: 0n, max: balance ?? 0n',
   },
   {
     mistake: 'what others hold is not subtracted from the key’s balance',
     file: 'rules/funds.ts',
-    from: 'used: key.held, max: key.balance ?? 0n',
-    to: 'used: 0n, max: key.balance ?? 0n',
+    from: "return payer === 'key_balance' ? key : findOwner(rows, key);",
+    to: "return payer === 'key_balance' ? { ...key, held: 0n } : findOwner(rows, key);",
   },
   {
     mistake: 'a key whose balance is 0 spends from the account',
     file: 'rules/funds.ts',
-    from: "return key.balance === null ? 'account' : 'key_balance'",
-    to: "return key.balance === null || key.balance === 0n ? 'account' : 'key_balance'",
+    from: "if (key.balance !== null) return { payer: 'key_balance'",
+    to: "if (key.balance !== null && key.balance > 0n) return { payer: 'key_balance'",
   },
   {
     mistake: 'the daily cap counts only what was settled',
-    file: 'rules/funds.ts',
-    from: 'const used = spending(context, key, dayOf(admittedAtMs));',
-    to: 'const used = context.rows.keyDays.get(key.id, dayOf(admittedAtMs))?.spent ?? 0n;',
+    file: 'rules/limits.ts',
+    from: '      return { used: tally.spent, held: tally.held };',
+    to: '      return { used: tally.spent, held: 0n };',
   },
   {
     mistake: 'the monthly cap counts only what was settled',
     file: 'rules/funds.ts',
-    from: 'used += spending(context, key, day)',
-    to: 'used += context.rows.keyDays.get(key.id, day)?.spent ?? 0n',
+    from: 'used: amountBeside(use, admittedAtMs, nowMs), max',
+    to: 'used: use.used, max',
   },
   {
     mistake: 'tokens are priced rounded down',
@@ -81,37 +83,37 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'the last day of the month belongs to no month',
     file: 'rules/calendar.ts',
-    from: 'last: dayOf(endMs) - 1, endMs',
-    to: 'last: dayOf(endMs) - 2, endMs',
+    from: "return today.subtract({ days: (per === 'week' ? today.dayOfWeek : today.day) - 1 });",
+    to: "return today.subtract({ days: per === 'week' ? today.dayOfWeek - 1 : today.day - 2 });",
   },
   {
     mistake: 'the month goes on into the next month’s first day',
     file: 'rules/calendar.ts',
-    from: 'last: dayOf(endMs) - 1, endMs',
-    to: 'last: dayOf(endMs), endMs',
+    from: 'if (last !== undefined && atMs >= last.startMs && atMs < last.endMs) return last;',
+    to: 'if (last !== undefined && atMs >= last.startMs && atMs <= last.endMs) return last;',
   },
   {
     mistake: 'a minute is one millisecond too long',
-    file: 'rules/minutes.ts',
-    from: 'if (timeOf(packed) <= nowMs - minuteMs) break;',
-    to: 'if (timeOf(packed) < nowMs - minuteMs) break;',
+    file: 'rules/rolling.ts',
+    from: '(rolling[at] ?? 0) > nowMs - minuteMs; at -= width) {\n    used',
+    to: '(rolling[at] ?? 0) >= nowMs - minuteMs; at -= width) {\n    used',
   },
   {
     mistake: 'a minute is one second too short',
-    file: 'rules/minutes.ts',
-    from: 'if (timeOf(packed) <= nowMs - minuteMs) break;',
-    to: 'if (timeOf(packed) <= nowMs - minuteMs + 1000) break;',
+    file: 'rules/rolling.ts',
+    from: '(rolling[at] ?? 0) > nowMs - minuteMs; at -= width) {\n    used',
+    to: '(rolling[at] ?? 0) > nowMs - minuteMs + 1000; at -= width) {\n    used',
   },
   {
     mistake: 'what has left the minute stays away when the clock steps back',
-    file: 'rules/minutes.ts',
+    file: 'rules/rolling.ts',
     from: 'const roomFor = 128;',
     to: 'const roomFor = 1;',
   },
   {
     mistake: 'admissions that are later than now do not stand in order',
-    file: 'rules/minutes.ts',
-    from: '  while (place > 0 && timeOf(before[place - 1] ?? 0) > nowMs) place--;\n',
+    file: 'rules/rolling.ts',
+    from: '  while (place > 0 && (before[place - width] ?? 0) > added[0]) place -= width;\n',
     to: '',
   },
   {
@@ -122,9 +124,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     mistake: 'a new minute limit does not see the admissions before it',
-    file: 'rules/windows.ts',
-    from: '  rows.keyMinutes.put({ id: keyId, admissions: minute });\n',
-    to: '  if (key.minuteLimit > 0) rows.keyMinutes.put({ id: keyId, admissions: minute });\n',
+    file: 'rules/limits.ts',
+    from: '    startMs: isRolling ? nowMs - minuteMs : window.startMs,\n    endMs: window.endMs,',
+    to: '    startMs: isRolling ? nowMs : window.startMs,\n    endMs: isRolling ? nowMs : window.endMs,',
   },
   {
     mistake: 'a voided request frees its place in the minute',
@@ -134,33 +136,33 @@ export const mutants: readonly Mutant[] = [
   },
   {
     mistake: 'free windows are the key’s, not the account’s',
-    file: 'rules/windows.ts',
-    from: 'rows.freeMinutes.get(key.accountId)?.admissions',
-    to: 'rows.freeMinutes.get(key.id)?.admissions',
+    file: 'rules/limit-commands.ts',
+    from: "scopeId: accountId,\n    unit: 'requests',",
+    to: "scopeId: 1,\n    unit: 'requests',",
   },
   {
     mistake: 'the 201st free request of a day passes',
-    file: 'rules/windows.ts',
-    from: "dayWindow('free_day', freeDayMax, ",
-    to: "dayWindow('free_day', freeDayMax + 1, ",
+    file: 'rules/limit-commands.ts',
+    from: 'max: 200n',
+    to: 'max: 201n',
   },
   {
     mistake: 'a request is not counted in its day',
-    file: 'rules/windows.ts',
+    file: 'rules/holds.ts',
     from: 'requests: (before?.requests ?? 0) + 1,',
     to: 'requests: before?.requests ?? 0,',
   },
   {
     mistake: 'a full window refuses one request too late',
-    file: 'rules/admit.ts',
-    from: 'if (window.remaining === 0) return windowDenial',
-    to: 'if (window.remaining < 0) return windowDenial',
+    file: 'rules/windows.ts',
+    from: 'return used + held + needed <= max;',
+    to: 'return used + held < max + needed;',
   },
   {
     mistake: 'the order of refusals: models after windows',
     file: 'rules/admit.ts',
-    from: "  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n  for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);\n",
-    to: "  for (const window of windows) if (window.remaining === 0) return windowDenial(window, windows, nowMs);\n  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n",
+    from: "  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n  const refusal = findRefusal(bound, asking, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n",
+    to: "  const refusal = findRefusal(bound, asking, nowMs);\n  if (refusal !== undefined) return { kind: 'denied', ...refusal, windows: windows() };\n  if (key.allowedModels?.includes(order.model) === false) return denied('model_not_allowed');\n",
   },
   {
     mistake: 'a repeated admit holds again',
@@ -183,20 +185,20 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a revoked key is admitted by its id',
     file: 'rules/admit.ts',
-    from: "if (key === undefined || key.state === 'revoked') return",
-    to: 'if (key === undefined) return',
+    from: "if (key === undefined || key.state === 'revoked' || hasExpired(key, nowMs))",
+    to: 'if (key === undefined || hasExpired(key, nowMs))',
   },
   {
     mistake: 'an extension is counted on another day',
     file: 'rules/holds.ts',
-    from: '  changePayer(rows, hold, money, 0n);\n',
-    to: '  changePayer(rows, { ...hold, admittedAtMs: hold.admittedAtMs - 86_400_000 }, money, 0n);\n',
+    from: 'changePayer(rows, hold, { held: hold.held - before.held, debit: 0n, running: 0 });',
+    to: 'changePayer(rows, { ...hold, admittedAtMs: hold.admittedAtMs - 86_400_000 }, { held: hold.held - before.held, debit: 0n, running: 0 });',
   },
   {
     mistake: 'an extension is judged by the caps of today',
     file: 'rules/extend.ts',
-    from: 'keepPayment(context, key, hold)',
-    to: 'keepPayment(context, key, { ...hold, admittedAtMs: hold.admittedAtMs + 86_400_000 })',
+    from: 'const bound = bindRequest(context.rows, hold, nowMs);',
+    to: 'const bound = bindRequest(context.rows, { ...hold, admittedAtMs: nowMs }, nowMs);',
   },
   {
     mistake: 'an amount that the funds do not pay is extended',
@@ -219,19 +221,19 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a settled request is counted on the day of its end',
     file: 'rules/settle.ts',
-    from: 'listSums(usage)',
-    to: 'listSums({ ...usage, admittedAtMs: nowMs })',
+    from: 'listSums(rows, usage)',
+    to: 'listSums(rows, { ...usage, admittedAtMs: nowMs })',
   },
   {
     mistake: 'a sum of an hour goes to the model whose id is the key’s',
     file: 'rules/sums.ts',
-    from: "{ accountId, period: 'hour', grouped: 'model', number: hour, groupId: modelId, usage }",
-    to: "{ accountId, period: 'hour', grouped: 'model', number: hour, groupId: keyId, usage }",
+    from: "add('kind', rows.kindNumber(modelId, providerId, endpointId));",
+    to: "add('kind', keyId);",
   },
   {
     mistake: 'the sums of days are not kept by key',
     file: 'rules/sums.ts',
-    from: "    { accountId, period: 'day', grouped: 'key', number: day, groupId: keyId, usage },\n",
+    from: "  add('key', keyId);\n",
     to: '',
   },
   {
@@ -381,8 +383,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'holds that expire at a period’s end are given back after its renewal',
     file: 'rules/sweep.ts',
-    from: "  for (const hold of rows.expiredHolds(nowMs)) voidHold(rows, hold, 'expired', hold.expiresAtMs ?? nowMs);\n  for (const period of rows.endedPeriods(nowMs)) renewSubscription(context, period, nowMs);\n",
-    to: "  for (const period of rows.endedPeriods(nowMs)) renewSubscription(context, period, nowMs);\n  for (const hold of rows.expiredHolds(nowMs)) voidHold(rows, hold, 'expired', hold.expiresAtMs ?? nowMs);\n",
+    from: '  const { rows } = context;\n  for (const hold of rows.expiredHolds(nowMs)) {\n    if (isDamaged(rows, hold.accountId)) continue;',
+    to: '  const { rows } = context;\n  for (const period of rows.endedPeriods(nowMs)) renewSubscription(context, period, nowMs);\n  for (const hold of rows.expiredHolds(nowMs)) {\n    if (isDamaged(rows, hold.accountId)) continue;',
   },
   {
     mistake: 'a plan pays models that are not its own',
@@ -411,14 +413,14 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'free requests are given back on the day that it is, not their own',
     file: 'rules/holds.ts',
-    from: 'countFreeRequest(rows, hold, -1)',
-    to: 'countFreeRequest(rows, { ...hold, admittedAtMs: atMs }, -1)',
+    from: 'countFreeRequest(rows, hold, -hold.requests)',
+    to: 'countFreeRequest(rows, { ...hold, admittedAtMs: atMs }, -hold.requests)',
   },
   {
     mistake: 'a free request that the upstream failed is lost',
     file: 'rules/settle.ts',
-    from: "freeTaken: order.state !== 'upstream_failed'",
-    to: 'freeTaken: true',
+    from: "const freeTaken = order.state !== 'upstream_failed';",
+    to: 'const freeTaken = true;',
   },
   {
     mistake: 'the discount needs a model of the plan',
@@ -429,8 +431,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a hold is taken without the discount',
     file: 'rules/admit.ts',
-    from: 'grantOf(discounted(order.funds, payment.discountPermille), sources)',
-    to: 'grantOf(order.funds, sources)',
+    from: 'const estimate = discounted(funds, payment.discountPermille);',
+    to: 'const estimate = funds;',
   },
   {
     mistake: 'a discount rounds a hold down',
@@ -477,7 +479,7 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'an extension does not raise its period',
     file: 'rules/holds.ts',
-    from: '  changePeriod(rows, hold, planTokens, 0);\n',
+    from: '  changePeriod(rows, hold, hold.planHeld - before.planHeld, 0);\n',
     to: '',
   },
   {
@@ -555,8 +557,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a repeated admit of a free request is another request',
     file: 'rules/admit.ts',
-    from: "known.admittedTokens === null && known.payers !== 'free_request'",
-    to: 'known.admittedTokens === null',
+    from: '    known.free === order.free &&\n',
+    to: "    known.free !== (known.payers === 'free_request') &&\n",
   },
   {
     mistake: 'a request that was admitted is paid by the account’s present period',
@@ -576,4 +578,5 @@ export const mutants: readonly Mutant[] = [
     from: '    entry.isRemoved = true;\n',
     to: '',
   },
+  ...limitMutants,
 ];

@@ -203,6 +203,7 @@ async function openEngine(src: string): Promise<OpenSubject> {
       key: (keyId, nowMs) => prepareReads(file, plans).storedKey(keyId, nowMs),
       group: groupId => prepareReads(file, plans).group(groupId, undefined),
       limit(limitId, nowMs) {
+        engine.run([['uses', nowMs, limitId]]);
         const row = prepareReads(file, plans).limit(limitId, undefined, nowMs);
         // What runs is shown as used.
         return row?.unit === 'concurrent' ? { used: 0n, held: row.used } : row;
@@ -211,7 +212,10 @@ async function openEngine(src: string): Promise<OpenSubject> {
         const row = prepareReads(file, plans).storedKey(keyId, nowMs);
         return row && [row.minuteLimit, row.dailyLimit, row.monthlyLimit];
       },
-      violations: () => checkInvariants(file, 'full'),
+      violations() {
+        engine.finish();
+        return checkInvariants(file, 'full');
+      },
       close: () => file.close(),
     };
   };

@@ -35,7 +35,7 @@ beforeAll(async () => {
 afterAll(() => plane.close());
 
 /** What each method needs. A method that is not in the table fails the first test. */
-const accountScopes: Record<keyof typeof AccountService.method, Scope> = {
+const accountScopes: Record<keyof typeof AccountService.method, Scope | 'an API key'> = {
   listKeys: 'keys:read',
   createKey: 'keys:create',
   getKey: 'keys:read',
@@ -45,6 +45,18 @@ const accountScopes: Record<keyof typeof AccountService.method, Scope> = {
   listActivity: 'account:activity',
   getActivity: 'account:activity',
   getAnalytics: 'account:read',
+  rotateKey: 'keys:update',
+  listLimits: 'limits:read',
+  createLimit: 'limits:write',
+  getLimit: 'limits:read',
+  updateLimit: 'limits:write',
+  deleteLimit: 'limits:write',
+  listGroups: 'groups:read',
+  createGroup: 'groups:write',
+  getGroup: 'groups:read',
+  updateGroup: 'groups:write',
+  deleteGroup: 'groups:write',
+  getOwnKey: 'an API key',
 };
 const services: readonly DescService[] = [
   CredentialService,
@@ -55,7 +67,7 @@ const services: readonly DescService[] = [
 ];
 const methods = services.flatMap(service => service.methods.map(({ localName }) => ({ service, localName })));
 
-function scopeOf(service: DescService, method: string): Scope | undefined {
+function scopeOf(service: DescService, method: string): Scope | 'an API key' | undefined {
   return service === AccountService ? accountScopes[method as keyof typeof accountScopes] : undefined;
 }
 
@@ -66,7 +78,7 @@ function call({ service, localName }: (typeof methods)[number], credential: stri
 }
 
 test('every method refuses a missing, malformed, unknown, revoked or doubled credential with invalid_api_key', async () => {
-  expect(methods).toHaveLength(43);
+  expect(methods).toHaveLength(67);
   const wrong = [null, 'nonsense', `sk-tg-${'0'.repeat(43)}`, `mk-tg-${'0'.repeat(43)}`, `op-tg-${'0'.repeat(43)}`];
   for (const method of methods) {
     for (const credential of [...wrong, ...revoked]) {
@@ -104,7 +116,8 @@ test('every method refuses a disabled key with key_disabled and names the comman
 
 test('an API key can look itself up and list models, and nothing else', async () => {
   for (const method of methods) {
-    const mayCall = method.service === CredentialService || method.service === CatalogService;
+    const isOpen = method.service === CredentialService || method.service === CatalogService;
+    const mayCall = isOpen || method.localName === 'getOwnKey';
     expect([method.localName, await outcome(method, apiKey)]).toEqual([
       method.localName,
       mayCall ? 'passed' : 'permission_denied',
@@ -114,7 +127,8 @@ test('an API key can look itself up and list models, and nothing else', async ()
 
 test('a management key can manage its account, look itself up and list models, and nothing else', async () => {
   for (const method of methods) {
-    const mayCall = method.service !== AccountingService && method.service !== AdminService;
+    const isOperators = method.service === AccountingService || method.service === AdminService;
+    const mayCall = !isOperators && method.localName !== 'getOwnKey';
     expect([method.localName, await outcome(method, everyScope)]).toEqual([
       method.localName,
       mayCall ? 'passed' : 'permission_denied',
@@ -132,7 +146,8 @@ test('the operator can administer and account, look itself up and list models, a
 test('each account method needs its own scope and names it where it is missing', async () => {
   for (const scope of allScopes) {
     const { key } = await plane.admin.createManagementKey({ accountId: 1n, scopes: [scope] });
-    for (const method of methods.filter(({ service }) => service === AccountService)) {
+    const own = methods.filter(({ service, localName }) => service === AccountService && localName !== 'getOwnKey');
+    for (const method of own) {
       const needed = scopeOf(method.service, method.localName);
       if (needed === scope) expect(await outcome(method, key?.key ?? '')).toBe('passed');
       else {

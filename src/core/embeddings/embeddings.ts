@@ -4,10 +4,13 @@ import {
   type EmbedResponse,
   EmbedResponseSchema,
 } from '../../gen/tollgate/v1/embedding_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { pathOf } from '../../generation/endpoints.ts';
 import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import type { PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
 import { admitOrder, nameRequest } from '../admit-order.ts';
+import { readAttribution } from '../attribution.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { findStory } from '../find-story.ts';
@@ -91,7 +94,16 @@ export class Embeddings {
     const { catalog, ids, ledger } = this.#tools;
     const order = await takeEmbedOrder(catalog, asked.request, asked.credential);
     const { named, story } = asked;
-    const command = { ...nameRequest(ids, named), order, funds: embedFunds(order), story };
+    const { attribution, user } = asked.request;
+    const command = {
+      ...nameRequest(ids, named),
+      order,
+      funds: embedFunds(order),
+      text: { inputTokens: order.inputTokens, outputTokensMin: 0, outputTokensWanted: 0 },
+      endpoint: pathOf(Endpoint.EMBEDDINGS),
+      ...readAttribution(attribution, user),
+      story,
+    };
     const admitted = await admitOrder(ledger, command, asked.credential);
     const run = new EmbedRun(this.#tools, admitted);
     this.#running.add(run);

@@ -1,10 +1,11 @@
 import { GatewayError } from '../../errors/gateway-error.ts';
 import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
 import type { GenerateRequest, ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
-import { isImageEndpoint } from '../../generation/endpoints.ts';
+import { isImageEndpoint, pathOf } from '../../generation/endpoints.ts';
 import { isoTime } from '../../lib/clock.ts';
 import { defined } from '../../lib/defined.ts';
 import type { AdmitCommand, Denied, Ledger } from '../../ledger/ledger.ts';
+import { readAttribution } from '../attribution.ts';
 import { estimateFunds, estimateText, type MeasuredInput } from './funds.ts';
 
 /** A request that is about to be admitted. */
@@ -33,6 +34,8 @@ export function toAdmitCommand(applicant: Applicant): AdmitCommand {
     funds: estimateFunds(request, model, tier, measured),
     text: estimateText(request, model, measured),
     requests: request.candidates ?? 1,
+    endpoint: pathOf(request.endpoint),
+    ...readAttribution(request.attribution, request.safetyIdentifier, request.user),
     ...(durable === true ? { durable } : {}),
   };
 }

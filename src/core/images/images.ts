@@ -13,6 +13,7 @@ import {
   type ReadFileResponse,
 } from '../../gen/tollgate/v1/image_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { pathOf } from '../../generation/endpoints.ts';
 import { invalidImageField } from '../../generation/images/check-image-request.ts';
 import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import { pump, type Sink, type StreamControl } from '../../lib/push.ts';
@@ -22,6 +23,7 @@ import type { RequestStory } from '../../telemetry/request-story.ts';
 import type { AdmitCommand, Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { admitOrder, nameRequest } from '../admit-order.ts';
+import { readAttribution } from '../attribution.ts';
 import { authenticate } from '../credential.ts';
 import { findStory } from '../find-story.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
@@ -269,7 +271,8 @@ export class Images {
   ): Promise<AdmittedImages> {
     const { catalog, ids } = this.#tools;
     const order = await takeOrder(catalog, { request, endpoint }, credential, signal);
-    const command = { ...nameRequest(ids, named), ...told, order, funds: imageFunds(order), story };
+    const counted = { endpoint: pathOf(endpoint), ...readAttribution(request.attribution) };
+    const command = { ...nameRequest(ids, named), ...told, ...counted, order, funds: imageFunds(order), story };
     return admitOrder(this.#tools.ledger, command, credential);
   }
 
@@ -277,7 +280,8 @@ export class Images {
   async #readmit({ request, endpoint, ledgerId, requestId, keyId, accountId }: StoredTask): Promise<AdmittedImages> {
     const asked = { request, endpoint };
     const order = await takeOrder(this.#tools.catalog, asked, { allowedModels: null }, nobodyLeaves);
-    const command = { id: ledgerId, requestId, order, funds: imageFunds(order) };
+    const counted = { endpoint: pathOf(endpoint), ...readAttribution(request.attribution) };
+    const command = { id: ledgerId, requestId, ...counted, order, funds: imageFunds(order) };
     return admitOrder(this.#tools.ledger, command, { keyId, accountId });
   }
 }

@@ -3,6 +3,7 @@ import { decodeRequest, renderResource, responsesCodec, type ResponsesRequest } 
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import { Delivery, Endpoint, type GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { type CreateResponseRequest, type ResponseHead, ResponseService } from '../../gen/tollgate/v1/response_pb.ts';
+import { attribute } from '../attribution.ts';
 import { authenticate } from '../credentials.ts';
 import type { Edge } from '../edge.ts';
 import { Exchange } from '../exchange.ts';
@@ -37,6 +38,7 @@ function createResponse(exchange: Exchange, { value, raw }: JsonBody): void {
     strict: edge.isStrict(headers),
   });
   request.call.nameRepeat(request, raw);
+  attribute(call.request, headers);
   const frames = stepFrames(-1, (error, id) => responsesCodec.renderStream(decoded).fail(error, id));
   const sink = stream ? new StreamSink(exchange, frames) : new WholeSink(exchange, renderCreated);
   exchange.push(ResponseService.method.createResponse, call, sink);

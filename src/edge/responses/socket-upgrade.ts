@@ -1,3 +1,4 @@
+import { readAttribution } from '../attribution.ts';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
@@ -76,7 +77,8 @@ async function upgrade(edge: Edge, request: IncomingMessage): Promise<SocketPart
   const key = readKey(request.headers);
   await identify(edge, call, { key, allowed: 'api_key' });
   const { headers } = request;
-  return { edge, call, key, strict: edge.isStrict(headers), headers };
+  const attribution = readAttribution(headers);
+  return { edge, call, key, strict: edge.isStrict(headers), headers, attribution };
 }
 
 /** Answers an upgrade with the error envelope, as any other request. */

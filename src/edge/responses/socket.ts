@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Attribution } from '../../gen/tollgate/v1/request_pb.ts';
 import type { WebSocket } from 'ws';
 import { GatewayError } from '../../errors/gateway-error.ts';
 import { randomBase62 } from '../../lib/ids.ts';
@@ -30,6 +31,8 @@ export interface SocketParts {
   readonly strict: boolean;
   /** Of the request that opened the connection. */
   readonly headers: IncomingHttpHeaders;
+  /** What the connection's headers say that its turns are counted by. */
+  readonly attribution: Attribution | undefined;
 }
 
 /** One WebSocket of the Responses interface: turns, one after the other, and the responses that live as long as it. */
@@ -41,6 +44,7 @@ export class ResponsesSocket {
   readonly strict: boolean;
   /** Of the request that opened it: each turn belongs to the trace that they name. */
   readonly headers: IncomingHttpHeaders;
+  readonly attribution: Attribution | undefined;
   /** The name of the connection's unstored responses. */
   readonly session: string = randomBase62(43);
   readonly #socket: WebSocket;
@@ -65,12 +69,13 @@ export class ResponsesSocket {
   #isOver = false;
   #isGone = false;
 
-  constructor(socket: WebSocket, { edge, call, key, strict, headers }: SocketParts) {
+  constructor(socket: WebSocket, { edge, call, key, strict, headers, attribution }: SocketParts) {
     this.edge = edge;
     this.opened = call;
     this.key = key;
     this.strict = strict;
     this.headers = headers;
+    this.attribution = attribution;
     this.#socket = socket;
     const { runtime, keepAliveMs } = edge.options;
     this.#openedAtMs = runtime.now();

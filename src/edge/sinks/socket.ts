@@ -129,12 +129,14 @@ export class SocketTurn implements Sink<AnswerMessage> {
 
 /** Decodes a message as a call of the core. A turn that can't even be read evicts what it refers to, too. */
 function decodeTurn(connection: ResponsesSocket, call: Call, { value: event, raw }: JsonBody): CreateResponseRequest {
-  const { edge, session, strict } = connection;
+  const { edge, session, strict, attribution } = connection;
   if (edge.stopping()) throw new GatewayError('overloaded', 'The gateway is stopping.');
   try {
     const { body, generate } = readTurn(event);
     const decoded = decodeRequest({ body, raw, headers: {} });
-    return createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
+    const asked = createCall(decoded, { delivery: Delivery.STREAMED, strict, session, generate });
+    if (attribution !== undefined) asked.request.attribution = attribution;
+    return asked;
   } catch (thrown) {
     const previous = (event as { previous_response_id?: unknown } | null)?.previous_response_id;
     if (typeof previous === 'string') {

@@ -4,7 +4,7 @@ import { requestPart } from '../../lib/ids.ts';
 import type { AdmitCommand, Admitted, Denied, FundsEstimate, KeyOwner } from '../ledger.ts';
 import type { Counter, Hold, Key, Request, Rows } from '../rows.ts';
 import { type Context, findOwner } from './context.ts';
-import { choosePayer, findPayer, type Fund, leftOf } from './funds.ts';
+import { choosePayer, findPayer, type Fund, leftOf, listFunds } from './funds.ts';
 import {
   costOfTokens,
   discounted,
@@ -62,7 +62,7 @@ export function admit(context: Context, order: AdmitOrder, nowMs: number): Admit
   const payment = choosePayment(context, key, asking, nowMs);
   if (payment === undefined) return denied('subscription_exhausted');
   const grant = chooseGrant(rows, { asking, payment }, nowMs);
-  if ('lacks' in grant) return refuse(context, { payment, lacks: grant.lacks, windows: windows() }, nowMs);
+  if ('lacks' in grant) return refuse(context, { asking, payment, lacks: grant.lacks, windows: windows() }, nowMs);
 
   const placed = makeHold(rows, asking, { payment, grant }, nowMs);
   countRequest(rows, key.id, nowMs);
@@ -137,18 +137,20 @@ function raiseCounter(rows: Rows, name: Counter['name'], value: number): void {
   if ((rows.counters.get(name)?.value ?? 0) < value) rows.counters.put({ name, value });
 }
 
-interface Refusal {
-  readonly payment: Payment;
+interface Refusal extends Paid {
   readonly lacks: bigint;
   readonly windows: readonly WindowState[];
 }
 
 /** Money is what is short where it pays at all: it is the payer that more can be added to. */
-function refuse(context: Context, { payment, lacks, windows }: Refusal, nowMs: number): Denied {
+function refuse(context: Context, { asking, payment, lacks, windows }: Refusal, nowMs: number): Denied {
   if (payment.period !== undefined && !drawsOnMoney(payment.payers)) {
     return fundDenial(describeShortPlan(context, payment.period), windows, nowMs);
   }
-  const short = payment.funds.find(fund => leftOf(fund) < lacks);
+  const { key, groups, bound } = asking;
+  const payerOf = choosePayer(context.rows, key, groups);
+  const funds = listFunds(context.rows, key, { payerOf, groups, bound, admittedAtMs: nowMs }, nowMs);
+  const short = funds.find(fund => leftOf(fund) < lacks);
   assert(short !== undefined, 'what lacks money has a fund that is short of it');
   return fundDenial(describeShortFund(short), windows, nowMs);
 }

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { leftOfAll } from './funds.ts';
 import { costOfTokens, tokensFor } from './grants.ts';
 
 const tokens = fc.nat(2_000_000);
@@ -32,10 +31,4 @@ test('more tokens than a number counts exactly are granted as the most that it d
 
 test('tokens that cost nothing are never short', () => {
   expect(tokensFor(0n, 5, 0n)).toBe(Infinity);
-});
-
-test('the tightest fund decides, and a cap below what was used leaves nothing', () => {
-  const fund = (used: bigint, max: bigint) => ({ limit: 'balance' as const, used, max });
-  expect(leftOfAll([fund(1n, 10n), fund(3n, 5n), fund(0n, 7n)])).toBe(2n);
-  expect(leftOfAll([fund(1n, 10n), fund(6n, 5n)])).toBe(0n);
 });

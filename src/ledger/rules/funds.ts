@@ -19,16 +19,6 @@ export function leftOf(fund: Fund): bigint {
   return fund.max - fund.used;
 }
 
-/** Returns what all of them can pay: the tightest decides. At least 0. */
-export function leftOfAll(funds: readonly Fund[]): bigint {
-  let least: bigint | undefined;
-  for (const fund of funds) {
-    const left = leftOf(fund);
-    if (least === undefined || left < least) least = left;
-  }
-  return least === undefined || least < 0n ? 0n : least;
-}
-
 /** Whose money pays a request. */
 export type PayerOf = Pick<Request, 'payer' | 'payerGroup'>;
 
@@ -42,10 +32,23 @@ export function choosePayer(rows: Rows, key: Key, groups: readonly number[]): Pa
 }
 
 /** Whose money pays a request, and the limits that bind it. */
-export interface Paying extends PayerOf {
+export interface Paying {
+  readonly payerOf: PayerOf;
   readonly groups: readonly number[];
   readonly admittedAtMs: number;
   readonly bound: readonly BoundLimit[];
+}
+
+/** Returns what all of them can pay: the tightest decides. At least 0. */
+export function countMoney(rows: Rows, key: Key, { payerOf, admittedAtMs, bound }: Paying, nowMs: number): bigint {
+  const { held, balance } = findPayer(rows, key, payerOf);
+  let least = (balance ?? 0n) - held;
+  for (const { limit, max, use } of bound) {
+    if (limit.unit !== 'usd' || limit.action === 'alert') continue;
+    const left = max - amountBeside(use, admittedAtMs, nowMs);
+    if (left < least) least = left;
+  }
+  return least < 0n ? 0n : least;
 }
 
 /** Returns the limits of dollars in the windows of the admission, and the payer's balance, in the order in which they refuse. */
@@ -60,7 +63,7 @@ export function listFunds(rows: Rows, key: Key, paying: Paying, nowMs: number): 
     const fund = { ...describeLimit(limit), used: amountBeside(use, admittedAtMs, nowMs), max };
     return resetAtMs === Number.POSITIVE_INFINITY ? fund : { ...fund, resetAtMs };
   });
-  const { held, balance } = findPayer(rows, key, paying);
+  const { held, balance } = findPayer(rows, key, paying.payerOf);
   funds.push({ limit: 'balance', used: held, max: balance ?? 0n });
   return funds;
 }

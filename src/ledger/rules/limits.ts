@@ -1,5 +1,5 @@
 import type { Hold, Limit, LimitUse, Request, Rows, Tally, TallySpan, Usage, Voided } from '../rows.ts';
-import type { LimitScope, LimitWindow } from '../ledger.ts';
+import type { LimitScope, LimitUnit, LimitWindow } from '../ledger.ts';
 import { minuteMs, type Window, windowAt } from './calendar.ts';
 import { addToRolling, changeRolling, peakRolling, type Rolling, sumRolling } from './rolling.ts';
 
@@ -50,10 +50,21 @@ function bindScope(
 ): void {
   for (const limit of rows.limitsOf(scope, scopeId)) {
     if (!coversModel(limit, request.model)) continue;
-    const window = windowAt(limit.per, limit.timeZone, request.admittedAtMs);
+    const window = windowOf(limit, request.admittedAtMs);
     const use = readUse(rows, { limit, window, endUser: countedUser(limit, request.endUserId) }, nowMs);
     bound.push({ limit, max: maxOf(limit, nowMs), window, use });
   }
+}
+
+/** The last window of each limit: the next question is nearly always about the same. */
+const windows = new WeakMap<Limit, Window>();
+
+function windowOf(limit: Limit, atMs: number): Window {
+  const last = windows.get(limit);
+  if (last !== undefined && atMs >= last.startMs && atMs < last.endMs) return last;
+  const window = windowAt(limit.per, limit.timeZone, atMs);
+  windows.set(limit, window);
+  return window;
 }
 
 /** Returns the maximum that holds now. */
@@ -66,6 +77,13 @@ export function amountsOf({ used, held, rolling }: LimitUse, nowMs: number): { u
   if (rolling === null) return { used, held };
   const sums = sumRolling(rolling, nowMs);
   return { used: BigInt(sums.used), held: BigInt(sums.held) };
+}
+
+/** Returns the sum of what is used and held of a limit now. */
+export function sumOf(use: LimitUse, nowMs: number): bigint {
+  if (use.rolling === null) return use.used + use.held;
+  const { used, held } = sumRolling(use.rolling, nowMs);
+  return BigInt(used + held);
 }
 
 /** Returns what is used and held where more of a request that was admitted then must fit. */
@@ -85,13 +103,8 @@ function patternOf(text: string): RegExp {
   const known = patterns.get(text);
   if (known !== undefined) return known;
   if (patterns.size >= patternsMax) patterns.clear();
-  const pattern = new RegExp(
-    `^${text
-      .split('*')
-      .map(part => part.replace(/[$()*+.?[\\\]^{|}]/g, String.raw`\$&`))
-      .join('.*')}$`,
-    's',
-  );
+  const escaped = text.replace(/[$()+.?[\\\]^{|}]/g, String.raw`\$&`);
+  const pattern = new RegExp(`^${escaped.replaceAll('*', '.*')}$`, 's');
   patterns.set(text, pattern);
   return pattern;
 }
@@ -116,6 +129,11 @@ function readUse(rows: Rows, { limit, window, endUser }: UsePlace, nowMs: number
 function emptyUse({ limit, window, endUser }: UsePlace): LimitUse {
   const rolling = limit.per === 'minute' ? noTimes : null;
   return { limitId: limit.id, number: window.number, endUser, used: 0n, held: 0n, rolling };
+}
+
+/** Counts the present window, unless it was counted before. */
+export function countPresent(rows: Rows, limit: Limit, nowMs: number): void {
+  readUse(rows, { limit, window: windowOf(limit, nowMs), endUser: 0 }, nowMs);
 }
 
 /** Counts a window from its requests. Returns the use without an end user. */
@@ -180,12 +198,13 @@ function raiseUse(
   { used, held }: Measure,
   { admittedAtMs, isNew, nowMs }: { readonly admittedAtMs: number; readonly isNew: boolean; readonly nowMs: number },
 ): LimitUse {
-  if (use.rolling === null) return { ...use, used: use.used + used, held: use.held + held };
+  const { limitId, number, endUser, rolling: before } = use;
+  if (before === null) return { limitId, number, endUser, used: use.used + used, held: use.held + held, rolling: null };
   const change = { used: Number(used), held: Number(held) };
   const rolling = isNew
-    ? addToRolling(use.rolling, admittedAtMs, change, nowMs)
-    : changeRolling(use.rolling, admittedAtMs, change);
-  return { ...use, rolling };
+    ? addToRolling(before, admittedAtMs, change, nowMs)
+    : changeRolling(before, admittedAtMs, change);
+  return { limitId, number, endUser, used: use.used, held: use.held, rolling };
 }
 
 /** A request that changes: as it was, undefined where it is admitted, and as it will be. */
@@ -199,17 +218,27 @@ export interface Change {
  * from those. Returns the limits with their uses after it.
  */
 export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Change, nowMs: number): BoundLimit[] {
+  if (bound.length === 0) return [];
   const { before, after } = change;
   const { admittedAtMs } = after;
+  const at = { admittedAtMs, isNew: before === undefined, nowMs };
+  // Of each unit once, because many limits count the same.
+  const changes: Partial<Record<LimitUnit, Measure>> = {};
   return bound.map(each => {
-    const was = before === undefined ? undefined : measure(each.limit, before);
-    const is = measure(each.limit, after);
-    const more = { used: is.used - (was?.used ?? 0n), held: is.held - (was?.held ?? 0n) };
+    const { limit } = each;
+    const more = (changes[limit.unit] ??= difference(limit, before, after));
     if (more.used === 0n && more.held === 0n) return each;
-    const use = raiseUse(each.use, more, { admittedAtMs, isNew: before === undefined, nowMs });
+    const use = raiseUse(each.use, more, at);
     rows.limitUses.put(use);
-    return { ...each, use };
+    return { limit, max: each.max, window: each.window, use };
   });
+}
+
+function difference(limit: Limit, before: Tally | undefined, after: Tally): Measure {
+  const is = measure(limit, after);
+  if (before === undefined) return is;
+  const was = measure(limit, before);
+  return { used: is.used - was.used, held: is.held - was.held };
 }
 
 /** Returns what a live request adds to limits. */

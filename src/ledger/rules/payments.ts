@@ -3,7 +3,7 @@ import type { AdmitCommand } from '../ledger.ts';
 import type { Key, Payers, PlanPeriod, Request } from '../rows.ts';
 import { dayOf } from './calendar.ts';
 import { type Context, findOwner, present } from './context.ts';
-import { choosePayer, type Fund, leftOfAll, listFunds } from './funds.ts';
+import { choosePayer, countMoney } from './funds.ts';
 import type { BoundLimit } from './limits.ts';
 import { drawsOnMoney, drawsOnPlan, type Sources } from './grants.ts';
 
@@ -12,8 +12,8 @@ export interface Payment {
   readonly payers: Payers;
   /** Whose tokens; undefined where no plan pays. */
   readonly period: PlanPeriod | undefined;
-  /** Limits of dollars and the balance, in the order in which they refuse; empty where money does not pay. */
-  readonly funds: readonly Fund[];
+  /** What limits of dollars and the balance leave; 0 where money does not pay. */
+  readonly nanoUsd: bigint;
   /** Taken off what money pays. */
   readonly discountPermille: number;
 }
@@ -32,14 +32,14 @@ export function choosePayment(context: Context, key: Key, asking: Asking, nowMs:
   const terms = plan === undefined ? undefined : context.plans[plan.plan];
   const period = terms?.models?.includes(model) === false ? undefined : plan;
   if (period !== undefined && funds?.freeDaily === true && freeRequestsLeft(context, period, nowMs) >= requests) {
-    return { payers: 'free_request', period, funds: [], discountPermille: 0 };
+    return { payers: 'free_request', period, nanoUsd: 0n, discountPermille: 0 };
   }
   const discountPermille = terms?.discountPermille ?? 0;
   const payers = funds === undefined ? 'money' : choosePayers(key, period !== undefined);
   if (payers === undefined) return undefined;
-  const paying = { ...choosePayer(context.rows, key, groups), groups, admittedAtMs: nowMs, bound };
-  const money = drawsOnMoney(payers) ? listFunds(context.rows, key, paying, nowMs) : [];
-  return { payers, period: payers === 'money' ? undefined : period, funds: money, discountPermille };
+  const paying = { payerOf: choosePayer(context.rows, key, groups), groups, admittedAtMs: nowMs, bound };
+  const nanoUsd = drawsOnMoney(payers) ? countMoney(context.rows, key, paying, nowMs) : 0n;
+  return { payers, period: payers === 'money' ? undefined : period, nanoUsd, discountPermille };
 }
 
 /** Returns who pays a request that was admitted: by the present limits, which `bound` are, in the windows of the admission. */
@@ -49,17 +49,18 @@ export function keepPayment(
   { request, bound }: { readonly request: Request; readonly bound: readonly BoundLimit[] },
   nowMs: number,
 ): Payment {
-  const { payers, accountId, period: number, discountPermille } = request;
+  const { payers, accountId, period: number, discountPermille, groups, admittedAtMs } = request;
   const period =
     number !== null && drawsOnPlan(payers) ? present(context.rows.periods.get(accountId, number)) : undefined;
-  const funds = drawsOnMoney(payers) ? listFunds(context.rows, key, { ...request, bound }, nowMs) : [];
-  return { payers, period, funds, discountPermille };
+  const paying = { payerOf: request, groups, admittedAtMs, bound };
+  const nanoUsd = drawsOnMoney(payers) ? countMoney(context.rows, key, paying, nowMs) : 0n;
+  return { payers, period, nanoUsd, discountPermille };
 }
 
 /** Returns what the payers can still pay. */
-export function countSources({ payers, period, funds }: Payment): Sources {
+export function countSources({ payers, period, nanoUsd }: Payment): Sources {
   const planTokens = period !== undefined && drawsOnPlan(payers) ? period.tokens - period.used - period.held : 0;
-  return { payers, planTokens, nanoUsd: leftOfAll(funds) };
+  return { payers, planTokens, nanoUsd };
 }
 
 /** Returns why a plan's tokens refuse. Without `resetAtMs` where the plan ends with the period: waiting does not help. */

@@ -2,7 +2,7 @@ import type { DenialFacts, WindowState } from '../../errors/gateway-error.ts';
 import type { Denied } from '../ledger.ts';
 import type { Key, Limit, Rows } from '../rows.ts';
 import { pathFrom } from './groups.ts';
-import { amountsOf, amountBeside, bindLimits, type BoundLimit, inOrder } from './limits.ts';
+import { amountBeside, bindLimits, type BoundLimit, inOrder, sumOf } from './limits.ts';
 import { opensAtMs } from './rolling.ts';
 
 /** What limits of requests, tokens and running requests say: how they stand, whether they refuse, and what room they leave. */
@@ -10,24 +10,54 @@ import { opensAtMs } from './rolling.ts';
 const minuteWaitMs = { min: 1000, max: 61_000 };
 const concurrentWaitMs = 1000;
 
-/** Returns the limits of requests and tokens among these as they stand now, tightest first; of two as tight, the one that refuses first. */
+/**
+ * Returns how limits of requests and tokens stand now, tightest first; of two as tight, the one that refuses first: those that fields have made, and the
+ * tightest of the others of either unit.
+ */
 export function listWindows(bound: readonly BoundLimit[], groups: readonly number[], nowMs: number): WindowState[] {
-  const shown = bound.filter(({ limit }) => isShown(limit));
+  const shown = chooseShown(bound, groups, nowMs);
   if (shown.length === 0) return [];
-  const order = inOrder(groups);
-  if (shown.length > 1) shown.sort((one, other) => order(one.limit, other.limit));
+  if (shown.length > 1) sortByOrder(shown, groups);
   const states = shown.map(each => windowState(each, nowMs));
   return states.length < 2 ? states : states.sort((one, other) => one.remaining - other.remaining);
 }
 
-function isShown({ unit, action }: Limit): boolean {
-  return action === 'refuse' && (unit === 'requests' || unit === 'tokens');
+function chooseShown(bound: readonly BoundLimit[], groups: readonly number[], nowMs: number): BoundLimit[] {
+  const shown: BoundLimit[] = [];
+  let requests: BoundLimit | undefined;
+  let tokens: BoundLimit | undefined;
+  for (const each of bound) {
+    const { unit, action, field } = each.limit;
+    if (action === 'alert' || (unit !== 'requests' && unit !== 'tokens')) continue;
+    if (field !== null) shown.push(each);
+    else if (unit === 'requests') requests = chooseTighter(requests, each, groups, nowMs);
+    else tokens = chooseTighter(tokens, each, groups, nowMs);
+  }
+  if (requests !== undefined) shown.push(requests);
+  if (tokens !== undefined) shown.push(tokens);
+  return shown;
+}
+
+function chooseTighter(
+  one: BoundLimit | undefined,
+  other: BoundLimit,
+  groups: readonly number[],
+  nowMs: number,
+): BoundLimit {
+  if (one === undefined) return other;
+  const [left, otherLeft] = [one.max - sumOf(one.use, nowMs), other.max - sumOf(other.use, nowMs)];
+  if (left !== otherLeft && (left > 0n || otherLeft > 0n)) return left < otherLeft ? one : other;
+  return inOrder(groups)(one.limit, other.limit) < 0 ? one : other;
+}
+
+function sortByOrder(bound: BoundLimit[], groups: readonly number[]): BoundLimit[] {
+  const order = inOrder(groups);
+  return bound.sort((one, other) => order(one.limit, other.limit));
 }
 
 function windowState(bound: BoundLimit, nowMs: number): WindowState {
   const { limit, max } = bound;
-  const { used, held } = amountsOf(bound.use, nowMs);
-  const left = max - used - held;
+  const left = max - sumOf(bound.use, nowMs);
   return {
     limit: limit.field === null || limit.field === 'monthly_limit' ? 'limit' : limit.field,
     unit: limit.unit === 'tokens' ? 'tokens' : 'requests',
@@ -55,10 +85,11 @@ export function findRefusal(
   { need, groups }: { readonly need: Need; readonly groups: readonly number[] },
   nowMs: number,
 ): Pick<Denied, 'code' | 'denial' | 'retryAfterMs'> | undefined {
-  const refusing = bound.filter(each => !fits(each, need, nowMs));
-  const order = inOrder(groups);
-  const [first] = refusing.length < 2 ? refusing : refusing.sort((one, other) => order(one.limit, other.limit));
-  return first === undefined ? undefined : refusal(first, need, nowMs);
+  let refusing: BoundLimit[] | undefined;
+  for (const each of bound) if (!fits(each, need, nowMs)) (refusing ??= []).push(each);
+  if (refusing === undefined) return undefined;
+  const [first] = sortByOrder(refusing, groups);
+  return first && refusal(first, need, nowMs);
 }
 
 function fits(bound: BoundLimit, need: Need, nowMs: number): boolean {
@@ -67,8 +98,7 @@ function fits(bound: BoundLimit, need: Need, nowMs: number): boolean {
   const needed = needOf(limit, need);
   // What has no tokens is not counted in them.
   if (needed === 0n) return true;
-  const { used, held } = amountsOf(bound.use, nowMs);
-  return used + held + needed <= max;
+  return sumOf(bound.use, nowMs) + needed <= max;
 }
 
 function needOf({ unit }: Limit, { requests, tokens }: Need): bigint {
@@ -78,10 +108,9 @@ function needOf({ unit }: Limit, { requests, tokens }: Need): bigint {
 
 function refusal(bound: BoundLimit, need: Need, nowMs: number): Pick<Denied, 'code' | 'denial' | 'retryAfterMs'> {
   const { limit, max } = bound;
-  const { used, held } = amountsOf(bound.use, nowMs);
   const unit = limit.unit === 'usd' ? 'nano_usd' : limit.unit;
   const at = resetOf(bound, needOf(limit, need), nowMs);
-  const denial: DenialFacts = { ...describeLimit(limit), unit, used: Number(used + held), max: Number(max) };
+  const denial: DenialFacts = { ...describeLimit(limit), unit, used: Number(sumOf(bound.use, nowMs)), max: Number(max) };
   if (limit.unit === 'concurrent') return { code: 'rate_limit', denial, retryAfterMs: concurrentWaitMs };
   if (at === Number.POSITIVE_INFINITY) return { code: 'rate_limit', denial };
   const waitMs = at - nowMs;

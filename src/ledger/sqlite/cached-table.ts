@@ -77,10 +77,14 @@ export class CachedTable<R> {
     this.#replace(entry, undefined);
   }
 
-  /** Forgets the rows in memory without a trace of them, because the file has lost them. Nothing of the batch may wait to be written. */
-  forget(): void {
-    assert(this.#changed.length === 0, 'rows that were changed can’t be forgotten');
-    this.clear();
+  /** How many rows are in memory. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** How many rows wait to be written. */
+  get changedCount(): number {
+    return this.#changed.length;
   }
 
   /** Returns the rows that this batch has changed. */

@@ -97,6 +97,18 @@ export class Engine {
     }
   }
 
+  /** Writes what is in memory alone, for the next process, which otherwise counts it again. */
+  finish(): void {
+    try {
+      this.#rows.flush();
+      this.#rows.limitUses.finish();
+      this.#db.exec('COMMIT');
+    } catch (error) {
+      this.#rollBack(error);
+      if (!isStorageFailure(error)) throw error;
+    }
+  }
+
   /** Returns the accounts that were suspended since the last call. */
   takeSuspended(): SuspendedAccount[] {
     const taken = this.#suspended.splice(0, this.#told);
@@ -202,6 +214,9 @@ export class Engine {
       }
       case 'admin':
         return administer(context, command[2], nowMs);
+      case 'uses':
+        this.#rows.showUses(command[2], nowMs);
+        return undefined;
       case 'sweep':
       case 'sync':
       case 'probe':

@@ -1,4 +1,4 @@
-import type { LimitScope } from '../ledger.ts';
+import type { LimitFilter, LimitScope } from '../ledger.ts';
 import type { Limit } from '../rows.ts';
 import { CachedTable } from './cached-table.ts';
 import type { Query } from '../../lib/sqlite/database.ts';
@@ -17,10 +17,12 @@ export class LimitTable {
     account: new Map(),
   };
   readonly #find: Query<[string, number], { id: bigint }>;
+  readonly #findAll: Query<[number], { id: bigint }>;
 
   constructor(sql: Sql) {
     this.#rows = new CachedTable(sql, limitTable);
     this.#find = sql.prepare('SELECT id FROM usage_limit WHERE scope = ? AND scope_id = ? AND removed = 0');
+    this.#findAll = sql.prepare('SELECT id FROM usage_limit WHERE account_id = ? AND removed = 0');
   }
 
   get(id: number): Limit | undefined {
@@ -45,6 +47,14 @@ export class LimitTable {
     if (this.#scopes[scope].size >= scopesMax) this.#scopes[scope].clear();
     this.#scopes[scope].set(scopeId, found);
     return found;
+  }
+
+  /** Returns an account's limits, or those of one scope, as the file has them. */
+  list({ accountId, scope, scopeId }: LimitFilter): readonly Limit[] {
+    const limits = this.#findAll.all(accountId).flatMap(({ id }) => this.#rows.get(Number(id)) ?? []);
+    return limits.filter(
+      limit => (scope ?? limit.scope) === limit.scope && (scopeId ?? limit.scopeId) === limit.scopeId,
+    );
   }
 
   write(): void {

@@ -285,23 +285,25 @@ class WorkerLedger implements SqliteLedger {
 
   async createLimit(command: AdminCommands['createLimit']): Promise<LimitRow | 'not_found' | 'too_many'> {
     const reply = await this.#admin('createLimit', command);
-    if (typeof reply === 'number') return found(await this.#reader.read('limit', reply, undefined, this.#now()));
+    if (typeof reply === 'number') return this.#limitAfter(reply);
     return reply === 'too_many' ? reply : 'not_found';
   }
 
-  listLimits(filter: LimitFilter): Promise<LimitRow[]> {
+  async listLimits(filter: LimitFilter): Promise<LimitRow[]> {
     const nowMs = this.#now();
+    await this.#send(['uses', nowMs, filter]);
     return this.#told(this.#reader.readSwept(nowMs, 'limits', filter, nowMs));
   }
 
-  findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined> {
+  async findLimit(limitId: number, accountId: number | undefined): Promise<LimitRow | undefined> {
     const nowMs = this.#now();
+    await this.#send(['uses', nowMs, limitId]);
     return this.#told(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
   }
 
   async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | 'not_found' | 'locked'> {
     const reply = await this.#admin('updateLimit', command);
-    if (typeof reply === 'number') return found(await this.#reader.read('limit', reply, undefined, this.#now()));
+    if (typeof reply === 'number') return this.#limitAfter(reply);
     return reply === 'locked' ? reply : 'not_found';
   }
 
@@ -426,6 +428,12 @@ class WorkerLedger implements SqliteLedger {
 
   #startReader(): Reader {
     return new Reader(this.#parts.read, nowMs => this.#send(['sweep', nowMs]));
+  }
+
+  async #limitAfter(limitId: number): Promise<LimitRow> {
+    const nowMs = this.#now();
+    await this.#send(['uses', nowMs, limitId]);
+    return found(await this.#reader.read('limit', limitId, undefined, nowMs));
   }
 
   async #groupAfter(reply: AdminReply): Promise<GroupRow | GroupRefusal> {

@@ -1,12 +1,11 @@
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { LimitScope, Tags } from '../ledger.ts';
+import type { LimitFilter, LimitScope, Tags } from '../ledger.ts';
 import type {
   Entry,
   Group,
   Hold,
   Key,
   Limit,
-  LimitUse,
   OldSecret,
   PlanPeriod,
   Rows,
@@ -15,6 +14,7 @@ import type {
   Tally,
   TallySpan,
 } from '../rows.ts';
+import { countPresent } from '../rules/limits.ts';
 import { AddedTable } from './added-table.ts';
 import { CachedTable } from './cached-table.ts';
 import { GroupTable } from './group-table.ts';
@@ -23,6 +23,7 @@ import { LimitTable } from './limit-table.ts';
 import type { Sql } from './sql.ts';
 import { SumTable } from './sum-table.ts';
 import { Tallies } from './tallies.ts';
+import { UseTable } from './use-table.ts';
 import {
   accountTable,
   appliedTable,
@@ -31,7 +32,6 @@ import {
   holdTable,
   keyDayTable,
   keyTable,
-  limitUseTable,
   managementKeyTable,
   periodTable,
   planDayTable,
@@ -54,7 +54,7 @@ export class StoredRows implements Rows {
   readonly limits: LimitTable;
   /** What records name. */
   readonly labels: Labels;
-  readonly limitUses: CachedTable<LimitUse>;
+  readonly limitUses: UseTable;
   readonly usage;
   readonly voided;
   readonly subscriptions;
@@ -71,7 +71,6 @@ export class StoredRows implements Rows {
   readonly #secrets: AddedTable<OldSecret>;
   readonly #tallies: Tallies;
   readonly #db: Connection;
-  readonly #removeUses: Query<[number], unknown>;
   readonly #tables: readonly { write(): void; settle(): void; clear(): void }[];
   readonly #findHash: Query<[Uint8Array, Uint8Array, Uint8Array], unknown>;
   readonly #findKey: Query<[number], unknown>;
@@ -100,7 +99,7 @@ export class StoredRows implements Rows {
     this.limits = new LimitTable(sql);
     this.labels = new Labels(sql);
     this.#secrets = new AddedTable(sql, secretTable);
-    this.limitUses = new CachedTable(sql, limitUseTable);
+    this.limitUses = new UseTable(sql, () => this.#begin());
     this.subscriptions = new CachedTable(sql, subscriptionTable);
     this.counters = new CachedTable(sql, counterTable);
     this.applied = new AddedTable(sql, appliedTable);
@@ -112,7 +111,6 @@ export class StoredRows implements Rows {
     this.#sums = new SumTable(sql, this.labels);
     this.#tallies = new Tallies(sql);
     this.#db = sql.db;
-    this.#removeUses = sql.prepare('DELETE FROM limit_use WHERE limit_id = ?');
     this.keys = watched(this.#keys, key => {
       this.#nextKeyExpiryMs = this.#nextKeyExpiryMs && Math.min(this.#nextKeyExpiryMs, keyExpiryMs(key));
     });
@@ -177,9 +175,14 @@ export class StoredRows implements Rows {
   }
 
   forgetUses(limitId: number): void {
-    this.flush();
-    this.#removeUses.run(limitId);
-    this.limitUses.forget();
+    this.limitUses.forget(limitId);
+  }
+
+  /** Has the next `write` write uses of limits, with those of these limits as they stand now. */
+  showUses(wanted: LimitFilter | number, nowMs: number): void {
+    const limits = typeof wanted === 'number' ? existing([this.limits.get(wanted)]) : this.limits.list(wanted);
+    for (const limit of limits) if (!limit.removed) countPresent(this, limit, nowMs);
+    this.limitUses.want();
   }
 
   tally(span: TallySpan): readonly Tally[] {
@@ -265,9 +268,13 @@ export class StoredRows implements Rows {
 
   /** Writes what the batch has changed so far, in its transaction, which it begins where it has not begun. */
   flush(): void {
-    if (!this.#db.inTransaction) this.#db.exec('BEGIN IMMEDIATE');
+    this.#begin();
     this.write();
     this.settle();
+  }
+
+  #begin(): void {
+    if (!this.#db.inTransaction) this.#db.exec('BEGIN IMMEDIATE');
   }
 
   /** Writes what the batch has changed, each row once. Throws what SQLite throws: then `clear` must follow. */

@@ -5,6 +5,7 @@ import type {
   Admitted,
   Denied,
   ExtendCommand,
+  LimitFilter,
   FundsEstimate,
   KeyOwner,
   SettleCommand,
@@ -83,6 +84,8 @@ export type WireCommand =
   | [...Head<'refusal'>, keyId: number]
   | [...Head<'admin'>, order: AdminOrder]
   | [...Head<'sweep'>]
+  /** Writes the uses of limits, which are in memory otherwise: of those of the filter, or of one, also where nobody has asked for them yet. */
+  | [...Head<'uses'>, limits: LimitFilter | number]
   /** Its reply, whatever it is, comes after a sync of all that was committed before. */
   | [...Head<'sync'>]
   | [...Head<'probe'>];
@@ -126,6 +129,7 @@ export function waitsForSync(command: WireCommand): boolean {
     case 'extend':
       return 'nanoUsd' in command[2];
     case 'windows':
+    case 'uses':
     case 'refusal':
       return false;
     default:

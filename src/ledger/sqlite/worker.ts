@@ -47,6 +47,7 @@ migrateLedger(db, nowMs, dailyLimitUnit);
 // By an engine of its own, so that faults on purpose begin with the first command.
 const recovering = new Engine(db, { dailyLimitUnit, plans, writeOffMax });
 const voidedHolds = first ? recovering.recover(nowMs) : 0;
+recovering.finish();
 const faults = fault === undefined ? undefined : new Faults(fault, sqliteFailure);
 const engine = new Engine(db, { dailyLimitUnit, plans, writeOffMax, ...(faults === undefined ? {} : { faults }) });
 const violations = first ? checkInvariants(db, 'fast') : [];
@@ -79,6 +80,7 @@ serveCalls<WireCommand, WireReply>(
       });
     },
     end() {
+      engine.finish();
       checkpoint(db, 'TRUNCATE');
       sync.close();
       db.close();

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/account.proto.
  */
 export const file_tollgate_v1_account: GenFile = /*@__PURE__*/
-  fileDesc("Chl0b2xsZ2F0ZS92MS9hY2NvdW50LnByb3RvEgt0b2xsZ2F0ZS52MSLRBAoGQXBpS2V5EhIKCmFwaV9rZXlfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxILCgNrZXkYAyABKAkSFQoNY3JlYXRlZF9hdF9tcxgEIAEoAxINCgVsYWJlbBgFIAEoCRIYCgtkYWlseV9saW1pdBgGIAEoBEgAiAEBEhkKDG1pbnV0ZV9saW1pdBgHIAEoBEgBiAEBEh0KEGJhbGFuY2VfbmFub191c2QYCCABKANIAogBARIcChR1c2FnZV90b2RheV9uYW5vX3VzZBgJIAEoAxIUCgx1c2FnZV9taW51dGUYCiABKAQSHAoPbGFzdF91c2VkX2F0X21zGAsgASgDSAOIAQESFgoOdXNlX3N1YnNfZmlyc3QYDCABKAgSGAoQZmFsbGJhY2tfdG9fcGF5ZxgNIAEoCBI3Cg5hbGxvd2VkX21vZGVscxgOIAEoCzIaLnRvbGxnYXRlLnYxLkFsbG93ZWRNb2RlbHNIBIgBARIQCghkaXNhYmxlZBgPIAEoCBIjChZtb250aGx5X2xpbWl0X25hbm9fdXNkGBAgASgDSAWIAQESGgoNZXhwaXJlc19hdF9tcxgRIAEoA0gGiAEBQg4KDF9kYWlseV9saW1pdEIPCg1fbWludXRlX2xpbWl0QhMKEV9iYWxhbmNlX25hbm9fdXNkQhIKEF9sYXN0X3VzZWRfYXRfbXNCEQoPX2FsbG93ZWRfbW9kZWxzQhkKF19tb250aGx5X2xpbWl0X25hbm9fdXNkQhAKDl9leHBpcmVzX2F0X21zIh8KDUFsbG93ZWRNb2RlbHMSDgoGbW9kZWxzGAEgAygJItgDCgtLZXlTZXR0aW5ncxISCgVsYWJlbBgBIAEoCUgAiAEBEhgKC2RhaWx5X2xpbWl0GAIgASgESAGIAQESGQoMbWludXRlX2xpbWl0GAMgASgESAKIAQESNwoOYWxsb3dlZF9tb2RlbHMYBCABKAsyGi50b2xsZ2F0ZS52MS5BbGxvd2VkTW9kZWxzSAOIAQESGAoQYWxsb3dfYWxsX21vZGVscxgFIAEoCBIdChBiYWxhbmNlX25hbm9fdXNkGAYgASgDSASIAQESEgoKbm9fYmFsYW5jZRgHIAEoCBIbCg51c2Vfc3Vic19maXJzdBgIIAEoCEgFiAEBEh0KEGZhbGxiYWNrX3RvX3BheWcYCSABKAhIBogBARIaCg1leHBpcmVzX2F0X21zGAogASgDSAeIAQESFQoNbmV2ZXJfZXhwaXJlcxgLIAEoCEIICgZfbGFiZWxCDgoMX2RhaWx5X2xpbWl0Qg8KDV9taW51dGVfbGltaXRCEQoPX2FsbG93ZWRfbW9kZWxzQhMKEV9iYWxhbmNlX25hbm9fdXNkQhEKD191c2Vfc3Vic19maXJzdEITChFfZmFsbGJhY2tfdG9fcGF5Z0IQCg5fZXhwaXJlc19hdF9tcyIRCg9MaXN0S2V5c1JlcXVlc3QiNQoQTGlzdEtleXNSZXNwb25zZRIhCgRrZXlzGAEgAygLMhMudG9sbGdhdGUudjEuQXBpS2V5Ij4KEENyZWF0ZUtleVJlcXVlc3QSKgoIc2V0dGluZ3MYASABKAsyGC50b2xsZ2F0ZS52MS5LZXlTZXR0aW5ncyI1ChFDcmVhdGVLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiIwoNR2V0S2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDIjIKDkdldEtleVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJSChBVcGRhdGVLZXlSZXF1ZXN0EhIKCmFwaV9rZXlfaWQYASABKAMSKgoIc2V0dGluZ3MYAiABKAsyGC50b2xsZ2F0ZS52MS5LZXlTZXR0aW5ncyI1ChFVcGRhdGVLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiJgoQRGVsZXRlS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDIhMKEURlbGV0ZUtleVJlc3BvbnNlIhMKEUdldEJhbGFuY2VSZXF1ZXN0Ii4KEkdldEJhbGFuY2VSZXNwb25zZRIYChBiYWxhbmNlX25hbm9fdXNkGAEgASgDIpsBChNMaXN0QWN0aXZpdHlSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNEg4KBm9mZnNldBgCIAEoDRINCgVtb2RlbBgDIAEoCRISCgphcGlfa2V5X2lkGAQgASgDEhUKCHN0YXJ0X21zGAUgASgDSACIAQESEwoGZW5kX21zGAYgASgDSAGIAQFCCwoJX3N0YXJ0X21zQgkKB19lbmRfbXMiRAoUTGlzdEFjdGl2aXR5UmVzcG9uc2USLAoHcmVjb3JkcxgBIAMoCzIbLnRvbGxnYXRlLnYxLkFjdGl2aXR5UmVjb3JkIigKEkdldEFjdGl2aXR5UmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJIkIKE0dldEFjdGl2aXR5UmVzcG9uc2USKwoGcmVjb3JkGAEgASgLMhsudG9sbGdhdGUudjEuQWN0aXZpdHlSZWNvcmQi/QIKDkFjdGl2aXR5UmVjb3JkEhIKCnJlcXVlc3RfaWQYASABKAkSDQoFbW9kZWwYAiABKAkSEgoKYXBpX2tleV9pZBgDIAEoAxIVCg1jcmVhdGVkX2F0X21zGAQgASgDEhUKDWNvc3RfbmFub191c2QYBSABKAMSHAoUd3JpdHRlbl9vZmZfbmFub191c2QYBiABKAMSJwoFc3RhdGUYByABKA4yGC50b2xsZ2F0ZS52MS5SZWNvcmRTdGF0ZRIuCgx1c2FnZV9zb3VyY2UYCCABKA4yGC50b2xsZ2F0ZS52MS5Vc2FnZVNvdXJjZRIuCgxzZXJ2aWNlX3RpZXIYCSABKA4yGC50b2xsZ2F0ZS52MS5TZXJ2aWNlVGllchISCgpsYXRlbmN5X21zGAogASgEEiEKBXVzYWdlGAsgASgLMhIudG9sbGdhdGUudjEuVXNhZ2USKAoHYnVja2V0cxgMIAMoCzIXLnRvbGxnYXRlLnYxLkNvc3RCdWNrZXQinwEKCkNvc3RCdWNrZXQSDAoEa2luZBgBIAEoCRIOCgZ0b2tlbnMYAiABKAQSFgoOcHJpY2VfcGljb191c2QYAyABKAMSGwoTbXVsdGlwbGllcl9wZXJtaWxsZRgEIAEoDRIZChFkaXNjb3VudF9wZXJtaWxsZRgFIAEoDRIjCgdwYWlkX2J5GAYgASgOMhIudG9sbGdhdGUudjEuUGF5ZXIiwAEKE0dldEFuYWx5dGljc1JlcXVlc3QSFQoIc3RhcnRfbXMYASABKANIAIgBARITCgZlbmRfbXMYAiABKANIAYgBARI2CgtncmFudWxhcml0eRgDIAEoDjIhLnRvbGxnYXRlLnYxLkFuYWx5dGljc0dyYW51bGFyaXR5Ei0KCGdyb3VwX2J5GAQgASgOMhsudG9sbGdhdGUudjEuQW5hbHl0aWNzR3JvdXBCCwoJX3N0YXJ0X21zQgkKB19lbmRfbXMibQoUR2V0QW5hbHl0aWNzUmVzcG9uc2USJwoHbWV0cmljcxgBIAEoCzIWLnRvbGxnYXRlLnYxLlVzYWdlU3VtcxIsCgZzZXJpZXMYAiADKAsyHC50b2xsZ2F0ZS52MS5BbmFseXRpY3NQZXJpb2QifQoPQW5hbHl0aWNzUGVyaW9kEhQKDHRpbWVzdGFtcF9tcxgBIAEoAxIPCgVtb2RlbBgCIAEoCUgAEhQKCmFwaV9rZXlfaWQYAyABKANIABIkCgRzdW1zGAQgASgLMhYudG9sbGdhdGUudjEuVXNhZ2VTdW1zQgcKBWdyb3VwIsUBCglVc2FnZVN1bXMSEAoIcmVxdWVzdHMYASABKAQSFwoPZmFpbGVkX3JlcXVlc3RzGAIgASgEEhUKDWNvc3RfbmFub191c2QYAyABKAMSFAoMaW5wdXRfdG9rZW5zGAQgASgEEhUKDW91dHB1dF90b2tlbnMYBSABKAQSGgoSY2FjaGVfd3JpdGVfdG9rZW5zGAYgASgEEhkKEWNhY2hlX3JlYWRfdG9rZW5zGAcgASgEEhIKCmxhdGVuY3lfbXMYCCABKAQqpwEKC1JlY29yZFN0YXRlEhwKGFJFQ09SRF9TVEFURV9VTlNQRUNJRklFRBAAEhoKFlJFQ09SRF9TVEFURV9DT01QTEVURUQQARIbChdSRUNPUkRfU1RBVEVfSU5DT01QTEVURRACEh8KG1JFQ09SRF9TVEFURV9DTElFTlRfQUJPUlRFRBADEiAKHFJFQ09SRF9TVEFURV9VUFNUUkVBTV9GQUlMRUQQBCqJAQoFUGF5ZXISFQoRUEFZRVJfVU5TUEVDSUZJRUQQABIOCgpQQVlFUl9GUkVFEAESFgoSUEFZRVJfU1VCU0NSSVBUSU9OEAISFQoRUEFZRVJfS0VZX0JBTEFOQ0UQAxIRCg1QQVlFUl9BQ0NPVU5UEAQSFwoTUEFZRVJfR1JPVVBfQkFMQU5DRRAFKnwKFEFuYWx5dGljc0dyYW51bGFyaXR5EiUKIUFOQUxZVElDU19HUkFOVUxBUklUWV9VTlNQRUNJRklFRBAAEh4KGkFOQUxZVElDU19HUkFOVUxBUklUWV9IT1VSEAESHQoZQU5BTFlUSUNTX0dSQU5VTEFSSVRZX0RBWRACKmkKDkFuYWx5dGljc0dyb3VwEh8KG0FOQUxZVElDU19HUk9VUF9VTlNQRUNJRklFRBAAEhkKFUFOQUxZVElDU19HUk9VUF9NT0RFTBABEhsKF0FOQUxZVElDU19HUk9VUF9BUElfS0VZEAIyywUKDkFjY291bnRTZXJ2aWNlEkcKCExpc3RLZXlzEhwudG9sbGdhdGUudjEuTGlzdEtleXNSZXF1ZXN0Gh0udG9sbGdhdGUudjEuTGlzdEtleXNSZXNwb25zZRJKCglDcmVhdGVLZXkSHS50b2xsZ2F0ZS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh4udG9sbGdhdGUudjEuQ3JlYXRlS2V5UmVzcG9uc2USQQoGR2V0S2V5EhoudG9sbGdhdGUudjEuR2V0S2V5UmVxdWVzdBobLnRvbGxnYXRlLnYxLkdldEtleVJlc3BvbnNlEkoKCVVwZGF0ZUtleRIdLnRvbGxnYXRlLnYxLlVwZGF0ZUtleVJlcXVlc3QaHi50b2xsZ2F0ZS52MS5VcGRhdGVLZXlSZXNwb25zZRJKCglEZWxldGVLZXkSHS50b2xsZ2F0ZS52MS5EZWxldGVLZXlSZXF1ZXN0Gh4udG9sbGdhdGUudjEuRGVsZXRlS2V5UmVzcG9uc2USTQoKR2V0QmFsYW5jZRIeLnRvbGxnYXRlLnYxLkdldEJhbGFuY2VSZXF1ZXN0Gh8udG9sbGdhdGUudjEuR2V0QmFsYW5jZVJlc3BvbnNlElMKDExpc3RBY3Rpdml0eRIgLnRvbGxnYXRlLnYxLkxpc3RBY3Rpdml0eVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5MaXN0QWN0aXZpdHlSZXNwb25zZRJQCgtHZXRBY3Rpdml0eRIfLnRvbGxnYXRlLnYxLkdldEFjdGl2aXR5UmVxdWVzdBogLnRvbGxnYXRlLnYxLkdldEFjdGl2aXR5UmVzcG9uc2USUwoMR2V0QW5hbHl0aWNzEiAudG9sbGdhdGUudjEuR2V0QW5hbHl0aWNzUmVxdWVzdBohLnRvbGxnYXRlLnYxLkdldEFuYWx5dGljc1Jlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_event, file_tollgate_v1_request]);
+  fileDesc("Chl0b2xsZ2F0ZS92MS9hY2NvdW50LnByb3RvEgt0b2xsZ2F0ZS52MSLmBQoGQXBpS2V5EhIKCmFwaV9rZXlfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxILCgNrZXkYAyABKAkSFQoNY3JlYXRlZF9hdF9tcxgEIAEoAxINCgVsYWJlbBgFIAEoCRIYCgtkYWlseV9saW1pdBgGIAEoBEgAiAEBEhkKDG1pbnV0ZV9saW1pdBgHIAEoBEgBiAEBEh0KEGJhbGFuY2VfbmFub191c2QYCCABKANIAogBARIcChR1c2FnZV90b2RheV9uYW5vX3VzZBgJIAEoAxIUCgx1c2FnZV9taW51dGUYCiABKAQSHAoPbGFzdF91c2VkX2F0X21zGAsgASgDSAOIAQESFgoOdXNlX3N1YnNfZmlyc3QYDCABKAgSGAoQZmFsbGJhY2tfdG9fcGF5ZxgNIAEoCBI3Cg5hbGxvd2VkX21vZGVscxgOIAEoCzIaLnRvbGxnYXRlLnYxLkFsbG93ZWRNb2RlbHNIBIgBARIQCghkaXNhYmxlZBgPIAEoCBIjChZtb250aGx5X2xpbWl0X25hbm9fdXNkGBAgASgDSAWIAQESGgoNZXhwaXJlc19hdF9tcxgRIAEoA0gGiAEBEhUKCGdyb3VwX2lkGBQgASgDSAeIAQESKwoEdGFncxgVIAMoCzIdLnRvbGxnYXRlLnYxLkFwaUtleS5UYWdzRW50cnkSFQoNbWV0YWRhdGFfanNvbhgWIAEoCRorCglUYWdzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIOCgxfZGFpbHlfbGltaXRCDwoNX21pbnV0ZV9saW1pdEITChFfYmFsYW5jZV9uYW5vX3VzZEISChBfbGFzdF91c2VkX2F0X21zQhEKD19hbGxvd2VkX21vZGVsc0IZChdfbW9udGhseV9saW1pdF9uYW5vX3VzZEIQCg5fZXhwaXJlc19hdF9tc0ILCglfZ3JvdXBfaWQiHwoNQWxsb3dlZE1vZGVscxIOCgZtb2RlbHMYASADKAki6wQKC0tleVNldHRpbmdzEhIKBWxhYmVsGAEgASgJSACIAQESGAoLZGFpbHlfbGltaXQYAiABKARIAYgBARIZCgxtaW51dGVfbGltaXQYAyABKARIAogBARI3Cg5hbGxvd2VkX21vZGVscxgEIAEoCzIaLnRvbGxnYXRlLnYxLkFsbG93ZWRNb2RlbHNIA4gBARIYChBhbGxvd19hbGxfbW9kZWxzGAUgASgIEh0KEGJhbGFuY2VfbmFub191c2QYBiABKANIBIgBARISCgpub19iYWxhbmNlGAcgASgIEhsKDnVzZV9zdWJzX2ZpcnN0GAggASgISAWIAQESHQoQZmFsbGJhY2tfdG9fcGF5ZxgJIAEoCEgGiAEBEhoKDWV4cGlyZXNfYXRfbXMYCiABKANIB4gBARIVCg1uZXZlcl9leHBpcmVzGAsgASgIEhUKCGdyb3VwX2lkGBQgASgDSAiIAQESEAoIbm9fZ3JvdXAYFSABKAgSJAoEdGFncxgWIAEoCzIRLnRvbGxnYXRlLnYxLlRhZ3NICYgBARIaCg1tZXRhZGF0YV9qc29uGBcgASgJSAqIAQFCCAoGX2xhYmVsQg4KDF9kYWlseV9saW1pdEIPCg1fbWludXRlX2xpbWl0QhEKD19hbGxvd2VkX21vZGVsc0ITChFfYmFsYW5jZV9uYW5vX3VzZEIRCg9fdXNlX3N1YnNfZmlyc3RCEwoRX2ZhbGxiYWNrX3RvX3BheWdCEAoOX2V4cGlyZXNfYXRfbXNCCwoJX2dyb3VwX2lkQgcKBV90YWdzQhAKDl9tZXRhZGF0YV9qc29uIl4KBFRhZ3MSKQoEdGFncxgBIAMoCzIbLnRvbGxnYXRlLnYxLlRhZ3MuVGFnc0VudHJ5GisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlEKD0xpc3RLZXlzUmVxdWVzdBINCgVsaW1pdBgBIAEoDRIOCgZvZmZzZXQYAiABKA0SDQoFbGFiZWwYAyABKAkSEAoIZ3JvdXBfaWQYBCABKAMiNQoQTGlzdEtleXNSZXNwb25zZRIhCgRrZXlzGAEgAygLMhMudG9sbGdhdGUudjEuQXBpS2V5Ij4KEENyZWF0ZUtleVJlcXVlc3QSKgoIc2V0dGluZ3MYASABKAsyGC50b2xsZ2F0ZS52MS5LZXlTZXR0aW5ncyI1ChFDcmVhdGVLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiIwoNR2V0S2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDIjIKDkdldEtleVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJSChBVcGRhdGVLZXlSZXF1ZXN0EhIKCmFwaV9rZXlfaWQYASABKAMSKgoIc2V0dGluZ3MYAiABKAsyGC50b2xsZ2F0ZS52MS5LZXlTZXR0aW5ncyI1ChFVcGRhdGVLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiJgoQRGVsZXRlS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDIhMKEURlbGV0ZUtleVJlc3BvbnNlIj8KEFJvdGF0ZUtleVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIXCg9vdmVybGFwX3NlY29uZHMYAiABKA0iNQoRUm90YXRlS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IqYDCgVMaW1pdBIQCghsaW1pdF9pZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEg0KBXNjb3BlGAMgASgJEhAKCHNjb3BlX2lkGAQgASgDEgwKBHVuaXQYBSABKAkSDgoGd2luZG93GAYgASgJEhEKCXRpbWVfem9uZRgHIAEoCRILCgNtYXgYCCABKAMSLwoGbW9kZWxzGAkgASgLMhoudG9sbGdhdGUudjEuQWxsb3dlZE1vZGVsc0gAiAEBEhEKCWVuZF91c2VycxgKIAEoCRIOCgZhY3Rpb24YCyABKAkSLAoGcmFpc2VkGAwgASgLMhcudG9sbGdhdGUudjEuTGltaXRSYWlzZUgBiAEBEg4KBmxvY2tlZBgNIAEoCBIMCgR1c2VkGA4gASgDEgwKBGhlbGQYDyABKAMSEQoJcmVtYWluaW5nGBAgASgDEhkKDHJlc2V0c19hdF9tcxgRIAEoA0gCiAEBEhUKDWNyZWF0ZWRfYXRfbXMYEiABKANCCQoHX21vZGVsc0IJCgdfcmFpc2VkQg8KDV9yZXNldHNfYXRfbXMiKwoKTGltaXRSYWlzZRILCgNtYXgYASABKAMSEAoIdW50aWxfbXMYAiABKAMibAoSTGltaXRSYWlzZVNldHRpbmdzEhAKA21heBgBIAEoA0gAiAEBEhkKDG1heF9uYW5vX3VzZBgCIAEoA0gBiAEBEhAKCHVudGlsX21zGAMgASgDQgYKBF9tYXhCDwoNX21heF9uYW5vX3VzZCLmAgoNTGltaXRTZXR0aW5ncxIQCgNtYXgYASABKANIAIgBARIZCgxtYXhfbmFub191c2QYCSABKANIAYgBARIWCgl0aW1lX3pvbmUYAiABKAlIAogBARIvCgZtb2RlbHMYAyABKAsyGi50b2xsZ2F0ZS52MS5BbGxvd2VkTW9kZWxzSAOIAQESEgoKYWxsX21vZGVscxgEIAEoCBIWCgllbmRfdXNlcnMYBSABKAlIBIgBARITCgZhY3Rpb24YBiABKAlIBYgBARI0CgZyYWlzZWQYByABKAsyHy50b2xsZ2F0ZS52MS5MaW1pdFJhaXNlU2V0dGluZ3NIBogBARISCgpub3RfcmFpc2VkGAggASgIQgYKBF9tYXhCDwoNX21heF9uYW5vX3VzZEIMCgpfdGltZV96b25lQgkKB19tb2RlbHNCDAoKX2VuZF91c2Vyc0IJCgdfYWN0aW9uQgkKB19yYWlzZWQidwoITmV3TGltaXQSDQoFc2NvcGUYASABKAkSEAoIc2NvcGVfaWQYAiABKAMSDAoEdW5pdBgDIAEoCRIOCgZ3aW5kb3cYBCABKAkSLAoIc2V0dGluZ3MYBSABKAsyGi50b2xsZ2F0ZS52MS5MaW1pdFNldHRpbmdzIjQKEUxpc3RMaW1pdHNSZXF1ZXN0Eg0KBXNjb3BlGAEgASgJEhAKCHNjb3BlX2lkGAIgASgDIjgKEkxpc3RMaW1pdHNSZXNwb25zZRIiCgZsaW1pdHMYASADKAsyEi50b2xsZ2F0ZS52MS5MaW1pdCI6ChJDcmVhdGVMaW1pdFJlcXVlc3QSJAoFbGltaXQYASABKAsyFS50b2xsZ2F0ZS52MS5OZXdMaW1pdCI4ChNDcmVhdGVMaW1pdFJlc3BvbnNlEiEKBWxpbWl0GAEgASgLMhIudG9sbGdhdGUudjEuTGltaXQiIwoPR2V0TGltaXRSZXF1ZXN0EhAKCGxpbWl0X2lkGAEgASgDIjUKEEdldExpbWl0UmVzcG9uc2USIQoFbGltaXQYASABKAsyEi50b2xsZ2F0ZS52MS5MaW1pdCJUChJVcGRhdGVMaW1pdFJlcXVlc3QSEAoIbGltaXRfaWQYASABKAMSLAoIc2V0dGluZ3MYAiABKAsyGi50b2xsZ2F0ZS52MS5MaW1pdFNldHRpbmdzIjgKE1VwZGF0ZUxpbWl0UmVzcG9uc2USIQoFbGltaXQYASABKAsyEi50b2xsZ2F0ZS52MS5MaW1pdCImChJEZWxldGVMaW1pdFJlcXVlc3QSEAoIbGltaXRfaWQYASABKAMiFQoTRGVsZXRlTGltaXRSZXNwb25zZSKRAgoFR3JvdXASEAoIZ3JvdXBfaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxIMCgRuYW1lGAMgASgJEhwKD3BhcmVudF9ncm91cF9pZBgEIAEoA0gAiAEBEioKBHRhZ3MYBSADKAsyHC50b2xsZ2F0ZS52MS5Hcm91cC5UYWdzRW50cnkSHQoQYmFsYW5jZV9uYW5vX3VzZBgGIAEoA0gBiAEBEhUKDWNyZWF0ZWRfYXRfbXMYByABKAMaKwoJVGFnc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCEgoQX3BhcmVudF9ncm91cF9pZEITChFfYmFsYW5jZV9uYW5vX3VzZCLnAQoNR3JvdXBTZXR0aW5ncxIRCgRuYW1lGAEgASgJSACIAQESHAoPcGFyZW50X2dyb3VwX2lkGAIgASgDSAGIAQESEQoJbm9fcGFyZW50GAMgASgIEiQKBHRhZ3MYBCABKAsyES50b2xsZ2F0ZS52MS5UYWdzSAKIAQESHQoQYmFsYW5jZV9uYW5vX3VzZBgFIAEoA0gDiAEBEhIKCm5vX2JhbGFuY2UYBiABKAhCBwoFX25hbWVCEgoQX3BhcmVudF9ncm91cF9pZEIHCgVfdGFnc0ITChFfYmFsYW5jZV9uYW5vX3VzZCITChFMaXN0R3JvdXBzUmVxdWVzdCI4ChJMaXN0R3JvdXBzUmVzcG9uc2USIgoGZ3JvdXBzGAEgAygLMhIudG9sbGdhdGUudjEuR3JvdXAiQgoSQ3JlYXRlR3JvdXBSZXF1ZXN0EiwKCHNldHRpbmdzGAEgASgLMhoudG9sbGdhdGUudjEuR3JvdXBTZXR0aW5ncyI4ChNDcmVhdGVHcm91cFJlc3BvbnNlEiEKBWdyb3VwGAEgASgLMhIudG9sbGdhdGUudjEuR3JvdXAiIwoPR2V0R3JvdXBSZXF1ZXN0EhAKCGdyb3VwX2lkGAEgASgDIjUKEEdldEdyb3VwUmVzcG9uc2USIQoFZ3JvdXAYASABKAsyEi50b2xsZ2F0ZS52MS5Hcm91cCJUChJVcGRhdGVHcm91cFJlcXVlc3QSEAoIZ3JvdXBfaWQYASABKAMSLAoIc2V0dGluZ3MYAiABKAsyGi50b2xsZ2F0ZS52MS5Hcm91cFNldHRpbmdzIjgKE1VwZGF0ZUdyb3VwUmVzcG9uc2USIQoFZ3JvdXAYASABKAsyEi50b2xsZ2F0ZS52MS5Hcm91cCImChJEZWxldGVHcm91cFJlcXVlc3QSEAoIZ3JvdXBfaWQYASABKAMiFQoTRGVsZXRlR3JvdXBSZXNwb25zZSISChBHZXRPd25LZXlSZXF1ZXN0IuICChFHZXRPd25LZXlSZXNwb25zZRISCgphcGlfa2V5X2lkGAEgASgDEgsKA2tleRgCIAEoCRINCgVsYWJlbBgDIAEoCRISCgVncm91cBgEIAEoCUgAiAEBEhoKDWV4cGlyZXNfYXRfbXMYBSABKANIAYgBARI3Cg5hbGxvd2VkX21vZGVscxgGIAEoCzIaLnRvbGxnYXRlLnYxLkFsbG93ZWRNb2RlbHNIAogBARIiCgZsaW1pdHMYByADKAsyEi50b2xsZ2F0ZS52MS5MaW1pdBIlCglwYXlzX2Zyb20YCCABKA4yEi50b2xsZ2F0ZS52MS5QYXllchIcChRzcGVuZF90b2RheV9uYW5vX3VzZBgJIAEoAxIcChRzcGVuZF9tb250aF9uYW5vX3VzZBgKIAEoA0IICgZfZ3JvdXBCEAoOX2V4cGlyZXNfYXRfbXNCEQoPX2FsbG93ZWRfbW9kZWxzIhMKEUdldEJhbGFuY2VSZXF1ZXN0Ii4KEkdldEJhbGFuY2VSZXNwb25zZRIYChBiYWxhbmNlX25hbm9fdXNkGAEgASgDIusBChNMaXN0QWN0aXZpdHlSZXF1ZXN0Eg0KBWxpbWl0GAEgASgNEg4KBm9mZnNldBgCIAEoDRINCgVtb2RlbBgDIAEoCRISCgphcGlfa2V5X2lkGAQgASgDEhUKCHN0YXJ0X21zGAUgASgDSACIAQESEwoGZW5kX21zGAYgASgDSAGIAQESCwoDdGFnGAcgASgJEhAKCGVuZF91c2VyGAggASgJEhAKCGdyb3VwX2lkGAkgASgDEhAKCHByb3ZpZGVyGAogASgJEgsKA293bhgLIAEoCEILCglfc3RhcnRfbXNCCQoHX2VuZF9tcyJEChRMaXN0QWN0aXZpdHlSZXNwb25zZRIsCgdyZWNvcmRzGAEgAygLMhsudG9sbGdhdGUudjEuQWN0aXZpdHlSZWNvcmQiNQoSR2V0QWN0aXZpdHlSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSCwoDb3duGAIgASgIIkIKE0dldEFjdGl2aXR5UmVzcG9uc2USKwoGcmVjb3JkGAEgASgLMhsudG9sbGdhdGUudjEuQWN0aXZpdHlSZWNvcmQigwQKDkFjdGl2aXR5UmVjb3JkEhIKCnJlcXVlc3RfaWQYASABKAkSDQoFbW9kZWwYAiABKAkSEgoKYXBpX2tleV9pZBgDIAEoAxIVCg1jcmVhdGVkX2F0X21zGAQgASgDEhUKDWNvc3RfbmFub191c2QYBSABKAMSHAoUd3JpdHRlbl9vZmZfbmFub191c2QYBiABKAMSJwoFc3RhdGUYByABKA4yGC50b2xsZ2F0ZS52MS5SZWNvcmRTdGF0ZRIuCgx1c2FnZV9zb3VyY2UYCCABKA4yGC50b2xsZ2F0ZS52MS5Vc2FnZVNvdXJjZRIuCgxzZXJ2aWNlX3RpZXIYCSABKA4yGC50b2xsZ2F0ZS52MS5TZXJ2aWNlVGllchISCgpsYXRlbmN5X21zGAogASgEEiEKBXVzYWdlGAsgASgLMhIudG9sbGdhdGUudjEuVXNhZ2USKAoHYnVja2V0cxgMIAMoCzIXLnRvbGxnYXRlLnYxLkNvc3RCdWNrZXQSFQoIZW5kX3VzZXIYDSABKAlIAIgBARIzCgR0YWdzGA4gAygLMiUudG9sbGdhdGUudjEuQWN0aXZpdHlSZWNvcmQuVGFnc0VudHJ5GisKCVRhZ3NFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgsKCV9lbmRfdXNlciKfAQoKQ29zdEJ1Y2tldBIMCgRraW5kGAEgASgJEg4KBnRva2VucxgCIAEoBBIWCg5wcmljZV9waWNvX3VzZBgDIAEoAxIbChNtdWx0aXBsaWVyX3Blcm1pbGxlGAQgASgNEhkKEWRpc2NvdW50X3Blcm1pbGxlGAUgASgNEiMKB3BhaWRfYnkYBiABKA4yEi50b2xsZ2F0ZS52MS5QYXllciLaAQoTR2V0QW5hbHl0aWNzUmVxdWVzdBIVCghzdGFydF9tcxgBIAEoA0gAiAEBEhMKBmVuZF9tcxgCIAEoA0gBiAEBEjYKC2dyYW51bGFyaXR5GAMgASgOMiEudG9sbGdhdGUudjEuQW5hbHl0aWNzR3JhbnVsYXJpdHkSLQoIZ3JvdXBfYnkYBCABKA4yGy50b2xsZ2F0ZS52MS5BbmFseXRpY3NHcm91cBILCgN0YWcYBSABKAkSCwoDb3duGAYgASgIQgsKCV9zdGFydF9tc0IJCgdfZW5kX21zIm0KFEdldEFuYWx5dGljc1Jlc3BvbnNlEicKB21ldHJpY3MYASABKAsyFi50b2xsZ2F0ZS52MS5Vc2FnZVN1bXMSLAoGc2VyaWVzGAIgAygLMhwudG9sbGdhdGUudjEuQW5hbHl0aWNzUGVyaW9kIuIBCg9BbmFseXRpY3NQZXJpb2QSFAoMdGltZXN0YW1wX21zGAEgASgDEg8KBW1vZGVsGAIgASgJSAASFAoKYXBpX2tleV9pZBgDIAEoA0gAEhIKCHByb3ZpZGVyGAUgASgJSAASEgoIZW5kcG9pbnQYBiABKAlIABISCghncm91cF9pZBgHIAEoA0gAEhIKCGVuZF91c2VyGAggASgJSAASEwoJdGFnX3ZhbHVlGAkgASgJSAASJAoEc3VtcxgEIAEoCzIWLnRvbGxnYXRlLnYxLlVzYWdlU3Vtc0IHCgVncm91cCLFAQoJVXNhZ2VTdW1zEhAKCHJlcXVlc3RzGAEgASgEEhcKD2ZhaWxlZF9yZXF1ZXN0cxgCIAEoBBIVCg1jb3N0X25hbm9fdXNkGAMgASgDEhQKDGlucHV0X3Rva2VucxgEIAEoBBIVCg1vdXRwdXRfdG9rZW5zGAUgASgEEhoKEmNhY2hlX3dyaXRlX3Rva2VucxgGIAEoBBIZChFjYWNoZV9yZWFkX3Rva2VucxgHIAEoBBISCgpsYXRlbmN5X21zGAggASgEKqcBCgtSZWNvcmRTdGF0ZRIcChhSRUNPUkRfU1RBVEVfVU5TUEVDSUZJRUQQABIaChZSRUNPUkRfU1RBVEVfQ09NUExFVEVEEAESGwoXUkVDT1JEX1NUQVRFX0lOQ09NUExFVEUQAhIfChtSRUNPUkRfU1RBVEVfQ0xJRU5UX0FCT1JURUQQAxIgChxSRUNPUkRfU1RBVEVfVVBTVFJFQU1fRkFJTEVEEAQqiQEKBVBheWVyEhUKEVBBWUVSX1VOU1BFQ0lGSUVEEAASDgoKUEFZRVJfRlJFRRABEhYKElBBWUVSX1NVQlNDUklQVElPThACEhUKEVBBWUVSX0tFWV9CQUxBTkNFEAMSEQoNUEFZRVJfQUNDT1VOVBAEEhcKE1BBWUVSX0dST1VQX0JBTEFOQ0UQBSp8ChRBbmFseXRpY3NHcmFudWxhcml0eRIlCiFBTkFMWVRJQ1NfR1JBTlVMQVJJVFlfVU5TUEVDSUZJRUQQABIeChpBTkFMWVRJQ1NfR1JBTlVMQVJJVFlfSE9VUhABEh0KGUFOQUxZVElDU19HUkFOVUxBUklUWV9EQVkQAir3AQoOQW5hbHl0aWNzR3JvdXASHwobQU5BTFlUSUNTX0dST1VQX1VOU1BFQ0lGSUVEEAASGQoVQU5BTFlUSUNTX0dST1VQX01PREVMEAESGwoXQU5BTFlUSUNTX0dST1VQX0FQSV9LRVkQAhIcChhBTkFMWVRJQ1NfR1JPVVBfUFJPVklERVIQAxIcChhBTkFMWVRJQ1NfR1JPVVBfRU5EUE9JTlQQBBIZChVBTkFMWVRJQ1NfR1JPVVBfR1JPVVAQBRIcChhBTkFMWVRJQ1NfR1JPVVBfRU5EX1VTRVIQBhIXChNBTkFMWVRJQ1NfR1JPVVBfVEFHEAcy/wwKDkFjY291bnRTZXJ2aWNlEkcKCExpc3RLZXlzEhwudG9sbGdhdGUudjEuTGlzdEtleXNSZXF1ZXN0Gh0udG9sbGdhdGUudjEuTGlzdEtleXNSZXNwb25zZRJKCglDcmVhdGVLZXkSHS50b2xsZ2F0ZS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh4udG9sbGdhdGUudjEuQ3JlYXRlS2V5UmVzcG9uc2USQQoGR2V0S2V5EhoudG9sbGdhdGUudjEuR2V0S2V5UmVxdWVzdBobLnRvbGxnYXRlLnYxLkdldEtleVJlc3BvbnNlEkoKCVVwZGF0ZUtleRIdLnRvbGxnYXRlLnYxLlVwZGF0ZUtleVJlcXVlc3QaHi50b2xsZ2F0ZS52MS5VcGRhdGVLZXlSZXNwb25zZRJKCglEZWxldGVLZXkSHS50b2xsZ2F0ZS52MS5EZWxldGVLZXlSZXF1ZXN0Gh4udG9sbGdhdGUudjEuRGVsZXRlS2V5UmVzcG9uc2USSgoJUm90YXRlS2V5Eh0udG9sbGdhdGUudjEuUm90YXRlS2V5UmVxdWVzdBoeLnRvbGxnYXRlLnYxLlJvdGF0ZUtleVJlc3BvbnNlEk0KCkxpc3RMaW1pdHMSHi50b2xsZ2F0ZS52MS5MaXN0TGltaXRzUmVxdWVzdBofLnRvbGxnYXRlLnYxLkxpc3RMaW1pdHNSZXNwb25zZRJQCgtDcmVhdGVMaW1pdBIfLnRvbGxnYXRlLnYxLkNyZWF0ZUxpbWl0UmVxdWVzdBogLnRvbGxnYXRlLnYxLkNyZWF0ZUxpbWl0UmVzcG9uc2USRwoIR2V0TGltaXQSHC50b2xsZ2F0ZS52MS5HZXRMaW1pdFJlcXVlc3QaHS50b2xsZ2F0ZS52MS5HZXRMaW1pdFJlc3BvbnNlElAKC1VwZGF0ZUxpbWl0Eh8udG9sbGdhdGUudjEuVXBkYXRlTGltaXRSZXF1ZXN0GiAudG9sbGdhdGUudjEuVXBkYXRlTGltaXRSZXNwb25zZRJQCgtEZWxldGVMaW1pdBIfLnRvbGxnYXRlLnYxLkRlbGV0ZUxpbWl0UmVxdWVzdBogLnRvbGxnYXRlLnYxLkRlbGV0ZUxpbWl0UmVzcG9uc2USTQoKTGlzdEdyb3VwcxIeLnRvbGxnYXRlLnYxLkxpc3RHcm91cHNSZXF1ZXN0Gh8udG9sbGdhdGUudjEuTGlzdEdyb3Vwc1Jlc3BvbnNlElAKC0NyZWF0ZUdyb3VwEh8udG9sbGdhdGUudjEuQ3JlYXRlR3JvdXBSZXF1ZXN0GiAudG9sbGdhdGUudjEuQ3JlYXRlR3JvdXBSZXNwb25zZRJHCghHZXRHcm91cBIcLnRvbGxnYXRlLnYxLkdldEdyb3VwUmVxdWVzdBodLnRvbGxnYXRlLnYxLkdldEdyb3VwUmVzcG9uc2USUAoLVXBkYXRlR3JvdXASHy50b2xsZ2F0ZS52MS5VcGRhdGVHcm91cFJlcXVlc3QaIC50b2xsZ2F0ZS52MS5VcGRhdGVHcm91cFJlc3BvbnNlElAKC0RlbGV0ZUdyb3VwEh8udG9sbGdhdGUudjEuRGVsZXRlR3JvdXBSZXF1ZXN0GiAudG9sbGdhdGUudjEuRGVsZXRlR3JvdXBSZXNwb25zZRJKCglHZXRPd25LZXkSHS50b2xsZ2F0ZS52MS5HZXRPd25LZXlSZXF1ZXN0Gh4udG9sbGdhdGUudjEuR2V0T3duS2V5UmVzcG9uc2USTQoKR2V0QmFsYW5jZRIeLnRvbGxnYXRlLnYxLkdldEJhbGFuY2VSZXF1ZXN0Gh8udG9sbGdhdGUudjEuR2V0QmFsYW5jZVJlc3BvbnNlElMKDExpc3RBY3Rpdml0eRIgLnRvbGxnYXRlLnYxLkxpc3RBY3Rpdml0eVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5MaXN0QWN0aXZpdHlSZXNwb25zZRJQCgtHZXRBY3Rpdml0eRIfLnRvbGxnYXRlLnYxLkdldEFjdGl2aXR5UmVxdWVzdBogLnRvbGxnYXRlLnYxLkdldEFjdGl2aXR5UmVzcG9uc2USUwoMR2V0QW5hbHl0aWNzEiAudG9sbGdhdGUudjEuR2V0QW5hbHl0aWNzUmVxdWVzdBohLnRvbGxnYXRlLnYxLkdldEFuYWx5dGljc1Jlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_event, file_tollgate_v1_request]);
 
 /**
  * An API key.
@@ -143,6 +143,27 @@ export type ApiKey = Message<"tollgate.v1.ApiKey"> & {
    * @generated from field: optional int64 expires_at_ms = 17;
    */
   expiresAtMs?: bigint | undefined;
+
+  /**
+   * Its group; absence means directly under the account.
+   *
+   * @generated from field: optional int64 group_id = 20;
+   */
+  groupId?: bigint | undefined;
+
+  /**
+   * What its requests are tagged with, beside their own tags.
+   *
+   * @generated from field: map<string, string> tags = 21;
+   */
+  tags: { [key: string]: string };
+
+  /**
+   * The owner's own JSON.
+   *
+   * @generated from field: string metadata_json = 22;
+   */
+  metadataJson: string;
 };
 
 /**
@@ -255,6 +276,34 @@ export type KeySettings = Message<"tollgate.v1.KeySettings"> & {
    * @generated from field: bool never_expires = 11;
    */
   neverExpires: boolean;
+
+  /**
+   * Which group.
+   *
+   * @generated from field: optional int64 group_id = 20;
+   */
+  groupId?: bigint | undefined;
+
+  /**
+   * Put it directly under the account; wins over `group_id`.
+   *
+   * @generated from field: bool no_group = 21;
+   */
+  noGroup: boolean;
+
+  /**
+   * What its requests are tagged with.
+   *
+   * @generated from field: optional tollgate.v1.Tags tags = 22;
+   */
+  tags?: Tags | undefined;
+
+  /**
+   * The owner's own JSON, an object of up to 4 KiB.
+   *
+   * @generated from field: optional string metadata_json = 23;
+   */
+  metadataJson?: string | undefined;
 };
 
 /**
@@ -265,11 +314,59 @@ export const KeySettingsSchema: GenMessage<KeySettings> = /*@__PURE__*/
   messageDesc(file_tollgate_v1_account, 2);
 
 /**
- * Nothing to say.
+ * Names with values. Names have up to 32 of a-z, 0-9, "_", "." and "-", values up to 64 characters; at most 8.
+ *
+ * @generated from message tollgate.v1.Tags
+ */
+export type Tags = Message<"tollgate.v1.Tags"> & {
+  /**
+   * By name.
+   *
+   * @generated from field: map<string, string> tags = 1;
+   */
+  tags: { [key: string]: string };
+};
+
+/**
+ * Describes the message tollgate.v1.Tags.
+ * Use `create(TagsSchema)` to create a new message.
+ */
+export const TagsSchema: GenMessage<Tags> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 3);
+
+/**
+ * Which keys.
  *
  * @generated from message tollgate.v1.ListKeysRequest
  */
 export type ListKeysRequest = Message<"tollgate.v1.ListKeysRequest"> & {
+  /**
+   * 1 to 1000; 0 means all.
+   *
+   * @generated from field: uint32 limit = 1;
+   */
+  limit: number;
+
+  /**
+   * How many to pass over.
+   *
+   * @generated from field: uint32 offset = 2;
+   */
+  offset: number;
+
+  /**
+   * Only those whose label has this in it, upper and lower case alike; empty means any.
+   *
+   * @generated from field: string label = 3;
+   */
+  label: string;
+
+  /**
+   * Only this group's; 0 means any.
+   *
+   * @generated from field: int64 group_id = 4;
+   */
+  groupId: bigint;
 };
 
 /**
@@ -277,7 +374,7 @@ export type ListKeysRequest = Message<"tollgate.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 3);
+  messageDesc(file_tollgate_v1_account, 4);
 
 /**
  * The keys.
@@ -298,7 +395,7 @@ export type ListKeysResponse = Message<"tollgate.v1.ListKeysResponse"> & {
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 4);
+  messageDesc(file_tollgate_v1_account, 5);
 
 /**
  * A new key.
@@ -319,7 +416,7 @@ export type CreateKeyRequest = Message<"tollgate.v1.CreateKeyRequest"> & {
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 5);
+  messageDesc(file_tollgate_v1_account, 6);
 
 /**
  * The new key.
@@ -340,7 +437,7 @@ export type CreateKeyResponse = Message<"tollgate.v1.CreateKeyResponse"> & {
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 6);
+  messageDesc(file_tollgate_v1_account, 7);
 
 /**
  * Which key.
@@ -361,7 +458,7 @@ export type GetKeyRequest = Message<"tollgate.v1.GetKeyRequest"> & {
  * Use `create(GetKeyRequestSchema)` to create a new message.
  */
 export const GetKeyRequestSchema: GenMessage<GetKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 7);
+  messageDesc(file_tollgate_v1_account, 8);
 
 /**
  * The key.
@@ -382,7 +479,7 @@ export type GetKeyResponse = Message<"tollgate.v1.GetKeyResponse"> & {
  * Use `create(GetKeyResponseSchema)` to create a new message.
  */
 export const GetKeyResponseSchema: GenMessage<GetKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 8);
+  messageDesc(file_tollgate_v1_account, 9);
 
 /**
  * What to change.
@@ -410,7 +507,7 @@ export type UpdateKeyRequest = Message<"tollgate.v1.UpdateKeyRequest"> & {
  * Use `create(UpdateKeyRequestSchema)` to create a new message.
  */
 export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 9);
+  messageDesc(file_tollgate_v1_account, 10);
 
 /**
  * The changed key.
@@ -431,7 +528,7 @@ export type UpdateKeyResponse = Message<"tollgate.v1.UpdateKeyResponse"> & {
  * Use `create(UpdateKeyResponseSchema)` to create a new message.
  */
 export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 10);
+  messageDesc(file_tollgate_v1_account, 11);
 
 /**
  * Which key.
@@ -452,7 +549,7 @@ export type DeleteKeyRequest = Message<"tollgate.v1.DeleteKeyRequest"> & {
  * Use `create(DeleteKeyRequestSchema)` to create a new message.
  */
 export const DeleteKeyRequestSchema: GenMessage<DeleteKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 11);
+  messageDesc(file_tollgate_v1_account, 12);
 
 /**
  * Deleted.
@@ -467,7 +564,1026 @@ export type DeleteKeyResponse = Message<"tollgate.v1.DeleteKeyResponse"> & {
  * Use `create(DeleteKeyResponseSchema)` to create a new message.
  */
 export const DeleteKeyResponseSchema: GenMessage<DeleteKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 12);
+  messageDesc(file_tollgate_v1_account, 13);
+
+/**
+ * Which key, and how long its secret works beside the new one.
+ *
+ * @generated from message tollgate.v1.RotateKeyRequest
+ */
+export type RotateKeyRequest = Message<"tollgate.v1.RotateKeyRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 api_key_id = 1;
+   */
+  apiKeyId: bigint;
+
+  /**
+   * Up to 30 days; 0: the old secret ends at once.
+   *
+   * @generated from field: uint32 overlap_seconds = 2;
+   */
+  overlapSeconds: number;
+};
+
+/**
+ * Describes the message tollgate.v1.RotateKeyRequest.
+ * Use `create(RotateKeyRequestSchema)` to create a new message.
+ */
+export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 14);
+
+/**
+ * The key.
+ *
+ * @generated from message tollgate.v1.RotateKeyResponse
+ */
+export type RotateKeyResponse = Message<"tollgate.v1.RotateKeyResponse"> & {
+  /**
+   * With the full new key.
+   *
+   * @generated from field: tollgate.v1.ApiKey key = 1;
+   */
+  key?: ApiKey | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.RotateKeyResponse.
+ * Use `create(RotateKeyResponseSchema)` to create a new message.
+ */
+export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 15);
+
+/**
+ * How much of a unit a scope may use in a window.
+ *
+ * @generated from message tollgate.v1.Limit
+ */
+export type Limit = Message<"tollgate.v1.Limit"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 limit_id = 1;
+   */
+  limitId: bigint;
+
+  /**
+   * Its account.
+   *
+   * @generated from field: int64 account_id = 2;
+   */
+  accountId: bigint;
+
+  /**
+   * "account", "group" or "key".
+   *
+   * @generated from field: string scope = 3;
+   */
+  scope: string;
+
+  /**
+   * Which one.
+   *
+   * @generated from field: int64 scope_id = 4;
+   */
+  scopeId: bigint;
+
+  /**
+   * "usd", "requests", "tokens" or "concurrent".
+   *
+   * @generated from field: string unit = 5;
+   */
+  unit: string;
+
+  /**
+   * "minute", "hour", "day", "week", "month" or "total"; empty with "concurrent".
+   *
+   * @generated from field: string window = 6;
+   */
+  window: string;
+
+  /**
+   * An IANA name.
+   *
+   * @generated from field: string time_zone = 7;
+   */
+  timeZone: string;
+
+  /**
+   * The most; nano-dollars of "usd".
+   *
+   * @generated from field: int64 max = 8;
+   */
+  max: bigint;
+
+  /**
+   * Which models it counts, listed ids and patterns with "*"; absence means all.
+   *
+   * @generated from field: optional tollgate.v1.AllowedModels models = 9;
+   */
+  models?: AllowedModels | undefined;
+
+  /**
+   * "all", or "each" for every end user apart.
+   *
+   * @generated from field: string end_users = 10;
+   */
+  endUsers: string;
+
+  /**
+   * "refuse" or "alert".
+   *
+   * @generated from field: string action = 11;
+   */
+  action: string;
+
+  /**
+   * Another maximum for a time; absence means none.
+   *
+   * @generated from field: optional tollgate.v1.LimitRaise raised = 12;
+   */
+  raised?: LimitRaise | undefined;
+
+  /**
+   * The operator's: the account does not change it.
+   *
+   * @generated from field: bool locked = 13;
+   */
+  locked: boolean;
+
+  /**
+   * Settled in the present window; running requests of "concurrent". With "each" that of the fullest end user.
+   *
+   * @generated from field: int64 used = 14;
+   */
+  used: bigint;
+
+  /**
+   * Held by running requests.
+   *
+   * @generated from field: int64 held = 15;
+   */
+  held: bigint;
+
+  /**
+   * What is left, at least 0.
+   *
+   * @generated from field: int64 remaining = 16;
+   */
+  remaining: bigint;
+
+  /**
+   * When the window ends, or part of a rolling minute is free again, in milliseconds since 1970 UTC; absence means never by itself.
+   *
+   * @generated from field: optional int64 resets_at_ms = 17;
+   */
+  resetsAtMs?: bigint | undefined;
+
+  /**
+   * When it was made, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 created_at_ms = 18;
+   */
+  createdAtMs: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.Limit.
+ * Use `create(LimitSchema)` to create a new message.
+ */
+export const LimitSchema: GenMessage<Limit> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 16);
+
+/**
+ * Another maximum for a time.
+ *
+ * @generated from message tollgate.v1.LimitRaise
+ */
+export type LimitRaise = Message<"tollgate.v1.LimitRaise"> & {
+  /**
+   * The most meanwhile; nano-dollars of "usd".
+   *
+   * @generated from field: int64 max = 1;
+   */
+  max: bigint;
+
+  /**
+   * Until then, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 until_ms = 2;
+   */
+  untilMs: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.LimitRaise.
+ * Use `create(LimitRaiseSchema)` to create a new message.
+ */
+export const LimitRaiseSchema: GenMessage<LimitRaise> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 17);
+
+/**
+ * Another maximum for a time, as it is set.
+ *
+ * @generated from message tollgate.v1.LimitRaiseSettings
+ */
+export type LimitRaiseSettings = Message<"tollgate.v1.LimitRaiseSettings"> & {
+  /**
+   * The most meanwhile, where `unit` counts.
+   *
+   * @generated from field: optional int64 max = 1;
+   */
+  max?: bigint | undefined;
+
+  /**
+   * The most of "usd", in nano-dollars; `max` does not matter then.
+   *
+   * @generated from field: optional int64 max_nano_usd = 2;
+   */
+  maxNanoUsd?: bigint | undefined;
+
+  /**
+   * Until then, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 until_ms = 3;
+   */
+  untilMs: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.LimitRaiseSettings.
+ * Use `create(LimitRaiseSettingsSchema)` to create a new message.
+ */
+export const LimitRaiseSettingsSchema: GenMessage<LimitRaiseSettings> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 18);
+
+/**
+ * What can be set on a limit; an absent field is not changed (create: gets its default).
+ *
+ * @generated from message tollgate.v1.LimitSettings
+ */
+export type LimitSettings = Message<"tollgate.v1.LimitSettings"> & {
+  /**
+   * The most, where `unit` counts; 0 refuses all. Needed to create.
+   *
+   * @generated from field: optional int64 max = 1;
+   */
+  max?: bigint | undefined;
+
+  /**
+   * The most of "usd", in nano-dollars; `max` does not matter then.
+   *
+   * @generated from field: optional int64 max_nano_usd = 9;
+   */
+  maxNanoUsd?: bigint | undefined;
+
+  /**
+   * An IANA name; default UTC.
+   *
+   * @generated from field: optional string time_zone = 2;
+   */
+  timeZone?: string | undefined;
+
+  /**
+   * Which models it counts; to count all again, `all_models`.
+   *
+   * @generated from field: optional tollgate.v1.AllowedModels models = 3;
+   */
+  models?: AllowedModels | undefined;
+
+  /**
+   * Count all models, the default; wins over `models`.
+   *
+   * @generated from field: bool all_models = 4;
+   */
+  allModels: boolean;
+
+  /**
+   * "all", the default, or "each".
+   *
+   * @generated from field: optional string end_users = 5;
+   */
+  endUsers?: string | undefined;
+
+  /**
+   * "refuse", the default, or "alert".
+   *
+   * @generated from field: optional string action = 6;
+   */
+  action?: string | undefined;
+
+  /**
+   * Another maximum for a time.
+   *
+   * @generated from field: optional tollgate.v1.LimitRaiseSettings raised = 7;
+   */
+  raised?: LimitRaiseSettings | undefined;
+
+  /**
+   * Take the raise back; wins over `raised`.
+   *
+   * @generated from field: bool not_raised = 8;
+   */
+  notRaised: boolean;
+};
+
+/**
+ * Describes the message tollgate.v1.LimitSettings.
+ * Use `create(LimitSettingsSchema)` to create a new message.
+ */
+export const LimitSettingsSchema: GenMessage<LimitSettings> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 19);
+
+/**
+ * A new limit.
+ *
+ * @generated from message tollgate.v1.NewLimit
+ */
+export type NewLimit = Message<"tollgate.v1.NewLimit"> & {
+  /**
+   * "account", "group" or "key".
+   *
+   * @generated from field: string scope = 1;
+   */
+  scope: string;
+
+  /**
+   * Which one; of an account 0 means the credential's own.
+   *
+   * @generated from field: int64 scope_id = 2;
+   */
+  scopeId: bigint;
+
+  /**
+   * "usd", "requests", "tokens" or "concurrent".
+   *
+   * @generated from field: string unit = 3;
+   */
+  unit: string;
+
+  /**
+   * "minute", "hour", "day", "week", "month" or "total"; empty with "concurrent" alone.
+   *
+   * @generated from field: string window = 4;
+   */
+  window: string;
+
+  /**
+   * The rest.
+   *
+   * @generated from field: tollgate.v1.LimitSettings settings = 5;
+   */
+  settings?: LimitSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.NewLimit.
+ * Use `create(NewLimitSchema)` to create a new message.
+ */
+export const NewLimitSchema: GenMessage<NewLimit> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 20);
+
+/**
+ * Which limits.
+ *
+ * @generated from message tollgate.v1.ListLimitsRequest
+ */
+export type ListLimitsRequest = Message<"tollgate.v1.ListLimitsRequest"> & {
+  /**
+   * Only those of "account", "group" or "key"; empty means any.
+   *
+   * @generated from field: string scope = 1;
+   */
+  scope: string;
+
+  /**
+   * Only those of this account, group or key; 0 means any.
+   *
+   * @generated from field: int64 scope_id = 2;
+   */
+  scopeId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.ListLimitsRequest.
+ * Use `create(ListLimitsRequestSchema)` to create a new message.
+ */
+export const ListLimitsRequestSchema: GenMessage<ListLimitsRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 21);
+
+/**
+ * The limits.
+ *
+ * @generated from message tollgate.v1.ListLimitsResponse
+ */
+export type ListLimitsResponse = Message<"tollgate.v1.ListLimitsResponse"> & {
+  /**
+   * By id.
+   *
+   * @generated from field: repeated tollgate.v1.Limit limits = 1;
+   */
+  limits: Limit[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListLimitsResponse.
+ * Use `create(ListLimitsResponseSchema)` to create a new message.
+ */
+export const ListLimitsResponseSchema: GenMessage<ListLimitsResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 22);
+
+/**
+ * A new limit.
+ *
+ * @generated from message tollgate.v1.CreateLimitRequest
+ */
+export type CreateLimitRequest = Message<"tollgate.v1.CreateLimitRequest"> & {
+  /**
+   * What it limits.
+   *
+   * @generated from field: tollgate.v1.NewLimit limit = 1;
+   */
+  limit?: NewLimit | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateLimitRequest.
+ * Use `create(CreateLimitRequestSchema)` to create a new message.
+ */
+export const CreateLimitRequestSchema: GenMessage<CreateLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 23);
+
+/**
+ * The new limit.
+ *
+ * @generated from message tollgate.v1.CreateLimitResponse
+ */
+export type CreateLimitResponse = Message<"tollgate.v1.CreateLimitResponse"> & {
+  /**
+   * As it stands.
+   *
+   * @generated from field: tollgate.v1.Limit limit = 1;
+   */
+  limit?: Limit | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateLimitResponse.
+ * Use `create(CreateLimitResponseSchema)` to create a new message.
+ */
+export const CreateLimitResponseSchema: GenMessage<CreateLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 24);
+
+/**
+ * Which limit.
+ *
+ * @generated from message tollgate.v1.GetLimitRequest
+ */
+export type GetLimitRequest = Message<"tollgate.v1.GetLimitRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 limit_id = 1;
+   */
+  limitId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.GetLimitRequest.
+ * Use `create(GetLimitRequestSchema)` to create a new message.
+ */
+export const GetLimitRequestSchema: GenMessage<GetLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 25);
+
+/**
+ * The limit.
+ *
+ * @generated from message tollgate.v1.GetLimitResponse
+ */
+export type GetLimitResponse = Message<"tollgate.v1.GetLimitResponse"> & {
+  /**
+   * As it stands.
+   *
+   * @generated from field: tollgate.v1.Limit limit = 1;
+   */
+  limit?: Limit | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.GetLimitResponse.
+ * Use `create(GetLimitResponseSchema)` to create a new message.
+ */
+export const GetLimitResponseSchema: GenMessage<GetLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 26);
+
+/**
+ * What to change.
+ *
+ * @generated from message tollgate.v1.UpdateLimitRequest
+ */
+export type UpdateLimitRequest = Message<"tollgate.v1.UpdateLimitRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 limit_id = 1;
+   */
+  limitId: bigint;
+
+  /**
+   * The fields to change.
+   *
+   * @generated from field: tollgate.v1.LimitSettings settings = 2;
+   */
+  settings?: LimitSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateLimitRequest.
+ * Use `create(UpdateLimitRequestSchema)` to create a new message.
+ */
+export const UpdateLimitRequestSchema: GenMessage<UpdateLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 27);
+
+/**
+ * The changed limit.
+ *
+ * @generated from message tollgate.v1.UpdateLimitResponse
+ */
+export type UpdateLimitResponse = Message<"tollgate.v1.UpdateLimitResponse"> & {
+  /**
+   * As it stands.
+   *
+   * @generated from field: tollgate.v1.Limit limit = 1;
+   */
+  limit?: Limit | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateLimitResponse.
+ * Use `create(UpdateLimitResponseSchema)` to create a new message.
+ */
+export const UpdateLimitResponseSchema: GenMessage<UpdateLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 28);
+
+/**
+ * Which limit.
+ *
+ * @generated from message tollgate.v1.DeleteLimitRequest
+ */
+export type DeleteLimitRequest = Message<"tollgate.v1.DeleteLimitRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 limit_id = 1;
+   */
+  limitId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteLimitRequest.
+ * Use `create(DeleteLimitRequestSchema)` to create a new message.
+ */
+export const DeleteLimitRequestSchema: GenMessage<DeleteLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 29);
+
+/**
+ * Deleted.
+ *
+ * @generated from message tollgate.v1.DeleteLimitResponse
+ */
+export type DeleteLimitResponse = Message<"tollgate.v1.DeleteLimitResponse"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteLimitResponse.
+ * Use `create(DeleteLimitResponseSchema)` to create a new message.
+ */
+export const DeleteLimitResponseSchema: GenMessage<DeleteLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 30);
+
+/**
+ * Keys and groups that have limits, tags and maybe a balance in common.
+ *
+ * @generated from message tollgate.v1.Group
+ */
+export type Group = Message<"tollgate.v1.Group"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 group_id = 1;
+   */
+  groupId: bigint;
+
+  /**
+   * Its account.
+   *
+   * @generated from field: int64 account_id = 2;
+   */
+  accountId: bigint;
+
+  /**
+   * A name for people.
+   *
+   * @generated from field: string name = 3;
+   */
+  name: string;
+
+  /**
+   * The group that it lies in; absence means directly under the account.
+   *
+   * @generated from field: optional int64 parent_group_id = 4;
+   */
+  parentGroupId?: bigint | undefined;
+
+  /**
+   * What the requests of its keys are tagged with.
+   *
+   * @generated from field: map<string, string> tags = 5;
+   */
+  tags: { [key: string]: string };
+
+  /**
+   * Money of its own, in nano-dollars, without what is held; absence means that what is above pays.
+   *
+   * @generated from field: optional int64 balance_nano_usd = 6;
+   */
+  balanceNanoUsd?: bigint | undefined;
+
+  /**
+   * When it was made, in milliseconds since 1970 UTC.
+   *
+   * @generated from field: int64 created_at_ms = 7;
+   */
+  createdAtMs: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.Group.
+ * Use `create(GroupSchema)` to create a new message.
+ */
+export const GroupSchema: GenMessage<Group> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 31);
+
+/**
+ * What can be set on a group; an absent field is not changed (create: gets its default).
+ *
+ * @generated from message tollgate.v1.GroupSettings
+ */
+export type GroupSettings = Message<"tollgate.v1.GroupSettings"> & {
+  /**
+   * 1 to 200 characters. Needed to create.
+   *
+   * @generated from field: optional string name = 1;
+   */
+  name?: string | undefined;
+
+  /**
+   * The group that it lies in.
+   *
+   * @generated from field: optional int64 parent_group_id = 2;
+   */
+  parentGroupId?: bigint | undefined;
+
+  /**
+   * Put it directly under the account; wins over `parent_group_id`.
+   *
+   * @generated from field: bool no_parent = 3;
+   */
+  noParent: boolean;
+
+  /**
+   * What the requests of its keys are tagged with.
+   *
+   * @generated from field: optional tollgate.v1.Tags tags = 4;
+   */
+  tags?: Tags | undefined;
+
+  /**
+   * Money of its own, in nano-dollars: moved out of the account, and back when lowered.
+   *
+   * @generated from field: optional int64 balance_nano_usd = 5;
+   */
+  balanceNanoUsd?: bigint | undefined;
+
+  /**
+   * Move the balance back; wins over `balance_nano_usd`.
+   *
+   * @generated from field: bool no_balance = 6;
+   */
+  noBalance: boolean;
+};
+
+/**
+ * Describes the message tollgate.v1.GroupSettings.
+ * Use `create(GroupSettingsSchema)` to create a new message.
+ */
+export const GroupSettingsSchema: GenMessage<GroupSettings> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 32);
+
+/**
+ * Nothing to say.
+ *
+ * @generated from message tollgate.v1.ListGroupsRequest
+ */
+export type ListGroupsRequest = Message<"tollgate.v1.ListGroupsRequest"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.ListGroupsRequest.
+ * Use `create(ListGroupsRequestSchema)` to create a new message.
+ */
+export const ListGroupsRequestSchema: GenMessage<ListGroupsRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 33);
+
+/**
+ * The groups.
+ *
+ * @generated from message tollgate.v1.ListGroupsResponse
+ */
+export type ListGroupsResponse = Message<"tollgate.v1.ListGroupsResponse"> & {
+  /**
+   * By id.
+   *
+   * @generated from field: repeated tollgate.v1.Group groups = 1;
+   */
+  groups: Group[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListGroupsResponse.
+ * Use `create(ListGroupsResponseSchema)` to create a new message.
+ */
+export const ListGroupsResponseSchema: GenMessage<ListGroupsResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 34);
+
+/**
+ * A new group.
+ *
+ * @generated from message tollgate.v1.CreateGroupRequest
+ */
+export type CreateGroupRequest = Message<"tollgate.v1.CreateGroupRequest"> & {
+  /**
+   * Its settings.
+   *
+   * @generated from field: tollgate.v1.GroupSettings settings = 1;
+   */
+  settings?: GroupSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateGroupRequest.
+ * Use `create(CreateGroupRequestSchema)` to create a new message.
+ */
+export const CreateGroupRequestSchema: GenMessage<CreateGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 35);
+
+/**
+ * The new group.
+ *
+ * @generated from message tollgate.v1.CreateGroupResponse
+ */
+export type CreateGroupResponse = Message<"tollgate.v1.CreateGroupResponse"> & {
+  /**
+   * The group.
+   *
+   * @generated from field: tollgate.v1.Group group = 1;
+   */
+  group?: Group | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateGroupResponse.
+ * Use `create(CreateGroupResponseSchema)` to create a new message.
+ */
+export const CreateGroupResponseSchema: GenMessage<CreateGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 36);
+
+/**
+ * Which group.
+ *
+ * @generated from message tollgate.v1.GetGroupRequest
+ */
+export type GetGroupRequest = Message<"tollgate.v1.GetGroupRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 group_id = 1;
+   */
+  groupId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.GetGroupRequest.
+ * Use `create(GetGroupRequestSchema)` to create a new message.
+ */
+export const GetGroupRequestSchema: GenMessage<GetGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 37);
+
+/**
+ * The group.
+ *
+ * @generated from message tollgate.v1.GetGroupResponse
+ */
+export type GetGroupResponse = Message<"tollgate.v1.GetGroupResponse"> & {
+  /**
+   * The group.
+   *
+   * @generated from field: tollgate.v1.Group group = 1;
+   */
+  group?: Group | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.GetGroupResponse.
+ * Use `create(GetGroupResponseSchema)` to create a new message.
+ */
+export const GetGroupResponseSchema: GenMessage<GetGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 38);
+
+/**
+ * What to change.
+ *
+ * @generated from message tollgate.v1.UpdateGroupRequest
+ */
+export type UpdateGroupRequest = Message<"tollgate.v1.UpdateGroupRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 group_id = 1;
+   */
+  groupId: bigint;
+
+  /**
+   * The fields to change.
+   *
+   * @generated from field: tollgate.v1.GroupSettings settings = 2;
+   */
+  settings?: GroupSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateGroupRequest.
+ * Use `create(UpdateGroupRequestSchema)` to create a new message.
+ */
+export const UpdateGroupRequestSchema: GenMessage<UpdateGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 39);
+
+/**
+ * The changed group.
+ *
+ * @generated from message tollgate.v1.UpdateGroupResponse
+ */
+export type UpdateGroupResponse = Message<"tollgate.v1.UpdateGroupResponse"> & {
+  /**
+   * The group.
+   *
+   * @generated from field: tollgate.v1.Group group = 1;
+   */
+  group?: Group | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateGroupResponse.
+ * Use `create(UpdateGroupResponseSchema)` to create a new message.
+ */
+export const UpdateGroupResponseSchema: GenMessage<UpdateGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 40);
+
+/**
+ * Which group.
+ *
+ * @generated from message tollgate.v1.DeleteGroupRequest
+ */
+export type DeleteGroupRequest = Message<"tollgate.v1.DeleteGroupRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 group_id = 1;
+   */
+  groupId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteGroupRequest.
+ * Use `create(DeleteGroupRequestSchema)` to create a new message.
+ */
+export const DeleteGroupRequestSchema: GenMessage<DeleteGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 41);
+
+/**
+ * Deleted.
+ *
+ * @generated from message tollgate.v1.DeleteGroupResponse
+ */
+export type DeleteGroupResponse = Message<"tollgate.v1.DeleteGroupResponse"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteGroupResponse.
+ * Use `create(DeleteGroupResponseSchema)` to create a new message.
+ */
+export const DeleteGroupResponseSchema: GenMessage<DeleteGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 42);
+
+/**
+ * Nothing to say: the credential is the key.
+ *
+ * @generated from message tollgate.v1.GetOwnKeyRequest
+ */
+export type GetOwnKeyRequest = Message<"tollgate.v1.GetOwnKeyRequest"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.GetOwnKeyRequest.
+ * Use `create(GetOwnKeyRequestSchema)` to create a new message.
+ */
+export const GetOwnKeyRequestSchema: GenMessage<GetOwnKeyRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 43);
+
+/**
+ * What the holder of a key may know of it.
+ *
+ * @generated from message tollgate.v1.GetOwnKeyResponse
+ */
+export type GetOwnKeyResponse = Message<"tollgate.v1.GetOwnKeyResponse"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 api_key_id = 1;
+   */
+  apiKeyId: bigint;
+
+  /**
+   * Masked.
+   *
+   * @generated from field: string key = 2;
+   */
+  key: string;
+
+  /**
+   * A name for people; may be empty.
+   *
+   * @generated from field: string label = 3;
+   */
+  label: string;
+
+  /**
+   * The name of its group; absence means directly under the account.
+   *
+   * @generated from field: optional string group = 4;
+   */
+  group?: string | undefined;
+
+  /**
+   * When it stops working, in milliseconds since 1970 UTC; absence means never.
+   *
+   * @generated from field: optional int64 expires_at_ms = 5;
+   */
+  expiresAtMs?: bigint | undefined;
+
+  /**
+   * Listed ids it may use; absence means all.
+   *
+   * @generated from field: optional tollgate.v1.AllowedModels allowed_models = 6;
+   */
+  allowedModels?: AllowedModels | undefined;
+
+  /**
+   * Every limit that binds it: its own, its groups' and its account's.
+   *
+   * @generated from field: repeated tollgate.v1.Limit limits = 7;
+   */
+  limits: Limit[];
+
+  /**
+   * What the next request would be paid from; unspecified means nothing.
+   *
+   * @generated from field: tollgate.v1.Payer pays_from = 8;
+   */
+  paysFrom: Payer;
+
+  /**
+   * Settled today (UTC), in nano-dollars.
+   *
+   * @generated from field: int64 spend_today_nano_usd = 9;
+   */
+  spendTodayNanoUsd: bigint;
+
+  /**
+   * Settled in this month (UTC), in nano-dollars.
+   *
+   * @generated from field: int64 spend_month_nano_usd = 10;
+   */
+  spendMonthNanoUsd: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.GetOwnKeyResponse.
+ * Use `create(GetOwnKeyResponseSchema)` to create a new message.
+ */
+export const GetOwnKeyResponseSchema: GenMessage<GetOwnKeyResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_account, 44);
 
 /**
  * Nothing to say.
@@ -482,7 +1598,7 @@ export type GetBalanceRequest = Message<"tollgate.v1.GetBalanceRequest"> & {
  * Use `create(GetBalanceRequestSchema)` to create a new message.
  */
 export const GetBalanceRequestSchema: GenMessage<GetBalanceRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 13);
+  messageDesc(file_tollgate_v1_account, 45);
 
 /**
  * The account's balance.
@@ -503,7 +1619,7 @@ export type GetBalanceResponse = Message<"tollgate.v1.GetBalanceResponse"> & {
  * Use `create(GetBalanceResponseSchema)` to create a new message.
  */
 export const GetBalanceResponseSchema: GenMessage<GetBalanceResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 14);
+  messageDesc(file_tollgate_v1_account, 46);
 
 /**
  * Which records; absence of a filter means any.
@@ -552,6 +1668,41 @@ export type ListActivityRequest = Message<"tollgate.v1.ListActivityRequest"> & {
    * @generated from field: optional int64 end_ms = 6;
    */
   endMs?: bigint | undefined;
+
+  /**
+   * Only those that are tagged so, "name:value"; empty means any.
+   *
+   * @generated from field: string tag = 7;
+   */
+  tag: string;
+
+  /**
+   * Only this end user's; empty means any.
+   *
+   * @generated from field: string end_user = 8;
+   */
+  endUser: string;
+
+  /**
+   * Only those of this group and of the groups in it; 0 means any.
+   *
+   * @generated from field: int64 group_id = 9;
+   */
+  groupId: bigint;
+
+  /**
+   * Only those that this provider answered; empty means any.
+   *
+   * @generated from field: string provider = 10;
+   */
+  provider: string;
+
+  /**
+   * Of the API key that is the credential, instead of a management key's account.
+   *
+   * @generated from field: bool own = 11;
+   */
+  own: boolean;
 };
 
 /**
@@ -559,7 +1710,7 @@ export type ListActivityRequest = Message<"tollgate.v1.ListActivityRequest"> & {
  * Use `create(ListActivityRequestSchema)` to create a new message.
  */
 export const ListActivityRequestSchema: GenMessage<ListActivityRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 15);
+  messageDesc(file_tollgate_v1_account, 47);
 
 /**
  * The records, newest first.
@@ -580,7 +1731,7 @@ export type ListActivityResponse = Message<"tollgate.v1.ListActivityResponse"> &
  * Use `create(ListActivityResponseSchema)` to create a new message.
  */
 export const ListActivityResponseSchema: GenMessage<ListActivityResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 16);
+  messageDesc(file_tollgate_v1_account, 48);
 
 /**
  * Which record.
@@ -594,6 +1745,13 @@ export type GetActivityRequest = Message<"tollgate.v1.GetActivityRequest"> & {
    * @generated from field: string request_id = 1;
    */
   requestId: string;
+
+  /**
+   * Of the API key that is the credential, instead of a management key's account.
+   *
+   * @generated from field: bool own = 2;
+   */
+  own: boolean;
 };
 
 /**
@@ -601,7 +1759,7 @@ export type GetActivityRequest = Message<"tollgate.v1.GetActivityRequest"> & {
  * Use `create(GetActivityRequestSchema)` to create a new message.
  */
 export const GetActivityRequestSchema: GenMessage<GetActivityRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 17);
+  messageDesc(file_tollgate_v1_account, 49);
 
 /**
  * The record.
@@ -622,7 +1780,7 @@ export type GetActivityResponse = Message<"tollgate.v1.GetActivityResponse"> & {
  * Use `create(GetActivityResponseSchema)` to create a new message.
  */
 export const GetActivityResponseSchema: GenMessage<GetActivityResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 18);
+  messageDesc(file_tollgate_v1_account, 50);
 
 /**
  * A settled request.
@@ -713,6 +1871,20 @@ export type ActivityRecord = Message<"tollgate.v1.ActivityRecord"> & {
    * @generated from field: repeated tollgate.v1.CostBucket buckets = 12;
    */
   buckets: CostBucket[];
+
+  /**
+   * For whom, as the request named them; absence means nobody.
+   *
+   * @generated from field: optional string end_user = 13;
+   */
+  endUser?: string | undefined;
+
+  /**
+   * What it is tagged with.
+   *
+   * @generated from field: map<string, string> tags = 14;
+   */
+  tags: { [key: string]: string };
 };
 
 /**
@@ -720,7 +1892,7 @@ export type ActivityRecord = Message<"tollgate.v1.ActivityRecord"> & {
  * Use `create(ActivityRecordSchema)` to create a new message.
  */
 export const ActivityRecordSchema: GenMessage<ActivityRecord> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 19);
+  messageDesc(file_tollgate_v1_account, 51);
 
 /**
  * One line of the arithmetic. The exact sum of all, rounded once half up, is cost + written off.
@@ -776,7 +1948,7 @@ export type CostBucket = Message<"tollgate.v1.CostBucket"> & {
  * Use `create(CostBucketSchema)` to create a new message.
  */
 export const CostBucketSchema: GenMessage<CostBucket> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 20);
+  messageDesc(file_tollgate_v1_account, 52);
 
 /**
  * Which requests, by the time of their admission, and how to divide them.
@@ -811,6 +1983,20 @@ export type GetAnalyticsRequest = Message<"tollgate.v1.GetAnalyticsRequest"> & {
    * @generated from field: tollgate.v1.AnalyticsGroup group_by = 4;
    */
   groupBy: AnalyticsGroup;
+
+  /**
+   * Whose values to divide by, with ANALYTICS_GROUP_TAG alone.
+   *
+   * @generated from field: string tag = 5;
+   */
+  tag: string;
+
+  /**
+   * Of the API key that is the credential, instead of a management key's account.
+   *
+   * @generated from field: bool own = 6;
+   */
+  own: boolean;
 };
 
 /**
@@ -818,7 +2004,7 @@ export type GetAnalyticsRequest = Message<"tollgate.v1.GetAnalyticsRequest"> & {
  * Use `create(GetAnalyticsRequestSchema)` to create a new message.
  */
 export const GetAnalyticsRequestSchema: GenMessage<GetAnalyticsRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 21);
+  messageDesc(file_tollgate_v1_account, 53);
 
 /**
  * The sums.
@@ -846,7 +2032,7 @@ export type GetAnalyticsResponse = Message<"tollgate.v1.GetAnalyticsResponse"> &
  * Use `create(GetAnalyticsResponseSchema)` to create a new message.
  */
 export const GetAnalyticsResponseSchema: GenMessage<GetAnalyticsResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 22);
+  messageDesc(file_tollgate_v1_account, 54);
 
 /**
  * Sums of one period, or of one group in it.
@@ -882,6 +2068,46 @@ export type AnalyticsPeriod = Message<"tollgate.v1.AnalyticsPeriod"> & {
      */
     value: bigint;
     case: "apiKeyId";
+  } | {
+    /**
+     * The provider.
+     *
+     * @generated from field: string provider = 5;
+     */
+    value: string;
+    case: "provider";
+  } | {
+    /**
+     * The path of the interface; empty means none.
+     *
+     * @generated from field: string endpoint = 6;
+     */
+    value: string;
+    case: "endpoint";
+  } | {
+    /**
+     * The group.
+     *
+     * @generated from field: int64 group_id = 7;
+     */
+    value: bigint;
+    case: "groupId";
+  } | {
+    /**
+     * The end user.
+     *
+     * @generated from field: string end_user = 8;
+     */
+    value: string;
+    case: "endUser";
+  } | {
+    /**
+     * The value of the tag.
+     *
+     * @generated from field: string tag_value = 9;
+     */
+    value: string;
+    case: "tagValue";
   } | { case: undefined; value?: undefined };
 
   /**
@@ -897,7 +2123,7 @@ export type AnalyticsPeriod = Message<"tollgate.v1.AnalyticsPeriod"> & {
  * Use `create(AnalyticsPeriodSchema)` to create a new message.
  */
 export const AnalyticsPeriodSchema: GenMessage<AnalyticsPeriod> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 23);
+  messageDesc(file_tollgate_v1_account, 55);
 
 /**
  * Sums of settled requests.
@@ -967,7 +2193,7 @@ export type UsageSums = Message<"tollgate.v1.UsageSums"> & {
  * Use `create(UsageSumsSchema)` to create a new message.
  */
 export const UsageSumsSchema: GenMessage<UsageSums> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_account, 24);
+  messageDesc(file_tollgate_v1_account, 56);
 
 /**
  * How a request ended.
@@ -1153,6 +2379,41 @@ export const AnalyticsGroup = {
    * @generated from enum value: ANALYTICS_GROUP_API_KEY = 2;
    */
   API_KEY: 2,
+
+  /**
+   * By the provider that answered.
+   *
+   * @generated from enum value: ANALYTICS_GROUP_PROVIDER = 3;
+   */
+  PROVIDER: 3,
+
+  /**
+   * By the path of the interface.
+   *
+   * @generated from enum value: ANALYTICS_GROUP_ENDPOINT = 4;
+   */
+  ENDPOINT: 4,
+
+  /**
+   * By the key's group.
+   *
+   * @generated from enum value: ANALYTICS_GROUP_GROUP = 5;
+   */
+  GROUP: 5,
+
+  /**
+   * By the end user.
+   *
+   * @generated from enum value: ANALYTICS_GROUP_END_USER = 6;
+   */
+  END_USER: 6,
+
+  /**
+   * By the values of a tag.
+   *
+   * @generated from enum value: ANALYTICS_GROUP_TAG = 7;
+   */
+  TAG: 7,
 } as const;
 
 /**
@@ -1223,6 +2484,126 @@ export const AccountService: GenService<{
     methodKind: "unary";
     input: typeof DeleteKeyRequestSchema;
     output: typeof DeleteKeyResponseSchema;
+  },
+  /**
+   * Scope keys:update. Another secret for the key, which is in this answer only; its id, balance, limits and history stay.
+   *
+   * @generated from rpc tollgate.v1.AccountService.RotateKey
+   */
+  rotateKey: {
+    methodKind: "unary";
+    input: typeof RotateKeyRequestSchema;
+    output: typeof RotateKeyResponseSchema;
+  },
+  /**
+   * Scope limits:read. By id.
+   *
+   * @generated from rpc tollgate.v1.AccountService.ListLimits
+   */
+  listLimits: {
+    methodKind: "unary";
+    input: typeof ListLimitsRequestSchema;
+    output: typeof ListLimitsResponseSchema;
+  },
+  /**
+   * Scope limits:write.
+   *
+   * @generated from rpc tollgate.v1.AccountService.CreateLimit
+   */
+  createLimit: {
+    methodKind: "unary";
+    input: typeof CreateLimitRequestSchema;
+    output: typeof CreateLimitResponseSchema;
+  },
+  /**
+   * Scope limits:read.
+   *
+   * @generated from rpc tollgate.v1.AccountService.GetLimit
+   */
+  getLimit: {
+    methodKind: "unary";
+    input: typeof GetLimitRequestSchema;
+    output: typeof GetLimitResponseSchema;
+  },
+  /**
+   * Scope limits:write. Only supplied fields change. Of the operator's: PERMISSION_DENIED.
+   *
+   * @generated from rpc tollgate.v1.AccountService.UpdateLimit
+   */
+  updateLimit: {
+    methodKind: "unary";
+    input: typeof UpdateLimitRequestSchema;
+    output: typeof UpdateLimitResponseSchema;
+  },
+  /**
+   * Scope limits:write. Of the operator's: PERMISSION_DENIED.
+   *
+   * @generated from rpc tollgate.v1.AccountService.DeleteLimit
+   */
+  deleteLimit: {
+    methodKind: "unary";
+    input: typeof DeleteLimitRequestSchema;
+    output: typeof DeleteLimitResponseSchema;
+  },
+  /**
+   * Scope groups:read. By id.
+   *
+   * @generated from rpc tollgate.v1.AccountService.ListGroups
+   */
+  listGroups: {
+    methodKind: "unary";
+    input: typeof ListGroupsRequestSchema;
+    output: typeof ListGroupsResponseSchema;
+  },
+  /**
+   * Scope groups:write.
+   *
+   * @generated from rpc tollgate.v1.AccountService.CreateGroup
+   */
+  createGroup: {
+    methodKind: "unary";
+    input: typeof CreateGroupRequestSchema;
+    output: typeof CreateGroupResponseSchema;
+  },
+  /**
+   * Scope groups:read.
+   *
+   * @generated from rpc tollgate.v1.AccountService.GetGroup
+   */
+  getGroup: {
+    methodKind: "unary";
+    input: typeof GetGroupRequestSchema;
+    output: typeof GetGroupResponseSchema;
+  },
+  /**
+   * Scope groups:write. Only supplied fields change. In itself, or too deep: ALREADY_EXISTS.
+   *
+   * @generated from rpc tollgate.v1.AccountService.UpdateGroup
+   */
+  updateGroup: {
+    methodKind: "unary";
+    input: typeof UpdateGroupRequestSchema;
+    output: typeof UpdateGroupResponseSchema;
+  },
+  /**
+   * Scope groups:write. With keys or groups in it: ALREADY_EXISTS.
+   *
+   * @generated from rpc tollgate.v1.AccountService.DeleteGroup
+   */
+  deleteGroup: {
+    methodKind: "unary";
+    input: typeof DeleteGroupRequestSchema;
+    output: typeof DeleteGroupResponseSchema;
+  },
+  /**
+   * Credential: an API key, of which it tells what its holder may know.
+   *
+   * @generated from rpc tollgate.v1.AccountService.GetOwnKey
+   */
+  getOwnKey: {
+    methodKind: "unary";
+    input: typeof GetOwnKeyRequestSchema;
+    output: typeof GetOwnKeyResponseSchema;
   },
   /**
    * Scope account:balance.

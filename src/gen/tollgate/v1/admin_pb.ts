@@ -6,7 +6,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { ActivityRecord, ApiKey, GetAnalyticsRequest, GetAnalyticsResponse, KeySettings, ListActivityRequest } from "./account_pb.ts";
+import type { ActivityRecord, ApiKey, GetAnalyticsRequest, GetAnalyticsResponse, Group, GroupSettings, KeySettings, Limit, LimitSettings, ListActivityRequest, NewLimit } from "./account_pb.ts";
 import { file_tollgate_v1_account } from "./account_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
@@ -14,7 +14,464 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/admin.proto.
  */
 export const file_tollgate_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEipwEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoAxIMCgRuYW1lGAIgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAyABKAMSFQoNaGVsZF9uYW5vX3VzZBgEIAEoAxIVCg1jcmVhdGVkX2F0X21zGAUgASgDEjIKCnN1c3BlbnNpb24YBiABKA4yHi50b2xsZ2F0ZS52MS5BY2NvdW50U3VzcGVuc2lvbiKEAQoNTWFuYWdlbWVudEtleRIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxISCgphY2NvdW50X2lkGAIgASgDEgsKA2tleRgDIAEoCRIOCgZzY29wZXMYBCADKAkSEAoIZGlzYWJsZWQYBSABKAgSFQoNY3JlYXRlZF9hdF9tcxgGIAEoAyI+ChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhgKEGJhbGFuY2VfbmFub191c2QYAiABKAMiPgoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IhUKE0xpc3RBY2NvdW50c1JlcXVlc3QiPgoUTGlzdEFjY291bnRzUmVzcG9uc2USJgoIYWNjb3VudHMYASADKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50IicKEUdldEFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOwoSR2V0QWNjb3VudFJlc3BvbnNlEiUKB2FjY291bnQYASABKAsyFC50b2xsZ2F0ZS52MS5BY2NvdW50ImAKEEFkZENyZWRpdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIXCg9hbW91bnRfbmFub191c2QYAiABKAMSDAoEbm90ZRgDIAEoCRIRCglyZWZlcmVuY2UYBCABKAkiOgoRQWRkQ3JlZGl0UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiKgoUUmVzdW1lQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI+ChVSZXN1bWVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiVQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IigKEkxpc3RBcGlLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIjgKE0xpc3RBcGlLZXlzUmVzcG9uc2USIQoEa2V5cxgBIAMoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJRChVTZXRBcGlLZXlTdGF0ZVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIjoKFlNldEFwaUtleVN0YXRlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IiYKEEdldEFwaUtleVJlcXVlc3QSEgoKYXBpX2tleV9pZBgBIAEoAyI1ChFHZXRBcGlLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiXAoWU2V0TW9udGhseUxpbWl0UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEhsKDmxpbWl0X25hbm9fdXNkGAIgASgDSACIAQFCEQoPX2xpbWl0X25hbm9fdXNkIjsKF1NldE1vbnRobHlMaW1pdFJlc3BvbnNlEiAKA2tleRgBIAEoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJAChpDcmVhdGVNYW5hZ2VtZW50S2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEg4KBnNjb3BlcxgCIAMoCSJGChtDcmVhdGVNYW5hZ2VtZW50S2V5UmVzcG9uc2USJwoDa2V5GAEgASgLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSIvChlMaXN0TWFuYWdlbWVudEtleXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiRgoaTGlzdE1hbmFnZW1lbnRLZXlzUmVzcG9uc2USKAoEa2V5cxgBIAMoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiSgodU2V0TWFuYWdlbWVudEtleVNjb3Blc1JlcXVlc3QSGQoRbWFuYWdlbWVudF9rZXlfaWQYASABKAMSDgoGc2NvcGVzGAIgAygJIkkKHlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXNwb25zZRInCgNrZXkYASABKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5Il8KHFNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlcXVlc3QSGQoRbWFuYWdlbWVudF9rZXlfaWQYASABKAMSJAoFc3RhdGUYAiABKA4yFS50b2xsZ2F0ZS52MS5LZXlTdGF0ZSJICh1TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXNwb25zZRInCgNrZXkYASABKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5ImEKGkxpc3RBY2NvdW50QWN0aXZpdHlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSLwoFcXVlcnkYAiABKAsyIC50b2xsZ2F0ZS52MS5MaXN0QWN0aXZpdHlSZXF1ZXN0IksKG0xpc3RBY2NvdW50QWN0aXZpdHlSZXNwb25zZRIsCgdyZWNvcmRzGAEgAygLMhsudG9sbGdhdGUudjEuQWN0aXZpdHlSZWNvcmQiQwoZR2V0QWNjb3VudEFjdGl2aXR5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEhIKCnJlcXVlc3RfaWQYAiABKAkiSQoaR2V0QWNjb3VudEFjdGl2aXR5UmVzcG9uc2USKwoGcmVjb3JkGAEgASgLMhsudG9sbGdhdGUudjEuQWN0aXZpdHlSZWNvcmQiYQoaR2V0QWNjb3VudEFuYWx5dGljc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIvCgVxdWVyeRgCIAEoCzIgLnRvbGxnYXRlLnYxLkdldEFuYWx5dGljc1JlcXVlc3QiUwobR2V0QWNjb3VudEFuYWx5dGljc1Jlc3BvbnNlEjQKCWFuYWx5dGljcxgBIAEoCzIhLnRvbGxnYXRlLnYxLkdldEFuYWx5dGljc1Jlc3BvbnNlIicKFkxpc3RWb2lkZWRIb2xkc1JlcXVlc3QSDQoFbGltaXQYASABKA0iQQoXTGlzdFZvaWRlZEhvbGRzUmVzcG9uc2USJgoFaG9sZHMYASADKAsyFy50b2xsZ2F0ZS52MS5Wb2lkZWRIb2xkIqYBCgpWb2lkZWRIb2xkEgoKAmlkGAEgASgDEhIKCmFjY291bnRfaWQYAiABKAMSEgoKYXBpX2tleV9pZBgDIAEoAxINCgVtb2RlbBgEIAEoCRIXCg9hbW91bnRfbmFub191c2QYBSABKAMSFgoOYWRtaXR0ZWRfYXRfbXMYBiABKAMSFAoMdm9pZGVkX2F0X21zGAcgASgDEg4KBnJlYXNvbhgIIAEoCSKZAgoMU3Vic2NyaXB0aW9uEhIKCmFjY291bnRfaWQYASABKAMSHwoEcGxhbhgCIAEoDjIRLnRvbGxnYXRlLnYxLlBsYW4SJwoGcGVyaW9kGAMgASgOMhcudG9sbGdhdGUudjEuUGxhblBlcmlvZBIVCg1zdGFydGVkX2F0X21zGAQgASgDEhcKD3BlcmlvZF9zdGFydF9tcxgFIAEoAxIVCg1wZXJpb2RfZW5kX21zGAYgASgDEhEKCWNhbmNlbGxlZBgHIAEoCBIOCgZ0b2tlbnMYCCABKAQSEwoLdG9rZW5zX3VzZWQYCSABKAQSEwoLdG9rZW5zX2hlbGQYCiABKAQSFwoPZnJlZV9sZWZ0X3RvZGF5GAsgASgNIngKGFN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEh8KBHBsYW4YAiABKA4yES50b2xsZ2F0ZS52MS5QbGFuEicKBnBlcmlvZBgDIAEoDjIXLnRvbGxnYXRlLnYxLlBsYW5QZXJpb2QiTAoZU3RhcnRTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iLAoWR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIkoKF0dldFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIvChlDYW5jZWxTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiTQoaQ2FuY2VsU3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIhwKGlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0ImUKG1JlbG9hZENvbmZpZ3VyYXRpb25SZXNwb25zZRIMCgRmaWxlGAEgASgJEhEKCXByb3ZpZGVycxgCIAEoDRIOCgZtb2RlbHMYAyABKA0SFQoNbmVlZHNfcmVzdGFydBgEIAMoCSI/ChVHZXRBcGlLZXlVc2FnZVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxISCgphcGlfa2V5X2lkGAIgASgDIkEKFkdldEFwaUtleVVzYWdlUmVzcG9uc2USJwoGbW9kZWxzGAEgAygLMhcudG9sbGdhdGUudjEuTW9kZWxVc2FnZSJxCgpNb2RlbFVzYWdlEg0KBW1vZGVsGAEgASgJEhAKCHJlcXVlc3RzGAIgASgNEhQKDGlucHV0X3Rva2VucxgDIAEoBBIVCg1vdXRwdXRfdG9rZW5zGAQgASgEEhUKDWNvc3RfbmFub191c2QYBSABKAMiGAoWRGVzY3JpYmVHYXRld2F5UmVxdWVzdCItChdEZXNjcmliZUdhdGV3YXlSZXNwb25zZRISCgpwdWJsaWNfdXJsGAEgASgJIhYKFExpc3RQcm92aWRlcnNSZXF1ZXN0IkcKFUxpc3RQcm92aWRlcnNSZXNwb25zZRIuCglwcm92aWRlcnMYASADKAsyGy50b2xsZ2F0ZS52MS5Qcm92aWRlclN0YXR1cyLKAQoOUHJvdmlkZXJTdGF0dXMSDAoEbmFtZRgBIAEoCRIQCghwcm90b2NvbBgCIAEoCRIQCghiYXNlX3VybBgDIAEoCRINCgVzdGF0ZRgEIAEoCRImCgRrZXlzGAUgAygLMhgudG9sbGdhdGUudjEuUHJvdmlkZXJLZXkSDgoGbW9kZWxzGAYgASgNEjAKCmxhc3RfZXJyb3IYByABKAsyFy50b2xsZ2F0ZS52MS5Sb3V0ZUVycm9ySACIAQFCDQoLX2xhc3RfZXJyb3IitQEKC1Byb3ZpZGVyS2V5Eg4KBm51bWJlchgBIAEoDRINCgVzdGF0ZRgCIAEoCRIbCg5yZXN0c191bnRpbF9tcxgDIAEoA0gAiAEBEhAKCHJlZnVzYWxzGAQgASgNEhMKC2xhc3Rfc3RhdHVzGAUgASgNEhoKEmxhc3RfcmVmdXNlZF9hdF9tcxgGIAEoAxIUCgxsYXN0X21lc3NhZ2UYByABKAlCEQoPX3Jlc3RzX3VudGlsX21zIkwKClJvdXRlRXJyb3ISDQoFYXRfbXMYASABKAMSDgoGcmVzdWx0GAIgASgJEg4KBnN0YXR1cxgDIAEoDRIPCgdtZXNzYWdlGAQgASgJIhMKEUxpc3RSb3V0ZXNSZXF1ZXN0Ij4KEkxpc3RSb3V0ZXNSZXNwb25zZRIoCgZyb3V0ZXMYASADKAsyGC50b2xsZ2F0ZS52MS5Sb3V0ZVN0YXR1cyKUAwoLUm91dGVTdGF0dXMSDQoFbW9kZWwYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSFgoOdXBzdHJlYW1fbW9kZWwYAyABKAkSEAoIcHJpb3JpdHkYBCABKA0SDgoGd2VpZ2h0GAUgASgBEhAKCHN0cmF0ZWd5GAYgASgJEg0KBXN0YXRlGAcgASgJEhAKCGF0dGVtcHRzGAggASgEEhAKCGZhaWx1cmVzGAkgASgEEjAKCmxhc3RfZXJyb3IYCiABKAsyFy50b2xsZ2F0ZS52MS5Sb3V0ZUVycm9ySACIAQESMAoLZmlyc3RfZXZlbnQYCyABKAsyFi50b2xsZ2F0ZS52MS5RdWFudGlsZXNIAYgBARItCghkdXJhdGlvbhgMIAEoCzIWLnRvbGxnYXRlLnYxLlF1YW50aWxlc0gCiAEBEhIKCmFuc3dlcnNfYXMYDSABKAkSEgoKY3V0c19pbnB1dBgOIAEoCEINCgtfbGFzdF9lcnJvckIOCgxfZmlyc3RfZXZlbnRCCwoJX2R1cmF0aW9uIjoKCVF1YW50aWxlcxINCgVjb3VudBgBIAEoDRIOCgZwNTBfbXMYAiABKAESDgoGcDk5X21zGAMgASgBIjIKE1Rlc3RQcm92aWRlclJlcXVlc3QSDAoEbmFtZRgBIAEoCRINCgVtb2RlbBgCIAEoCSK+AgoUVGVzdFByb3ZpZGVyUmVzcG9uc2USDAoEbmFtZRgBIAEoCRINCgVtb2RlbBgCIAEoCRIKCgJvaxgDIAEoCBINCgVlcnJvchgEIAEoCRIbCg5maXJzdF9ldmVudF9tcxgFIAEoAUgAiAEBEhgKC2R1cmF0aW9uX21zGAYgASgBSAGIAQESFQoNcmVwb3J0c191c2FnZRgHIAEoCBIOCgZtb2RlbHMYCCADKAkSFAoMbW9kZWxzX2Vycm9yGAkgASgJEi8KCWFiaWxpdGllcxgKIAMoCzIcLnRvbGxnYXRlLnYxLlByb3ZpZGVyQWJpbGl0eRImCgRrZXlzGAsgAygLMhgudG9sbGdhdGUudjEuUHJvdmlkZXJLZXlCEQoPX2ZpcnN0X2V2ZW50X21zQg4KDF9kdXJhdGlvbl9tcyI6Cg9Qcm92aWRlckFiaWxpdHkSDAoEbmFtZRgBIAEoCRIKCgJvaxgCIAEoCBINCgVlcnJvchgDIAEoCSprCghLZXlTdGF0ZRIZChVLRVlfU1RBVEVfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVEVfRU5BQkxFRBABEhYKEktFWV9TVEFURV9ESVNBQkxFRBACEhUKEUtFWV9TVEFURV9SRVZPS0VEEAMqegoRQWNjb3VudFN1c3BlbnNpb24SIgoeQUNDT1VOVF9TVVNQRU5TSU9OX1VOU1BFQ0lGSUVEEAASHgoaQUNDT1VOVF9TVVNQRU5TSU9OX0RBTUFHRUQQARIhCh1BQ0NPVU5UX1NVU1BFTlNJT05fV1JJVEVfT0ZGUxACKj4KBFBsYW4SFAoQUExBTl9VTlNQRUNJRklFRBAAEg0KCVBMQU5fQ09SRRABEhEKDVBMQU5fQ09SRV9QUk8QAipcCgpQbGFuUGVyaW9kEhsKF1BMQU5fUEVSSU9EX1VOU1BFQ0lGSUVEEAASGAoUUExBTl9QRVJJT0RfQklXRUVLTFkQARIXChNQTEFOX1BFUklPRF9NT05USExZEAIy7xMKDEFkbWluU2VydmljZRJWCg1DcmVhdGVBY2NvdW50EiEudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaIi50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2USUwoMTGlzdEFjY291bnRzEiAudG9sbGdhdGUudjEuTGlzdEFjY291bnRzUmVxdWVzdBohLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlEk0KCkdldEFjY291bnQSHi50b2xsZ2F0ZS52MS5HZXRBY2NvdW50UmVxdWVzdBofLnRvbGxnYXRlLnYxLkdldEFjY291bnRSZXNwb25zZRJKCglBZGRDcmVkaXQSHS50b2xsZ2F0ZS52MS5BZGRDcmVkaXRSZXF1ZXN0Gh4udG9sbGdhdGUudjEuQWRkQ3JlZGl0UmVzcG9uc2USVgoNUmVzdW1lQWNjb3VudBIhLnRvbGxnYXRlLnYxLlJlc3VtZUFjY291bnRSZXF1ZXN0GiIudG9sbGdhdGUudjEuUmVzdW1lQWNjb3VudFJlc3BvbnNlElMKDENyZWF0ZUFwaUtleRIgLnRvbGxnYXRlLnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5DcmVhdGVBcGlLZXlSZXNwb25zZRJQCgtMaXN0QXBpS2V5cxIfLnRvbGxnYXRlLnYxLkxpc3RBcGlLZXlzUmVxdWVzdBogLnRvbGxnYXRlLnYxLkxpc3RBcGlLZXlzUmVzcG9uc2USWQoOU2V0QXBpS2V5U3RhdGUSIi50b2xsZ2F0ZS52MS5TZXRBcGlLZXlTdGF0ZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5TZXRBcGlLZXlTdGF0ZVJlc3BvbnNlElkKDkdldEFwaUtleVVzYWdlEiIudG9sbGdhdGUudjEuR2V0QXBpS2V5VXNhZ2VSZXF1ZXN0GiMudG9sbGdhdGUudjEuR2V0QXBpS2V5VXNhZ2VSZXNwb25zZRJKCglHZXRBcGlLZXkSHS50b2xsZ2F0ZS52MS5HZXRBcGlLZXlSZXF1ZXN0Gh4udG9sbGdhdGUudjEuR2V0QXBpS2V5UmVzcG9uc2USXAoPU2V0TW9udGhseUxpbWl0EiMudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVxdWVzdBokLnRvbGxnYXRlLnYxLlNldE1vbnRobHlMaW1pdFJlc3BvbnNlEmgKE0NyZWF0ZU1hbmFnZW1lbnRLZXkSJy50b2xsZ2F0ZS52MS5DcmVhdGVNYW5hZ2VtZW50S2V5UmVxdWVzdBooLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXNwb25zZRJlChJMaXN0TWFuYWdlbWVudEtleXMSJi50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXF1ZXN0GicudG9sbGdhdGUudjEuTGlzdE1hbmFnZW1lbnRLZXlzUmVzcG9uc2UScQoWU2V0TWFuYWdlbWVudEtleVNjb3BlcxIqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0GisudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1Jlc3BvbnNlEm4KFVNldE1hbmFnZW1lbnRLZXlTdGF0ZRIpLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlcXVlc3QaKi50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXNwb25zZRJiChFTdGFydFN1YnNjcmlwdGlvbhIlLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBomLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USXAoPR2V0U3Vic2NyaXB0aW9uEiMudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBokLnRvbGxnYXRlLnYxLkdldFN1YnNjcmlwdGlvblJlc3BvbnNlEmUKEkNhbmNlbFN1YnNjcmlwdGlvbhImLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlcXVlc3QaJy50b2xsZ2F0ZS52MS5DYW5jZWxTdWJzY3JpcHRpb25SZXNwb25zZRJoChNMaXN0QWNjb3VudEFjdGl2aXR5EicudG9sbGdhdGUudjEuTGlzdEFjY291bnRBY3Rpdml0eVJlcXVlc3QaKC50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudEFjdGl2aXR5UmVzcG9uc2USZQoSR2V0QWNjb3VudEFjdGl2aXR5EiYudG9sbGdhdGUudjEuR2V0QWNjb3VudEFjdGl2aXR5UmVxdWVzdBonLnRvbGxnYXRlLnYxLkdldEFjY291bnRBY3Rpdml0eVJlc3BvbnNlEmgKE0dldEFjY291bnRBbmFseXRpY3MSJy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50QW5hbHl0aWNzUmVxdWVzdBooLnRvbGxnYXRlLnYxLkdldEFjY291bnRBbmFseXRpY3NSZXNwb25zZRJcCg9MaXN0Vm9pZGVkSG9sZHMSIy50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0GiQudG9sbGdhdGUudjEuTGlzdFZvaWRlZEhvbGRzUmVzcG9uc2USaAoTUmVsb2FkQ29uZmlndXJhdGlvbhInLnRvbGxnYXRlLnYxLlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0GigudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlc3BvbnNlElwKD0Rlc2NyaWJlR2F0ZXdheRIjLnRvbGxnYXRlLnYxLkRlc2NyaWJlR2F0ZXdheVJlcXVlc3QaJC50b2xsZ2F0ZS52MS5EZXNjcmliZUdhdGV3YXlSZXNwb25zZRJWCg1MaXN0UHJvdmlkZXJzEiEudG9sbGdhdGUudjEuTGlzdFByb3ZpZGVyc1JlcXVlc3QaIi50b2xsZ2F0ZS52MS5MaXN0UHJvdmlkZXJzUmVzcG9uc2USTQoKTGlzdFJvdXRlcxIeLnRvbGxnYXRlLnYxLkxpc3RSb3V0ZXNSZXF1ZXN0Gh8udG9sbGdhdGUudjEuTGlzdFJvdXRlc1Jlc3BvbnNlElMKDFRlc3RQcm92aWRlchIgLnRvbGxnYXRlLnYxLlRlc3RQcm92aWRlclJlcXVlc3QaIS50b2xsZ2F0ZS52MS5UZXN0UHJvdmlkZXJSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_account]);
+  fileDesc("Chd0b2xsZ2F0ZS92MS9hZG1pbi5wcm90bxILdG9sbGdhdGUudjEiQgoTUm90YXRlQXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEhcKD292ZXJsYXBfc2Vjb25kcxgCIAEoDSI4ChRSb3RhdGVBcGlLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiVQoTVXBkYXRlQXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEioKCHNldHRpbmdzGAIgASgLMhgudG9sbGdhdGUudjEuS2V5U2V0dGluZ3MiOAoUVXBkYXRlQXBpS2V5UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5ImUKGUNyZWF0ZUFjY291bnRMaW1pdFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIkCgVsaW1pdBgCIAEoCzIVLnRvbGxnYXRlLnYxLk5ld0xpbWl0Eg4KBmxvY2tlZBgDIAEoCCI/ChpDcmVhdGVBY2NvdW50TGltaXRSZXNwb25zZRIhCgVsaW1pdBgBIAEoCzISLnRvbGxnYXRlLnYxLkxpbWl0Ii4KGExpc3RBY2NvdW50TGltaXRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIj8KGUxpc3RBY2NvdW50TGltaXRzUmVzcG9uc2USIgoGbGltaXRzGAEgAygLMhIudG9sbGdhdGUudjEuTGltaXQiWwoZVXBkYXRlQWNjb3VudExpbWl0UmVxdWVzdBIQCghsaW1pdF9pZBgBIAEoAxIsCghzZXR0aW5ncxgCIAEoCzIaLnRvbGxnYXRlLnYxLkxpbWl0U2V0dGluZ3MiPwoaVXBkYXRlQWNjb3VudExpbWl0UmVzcG9uc2USIQoFbGltaXQYASABKAsyEi50b2xsZ2F0ZS52MS5MaW1pdCItChlEZWxldGVBY2NvdW50TGltaXRSZXF1ZXN0EhAKCGxpbWl0X2lkGAEgASgDIhwKGkRlbGV0ZUFjY291bnRMaW1pdFJlc3BvbnNlIl0KGUNyZWF0ZUFjY291bnRHcm91cFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIsCghzZXR0aW5ncxgCIAEoCzIaLnRvbGxnYXRlLnYxLkdyb3VwU2V0dGluZ3MiPwoaQ3JlYXRlQWNjb3VudEdyb3VwUmVzcG9uc2USIQoFZ3JvdXAYASABKAsyEi50b2xsZ2F0ZS52MS5Hcm91cCIuChhMaXN0QWNjb3VudEdyb3Vwc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI/ChlMaXN0QWNjb3VudEdyb3Vwc1Jlc3BvbnNlEiIKBmdyb3VwcxgBIAMoCzISLnRvbGxnYXRlLnYxLkdyb3VwIlsKGVVwZGF0ZUFjY291bnRHcm91cFJlcXVlc3QSEAoIZ3JvdXBfaWQYASABKAMSLAoIc2V0dGluZ3MYAiABKAsyGi50b2xsZ2F0ZS52MS5Hcm91cFNldHRpbmdzIj8KGlVwZGF0ZUFjY291bnRHcm91cFJlc3BvbnNlEiEKBWdyb3VwGAEgASgLMhIudG9sbGdhdGUudjEuR3JvdXAiLQoZRGVsZXRlQWNjb3VudEdyb3VwUmVxdWVzdBIQCghncm91cF9pZBgBIAEoAyIcChpEZWxldGVBY2NvdW50R3JvdXBSZXNwb25zZSKnAQoHQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgDEgwKBG5hbWUYAiABKAkSGAoQYmFsYW5jZV9uYW5vX3VzZBgDIAEoAxIVCg1oZWxkX25hbm9fdXNkGAQgASgDEhUKDWNyZWF0ZWRfYXRfbXMYBSABKAMSMgoKc3VzcGVuc2lvbhgGIAEoDjIeLnRvbGxnYXRlLnYxLkFjY291bnRTdXNwZW5zaW9uIoQBCg1NYW5hZ2VtZW50S2V5EhkKEW1hbmFnZW1lbnRfa2V5X2lkGAEgASgDEhIKCmFjY291bnRfaWQYAiABKAMSCwoDa2V5GAMgASgJEg4KBnNjb3BlcxgEIAMoCRIQCghkaXNhYmxlZBgFIAEoCBIVCg1jcmVhdGVkX2F0X21zGAYgASgDIj4KFENyZWF0ZUFjY291bnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSGAoQYmFsYW5jZV9uYW5vX3VzZBgCIAEoAyI+ChVDcmVhdGVBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiFQoTTGlzdEFjY291bnRzUmVxdWVzdCI+ChRMaXN0QWNjb3VudHNSZXNwb25zZRImCghhY2NvdW50cxgBIAMoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiJwoRR2V0QWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyI7ChJHZXRBY2NvdW50UmVzcG9uc2USJQoHYWNjb3VudBgBIAEoCzIULnRvbGxnYXRlLnYxLkFjY291bnQiYAoQQWRkQ3JlZGl0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEhcKD2Ftb3VudF9uYW5vX3VzZBgCIAEoAxIMCgRub3RlGAMgASgJEhEKCXJlZmVyZW5jZRgEIAEoCSI6ChFBZGRDcmVkaXRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCIqChRSZXN1bWVBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDIj4KFVJlc3VtZUFjY291bnRSZXNwb25zZRIlCgdhY2NvdW50GAEgASgLMhQudG9sbGdhdGUudjEuQWNjb3VudCJVChNDcmVhdGVBcGlLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSKgoIc2V0dGluZ3MYAiABKAsyGC50b2xsZ2F0ZS52MS5LZXlTZXR0aW5ncyI4ChRDcmVhdGVBcGlLZXlSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiKAoSTGlzdEFwaUtleXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiOAoTTGlzdEFwaUtleXNSZXNwb25zZRIhCgRrZXlzGAEgAygLMhMudG9sbGdhdGUudjEuQXBpS2V5IlEKFVNldEFwaUtleVN0YXRlUmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDEiQKBXN0YXRlGAIgASgOMhUudG9sbGdhdGUudjEuS2V5U3RhdGUiOgoWU2V0QXBpS2V5U3RhdGVSZXNwb25zZRIgCgNrZXkYASABKAsyEy50b2xsZ2F0ZS52MS5BcGlLZXkiJgoQR2V0QXBpS2V5UmVxdWVzdBISCgphcGlfa2V5X2lkGAEgASgDIjUKEUdldEFwaUtleVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLnRvbGxnYXRlLnYxLkFwaUtleSJcChZTZXRNb250aGx5TGltaXRSZXF1ZXN0EhIKCmFwaV9rZXlfaWQYASABKAMSGwoObGltaXRfbmFub191c2QYAiABKANIAIgBAUIRCg9fbGltaXRfbmFub191c2QiOwoXU2V0TW9udGhseUxpbWl0UmVzcG9uc2USIAoDa2V5GAEgASgLMhMudG9sbGdhdGUudjEuQXBpS2V5IkAKGkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSDgoGc2NvcGVzGAIgAygJIkYKG0NyZWF0ZU1hbmFnZW1lbnRLZXlSZXNwb25zZRInCgNrZXkYASABKAsyGi50b2xsZ2F0ZS52MS5NYW5hZ2VtZW50S2V5Ii8KGUxpc3RNYW5hZ2VtZW50S2V5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJGChpMaXN0TWFuYWdlbWVudEtleXNSZXNwb25zZRIoCgRrZXlzGAEgAygLMhoudG9sbGdhdGUudjEuTWFuYWdlbWVudEtleSJKCh1TZXRNYW5hZ2VtZW50S2V5U2NvcGVzUmVxdWVzdBIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxIOCgZzY29wZXMYAiADKAkiSQoeU2V0TWFuYWdlbWVudEtleVNjb3Blc1Jlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiXwocU2V0TWFuYWdlbWVudEtleVN0YXRlUmVxdWVzdBIZChFtYW5hZ2VtZW50X2tleV9pZBgBIAEoAxIkCgVzdGF0ZRgCIAEoDjIVLnRvbGxnYXRlLnYxLktleVN0YXRlIkgKHVNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlc3BvbnNlEicKA2tleRgBIAEoCzIaLnRvbGxnYXRlLnYxLk1hbmFnZW1lbnRLZXkiYQoaTGlzdEFjY291bnRBY3Rpdml0eVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAxIvCgVxdWVyeRgCIAEoCzIgLnRvbGxnYXRlLnYxLkxpc3RBY3Rpdml0eVJlcXVlc3QiSwobTGlzdEFjY291bnRBY3Rpdml0eVJlc3BvbnNlEiwKB3JlY29yZHMYASADKAsyGy50b2xsZ2F0ZS52MS5BY3Rpdml0eVJlY29yZCJDChlHZXRBY2NvdW50QWN0aXZpdHlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSEgoKcmVxdWVzdF9pZBgCIAEoCSJJChpHZXRBY2NvdW50QWN0aXZpdHlSZXNwb25zZRIrCgZyZWNvcmQYASABKAsyGy50b2xsZ2F0ZS52MS5BY3Rpdml0eVJlY29yZCJhChpHZXRBY2NvdW50QW5hbHl0aWNzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEi8KBXF1ZXJ5GAIgASgLMiAudG9sbGdhdGUudjEuR2V0QW5hbHl0aWNzUmVxdWVzdCJTChtHZXRBY2NvdW50QW5hbHl0aWNzUmVzcG9uc2USNAoJYW5hbHl0aWNzGAEgASgLMiEudG9sbGdhdGUudjEuR2V0QW5hbHl0aWNzUmVzcG9uc2UiJwoWTGlzdFZvaWRlZEhvbGRzUmVxdWVzdBINCgVsaW1pdBgBIAEoDSJBChdMaXN0Vm9pZGVkSG9sZHNSZXNwb25zZRImCgVob2xkcxgBIAMoCzIXLnRvbGxnYXRlLnYxLlZvaWRlZEhvbGQipgEKClZvaWRlZEhvbGQSCgoCaWQYASABKAMSEgoKYWNjb3VudF9pZBgCIAEoAxISCgphcGlfa2V5X2lkGAMgASgDEg0KBW1vZGVsGAQgASgJEhcKD2Ftb3VudF9uYW5vX3VzZBgFIAEoAxIWCg5hZG1pdHRlZF9hdF9tcxgGIAEoAxIUCgx2b2lkZWRfYXRfbXMYByABKAMSDgoGcmVhc29uGAggASgJIpkCCgxTdWJzY3JpcHRpb24SEgoKYWNjb3VudF9pZBgBIAEoAxIfCgRwbGFuGAIgASgOMhEudG9sbGdhdGUudjEuUGxhbhInCgZwZXJpb2QYAyABKA4yFy50b2xsZ2F0ZS52MS5QbGFuUGVyaW9kEhUKDXN0YXJ0ZWRfYXRfbXMYBCABKAMSFwoPcGVyaW9kX3N0YXJ0X21zGAUgASgDEhUKDXBlcmlvZF9lbmRfbXMYBiABKAMSEQoJY2FuY2VsbGVkGAcgASgIEg4KBnRva2VucxgIIAEoBBITCgt0b2tlbnNfdXNlZBgJIAEoBBITCgt0b2tlbnNfaGVsZBgKIAEoBBIXCg9mcmVlX2xlZnRfdG9kYXkYCyABKA0ieAoYU3RhcnRTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMSHwoEcGxhbhgCIAEoDjIRLnRvbGxnYXRlLnYxLlBsYW4SJwoGcGVyaW9kGAMgASgOMhcudG9sbGdhdGUudjEuUGxhblBlcmlvZCJMChlTdGFydFN1YnNjcmlwdGlvblJlc3BvbnNlEi8KDHN1YnNjcmlwdGlvbhgBIAEoCzIZLnRvbGxnYXRlLnYxLlN1YnNjcmlwdGlvbiIsChZHZXRTdWJzY3JpcHRpb25SZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAMiSgoXR2V0U3Vic2NyaXB0aW9uUmVzcG9uc2USLwoMc3Vic2NyaXB0aW9uGAEgASgLMhkudG9sbGdhdGUudjEuU3Vic2NyaXB0aW9uIi8KGUNhbmNlbFN1YnNjcmlwdGlvblJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoAyJNChpDYW5jZWxTdWJzY3JpcHRpb25SZXNwb25zZRIvCgxzdWJzY3JpcHRpb24YASABKAsyGS50b2xsZ2F0ZS52MS5TdWJzY3JpcHRpb24iHAoaUmVsb2FkQ29uZmlndXJhdGlvblJlcXVlc3QiZQobUmVsb2FkQ29uZmlndXJhdGlvblJlc3BvbnNlEgwKBGZpbGUYASABKAkSEQoJcHJvdmlkZXJzGAIgASgNEg4KBm1vZGVscxgDIAEoDRIVCg1uZWVkc19yZXN0YXJ0GAQgAygJIj8KFUdldEFwaUtleVVzYWdlUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgDEhIKCmFwaV9rZXlfaWQYAiABKAMiQQoWR2V0QXBpS2V5VXNhZ2VSZXNwb25zZRInCgZtb2RlbHMYASADKAsyFy50b2xsZ2F0ZS52MS5Nb2RlbFVzYWdlInEKCk1vZGVsVXNhZ2USDQoFbW9kZWwYASABKAkSEAoIcmVxdWVzdHMYAiABKA0SFAoMaW5wdXRfdG9rZW5zGAMgASgEEhUKDW91dHB1dF90b2tlbnMYBCABKAQSFQoNY29zdF9uYW5vX3VzZBgFIAEoAyIYChZEZXNjcmliZUdhdGV3YXlSZXF1ZXN0Ii0KF0Rlc2NyaWJlR2F0ZXdheVJlc3BvbnNlEhIKCnB1YmxpY191cmwYASABKAkiFgoUTGlzdFByb3ZpZGVyc1JlcXVlc3QiRwoVTGlzdFByb3ZpZGVyc1Jlc3BvbnNlEi4KCXByb3ZpZGVycxgBIAMoCzIbLnRvbGxnYXRlLnYxLlByb3ZpZGVyU3RhdHVzIsoBCg5Qcm92aWRlclN0YXR1cxIMCgRuYW1lGAEgASgJEhAKCHByb3RvY29sGAIgASgJEhAKCGJhc2VfdXJsGAMgASgJEg0KBXN0YXRlGAQgASgJEiYKBGtleXMYBSADKAsyGC50b2xsZ2F0ZS52MS5Qcm92aWRlcktleRIOCgZtb2RlbHMYBiABKA0SMAoKbGFzdF9lcnJvchgHIAEoCzIXLnRvbGxnYXRlLnYxLlJvdXRlRXJyb3JIAIgBAUINCgtfbGFzdF9lcnJvciK1AQoLUHJvdmlkZXJLZXkSDgoGbnVtYmVyGAEgASgNEg0KBXN0YXRlGAIgASgJEhsKDnJlc3RzX3VudGlsX21zGAMgASgDSACIAQESEAoIcmVmdXNhbHMYBCABKA0SEwoLbGFzdF9zdGF0dXMYBSABKA0SGgoSbGFzdF9yZWZ1c2VkX2F0X21zGAYgASgDEhQKDGxhc3RfbWVzc2FnZRgHIAEoCUIRCg9fcmVzdHNfdW50aWxfbXMiTAoKUm91dGVFcnJvchINCgVhdF9tcxgBIAEoAxIOCgZyZXN1bHQYAiABKAkSDgoGc3RhdHVzGAMgASgNEg8KB21lc3NhZ2UYBCABKAkiEwoRTGlzdFJvdXRlc1JlcXVlc3QiPgoSTGlzdFJvdXRlc1Jlc3BvbnNlEigKBnJvdXRlcxgBIAMoCzIYLnRvbGxnYXRlLnYxLlJvdXRlU3RhdHVzIpQDCgtSb3V0ZVN0YXR1cxINCgVtb2RlbBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIWCg51cHN0cmVhbV9tb2RlbBgDIAEoCRIQCghwcmlvcml0eRgEIAEoDRIOCgZ3ZWlnaHQYBSABKAESEAoIc3RyYXRlZ3kYBiABKAkSDQoFc3RhdGUYByABKAkSEAoIYXR0ZW1wdHMYCCABKAQSEAoIZmFpbHVyZXMYCSABKAQSMAoKbGFzdF9lcnJvchgKIAEoCzIXLnRvbGxnYXRlLnYxLlJvdXRlRXJyb3JIAIgBARIwCgtmaXJzdF9ldmVudBgLIAEoCzIWLnRvbGxnYXRlLnYxLlF1YW50aWxlc0gBiAEBEi0KCGR1cmF0aW9uGAwgASgLMhYudG9sbGdhdGUudjEuUXVhbnRpbGVzSAKIAQESEgoKYW5zd2Vyc19hcxgNIAEoCRISCgpjdXRzX2lucHV0GA4gASgIQg0KC19sYXN0X2Vycm9yQg4KDF9maXJzdF9ldmVudEILCglfZHVyYXRpb24iOgoJUXVhbnRpbGVzEg0KBWNvdW50GAEgASgNEg4KBnA1MF9tcxgCIAEoARIOCgZwOTlfbXMYAyABKAEiMgoTVGVzdFByb3ZpZGVyUmVxdWVzdBIMCgRuYW1lGAEgASgJEg0KBW1vZGVsGAIgASgJIr4CChRUZXN0UHJvdmlkZXJSZXNwb25zZRIMCgRuYW1lGAEgASgJEg0KBW1vZGVsGAIgASgJEgoKAm9rGAMgASgIEg0KBWVycm9yGAQgASgJEhsKDmZpcnN0X2V2ZW50X21zGAUgASgBSACIAQESGAoLZHVyYXRpb25fbXMYBiABKAFIAYgBARIVCg1yZXBvcnRzX3VzYWdlGAcgASgIEg4KBm1vZGVscxgIIAMoCRIUCgxtb2RlbHNfZXJyb3IYCSABKAkSLwoJYWJpbGl0aWVzGAogAygLMhwudG9sbGdhdGUudjEuUHJvdmlkZXJBYmlsaXR5EiYKBGtleXMYCyADKAsyGC50b2xsZ2F0ZS52MS5Qcm92aWRlcktleUIRCg9fZmlyc3RfZXZlbnRfbXNCDgoMX2R1cmF0aW9uX21zIjoKD1Byb3ZpZGVyQWJpbGl0eRIMCgRuYW1lGAEgASgJEgoKAm9rGAIgASgIEg0KBWVycm9yGAMgASgJKmsKCEtleVN0YXRlEhkKFUtFWV9TVEFURV9VTlNQRUNJRklFRBAAEhUKEUtFWV9TVEFURV9FTkFCTEVEEAESFgoSS0VZX1NUQVRFX0RJU0FCTEVEEAISFQoRS0VZX1NUQVRFX1JFVk9LRUQQAyp6ChFBY2NvdW50U3VzcGVuc2lvbhIiCh5BQ0NPVU5UX1NVU1BFTlNJT05fVU5TUEVDSUZJRUQQABIeChpBQ0NPVU5UX1NVU1BFTlNJT05fREFNQUdFRBABEiEKHUFDQ09VTlRfU1VTUEVOU0lPTl9XUklURV9PRkZTEAIqPgoEUGxhbhIUChBQTEFOX1VOU1BFQ0lGSUVEEAASDQoJUExBTl9DT1JFEAESEQoNUExBTl9DT1JFX1BSTxACKlwKClBsYW5QZXJpb2QSGwoXUExBTl9QRVJJT0RfVU5TUEVDSUZJRUQQABIYChRQTEFOX1BFUklPRF9CSVdFRUtMWRABEhcKE1BMQU5fUEVSSU9EX01PTlRITFkQAjLLGwoMQWRtaW5TZXJ2aWNlElYKDUNyZWF0ZUFjY291bnQSIS50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBoiLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZRJTCgxMaXN0QWNjb3VudHMSIC50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudHNSZXF1ZXN0GiEudG9sbGdhdGUudjEuTGlzdEFjY291bnRzUmVzcG9uc2USTQoKR2V0QWNjb3VudBIeLnRvbGxnYXRlLnYxLkdldEFjY291bnRSZXF1ZXN0Gh8udG9sbGdhdGUudjEuR2V0QWNjb3VudFJlc3BvbnNlEkoKCUFkZENyZWRpdBIdLnRvbGxnYXRlLnYxLkFkZENyZWRpdFJlcXVlc3QaHi50b2xsZ2F0ZS52MS5BZGRDcmVkaXRSZXNwb25zZRJWCg1SZXN1bWVBY2NvdW50EiEudG9sbGdhdGUudjEuUmVzdW1lQWNjb3VudFJlcXVlc3QaIi50b2xsZ2F0ZS52MS5SZXN1bWVBY2NvdW50UmVzcG9uc2USUwoMQ3JlYXRlQXBpS2V5EiAudG9sbGdhdGUudjEuQ3JlYXRlQXBpS2V5UmVxdWVzdBohLnRvbGxnYXRlLnYxLkNyZWF0ZUFwaUtleVJlc3BvbnNlElAKC0xpc3RBcGlLZXlzEh8udG9sbGdhdGUudjEuTGlzdEFwaUtleXNSZXF1ZXN0GiAudG9sbGdhdGUudjEuTGlzdEFwaUtleXNSZXNwb25zZRJZCg5TZXRBcGlLZXlTdGF0ZRIiLnRvbGxnYXRlLnYxLlNldEFwaUtleVN0YXRlUmVxdWVzdBojLnRvbGxnYXRlLnYxLlNldEFwaUtleVN0YXRlUmVzcG9uc2USWQoOR2V0QXBpS2V5VXNhZ2USIi50b2xsZ2F0ZS52MS5HZXRBcGlLZXlVc2FnZVJlcXVlc3QaIy50b2xsZ2F0ZS52MS5HZXRBcGlLZXlVc2FnZVJlc3BvbnNlEkoKCUdldEFwaUtleRIdLnRvbGxnYXRlLnYxLkdldEFwaUtleVJlcXVlc3QaHi50b2xsZ2F0ZS52MS5HZXRBcGlLZXlSZXNwb25zZRJcCg9TZXRNb250aGx5TGltaXQSIy50b2xsZ2F0ZS52MS5TZXRNb250aGx5TGltaXRSZXF1ZXN0GiQudG9sbGdhdGUudjEuU2V0TW9udGhseUxpbWl0UmVzcG9uc2USUwoMUm90YXRlQXBpS2V5EiAudG9sbGdhdGUudjEuUm90YXRlQXBpS2V5UmVxdWVzdBohLnRvbGxnYXRlLnYxLlJvdGF0ZUFwaUtleVJlc3BvbnNlEmUKEkNyZWF0ZUFjY291bnRMaW1pdBImLnRvbGxnYXRlLnYxLkNyZWF0ZUFjY291bnRMaW1pdFJlcXVlc3QaJy50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50TGltaXRSZXNwb25zZRJiChFMaXN0QWNjb3VudExpbWl0cxIlLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50TGltaXRzUmVxdWVzdBomLnRvbGxnYXRlLnYxLkxpc3RBY2NvdW50TGltaXRzUmVzcG9uc2USZQoSVXBkYXRlQWNjb3VudExpbWl0EiYudG9sbGdhdGUudjEuVXBkYXRlQWNjb3VudExpbWl0UmVxdWVzdBonLnRvbGxnYXRlLnYxLlVwZGF0ZUFjY291bnRMaW1pdFJlc3BvbnNlEmUKEkRlbGV0ZUFjY291bnRMaW1pdBImLnRvbGxnYXRlLnYxLkRlbGV0ZUFjY291bnRMaW1pdFJlcXVlc3QaJy50b2xsZ2F0ZS52MS5EZWxldGVBY2NvdW50TGltaXRSZXNwb25zZRJlChJDcmVhdGVBY2NvdW50R3JvdXASJi50b2xsZ2F0ZS52MS5DcmVhdGVBY2NvdW50R3JvdXBSZXF1ZXN0GicudG9sbGdhdGUudjEuQ3JlYXRlQWNjb3VudEdyb3VwUmVzcG9uc2USYgoRTGlzdEFjY291bnRHcm91cHMSJS50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudEdyb3Vwc1JlcXVlc3QaJi50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudEdyb3Vwc1Jlc3BvbnNlEmUKElVwZGF0ZUFjY291bnRHcm91cBImLnRvbGxnYXRlLnYxLlVwZGF0ZUFjY291bnRHcm91cFJlcXVlc3QaJy50b2xsZ2F0ZS52MS5VcGRhdGVBY2NvdW50R3JvdXBSZXNwb25zZRJlChJEZWxldGVBY2NvdW50R3JvdXASJi50b2xsZ2F0ZS52MS5EZWxldGVBY2NvdW50R3JvdXBSZXF1ZXN0GicudG9sbGdhdGUudjEuRGVsZXRlQWNjb3VudEdyb3VwUmVzcG9uc2USUwoMVXBkYXRlQXBpS2V5EiAudG9sbGdhdGUudjEuVXBkYXRlQXBpS2V5UmVxdWVzdBohLnRvbGxnYXRlLnYxLlVwZGF0ZUFwaUtleVJlc3BvbnNlEmgKE0NyZWF0ZU1hbmFnZW1lbnRLZXkSJy50b2xsZ2F0ZS52MS5DcmVhdGVNYW5hZ2VtZW50S2V5UmVxdWVzdBooLnRvbGxnYXRlLnYxLkNyZWF0ZU1hbmFnZW1lbnRLZXlSZXNwb25zZRJlChJMaXN0TWFuYWdlbWVudEtleXMSJi50b2xsZ2F0ZS52MS5MaXN0TWFuYWdlbWVudEtleXNSZXF1ZXN0GicudG9sbGdhdGUudjEuTGlzdE1hbmFnZW1lbnRLZXlzUmVzcG9uc2UScQoWU2V0TWFuYWdlbWVudEtleVNjb3BlcxIqLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTY29wZXNSZXF1ZXN0GisudG9sbGdhdGUudjEuU2V0TWFuYWdlbWVudEtleVNjb3Blc1Jlc3BvbnNlEm4KFVNldE1hbmFnZW1lbnRLZXlTdGF0ZRIpLnRvbGxnYXRlLnYxLlNldE1hbmFnZW1lbnRLZXlTdGF0ZVJlcXVlc3QaKi50b2xsZ2F0ZS52MS5TZXRNYW5hZ2VtZW50S2V5U3RhdGVSZXNwb25zZRJiChFTdGFydFN1YnNjcmlwdGlvbhIlLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVxdWVzdBomLnRvbGxnYXRlLnYxLlN0YXJ0U3Vic2NyaXB0aW9uUmVzcG9uc2USXAoPR2V0U3Vic2NyaXB0aW9uEiMudG9sbGdhdGUudjEuR2V0U3Vic2NyaXB0aW9uUmVxdWVzdBokLnRvbGxnYXRlLnYxLkdldFN1YnNjcmlwdGlvblJlc3BvbnNlEmUKEkNhbmNlbFN1YnNjcmlwdGlvbhImLnRvbGxnYXRlLnYxLkNhbmNlbFN1YnNjcmlwdGlvblJlcXVlc3QaJy50b2xsZ2F0ZS52MS5DYW5jZWxTdWJzY3JpcHRpb25SZXNwb25zZRJoChNMaXN0QWNjb3VudEFjdGl2aXR5EicudG9sbGdhdGUudjEuTGlzdEFjY291bnRBY3Rpdml0eVJlcXVlc3QaKC50b2xsZ2F0ZS52MS5MaXN0QWNjb3VudEFjdGl2aXR5UmVzcG9uc2USZQoSR2V0QWNjb3VudEFjdGl2aXR5EiYudG9sbGdhdGUudjEuR2V0QWNjb3VudEFjdGl2aXR5UmVxdWVzdBonLnRvbGxnYXRlLnYxLkdldEFjY291bnRBY3Rpdml0eVJlc3BvbnNlEmgKE0dldEFjY291bnRBbmFseXRpY3MSJy50b2xsZ2F0ZS52MS5HZXRBY2NvdW50QW5hbHl0aWNzUmVxdWVzdBooLnRvbGxnYXRlLnYxLkdldEFjY291bnRBbmFseXRpY3NSZXNwb25zZRJcCg9MaXN0Vm9pZGVkSG9sZHMSIy50b2xsZ2F0ZS52MS5MaXN0Vm9pZGVkSG9sZHNSZXF1ZXN0GiQudG9sbGdhdGUudjEuTGlzdFZvaWRlZEhvbGRzUmVzcG9uc2USaAoTUmVsb2FkQ29uZmlndXJhdGlvbhInLnRvbGxnYXRlLnYxLlJlbG9hZENvbmZpZ3VyYXRpb25SZXF1ZXN0GigudG9sbGdhdGUudjEuUmVsb2FkQ29uZmlndXJhdGlvblJlc3BvbnNlElwKD0Rlc2NyaWJlR2F0ZXdheRIjLnRvbGxnYXRlLnYxLkRlc2NyaWJlR2F0ZXdheVJlcXVlc3QaJC50b2xsZ2F0ZS52MS5EZXNjcmliZUdhdGV3YXlSZXNwb25zZRJWCg1MaXN0UHJvdmlkZXJzEiEudG9sbGdhdGUudjEuTGlzdFByb3ZpZGVyc1JlcXVlc3QaIi50b2xsZ2F0ZS52MS5MaXN0UHJvdmlkZXJzUmVzcG9uc2USTQoKTGlzdFJvdXRlcxIeLnRvbGxnYXRlLnYxLkxpc3RSb3V0ZXNSZXF1ZXN0Gh8udG9sbGdhdGUudjEuTGlzdFJvdXRlc1Jlc3BvbnNlElMKDFRlc3RQcm92aWRlchIgLnRvbGxnYXRlLnYxLlRlc3RQcm92aWRlclJlcXVlc3QaIS50b2xsZ2F0ZS52MS5UZXN0UHJvdmlkZXJSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_account]);
+
+/**
+ * Which key, and how long its secret works beside the new one.
+ *
+ * @generated from message tollgate.v1.RotateApiKeyRequest
+ */
+export type RotateApiKeyRequest = Message<"tollgate.v1.RotateApiKeyRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 api_key_id = 1;
+   */
+  apiKeyId: bigint;
+
+  /**
+   * Up to 30 days; 0: the old secret ends at once.
+   *
+   * @generated from field: uint32 overlap_seconds = 2;
+   */
+  overlapSeconds: number;
+};
+
+/**
+ * Describes the message tollgate.v1.RotateApiKeyRequest.
+ * Use `create(RotateApiKeyRequestSchema)` to create a new message.
+ */
+export const RotateApiKeyRequestSchema: GenMessage<RotateApiKeyRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 0);
+
+/**
+ * The key.
+ *
+ * @generated from message tollgate.v1.RotateApiKeyResponse
+ */
+export type RotateApiKeyResponse = Message<"tollgate.v1.RotateApiKeyResponse"> & {
+  /**
+   * With the full new key.
+   *
+   * @generated from field: tollgate.v1.ApiKey key = 1;
+   */
+  key?: ApiKey | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.RotateApiKeyResponse.
+ * Use `create(RotateApiKeyResponseSchema)` to create a new message.
+ */
+export const RotateApiKeyResponseSchema: GenMessage<RotateApiKeyResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 1);
+
+/**
+ * What to change.
+ *
+ * @generated from message tollgate.v1.UpdateApiKeyRequest
+ */
+export type UpdateApiKeyRequest = Message<"tollgate.v1.UpdateApiKeyRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 api_key_id = 1;
+   */
+  apiKeyId: bigint;
+
+  /**
+   * The fields to change.
+   *
+   * @generated from field: tollgate.v1.KeySettings settings = 2;
+   */
+  settings?: KeySettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateApiKeyRequest.
+ * Use `create(UpdateApiKeyRequestSchema)` to create a new message.
+ */
+export const UpdateApiKeyRequestSchema: GenMessage<UpdateApiKeyRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 2);
+
+/**
+ * The changed key.
+ *
+ * @generated from message tollgate.v1.UpdateApiKeyResponse
+ */
+export type UpdateApiKeyResponse = Message<"tollgate.v1.UpdateApiKeyResponse"> & {
+  /**
+   * Masked.
+   *
+   * @generated from field: tollgate.v1.ApiKey key = 1;
+   */
+  key?: ApiKey | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateApiKeyResponse.
+ * Use `create(UpdateApiKeyResponseSchema)` to create a new message.
+ */
+export const UpdateApiKeyResponseSchema: GenMessage<UpdateApiKeyResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 3);
+
+/**
+ * A new limit.
+ *
+ * @generated from message tollgate.v1.CreateAccountLimitRequest
+ */
+export type CreateAccountLimitRequest = Message<"tollgate.v1.CreateAccountLimitRequest"> & {
+  /**
+   * Whose.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * What it limits.
+   *
+   * @generated from field: tollgate.v1.NewLimit limit = 2;
+   */
+  limit?: NewLimit | undefined;
+
+  /**
+   * The account does not change it.
+   *
+   * @generated from field: bool locked = 3;
+   */
+  locked: boolean;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateAccountLimitRequest.
+ * Use `create(CreateAccountLimitRequestSchema)` to create a new message.
+ */
+export const CreateAccountLimitRequestSchema: GenMessage<CreateAccountLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 4);
+
+/**
+ * The new limit.
+ *
+ * @generated from message tollgate.v1.CreateAccountLimitResponse
+ */
+export type CreateAccountLimitResponse = Message<"tollgate.v1.CreateAccountLimitResponse"> & {
+  /**
+   * As it stands.
+   *
+   * @generated from field: tollgate.v1.Limit limit = 1;
+   */
+  limit?: Limit | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateAccountLimitResponse.
+ * Use `create(CreateAccountLimitResponseSchema)` to create a new message.
+ */
+export const CreateAccountLimitResponseSchema: GenMessage<CreateAccountLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 5);
+
+/**
+ * Which limits.
+ *
+ * @generated from message tollgate.v1.ListAccountLimitsRequest
+ */
+export type ListAccountLimitsRequest = Message<"tollgate.v1.ListAccountLimitsRequest"> & {
+  /**
+   * Whose.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountLimitsRequest.
+ * Use `create(ListAccountLimitsRequestSchema)` to create a new message.
+ */
+export const ListAccountLimitsRequestSchema: GenMessage<ListAccountLimitsRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 6);
+
+/**
+ * The limits.
+ *
+ * @generated from message tollgate.v1.ListAccountLimitsResponse
+ */
+export type ListAccountLimitsResponse = Message<"tollgate.v1.ListAccountLimitsResponse"> & {
+  /**
+   * By id.
+   *
+   * @generated from field: repeated tollgate.v1.Limit limits = 1;
+   */
+  limits: Limit[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountLimitsResponse.
+ * Use `create(ListAccountLimitsResponseSchema)` to create a new message.
+ */
+export const ListAccountLimitsResponseSchema: GenMessage<ListAccountLimitsResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 7);
+
+/**
+ * What to change.
+ *
+ * @generated from message tollgate.v1.UpdateAccountLimitRequest
+ */
+export type UpdateAccountLimitRequest = Message<"tollgate.v1.UpdateAccountLimitRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 limit_id = 1;
+   */
+  limitId: bigint;
+
+  /**
+   * The fields to change.
+   *
+   * @generated from field: tollgate.v1.LimitSettings settings = 2;
+   */
+  settings?: LimitSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateAccountLimitRequest.
+ * Use `create(UpdateAccountLimitRequestSchema)` to create a new message.
+ */
+export const UpdateAccountLimitRequestSchema: GenMessage<UpdateAccountLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 8);
+
+/**
+ * The changed limit.
+ *
+ * @generated from message tollgate.v1.UpdateAccountLimitResponse
+ */
+export type UpdateAccountLimitResponse = Message<"tollgate.v1.UpdateAccountLimitResponse"> & {
+  /**
+   * As it stands.
+   *
+   * @generated from field: tollgate.v1.Limit limit = 1;
+   */
+  limit?: Limit | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateAccountLimitResponse.
+ * Use `create(UpdateAccountLimitResponseSchema)` to create a new message.
+ */
+export const UpdateAccountLimitResponseSchema: GenMessage<UpdateAccountLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 9);
+
+/**
+ * Which limit.
+ *
+ * @generated from message tollgate.v1.DeleteAccountLimitRequest
+ */
+export type DeleteAccountLimitRequest = Message<"tollgate.v1.DeleteAccountLimitRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 limit_id = 1;
+   */
+  limitId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteAccountLimitRequest.
+ * Use `create(DeleteAccountLimitRequestSchema)` to create a new message.
+ */
+export const DeleteAccountLimitRequestSchema: GenMessage<DeleteAccountLimitRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 10);
+
+/**
+ * Deleted.
+ *
+ * @generated from message tollgate.v1.DeleteAccountLimitResponse
+ */
+export type DeleteAccountLimitResponse = Message<"tollgate.v1.DeleteAccountLimitResponse"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteAccountLimitResponse.
+ * Use `create(DeleteAccountLimitResponseSchema)` to create a new message.
+ */
+export const DeleteAccountLimitResponseSchema: GenMessage<DeleteAccountLimitResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 11);
+
+/**
+ * A new group.
+ *
+ * @generated from message tollgate.v1.CreateAccountGroupRequest
+ */
+export type CreateAccountGroupRequest = Message<"tollgate.v1.CreateAccountGroupRequest"> & {
+  /**
+   * Whose.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+
+  /**
+   * Its settings.
+   *
+   * @generated from field: tollgate.v1.GroupSettings settings = 2;
+   */
+  settings?: GroupSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateAccountGroupRequest.
+ * Use `create(CreateAccountGroupRequestSchema)` to create a new message.
+ */
+export const CreateAccountGroupRequestSchema: GenMessage<CreateAccountGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 12);
+
+/**
+ * The new group.
+ *
+ * @generated from message tollgate.v1.CreateAccountGroupResponse
+ */
+export type CreateAccountGroupResponse = Message<"tollgate.v1.CreateAccountGroupResponse"> & {
+  /**
+   * The group.
+   *
+   * @generated from field: tollgate.v1.Group group = 1;
+   */
+  group?: Group | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.CreateAccountGroupResponse.
+ * Use `create(CreateAccountGroupResponseSchema)` to create a new message.
+ */
+export const CreateAccountGroupResponseSchema: GenMessage<CreateAccountGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 13);
+
+/**
+ * Which groups.
+ *
+ * @generated from message tollgate.v1.ListAccountGroupsRequest
+ */
+export type ListAccountGroupsRequest = Message<"tollgate.v1.ListAccountGroupsRequest"> & {
+  /**
+   * Whose.
+   *
+   * @generated from field: int64 account_id = 1;
+   */
+  accountId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountGroupsRequest.
+ * Use `create(ListAccountGroupsRequestSchema)` to create a new message.
+ */
+export const ListAccountGroupsRequestSchema: GenMessage<ListAccountGroupsRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 14);
+
+/**
+ * The groups.
+ *
+ * @generated from message tollgate.v1.ListAccountGroupsResponse
+ */
+export type ListAccountGroupsResponse = Message<"tollgate.v1.ListAccountGroupsResponse"> & {
+  /**
+   * By id.
+   *
+   * @generated from field: repeated tollgate.v1.Group groups = 1;
+   */
+  groups: Group[];
+};
+
+/**
+ * Describes the message tollgate.v1.ListAccountGroupsResponse.
+ * Use `create(ListAccountGroupsResponseSchema)` to create a new message.
+ */
+export const ListAccountGroupsResponseSchema: GenMessage<ListAccountGroupsResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 15);
+
+/**
+ * What to change.
+ *
+ * @generated from message tollgate.v1.UpdateAccountGroupRequest
+ */
+export type UpdateAccountGroupRequest = Message<"tollgate.v1.UpdateAccountGroupRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 group_id = 1;
+   */
+  groupId: bigint;
+
+  /**
+   * The fields to change.
+   *
+   * @generated from field: tollgate.v1.GroupSettings settings = 2;
+   */
+  settings?: GroupSettings | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateAccountGroupRequest.
+ * Use `create(UpdateAccountGroupRequestSchema)` to create a new message.
+ */
+export const UpdateAccountGroupRequestSchema: GenMessage<UpdateAccountGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 16);
+
+/**
+ * The changed group.
+ *
+ * @generated from message tollgate.v1.UpdateAccountGroupResponse
+ */
+export type UpdateAccountGroupResponse = Message<"tollgate.v1.UpdateAccountGroupResponse"> & {
+  /**
+   * The group.
+   *
+   * @generated from field: tollgate.v1.Group group = 1;
+   */
+  group?: Group | undefined;
+};
+
+/**
+ * Describes the message tollgate.v1.UpdateAccountGroupResponse.
+ * Use `create(UpdateAccountGroupResponseSchema)` to create a new message.
+ */
+export const UpdateAccountGroupResponseSchema: GenMessage<UpdateAccountGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 17);
+
+/**
+ * Which group.
+ *
+ * @generated from message tollgate.v1.DeleteAccountGroupRequest
+ */
+export type DeleteAccountGroupRequest = Message<"tollgate.v1.DeleteAccountGroupRequest"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: int64 group_id = 1;
+   */
+  groupId: bigint;
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteAccountGroupRequest.
+ * Use `create(DeleteAccountGroupRequestSchema)` to create a new message.
+ */
+export const DeleteAccountGroupRequestSchema: GenMessage<DeleteAccountGroupRequest> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 18);
+
+/**
+ * Deleted.
+ *
+ * @generated from message tollgate.v1.DeleteAccountGroupResponse
+ */
+export type DeleteAccountGroupResponse = Message<"tollgate.v1.DeleteAccountGroupResponse"> & {
+};
+
+/**
+ * Describes the message tollgate.v1.DeleteAccountGroupResponse.
+ * Use `create(DeleteAccountGroupResponseSchema)` to create a new message.
+ */
+export const DeleteAccountGroupResponseSchema: GenMessage<DeleteAccountGroupResponse> = /*@__PURE__*/
+  messageDesc(file_tollgate_v1_admin, 19);
 
 /**
  * An account.
@@ -70,7 +527,7 @@ export type Account = Message<"tollgate.v1.Account"> & {
  * Use `create(AccountSchema)` to create a new message.
  */
 export const AccountSchema: GenMessage<Account> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 0);
+  messageDesc(file_tollgate_v1_admin, 20);
 
 /**
  * A management key.
@@ -101,7 +558,7 @@ export type ManagementKey = Message<"tollgate.v1.ManagementKey"> & {
 
   /**
    * What it may do: "keys:create", "keys:read", "keys:update", "keys:delete", "account:read", "account:activity",
-   * "account:balance".
+   * "account:balance", "limits:read", "limits:write", "groups:read", "groups:write".
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -127,7 +584,7 @@ export type ManagementKey = Message<"tollgate.v1.ManagementKey"> & {
  * Use `create(ManagementKeySchema)` to create a new message.
  */
 export const ManagementKeySchema: GenMessage<ManagementKey> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 1);
+  messageDesc(file_tollgate_v1_admin, 21);
 
 /**
  * A new account.
@@ -155,7 +612,7 @@ export type CreateAccountRequest = Message<"tollgate.v1.CreateAccountRequest"> &
  * Use `create(CreateAccountRequestSchema)` to create a new message.
  */
 export const CreateAccountRequestSchema: GenMessage<CreateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 2);
+  messageDesc(file_tollgate_v1_admin, 22);
 
 /**
  * The new account.
@@ -176,7 +633,7 @@ export type CreateAccountResponse = Message<"tollgate.v1.CreateAccountResponse">
  * Use `create(CreateAccountResponseSchema)` to create a new message.
  */
 export const CreateAccountResponseSchema: GenMessage<CreateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 3);
+  messageDesc(file_tollgate_v1_admin, 23);
 
 /**
  * Nothing to say.
@@ -191,7 +648,7 @@ export type ListAccountsRequest = Message<"tollgate.v1.ListAccountsRequest"> & {
  * Use `create(ListAccountsRequestSchema)` to create a new message.
  */
 export const ListAccountsRequestSchema: GenMessage<ListAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 4);
+  messageDesc(file_tollgate_v1_admin, 24);
 
 /**
  * The accounts.
@@ -212,7 +669,7 @@ export type ListAccountsResponse = Message<"tollgate.v1.ListAccountsResponse"> &
  * Use `create(ListAccountsResponseSchema)` to create a new message.
  */
 export const ListAccountsResponseSchema: GenMessage<ListAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 5);
+  messageDesc(file_tollgate_v1_admin, 25);
 
 /**
  * Which account.
@@ -233,7 +690,7 @@ export type GetAccountRequest = Message<"tollgate.v1.GetAccountRequest"> & {
  * Use `create(GetAccountRequestSchema)` to create a new message.
  */
 export const GetAccountRequestSchema: GenMessage<GetAccountRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 6);
+  messageDesc(file_tollgate_v1_admin, 26);
 
 /**
  * The account.
@@ -254,7 +711,7 @@ export type GetAccountResponse = Message<"tollgate.v1.GetAccountResponse"> & {
  * Use `create(GetAccountResponseSchema)` to create a new message.
  */
 export const GetAccountResponseSchema: GenMessage<GetAccountResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 7);
+  messageDesc(file_tollgate_v1_admin, 27);
 
 /**
  * A credit.
@@ -297,7 +754,7 @@ export type AddCreditRequest = Message<"tollgate.v1.AddCreditRequest"> & {
  * Use `create(AddCreditRequestSchema)` to create a new message.
  */
 export const AddCreditRequestSchema: GenMessage<AddCreditRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 8);
+  messageDesc(file_tollgate_v1_admin, 28);
 
 /**
  * The account after it.
@@ -318,7 +775,7 @@ export type AddCreditResponse = Message<"tollgate.v1.AddCreditResponse"> & {
  * Use `create(AddCreditResponseSchema)` to create a new message.
  */
 export const AddCreditResponseSchema: GenMessage<AddCreditResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 9);
+  messageDesc(file_tollgate_v1_admin, 29);
 
 /**
  * Which account.
@@ -339,7 +796,7 @@ export type ResumeAccountRequest = Message<"tollgate.v1.ResumeAccountRequest"> &
  * Use `create(ResumeAccountRequestSchema)` to create a new message.
  */
 export const ResumeAccountRequestSchema: GenMessage<ResumeAccountRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 10);
+  messageDesc(file_tollgate_v1_admin, 30);
 
 /**
  * The account, which takes requests.
@@ -360,7 +817,7 @@ export type ResumeAccountResponse = Message<"tollgate.v1.ResumeAccountResponse">
  * Use `create(ResumeAccountResponseSchema)` to create a new message.
  */
 export const ResumeAccountResponseSchema: GenMessage<ResumeAccountResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 11);
+  messageDesc(file_tollgate_v1_admin, 31);
 
 /**
  * A new API key.
@@ -388,7 +845,7 @@ export type CreateApiKeyRequest = Message<"tollgate.v1.CreateApiKeyRequest"> & {
  * Use `create(CreateApiKeyRequestSchema)` to create a new message.
  */
 export const CreateApiKeyRequestSchema: GenMessage<CreateApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 12);
+  messageDesc(file_tollgate_v1_admin, 32);
 
 /**
  * The new key.
@@ -409,7 +866,7 @@ export type CreateApiKeyResponse = Message<"tollgate.v1.CreateApiKeyResponse"> &
  * Use `create(CreateApiKeyResponseSchema)` to create a new message.
  */
 export const CreateApiKeyResponseSchema: GenMessage<CreateApiKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 13);
+  messageDesc(file_tollgate_v1_admin, 33);
 
 /**
  * Whose keys.
@@ -430,7 +887,7 @@ export type ListApiKeysRequest = Message<"tollgate.v1.ListApiKeysRequest"> & {
  * Use `create(ListApiKeysRequestSchema)` to create a new message.
  */
 export const ListApiKeysRequestSchema: GenMessage<ListApiKeysRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 14);
+  messageDesc(file_tollgate_v1_admin, 34);
 
 /**
  * The keys.
@@ -451,7 +908,7 @@ export type ListApiKeysResponse = Message<"tollgate.v1.ListApiKeysResponse"> & {
  * Use `create(ListApiKeysResponseSchema)` to create a new message.
  */
 export const ListApiKeysResponseSchema: GenMessage<ListApiKeysResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 15);
+  messageDesc(file_tollgate_v1_admin, 35);
 
 /**
  * What becomes of an API key.
@@ -479,7 +936,7 @@ export type SetApiKeyStateRequest = Message<"tollgate.v1.SetApiKeyStateRequest">
  * Use `create(SetApiKeyStateRequestSchema)` to create a new message.
  */
 export const SetApiKeyStateRequestSchema: GenMessage<SetApiKeyStateRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 16);
+  messageDesc(file_tollgate_v1_admin, 36);
 
 /**
  * The key after it.
@@ -500,7 +957,7 @@ export type SetApiKeyStateResponse = Message<"tollgate.v1.SetApiKeyStateResponse
  * Use `create(SetApiKeyStateResponseSchema)` to create a new message.
  */
 export const SetApiKeyStateResponseSchema: GenMessage<SetApiKeyStateResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 17);
+  messageDesc(file_tollgate_v1_admin, 37);
 
 /**
  * Which key.
@@ -521,7 +978,7 @@ export type GetApiKeyRequest = Message<"tollgate.v1.GetApiKeyRequest"> & {
  * Use `create(GetApiKeyRequestSchema)` to create a new message.
  */
 export const GetApiKeyRequestSchema: GenMessage<GetApiKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 18);
+  messageDesc(file_tollgate_v1_admin, 38);
 
 /**
  * The key.
@@ -542,7 +999,7 @@ export type GetApiKeyResponse = Message<"tollgate.v1.GetApiKeyResponse"> & {
  * Use `create(GetApiKeyResponseSchema)` to create a new message.
  */
 export const GetApiKeyResponseSchema: GenMessage<GetApiKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 19);
+  messageDesc(file_tollgate_v1_admin, 39);
 
 /**
  * A hard limit.
@@ -570,7 +1027,7 @@ export type SetMonthlyLimitRequest = Message<"tollgate.v1.SetMonthlyLimitRequest
  * Use `create(SetMonthlyLimitRequestSchema)` to create a new message.
  */
 export const SetMonthlyLimitRequestSchema: GenMessage<SetMonthlyLimitRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 20);
+  messageDesc(file_tollgate_v1_admin, 40);
 
 /**
  * The key after it.
@@ -591,7 +1048,7 @@ export type SetMonthlyLimitResponse = Message<"tollgate.v1.SetMonthlyLimitRespon
  * Use `create(SetMonthlyLimitResponseSchema)` to create a new message.
  */
 export const SetMonthlyLimitResponseSchema: GenMessage<SetMonthlyLimitResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 21);
+  messageDesc(file_tollgate_v1_admin, 41);
 
 /**
  * A new management key.
@@ -619,7 +1076,7 @@ export type CreateManagementKeyRequest = Message<"tollgate.v1.CreateManagementKe
  * Use `create(CreateManagementKeyRequestSchema)` to create a new message.
  */
 export const CreateManagementKeyRequestSchema: GenMessage<CreateManagementKeyRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 22);
+  messageDesc(file_tollgate_v1_admin, 42);
 
 /**
  * The new key.
@@ -640,7 +1097,7 @@ export type CreateManagementKeyResponse = Message<"tollgate.v1.CreateManagementK
  * Use `create(CreateManagementKeyResponseSchema)` to create a new message.
  */
 export const CreateManagementKeyResponseSchema: GenMessage<CreateManagementKeyResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 23);
+  messageDesc(file_tollgate_v1_admin, 43);
 
 /**
  * Whose keys.
@@ -661,7 +1118,7 @@ export type ListManagementKeysRequest = Message<"tollgate.v1.ListManagementKeysR
  * Use `create(ListManagementKeysRequestSchema)` to create a new message.
  */
 export const ListManagementKeysRequestSchema: GenMessage<ListManagementKeysRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 24);
+  messageDesc(file_tollgate_v1_admin, 44);
 
 /**
  * The keys.
@@ -682,7 +1139,7 @@ export type ListManagementKeysResponse = Message<"tollgate.v1.ListManagementKeys
  * Use `create(ListManagementKeysResponseSchema)` to create a new message.
  */
 export const ListManagementKeysResponseSchema: GenMessage<ListManagementKeysResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 25);
+  messageDesc(file_tollgate_v1_admin, 45);
 
 /**
  * New scopes.
@@ -710,7 +1167,7 @@ export type SetManagementKeyScopesRequest = Message<"tollgate.v1.SetManagementKe
  * Use `create(SetManagementKeyScopesRequestSchema)` to create a new message.
  */
 export const SetManagementKeyScopesRequestSchema: GenMessage<SetManagementKeyScopesRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 26);
+  messageDesc(file_tollgate_v1_admin, 46);
 
 /**
  * The key after it.
@@ -731,7 +1188,7 @@ export type SetManagementKeyScopesResponse = Message<"tollgate.v1.SetManagementK
  * Use `create(SetManagementKeyScopesResponseSchema)` to create a new message.
  */
 export const SetManagementKeyScopesResponseSchema: GenMessage<SetManagementKeyScopesResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 27);
+  messageDesc(file_tollgate_v1_admin, 47);
 
 /**
  * What becomes of a management key.
@@ -759,7 +1216,7 @@ export type SetManagementKeyStateRequest = Message<"tollgate.v1.SetManagementKey
  * Use `create(SetManagementKeyStateRequestSchema)` to create a new message.
  */
 export const SetManagementKeyStateRequestSchema: GenMessage<SetManagementKeyStateRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 28);
+  messageDesc(file_tollgate_v1_admin, 48);
 
 /**
  * The key after it.
@@ -780,7 +1237,7 @@ export type SetManagementKeyStateResponse = Message<"tollgate.v1.SetManagementKe
  * Use `create(SetManagementKeyStateResponseSchema)` to create a new message.
  */
 export const SetManagementKeyStateResponseSchema: GenMessage<SetManagementKeyStateResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 29);
+  messageDesc(file_tollgate_v1_admin, 49);
 
 /**
  * Whose requests.
@@ -808,7 +1265,7 @@ export type ListAccountActivityRequest = Message<"tollgate.v1.ListAccountActivit
  * Use `create(ListAccountActivityRequestSchema)` to create a new message.
  */
 export const ListAccountActivityRequestSchema: GenMessage<ListAccountActivityRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 30);
+  messageDesc(file_tollgate_v1_admin, 50);
 
 /**
  * The requests.
@@ -829,7 +1286,7 @@ export type ListAccountActivityResponse = Message<"tollgate.v1.ListAccountActivi
  * Use `create(ListAccountActivityResponseSchema)` to create a new message.
  */
 export const ListAccountActivityResponseSchema: GenMessage<ListAccountActivityResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 31);
+  messageDesc(file_tollgate_v1_admin, 51);
 
 /**
  * Which request.
@@ -857,7 +1314,7 @@ export type GetAccountActivityRequest = Message<"tollgate.v1.GetAccountActivityR
  * Use `create(GetAccountActivityRequestSchema)` to create a new message.
  */
 export const GetAccountActivityRequestSchema: GenMessage<GetAccountActivityRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 32);
+  messageDesc(file_tollgate_v1_admin, 52);
 
 /**
  * The request.
@@ -878,7 +1335,7 @@ export type GetAccountActivityResponse = Message<"tollgate.v1.GetAccountActivity
  * Use `create(GetAccountActivityResponseSchema)` to create a new message.
  */
 export const GetAccountActivityResponseSchema: GenMessage<GetAccountActivityResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 33);
+  messageDesc(file_tollgate_v1_admin, 53);
 
 /**
  * Whose requests.
@@ -906,7 +1363,7 @@ export type GetAccountAnalyticsRequest = Message<"tollgate.v1.GetAccountAnalytic
  * Use `create(GetAccountAnalyticsRequestSchema)` to create a new message.
  */
 export const GetAccountAnalyticsRequestSchema: GenMessage<GetAccountAnalyticsRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 34);
+  messageDesc(file_tollgate_v1_admin, 54);
 
 /**
  * The sums.
@@ -927,7 +1384,7 @@ export type GetAccountAnalyticsResponse = Message<"tollgate.v1.GetAccountAnalyti
  * Use `create(GetAccountAnalyticsResponseSchema)` to create a new message.
  */
 export const GetAccountAnalyticsResponseSchema: GenMessage<GetAccountAnalyticsResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 35);
+  messageDesc(file_tollgate_v1_admin, 55);
 
 /**
  * Which of them.
@@ -948,7 +1405,7 @@ export type ListVoidedHoldsRequest = Message<"tollgate.v1.ListVoidedHoldsRequest
  * Use `create(ListVoidedHoldsRequestSchema)` to create a new message.
  */
 export const ListVoidedHoldsRequestSchema: GenMessage<ListVoidedHoldsRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 36);
+  messageDesc(file_tollgate_v1_admin, 56);
 
 /**
  * The holds.
@@ -969,7 +1426,7 @@ export type ListVoidedHoldsResponse = Message<"tollgate.v1.ListVoidedHoldsRespon
  * Use `create(ListVoidedHoldsResponseSchema)` to create a new message.
  */
 export const ListVoidedHoldsResponseSchema: GenMessage<ListVoidedHoldsResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 37);
+  messageDesc(file_tollgate_v1_admin, 57);
 
 /**
  * A hold that was given up without a charge.
@@ -1039,7 +1496,7 @@ export type VoidedHold = Message<"tollgate.v1.VoidedHold"> & {
  * Use `create(VoidedHoldSchema)` to create a new message.
  */
 export const VoidedHoldSchema: GenMessage<VoidedHold> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 38);
+  messageDesc(file_tollgate_v1_admin, 58);
 
 /**
  * An account's plan in its present period. Times in milliseconds since 1970 UTC.
@@ -1130,7 +1587,7 @@ export type Subscription = Message<"tollgate.v1.Subscription"> & {
  * Use `create(SubscriptionSchema)` to create a new message.
  */
 export const SubscriptionSchema: GenMessage<Subscription> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 39);
+  messageDesc(file_tollgate_v1_admin, 59);
 
 /**
  * A plan to start.
@@ -1165,7 +1622,7 @@ export type StartSubscriptionRequest = Message<"tollgate.v1.StartSubscriptionReq
  * Use `create(StartSubscriptionRequestSchema)` to create a new message.
  */
 export const StartSubscriptionRequestSchema: GenMessage<StartSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 40);
+  messageDesc(file_tollgate_v1_admin, 60);
 
 /**
  * The started plan.
@@ -1186,7 +1643,7 @@ export type StartSubscriptionResponse = Message<"tollgate.v1.StartSubscriptionRe
  * Use `create(StartSubscriptionResponseSchema)` to create a new message.
  */
 export const StartSubscriptionResponseSchema: GenMessage<StartSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 41);
+  messageDesc(file_tollgate_v1_admin, 61);
 
 /**
  * Whose plan.
@@ -1207,7 +1664,7 @@ export type GetSubscriptionRequest = Message<"tollgate.v1.GetSubscriptionRequest
  * Use `create(GetSubscriptionRequestSchema)` to create a new message.
  */
 export const GetSubscriptionRequestSchema: GenMessage<GetSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 42);
+  messageDesc(file_tollgate_v1_admin, 62);
 
 /**
  * The plan.
@@ -1228,7 +1685,7 @@ export type GetSubscriptionResponse = Message<"tollgate.v1.GetSubscriptionRespon
  * Use `create(GetSubscriptionResponseSchema)` to create a new message.
  */
 export const GetSubscriptionResponseSchema: GenMessage<GetSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 43);
+  messageDesc(file_tollgate_v1_admin, 63);
 
 /**
  * Whose plan ends.
@@ -1249,7 +1706,7 @@ export type CancelSubscriptionRequest = Message<"tollgate.v1.CancelSubscriptionR
  * Use `create(CancelSubscriptionRequestSchema)` to create a new message.
  */
 export const CancelSubscriptionRequestSchema: GenMessage<CancelSubscriptionRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 44);
+  messageDesc(file_tollgate_v1_admin, 64);
 
 /**
  * The plan, which ends with its period.
@@ -1270,7 +1727,7 @@ export type CancelSubscriptionResponse = Message<"tollgate.v1.CancelSubscription
  * Use `create(CancelSubscriptionResponseSchema)` to create a new message.
  */
 export const CancelSubscriptionResponseSchema: GenMessage<CancelSubscriptionResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 45);
+  messageDesc(file_tollgate_v1_admin, 65);
 
 /**
  * Nothing to say.
@@ -1285,7 +1742,7 @@ export type ReloadConfigurationRequest = Message<"tollgate.v1.ReloadConfiguratio
  * Use `create(ReloadConfigurationRequestSchema)` to create a new message.
  */
 export const ReloadConfigurationRequestSchema: GenMessage<ReloadConfigurationRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 46);
+  messageDesc(file_tollgate_v1_admin, 66);
 
 /**
  * What is in use now.
@@ -1327,7 +1784,7 @@ export type ReloadConfigurationResponse = Message<"tollgate.v1.ReloadConfigurati
  * Use `create(ReloadConfigurationResponseSchema)` to create a new message.
  */
 export const ReloadConfigurationResponseSchema: GenMessage<ReloadConfigurationResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 47);
+  messageDesc(file_tollgate_v1_admin, 67);
 
 /**
  * Whose usage.
@@ -1355,7 +1812,7 @@ export type GetApiKeyUsageRequest = Message<"tollgate.v1.GetApiKeyUsageRequest">
  * Use `create(GetApiKeyUsageRequestSchema)` to create a new message.
  */
 export const GetApiKeyUsageRequestSchema: GenMessage<GetApiKeyUsageRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 48);
+  messageDesc(file_tollgate_v1_admin, 68);
 
 /**
  * What the settled requests of a key were.
@@ -1376,7 +1833,7 @@ export type GetApiKeyUsageResponse = Message<"tollgate.v1.GetApiKeyUsageResponse
  * Use `create(GetApiKeyUsageResponseSchema)` to create a new message.
  */
 export const GetApiKeyUsageResponseSchema: GenMessage<GetApiKeyUsageResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 49);
+  messageDesc(file_tollgate_v1_admin, 69);
 
 /**
  * Settled requests to one model.
@@ -1425,7 +1882,7 @@ export type ModelUsage = Message<"tollgate.v1.ModelUsage"> & {
  * Use `create(ModelUsageSchema)` to create a new message.
  */
 export const ModelUsageSchema: GenMessage<ModelUsage> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 50);
+  messageDesc(file_tollgate_v1_admin, 70);
 
 /**
  * Nothing to say.
@@ -1440,7 +1897,7 @@ export type DescribeGatewayRequest = Message<"tollgate.v1.DescribeGatewayRequest
  * Use `create(DescribeGatewayRequestSchema)` to create a new message.
  */
 export const DescribeGatewayRequestSchema: GenMessage<DescribeGatewayRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 51);
+  messageDesc(file_tollgate_v1_admin, 71);
 
 /**
  * The running gateway.
@@ -1461,7 +1918,7 @@ export type DescribeGatewayResponse = Message<"tollgate.v1.DescribeGatewayRespon
  * Use `create(DescribeGatewayResponseSchema)` to create a new message.
  */
 export const DescribeGatewayResponseSchema: GenMessage<DescribeGatewayResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 52);
+  messageDesc(file_tollgate_v1_admin, 72);
 
 /**
  * Nothing to say.
@@ -1476,7 +1933,7 @@ export type ListProvidersRequest = Message<"tollgate.v1.ListProvidersRequest"> &
  * Use `create(ListProvidersRequestSchema)` to create a new message.
  */
 export const ListProvidersRequestSchema: GenMessage<ListProvidersRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 53);
+  messageDesc(file_tollgate_v1_admin, 73);
 
 /**
  * The providers.
@@ -1497,7 +1954,7 @@ export type ListProvidersResponse = Message<"tollgate.v1.ListProvidersResponse">
  * Use `create(ListProvidersResponseSchema)` to create a new message.
  */
 export const ListProvidersResponseSchema: GenMessage<ListProvidersResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 54);
+  messageDesc(file_tollgate_v1_admin, 74);
 
 /**
  * A provider of the configuration.
@@ -1560,7 +2017,7 @@ export type ProviderStatus = Message<"tollgate.v1.ProviderStatus"> & {
  * Use `create(ProviderStatusSchema)` to create a new message.
  */
 export const ProviderStatusSchema: GenMessage<ProviderStatus> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 55);
+  messageDesc(file_tollgate_v1_admin, 75);
 
 /**
  * A provider's key. Its text is never told.
@@ -1623,7 +2080,7 @@ export type ProviderKey = Message<"tollgate.v1.ProviderKey"> & {
  * Use `create(ProviderKeySchema)` to create a new message.
  */
 export const ProviderKeySchema: GenMessage<ProviderKey> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 56);
+  messageDesc(file_tollgate_v1_admin, 76);
 
 /**
  * How a try failed.
@@ -1665,7 +2122,7 @@ export type RouteError = Message<"tollgate.v1.RouteError"> & {
  * Use `create(RouteErrorSchema)` to create a new message.
  */
 export const RouteErrorSchema: GenMessage<RouteError> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 57);
+  messageDesc(file_tollgate_v1_admin, 77);
 
 /**
  * Nothing to say.
@@ -1680,7 +2137,7 @@ export type ListRoutesRequest = Message<"tollgate.v1.ListRoutesRequest"> & {
  * Use `create(ListRoutesRequestSchema)` to create a new message.
  */
 export const ListRoutesRequestSchema: GenMessage<ListRoutesRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 58);
+  messageDesc(file_tollgate_v1_admin, 78);
 
 /**
  * The routes.
@@ -1701,7 +2158,7 @@ export type ListRoutesResponse = Message<"tollgate.v1.ListRoutesResponse"> & {
  * Use `create(ListRoutesResponseSchema)` to create a new message.
  */
 export const ListRoutesResponseSchema: GenMessage<ListRoutesResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 59);
+  messageDesc(file_tollgate_v1_admin, 79);
 
 /**
  * A route of a model. Times are those of the last five minutes.
@@ -1813,7 +2270,7 @@ export type RouteStatus = Message<"tollgate.v1.RouteStatus"> & {
  * Use `create(RouteStatusSchema)` to create a new message.
  */
 export const RouteStatusSchema: GenMessage<RouteStatus> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 60);
+  messageDesc(file_tollgate_v1_admin, 80);
 
 /**
  * How long something took.
@@ -1848,7 +2305,7 @@ export type Quantiles = Message<"tollgate.v1.Quantiles"> & {
  * Use `create(QuantilesSchema)` to create a new message.
  */
 export const QuantilesSchema: GenMessage<Quantiles> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 61);
+  messageDesc(file_tollgate_v1_admin, 81);
 
 /**
  * Which provider.
@@ -1876,7 +2333,7 @@ export type TestProviderRequest = Message<"tollgate.v1.TestProviderRequest"> & {
  * Use `create(TestProviderRequestSchema)` to create a new message.
  */
 export const TestProviderRequestSchema: GenMessage<TestProviderRequest> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 62);
+  messageDesc(file_tollgate_v1_admin, 82);
 
 /**
  * What the test has found.
@@ -1967,7 +2424,7 @@ export type TestProviderResponse = Message<"tollgate.v1.TestProviderResponse"> &
  * Use `create(TestProviderResponseSchema)` to create a new message.
  */
 export const TestProviderResponseSchema: GenMessage<TestProviderResponse> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 63);
+  messageDesc(file_tollgate_v1_admin, 83);
 
 /**
  * Something that a model can do or not.
@@ -2002,7 +2459,7 @@ export type ProviderAbility = Message<"tollgate.v1.ProviderAbility"> & {
  * Use `create(ProviderAbilitySchema)` to create a new message.
  */
 export const ProviderAbilitySchema: GenMessage<ProviderAbility> = /*@__PURE__*/
-  messageDesc(file_tollgate_v1_admin, 64);
+  messageDesc(file_tollgate_v1_admin, 84);
 
 /**
  * What becomes of a key.
@@ -2290,6 +2747,106 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof SetMonthlyLimitRequestSchema;
     output: typeof SetMonthlyLimitResponseSchema;
+  },
+  /**
+   * Another secret for an API key, which is in this answer only.
+   *
+   * @generated from rpc tollgate.v1.AdminService.RotateApiKey
+   */
+  rotateApiKey: {
+    methodKind: "unary";
+    input: typeof RotateApiKeyRequestSchema;
+    output: typeof RotateApiKeyResponseSchema;
+  },
+  /**
+   * A new limit of an account; locked ones are the operator's.
+   *
+   * @generated from rpc tollgate.v1.AdminService.CreateAccountLimit
+   */
+  createAccountLimit: {
+    methodKind: "unary";
+    input: typeof CreateAccountLimitRequestSchema;
+    output: typeof CreateAccountLimitResponseSchema;
+  },
+  /**
+   * An account's limits, by id.
+   *
+   * @generated from rpc tollgate.v1.AdminService.ListAccountLimits
+   */
+  listAccountLimits: {
+    methodKind: "unary";
+    input: typeof ListAccountLimitsRequestSchema;
+    output: typeof ListAccountLimitsResponseSchema;
+  },
+  /**
+   * Changes a limit, locked or not. Only supplied fields change.
+   *
+   * @generated from rpc tollgate.v1.AdminService.UpdateAccountLimit
+   */
+  updateAccountLimit: {
+    methodKind: "unary";
+    input: typeof UpdateAccountLimitRequestSchema;
+    output: typeof UpdateAccountLimitResponseSchema;
+  },
+  /**
+   * Removes a limit, locked or not; the windows of free models stay.
+   *
+   * @generated from rpc tollgate.v1.AdminService.DeleteAccountLimit
+   */
+  deleteAccountLimit: {
+    methodKind: "unary";
+    input: typeof DeleteAccountLimitRequestSchema;
+    output: typeof DeleteAccountLimitResponseSchema;
+  },
+  /**
+   * A new group of an account.
+   *
+   * @generated from rpc tollgate.v1.AdminService.CreateAccountGroup
+   */
+  createAccountGroup: {
+    methodKind: "unary";
+    input: typeof CreateAccountGroupRequestSchema;
+    output: typeof CreateAccountGroupResponseSchema;
+  },
+  /**
+   * An account's groups, by id.
+   *
+   * @generated from rpc tollgate.v1.AdminService.ListAccountGroups
+   */
+  listAccountGroups: {
+    methodKind: "unary";
+    input: typeof ListAccountGroupsRequestSchema;
+    output: typeof ListAccountGroupsResponseSchema;
+  },
+  /**
+   * Changes a group. Only supplied fields change.
+   *
+   * @generated from rpc tollgate.v1.AdminService.UpdateAccountGroup
+   */
+  updateAccountGroup: {
+    methodKind: "unary";
+    input: typeof UpdateAccountGroupRequestSchema;
+    output: typeof UpdateAccountGroupResponseSchema;
+  },
+  /**
+   * Removes a group without keys and groups.
+   *
+   * @generated from rpc tollgate.v1.AdminService.DeleteAccountGroup
+   */
+  deleteAccountGroup: {
+    methodKind: "unary";
+    input: typeof DeleteAccountGroupRequestSchema;
+    output: typeof DeleteAccountGroupResponseSchema;
+  },
+  /**
+   * Changes the settings of an API key. Only supplied fields change.
+   *
+   * @generated from rpc tollgate.v1.AdminService.UpdateApiKey
+   */
+  updateApiKey: {
+    methodKind: "unary";
+    input: typeof UpdateApiKeyRequestSchema;
+    output: typeof UpdateApiKeyResponseSchema;
   },
   /**
    * A new management key; the full key is in this answer only.

@@ -8,13 +8,15 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { LimitState } from "./event_pb.ts";
 import { file_tollgate_v1_event } from "./event_pb.ts";
+import type { Attribution } from "./request_pb.ts";
+import { file_tollgate_v1_request } from "./request_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file tollgate/v1/embedding.proto.
  */
 export const file_tollgate_v1_embedding: GenFile = /*@__PURE__*/
-  fileDesc("Cht0b2xsZ2F0ZS92MS9lbWJlZGRpbmcucHJvdG8SC3RvbGxnYXRlLnYxItsBCgxFbWJlZFJlcXVlc3QSDQoFbW9kZWwYASABKAkSKwoGaW5wdXRzGAIgAygLMhsudG9sbGdhdGUudjEuRW1iZWRkaW5nSW5wdXQSFwoKZGltZW5zaW9ucxgDIAEoDUgAiAEBEiUKBGZvcm0YBCABKA4yFy50b2xsZ2F0ZS52MS5WZWN0b3JGb3JtEgwKBHVzZXIYBSABKAkSEgoKZXh0cmFfanNvbhgGIAEoCRIOCgZsaXN0ZWQYByABKAgSDgoGc3RyaWN0GAggASgIQg0KC19kaW1lbnNpb25zIi4KDkVtYmVkZGluZ0lucHV0EgwKBHRleHQYASABKAkSDgoGdG9rZW5zGAIgAygNIs8BCg1FbWJlZFJlc3BvbnNlEhIKCnJlcXVlc3RfaWQYASABKAkSDQoFbW9kZWwYAiABKAkSJAoHdmVjdG9ycxgDIAMoCzITLnRvbGxnYXRlLnYxLlZlY3RvchIUCgxpbnB1dF90b2tlbnMYBCABKA0SFQoNY29zdF9uYW5vX3VzZBgFIAEoAxInCgZsaW1pdHMYBiADKAsyFy50b2xsZ2F0ZS52MS5MaW1pdFN0YXRlEg0KBXJvdXRlGAcgASgJEhAKCHdhcm5pbmdzGAggAygJIioKBlZlY3RvchIPCgdudW1iZXJzGAEgAygBEg8KB2Zsb2F0MzIYAiABKAwqWwoKVmVjdG9yRm9ybRIbChdWRUNUT1JfRk9STV9VTlNQRUNJRklFRBAAEhcKE1ZFQ1RPUl9GT1JNX05VTUJFUlMQARIXChNWRUNUT1JfRk9STV9GTE9BVDMyEAIyUgoQRW1iZWRkaW5nU2VydmljZRI+CgVFbWJlZBIZLnRvbGxnYXRlLnYxLkVtYmVkUmVxdWVzdBoaLnRvbGxnYXRlLnYxLkVtYmVkUmVzcG9uc2ViBnByb3RvMw", [file_tollgate_v1_event]);
+  fileDesc("Cht0b2xsZ2F0ZS92MS9lbWJlZGRpbmcucHJvdG8SC3RvbGxnYXRlLnYxIp8CCgxFbWJlZFJlcXVlc3QSDQoFbW9kZWwYASABKAkSKwoGaW5wdXRzGAIgAygLMhsudG9sbGdhdGUudjEuRW1iZWRkaW5nSW5wdXQSFwoKZGltZW5zaW9ucxgDIAEoDUgAiAEBEiUKBGZvcm0YBCABKA4yFy50b2xsZ2F0ZS52MS5WZWN0b3JGb3JtEgwKBHVzZXIYBSABKAkSEgoKZXh0cmFfanNvbhgGIAEoCRIOCgZsaXN0ZWQYByABKAgSDgoGc3RyaWN0GAggASgIEjIKC2F0dHJpYnV0aW9uGCggASgLMhgudG9sbGdhdGUudjEuQXR0cmlidXRpb25IAYgBAUINCgtfZGltZW5zaW9uc0IOCgxfYXR0cmlidXRpb24iLgoORW1iZWRkaW5nSW5wdXQSDAoEdGV4dBgBIAEoCRIOCgZ0b2tlbnMYAiADKA0izwEKDUVtYmVkUmVzcG9uc2USEgoKcmVxdWVzdF9pZBgBIAEoCRINCgVtb2RlbBgCIAEoCRIkCgd2ZWN0b3JzGAMgAygLMhMudG9sbGdhdGUudjEuVmVjdG9yEhQKDGlucHV0X3Rva2VucxgEIAEoDRIVCg1jb3N0X25hbm9fdXNkGAUgASgDEicKBmxpbWl0cxgGIAMoCzIXLnRvbGxnYXRlLnYxLkxpbWl0U3RhdGUSDQoFcm91dGUYByABKAkSEAoId2FybmluZ3MYCCADKAkiKgoGVmVjdG9yEg8KB251bWJlcnMYASADKAESDwoHZmxvYXQzMhgCIAEoDCpbCgpWZWN0b3JGb3JtEhsKF1ZFQ1RPUl9GT1JNX1VOU1BFQ0lGSUVEEAASFwoTVkVDVE9SX0ZPUk1fTlVNQkVSUxABEhcKE1ZFQ1RPUl9GT1JNX0ZMT0FUMzIQAjJSChBFbWJlZGRpbmdTZXJ2aWNlEj4KBUVtYmVkEhkudG9sbGdhdGUudjEuRW1iZWRSZXF1ZXN0GhoudG9sbGdhdGUudjEuRW1iZWRSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_event, file_tollgate_v1_request]);
 
 /**
  * What to embed.
@@ -77,6 +79,13 @@ export type EmbedRequest = Message<"tollgate.v1.EmbedRequest"> & {
    * @generated from field: bool strict = 8;
    */
   strict: boolean;
+
+  /**
+   * What the gateway counts the request by; it never goes upstream.
+   *
+   * @generated from field: optional tollgate.v1.Attribution attribution = 40;
+   */
+  attribution?: Attribution | undefined;
 };
 
 /**

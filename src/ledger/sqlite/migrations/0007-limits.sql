@@ -49,6 +49,8 @@ INSERT INTO usage_limit (account_id, scope, scope_id, unit, per, time_zone, max,
       UNION ALL SELECT id, 3, 'usd', 'month', monthly_limit, 'monthly_limit' FROM api_key WHERE monthly_limit IS NOT NULL
     ) f ON f.id = k.id ORDER BY k.id, f.place;
 INSERT INTO meta (name, value) SELECT 'limit', coalesce(max(id), 0) FROM usage_limit;
+-- uses: 1 where limit_use is whole, 0 while a writer has some of it in memory.
+INSERT INTO meta (name, value) VALUES ('uses', 1);
 
 ALTER TABLE api_key DROP COLUMN daily_limit;
 ALTER TABLE api_key DROP COLUMN minute_limit;

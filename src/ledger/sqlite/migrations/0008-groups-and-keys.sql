@@ -79,3 +79,8 @@ ALTER TABLE entry_with_groups RENAME TO entry;
 CREATE UNIQUE INDEX entry_reference ON entry (reference) WHERE reference IS NOT NULL;
 CREATE TRIGGER entry_is_never_changed BEFORE UPDATE ON entry BEGIN SELECT raise(ABORT, 'entries are only inserted'); END;
 CREATE TRIGGER entry_is_never_deleted BEFORE DELETE ON entry BEGIN SELECT raise(ABORT, 'entries are only inserted'); END;
+
+-- Management keys that had every scope have the new ones too.
+UPDATE management_key
+  SET scopes = '["keys:create","keys:read","keys:update","keys:delete","account:read","account:activity","account:balance","limits:read","limits:write","groups:read","groups:write"]'
+  WHERE scopes = '["keys:create","keys:read","keys:update","keys:delete","account:read","account:activity","account:balance"]';

@@ -1,0 +1,188 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { parseDollars } from '../lib/dollars.ts';
+import { parseIsoTime } from '../lib/iso-time.ts';
+import { balanceOrNone, idArgument, idOrNone, nameArgument, tagsArgument, wordsArgument } from './arguments.ts';
+import { type RemotePorts, ResourceCommands } from './remote.ts';
+import { groupView, limitView } from './resources.ts';
+
+/** The commands of limits and groups. */
+
+const scopes = { account: 'account', group: 'group', key: 'key' } as const;
+const units = { usd: 'usd', requests: 'requests', tokens: 'tokens', concurrent: 'concurrent' } as const;
+const windows = { minute: 'minute', hour: 'hour', day: 'day', week: 'week', month: 'month', total: 'total' } as const;
+const endUsers = { all: 'all', each: 'each' } as const;
+const actions = { refuse: 'refuse', alert: 'alert' } as const;
+
+/** A maximum as dollars, and, if it is whole, as a count: which of them holds is known where the limit is. */
+interface Max {
+  readonly max?: bigint;
+  readonly maxNanoUsd: bigint;
+}
+
+const nanoPerDollar = 1_000_000_000n;
+
+function maxArgument(text: string): Max {
+  const maxNanoUsd = parseDollars(text);
+  if (maxNanoUsd === undefined || maxNanoUsd < 0n) {
+    throw new InvalidArgumentError('It must be a number from 0: dollars of usd, else a count.');
+  }
+  return { maxNanoUsd, ...(maxNanoUsd % nanoPerDollar === 0n ? { max: maxNanoUsd / nanoPerDollar } : {}) };
+}
+
+function timeArgument(text: string): bigint {
+  const time = parseIsoTime(text);
+  if (time === undefined) throw new InvalidArgumentError('It must be an ISO 8601 time, as 2026-12-31T23:59:59Z.');
+  return BigInt(time.floorMs);
+}
+
+interface LimitOptions {
+  readonly max?: Max;
+  readonly timeZone?: string;
+  readonly models?: string[];
+  readonly endUsers?: string;
+  readonly action?: string;
+  readonly raisedMax?: Max;
+  readonly raisedUntil?: bigint;
+  readonly raised?: boolean;
+}
+
+function toSettings({ max, timeZone, models, endUsers: users, action, ...raise }: LimitOptions) {
+  const { raisedMax, raisedUntil, raised } = raise;
+  return {
+    ...max,
+    timeZone,
+    models: models === undefined || models.includes('all') ? undefined : { models },
+    allModels: models?.includes('all') === true,
+    endUsers: users,
+    action,
+    raised: raisedMax && { ...raisedMax, untilMs: raisedUntil ?? 0n },
+    notRaised: raised === false,
+  };
+}
+
+/** Adds the options that both making and changing a limit have. */
+function withSettings(command: Command): Command {
+  return command
+    .option('--time-zone <name>', 'whose days, as Europe/Berlin (default: UTC)')
+    .option('--models <ids>', 'the ids and patterns that it counts, with commas between them, or all', wordsArgument)
+    .option('--end-users <all|each>', 'for all together or for each apart', nameArgument(endUsers))
+    .option('--action <refuse|alert>', 'what it does when it is reached', nameArgument(actions))
+    .option('--raised-max <number>', 'another maximum until --raised-until', maxArgument)
+    .option('--raised-until <time>', 'until when', timeArgument);
+}
+
+interface CreateLimitOptions extends LimitOptions {
+  readonly account: bigint;
+  readonly scope: keyof typeof scopes;
+  readonly id?: bigint;
+  readonly unit: keyof typeof units;
+  readonly window?: keyof typeof windows;
+  readonly locked?: boolean;
+}
+
+/** `limits create | list | update | delete`. */
+export function limitCommands(program: Command, ports: RemotePorts): void {
+  const group = program.command('limits').description('limits of accounts, groups and keys');
+  const limits = new ResourceCommands(group, ports, limitView);
+  withSettings(
+    limits
+      .one('create', 'make a limit', async ({ admin }, { account: accountId, ...given }: CreateLimitOptions) => {
+        const { scope, id: scopeId = scope === 'account' ? accountId : 0n, unit, window = '', locked = false } = given;
+        const limit = { scope, scopeId, unit, window, settings: toSettings(given) };
+        return (await admin.createAccountLimit({ accountId, limit, locked })).limit;
+      })
+      .requiredOption('--account <account_id>', 'the account', idArgument)
+      .requiredOption('--scope <account|group|key>', 'what it limits', nameArgument(scopes))
+      .option('--id <id>', 'which group or key', idArgument)
+      .requiredOption('--unit <usd|requests|tokens|concurrent>', 'what it counts', nameArgument(units))
+      .option(
+        '--window <minute|hour|day|week|month|total>',
+        'in which time; none with concurrent',
+        nameArgument(windows),
+      )
+      .requiredOption('--max <number>', 'the most: dollars of usd, else a count', maxArgument)
+      .option('--locked', 'the account’s management keys see it and can’t change it'),
+  );
+  limits
+    .list('list an account’s limits', async ({ admin }, { account: accountId }: { account: bigint }) => {
+      const answer = await admin.listAccountLimits({ accountId });
+      return answer.limits;
+    })
+    .requiredOption('--account <account_id>', 'the account', idArgument);
+  withSettings(
+    limits
+      .one('update', 'change a limit', async ({ admin }, limitId: bigint, given: LimitOptions) => {
+        const { limit } = await admin.updateAccountLimit({ limitId, settings: toSettings(given) });
+        return limit;
+      })
+      .argument('<limit_id>', 'the limit', idArgument)
+      .option('--max <number>', 'the most: dollars of usd, else a count', maxArgument),
+  ).option('--no-raised', 'take the raise back');
+  limits
+    .done('delete', 'remove a limit', async ({ admin }, limitId: bigint) => {
+      await admin.deleteAccountLimit({ limitId });
+      return `limit ${limitId} deleted`;
+    })
+    .argument('<limit_id>', 'the limit', idArgument);
+}
+
+interface GroupOptions {
+  readonly name?: string;
+  readonly parent?: ReturnType<typeof idOrNone>;
+  readonly tags?: Record<string, string>;
+  readonly balance?: ReturnType<typeof balanceOrNone>;
+}
+
+function toGroupSettings({ name, parent, tags, balance }: GroupOptions) {
+  return {
+    name,
+    parentGroupId: parent?.id,
+    noParent: parent !== undefined && parent.id === undefined,
+    tags: tags && { tags },
+    balanceNanoUsd: balance?.nanoUsd,
+    noBalance: balance !== undefined && balance.nanoUsd === undefined,
+  };
+}
+
+function withGroupSettings(command: Command): Command {
+  return command
+    .option('--parent <group_id|none>', 'the group that it lies in', idOrNone)
+    .option('--tags <tags>', 'what its requests are tagged with, as team=search,env=prod', tagsArgument)
+    .option('--balance <dollars|none>', 'money of its own, moved out of the account', balanceOrNone);
+}
+
+/** `groups create | list | update | delete`. */
+export function groupCommands(program: Command, ports: RemotePorts): void {
+  const group = program.command('groups').description('groups of keys, with limits and balances of their own');
+  const groups = new ResourceCommands(group, ports, groupView);
+  withGroupSettings(
+    groups
+      .one('create', 'make a group', async ({ admin }, given: GroupOptions & { account: bigint }) => {
+        const settings = toGroupSettings(given);
+        return (await admin.createAccountGroup({ accountId: given.account, settings })).group;
+      })
+      .requiredOption('--account <account_id>', 'the account', idArgument)
+      .requiredOption('--name <name>', 'a name for people'),
+  );
+  groups
+    .list('list an account’s groups', async ({ admin }, { account: accountId }: { account: bigint }) => {
+      const answer = await admin.listAccountGroups({ accountId });
+      return answer.groups;
+    })
+    .requiredOption('--account <account_id>', 'the account', idArgument);
+  withGroupSettings(
+    groups
+      .one('update', 'change a group', async ({ admin }, groupId: bigint, given: GroupOptions) => {
+        const answer = await admin.updateAccountGroup({ groupId, settings: toGroupSettings(given) });
+        return answer.group;
+      })
+      .argument('<group_id>', 'the group', idArgument)
+      .option('--name <name>', 'a name for people'),
+  );
+  groups
+    .done('delete', 'remove a group without keys and groups', async ({ admin }, groupId: bigint) => {
+      await admin.deleteAccountGroup({ groupId });
+      return `group ${groupId} deleted`;
+    })
+    .argument('<group_id>', 'the group', idArgument);
+}

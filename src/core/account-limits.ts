@@ -1,0 +1,79 @@
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { AccountService, ListLimitsRequest } from '../gen/tollgate/v1/account_pb.ts';
+import type { PushedService } from '../lib/pushed-service.ts';
+import type { Ledger, LimitFilter, LimitRow, LimitScope } from '../ledger/ledger.ts';
+import { found, idOf, invalidField, type ListedId, notFound } from './account-fields.ts';
+import { authenticate, type Caller, type Scope } from './credential.ts';
+import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
+
+type Limits = Pick<
+  PushedService<typeof AccountService>,
+  'listLimits' | 'createLimit' | 'getLimit' | 'updateLimit' | 'deleteLimit'
+>;
+
+const scopes: readonly LimitScope[] = ['account', 'group', 'key'];
+
+/** Limits of the caller's account. Those of the operator are shown, and only the operator changes them. */
+export function limits(ledger: Ledger, listedId: ListedId): Limits {
+  const accountOf = async (caller: Caller, scope: Scope): Promise<number> =>
+    (await authenticate(caller, ledger, { scope })).accountId;
+  return {
+    async listLimits(request, context) {
+      const accountId = await accountOf(context, 'limits:read');
+      return { limits: (await ledger.listLimits(readFilter(request, accountId))).map(toLimit) };
+    },
+    async createLimit({ limit }, context) {
+      const accountId = await accountOf(context, 'limits:write');
+      return {
+        limit: toLimit(made(await ledger.createLimit(readNewLimit(limit, { accountId, locked: false, listedId })))),
+      };
+    },
+    async getLimit({ limitId }, context) {
+      const accountId = await accountOf(context, 'limits:read');
+      return { limit: toLimit(found(await ledger.findLimit(idOf(limitId, 'limit'), accountId), 'limit', limitId)) };
+    },
+    async updateLimit({ limitId: id, settings }, context) {
+      const accountId = await accountOf(context, 'limits:write');
+      const limitId = idOf(id, 'limit');
+      const { unit } = found(await ledger.findLimit(limitId, accountId), 'limit', limitId);
+      const change = readLimitChange(settings, unit, listedId);
+      return { limit: toLimit(unlocked(await ledger.updateLimit({ limitId, accountId, change }), limitId)) };
+    },
+    async deleteLimit({ limitId: id }, context) {
+      const accountId = await accountOf(context, 'limits:write');
+      const limitId = idOf(id, 'limit');
+      unlocked(await ledger.deleteLimit({ limitId, accountId }), limitId);
+      return {};
+    },
+  };
+}
+
+function readFilter({ scope, scopeId }: ListLimitsRequest, accountId: number): LimitFilter {
+  if (scope === '' && scopeId === 0n) return { accountId };
+  const type = scopes.find(each => each === scope);
+  if (type === undefined) throw invalidField('scope', `must be one of ${scopes.join(', ')}`, scope);
+  return { accountId, scope: type, ...(scopeId === 0n ? {} : { scopeId: Number(scopeId) }) };
+}
+
+/** Returns the limit that was made. Throws `not_found` for a scope that the account does not have, `conflict` where it has too many limits. */
+export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
+  if (reply === 'not_found') throw new GatewayError('not_found', 'There is no such scope.', { param: 'scope.id' });
+  if (reply === 'too_many') {
+    throw new GatewayError('conflict', 'The scope has as many limits as one can have.', {
+      tip: 'Change or delete one of its limits first.',
+    });
+  }
+  return reply;
+}
+
+/** Returns what the ledger did. Throws `not_found`, and `permission_denied` for a limit of the operator's. */
+export function unlocked<Done extends LimitRow | 'deleted'>(
+  reply: Done | 'not_found' | 'locked',
+  limitId: number,
+): Done {
+  if (reply === 'not_found') throw notFound('limit', limitId);
+  if (reply !== 'locked') return reply;
+  throw new GatewayError('permission_denied', `Limit ${limitId} is the operator’s: the account can’t change it.`, {
+    tip: `Ask the operator: npx tollgate limits update ${limitId} --max N.`,
+  });
+}

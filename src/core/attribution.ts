@@ -1,0 +1,30 @@
+import { createHash } from 'node:crypto';
+import type { Attribution } from '../gen/tollgate/v1/request_pb.ts';
+import { findTagFault } from '../generation/tags.ts';
+import type { AdmitCommand } from '../ledger/ledger.ts';
+import { invalidField } from './account-fields.ts';
+
+/** A longer name of an end user is stored as its digest. */
+const endUserMax = 128;
+
+/**
+ * Returns what a request is counted by beside its key. `named`: how the request itself names its end user, in the order in which they hold. Throws
+ * `validation_error` for tags that are none.
+ */
+export function readAttribution(
+  attribution: Attribution | undefined,
+  ...named: readonly (string | undefined)[]
+): Pick<AdmitCommand, 'tags' | 'endUser'> {
+  const endUser = [attribution?.endUser, ...named].find(name => name !== undefined && name !== '');
+  const tags = attribution?.tags ?? {};
+  const fault = findTagFault(tags);
+  if (fault !== undefined) throw invalidField('attribution.tags', fault);
+  return {
+    ...(endUser === undefined ? {} : { endUser: storedName(endUser) }),
+    ...(Object.keys(tags).length === 0 ? {} : { tags }),
+  };
+}
+
+function storedName(name: string): string {
+  return name.length <= endUserMax ? name : `sha256:${createHash('sha256').update(name).digest('hex')}`;
+}

@@ -1,0 +1,147 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import '../lib/temporal.ts';
+import type {
+  LimitRaiseSettings,
+  LimitSchema,
+  LimitSettings as SettingsMessage,
+  NewLimit as NewLimitMessage,
+} from '../gen/tollgate/v1/account_pb.ts';
+import { defined } from '../lib/defined.ts';
+import type { LimitChange, LimitRow, LimitSettings, LimitUnit, NewLimit } from '../ledger/ledger.ts';
+import { invalidField, type ListedId, readModelNames } from './account-fields.ts';
+
+/** Limits between the contract and the ledger. Field names in errors are those that REST and command line callers write. */
+
+const scopes = ['account', 'group', 'key'] as const;
+const units = ['usd', 'requests', 'tokens', 'concurrent'] as const;
+const windows = ['minute', 'hour', 'day', 'week', 'month', 'total'] as const;
+const endUsers = ['all', 'each'] as const;
+const actions = ['refuse', 'alert'] as const;
+
+/** Of dollars and of counts alike: what fits a signed 64-bit number with room for sums. */
+const maxMost = 9_000_000_000_000_000_000n;
+const patternsMax = 1_000;
+
+/** Reads what of a limit an account's or the operator's caller supplied, and checks it. `account`: whose it is to be. */
+export function readNewLimit(
+  message: NewLimitMessage | undefined,
+  {
+    accountId,
+    locked,
+    listedId,
+  }: { readonly accountId: number; readonly locked: boolean; readonly listedId: ListedId },
+): NewLimit {
+  if (message === undefined) throw invalidField('scope', 'is required');
+  const scope = oneOf('scope.type', message.scope, scopes);
+  const unit = oneOf('unit', message.unit, units);
+  if (unit === 'concurrent' && message.window !== '') {
+    throw invalidField('window', 'must be null: running requests have no window', message.window);
+  }
+  const window = unit === 'concurrent' ? null : oneOf('window', message.window, windows);
+  const { max, ...settings } = readLimitChange(message.settings, unit, listedId);
+  if (max === undefined) throw invalidField('max', 'is required');
+  const preset = { timeZone: 'UTC', models: null, endUsers: 'all', action: 'refuse', raised: null } as const;
+  const scopeId = scope === 'account' && message.scopeId === 0n ? accountId : readScopeId(message.scopeId);
+  return { ...preset, ...settings, max, accountId, scope, scopeId, unit, window, locked };
+}
+
+/** An id that no key or group can have is that of none: the ledger says so. */
+function readScopeId(id: bigint): number {
+  return id < 1n || id > BigInt(Number.MAX_SAFE_INTEGER) ? 0 : Number(id);
+}
+
+/** Reads the fields of a limit of that unit that a caller supplied, and checks them. */
+export function readLimitChange(
+  message: SettingsMessage | undefined,
+  unit: LimitUnit,
+  listedId: ListedId,
+): LimitChange {
+  if (message === undefined) return {};
+  const { timeZone, endUsers: users, action } = message;
+  return defined({
+    max: readMax('max', message, unit),
+    timeZone: timeZone === undefined ? undefined : readTimeZone(timeZone),
+    models: readModels(message, listedId),
+    endUsers: users === undefined ? undefined : oneOf('end_users', users, endUsers),
+    action: action === undefined ? undefined : oneOf('action', action, actions),
+    raised: readRaise(message, unit),
+  });
+}
+
+function oneOf<const Names extends readonly string[]>(param: string, text: string, names: Names): Names[number] {
+  const found = names.find(name => name === text);
+  if (found === undefined) throw invalidField(param, `must be one of ${names.join(', ')}`, text);
+  return found;
+}
+
+/** Returns the maximum in the limit's unit; undefined where none was supplied. */
+function readMax(
+  param: string,
+  { max: count, maxNanoUsd }: { readonly max?: bigint | undefined; readonly maxNanoUsd?: bigint | undefined },
+  unit: LimitUnit,
+): bigint | undefined {
+  const max = unit === 'usd' ? maxNanoUsd : count;
+  if (max === undefined && maxNanoUsd !== undefined)
+    throw invalidField(param, 'must be an integer', Number(maxNanoUsd) / 1e9);
+  if (max === undefined && count !== undefined) throw invalidField(param, 'must be in nano-dollars', count.toString());
+  if (max !== undefined && (max < 0n || max > maxMost)) throw invalidField(param, 'must be 0 or more', max.toString());
+  return max;
+}
+
+/** Only names: an offset says nothing of the days when clocks change. */
+function readTimeZone(text: string): string {
+  try {
+    if (/^[A-Za-z]/.test(text)) return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone;
+  } catch {
+    // Refused below, as every other text that names no zone.
+  }
+  throw invalidField('time_zone', 'must be an IANA name, such as Europe/Berlin', text);
+}
+
+function readModels(message: SettingsMessage, listedId: ListedId): LimitSettings['models'] | undefined {
+  if (message.allModels) return null;
+  const models = message.models?.models;
+  if (models === undefined) return undefined;
+  if (models.length > patternsMax) throw invalidField('models', `must have at most ${patternsMax} entries`);
+  return readModelNames('models', models, model => (model.includes('*') ? model : listedId(model)));
+}
+
+function readRaise({ raised, notRaised }: SettingsMessage, unit: LimitUnit): LimitSettings['raised'] | undefined {
+  if (notRaised) return null;
+  if (raised === undefined) return undefined;
+  const max = readMax('raised.max', raised, unit);
+  if (max === undefined) throw invalidField('raised.max', 'is required');
+  return { max, untilMs: readUntil(raised) };
+}
+
+function readUntil({ untilMs }: LimitRaiseSettings): number {
+  if (untilMs < 0n || untilMs > BigInt(Number.MAX_SAFE_INTEGER)) {
+    throw invalidField('raised.until', 'must be a time', untilMs.toString());
+  }
+  return Number(untilMs);
+}
+
+/** A limit as the contract says it. */
+export function toLimit(row: LimitRow): MessageInitShape<typeof LimitSchema> {
+  const { models, raised, resetsAtMs } = row;
+  return {
+    limitId: BigInt(row.limitId),
+    accountId: BigInt(row.accountId),
+    scope: row.scope,
+    scopeId: BigInt(row.scopeId),
+    unit: row.unit,
+    window: row.window ?? '',
+    timeZone: row.timeZone,
+    max: row.max,
+    endUsers: row.endUsers,
+    action: row.action,
+    locked: row.locked,
+    used: row.used,
+    held: row.held,
+    remaining: row.remaining,
+    createdAtMs: BigInt(row.createdAtMs),
+    ...(models === null ? {} : { models: { models: [...models] } }),
+    ...(raised === null ? {} : { raised: { max: raised.max, untilMs: BigInt(raised.untilMs) } }),
+    ...(resetsAtMs === null ? {} : { resetsAtMs: BigInt(resetsAtMs) }),
+  };
+}

@@ -1,0 +1,67 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { type GetOwnKeyResponseSchema, Payer } from '../gen/tollgate/v1/account_pb.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { GroupRow, KeyRow, Ledger, LimitRow } from '../ledger/ledger.ts';
+import { found } from './account-fields.ts';
+import { toLimit } from './limit-fields.ts';
+
+/** Tells what the holder of a key may know of it: its limits and those above it, and what would pay its next request. */
+export async function readOwnKey(
+  ledger: Ledger,
+  { keyId, accountId }: { readonly keyId: number; readonly accountId: number },
+  clock: Clock,
+): Promise<MessageInitShape<typeof GetOwnKeyResponseSchema>> {
+  const nowMs = clock.now();
+  const key = found(await ledger.findKey(keyId, accountId), 'API key', keyId);
+  const groups = pathOf(await ledger.listGroups(accountId), key.groupId);
+  const all = await ledger.listLimits({ accountId });
+  const month = new Date(nowMs);
+  const startMs = Date.UTC(month.getUTCFullYear(), month.getUTCMonth(), 1);
+  const span = { accountId, keyId, startMs, endMs: undefined, groupBy: 'none' } as const;
+  const sums = await ledger.analytics({ ...span, granularity: 'day', limit: 100 });
+  const spentMonth = sums === 'too_many' ? 0n : sums.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
+  const { expiresAtMs, allowedModels } = key;
+  const [group] = groups;
+  return {
+    apiKeyId: BigInt(keyId),
+    key: key.masked,
+    label: key.label,
+    limits: all.filter(limit => binds(limit, key, groups)).map(toLimit),
+    paysFrom: await choosePaying(ledger, key, groups),
+    spendTodayNanoUsd: key.usageToday,
+    spendMonthNanoUsd: spentMonth,
+    ...(group === undefined ? {} : { group: group.name }),
+    ...(expiresAtMs === undefined ? {} : { expiresAtMs: BigInt(expiresAtMs) }),
+    ...(allowedModels === null ? {} : { allowedModels: { models: [...allowedModels] } }),
+  };
+}
+
+/** A group and those above it, nearest first. */
+function pathOf(all: readonly GroupRow[], groupId: number | null): GroupRow[] {
+  const group = all.find(each => each.groupId === groupId);
+  return group === undefined ? [] : [group, ...pathOf(all, group.parentId)];
+}
+
+function binds({ scope, scopeId }: LimitRow, key: KeyRow, groups: readonly GroupRow[]): boolean {
+  if (scope === 'key') return scopeId === key.keyId;
+  return scope === 'account' || groups.some(({ groupId }) => groupId === scopeId);
+}
+
+/** What comes first of what pays a text request of the plan's models; unspecified where nothing is left that may pay. */
+async function choosePaying(ledger: Ledger, key: KeyRow, groups: readonly GroupRow[]): Promise<Payer> {
+  const plan = await ledger.findSubscription(key.accountId);
+  if (plan !== undefined && plan.freeLeftToday > 0) return Payer.FREE;
+  const hasPlan = plan !== undefined && plan.tokens > plan.tokensUsed + plan.tokensHeld;
+  const money = await chooseMoney(ledger, key, groups);
+  if (key.fallbackToPayg && money !== undefined && !(hasPlan && key.useSubsFirst)) return money;
+  return hasPlan ? Payer.SUBSCRIPTION : Payer.UNSPECIFIED;
+}
+
+/** Whose money pays; undefined where it is spent. */
+async function chooseMoney(ledger: Ledger, key: KeyRow, groups: readonly GroupRow[]): Promise<Payer | undefined> {
+  if (key.balance !== null) return key.balance > 0n ? Payer.KEY_BALANCE : undefined;
+  const group = groups.find(({ balance }) => balance !== null);
+  if (group !== undefined) return (group.balance ?? 0n) > group.held ? Payer.GROUP_BALANCE : undefined;
+  const account = await ledger.findAccount(key.accountId);
+  return account !== undefined && account.balance > account.held ? Payer.ACCOUNT : undefined;
+}

@@ -1,0 +1,95 @@
+import * as z from 'zod';
+import { GatewayError, type Violation } from '../errors/gateway-error.ts';
+import { parseJsonDollars } from '../lib/dollars.ts';
+import { parseIsoTime } from '../lib/iso-time.ts';
+import type { JsonBody } from './json-body.ts';
+
+/** What the schemas of the account's bodies share. */
+
+/** The most that limits and balances are set to, in dollars or requests. */
+export const amountMax = 9_000_000_000;
+/** Longer values are cut where a violation repeats them. */
+const shownLengthMax = 200;
+
+/** Reads a body. `what` is what its fields belong to ("a key"). Throws `validation_error` with a violation for every wrong or unknown field. */
+export function readBody<Shape extends z.core.$ZodShape>(
+  schema: z.ZodObject<Shape, z.core.$strict>,
+  { value }: JsonBody,
+  what: string,
+): z.output<z.ZodObject<Shape, z.core.$strict>> {
+  const result = schema.safeParse(value, { reportInput: true });
+  if (result.success) return result.data;
+  throw invalidBody(
+    result.error.issues.flatMap(issue => toViolations(issue, { what, fields: Object.keys(schema.shape) })),
+  );
+}
+
+/** A number of dollars as it was written: a double has lost the nano-dollars of a large one. Undefined: there is no number at that place. */
+export function exactDollars({ raw }: JsonBody, ...path: readonly string[]): bigint | undefined {
+  let found: unknown = JSON.parse(raw.toString('utf8'), (_, value: unknown, context?: { readonly source?: string }) =>
+    typeof value === 'number' ? { [source]: context?.source ?? String(value) } : value,
+  );
+  for (const name of path) found = (found as Readonly<Record<string, unknown>> | undefined)?.[name];
+  const text = (found as { readonly [source]?: string } | null | undefined)?.[source];
+  return text === undefined ? undefined : parseJsonDollars(text);
+}
+
+const source = Symbol('source');
+
+/** A time as ISO 8601 writes it, in ms. `orNull` says what null means. */
+export function timeField(orNull: string): z.ZodType<bigint, string> {
+  const allowed = `must be a time as ISO 8601 writes it ("2026-12-31T23:59:59Z")${orNull}`;
+  return z.string(allowed).transform((text, context): bigint => {
+    const time = parseIsoTime(text);
+    if (time !== undefined) return BigInt(time.floorMs);
+    context.addIssue({ code: 'custom', message: allowed, input: text });
+    return z.NEVER;
+  });
+}
+
+/** Names with values; what they may be is the contract's to say. */
+export const tagsField = z
+  .record(z.string(), z.string('must be a string'), 'must be an object of strings')
+  .transform(tags => ({ tags }));
+
+/** The number of a thing. What is no integer from 0 is no id; one that no thing has is the ledger's to refuse. */
+export const idField = z
+  .number('must be an integer')
+  .refine(Number.isInteger, 'must be an integer')
+  .transform(id => (Number.isSafeInteger(id) && id > 0 ? BigInt(id) : 0n));
+
+function invalidBody(violations: readonly Violation[]): GatewayError {
+  const [first = { path: [], message: 'is not valid' }] = violations;
+  const param = first.path.join('.');
+  const message = param === '' ? `The body ${first.message}.` : `${param}: ${first.message}.`;
+  return new GatewayError('validation_error', message, { ...(param === '' ? {} : { param }), violations });
+}
+
+interface Described {
+  readonly what: string;
+  readonly fields: readonly string[];
+}
+
+function toViolations(issue: z.core.$ZodIssue, { what, fields }: Described): Violation[] {
+  const path = issue.path.map(String);
+  if (issue.code === 'unrecognized_keys') {
+    const message =
+      path.length === 0
+        ? `is no field of ${what}; the fields are ${fields.join(', ')}`
+        : `is no field of ${path.join('.')}`;
+    return issue.keys.map(key => ({
+      path: [...path, key],
+      message,
+      type: 'extra_forbidden',
+      ...shownInput((issue.input as Readonly<Record<string, unknown>> | undefined)?.[key]),
+    }));
+  }
+  return [{ path, message: issue.message, type: issue.code, ...shownInput(issue.input) }];
+}
+
+/** Returns what was sent as JSON; nothing if it is too long to be repeated. */
+function shownInput(value: unknown): Pick<Violation, 'inputJson'> {
+  if (typeof value === 'string') return { inputJson: JSON.stringify(value.slice(0, shownLengthMax)) };
+  const inputJson = JSON.stringify(value) as string | undefined;
+  return inputJson === undefined || inputJson.length > shownLengthMax ? {} : { inputJson };
+}

@@ -1,0 +1,18 @@
+/** Tags: names with values that requests are divided by. */
+
+/** The most tags that a request brings, or that a key or a group has. */
+const tagsMax = 8;
+const namePattern = /^[a-z0-9_.-]{1,32}$/;
+const valueMax = 64;
+
+/** Returns what is wrong with tags, as a sentence goes on after their field; undefined: nothing. */
+export function findTagFault(tags: Readonly<Record<string, string>>): string | undefined {
+  const entries = Object.entries(tags);
+  if (entries.length > tagsMax) return `must be at most ${tagsMax} tags`;
+  for (const [name, value] of entries) {
+    if (!namePattern.test(name))
+      return `"${name.slice(0, 64)}" is no name: it has up to 32 of a-z, 0-9, "_", "." and "-"`;
+    if (value.length > valueMax) return `the value of ${name} must have at most ${valueMax} characters`;
+  }
+  return undefined;
+}

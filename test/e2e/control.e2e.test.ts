@@ -1,0 +1,255 @@
+/** Limits, groups, tags and what a key's holder sees, as a client of REST meets them (control.md). */
+import { afterAll, expect, test } from 'vitest';
+import { endGateway, makeKey, startGateway } from '../gateway.ts';
+import {
+  type AnalyticsJson,
+  call,
+  type GroupJson,
+  type KeyJson,
+  type LimitJson,
+  newKey,
+  type RecordJson,
+} from './account-client.ts';
+import { ask, complete } from './chat-client.ts';
+
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
+afterAll(() => endGateway(gateway));
+
+const hello = ask('Hello\n!sim tokens=3');
+
+async function made(body: object): Promise<LimitJson> {
+  const reply = await call<{ data: LimitJson }>(gateway, 'POST', '/limits', { body });
+  expect([reply.status, reply.text]).toEqual([200, expect.any(String)]);
+  return reply.body.data;
+}
+
+const read = async (limitId: number): Promise<LimitJson> =>
+  (await call<{ data: LimitJson }>(gateway, 'GET', `/limits/${limitId}`)).body.data;
+const newGroup = async (body: object): Promise<GroupJson> =>
+  (await call<{ data: GroupJson }>(gateway, 'POST', '/groups', { body })).body.data;
+
+test('a limit is made, shown, changed and deleted; the list has the free windows, too', async () => {
+  const { api_key_id: id } = await newKey(gateway);
+  const scope = { type: 'key', id };
+  const limit = await made({ scope, unit: 'usd', window: 'day', max: 0.25, time_zone: 'Europe/Berlin' });
+  expect(limit).toMatchObject({
+    scope,
+    unit: 'usd',
+    window: 'day',
+    time_zone: 'Europe/Berlin',
+    max: 0.25,
+    models: null,
+    end_users: 'all',
+    action: 'refuse',
+    locked: false,
+    raised: null,
+    used: 0,
+    held: 0,
+    remaining: 0.25,
+  });
+  const until = '2999-01-01T00:00:00.000Z';
+  const changed = await call<{ data: LimitJson }>(gateway, 'PATCH', `/limits/${limit.limit_id}`, {
+    body: { max: 0.5, raised: { max: 2, until }, models: ['sim/*'] },
+  });
+  expect(changed.body.data).toMatchObject({ max: 0.5, raised: { max: 2, until }, models: ['sim/*'], remaining: 2 });
+  const { body } = await call<{ data: LimitJson[] }>(gateway, 'GET', '/limits?scope=account');
+  expect(body.data.map(({ unit, window, max, models, locked }) => [unit, window, max, models, locked])).toEqual([
+    ['requests', 'minute', 20, ['*:free'], true],
+    ['requests', 'day', 200, ['*:free'], true],
+  ]);
+  for (const [method, locked] of [
+    ['PATCH', body.data[0]],
+    ['DELETE', body.data[1]],
+  ] as const) {
+    const options = method === 'PATCH' ? { body: { max: 1000 } } : {};
+    expect((await call(gateway, method, `/limits/${locked?.limit_id ?? 0}`, options)).status).toBe(403);
+  }
+  const gone = await call(gateway, 'DELETE', `/limits/${limit.limit_id}`);
+  expect([gone.status, gone.body]).toEqual([200, { message: 'Limit successfully deleted.' }]);
+  expect((await call(gateway, 'GET', `/limits/${limit.limit_id}`)).status).toBe(404);
+});
+
+test.each([
+  [{ scope: { type: 'account' }, unit: 'usd', max: 1 }, 'window'],
+  [{ scope: { type: 'account' }, unit: 'concurrent', window: 'day', max: 1 }, 'window'],
+  [{ scope: { type: 'account' }, unit: 'parsecs', window: 'day', max: 1 }, 'unit'],
+  [{ scope: { type: 'account' }, unit: 'usd', window: 'day' }, 'max'],
+  [{ scope: { type: 'account' }, unit: 'requests', window: 'day', max: 1.5 }, 'max'],
+  [{ scope: { type: 'account' }, unit: 'requests', window: 'day', max: -1 }, 'max'],
+  [{ scope: { type: 'account' }, unit: 'usd', window: 'day', max: 1, time_zone: 'Mars/Olympus' }, 'time_zone'],
+  [{ scope: { type: 'account' }, unit: 'usd', window: 'day', max: 1, time_zone: '+02:00' }, 'time_zone'],
+  [{ scope: { type: 'key' }, unit: 'usd', window: 'day', max: 1 }, 'scope.id'],
+  [{ scope: { type: 'account' }, unit: 'usd', window: 'day', max: 1, models: ['no/such'] }, 'models.0'],
+  [{ scope: { type: 'account' }, unit: 'usd', window: 'day', max: 1, colour: 'red' }, 'colour'],
+])('a bad limit is 422 and names its field: %j', async (body, field) => {
+  const reply = await call(gateway, 'POST', '/limits', { body });
+  expect([reply.status, reply.body.detail.map(({ loc }) => loc.slice(1).join('.'))]).toEqual([422, [field]]);
+});
+
+test('a refusal says which limit it was, and when to come back', async () => {
+  const { key, id } = await makeKey(gateway);
+  const limit = await made({ scope: { type: 'key', id: Number(id) }, unit: 'requests', window: 'hour', max: 1 });
+  expect((await complete(gateway, hello, { key })).status).toBe(200);
+  const { status, body, headers } = await complete(gateway, hello, { key });
+  expect([status, body.error.code]).toEqual([429, 'rate_limit']);
+  expect((body.error as unknown as { limit: object }).limit).toEqual({
+    limit_id: limit.limit_id,
+    scope: { type: 'key', id: Number(id) },
+    unit: 'requests',
+    window: 'hour',
+    used: 1,
+    max: 1,
+    resets_at: limit.resets_at,
+  });
+  expect(body.error.message).toContain(`limit ${limit.limit_id} of key ${id}`);
+  expect(headers.get('x-should-retry')).toBe('false');
+  expect(headers.get('x-ratelimit-remaining-requests')).toBe('0');
+  expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+});
+
+test('an answer that reaches the end of a token limit ends as at a length, and the limit is never passed', async () => {
+  const { key, id } = await makeKey(gateway);
+  const limit = await made({ scope: { type: 'key', id: Number(id) }, unit: 'tokens', window: 'total', max: 400 });
+  const long = ask('Hello\n!sim tokens=2000');
+  const { status, body, headers } = await complete(gateway, long, { key });
+  expect([status, body.choices[0]?.finish_reason]).toEqual([200, 'length']);
+  expect(headers.get('x-ratelimit-limit-tokens')).toBe('400');
+  expect(body.usage.total_tokens).toBeLessThanOrEqual(400);
+  const { used, held } = await read(limit.limit_id);
+  expect([used, held]).toEqual([body.usage.total_tokens, 0]);
+  const refused = await complete(gateway, ask(`${'word '.repeat(400)}\n!sim tokens=3`), { key });
+  expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limit']);
+});
+
+test('of many at once no more run than may, and a place is free again when one ends', async () => {
+  const { key, id } = await makeKey(gateway);
+  const limit = await made({ scope: { type: 'key', id: Number(id) }, unit: 'concurrent', max: 3 });
+  const slow = ask('Hello\n!sim tokens=3 delay_ms=1500');
+  const replies = await Promise.all(Array.from({ length: 30 }, () => complete(gateway, slow, { key })));
+  expect(replies.filter(({ status }) => status === 200)).toHaveLength(3);
+  const refused = replies.find(({ status }) => status === 429);
+  expect([refused?.headers.get('retry-after'), refused?.headers.get('x-should-retry')]).toEqual(['1', 'true']);
+  expect(await read(limit.limit_id)).toMatchObject({ used: 0, remaining: 3, resets_at: null });
+  expect((await complete(gateway, hello, { key })).status).toBe(200);
+});
+
+test('a group’s limit and money are those of all keys in it, and the record says who paid', async () => {
+  const top = await newGroup({ name: 'top', balance: 0.001, tags: { team: 'top', env: 'test' } });
+  const group = await newGroup({ name: 'inner', parent_group_id: top.group_id, tags: { team: 'inner' } });
+  const keys = [
+    await newKey(gateway, { group_id: group.group_id, tags: { job: 'x' } }),
+    await newKey(gateway, { group_id: top.group_id }),
+  ];
+  const limit = await made({ scope: { type: 'group', id: top.group_id }, unit: 'requests', window: 'day', max: 2 });
+  const first = await complete(gateway, hello, { key: keys[0]?.key ?? '' });
+  expect(first.status).toBe(200);
+  expect((await complete(gateway, hello, { key: keys[1]?.key ?? '' })).status).toBe(200);
+  expect((await complete(gateway, hello, { key: keys[0]?.key ?? '' })).body.error.code).toBe('rate_limit');
+  expect(await read(limit.limit_id)).toMatchObject({ used: 2 });
+  const id = first.headers.get('x-request-id') ?? '';
+  const record = (await call<{ buckets: { paid_by: string }[]; tags: object }>(gateway, 'GET', `/activity/${id}`)).body;
+  expect(new Set(record.buckets.map(({ paid_by }) => paid_by))).toEqual(new Set(['group_balance']));
+  expect(record.tags).toEqual({ team: 'inner', env: 'test', job: 'x' });
+  expect((await call(gateway, 'DELETE', `/groups/${top.group_id}`)).status).toBe(409);
+  const listed = await call<{ data: KeyJson[] }>(gateway, 'GET', `/keys?group_id=${group.group_id}`);
+  expect(listed.body.data.map(({ api_key_id }) => api_key_id)).toEqual([keys[0]?.api_key_id]);
+});
+
+test('tags and end users stand in records, filters and sums', async () => {
+  const key = await newKey(gateway, { tags: { env: 'dev', team: 'of the key' } });
+  const send = (headers: Record<string, string>, more: object = {}) =>
+    complete(gateway, { ...hello, ...more }, { key: key.key, headers });
+  const one = await send({ 'x-tollgate-tags': 'team=search, env=prod', 'x-tollgate-end-user': 'ann' }, { user: 'ben' });
+  await send({ 'x-tollgate-tags': 'team=search' }, { user: 'ben' });
+  await send({}, { safety_identifier: 'c'.repeat(200), user: 'ben' });
+  const filter = `api_key_id=${key.api_key_id}`;
+  const list = async (query: string): Promise<RecordJson[]> =>
+    (await call<{ data: RecordJson[] }>(gateway, 'GET', `/activity?${filter}&${query}`)).body.data;
+  expect((await list('')).map(({ end_user, tags }) => [end_user, tags])).toEqual([
+    [expect.stringMatching(/^sha256:[0-9a-f]{64}$/), { env: 'dev', team: 'of the key' }],
+    ['ben', { env: 'dev', team: 'search' }],
+    ['ann', { env: 'prod', team: 'search' }],
+  ]);
+  expect(await list('end_user=ann')).toMatchObject([{ request_id: one.headers.get('x-request-id') }]);
+  expect(await list('tag=team:search')).toHaveLength(2);
+  expect(await list('tag=env:dev&end_user=ben')).toHaveLength(1);
+  expect(await list('provider=nobody')).toHaveLength(0);
+  const sums = async (by: string): Promise<Map<unknown, number>> => {
+    const { body } = await call<AnalyticsJson>(gateway, 'GET', `/v1/key/analytics?group_by=${by}`, { key: key.key });
+    return new Map(body.series.map(({ group, requests }) => [group, requests]));
+  };
+  expect(await sums('tag:team')).toEqual(
+    new Map([
+      ['of the key', 1],
+      ['search', 2],
+    ]),
+  );
+  expect((await sums('end_user')).get('ann')).toBe(1);
+  expect(await sums('endpoint')).toEqual(new Map([['/v1/chat/completions', 3]]));
+  const { body } = await call<AnalyticsJson>(gateway, 'GET', '/analytics?group_by=tag:team');
+  const ofTeam = body.series.find(({ group }) => group === 'search');
+  expect(ofTeam?.requests).toBe(2);
+  expect(body.series.reduce((sum, { requests }) => sum + requests, 0)).toBe(body.metrics.requests);
+  for (const bad of ['Team=x', 'team', `team=${'x'.repeat(65)}`, 'a=1,a=2', 'a=1,b=2,c=3,d=4,e=5,f=6,g=7,h=8,i=9']) {
+    const reply = await send({ 'x-tollgate-tags': bad });
+    expect([bad, reply.status, reply.body.error.param]).toEqual([bad, 400, 'x-tollgate-tags']);
+  }
+});
+
+test('a key’s holder sees its limits with those above it, what pays, and what was spent', async () => {
+  const group = await newGroup({ name: 'seen', balance: 1 });
+  const key = await newKey(gateway, { label: 'mine', group_id: group.group_id, minute_limit: 9 });
+  await made({ scope: { type: 'group', id: group.group_id }, unit: 'usd', window: 'month', max: 5 });
+  await complete(gateway, hello, { key: key.key });
+  const { status, body } = await call<{ data: Record<string, unknown> & { limits: LimitJson[] } }>(
+    gateway,
+    'GET',
+    '/v1/key',
+    {
+      key: key.key,
+    },
+  );
+  expect(status).toBe(200);
+  const { limits, spend_today, spend_month, ...rest } = body.data;
+  expect(rest).toEqual({
+    api_key_id: key.api_key_id,
+    key: `${key.key.slice(0, 10)}…${key.key.slice(-4)}`,
+    label: 'mine',
+    group: 'seen',
+    expires_at: null,
+    allowed_models: null,
+    pays_from: 'group_balance',
+  });
+  expect(spend_today).toBeGreaterThan(0);
+  expect(spend_month).toBe(spend_today);
+  const own = limits.filter(({ scope }) => scope.type !== 'account');
+  expect(own.map(({ scope, unit, used }) => [scope.type, unit, used])).toEqual([
+    ['key', 'requests', 1],
+    ['group', 'usd', spend_today],
+  ]);
+  expect((await call(gateway, 'GET', '/v1/key')).status).toBe(403);
+});
+
+test('keys are paged and searched, and a rotated key’s secrets work as long as they were promised', async () => {
+  const labels = ['Build Alpha', 'build beta', 'deploy'];
+  for (const label of labels) await newKey(gateway, { label, metadata: { for: label } });
+  const list = async (query: string): Promise<KeyJson[]> =>
+    (await call<{ data: KeyJson[] }>(gateway, 'GET', `/keys?${query}`)).body.data;
+  expect((await list('q=BUILD')).map(({ label }) => label)).toEqual(['Build Alpha', 'build beta']);
+  expect((await list('q=build&limit=1&offset=1')).map(({ metadata }) => metadata)).toEqual([{ for: 'build beta' }]);
+  expect((await call(gateway, 'GET', '/keys?limit=1001')).status).toBe(400);
+  const key = await newKey(gateway, { label: 'rotating' });
+  const rotate = (body?: object) =>
+    call<{ data: KeyJson }>(gateway, 'POST', `/keys/${key.api_key_id}/rotate`, body === undefined ? {} : { body });
+  const second = (await rotate({ overlap_seconds: 3600 })).body.data;
+  const third = (await rotate()).body.data;
+  expect([second.api_key_id, third.label]).toEqual([key.api_key_id, 'rotating']);
+  const statuses = await Promise.all(
+    [key.key, second.key, third.key].map(async secret => (await complete(gateway, hello, { key: secret })).status),
+  );
+  expect(statuses).toEqual([200, 401, 200]);
+  expect((await rotate({ overlap_seconds: 31 * 86_400 })).status).toBe(422);
+  expect(
+    (await call(gateway, 'PATCH', `/keys/${key.api_key_id}`, { body: { metadata: { x: 'y'.repeat(5000) } } })).status,
+  ).toBe(422);
+});

@@ -1,0 +1,349 @@
+import { cpSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Admitted, Denied, LimitRow, LimitUnit, LimitWindow, NewLimit } from '../../src/ledger/ledger.ts';
+import {
+  admitOf,
+  amount,
+  type Bench,
+  dollar,
+  estimate,
+  hashOf,
+  noUsage,
+  openBench,
+  settleAmount,
+  settleOf,
+  temporaryDirectory,
+} from './fixture.ts';
+
+let bench: Bench;
+let nextId: number;
+beforeEach(async () => {
+  bench = await openBench({ balance: 1000n * dollar });
+  nextId = 1;
+});
+afterEach(async () => bench.end());
+
+async function limit(change: Partial<NewLimit>): Promise<LimitRow> {
+  const made = await bench.ledger.createLimit({
+    accountId: 1,
+    scope: 'key',
+    scopeId: 1,
+    unit: 'requests',
+    window: 'day',
+    max: 1n,
+    timeZone: 'UTC',
+    models: null,
+    endUsers: 'all',
+    action: 'refuse',
+    raised: null,
+    locked: false,
+    ...change,
+  });
+  if (typeof made === 'string') throw new Error(made);
+  return made;
+}
+
+const admit = (change: Parameters<typeof admitOf>[1] = {}, key = 'key'): Promise<Admitted | Denied> =>
+  bench.ledger.admit(admitOf(nextId++, { funds: amount(1n), ...change }, key));
+const shown = async (limitId: number): Promise<LimitRow | undefined> => bench.ledger.findLimit(limitId, 1);
+const passed = (replies: readonly (Admitted | Denied)[]): number =>
+  replies.filter(({ kind }) => kind === 'admitted').length;
+const text = { inputTokens: 100, outputTokensMin: 16, outputTokensWanted: 100 };
+
+const units: readonly LimitUnit[] = ['usd', 'requests', 'tokens', 'concurrent'];
+const windows: readonly LimitWindow[] = ['minute', 'hour', 'day', 'week', 'month', 'total'];
+const edges = units.flatMap((unit): { unit: LimitUnit; window: LimitWindow | null }[] =>
+  unit === 'concurrent' ? [{ unit, window: null }] : windows.map(window => ({ unit, window })),
+);
+
+describe.each(edges)('of 1,000 at once on a limit of $unit a $window', ({ unit, window }) => {
+  test.each(['key', 'group', 'account'] as const)('of the %s as many pass as it allows', async scope => {
+    const group = await bench.ledger.createGroup({ accountId: 1, settings: { name: 'team' } });
+    const groupId = typeof group === 'string' ? 0 : group.groupId;
+    await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId } });
+    const scopeId = scope === 'group' ? groupId : 1;
+    const max = { usd: 37n * 1000n + 999n, requests: 37n, tokens: 37n * 200n + 115n, concurrent: 37n }[unit];
+    const { limitId } = await limit({ scope, scopeId, unit, window, max });
+    const replies = await Promise.all(Array.from({ length: 1000 }, () => admit({ funds: amount(1000n), text })));
+    expect(passed(replies)).toBe(37);
+    const refused = replies.find(({ kind }) => kind === 'denied');
+    expect(refused).toMatchObject({
+      code: unit === 'usd' ? 'spending_limit' : 'rate_limit',
+      denial: { row: { id: limitId, scope, scopeId, window } },
+    });
+    const row = await shown(limitId);
+    expect((row?.used ?? 0n) + (row?.held ?? 0n) <= max).toBe(true);
+    expect(row?.remaining).toBe(max - (row?.used ?? 0n) - (row?.held ?? 0n));
+  });
+});
+
+test('running requests count until they end, however they end, and a kill frees them', async () => {
+  const { limitId } = await limit({ unit: 'concurrent', window: null, max: 3n });
+  for (let n = 0; n < 3; n++) expect(await admit()).toMatchObject({ kind: 'admitted' });
+  expect(await admit()).toMatchObject({
+    code: 'rate_limit',
+    retryAfterMs: 1000,
+    denial: { unit: 'concurrent', used: 3, max: 3, row: { window: null } },
+  });
+  await bench.ledger.settle(settleAmount(1, 1n));
+  await bench.ledger.void(2, 'rejected');
+  expect(await shown(limitId)).toMatchObject({ used: 1n, held: 0n, remaining: 2n, resetsAtMs: null });
+  expect(await admit({ expiresAtMs: bench.clock.nowMs + 60_000 })).toMatchObject({ kind: 'admitted' });
+  expect(await admit()).toMatchObject({ kind: 'admitted' });
+  expect(await admit()).toMatchObject({ kind: 'denied' });
+  // What a killed process leaves: the files as they are while the ledger runs.
+  const left = temporaryDirectory();
+  cpSync(bench.dataDir, left.path, { recursive: true });
+  await bench.ledger.close();
+  for (const file of readdirSync(bench.dataDir)) rmSync(join(bench.dataDir, file));
+  cpSync(left.path, bench.dataDir, { recursive: true });
+  left.remove();
+  await bench.open();
+  // The hold of another service runs on.
+  expect(await shown(limitId)).toMatchObject({ used: 1n, remaining: 2n });
+  expect(passed(await Promise.all([admit(), admit(), admit()]))).toBe(2);
+  bench.clock.step(60_000);
+  expect(await admit()).toMatchObject({ kind: 'admitted' });
+});
+
+test('tokens are held for input and slices, used as the answer says, and an estimate that missed is shown and counts', async () => {
+  const { limitId } = await limit({ unit: 'tokens', window: 'hour', max: 1500n });
+  const funds = estimate();
+  expect(await admit({ funds, text: funds })).toMatchObject({
+    // Room for as much again, for another one with its input, is left.
+    outputTokens: 650,
+    outputTokensAvailable: 750,
+    windows: [{ limit: 'limit', unit: 'tokens', max: 1500, remaining: 750 }],
+  });
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({
+    outputTokens: 750,
+    outputTokensAvailable: 0,
+  });
+  expect(await shown(limitId)).toMatchObject({ used: 0n, held: 1500n, remaining: 0n });
+  expect(await admit({ funds, text: funds })).toMatchObject({
+    code: 'rate_limit',
+    denial: { limit: 'limit', unit: 'tokens', used: 1500, max: 1500 },
+  });
+  // What has no tokens that count is not bound.
+  expect(await admit()).toMatchObject({ kind: 'admitted' });
+  const usage = { ...noUsage, input: 100, cacheRead: 900, output: 600, reasoning: 100 };
+  await bench.ledger.settle(settleOf(1, 0, { usage }));
+  expect(await shown(limitId)).toMatchObject({ used: 1600n, held: 0n, remaining: 0n });
+  bench.clock.step(3_600_000);
+  expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 1500n });
+});
+
+test('a free request is bound by tokens, too, and extended as far as they go', async () => {
+  await limit({ unit: 'tokens', window: 'total', max: 500n });
+  const free = { funds: undefined, free: true, model: 'acme/small:free', text: estimate() };
+  expect(await admit(free)).toMatchObject({ heldNanoUsd: 0n, outputTokens: 150, outputTokensAvailable: 250 });
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 1024 })).toMatchObject({ outputTokens: 250 });
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 1 })).toMatchObject({ kind: 'denied' });
+  expect(await admit(free)).toMatchObject({ code: 'rate_limit', denial: { unit: 'tokens' } });
+});
+
+test('an answer that runs on beyond its minute never takes more than the minute of its admission has', async () => {
+  await limit({ unit: 'tokens', window: 'minute', max: 2000n });
+  const funds = estimate();
+  await admit({ funds, text: funds });
+  bench.clock.step(59_000);
+  await admit({ funds, text: { inputTokens: 100, outputTokensMin: 16, outputTokensWanted: 16 } });
+  bench.clock.step(600_000);
+  const first = await bench.ledger.extend({ id: 1, outputTokens: 5000 });
+  // Both were admitted within 60 s.
+  expect(first.outputTokens + 950 + 100 + 116).toBeLessThanOrEqual(2000);
+  expect(await bench.ledger.extend({ id: 1, outputTokens: 5000 })).toMatchObject({ outputTokensAvailable: 0 });
+  expect(await admit({ funds, text: funds })).toMatchObject({ kind: 'admitted' });
+});
+
+test('a clock that steps gives nothing twice, whatever the window', async () => {
+  for (const window of windows) await limit({ window, max: 5n });
+  bench.clock.set('2026-10-25T00:30:00Z');
+  const times = ['2026-10-25T00:59:59Z', '2026-10-24T23:59:59Z', '2026-10-25T00:30:00Z', '2026-10-25T00:59:59Z'];
+  let all = 0;
+  for (const time of times) {
+    bench.clock.set(time);
+    all += passed(await Promise.all(Array.from({ length: 20 }, () => admit())));
+  }
+  expect(all).toBe(5);
+});
+
+test('days are those of the time zone: of 23 hours, of 25, and never one twice', async () => {
+  await limit({ window: 'day', timeZone: 'Europe/Berlin', max: 2n });
+  // The clocks of Berlin go back at 01:00 UTC: its 25th of October lasts from 22:00 UTC to 23:00 UTC on the next day.
+  for (const [time, admits] of [
+    ['2026-10-24T21:59:59.999Z', 2],
+    ['2026-10-24T22:00:00.000Z', 1],
+    ['2026-10-25T00:30:00.000Z', 1],
+    ['2026-10-25T01:30:00.000Z', 0],
+    ['2026-10-25T22:59:59.999Z', 0],
+    ['2026-10-25T23:00:00.000Z', 2],
+    ['2026-03-28T23:00:00.000Z', 2],
+    ['2026-03-29T21:59:59.999Z', 0],
+    ['2026-03-29T22:00:00.000Z', 2],
+  ] as const) {
+    bench.clock.set(time);
+    const most = time.endsWith('22:00:00.000Z') && time.startsWith('2026-10-24') ? 1 : time.includes('00:30') ? 1 : 5;
+    const replies: (Admitted | Denied)[] = [];
+    for (let n = 0; n < most; n++) replies.push(await admit());
+    expect([time, passed(replies)]).toEqual([time, admits]);
+  }
+});
+
+test('patterns count and bind their models only; end users are counted apart, those without a name as one more', async () => {
+  await limit({ models: ['acme/large*', 'other/one'], max: 1n });
+  expect(passed([await admit({ model: 'acme/large-2' }), await admit({ model: 'other/one' })])).toBe(1);
+  expect(passed([await admit({ model: 'acme/small' }), await admit({ model: 'other/one-2' })])).toBe(2);
+  const each = await limit({ endUsers: 'each', models: ['acme/small'], max: 3n });
+  const by = (endUser?: string): Promise<Admitted | Denied> =>
+    admit({ model: 'acme/small', ...(endUser === undefined ? {} : { endUser }) });
+  expect(passed(await Promise.all([by(), by(), by(), by()]))).toBe(2);
+  expect(passed(await Promise.all([by('ann'), by('ann'), by('ben')]))).toBe(3);
+  expect(await shown(each.limitId)).toMatchObject({ used: 3n, remaining: 0n });
+  expect(passed(await Promise.all([by('ann'), by('ann'), by('ben')]))).toBe(2);
+});
+
+test('a raise lifts the maximum until its end and no longer; an alert never refuses; 0 refuses all', async () => {
+  const raised = { max: 2n, untilMs: bench.clock.nowMs + 1000 };
+  const { limitId } = await limit({ max: 1n, raised });
+  await limit({ max: 0n, action: 'alert' });
+  expect(passed([await admit(), await admit(), await admit()])).toBe(2);
+  expect(await shown(limitId)).toMatchObject({ used: 2n, remaining: 0n, raised });
+  bench.clock.step(1000);
+  expect(await admit()).toMatchObject({ denial: { used: 2, max: 1 } });
+  await bench.ledger.deleteLimit({ limitId, accountId: 1 });
+  expect(await admit()).toMatchObject({ kind: 'admitted' });
+  await limit({ max: 0n });
+  expect(await admit()).toMatchObject({ denial: { max: 0 } });
+});
+
+test('a new limit sees what its window has seen, and another time zone or model counts anew', async () => {
+  for (const model of ['a', 'a', 'b']) await admit({ model });
+  const made = await limit({ max: 10n });
+  expect(made).toMatchObject({ used: 3n, remaining: 7n });
+  const change = { models: ['a'] };
+  expect(await bench.ledger.updateLimit({ limitId: made.limitId, accountId: 1, change })).toMatchObject({ used: 2n });
+  const spent = await limit({ unit: 'usd', window: 'total', scope: 'account', max: dollar });
+  expect(spent).toMatchObject({ used: 0n, held: 3n });
+});
+
+test('limits of a request refuse in one order, and a refusal counts nowhere', async () => {
+  const group = await bench.ledger.createGroup({ accountId: 1, settings: { name: 'team' } });
+  const scopeId = typeof group === 'string' ? 0 : group.groupId;
+  await bench.ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId: scopeId } });
+  const account = await limit({ scope: 'account', window: 'minute', max: 0n });
+  const ofGroup = await limit({ scope: 'group', scopeId, max: 0n });
+  const ofKey = await limit({ window: 'total', max: 0n });
+  const rows = [ofKey, ofGroup, account];
+  const running = await limit({ unit: 'concurrent', window: null, max: 5n });
+  for (const { limitId } of rows) {
+    expect(await admit()).toMatchObject({ denial: { row: { id: limitId } } });
+    await bench.ledger.updateLimit({ limitId, accountId: 1, change: { max: 9n } });
+  }
+  expect(await admit()).toMatchObject({ kind: 'admitted' });
+  for (const { limitId } of [...rows, running]) expect(await shown(limitId)).toMatchObject({ used: 1n });
+});
+
+test('an account changes neither the operator’s limits nor the free windows; fields of keys are views of their limits', async () => {
+  const { ledger } = bench;
+  const locked = await limit({ locked: true });
+  const [free] = await ledger.listLimits({ accountId: 1, scope: 'account' });
+  for (const limitId of [locked.limitId, free?.limitId ?? 0]) {
+    expect(await ledger.updateLimit({ limitId, accountId: 1, change: { max: 9n } })).toBe('locked');
+    expect(await ledger.deleteLimit({ limitId, accountId: 1 })).toBe('locked');
+  }
+  expect(
+    await ledger.updateLimit({ limitId: locked.limitId, accountId: undefined, change: { max: 9n } }),
+  ).toMatchObject({
+    max: 9n,
+  });
+  const settings = { dailyLimit: 3, minuteLimit: 5 };
+  expect(await ledger.updateKey({ keyId: 1, accountId: 1, settings })).toMatchObject(settings);
+  const rows = (await ledger.listLimits({ accountId: 1, scope: 'key', scopeId: 1 })).filter(({ locked: is }) => !is);
+  expect(rows.map(({ unit, window, max }) => [unit, window, max])).toEqual([
+    ['requests', 'minute', 5n],
+    ['usd', 'day', 3n * dollar],
+  ]);
+  const daily = rows[1]?.limitId ?? 0;
+  await ledger.updateLimit({ limitId: daily, accountId: 1, change: { max: dollar / 2n } });
+  expect(await ledger.findKey(1, 1)).toMatchObject({ dailyLimit: null, minuteLimit: 5 });
+  expect(await ledger.updateKey({ keyId: 1, accountId: 1, settings: { dailyLimit: 0, minuteLimit: 0 } })).toMatchObject(
+    {
+      dailyLimit: null,
+      minuteLimit: 0,
+    },
+  );
+  expect(await shown(daily)).toMatchObject({ max: dollar / 2n });
+  await ledger.updateKey({ keyId: 1, accountId: 1, settings: { dailyLimit: 2 } });
+  expect(await ledger.findKey(1, 1)).toMatchObject({ dailyLimit: 2 });
+  expect(await shown(daily)).toMatchObject({ max: dollar / 2n });
+});
+
+test('a rotated key keeps its id, money and limits; its old secret works until the overlap ends, whatever follows', async () => {
+  const { ledger, clock } = bench;
+  await ledger.updateKey({ keyId: 1, accountId: 1, settings: { balance: dollar, minuteLimit: 3 } });
+  const rotate = (to: string, overlapMs: number) =>
+    ledger.rotateKey({ keyId: 1, accountId: 1, hash: hashOf(to), masked: to, overlapMs });
+  expect(await rotate('second', 5000)).toMatchObject({ keyId: 1, masked: 'second', balance: dollar, minuteLimit: 3 });
+  expect(await rotate('third', 0)).toMatchObject({ masked: 'third' });
+  expect(await ledger.findCredential(hashOf('key'))).toMatchObject({ keyId: 1, expiresAtMs: clock.nowMs + 5000 });
+  expect(await ledger.findCredential(hashOf('second'))).toBeUndefined();
+  expect(await ledger.findCredential(hashOf('third'))).toMatchObject({ keyId: 1, expiresAtMs: undefined });
+  expect(passed([await admit(), await admit({}, 'third'), await admit({}, 'third'), await admit({}, 'third')])).toBe(3);
+  clock.step(5000);
+  expect(await ledger.findCredential(hashOf('key'))).toMatchObject({ expired: true });
+  expect(await ledger.rotateKey({ keyId: 1, accountId: 2, hash: hashOf('x'), masked: '', overlapMs: 0 })).toBe(
+    'not_found',
+  );
+  await ledger.setKeyState({ keyId: 1, accountId: 1, state: 'revoked' });
+  expect(await ledger.findCredential(hashOf('third'))).toBeUndefined();
+});
+
+test('groups lie at most 5 deep, never in themselves; their money pays before the account’s and comes back', async () => {
+  const { ledger } = bench;
+  const make = async (parentId: number | null, settings = {}): Promise<number> => {
+    const made = await ledger.createGroup({ accountId: 1, settings: { name: 'group', parentId, ...settings } });
+    return typeof made === 'string' ? -1 : made.groupId;
+  };
+  const path = [await make(null, { balance: 10n })];
+  for (let depth = 1; depth < 5; depth++) path.push(await make(path.at(-1) ?? 0));
+  expect(await ledger.createGroup({ accountId: 1, settings: { name: 'sixth', parentId: path[4] ?? 0 } })).toBe(
+    'conflict',
+  );
+  const top = { groupId: path[0] ?? 0, accountId: 1 };
+  expect(await ledger.updateGroup({ ...top, settings: { parentId: path[2] ?? 0 } })).toBe('conflict');
+  expect(await ledger.deleteGroup(top)).toBe('conflict');
+  await ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId: path[4] ?? 0 } });
+  expect(await admit({ funds: amount(11n) })).toMatchObject({ code: 'insufficient_balance' });
+  expect(await admit({ funds: amount(7n) })).toMatchObject({ availableNanoUsd: 3n });
+  await ledger.settle(settleAmount(nextId - 1, 6n));
+  expect(await ledger.findGroup(top.groupId, 1)).toMatchObject({ balance: 4n, held: 0n });
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 1000n * dollar - 10n });
+  await ledger.updateKey({ keyId: 1, accountId: 1, settings: { groupId: null } });
+  for (const groupId of path.toReversed()) expect(await ledger.deleteGroup({ groupId, accountId: 1 })).toBe('deleted');
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 1000n * dollar - 6n });
+});
+
+test('slices leave room where funds are short: $0.03 run nearly a hundred small answers at once, and never spend a cent more', async () => {
+  const { ledger } = bench;
+  await ledger.addCredit({ accountId: 1, amount: -1000n * dollar + 30_000_000n, note: '' });
+  // 30,000,000 nano-dollars pay 7,500 output tokens; an input costs 10 of them.
+  const funds = estimate({ inputTokens: 40, inputNanoUsd: 40_000n });
+  const replies = await Promise.all(Array.from({ length: 200 }, () => admit({ funds })));
+  const running = replies.flatMap(reply => (reply.kind === 'admitted' ? [reply] : []));
+  expect(running.length).toBeGreaterThan(60);
+  expect(running.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n) <= 30_000_000n).toBe(true);
+  expect(Math.max(...running.map(({ outputTokens }) => outputTokens))).toBe(1024);
+  const costs = await Promise.all(running.map(({ id }) => ledger.settle(settleAmount(id, 300_000n))));
+  const spent = costs.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
+  expect(await ledger.findAccount(1)).toMatchObject({ balance: 30_000_000n - spent, held: 0n });
+  expect(spent <= 30_000_000n).toBe(true);
+});
+
+test('a rest that is worth five answers lets five run', async () => {
+  const { ledger } = bench;
+  const funds = estimate({ inputTokens: 40, inputNanoUsd: 40_000n });
+  await ledger.addCredit({ accountId: 1, amount: -1000n * dollar + 5n * (40_000n + 100n * 4000n), note: '' });
+  expect(passed(await Promise.all(Array.from({ length: 5 }, () => admit({ funds }))))).toBe(5);
+});
