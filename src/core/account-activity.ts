@@ -36,7 +36,11 @@ export function accountActivity({ ledger }: { readonly ledger: Ledger }): Method
     async getAccountAnalytics({ accountId, query }) {
       const request = query ?? create(GetAnalyticsRequestSchema);
       return {
-        analytics: await readAnalytics(ledger, { accountId: await existing(accountId) }, { request, nowMs: systemClock.now() }),
+        analytics: await readAnalytics(
+          ledger,
+          { accountId: await existing(accountId) },
+          { request, nowMs: systemClock.now() },
+        ),
       };
     },
   };

@@ -110,7 +110,12 @@ function refusal(bound: BoundLimit, need: Need, nowMs: number): Pick<Denied, 'co
   const { limit, max } = bound;
   const unit = limit.unit === 'usd' ? 'nano_usd' : limit.unit;
   const at = resetOf(bound, needOf(limit, need), nowMs);
-  const denial: DenialFacts = { ...describeLimit(limit), unit, used: Number(sumOf(bound.use, nowMs)), max: Number(max) };
+  const denial: DenialFacts = {
+    ...describeLimit(limit),
+    unit,
+    used: Number(sumOf(bound.use, nowMs)),
+    max: Number(max),
+  };
   if (limit.unit === 'concurrent') return { code: 'rate_limit', denial, retryAfterMs: concurrentWaitMs };
   if (at === Number.POSITIVE_INFINITY) return { code: 'rate_limit', denial };
   const waitMs = at - nowMs;
