@@ -34,8 +34,17 @@ describe('by default', () => {
     ['speed', { speed: 'fast' }],
     ['inference_geo', { inference_geo: 'us' }],
     ['plugins', { plugins: [{ id: 'web' }] }],
-    ['tools.1', { tools: [{ type: 'function' }, { type: 'image_generation' }], tool_choice: { type: 'image_generation' } }],
-    ['tools.0', { tools: [{ type: 'web_search_20260209', name: 'web_search' }], tool_choice: { type: 'tool', name: 'web_search' } }],
+    [
+      'tools.1',
+      { tools: [{ type: 'function' }, { type: 'image_generation' }], tool_choice: { type: 'image_generation' } },
+    ],
+    [
+      'tools.0',
+      {
+        tools: [{ type: 'web_search_20260209', name: 'web_search' }],
+        tool_choice: { type: 'tool', name: 'web_search' },
+      },
+    ],
     ['tools.0', { tools: [{ type: 'code_execution_20260120' }], tool_choice: { type: 'any' } }],
     ['tools.0', { tools: [{ type: 'web_search' }], tool_choice: 'required' }],
   ])('%s is refused where it costs extra', (param, body) => {
@@ -50,7 +59,11 @@ describe('by default', () => {
       { tools: [{ type: 'function' }, { type: 'image_generation' }], tool_choice: 'required' },
       { tools: [{ type: 'function' }], tool_choice: 'required' },
     ],
-    ['tools.web_search_20260209', { tools: [{ type: 'web_search_20260209', name: 'web_search' }], tool_choice: { type: 'auto' } }, {}],
+    [
+      'tools.web_search_20260209',
+      { tools: [{ type: 'web_search_20260209', name: 'web_search' }], tool_choice: { type: 'auto' } },
+      {},
+    ],
     ['tools.googleSearch', { tools: [{ googleSearch: {} }] }, {}],
   ])('%s is left out, and listed, where the request can be answered without', (field, body, left) => {
     for (const policy of ['unpriced', 'known'] as const) {

@@ -157,8 +157,7 @@ describe.concurrent('a route that dies', () => {
     await eventuallyWithin(15_000, () => first.count > 10);
     expect(second.count).toBe(0);
     // Streams break before their first event, which is all that can be taken back; whole answers in the middle.
-    first.now = (socket, request) =>
-      request.body.includes(':streams"') ? dies(socket, request) : breaks(socket);
+    first.now = (socket, request) => (request.body.includes(':streams"') ? dies(socket, request) : breaks(socket));
     const diedAtMs = performance.now();
     // The breaker opens, and when the requests that were on their way have had their last try the dead route is not even tried.
     let asked = first.count;
