@@ -56,6 +56,8 @@ async function storeConversation(dataDir: string): Promise<string[]> {
   return stored;
 }
 
+// A content store without its ledger is refused: the ledger is made first.
+await (await startGateway({ home, balance: '100' })).stop();
 const stored = await storeConversation(home.dataDir);
 const gateway = await startGateway({ home, balance: '100', config: 'content: { max_bytes: 10MiB }\n' });
 afterAll(() => endGateway(gateway));
