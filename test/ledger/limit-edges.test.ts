@@ -253,13 +253,18 @@ test('limits of a request refuse in one order, and a refusal counts nowhere', as
   for (const { limitId } of [...rows, running]) expect(await shown(limitId)).toMatchObject({ used: 1n });
 });
 
-test('an account changes neither the operator’s limits nor the free windows; fields of keys are views of their limits', async () => {
+test('an account does not change the operator’s limits, and nobody the free windows; fields of keys are views of their limits', async () => {
   const { ledger } = bench;
   const locked = await limit({ locked: true });
   const [free] = await ledger.listLimits({ accountId: 1, scope: 'account' });
-  for (const limitId of [locked.limitId, free?.limitId ?? 0]) {
-    expect(await ledger.updateLimit({ limitId, accountId: 1, change: { max: 9n } })).toBe('locked');
-    expect(await ledger.deleteLimit({ limitId, accountId: 1 })).toBe('locked');
+  const { limitId: freeId } = free ?? locked;
+  for (const [limitId, accountId, refused] of [
+    [locked.limitId, 1, 'locked'],
+    [freeId, 1, 'fixed'],
+    [freeId, undefined, 'fixed'],
+  ] as const) {
+    expect(await ledger.updateLimit({ limitId, accountId, change: { max: 9n } })).toBe(refused);
+    expect(await ledger.deleteLimit({ limitId, accountId })).toBe(refused);
   }
   expect(
     await ledger.updateLimit({ limitId: locked.limitId, accountId: undefined, change: { max: 9n } }),
