@@ -130,7 +130,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
       restorers = this.#restorers(portable, names, dropped);
       const plan = this.#plan(model, whole);
       const headers = own === noHeaders ? plan.headers : this.#headers(whole, own);
-      const body = outgoingJson(encoded.body, encoded.restore);
+      const body = outgoingJson(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
       outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {
