@@ -26,6 +26,7 @@ const tags: Readonly<Record<string, string>> = {
   Responses: 'OpenAI’s Responses.',
   Images: 'Images that are drawn and changed.',
   Embeddings: 'Vectors of texts.',
+  Rerank: 'Orders of documents.',
   Models: 'The catalogue.',
   Keys: 'API keys of the account.',
   Limits: 'What the account, its groups and its keys may use.',

@@ -1,5 +1,5 @@
 import { generationErrors, generationHeaders, type Operation, pathId, readErrors } from '../operation.ts';
-import { embeddingsRequest, imageEditRequest, imageGenerationRequest, media } from '../shapes/media.ts';
+import { embeddingsRequest, imageEditRequest, imageGenerationRequest, media, rerankRequest } from '../shapes/media.ts';
 
 /** The paths of images and embeddings. */
 
@@ -10,7 +10,39 @@ const images = {
   202: { description: 'With `async: true`: the task.', schema: media.newTask },
 };
 
-/** The operations of images and embeddings. */
+/** Cohere's own client asks the second path. */
+const rerank = [
+  ['/v1/rerank', 'rerank'],
+  ['/v2/rerank', 'rerankV2'],
+].map(
+  ([path = '', id = '']): Operation => ({
+    method: 'post',
+    path,
+    id,
+    tag: 'Rerank',
+    summary: 'Order documents by how well they fit a query',
+    access: 'api_key',
+    parameters: generationHeaders,
+    body: {
+      schema: rerankRequest,
+      examples: {
+        plain: {
+          summary: 'Two documents',
+          value: {
+            model: 'sim/rerank',
+            query: 'gates',
+            documents: ['A toll gate', 'A bridge'],
+            return_documents: true,
+          },
+        },
+      },
+    },
+    answers: { 200: { description: 'The order.', schema: media.ranking, headers: costHeaders } },
+    errors: generationErrors,
+  }),
+);
+
+/** The operations of images, embeddings and rankings. */
 export const mediaOperations: readonly Operation[] = [
   {
     method: 'post',
@@ -127,4 +159,5 @@ export const mediaOperations: readonly Operation[] = [
     answers: { 200: { description: 'The vectors.', schema: media.embeddings, headers: costHeaders } },
     errors: generationErrors,
   },
+  ...rerank,
 ];

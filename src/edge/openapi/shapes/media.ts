@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { embeddingsRequestSchema } from '../../../codecs/embeddings/decode-request.ts';
+import { rerankRequestSchema } from '../../../codecs/rerank/decode-request.ts';
 import { editSchema, generationSchema } from '../../../codecs/images/request-schema.ts';
 import { named } from '../json-schema.ts';
 import { errorObject } from './errors.ts';
@@ -22,6 +23,15 @@ export const imageEditRequest = named('ImageEditRequest', editSchema, {
 export const embeddingsRequest = named('EmbeddingsRequest', embeddingsRequestSchema, {
   ...fieldTexts,
   input: 'A text, token ids, or up to 2,048 of them.',
+});
+
+/** The body of a rerank request. */
+export const rerankRequest = named('RerankRequest', rerankRequestSchema, {
+  ...fieldTexts,
+  query: 'What the documents are compared with.',
+  documents: 'Texts, or objects with a `text`.',
+  top_n: 'How many results there are at most; absent: all documents.',
+  return_documents: 'Whether each result has its document.',
 });
 
 const image = named(
@@ -55,6 +65,27 @@ export const media = {
       ...taskShape,
       result: image.nullable().describe('Of a completed task; else null.'),
       error: errorObject.nullable().describe('Of a failed task; else null.'),
+    }),
+  ),
+  ranking: named(
+    'Ranking',
+    z.object({
+      id: z.string(),
+      model: z.string(),
+      results: z
+        .array(
+          z.object({
+            index: count.describe('Which document it is.'),
+            relevance_score: z.number().describe('How well it fits.'),
+            document: z.object({ text: z.string() }).optional().describe('With `return_documents`.'),
+          }),
+        )
+        .describe('Best first.'),
+      usage: z.object({
+        total_tokens: count,
+        search_units: count.describe('Searches of up to 100 documents.'),
+        cost: dollars.describe('Dollars that were debited.'),
+      }),
     }),
   ),
   embeddings: named(
