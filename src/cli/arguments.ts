@@ -64,6 +64,11 @@ export function expiryArgument(text: string): bigint {
   throw new InvalidArgumentError('It must be a time such as 2026-12-31T23:59Z, or a time span such as 30m, 2h, 7d.');
 }
 
+/** The same in milliseconds, or undefined for `none`. */
+export function expiryOrNone(text: string): { readonly ms: bigint | undefined } {
+  return { ms: text === 'none' ? undefined : expiryArgument(text) };
+}
+
 /** Dollars as nano-dollars, negative ones too. */
 function dollarsArgument(text: string): bigint {
   const nanoUsd = parseDollars(text);

@@ -4,9 +4,11 @@ import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
 import { KeyState } from '../gen/tollgate/v1/admin_pb.ts';
 import {
   balanceArgument,
+  balanceOrNone,
   creditArgument,
   dollarsOrNone,
   expiryArgument,
+  expiryOrNone,
   idArgument,
   idOrNone,
   jsonArgument,
@@ -16,6 +18,7 @@ import {
   tagsArgument,
   wordsArgument,
 } from './arguments.ts';
+import { CommandFailure } from './failure.ts';
 import { RepeatableFailure } from './gateway.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import {
@@ -105,7 +108,92 @@ interface CreateKeyOptions {
 
 type IdOrNone = ReturnType<typeof idOrNone>;
 
-/** `keys create | list | rotate | move | disable | enable | revoke | monthly-limit`. */
+type UpdateKeyOptions = Partial<
+  Omit<CreateKeyOptions, 'account' | 'balance' | 'group' | 'expires' | 'allowedModels'>
+> & {
+  readonly balance?: ReturnType<typeof balanceOrNone>;
+  readonly group?: IdOrNone;
+  readonly expires?: ReturnType<typeof expiryOrNone>;
+  readonly allowedModels?: string[];
+};
+
+/** What `keys update` changes: only what is named. */
+function toKeyChanges({ label, dailyLimit, minuteLimit, allowedModels, balance, group, ...given }: UpdateKeyOptions) {
+  const { expires, tags, metadata, subsFirst, fallback } = given;
+  const isAll = allowedModels?.includes('all') === true;
+  return {
+    label,
+    dailyLimit,
+    minuteLimit,
+    allowedModels: allowedModels === undefined || isAll ? undefined : { models: allowedModels },
+    allowAllModels: isAll,
+    balanceNanoUsd: balance?.nanoUsd,
+    noBalance: balance !== undefined && balance.nanoUsd === undefined,
+    groupId: group?.id,
+    noGroup: group !== undefined && group.id === undefined,
+    expiresAtMs: expires?.ms,
+    neverExpires: expires !== undefined && expires.ms === undefined,
+    tags: tags && { tags },
+    metadataJson: metadata,
+    useSubsFirst: subsFirst,
+    fallbackToPayg: fallback,
+  };
+}
+
+/** Adds `keys update` and `keys find`. */
+function addKeyChanges(keys: ResourceCommands<ApiKey>): void {
+  keys
+    .one(
+      'update',
+      'change an API key: only what is named',
+      async ({ admin }, apiKeyId: bigint, given: UpdateKeyOptions) => {
+        const settings = toKeyChanges(given);
+        if (Object.values(settings).every(value => value === undefined || value === false)) {
+          throw new CommandFailure(2, ['Name what to change: see tollgate keys update --help.']);
+        }
+        return (await admin.updateApiKey({ apiKeyId, settings })).key;
+      },
+    )
+    .argument('<key_id>', 'the key', idArgument)
+    .option('--label <text>', 'a name for people')
+    .option('--daily-limit <number>', 'the most a UTC day; 0: none', limitArgument)
+    .option('--minute-limit <number>', 'the most requests in 60 seconds; 0: none', limitArgument)
+    .option('--allowed-models <ids|all>', 'the models it may use, with commas between them', wordsArgument)
+    .option('--balance <dollars|none>', 'money of its own, moved out of the account', balanceOrNone)
+    .option('--expires <time|none>', 'when it stops working, or in how long (2h)', expiryOrNone)
+    .option('--group <group_id|none>', 'its group', idOrNone)
+    .option('--tags <tags>', 'what its requests are tagged with, as team=search,env=prod', tagsArgument)
+    .option('--metadata <json>', 'a JSON object of your own', jsonArgument)
+    .option('--subs-first', 'the plan pays before money')
+    .option('--no-subs-first', 'money pays before the plan')
+    .option('--fallback', 'money pays when the plan is used up')
+    .option('--no-fallback', 'money does not pay when the plan is used up');
+  keys
+    .list(
+      'find API keys of all accounts by a part of their label, or by the last characters of the key',
+      async ({ admin }, text: string) => {
+        const { accounts } = await admin.listAccounts({});
+        const found: ApiKey[] = [];
+        for (const { accountId } of accounts) {
+          const { keys: owned } = await admin.listApiKeys({ accountId });
+          found.push(...owned.filter(key => isMeant(key, text)));
+        }
+        return found;
+      },
+      'find',
+    )
+    .argument('<text>', 'a part of the label, or how the key ends; never the whole key: others see what you type');
+}
+
+/** A key's last four characters are shown everywhere. */
+const shownEnd = 4;
+
+function isMeant({ key, label }: ApiKey, text: string): boolean {
+  const isEnd = text.length >= shownEnd && key.endsWith(text.slice(-shownEnd));
+  return isEnd || label.toLowerCase().includes(text.toLowerCase());
+}
+
+/** `keys create | list | update | find | rotate | move | disable | enable | revoke | monthly-limit`. */
 export function keyCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('keys').description('API keys, which generate');
   const keys = new ResourceCommands(group, ports, apiKeyView);
@@ -177,6 +265,7 @@ function changeKeyCommands(keys: ResourceCommands<ApiKey>): void {
     })
     .argument('<key_id>', 'the key', idArgument)
     .argument('<group_id|none>', 'the group', idOrNone);
+  addKeyChanges(keys);
   const setState = (name: string, description: string, state: KeyState): Command =>
     keys
       .one(name, description, async ({ admin }, apiKeyId: bigint) => {

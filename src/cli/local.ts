@@ -17,6 +17,33 @@ export function configCommands(program: Command, ports: CommandLinePorts): void 
       const config = await check(path, ports, json === true);
       ports.streams.out(json === true ? jsonText(documentOf(config)) : summaryOf(config));
     });
+  config
+    .command('show')
+    .description('show the configuration as it holds, every default filled in; secrets are ***')
+    .argument('[file]', 'the file')
+    .option('--json', 'print one JSON document')
+    .action(async (path: string | undefined, { json }: { json?: true }) => {
+      const document = shownOf(await check(path, ports, json === true));
+      // Loaded by who asks for it: every other command is faster without.
+      const { stringify } = await import('yaml');
+      ports.streams.out(json === true ? jsonText(document) : stringify(document));
+    });
+  config
+    .command('schema')
+    .description('print the JSON Schema of the configuration file, for editors')
+    .action(async () => {
+      const { configJsonSchema } = await import('../config/json-schema.ts');
+      ports.streams.out(jsonText(configJsonSchema()));
+    });
+}
+
+/** A configuration as plain values. Amounts and times have their unit in their name; larger integers than JSON has are texts. */
+function shownOf(config: Config): Document {
+  const text = JSON.stringify(config, (_name, value: unknown) => {
+    if (typeof value === 'bigint') return String(value);
+    return value instanceof Map ? (Object.fromEntries(value) as unknown) : value;
+  });
+  return JSON.parse(text) as Document;
 }
 
 async function check(path: string | undefined, ports: CommandLinePorts, json: boolean): Promise<Config> {

@@ -1,3 +1,5 @@
+import { displayWidth } from '../lib/display-width.ts';
+
 /** Where a command's answer goes: tables for people, or one JSON document for programs. */
 
 /** A JSON document: an object of plain values. */
@@ -22,20 +24,29 @@ export function resourceText(resource: Document): string {
     .join('');
 }
 
-/** Rows as a table with the named columns, or a line that says that there are none. */
+/** Rows as a table with the named columns, numbers and money right-aligned, or a line that says that there are none. */
 export function tableText(rows: readonly Document[], columns: readonly string[]): string {
   if (rows.length === 0) return 'none\n';
-  const cells = [columns.map(name => name.toUpperCase()), ...rows.map(row => columns.map(name => cellText(row[name])))];
-  const widths = columns.map((_name, index) => Math.max(...cells.map(line => line[index]?.length ?? 0)));
-  return cells
-    .map(
-      line =>
-        `${line
-          .map((cell, index) => cell.padEnd(widths[index] ?? 0))
-          .join('  ')
-          .trimEnd()}\n`,
-    )
-    .join('');
+  const aligned = columns.map(name => {
+    const isNumeric = rows.every(row => isNumber(row[name]));
+    const cells = [name.toUpperCase(), ...rows.map(row => cellText(row[name]))];
+    const width = Math.max(...cells.map(displayWidth));
+    return cells.map(cell => {
+      const padding = ' '.repeat(width - displayWidth(cell));
+      return isNumeric ? padding + cell : cell + padding;
+    });
+  });
+  const lines = ['', ...rows].map((_row, index) => aligned.map(cells => cells[index] ?? '').join('  '));
+  return lines.map(line => `${line.trimEnd()}\n`).join('');
+}
+
+/** Amounts of money are numbers with all their digits. What is absent does not tell. */
+function isNumber(value: unknown): boolean {
+  return value === null || value === undefined || typeof value === 'number' || isRawJson(value);
+}
+
+function isRawJson(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'rawJSON' in value;
 }
 
 /** Rows as comma-separated values with a header (RFC 4180); absent values are empty. */

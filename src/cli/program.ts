@@ -13,6 +13,8 @@ import {
 } from './commands.ts';
 import { groupCommands, limitCommands } from './control-commands.ts';
 import { CommandFailure } from './failure.ts';
+import { completionCommand } from './completion.ts';
+import { doctorCommand, statusCommand } from './health.ts';
 import { configCommands, ledgerCommands } from './local.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { version } from '../lib/version.ts';
@@ -70,6 +72,9 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   usageCommand(program, ports);
   requestCommands(program, ports);
   holdCommands(program, ports);
+  statusCommand(program, ports);
+  doctorCommand(program, ports);
+  completionCommand(program, ports);
   runCommand(program, ports, exitWith);
   connectCommand(program, ports);
   return program;

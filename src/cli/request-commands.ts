@@ -1,3 +1,4 @@
+import { Code, ConnectError } from '@connectrpc/connect';
 import type { Command } from 'commander';
 import type { ActivityRecord } from '../gen/tollgate/v1/account_pb.ts';
 import type { VoidedHold } from '../gen/tollgate/v1/admin_pb.ts';
@@ -5,6 +6,7 @@ import { isoTime } from '../lib/clock.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { arithmeticJson, recordJson } from '../rpc/account-json.ts';
 import { countArgument, idArgument, timeArgument } from './arguments.ts';
+import type { GatewayClients } from './gateway.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import type { ResourceView } from './resources.ts';
 
@@ -71,11 +73,25 @@ export function requestCommands(program: Command, ports: RemotePorts): void {
     .one(
       'show',
       'show a settled request with its arithmetic',
-      async ({ admin }, requestId: string, { account: accountId }: { account: bigint }) =>
-        (await admin.getAccountActivity({ accountId, requestId })).record,
+      (clients, requestId: string, { account }: { account?: bigint }) => findRecord(clients, requestId, account),
     )
-    .argument('<request_id>', 'the request (req_…)')
-    .requiredOption('--account <account_id>', 'the account', idArgument);
+    .argument('<request_id>', 'the request: the x-request-id of its answer')
+    .option('--account <account_id>', 'its account (default: all are looked through)', idArgument);
+}
+
+/** Returns the record of a request of an account, or of whichever account has it. Throws what the gateway refuses the last one with. */
+async function findRecord({ admin }: GatewayClients, requestId: string, account: bigint | undefined) {
+  const ids =
+    account === undefined ? (await admin.listAccounts({})).accounts.map(({ accountId }) => accountId) : [account];
+  const last = ids.pop() ?? 1n;
+  for (const accountId of ids) {
+    try {
+      return (await admin.getAccountActivity({ accountId, requestId })).record;
+    } catch (thrown) {
+      if (ConnectError.from(thrown).code !== Code.NotFound) throw thrown;
+    }
+  }
+  return (await admin.getAccountActivity({ accountId: last, requestId })).record;
 }
 
 /** `holds list`. */

@@ -4,7 +4,7 @@ import { type Extra, Protocol, type Unknown } from '../gen/tollgate/v1/content_p
 import type { JsonObject } from './codec.ts';
 import { extraOf } from './content.ts';
 import { unknownMembers } from './json.ts';
-import { documented } from './schema-notes.ts';
+import { documented } from '../lib/schema-notes.ts';
 
 /**
  * What the schemas of all interfaces share: fields whose message says what is allowed, the way from a schema's issues to the gateway's error, and the

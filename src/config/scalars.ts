@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { documented } from '../lib/schema-notes.ts';
 import { scaledInteger } from './decimal.ts';
 import { Secret } from './secrets.ts';
 import { NumberText } from './yaml-source.ts';
@@ -7,15 +8,25 @@ import { NumberText } from './yaml-source.ts';
  * The schema's leaves and joints. Every message says what is allowed; `schema.ts` puts file, line, path and the present value before it.
  */
 
-/** A value of one kind; `allowed` completes "must be …", `read` answers undefined for anything else. */
-export function leaf<T>(allowed: string, read: (value: unknown) => T | undefined): z.ZodType<T> {
-  return z.unknown().transform((value, context): T => {
+/** JSON types of a value that YAML writes as a text or a number. */
+const scalar = { type: ['string', 'number'] };
+/** What a secret or a setting is where it is not in the file: `${NAME}`. */
+const variable = { type: 'string', pattern: String.raw`\$\{[A-Za-z_]` };
+
+/** A value of one kind; `allowed` completes "must be …", `read` answers undefined for anything else, `json` is its JSON Schema. */
+export function leaf<T>(
+  allowed: string,
+  read: (value: unknown) => T | undefined,
+  json: Readonly<Record<string, unknown>> = scalar,
+): z.ZodType<T> {
+  const schema = z.unknown().transform((value, context): T => {
     const result = value === undefined ? undefined : read(value);
     if (result !== undefined) return result;
     const message = value === undefined ? `is missing, must be ${allowed}` : `must be ${allowed}`;
     context.issues.push({ code: 'custom', message, input: value });
     return z.NEVER;
   });
+  return documented(schema, { json: { anyOf: [json, variable], description: allowed } });
 }
 
 /** Marks the message of an unknown key; what follows are the keys that are known. */
@@ -46,10 +57,11 @@ export function listOf<Schema extends z.ZodType>(schema: Schema) {
 
 /** One, or a list of at least one. */
 export function oneOrMore<Schema extends z.ZodType>(schema: Schema) {
-  return z
+  const list = z
     .unknown()
     .transform(value => (Array.isArray(value) ? (value as unknown[]) : [value]))
     .pipe(z.array(schema).min(1, { error: 'must be one, or a list of at least one' }));
+  return documented(list, { among: [schema, z.array(schema)] });
 }
 
 /** The text of a scalar: `name: 4` is as good as `name: "4"`. */
@@ -77,28 +89,32 @@ export const secret = leaf('a text that is not empty and has no line break or bl
     : undefined;
 });
 
-export const flag = leaf('true or false', value => (typeof value === 'boolean' ? value : undefined));
+export const flag = leaf('true or false', value => (typeof value === 'boolean' ? value : undefined), {
+  type: 'boolean',
+});
 
 /** One of a few words. */
 export function oneOf<const Word extends string>(...words: Word[]): z.ZodType<Word> {
   const allowed = [words.slice(0, -1).join(', '), ...words.slice(-1)].join(' or ');
-  return leaf(allowed, value => words.find(word => word === value));
+  return leaf(allowed, value => words.find(word => word === value), { enum: words });
 }
 
 /** A whole number between bounds, both included. */
 export function whole(min: number, max: number): z.ZodType<number> {
-  return leaf(`a whole number from ${min} to ${max}`, value => {
+  const read = (value: unknown): number | undefined => {
     if (!(value instanceof NumberText) || !/^\d+$/.test(value.text)) return undefined;
     return value.value >= min && value.value <= max ? value.value : undefined;
-  });
+  };
+  return leaf(`a whole number from ${min} to ${max}`, read, { type: 'integer', minimum: min, maximum: max });
 }
 
 /** A number above or at `min` and at most `max`. */
 export function numberBetween(min: number, max: number): z.ZodType<number> {
-  return leaf(`a number from ${min} to ${max}`, value => {
+  const read = (value: unknown): number | undefined => {
     if (!(value instanceof NumberText)) return undefined;
     return value.value >= min && value.value <= max ? value.value : undefined;
-  });
+  };
+  return leaf(`a number from ${min} to ${max}`, read, { type: 'number', minimum: min, maximum: max });
 }
 
 /** A decimal as an exact integer of its `digits`th decimal; `what` says what it counts. */

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { isErrorCode } from '../errors/error-table.ts';
+import { documented } from '../lib/schema-notes.ts';
 import {
   address,
   dollars,
@@ -139,16 +140,19 @@ const model = mapping({
 
 const period = mapping({ price: dollars, tokens: whole(1, Number.MAX_SAFE_INTEGER) }).optional();
 
+const planModels = documented(
+  z
+    .unknown()
+    .transform(value => (value === 'all' ? null : value))
+    .pipe(z.array(text, { error: 'must be all, or a list of model ids' }).nullable()),
+  { json: { anyOf: [{ const: 'all' }, { type: 'array', items: { type: 'string' } }] } },
+);
 const plan = mapping({
   biweekly: period,
   monthly: period,
   free_daily_requests: whole(0, 1_000_000).optional(),
   discount: fraction.optional(),
-  models: z
-    .unknown()
-    .transform(value => (value === 'all' ? null : value))
-    .pipe(z.array(text, { error: 'must be all, or a list of model ids' }).nullable())
-    .optional(),
+  models: planModels.optional(),
 }).optional();
 
 const errorCode = leaf<string>('an error code of docs/errors.md', value =>

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { documented } from '../codecs/schema-notes.ts';
+import { documented } from '../lib/schema-notes.ts';
 import { GatewayError, type Violation } from '../errors/gateway-error.ts';
 import { parseJsonDollars } from '../lib/dollars.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';

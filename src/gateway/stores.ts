@@ -1,4 +1,5 @@
 import { refuseUnfinishedRestore } from './backup/restore-backup.ts';
+import { backUpBeforeUpgrade } from './backup/upgrade-backup.ts';
 import { statSync } from 'node:fs';
 import type { Environment } from '../config/env.ts';
 import type { Config } from '../config/settings.ts';
@@ -19,7 +20,7 @@ export interface Stores {
   readonly documents: Documents;
 }
 
-/** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`, or `BackupError` if a restore has not ended. */
+/** Opens the ledger, whose lock makes the data directory this process's own, and the documents. Throws `LedgerStartError`, or `BackupError` if a restore has not ended or the backup before an upgrade failed. */
 export async function openStores(
   { dataDir }: Environment,
   { dailyLimitUnit, plans, content, ledger: settings }: Config,
@@ -27,6 +28,8 @@ export async function openStores(
 ): Promise<Stores> {
   refuseUnfinishedRestore(dataDir);
   refuseMissing(dataDir);
+  const backup = await backUpBeforeUpgrade(dataDir, () => systemClock.now());
+  if (backup !== undefined) logger.warn({ backup }, 'backed up before the upgrade');
   const ledger = await openSqliteLedger({
     dataDir,
     clock: systemClock,

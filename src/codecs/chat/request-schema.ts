@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { documented } from '../schema-notes.ts';
+import { documented } from '../../lib/schema-notes.ts';
 import {
   chosen,
   flag,

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { type EmbeddingInput, type EmbedRequest, VectorForm } from '../../gen/tollgate/v1/embedding_pb.ts';
 import { inputsMax } from '../../generation/embeddings/check-embed-request.ts';
 import { unknownMembers } from '../json.ts';
-import { documented } from '../schema-notes.ts';
+import { documented } from '../../lib/schema-notes.ts';
 import { integerIn, invalidField, members, object, oneOf, parseBody, someText, text } from '../schema.ts';
 
 const tokenMax = 2 ** 32 - 1;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { editImagesMax, editSizes } from '../../generation/images/check-image-request.ts';
-import { documented } from '../schema-notes.ts';
+import { documented } from '../../lib/schema-notes.ts';
 import { parseImageSize } from '../../generation/images/image-size.ts';
 import { flag, integerIn, listOf, members, numberIn, object, exactlyOneOf, someText, text } from '../schema.ts';
 

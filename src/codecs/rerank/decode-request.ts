@@ -2,7 +2,7 @@ import * as z from 'zod';
 import type { RerankRequest } from '../../gen/tollgate/v1/rerank_pb.ts';
 import { documentsMax } from '../../generation/rerank/check-rerank.ts';
 import { unknownMembers } from '../json.ts';
-import { documented } from '../schema-notes.ts';
+import { documented } from '../../lib/schema-notes.ts';
 import { flag, integerIn, invalidField, members, object, parseBody, someText, text } from '../schema.ts';
 
 const someString = { type: 'string', minLength: 1 };

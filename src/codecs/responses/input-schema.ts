@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { isBase64 } from '../content.ts';
-import { documented } from '../schema-notes.ts';
+import { documented } from '../../lib/schema-notes.ts';
 import {
   chosen,
   jsonObject,

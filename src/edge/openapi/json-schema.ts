@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { findNote } from '../../codecs/schema-notes.ts';
+import { findNote } from '../../lib/schema-notes.ts';
 
 /** Zod schemas as the JSON Schemas of the API reference: what a client may send, or gets. */
 

@@ -35,6 +35,11 @@ function applied(db: Connection): { number: bigint; name: string; checksum: stri
     .all();
 }
 
+/** Returns how many migrations a file has; 0 for a new one. */
+export function countMigrations(db: Connection): number {
+  return applied(db).length;
+}
+
 /**
  * Says why a file can't be used by a program with these migrations, by throwing `LedgerStartError`: `newer` where it has
  * migrations that the program lacks, `changed` where one differs. Answers how many of them it has. `file` is what messages call it.

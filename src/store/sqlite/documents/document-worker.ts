@@ -2,7 +2,8 @@ import { workerData } from 'node:worker_threads';
 import { losesWrites, openForWriting } from '../../../lib/sqlite/database.ts';
 import { checkpoint, logBytes, refuseDamaged } from '../../../lib/sqlite/log-file.ts';
 import { isStorageLost, StorageLost } from '../../../lib/sqlite/storage-lost.ts';
-import { migrate, readMigrations } from '../../../lib/sqlite/migrations.ts';
+import { migrate } from '../../../lib/sqlite/migrations.ts';
+import { documentMigrations } from './document-migrations.ts';
 import { serveCalls } from '../../../lib/threads/serve-calls.ts';
 import type { SpaceMax } from './eviction.ts';
 import { DocumentEngine, type DocumentReply, type TimedCommand } from './document-engine.ts';
@@ -30,7 +31,7 @@ db.defaultSafeIntegers(false);
 // What was deleted does not stay readable in the file.
 db.pragma('secure_delete = ON');
 if (checksFile) refuseDamaged(db, path, damageAdvice);
-migrate(db, readMigrations(new URL('migrations/', import.meta.url)), nowMs, 'content file');
+migrate(db, documentMigrations(), nowMs, 'content file');
 const engine = new DocumentEngine(db, max);
 
 /** Throws `StorageLost`; a disk that is full shows itself to the next command, which answers for it. */

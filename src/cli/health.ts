@@ -1,0 +1,212 @@
+import { constants } from 'node:fs';
+import { access, stat, statfs } from 'node:fs/promises';
+import type { Command } from 'commander';
+import type { Environment } from '../config/env.ts';
+import type { ListRoutesResponse, ProviderStatus } from '../gen/tollgate/v1/admin_pb.ts';
+import { jsonDollars } from '../lib/dollars.ts';
+import { version } from '../lib/version.ts';
+import { CommandFailure } from './failure.ts';
+import { askGateway, type GatewayClients, type GatewayOptions } from './gateway.ts';
+import { type Document, jsonText, resourceText, tableText } from './output.ts';
+import type { CommandLinePorts } from './ports.ts';
+import { addGatewayOptions } from './remote.ts';
+
+/** `status` and `doctor`: how a gateway is, and what is wrong with it. */
+
+type Ports = Pick<CommandLinePorts, 'streams' | 'environment' | 'loadConfig' | 'verifyLedger'>;
+type Options = GatewayOptions & { readonly json?: true };
+
+/** How long a gateway may take to say whether it takes requests. */
+const readyTimeoutMs = 3000;
+/** With less the gateway takes no requests. */
+const freeBytesMin = 16 * 1024 ** 2;
+/** With less the gateway warns, in percent. */
+const freePercentMin = 5;
+
+/** `status`: the gateway in a few lines. */
+export function statusCommand(program: Command, { streams, environment }: Ports): void {
+  const command = program.command('status').description('show how the running gateway is');
+  addGatewayOptions(command).action(async (options: Options) => {
+    const document = await askGateway(options, environment(), readStatus);
+    streams.out(options.json === true ? jsonText(document) : resourceText(document));
+  });
+}
+
+async function readStatus({ admin }: GatewayClients): Promise<Document> {
+  const [{ publicUrl }, { accounts }, { providers }, { routes }] = await Promise.all([
+    admin.describeGateway({}),
+    admin.listAccounts({}),
+    admin.listProviders({}),
+    admin.listRoutes({}),
+  ]);
+  return {
+    public_url: publicUrl,
+    version: await readVersion(publicUrl),
+    ready: await readReadiness(publicUrl),
+    accounts: accounts.length,
+    balance: jsonDollars(accounts.reduce((sum, { balanceNanoUsd }) => sum + balanceNanoUsd, 0n)),
+    held: jsonDollars(accounts.reduce((sum, { heldNanoUsd }) => sum + heldNanoUsd, 0n)),
+    providers: countStates(providers),
+    routes: countStates(routes),
+  };
+}
+
+function countStates(things: readonly { readonly state: string }[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { state } of things) counts[state] = (counts[state] ?? 0) + 1;
+  return counts;
+}
+
+async function ask(address: string): Promise<{ ok: boolean; body: Document } | undefined> {
+  try {
+    const answer = await fetch(address, { signal: AbortSignal.timeout(readyTimeoutMs) });
+    return { ok: answer.ok, body: (await answer.json()) as Document };
+  } catch {
+    // Nobody answers, or something else does: the caller says which address it was.
+    return undefined;
+  }
+}
+
+/** "yes", or why it takes no requests. */
+async function readReadiness(publicUrl: string): Promise<string> {
+  const answer = await ask(`${publicUrl}/readyz`);
+  if (answer === undefined) return `${publicUrl} does not answer from here`;
+  const { error } = answer.body as { error?: { message?: string } };
+  return answer.ok ? 'yes' : (error?.message ?? 'no');
+}
+
+async function readVersion(publicUrl: string): Promise<string | null> {
+  const found = (await ask(publicUrl))?.body['version'];
+  return typeof found === 'string' ? found : null;
+}
+
+type Outcome = 'ok' | 'warning' | 'failed';
+
+/** How something is, and what to do. */
+interface Found {
+  readonly outcome: Outcome;
+  readonly detail: string;
+}
+
+/** The same with what was looked at. */
+type Finding = Found & { readonly check: string };
+
+/** `doctor`: looks at everything that a gateway needs. A failed check is exit code 1. */
+export function doctorCommand(program: Command, ports: Ports): void {
+  const command = program
+    .command('doctor')
+    .description('look at the configuration, the data directory, the ledger, the gateway and its providers');
+  addGatewayOptions(command).action(async (options: Options) => {
+    const environment = ports.environment();
+    const dataDir = options.dataDir ?? environment.dataDir;
+    const findings = [
+      await checkConfig(ports),
+      await checkDirectory(dataDir),
+      await checkDisk(dataDir),
+      await checkLedger(ports, dataDir),
+      ...(await checkGateway(options, environment)),
+    ];
+    const failed = findings.filter(({ outcome }) => outcome === 'failed');
+    const document = { version, healthy: failed.length === 0, checks: findings };
+    ports.streams.out(
+      options.json === true
+        ? jsonText(document)
+        : tableText(
+            findings.map(finding => ({ ...finding })),
+            ['outcome', 'check', 'detail'],
+          ),
+    );
+    if (failed.length > 0)
+      throw new CommandFailure(
+        1,
+        failed.map(({ check, detail }) => `${check}: ${detail}`),
+      );
+  });
+}
+
+/** Runs a check; what it throws is its failure. */
+async function find(check: string, look: () => Promise<Found>): Promise<Finding> {
+  try {
+    return { check, ...(await look()) };
+  } catch (error) {
+    const lines =
+      error instanceof CommandFailure ? error.lines : [error instanceof Error ? error.message : String(error)];
+    return { check, outcome: 'failed', detail: lines.join(' ') };
+  }
+}
+
+const good = (detail: string): Found => ({ outcome: 'ok', detail });
+
+function checkConfig({ loadConfig }: Ports): Promise<Finding> {
+  return find('configuration', async () => {
+    const { file, providers, models } = await loadConfig(undefined);
+    return good(`${file ?? 'no file'}: ${providers.length} providers, ${models.length} models`);
+  });
+}
+
+function checkDirectory(dataDir: string): Promise<Finding> {
+  return find('data directory', async () => {
+    const { mode } = await stat(dataDir);
+    await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+    if ((mode & 0o077) === 0) return good(dataDir);
+    return { outcome: 'warning', detail: `Others can look into ${dataDir}, which holds secrets: chmod 700 ${dataDir}` };
+  });
+}
+
+function checkDisk(dataDir: string): Promise<Finding> {
+  return find('disk', async () => {
+    const { bavail, bsize, blocks } = await statfs(dataDir);
+    const free = bavail * bsize;
+    const detail = `${Math.floor(free / 1024 ** 2)} MiB free (${Math.floor((100 * bavail) / Math.max(1, blocks))} %)`;
+    if (free < freeBytesMin) return { outcome: 'failed', detail: `${detail}: the gateway takes no requests` };
+    return 100 * bavail < freePercentMin * blocks ? { outcome: 'warning', detail } : good(detail);
+  });
+}
+
+function checkLedger({ verifyLedger }: Ports, dataDir: string): Promise<Finding> {
+  return find('ledger', async () => {
+    const violations = await verifyLedger(dataDir);
+    if (violations.length === 0) return good('all invariants hold');
+    return { outcome: 'failed', detail: `${violations.length} broken invariants: see tollgate ledger verify` };
+  });
+}
+
+async function checkGateway(options: GatewayOptions, environment: Environment): Promise<Finding[]> {
+  let known: { providers: readonly ProviderStatus[]; routes: ListRoutesResponse['routes'] } | undefined;
+  const gateway = await find('gateway', async () => {
+    const address = await askGateway(options, environment, async ({ admin }) => {
+      const [{ providers }, { routes }] = await Promise.all([admin.listProviders({}), admin.listRoutes({})]);
+      known = { providers, routes };
+      return (await admin.describeGateway({})).publicUrl;
+    });
+    const ready = await readReadiness(address);
+    if (ready !== 'yes') return { outcome: 'failed', detail: ready };
+    const running = await readVersion(address);
+    if (running === version) return good(`${address}, version ${version}`);
+    return {
+      outcome: 'warning',
+      detail: `${address} runs version ${running ?? 'unknown'}, this command is ${version}`,
+    };
+  });
+  if (known === undefined) return [gateway];
+  return [gateway, providerFinding(known.providers), routeFinding(known.routes)];
+}
+
+function providerFinding(providers: readonly ProviderStatus[]): Finding {
+  const bad = providers.filter(
+    ({ state, keys }) => state === 'no_key' || state === 'failing' || keys.some(key => key.state !== 'working'),
+  );
+  if (bad.length === 0) return { check: 'providers', ...good(`${providers.length} providers, all keys work`) };
+  const detail = bad.map(({ name, state }) => `${name} ${state}`).join(', ');
+  return { check: 'providers', outcome: 'warning', detail: `${detail}: see tollgate providers` };
+}
+
+function routeFinding(routes: ListRoutesResponse['routes']): Finding {
+  const bad = routes.filter(({ state }) => state !== 'available');
+  if (bad.length === 0) return { check: 'routes', ...good(`${routes.length} routes, all can be taken`) };
+  return {
+    check: 'routes',
+    outcome: 'warning',
+    detail: `${bad.length} of ${routes.length} can’t be taken: see tollgate routes`,
+  };
+}

@@ -1,0 +1,43 @@
+import * as z from 'zod';
+import { findNote } from '../lib/schema-notes.ts';
+import { fileSchema } from './schema.ts';
+
+type Json = Record<string, unknown>;
+
+/** Returns the configuration file's JSON Schema, for editors: its keys and what each may be. Rules between keys are not in it: `config check` knows them. */
+export function configJsonSchema(): Json {
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'Tollgate configuration',
+    ...toJson(fileSchema),
+  };
+}
+
+function toJson(schema: z.core.$ZodType): Json {
+  const note = findNote(schema);
+  if (note?.json !== undefined) return note.json;
+  if (note?.among !== undefined) return { anyOf: note.among.map(toJson) };
+  if (schema instanceof z.ZodObject) return objectJson(schema);
+  if (schema instanceof z.ZodRecord) return { type: 'object', additionalProperties: toJson(schema.valueType) };
+  if (schema instanceof z.ZodArray) return { type: 'array', items: toJson(schema.element) };
+  if (schema instanceof z.ZodPipe) {
+    // A value that is only calculated with afterwards is what it was read as.
+    return toJson(schema.out instanceof z.ZodTransform ? schema.in : schema.out);
+  }
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
+    return toJson(schema.unwrap());
+  }
+  throw new Error(`the configuration's JSON Schema lacks the kind ${schema._zod.def.type}`);
+}
+
+function objectJson({ shape }: z.ZodObject<Readonly<Record<string, z.core.$ZodType>>>): Json {
+  const members = Object.entries(shape);
+  const required = members.filter(([, member]) => member._zod.optin === undefined).map(([name]) => name);
+  return {
+    // An empty mapping is null in YAML.
+    type: ['object', 'null'],
+    properties: Object.fromEntries(members.map(([name, member]) => [name, toJson(member)])),
+    ...(required.length === 0 ? {} : { required }),
+    additionalProperties: false,
+  };
+}
