@@ -17,7 +17,7 @@ import { answerConnectionError } from './connection-error.ts';
 import { corsHeaders, preflightHeaders } from './cors.ts';
 import { isDashboardPath, registerDashboard } from './dashboard-routes.ts';
 import { Edge } from './edge.ts';
-import { registerEmbeddings } from './embedding-route.ts';
+import { embeddingRoute, registerDirect, rerankRoute } from './direct-route.ts';
 import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
@@ -107,7 +107,8 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerAccount(app, edge);
   registerImages(app, edge);
   registerImageFiles(app, edge);
-  registerEmbeddings(app, edge);
+  registerDirect(app, edge, '/v1/embeddings', embeddingRoute(edge));
+  for (const url of ['/v1/rerank', '/v2/rerank']) registerDirect(app, edge, url, rerankRoute(edge));
   if (options.dashboard !== undefined) registerDashboard(app, options.dashboard);
   return app;
 }

@@ -9,6 +9,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
+import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import type { Config } from '../config/settings.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -30,6 +31,7 @@ const peoplesServices: readonly DescService[] = [
   ResponseService,
   ImageService,
   EmbeddingService,
+  RerankService,
 ];
 
 /** Who is signed in, and where the links of the operator lead. */
@@ -48,9 +50,10 @@ export class People {
     };
   }
 
-  /** The internal listener is open at this address. One that means every address of the machine is replaced by the machine's own. */
-  listening(rpcUrl: string): void {
+  /** The internal listener is open at this address, which is returned. In links the machine's own replaces one that means all of its addresses. */
+  listening(rpcUrl: string): string {
     this.#internalUrl = rpcUrl.replace(/\/\/(?:0\.0\.0\.0|\[::\])(?=:)/, '//localhost');
+    return rpcUrl;
   }
 
   /** Returns where the operator enters: on the first start a link that signs in once. */

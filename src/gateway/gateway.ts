@@ -9,7 +9,10 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
-import { Embeddings } from '../core/embeddings/embeddings.ts';
+import { DirectAnswers, type DirectTools } from '../core/direct/direct-answers.ts';
+import { embeddings } from '../core/embeddings/embeddings.ts';
+import { rerank } from '../core/rerank/rerank.ts';
+import type { StoppableService } from '../core/running.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { serverSecrets } from '../core/secret-files.ts';
@@ -27,6 +30,7 @@ import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { overloaded } from '../errors/overloaded.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -42,7 +46,6 @@ import type { Logger } from '../telemetry/logger.ts';
 import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
 import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
 import { decodeSource } from '../edge/decode-source.ts';
-import type { Dashboard } from '../edge/dashboard/dashboard.ts';
 import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
 import { sessions } from '../core/dashboard/sessions.ts';
 import { openDashboards, People } from './dashboards.ts';
@@ -121,13 +124,12 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const tls = openTls(config, logger);
   const people = new People({ ledger: stores.ledger, publicUrl });
   const services = makeServices(core, people);
-  const { publicPages, internalPages } = openDashboards({ config, core: services, logger });
-  const listening = { ...parts, tls, services, nextRequestId };
-  const edge: FastifyInstance = openEdge({ ...listening, dashboard: publicPages }, () => !state.serving);
-  const rpc = openRpc({ ...listening, dashboard: internalPages }, core);
+  const dashboards = openDashboards({ config, core: services, logger });
+  const listening = { ...parts, tls, services, nextRequestId, dashboards };
+  const edge: FastifyInstance = openEdge(listening, () => !state.serving);
+  const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
-  const rpcUrl = listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined);
-  people.listening(rpcUrl);
+  const rpcUrl = people.listening(listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined));
   await openSocket(rpc, ground);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
@@ -144,6 +146,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     edge,
     rpc,
     ...core,
+    services: listRunning(core),
     graceMs: config.shutdownGraceMs,
     unready: () => ground.health.reason,
   });
@@ -316,12 +319,17 @@ function makeCore(parts: Parts) {
     unseenOutput,
     responses,
     images,
-    embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
+    ...openDirect({ ...shared, runtime: systemRuntime }),
     tokens,
     providers: () => listProviders(live, upstreams),
     reload,
     discovery,
   };
+}
+
+/** The services whose answers come at once. */
+function openDirect(tools: DirectTools) {
+  return { embeddings: new DirectAnswers(tools, embeddings), rerank: new DirectAnswers(tools, rerank) };
 }
 
 /** Opens the Unix socket for the operator's commands. One that was not asked for may fail: the port does the same. */
@@ -351,7 +359,7 @@ interface ListenerParts extends Parts {
   readonly tls: ListenerTls;
   readonly services: InProcessTransport;
   readonly nextRequestId: () => string;
-  readonly dashboard: Dashboard;
+  readonly dashboards: ReturnType<typeof openDashboards>;
 }
 
 function portOf(edge: FastifyInstance, port: number): number {
@@ -360,7 +368,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace, dashboard } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace, dashboards } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -369,7 +377,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     logger,
     metrics,
     startTrace,
-    dashboard,
+    dashboard: dashboards.publicPages,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
     otherBodyBytesMax: limits.otherBodyBytes,
@@ -425,9 +433,14 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
   });
 }
 
+/** Returns the services whose requests run for a while. */
+function listRunning({ generations, images, embeddings, rerank }: Core): StoppableService[] {
+  return [generations, images, embeddings, rerank];
+}
+
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core, { options: people }: People): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, embeddings, tokens } = core;
+  const { ledger, catalog, responses, tokens } = core;
   const { router, providers, upstreams } = core;
   const { publicUrl } = people;
   const listedId = (name: string): string => catalog.listedId(name);
@@ -442,17 +455,16 @@ function makeServices(core: Core, { options: people }: People): InProcessTranspo
     }
   };
   const revoked = (keyId: number): void => {
-    generations.revoke(keyId);
-    images.revoke(keyId);
-    embeddings.revoke(keyId);
+    for (const service of listRunning(core)) service.revoke(keyId);
   };
   return new InProcessTransport()
     .service(CredentialService, credentialService({ ledger, tokens }))
     .service(CatalogService, catalogService({ catalog, visible }))
-    .service(GenerationService, generations.service)
+    .service(GenerationService, core.generations.service)
     .service(ResponseService, responses.service)
-    .service(ImageService, images.service)
-    .service(EmbeddingService, embeddings.service)
+    .service(ImageService, core.images.service)
+    .service(EmbeddingService, { embed: (request, context) => core.embeddings.answer(request, context) })
+    .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
     .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, people, ...seen }))
@@ -460,7 +472,7 @@ function makeServices(core: Core, { options: people }: People): InProcessTranspo
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {
-  const { live, services, logger, metrics, nextRequestId, dashboard } = parts;
+  const { live, services, logger, metrics, nextRequestId, dashboards } = parts;
   const { ledger, tokens } = core;
   const settings = live.current.rpc;
   return createRpcListener({
@@ -477,7 +489,7 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     elementsMax: settings.messageElements,
     openCalls: settings.open,
     tls: parts.tls.rpc,
-    dashboard: (request, response, requestId) => dashboard.answer(request, response, requestId),
+    dashboard: (request, response, requestId) => dashboards.internalPages.answer(request, response, requestId),
     socketOnly: settings.admin === 'socket' ? [AdminService] : [],
     gate: context => requireCredential(context, { ledger, tokens }),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),

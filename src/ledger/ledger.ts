@@ -1,5 +1,14 @@
-import type { GroupRow, GroupSettings, LimitChange, LimitFilter, LimitRow, NewLimit, Tags } from './control.ts';
-import type { NewSession, SessionFacts, SessionRow } from './sessions.ts';
+import type {
+  GroupRow,
+  GroupSettings,
+  LimitChange,
+  LimitFilter,
+  LimitRefusal,
+  LimitRow,
+  NewLimit,
+  Tags,
+} from './control.ts';
+import type { SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
@@ -12,6 +21,7 @@ export type {
   LimitChange,
   LimitField,
   LimitFilter,
+  LimitRefusal,
   LimitRow,
   LimitScope,
   LimitSettings,
@@ -31,7 +41,7 @@ export type { UsageBuckets };
  * (`overloaded` when its queue is full or its disk is, which the caller answers as 503), and nothing was done.
  * Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: decisions §6.
  */
-export interface Ledger {
+export interface Ledger extends SessionLedger {
   /** Checks every limit and the funds, then holds, all or nothing. The same id again answers the same. */
   admit(command: AdmitCommand): Promise<Admitted | Denied>;
   /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
@@ -127,8 +137,8 @@ export interface Ledger {
     limitId: number;
     accountId: number | undefined;
     change: LimitChange;
-  }): Promise<LimitRow | 'not_found' | 'locked'>;
-  deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | 'not_found' | 'locked'>;
+  }): Promise<LimitRow | LimitRefusal>;
+  deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | LimitRefusal>;
 
   createManagementKey(command: NewKey & { scopes: readonly string[] }): Promise<ManagementKeyRow | 'not_found'>;
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]>;
@@ -137,13 +147,6 @@ export interface Ledger {
     scopes: readonly string[];
   }): Promise<ManagementKeyRow | 'not_found'>;
   setManagementKeyState(command: { keyId: number; state: KeyState }): Promise<ManagementKeyRow | 'not_found'>;
-
-  /** Makes a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
-  createSession(command: NewSession): Promise<SessionRow | 'not_found'>;
-  /** Those that have not ended, oldest first; `accountId` undefined: of everybody. */
-  listSessions(accountId: number | undefined): Promise<SessionRow[]>;
-  /** Ends a session at once. */
-  endSession(command: { sessionId: number }): Promise<SessionRow | 'not_found'>;
 
   /** Debits the first period's price. `conflict`: the account has a plan already; `insufficient`: it can't pay this one. */
   startSubscription(command: {

@@ -28,3 +28,13 @@ export interface SessionFacts {
   readonly role: SessionRole;
   readonly subject: string;
 }
+
+/** The ledger's sessions. */
+export interface SessionLedger {
+  /** Makes a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
+  createSession(command: NewSession): Promise<SessionRow | 'not_found'>;
+  /** Those that have not ended, oldest first; `accountId` undefined: of everybody. */
+  listSessions(accountId: number | undefined): Promise<SessionRow[]>;
+  /** Ends a session at once. */
+  endSession(command: { sessionId: number }): Promise<SessionRow | 'not_found'>;
+}

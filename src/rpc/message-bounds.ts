@@ -2,6 +2,7 @@ import type { DescService } from '@bufbuild/protobuf';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
+import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import type { MessageBounds } from './bounded-body.ts';
 
@@ -22,7 +23,13 @@ export const edgeExtraBytes = 1 << 20;
 const defaultControlBytesMax = 1 << 20;
 const defaultElementsMax = 100_000;
 /** Services whose messages hold prompts or images. */
-const contentServices: readonly DescService[] = [GenerationService, ResponseService, ImageService, EmbeddingService];
+const contentServices: readonly DescService[] = [
+  GenerationService,
+  ResponseService,
+  ImageService,
+  EmbeddingService,
+  RerankService,
+];
 
 /** Returns what a message to a service may be. */
 export function messageBounds(limits: MessageLimits, service: DescService, isEdge: boolean): MessageBounds {
