@@ -21,6 +21,7 @@ import { embeddingRoute, registerDirect, rerankRoute } from './direct-route.ts';
 import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
+import { registerReference } from './reference-routes.ts';
 import { operatorPaths, registerHealth } from './health-routes.ts';
 import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
 import { registerImageFiles } from './image-file-route.ts';
@@ -92,6 +93,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   Object.assign(app.server, { httpAllowHalfOpen: true });
   registerHealth(app, edge);
   registerErrorDocs(app);
+  registerReference(app, edge);
   registerModels(app, edge);
   registerGeneration(app, edge, {
     path: '/v1/chat/completions',
