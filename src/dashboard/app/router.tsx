@@ -72,6 +72,14 @@ const requestRoute = createRoute({ ...parent, path: '/activity/$requestId' }).la
   import('./request/request-page.tsx').then(({ Route }) => Route),
 );
 
+// Where sign-in links lead; the token is out of the address by now.
+const signInRoute = createRoute({
+  ...parent,
+  path: '/sign-in',
+  beforeLoad: () => {
+    throw redirect({ to: '/now', replace: true });
+  },
+});
 const nowRoute = createRoute({ ...parent, path: '/now' }).lazy(() =>
   import('./now/now-page.tsx').then(({ Route }) => Route),
 );
@@ -101,6 +109,7 @@ const playgroundRoute = createRoute({ ...parent, path: '/playground', validateSe
 export const router = createRouter({
   routeTree: rootRoute.addChildren([
     indexRoute,
+    signInRoute,
     nowRoute,
     activityRoute,
     requestRoute,

@@ -148,8 +148,8 @@ function AccountPanel({ account }: { readonly account: Account }) {
         <Tile name="Available" note="balance less held">
           <Amount nano={balanceNanoUsd - heldNanoUsd} />
         </Tile>
-        <PlanPanel accountId={accountId} />
       </dl>
+      <PlanPanel key={`${accountId}`} accountId={accountId} />
     </section>
   );
 }

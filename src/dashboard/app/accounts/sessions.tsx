@@ -23,7 +23,7 @@ export function Sessions() {
       {revoke.error !== null && <Problem error={revoke.error} />}
       <Shown of={sessions} height={60}>
         {({ sessions: list }) => (
-          <div className="scroll">
+          <div className="scroll" tabIndex={0} role="region" aria-label="Table: Sessions">
             <table className="plain">
               <thead>
                 <tr>

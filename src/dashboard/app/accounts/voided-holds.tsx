@@ -14,7 +14,7 @@ export function VoidedHolds() {
           list.length === 0 ? (
             <p className="quiet">None: every request was settled or void in its time.</p>
           ) : (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0} role="region" aria-label="Table: Holds">
               <table className="plain">
                 <thead>
                   <tr>

@@ -23,7 +23,7 @@ const columns: readonly Column<ActivityRecord>[] = [
       </Link>
     ),
   },
-  { id: 'model', header: 'Model', width: 'minmax(120px, 1fr)', phone: 'below', cell: record => record.model },
+  { id: 'model', header: 'Model', width: 'minmax(120px, 1fr)', phone: 'note', cell: record => record.model },
   { id: 'key', header: 'Key', width: '64px', isRight: true, cell: record => `${record.apiKeyId}` },
   { id: 'state', header: 'State', width: '100px', phone: 'corner', cell: record => <StateWord state={record.state} /> },
   { id: 'tokens', header: 'Tokens', width: '84px', isRight: true, cell: ({ usage }) => count(tokensOf(usage)) },

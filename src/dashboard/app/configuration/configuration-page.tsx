@@ -77,7 +77,7 @@ function Reloaded({ answer }: { readonly answer: ReloadConfigurationResponse }) 
 
 function ProviderTable({ providers }: { readonly providers: readonly ProviderStatus[] }) {
   return (
-    <div className="scroll">
+    <div className="scroll" tabIndex={0} role="region" aria-label="Table: Providers">
       <table className="plain">
         <thead>
           <tr>

@@ -216,7 +216,7 @@ function GroupTable({ groups }: { readonly groups: readonly Group[] }) {
     onSettled: () => client.invalidateQueries(),
   });
   return (
-    <div className="scroll">
+    <div className="scroll" tabIndex={0} role="region" aria-label="Table: Groups">
       {error !== null && <Problem error={error} />}
       {limited !== undefined && (
         <NewLimitDialog scope="group" scopeId={limited} onClose={() => setLimited(undefined)} />

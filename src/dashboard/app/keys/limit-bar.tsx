@@ -50,7 +50,7 @@ export function LimitBar({ limit }: { readonly limit: Limit }) {
       <p className="small quiet number" style={{ margin: '4px 0 0' }}>
         {limitFigure(limit, remaining)} left
         {held > 0n && `, ${limitFigure(limit, held)} held by running requests`}
-        {resetsAtMs !== undefined && (
+        {resetsAtMs !== undefined && used + held > 0n && (
           <>
             {', '}
             <span title={fullTime(resetsAtMs)}>resets {untilText(resetsAtMs)}</span>

@@ -71,7 +71,7 @@ function KeyTable({ keys }: { readonly keys: readonly ManagementKey[] }) {
     onSettled: () => client.invalidateQueries({ queryKey: ['management keys'] }),
   });
   return (
-    <div className="scroll">
+    <div className="scroll" tabIndex={0} role="region" aria-label="Table: Management keys">
       {error !== null && <Problem error={error} />}
       <table className="plain">
         <thead>

@@ -29,7 +29,7 @@ export function Routes({ model }: { readonly model: string }) {
           const own = all.filter(each => each.model === model);
           if (own.length === 0) return <p className="quiet">The gateway answers this model itself: it is built in.</p>;
           return (
-            <div className="scroll">
+            <div className="scroll" tabIndex={0} role="region" aria-label="Table: Routes of the model">
               <table className="plain">
                 <thead>
                   <tr>

@@ -59,29 +59,31 @@ export function Bars({ caption, bars, series, format, onPick, legend }: BarsProp
         <span>{bars.at(-1)?.label}</span>
       </div>
       {legend}
-      <table className="visually-hidden">
-        <caption>{caption}</caption>
-        <thead>
-          <tr>
-            <th scope="col">Period</th>
-            {series.map(name => (
-              <th scope="col" key={name}>
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {bars.map(bar => (
-            <tr key={bar.label}>
-              <th scope="row">{bar.label}</th>
-              {series.map((name, index) => (
-                <td key={name}>{format(bar.parts.find(part => part.series === index)?.value ?? 0n)}</td>
+      <div className="visually-hidden">
+        <table>
+          <caption>{caption}</caption>
+          <thead>
+            <tr>
+              <th scope="col">Period</th>
+              {series.map(name => (
+                <th scope="col" key={name}>
+                  {name}
+                </th>
               ))}
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {bars.map(bar => (
+              <tr key={bar.label}>
+                <th scope="row">{bar.label}</th>
+                {series.map((name, index) => (
+                  <td key={name}>{format(bar.parts.find(part => part.series === index)?.value ?? 0n)}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </figure>
   );
 }

@@ -11,7 +11,7 @@ export interface Column<Row> {
   /** Numbers stand on the right. */
   readonly isRight?: boolean;
   /** Where it stands among the two lines of a phone's row; absent: not shown there. */
-  readonly phone?: 'lead' | 'side' | 'below' | 'corner';
+  readonly phone?: 'lead' | 'side' | 'below' | 'note' | 'corner';
   readonly cell: (row: Row) => ReactNode;
   /** Makes the column sortable. */
   readonly sortBy?: (row: Row) => bigint | number | string;

@@ -76,7 +76,7 @@ function Receipt({ record }: { readonly record: ActivityRecord }) {
     <section className="panel" aria-label="Receipt">
       <h2>Receipt</h2>
       <p className="number">{formula(record)}</p>
-      <div className="scroll">
+      <div className="scroll" tabIndex={0} role="region" aria-label="Lines of the receipt">
         <table className="plain">
           <thead>
             <tr>

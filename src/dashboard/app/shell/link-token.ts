@@ -1,10 +1,7 @@
 const name = 'token';
 
-/**
- * Takes the token of a sign-in link out of the address, so that neither the history nor a copied address has it. Returns it, or undefined if the
- * address has none.
- */
-export function takeLinkToken(): string | undefined {
+/** Takes the token out of the address, so that neither the history nor a copied address has it. */
+function takeLinkToken(): string | undefined {
   const { hash, search, pathname } = window.location;
   const query = new URLSearchParams(search);
   const token = new URLSearchParams(hash.slice(1)).get(name) ?? query.get(name);
@@ -14,3 +11,6 @@ export function takeLinkToken(): string | undefined {
   window.history.replaceState(null, '', `${pathname}${rest}`);
   return token;
 }
+
+/** The token of a sign-in link, undefined if the address had none. It is taken before the router reads the address. */
+export const linkToken = takeLinkToken();

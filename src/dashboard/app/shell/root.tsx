@@ -1,12 +1,12 @@
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
-import { useEffect, useState } from 'react';
+import { useEffect } from 'react';
 import { DashboardService } from '../../../gen/tollgate/v1/dashboard_pb.ts';
 import { onSignedOut, transport } from '../data/rpc.ts';
 import { toViewer } from '../data/viewer.ts';
 import { Problem } from '../parts/page.tsx';
-import { takeLinkToken } from './link-token.ts';
+import { linkToken } from './link-token.ts';
 import { Shell } from './shell.tsx';
 import { SignIn } from './sign-in.tsx';
 
@@ -29,11 +29,10 @@ async function readIdentity(token: string | undefined) {
 /** The whole app: the sign-in page, or the shell with the page of the address. */
 export function Root() {
   const { account = firstAccount } = useSearch({ strict: false });
-  const [token] = useState(takeLinkToken);
   const client = useQueryClient();
   const { data, error, refetch } = useQuery({
     queryKey: identityKey,
-    queryFn: () => readIdentity(token),
+    queryFn: () => readIdentity(linkToken),
     staleTime: Infinity,
     retry: false,
   });
