@@ -1,4 +1,5 @@
 import type { GroupRow, GroupSettings, LimitChange, LimitFilter, LimitRow, NewLimit, Tags } from './control.ts';
+import type { NewSession, SessionFacts, SessionRow } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
@@ -20,6 +21,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
+export type { NewSession, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
 export type { UsageBuckets };
 
 /**
@@ -135,6 +137,13 @@ export interface Ledger {
     scopes: readonly string[];
   }): Promise<ManagementKeyRow | 'not_found'>;
   setManagementKeyState(command: { keyId: number; state: KeyState }): Promise<ManagementKeyRow | 'not_found'>;
+
+  /** Makes a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
+  createSession(command: NewSession): Promise<SessionRow | 'not_found'>;
+  /** Those that have not ended, oldest first; `accountId` undefined: of everybody. */
+  listSessions(accountId: number | undefined): Promise<SessionRow[]>;
+  /** Ends a session at once. */
+  endSession(command: { sessionId: number }): Promise<SessionRow | 'not_found'>;
 
   /** Debits the first period's price. `conflict`: the account has a plan already; `insufficient`: it can't pay this one. */
   startSubscription(command: {
@@ -318,8 +327,11 @@ export interface Settled {
 
 /** What `findCredential` knows. */
 export interface Credential {
-  readonly kind: 'api_key' | 'management_key';
+  /** `session`: of a person who signed in without a key. A session that a key signed in is of the key's kind. */
+  readonly kind: 'api_key' | 'management_key' | 'session';
+  /** 0 of a session. */
   readonly keyId: number;
+  /** 0 of the operator's session. */
   readonly accountId: number;
   readonly disabled: boolean;
   /** Of a management key; empty otherwise. */
@@ -328,10 +340,12 @@ export interface Credential {
   readonly allowedModels: readonly string[] | null;
   /** Whether a limit of requests or tokens binds the key, beside the free-model windows. */
   readonly hasWindow: boolean;
-  /** When an API key stops working; undefined: never. */
+  /** When an API key or a session stops working; undefined: never. */
   readonly expiresAtMs: number | undefined;
   /** Set if that time has come. */
   readonly expired?: true;
+  /** Of a session. */
+  readonly session?: SessionFacts;
 }
 
 /**
