@@ -6,10 +6,9 @@ import { type Query, readInteger, readName, readText, refuse } from './query.ts'
 
 /** Queries and ids of the account endpoints. Source: decisions §3, §6. */
 
-const activityLimit = { preset: 100, min: 1, max: 1000 };
+const pageLimit = { preset: 100, min: 1, max: 1000 };
 const offsetMax = 2 ** 32 - 1;
 const idMax = BigInt(Number.MAX_SAFE_INTEGER);
-const keysLimit = { preset: 100, min: 1, max: 1000 };
 const groups = {
   none: AnalyticsGroup.UNSPECIFIED,
   model: AnalyticsGroup.MODEL,
@@ -22,11 +21,18 @@ const groups = {
 const groupNames = Object.keys(groups) as (keyof typeof groups)[];
 const tagPrefix = 'tag:';
 
+/** Returns which part of a list a query asks for. */
+export function readListPage(query: Query): { readonly limit: number; readonly offset: number } {
+  return {
+    limit: readInteger(query, 'limit', pageLimit) ?? pageLimit.preset,
+    offset: readInteger(query, 'offset', { min: 0, max: offsetMax }) ?? 0,
+  };
+}
+
 /** Returns the page of keys that a query asks for. */
 export function readKeysQuery(query: Query) {
   return {
-    limit: readInteger(query, 'limit', keysLimit) ?? keysLimit.preset,
-    offset: readInteger(query, 'offset', { min: 0, max: offsetMax }) ?? 0,
+    ...readListPage(query),
     label: readText(query, 'q') ?? '',
     groupId: readIdFilter(query, 'group_id', 'group'),
   };
@@ -43,8 +49,7 @@ export function readLimitsQuery(query: Query) {
 /** Returns the page of activity that a query asks for. */
 export function readActivityQuery(query: Query) {
   return {
-    limit: readInteger(query, 'limit', activityLimit) ?? activityLimit.preset,
-    offset: readInteger(query, 'offset', { min: 0, max: offsetMax }) ?? 0,
+    ...readListPage(query),
     model: readText(query, 'model') ?? '',
     apiKeyId: readIdFilter(query, 'api_key_id', 'key'),
     groupId: readIdFilter(query, 'group_id', 'group'),

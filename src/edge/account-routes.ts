@@ -5,7 +5,14 @@ import { jsonDollars } from '../lib/dollars.ts';
 import { analyticsJson, arithmeticJson, ownKeyJson, recordJson } from '../rpc/account-json.ts';
 import { apiKeyJson, groupJson, limitJson } from '../rpc/resources.ts';
 import { readKeySettings, readRotation } from './account-body.ts';
-import { readActivityQuery, readAnalyticsQuery, readKeysQuery, readLimitsQuery, readPathId } from './account-query.ts';
+import {
+  readActivityQuery,
+  readAnalyticsQuery,
+  readKeysQuery,
+  readLimitsQuery,
+  readListPage,
+  readPathId,
+} from './account-query.ts';
 import { answerJson } from './answer.ts';
 import type { Call } from './call.ts';
 import { ClientGone } from './client-watch.ts';
@@ -120,8 +127,9 @@ function hasBody({ raw: { headers } }: AccountRequest): boolean {
 
 function offerLimits(offer: Offer): void {
   offer('GET', '/limits', 'limits:read', async ({ accounts, as, request }) => {
+    const page = readListPage(request.query);
     const { limits } = await accounts.listLimits(readLimitsQuery(request.query), as);
-    return { data: limits.map(limitJson) };
+    return { data: cutPage(limits, page).map(limitJson) };
   });
   offer('POST', '/limits', 'limits:write', async ({ accounts, as, readBody }) =>
     limitAnswer(await accounts.createLimit({ limit: readNewLimit(await readBody()) }, as)),
@@ -140,9 +148,10 @@ function offerLimits(offer: Offer): void {
 }
 
 function offerGroups(offer: Offer): void {
-  offer('GET', '/groups', 'groups:read', async ({ accounts, as }) => {
+  offer('GET', '/groups', 'groups:read', async ({ accounts, as, request }) => {
+    const page = readListPage(request.query);
     const { groups } = await accounts.listGroups({}, as);
-    return { data: groups.map(groupJson) };
+    return { data: cutPage(groups, page).map(groupJson) };
   });
   offer('POST', '/groups', 'groups:write', async ({ accounts, as, readBody }) =>
     groupAnswer(await accounts.createGroup({ settings: readGroupSettings(await readBody()) }, as)),
@@ -191,6 +200,11 @@ async function getActivity({ accounts, as, request }: AccountCall, own: boolean)
 
 async function getAnalytics({ accounts, as, request }: AccountCall, own: boolean): Promise<object> {
   return analyticsJson(await accounts.getAnalytics({ ...readAnalyticsQuery(request.query), own }, as));
+}
+
+/** Returns a page of a list that is there whole. */
+function cutPage<T>(list: readonly T[], { limit, offset }: ReturnType<typeof readListPage>): readonly T[] {
+  return list.slice(offset, offset + limit);
 }
 
 function keyAnswer({ key }: { readonly key?: ApiKey | undefined }): object {

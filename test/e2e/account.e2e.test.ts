@@ -356,3 +356,25 @@ describe('analytics', () => {
     expect((await call(gateway, 'GET', '/analytics', { key })).body).toEqual({ metrics: zero, series: [] });
   });
 });
+
+describe('lists', () => {
+  test.each(['/keys', '/limits', '/groups', '/activity'])('%s pages, with at most 1,000 entries', async path => {
+    for (const name of ['one', 'two', 'three']) {
+      await call(gateway, 'POST', '/keys', { body: { label: name } });
+      await call(gateway, 'POST', '/groups', { body: { name } });
+      const body = { scope: { type: 'account' }, unit: 'requests', window: 'day', max: 1_000_000 };
+      await call(gateway, 'POST', '/limits', { body });
+      await complete(gateway, hello);
+    }
+    const page = async (query: string): Promise<unknown[]> =>
+      (await call<{ data: unknown[] }>(gateway, 'GET', `${path}?${query}`)).body.data;
+    const all = await page('limit=1000');
+    expect(all.length).toBeGreaterThanOrEqual(3);
+    expect([...(await page('limit=2')), ...(await page('limit=1&offset=2'))]).toEqual(all.slice(0, 3));
+    expect(await page(`offset=${all.length}`)).toEqual([]);
+    for (const query of ['limit=0', 'limit=1001', 'offset=-1']) {
+      const refused = await call<{ detail: { loc: string[] }[] }>(gateway, 'GET', `${path}?${query}`);
+      expect([refused.status, refused.body.detail[0]?.loc]).toEqual([400, ['query', query.split('=')[0]]]);
+    }
+  });
+});

@@ -1,4 +1,4 @@
-/** Backups beside a gateway that works: each is the data directory at one moment, or refused. */
+/** Backups beside a gateway that works: each is the data directory at one moment, or refused. `TOLLGATE_TEST_BACKUPS` makes more than 12. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -12,6 +12,7 @@ import { ask, complete, stream } from './chat-client.ts';
 
 const config = 'simulator: { tokens_per_second: 0 }\n';
 const funds = 1_000_000_000_000n;
+const rounds = Number(process.env['TOLLGATE_TEST_BACKUPS'] ?? 12);
 
 let gateway: Gateway;
 let folder = '';
@@ -79,7 +80,7 @@ async function backUp(backup: string, killAfterMs: number | undefined): Promise<
 
 test(
   'of backups under load, some killed, each is the ledger at one moment or refused',
-  { timeout: 240_000 },
+  { timeout: rounds * 20_000 },
   async () => {
     let isOver = false;
     const told = new Set<string>();
@@ -87,10 +88,10 @@ test(
     while (told.size < 20) await sleep(10);
     const restored: Sums[] = [];
     let refused = 0;
-    for (let round = 0; round < 12; round += 1) {
+    for (let round = 0; round < rounds; round += 1) {
       const backup = join(folder, `backup-${round}`);
       const toldBefore = told.size;
-      const ended = await backUp(backup, round % 3 === 0 ? undefined : (round % 3) * 2 * round);
+      const ended = await backUp(backup, round % 3 === 0 ? undefined : (round % 3) * 2 * (round % 12));
       const dataDir = join(folder, `restored-${round}`);
       const sums = await restore(backup, dataDir);
       if (ended) expect(sums, 'a backup that has ended is complete').toBeDefined();
@@ -114,6 +115,7 @@ test(
     expect(sizes).toEqual(sizes.toSorted((a, b) => a - b));
     expect(restored.length).toBeGreaterThan(3);
     expect(refused).toBeGreaterThan(0);
+    console.log(`${rounds} backups: ${restored.length} complete, ${refused} refused, ${now.costs.size} requests`);
     expectVerified(gateway.home);
   },
 );

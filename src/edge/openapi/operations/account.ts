@@ -131,6 +131,7 @@ const limits: readonly Operation[] = [
     summary: 'List the limits',
     access: { scope: 'limits:read' },
     parameters: [
+      ...pageQuery,
       query('scope', 'Only limits of accounts, groups or keys.', { enum: ['account', 'group', 'key'] }),
       query('id', 'Only limits of this one; with `scope`.', { type: 'integer', minimum: 1 }),
     ],
@@ -214,6 +215,7 @@ const groups: readonly Operation[] = [
     tag: 'Groups',
     summary: 'List the groups',
     access: { scope: 'groups:read' },
+    parameters: pageQuery,
     answers: { 200: { description: 'The groups.', schema: account.groups } },
     errors: readErrors,
   },

@@ -6,7 +6,14 @@ import { continuingRequest, responses, responsesRequest } from '../shapes/respon
 /** The paths that run language models. */
 
 /** Headers that every answer of a model has which is no stream. */
-const costHeaders = ['x-tollgate-cost', 'x-tollgate-route', 'x-tollgate-warnings'];
+const costHeaders = [
+  'x-tollgate-cost',
+  'x-tollgate-route',
+  'x-tollgate-warnings',
+  'x-ratelimit-limit-requests',
+  'x-ratelimit-remaining-requests',
+  'x-ratelimit-reset-requests',
+];
 const stream = (description: string, example: string) => ({ 'text/event-stream': { description, example } });
 
 const hello = [{ role: 'user', content: 'Say hello in five words.' }];

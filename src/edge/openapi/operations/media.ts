@@ -4,7 +4,14 @@ import { embeddingsRequest, imageEditRequest, imageGenerationRequest, media, rer
 /** The paths of images and embeddings. */
 
 const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-const costHeaders = ['x-tollgate-cost', 'x-tollgate-route', 'x-tollgate-warnings'];
+const costHeaders = [
+  'x-tollgate-cost',
+  'x-tollgate-route',
+  'x-tollgate-warnings',
+  'x-ratelimit-limit-requests',
+  'x-ratelimit-remaining-requests',
+  'x-ratelimit-reset-requests',
+];
 const images = {
   200: { description: 'The images.', schema: media.image, headers: costHeaders },
   202: { description: 'With `async: true`: the task.', schema: media.newTask },
