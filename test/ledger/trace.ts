@@ -91,8 +91,17 @@ export interface StartedPlan {
   readonly period: PlanPeriodName;
 }
 
+/** Groups in each other, the uppermost first, and how deep in them the account's keys lie; 0: in none. */
+export interface GroupChain {
+  readonly account: number;
+  readonly balances: readonly (bigint | null)[];
+  readonly depths: readonly number[];
+}
+
 export interface Trace {
   readonly start: string;
+  /** Groups that one account begins with; undefined: none. */
+  readonly chain: GroupChain | undefined;
   readonly unit: 'dollars' | 'requests';
   /** Free requests that were admitted earlier on the day. */
   readonly freeBefore: number;
@@ -230,6 +239,12 @@ const startedPlan: fc.Arbitrary<StartedPlan> = fc.record({
   period: fc.constantFrom<PlanPeriodName[]>('biweekly', 'monthly'),
 });
 const flags = fc.record({ useSubsFirst: fc.boolean(), fallbackToPayg: fc.constantFrom(true, true, true, false) });
+
+const chain: fc.Arbitrary<GroupChain> = fc.record({
+  account: fc.constantFrom(1, 2),
+  balances: fc.array(fc.constantFrom(null, null, 0n, 5000n, dollar / 2n), { minLength: 1, maxLength: 5 }),
+  depths: fc.array(fc.nat(5), { minLength: 2, maxLength: 2 }),
+});
 
 const action: fc.Arbitrary<Action> = fc.oneof(
   {
@@ -405,6 +420,7 @@ export function traces(stepsMax: number): fc.Arbitrary<Trace> {
       '2026-10-24T21:59:59.000Z',
       '2026-11-01T05:59:00.000Z',
     ),
+    chain: fc.option(chain, { nil: undefined, freq: 1 }),
     unit: fc.constantFrom('dollars' as const, 'dollars' as const, 'requests' as const),
     freeBefore: fc.constantFrom(0, 0, 0, 0, 0, 199),
     plans: fc.array(fc.option(startedPlan, { nil: undefined, freq: 5 }), { minLength: 2, maxLength: 2 }),
