@@ -114,6 +114,19 @@ class Run {
     }
   }
 
+  /** Takes keys and groups out of a group. */
+  #empty(groupId: number): void {
+    const { keys, groups } = this.#model;
+    for (const key of keys) {
+      if (key.groupId === groupId && key.state !== 'revoked')
+        this.#step({ kind: 'place', key: key.id - 1, group: null });
+    }
+    for (const group of groups.all) {
+      if (group.parent !== groupId || group.removed) continue;
+      this.#step({ kind: 'regroup', group: group.id, by: undefined, parent: null });
+    }
+  }
+
   #createKey(id: number, accountId: number, name: string): void {
     this.#model.keys.push({
       id,
@@ -272,6 +285,7 @@ class Run {
       }
       case 'ungroup': {
         const { group: groupId, by: accountId } = action;
+        if (action.isEmptied) this.#empty(groupId);
         const reply = this.#model.groups.remove(groupId, accountId);
         if (typeof reply === 'number') this.#model.limits.removeOf(groupId);
         return this.#admin('deleteGroup', { groupId, accountId }, reply);

@@ -39,7 +39,8 @@ export type Action =
     }
   | { kind: 'group'; account: number; parent: number | null; balance: bigint | null }
   | { kind: 'regroup'; group: number; by: number | undefined; parent?: number | null; balance?: bigint | null }
-  | { kind: 'ungroup'; group: number; by: number | undefined }
+  /** `isEmptied`: the keys and groups in it are taken out first. */
+  | { kind: 'ungroup'; group: number; by: number | undefined; isEmptied: boolean }
   | { kind: 'place'; key: number; group: number | null }
   | { kind: 'rotate'; key: number; by: number | undefined; overlapMs: number }
   | { kind: 'limit'; limit: TracedLimit }
@@ -291,7 +292,15 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       )
       .map(all => ({ ...all })),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('ungroup' as const), group: groupId, by: changer }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('ungroup' as const),
+      group: groupId,
+      by: changer,
+      isEmptied: fc.boolean(),
+    }),
+  },
   {
     weight: 4,
     arbitrary: fc.record({ kind: fc.constant('place' as const), key, group: fc.option(groupId, { freq: 5 }) }),
