@@ -75,7 +75,11 @@ export function sessions(options: SessionOptions): Methods {
       await ledger.endSession(session);
       return {};
     },
-    whoAmI: (_request, context) => describe(context),
+    async whoAmI(_request, context) {
+      const { requestHeader } = context;
+      const isNobody = !requestHeader.has('authorization') && !requestHeader.has('x-api-key');
+      return isNobody ? listenerFacts(options, context) : describe(context);
+    },
   };
 }
 
@@ -139,6 +143,18 @@ function keySubject({ kind, keyId }: Credential): string {
   return `${kind === 'api_key' ? 'API key' : 'management key'} ${keyId}`;
 }
 
+/** What a page may know before anybody is signed in. */
+function listenerFacts(
+  { publicUrl, hasProvider }: Pick<SessionOptions, 'publicUrl' | 'hasProvider'>,
+  caller: Caller,
+): MessageInitShape<typeof WhoAmIResponseSchema> {
+  return {
+    publicUrl: publicUrl(),
+    isInternal: caller.requestHeader.get(dashboardListenerHeader) !== 'public',
+    hasProvider: hasProvider(),
+  };
+}
+
 function identityOf(
   credential: Credential,
   { publicUrl, internalUrl, hasProvider }: SessionOptions,
@@ -154,10 +170,8 @@ function identityOf(
     scopes: kind === 'session' ? [...roleScopes[role]] : [...credential.scopes],
     sessionId: BigInt(session?.sessionId ?? 0),
     ...(expiresAtMs === undefined ? {} : { expiresAtMs: BigInt(expiresAtMs) }),
-    publicUrl: publicUrl(),
+    ...listenerFacts({ publicUrl, hasProvider }, caller),
     internalUrl: internalUrl(),
-    isInternal: caller.requestHeader.get(dashboardListenerHeader) !== 'public',
-    hasProvider: hasProvider(),
   };
 }
 

@@ -109,7 +109,10 @@ export class Dashboard {
 
   /** The operator's sessions are worth nothing on the public listener, which strangers reach. */
   async #checkCaller({ method, requestHeader }: HandlerContext): Promise<void> {
-    if (method === DashboardService.method.signIn) return;
+    const { signIn, whoAmI } = DashboardService.method;
+    if (method === signIn) return;
+    // Nobody is signed in yet: a page asks before it shows the sign-in.
+    if (method === whoAmI && !requestHeader.has('authorization') && !requestHeader.has('x-api-key')) return;
     const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits: false, admission: false } as const;
     const { kind } = await this.#options.core.ask(CredentialService.method.authenticate, request, requestHeader);
     const isKey =

@@ -337,7 +337,7 @@ export const DashboardService: GenService<{
     output: typeof SignOutResponseSchema;
   },
   /**
-   * Says who is signed in. Credential: a session or any key.
+   * Says who is signed in. Credential: a session or any key; without one it says that nobody is.
    *
    * @generated from rpc tollgate.v1.DashboardService.WhoAmI
    */
