@@ -1,11 +1,14 @@
 import type { DescService } from '@bufbuild/protobuf';
 import { SignInLinks } from '../core/dashboard/sign-in-links.ts';
-import { type SessionOptions, signInUrl } from '../core/dashboard/sessions.ts';
+import { type NowOptions, NowStreams } from '../core/dashboard/now.ts';
+import { RecentErrors } from '../core/dashboard/recent-errors.ts';
+import { type SessionOptions, sessions, signInUrl } from '../core/dashboard/sessions.ts';
 import { Dashboard } from '../edge/dashboard/dashboard.ts';
 import { PageFiles, pagesFolder } from '../edge/dashboard/files.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
+import type { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -14,7 +17,9 @@ import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import type { Config } from '../config/settings.ts';
 import { systemClock } from '../lib/clock.ts';
 import { systemRuntime } from '../lib/runtime.ts';
+import type { PushedService } from '../lib/pushed-service.ts';
 import type { InProcessTransport } from '../rpc/in-process.ts';
+import type { Generations } from '../core/generation/generations.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { RpcCall } from '../rpc/call-boundary.ts';
@@ -34,12 +39,21 @@ const peoplesServices: readonly DescService[] = [
   RerankService,
 ];
 
-/** Who is signed in, and where the links of the operator lead. */
+/** What people at the dashboard are shown beside the other services. */
+interface PeopleParts extends Pick<NowOptions, 'router'> {
+  readonly ledger: Ledger;
+  readonly generations: Generations;
+  readonly publicUrl: () => string;
+}
+
+/** Who is signed in, what they see of the present, and where the links of the operator lead. */
 export class People {
   readonly options: SessionOptions;
+  readonly errors = new RecentErrors(() => systemClock.now());
+  readonly now: NowStreams;
   #internalUrl = '';
 
-  constructor({ ledger, publicUrl }: { readonly ledger: Ledger; readonly publicUrl: () => string }) {
+  constructor({ ledger, publicUrl, generations, router }: PeopleParts) {
     this.options = {
       ledger,
       publicUrl,
@@ -48,6 +62,13 @@ export class People {
       internalUrl: () => this.#internalUrl,
       hasProvider: () => false,
     };
+    const listRunning: NowOptions['listRunning'] = (accountId, keyId) => generations.listRunning(accountId, keyId);
+    this.now = new NowStreams({ ledger, router, listRunning, runtime: systemRuntime, errors: this.errors });
+  }
+
+  /** DashboardService. */
+  get service(): PushedService<typeof DashboardService> {
+    return { ...sessions(this.options), watchNow: this.now.watchNow };
   }
 
   /** The internal listener is open at this address, which is returned. In links the machine's own replaces one that means all of its addresses. */
