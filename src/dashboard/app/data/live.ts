@@ -14,6 +14,8 @@ export interface LiveState {
   readonly isLost: boolean;
 }
 
+const closed: LiveState = { isLost: false };
+
 /** Whose stream it is. Tabs that agree in all of it share one. */
 export interface LiveScope {
   readonly sessionId: bigint;
@@ -29,16 +31,17 @@ type TabMessage = LiveState | 'hello';
  * The stream of what happens now, one for all tabs of a browser: six open streams would block every other call. The tab that holds the lock reads the
  * stream and passes it on; when it closes, another takes over. Browsers offer locks to secure origins alone; elsewhere each tab has a stream of its own.
  */
-export class LiveChannel {
+class LiveChannel {
   readonly #scope: LiveScope;
   readonly #stop = new AbortController();
   readonly #tabs: BroadcastChannel;
-  readonly #listeners = new Set<() => void>();
+  readonly #listener: () => void;
   #state: LiveState = { isLost: false };
   #isReader = false;
 
-  constructor(scope: LiveScope) {
+  constructor(scope: LiveScope, listener: () => void) {
     this.#scope = scope;
+    this.#listener = listener;
     const name = `tollgate-live ${scope.sessionId} ${scope.accountId}`;
     this.#tabs = new BroadcastChannel(name);
     this.#tabs.addEventListener('message', ({ data }: MessageEvent<TabMessage>) => this.#hear(data));
@@ -46,14 +49,10 @@ export class LiveChannel {
     void this.#begin(name);
   }
 
-  /** The state now. */
-  readonly read = (): LiveState => this.#state;
-
-  /** Calls `listener` after each change. Returns how to stop. */
-  readonly subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
+  /** Returns the state now. */
+  read(): LiveState {
+    return this.#state;
+  }
 
   /** Ends this tab's part. */
   close(): void {
@@ -79,7 +78,7 @@ export class LiveChannel {
 
   #set(state: LiveState): void {
     this.#state = state;
-    for (const listener of this.#listeners) listener();
+    this.#listener();
   }
 
   #tell(state: LiveState): void {
@@ -103,7 +102,32 @@ export class LiveChannel {
         noteFailure(error);
       }
       this.#tell({ ...this.#state, isLost: true });
-      await new Promise(done => setTimeout(done, waitMs));
+      await new Promise(done => {
+        setTimeout(done, waitMs);
+      });
     }
   }
+}
+
+/** A channel that is open while somebody listens. */
+export class LiveConnection {
+  readonly #scope: LiveScope;
+  #channel: LiveChannel | undefined;
+
+  constructor(scope: LiveScope) {
+    this.#scope = scope;
+  }
+
+  /** The state now. */
+  readonly read = (): LiveState => this.#channel?.read() ?? closed;
+
+  /** Opens the channel and calls `listener` after each change. Returns how to close it. React listens once at a time. */
+  readonly subscribe = (listener: () => void): (() => void) => {
+    const channel = new LiveChannel(this.#scope, listener);
+    this.#channel = channel;
+    return () => {
+      channel.close();
+      this.#channel = undefined;
+    };
+  };
 }

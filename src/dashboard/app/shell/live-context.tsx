@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { createContext, type ReactNode, useContext, useEffect, useState, useSyncExternalStore } from 'react';
-import { LiveChannel, type LiveState } from '../data/live.ts';
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useSyncExternalStore } from 'react';
+import { LiveConnection, type LiveState } from '../data/live.ts';
 import { identityKey } from '../data/rpc.ts';
 import type { Viewer } from '../data/viewer.ts';
 
@@ -12,13 +12,11 @@ const refreshMs = 1_000;
 /** Keeps the stream of what happens now for every page, and reads the page's other numbers again when the ledger has grown. */
 export function LiveProvider({ viewer, children }: { readonly viewer: Viewer; readonly children: ReactNode }) {
   const { sessionId, accountId, role } = viewer;
-  const [channel, setChannel] = useState<LiveChannel>();
-  useEffect(() => {
-    const opened = new LiveChannel({ sessionId, accountId, isOperator: role === 'operator' });
-    setChannel(opened);
-    return () => opened.close();
-  }, [sessionId, accountId, role]);
-  const state = useSyncExternalStore(channel?.subscribe ?? subscribeNothing, channel?.read ?? readNothing);
+  const connection = useMemo(
+    () => new LiveConnection({ sessionId, accountId, isOperator: role === 'operator' }),
+    [sessionId, accountId, role],
+  );
+  const state = useSyncExternalStore(connection.subscribe, connection.read);
   useRefresh(state);
   return <LiveContext value={state}>{children}</LiveContext>;
 }
@@ -26,14 +24,6 @@ export function LiveProvider({ viewer, children }: { readonly viewer: Viewer; re
 /** Returns what happens now. */
 export function useLive(): LiveState {
   return useContext(LiveContext);
-}
-
-function subscribeNothing(): () => void {
-  return () => undefined;
-}
-
-function readNothing(): LiveState {
-  return nothing;
 }
 
 /** Numbers of all pages come from the same entries: a new one makes what was read stale. */
