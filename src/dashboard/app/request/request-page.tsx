@@ -127,7 +127,7 @@ function ReceiptLine({ bucket }: { readonly bucket: CostBucket }) {
       <td className="right">× {bucket.multiplierPermille / 1000}</td>
       <td className="right">{bucket.discountPermille === 0 ? '–' : `− ${bucket.discountPermille / 10} %`}</td>
       <td className="right">{attoText(lineAtto(bucket))}</td>
-      <td>{payers[bucket.paidBy as Payer] ?? 'another'}</td>
+      <td>{payers[bucket.paidBy] ?? 'another'}</td>
     </tr>
   );
 }
@@ -183,7 +183,7 @@ function Facts({ record }: { readonly record: ActivityRecord }) {
         <dt>Tokens counted</dt>
         <dd>{counted}</dd>
         <dt>Tier</dt>
-        <dd>{tiers[record.serviceTier as ServiceTier] ?? 'another'}</dd>
+        <dd>{tiers[record.serviceTier] ?? 'another'}</dd>
         {record.endUser !== undefined && (
           <>
             <dt>End user</dt>
