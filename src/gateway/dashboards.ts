@@ -2,8 +2,11 @@ import type { DescService } from '@bufbuild/protobuf';
 import { SignInLinks } from '../core/dashboard/sign-in-links.ts';
 import { type NowOptions, NowStreams } from '../core/dashboard/now.ts';
 import { RecentErrors } from '../core/dashboard/recent-errors.ts';
-import { type SessionOptions, sessions, signInUrl } from '../core/dashboard/sessions.ts';
+import { findPerson } from '../core/dashboard/people.ts';
+import { openSession, sessionMs, type SessionOptions, sessions, signInUrl } from '../core/dashboard/sessions.ts';
 import { Dashboard } from '../edge/dashboard/dashboard.ts';
+import { type Claims, IdentityProvider } from '../edge/dashboard/identity-provider.ts';
+import type { LoginOptions } from '../edge/dashboard/login.ts';
 import { PageFiles, pagesFolder } from '../edge/dashboard/files.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
@@ -44,6 +47,7 @@ interface PeopleParts extends Pick<NowOptions, 'router'> {
   readonly ledger: Ledger;
   readonly generations: Generations;
   readonly publicUrl: () => string;
+  readonly config: Config;
 }
 
 /** Who is signed in, what they see of the present, and where the links of the operator lead. */
@@ -53,17 +57,31 @@ export class People {
   readonly now: NowStreams;
   #internalUrl = '';
 
-  constructor({ ledger, publicUrl, generations, router }: PeopleParts) {
+  constructor({ ledger, publicUrl, generations, router, config }: PeopleParts) {
     this.options = {
       ledger,
       publicUrl,
       clock: systemClock,
       links: new SignInLinks(() => systemClock.now()),
       internalUrl: () => this.#internalUrl,
-      hasProvider: () => false,
+      hasProvider: () => config.identityProvider !== undefined,
     };
     const listRunning: NowOptions['listRunning'] = (accountId, keyId) => generations.listRunning(accountId, keyId);
     this.now = new NowStreams({ ledger, router, listRunning, runtime: systemRuntime, errors: this.errors });
+  }
+
+  /** Makes a session for a person whom the identity provider knows; undefined: the configuration knows nobody like that, or an operator asks over the public listener. */
+  async openSession(
+    claims: Claims,
+    { identityProvider }: Config,
+    listener: 'public' | 'internal',
+  ): Promise<{ readonly session: string; readonly lifetimeMs: number } | undefined> {
+    const rules = identityProvider?.people ?? [];
+    const person = findPerson(
+      claims,
+      listener === 'internal' ? rules : rules.filter(({ role }) => role !== 'operator'),
+    );
+    return person && { session: await openSession(this.options, person), lifetimeMs: sessionMs };
   }
 
   /** DashboardService. */
@@ -91,10 +109,11 @@ interface DashboardParts {
   readonly config: Config;
   readonly core: InProcessTransport;
   readonly logger: Logger;
+  readonly people: People;
 }
 
 /** Returns the dashboards of the public and of the internal listener. The operator's services are on the internal one alone, and not there if the configuration wants them on the socket alone. */
-export function openDashboards({ config, core, logger }: DashboardParts): {
+export function openDashboards({ config, core, logger, people }: DashboardParts): {
   readonly publicPages: Dashboard;
   readonly internalPages: Dashboard;
 } {
@@ -108,19 +127,35 @@ export function openDashboards({ config, core, logger }: DashboardParts): {
     controlBytesMax: rpc.controlBytes,
     elementsMax: rpc.messageElements,
   };
+  const provider = openProvider(config);
+  const login = (listener: 'public' | 'internal'): LoginOptions | undefined =>
+    provider && {
+      provider,
+      origin: listener === 'public' ? people.options.publicUrl : people.options.internalUrl,
+      openSession: claims => people.openSession(claims, config, listener),
+      failed: error => logger.warn({ error }, 'a sign-in with the identity provider failed'),
+    };
   const operators = rpc.admin === 'socket' ? [] : [AdminService];
   return {
     publicPages: new Dashboard({
       ...shared,
       listener: 'public',
+      login: login('public'),
       isSecure: tls !== undefined,
       services: peoplesServices,
     }),
     internalPages: new Dashboard({
       ...shared,
       listener: 'internal',
+      login: login('internal'),
       isSecure: rpc.tls !== undefined,
       services: [...peoplesServices, ...operators],
     }),
   };
+}
+
+function openProvider({ identityProvider }: Config): IdentityProvider | undefined {
+  if (identityProvider === undefined) return undefined;
+  const { issuer, clientId, clientSecret, scopes } = identityProvider;
+  return new IdentityProvider({ issuer, clientId, clientSecret: clientSecret.reveal(), scopes });
 }

@@ -119,12 +119,11 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   ground.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
-  const nextRequestId = (): string => requestIdOrNot(ids);
   const tls = openTls(config, logger);
-  const people = new People({ ...core, publicUrl });
+  const people = new People({ ...core, config, publicUrl });
   const services = makeServices(core, people);
-  const dashboards = openDashboards({ config, core: services, logger });
-  const listening = { ...parts, tls, services, nextRequestId, dashboards, people };
+  const dashboards = openDashboards({ config, core: services, logger, people });
+  const listening = { ...parts, tls, services, nextRequestId: () => requestIdOrNot(ids), dashboards, people };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);

@@ -139,7 +139,11 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
   get facts(): RunningFacts {
     const { requestId, model, createdAtMs, keyId, heldNanoUsd } = this;
     return {
-      ...{ requestId, model, createdAtMs, keyId, heldNanoUsd },
+      requestId,
+      model,
+      createdAtMs,
+      keyId,
+      heldNanoUsd,
       accountId: this.#asked.accountId,
       outputTokens: this.#tally.outputTokensHigh,
       provider: this.#route.provider,

@@ -13,6 +13,7 @@ import type { MessageLimits } from '../../rpc/message-bounds.ts';
 import { OpenCalls } from '../../rpc/open-calls.ts';
 import type { PushTransport } from '../../rpc/push-transport.ts';
 import { answerText, pageHeaders, type PageFiles } from './files.ts';
+import { Login, type LoginOptions } from './login.ts';
 import { isOwnOrigin } from './own-origin.ts';
 import { SessionCookie } from './session-cookie.ts';
 
@@ -25,6 +26,8 @@ export interface DashboardOptions extends MessageLimits {
   readonly core: PushTransport;
   /** What pages may call; `DashboardService` is added to them. */
   readonly services: readonly DescService[];
+  /** Signs people in with an identity provider; undefined: there is none. */
+  readonly login: LoginOptions | undefined;
   readonly runtime: Runtime;
   readonly observe: CallObserver;
 }
@@ -41,10 +44,12 @@ export class Dashboard {
   readonly #cookie: SessionCookie;
   readonly #calls: (call: BrowserCall) => Promise<boolean>;
   readonly #open: OpenCalls;
+  readonly #login: Login | undefined;
 
   constructor(options: DashboardOptions) {
     this.#options = options;
     this.#cookie = new SessionCookie(options.listener, options.isSecure);
+    this.#login = options.login && new Login(options.login, this.#cookie, options.isSecure);
     this.#open = new OpenCalls(callLimits, options.runtime);
     this.#calls = createBrowserCalls({
       ...options,
@@ -81,6 +86,7 @@ export class Dashboard {
       response.writeHead(308, { ...pageHeaders, location: prefix, 'content-length': 0 }).end();
       return undefined;
     }
+    if (this.#login !== undefined && (await this.#login.answer(path, request, response))) return undefined;
     return this.#options.files.answer(path.slice(prefix.length), request, response);
   }
 
