@@ -236,7 +236,7 @@ test('hostile labels are text: they run nothing, forge no link and break no layo
   expect(await page.evaluate(() => window.innerWidth)).toBe(390);
   await page.goto(`${gateway.rpcUrl}/dashboard/activity/${requestId}`);
   await page.getByText('<script>document.title="owned"</script>').waitFor();
-  expect(await page.title()).toBe('Tollgate');
+  expect(await page.title()).toBe('Request · Tollgate');
   expect(await page.locator('a[href^="javascript"]').count()).toBe(0);
   expectClean(watched);
   await page.context().close();
