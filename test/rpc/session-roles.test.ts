@@ -36,13 +36,14 @@ async function outcome(
   headers: Readonly<Record<string, string>> = {},
 ): Promise<string> {
   const client = plane.client(service, credential) as Record<string, (request: object, options: object) => unknown>;
-  try {
-    await client[localName]?.({}, { headers });
-    return 'passed';
-  } catch (thrown) {
-    const { code } = await refusalOf(Promise.reject(thrown));
-    return ['invalid_api_key', 'permission_denied', 'key_disabled'].includes(code) ? code : 'passed';
-  }
+  const call = client[localName]?.({}, { headers }) as Promise<unknown>;
+  const isDone = await call.then(
+    () => true,
+    () => false,
+  );
+  if (isDone) return 'passed';
+  const { code } = await refusalOf(call);
+  return ['invalid_api_key', 'permission_denied', 'key_disabled'].includes(code) ? code : 'passed';
 }
 
 test.each(['owner', 'member', 'viewer'] as const)(
@@ -92,7 +93,7 @@ test('who may make keys may act for a key of the account by its id, and the oper
     const call = plane.client(AccountService, session).getOwnKey({}, { headers });
     return call.then(
       ({ apiKeyId }) => apiKeyId,
-      async (thrown: unknown) => (await refusalOf(Promise.reject(thrown))).code,
+      async () => (await refusalOf(call)).code,
     );
   };
   expect(await own(await signIn('member', 1), '1')).toBe(1n);
