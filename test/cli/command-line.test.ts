@@ -353,7 +353,7 @@ test('people get tables, whose texts can’t command the terminal', async () => 
   const { stdout } = await tollgate(['keys', 'list', '--account', account]);
   const [head, row, ...rest] = stdout.trimEnd().split('\n');
   expect(head).toMatch(/^API_KEY_ID +KEY +LABEL +BALANCE +DAILY_LIMIT /);
-  expect(row).toMatch(/^\d+ +sk-tg-.{4}….{4} +□\[31mred□ +- +0 /);
+  expect(row).toMatch(/^ +\d+ +sk-tg-.{4}….{4} +□\[31mred□ +- +0 /);
   expect(rest).toEqual([]);
   const shown = await tollgate(['accounts', 'show', account]);
   expect(shown.stdout).toMatch(/^account_id {2}\d+\nname {8}someone\nbalance {5}10\nheld {8}0\ncreated_at {2}\d{4}-/);

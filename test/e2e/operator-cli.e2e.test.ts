@@ -40,7 +40,7 @@ test('config show has every setting and no secret', async () => {
   expect(shown).toMatchObject({
     retries: 2,
     limits: { bodyBytes: 67_108_864 },
-    ledger: { writeOffLimitNanoUsd: '10000000000' },
+    ledger: { writeOffMaxNanoUsd: '10000000000' },
   });
   const [acme] = shown['providers'] as Record<string, unknown>[];
   expect(acme).toMatchObject({ name: 'acme', baseUrl: 'http://127.0.0.1:9/v1' });
@@ -159,20 +159,19 @@ test('a request is found by its x-request-id alone, whichever account it is of',
     attempts: 1,
   });
   const { code, stderr } = await gateway.cli(['requests', 'show', 'req_0000000000000']);
-  expect([code, stderr]).toEqual([1, expect.stringMatching(/request|No such/i)]);
+  expect([code, stderr]).toEqual([1, expect.stringContaining('There is no activity record')]);
 });
 
 test('tables align wide characters, and numbers and money to the right', async () => {
   await json('accounts', 'create', '--name', '株式会社テスト', '--balance', '1000.000000001');
   const { stdout } = await gateway.cli(['accounts']);
-  const [header = '', first = '', second = ''] = stdout.split('\n');
-  const endOf = (line: string, text: string): number => displayWidth(line.slice(0, line.indexOf(text) + text.length));
-  expect(endOf(first, '12.5')).toBe(
-    endOf(header, 'BALANCE') > endOf(second, '1000.000000001')
-      ? endOf(header, 'BALANCE')
-      : endOf(second, '1000.000000001'),
-  );
-  expect(endOf(header, 'BALANCE')).toBe(endOf(second, '1000.000000001'));
+  const lines = stdout.split('\n');
+  const endOf = (text: string): number => {
+    const line = lines.find(each => each.includes(text)) ?? '';
+    return displayWidth(line.slice(0, line.indexOf(text) + text.length));
+  };
+  expect(new Set(['BALANCE', '12.5', '1000.000000001'].map(endOf)).size).toBe(1);
+  expect(endOf('BALANCE')).toBeGreaterThan(displayWidth('株式会社テスト'));
 });
 
 test('completion scripts are sound, know the commands and hold no secret', async () => {
