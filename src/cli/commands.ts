@@ -16,6 +16,7 @@ import {
   wordsArgument,
 } from './arguments.ts';
 import { RepeatableFailure } from './gateway.ts';
+import { entryView, toPage, withPage } from './history-commands.ts';
 import { type RemotePorts, ResourceCommands } from './remote.ts';
 import {
   accountView,
@@ -64,9 +65,12 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
     .argument('<account_id>', 'the account', idArgument);
 }
 
-/** `credits add`. */
+type CreditFilter = Parameters<typeof toPage>[0] & { readonly account: bigint };
+
+/** `credits add | list`. */
 export function creditCommands(program: Command, ports: RemotePorts): void {
-  const credits = new ResourceCommands(program.command('credits').description('money of accounts'), ports, accountView);
+  const group = program.command('credits').description('money of accounts');
+  const credits = new ResourceCommands(group, ports, accountView);
   credits
     .one(
       'add',
@@ -85,6 +89,14 @@ export function creditCommands(program: Command, ports: RemotePorts): void {
     .argument('<dollars>', 'how much', creditArgument)
     .option('--note <text>', 'why, for people')
     .option('--reference <text>', 'a name of this credit that no other has: repeated with it nothing is added again');
+  withPage(
+    new ResourceCommands(group, ports, entryView)
+      .list('list an account’s credits, newest first', async ({ admin }, given: CreditFilter) => {
+        const kinds = ['opening', 'credit'];
+        return (await admin.listAccountEntries({ accountId: given.account, query: toPage(given), kinds })).entries;
+      })
+      .requiredOption('--account <account_id>', 'the account', idArgument),
+  );
 }
 
 interface CreateKeyOptions {

@@ -14,6 +14,7 @@ import {
 import { groupCommands, limitCommands } from './control-commands.ts';
 import { CommandFailure } from './failure.ts';
 import { configCommands, ledgerCommands } from './local.ts';
+import { historyCommands } from './history-commands.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { version } from '../lib/version.ts';
 import { holdCommands, requestCommands } from './request-commands.ts';
@@ -67,6 +68,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   limitCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
+  historyCommands(program, ports);
   usageCommand(program, ports);
   requestCommands(program, ports);
   holdCommands(program, ports);

@@ -188,6 +188,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    webhooks: { allowPrivate: file.webhooks.allow_private },
     content: {
       bytesMax: file.content.max_bytes,
       replayBytesMax: file.content.replay_bytes,

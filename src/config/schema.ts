@@ -217,6 +217,9 @@ export const fileSchema = mapping({
     settle_timeout: duration(10).default(10_000),
     write_off_limit: dollars.default(10_000_000_000n),
   }).prefault({}),
+  webhooks: mapping({
+    allow_private: flag.default(false),
+  }).prefault({}),
   content: mapping({
     max_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),
     replay_bytes: size(1024 ** 2, 1024 ** 5).default(2 * 1024 ** 3),

@@ -34,6 +34,7 @@ export interface Config {
   readonly limits: Limits;
   readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
+  readonly webhooks: WebhookSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
@@ -172,6 +173,12 @@ export interface Texts {
   readonly community?: Readonly<Record<string, string>>;
   /** Replaces the tips of a code. */
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
+}
+
+/** Who is told of what happens. */
+export interface WebhookSettings {
+  /** Addresses of one's own network, and plain http. */
+  readonly allowPrivate: boolean;
 }
 
 /** The built-in models. */

@@ -93,6 +93,7 @@ export function settingsOf(message: SettingsMessage | undefined, listedId: Liste
     groupId: readGroupId(message.groupId, message.noGroup),
     tags: readTags(message.tags),
     metadata: readMetadata(message.metadataJson),
+    lowBalance: readLowBalance(message.lowBalanceNanoUsd, message.noLowBalance),
   });
 }
 
@@ -106,6 +107,13 @@ function balanceOf({ noBalance, balanceNanoUsd }: SettingsMessage): KeySettings[
   if (noBalance) return null;
   if (balanceNanoUsd !== undefined && balanceNanoUsd < 0n) throw invalidField('balance', 'must be 0 or more');
   return balanceNanoUsd;
+}
+
+/** Returns the balance below which an event is sent; null: none is; undefined: it does not change. */
+export function readLowBalance(nanoUsd: bigint | undefined, none: boolean): bigint | null | undefined {
+  if (none) return null;
+  if (nanoUsd !== undefined && nanoUsd < 0n) throw invalidField('low_balance', 'must be 0 or more');
+  return nanoUsd;
 }
 
 function readExpiry({ neverExpires, expiresAtMs }: SettingsMessage): KeySettings['expiresAtMs'] | undefined {
@@ -200,6 +208,7 @@ export function apiKeyOf(row: KeyRow, text?: string): MessageInitShape<typeof Ap
     ...(row.groupId === null ? {} : { groupId: BigInt(row.groupId) }),
     tags: { ...row.tags },
     metadataJson: row.metadata,
+    ...(row.lowBalance === null ? {} : { lowBalanceNanoUsd: row.lowBalance }),
   };
 }
 

@@ -1,8 +1,10 @@
 import { GatewayError, type WindowState } from '../errors/gateway-error.ts';
 import { type AuthenticateResponse, CredentialKind, type CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
-import { actsForHeader } from '../lib/call-headers.ts';
+import { actsForHeader, clientAddressHeader } from '../lib/call-headers.ts';
+import { requestIdHeader } from '../lib/ids.ts';
 import { isoTime } from '../lib/clock.ts';
 import type { CallContext, PushedService, UnaryContext } from '../lib/pushed-service.ts';
+import { actAs, type Actor, hasActor } from '../ledger/actor.ts';
 import type { Credential, Ledger } from '../ledger/ledger.ts';
 import { limitsExhausted } from './generation/admission.ts';
 import { hashKey, isKeyText, readCredential } from './keys.ts';
@@ -24,6 +26,9 @@ export const allScopes = [
   'limits:write',
   'groups:read',
   'groups:write',
+  'audit:read',
+  'webhooks:read',
+  'webhooks:write',
 ] as const;
 
 /** A scope of a management key. */
@@ -114,23 +119,29 @@ function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken |
 }
 
 /**
- * Passes service tokens with a scope only. Any other credential is refused for what it is: a valid key with `permission_denied`, one that is not valid as
+ * Passes service tokens with a scope only, and returns them. Any other credential is refused for what it is: a valid key with `permission_denied`, one that is not valid as
  * `authenticate` refuses it.
  */
 export async function requireService(
   caller: Caller,
   { ledger, tokens }: CredentialOptions,
   scope: ServiceScope,
-): Promise<void> {
+): Promise<PresentedToken> {
   const token = presentedToken(caller, tokens);
-  if (token !== undefined) return requireScope(token, scope);
+  if (token !== undefined) {
+    requireScope(token, scope);
+    return token;
+  }
   await authenticate(caller, ledger, 'any_key');
   throw new GatewayError('permission_denied', 'Only the operator can do this: use the operator token.', {
     tip: 'The operator token is in the file operator.token of the gateway’s data directory.',
   });
 }
 
-/** Returns the same methods of a service, each passing only service tokens with the scope of the method. Others are refused as `requireService` does. */
+/**
+ * Returns the same methods of a service, each passing only service tokens with the scope of the method. Others are refused as `requireService` does. What methods with the scope
+ * `admin:write` do is done by the operator, unless a caller in this process has named somebody else.
+ */
 export function servicesOnly<Methods extends Record<string, (request: never, context: UnaryContext) => unknown>>(
   methods: Methods,
   options: CredentialOptions,
@@ -139,12 +150,24 @@ export function servicesOnly<Methods extends Record<string, (request: never, con
   const guarded = Object.entries(methods).map(([name, method]) => [
     name,
     async (request: never, context: UnaryContext) => {
-      await requireService(context, options, scopeOf(name));
-      return method(request, context);
+      const scope = scopeOf(name);
+      const token = await requireService(context, options, scope);
+      if (scope !== 'admin:write' || hasActor()) return method(request, context);
+      return actAs(toOperator(context, token), () => method(request, context));
     },
   ]);
   // The cast holds: the names and types are those of `methods`, whose replies may be promises.
   return Object.fromEntries(guarded) as Methods;
+}
+
+/** The operator's own token needs no name. */
+function toOperator({ requestHeader }: Caller, { name, scopes }: PresentedToken): Actor {
+  return {
+    type: 'operator',
+    id: scopes.includes('operator') ? null : name,
+    address: requestHeader.get(clientAddressHeader),
+    requestId: requestHeader.get(requestIdHeader),
+  };
 }
 
 /** The models that the caller may list: null for all (management keys, service tokens, keys without `allowed_models`). */

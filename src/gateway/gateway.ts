@@ -58,6 +58,7 @@ import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
 import { type ListenerTls, openTls } from './tls.ts';
 import { UpstreamSet } from './upstream-set.ts';
+import { openWebhooks } from './webhooks.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -123,6 +124,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
   const asked = core.discovery.start();
+  void core.deliveries.start();
   const secretFiles = new SecretFileWatch({
     sources: () => live.current.secretSources ?? [],
     reload: () => reloadedOrNot(core.reload, logger),
@@ -147,6 +149,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     stop: () => {
       state.serving = false;
       core.discovery.stop();
+      core.deliveries.stop();
       secretFiles.stop();
       tls.close();
       return stopping.stop();
@@ -258,6 +261,7 @@ function makeCore(parts: Parts) {
     exposeRoute: () => live.current.exposeRoute,
     settleMs: config.ledger.settleTimeoutMs,
   };
+  const box = new SealedBox(serverSecrets(environment.dataDir));
   const unseenOutput = new UnseenOutput();
   const generations = new Generations({
     ...shared,
@@ -275,7 +279,7 @@ function makeCore(parts: Parts) {
     replays: shared.replays,
     runtime: systemRuntime,
     ids,
-    box: new SealedBox(serverSecrets(environment.dataDir)),
+    box,
     lifetimeMs: config.content.responseLifetimeMs,
     sessionMemory: () => {
       const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
@@ -309,6 +313,7 @@ function makeCore(parts: Parts) {
     providers: () => listProviders(live, upstreams),
     reload,
     discovery,
+    ...openWebhooks({ ledger: stores.ledger, live, logger, box }),
   };
 }
 
@@ -414,7 +419,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
   const { ledger, catalog, generations, responses, images, embeddings, tokens } = core;
-  const { router, providers, upstreams } = core;
+  const { router, providers, upstreams, webhooks } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
   const seen = { router, providers, testProvider };
@@ -438,9 +443,9 @@ function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
     .service(ResponseService, responses.service)
     .service(ImageService, images.service)
     .service(EmbeddingService, embeddings.service)
-    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
+    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked, webhooks }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, ...seen }));
+    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, webhooks, ...seen }));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {

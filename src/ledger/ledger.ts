@@ -1,5 +1,7 @@
 import type { GroupRow, GroupSettings, LimitChange, LimitFilter, LimitRow, NewLimit, Tags } from './control.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
+import type { History } from './history.ts';
+import type { Outbox } from './webhooks.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
 import type { UsageBuckets } from '../generation/usage-buckets.ts';
@@ -20,6 +22,16 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
+export type {
+  AuditFilter,
+  AuditRow,
+  EntryFilter,
+  EntryKind,
+  EntryRow,
+  MovementRow,
+  PageFilter,
+  RecordedAction,
+} from './history.ts';
 export type { UsageBuckets };
 
 /**
@@ -29,7 +41,7 @@ export type { UsageBuckets };
  * (`overloaded` when its queue is full or its disk is, which the caller answers as 503), and nothing was done.
  * Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: decisions §6.
  */
-export interface Ledger {
+export interface Ledger extends History, Outbox {
   /** Checks every limit and the funds, then holds, all or nothing. The same id again answers the same. */
   admit(command: AdmitCommand): Promise<Admitted | Denied>;
   /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
@@ -71,6 +83,12 @@ export interface Ledger {
   }): Promise<AccountRow | 'not_found' | 'insufficient' | 'conflict'>;
   /** Lets a suspended account take requests again, with nothing written off. */
   resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
+  /** Only the fields that are there change. */
+  updateAccount(command: {
+    accountId: number;
+    name?: string;
+    lowBalance?: bigint | null;
+  }): Promise<AccountRow | 'not_found'>;
 
   /** `no_group`: the account has no such group. */
   createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
@@ -369,6 +387,8 @@ export interface KeySettings {
   readonly tags?: Tags;
   /** A JSON text. */
   readonly metadata?: string;
+  /** An event is sent when the balance falls below it; null: none is. */
+  readonly lowBalance?: bigint | null;
 }
 
 /** Which keys: the page, those whose label has a text in it, and those of a group. */
@@ -392,6 +412,8 @@ export interface AccountRow {
   readonly createdAtMs: number;
   /** null: it takes requests. */
   readonly suspended: Suspension | null;
+  /** An event is sent when the balance falls below it; null: none is. */
+  readonly lowBalance: bigint | null;
 }
 
 export interface KeyRow {
@@ -419,6 +441,7 @@ export interface KeyRow {
   readonly tags: Tags;
   /** A JSON text. */
   readonly metadata: string;
+  readonly lowBalance: bigint | null;
 }
 
 /** The plans there are, and the lengths of their periods. Source: `service.md`, Subscriptions. */

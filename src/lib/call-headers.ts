@@ -10,5 +10,8 @@ export const edgeHeader = 'x-tollgate-edge';
 /** In which a service says whose API key it works for, by the key's id; read from service tokens with the scope `generate` alone. */
 export const apiKeyIdHeader = 'x-tollgate-api-key-id';
 
+/** In which the listeners tell the core the network address of a caller; the network listener strips it from what callers send. */
+export const clientAddressHeader = 'x-tollgate-client-address';
+
 /** In which the network listener tells the core of `apiKeyIdHeader` once it has checked it; it strips it from what callers send. */
 export const actsForHeader = 'x-tollgate-acts-for';

@@ -23,6 +23,7 @@ import { CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
 import { IdSource, publicRequestId } from '../../src/lib/ids.ts';
+import { SealedBox } from '../../src/lib/sealed-box.ts';
 import { InProcessTransport } from '../../src/rpc/in-process.ts';
 import { createRpcListener } from '../../src/rpc/listener.ts';
 import { openSqliteLedger, type SqliteLedger } from '../../src/ledger/sqlite/sqlite-ledger.ts';
@@ -87,6 +88,7 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const listedId = (name: string): string => catalog.listedId(name);
   const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
   const publicUrl = (): string => 'http://gateway.example';
+  const webhooks = { box: new SealedBox(['secret']), allowPrivate: () => false, made: () => undefined };
   const ids = new IdSource(clock);
   const listener = createRpcListener({
     nextRequestId: () => publicRequestId(ids.next()),
@@ -97,11 +99,20 @@ export async function startControlPlane(): Promise<ControlPlane> {
         CatalogService,
         catalogService({ catalog, visible: context => visibleModels(context, { ledger, tokens }) }),
       )
-      .service(AccountService, accountService({ ledger, clock, listedId, revoked: () => undefined }))
+      .service(AccountService, accountService({ ledger, clock, listedId, revoked: () => undefined, webhooks }))
       .service(AccountingService, accountingService({ ledger, tokens, clock }))
       .service(
         AdminService,
-        adminService({ ledger, tokens, listedId, reload, revoked: () => undefined, publicUrl, ...noProviders(clock) }),
+        adminService({
+          ledger,
+          tokens,
+          listedId,
+          reload,
+          revoked: () => undefined,
+          publicUrl,
+          webhooks,
+          ...noProviders(clock),
+        }),
       ),
   });
   const { port } = await listener.listen('127.0.0.1', 0);

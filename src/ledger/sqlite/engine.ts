@@ -9,6 +9,7 @@ import { extend } from '../rules/extend.ts';
 import { settle, voidRequest } from '../rules/settle.ts';
 import { suspend } from '../rules/suspensions.ts';
 import { type EndOne, recover, sweep } from '../rules/sweep.ts';
+import { remindOfExpiry, reportDelivery } from '../rules/webhooks.ts';
 import { readRefusal, readWindows } from '../rules/windows.ts';
 import { type Faults, WriterDeath } from './fault.ts';
 import { Sql } from './sql.ts';
@@ -214,6 +215,12 @@ export class Engine {
       }
       case 'admin':
         return administer(context, command[2], nowMs);
+      case 'report':
+        reportDelivery(this.#rows, command[2], nowMs);
+        return undefined;
+      case 'remind':
+        remindOfExpiry(this.#rows, nowMs);
+        return undefined;
       case 'uses':
         this.#rows.showUses(command[2], nowMs);
         return undefined;

@@ -1,6 +1,7 @@
 import type { SumChange } from '../rows.ts';
 import { dayMs, hourMs } from '../rules/calendar.ts';
 import type { Connection } from '../../lib/sqlite/database.ts';
+import { checkAudit } from './audit-invariants.ts';
 import { codes, encode } from './codes.ts';
 import { checkLimitUses } from './limit-invariants.ts';
 import { arithmetic, type Invariant, planInvariants } from './plan-invariants.ts';
@@ -57,8 +58,8 @@ export const invariants: readonly Invariant[] = [
     level: 'fast',
     sql: `SELECT 'account ' || a.id || ' has ' || a.balance || ', its entries and costs make ' || due AS what FROM (
         SELECT id, balance,
-          coalesce((SELECT sum(iif(kind = 'credit', amount, -amount)) FROM entry e
-            WHERE e.account_id = account.id AND kind <> 'write_off'), 0)
+          coalesce((SELECT sum(amount) FROM entry e
+            WHERE e.account_id = account.id AND e.key_id IS NULL AND e.group_id IS NULL), 0)
           - coalesce((SELECT sum(d.spent - d.spent_own) FROM key_day d JOIN api_key k ON k.id = d.key_id
             WHERE k.account_id = account.id), 0)
           + coalesce((SELECT sum(g.spent) FROM key_group g WHERE g.account_id = account.id), 0) AS due
@@ -70,7 +71,7 @@ export const invariants: readonly Invariant[] = [
     sql: `SELECT 'key ' || k.id || ' has ' || coalesce(k.balance, 'none') || ', its entries and costs make ' || due AS what FROM (
         SELECT id, balance,
           coalesce((SELECT sum(e.amount) FROM entry e WHERE e.account_id = api_key.account_id
-            AND e.key_id = api_key.id AND e.kind = 'move'), 0)
+            AND e.key_id = api_key.id), 0)
           - coalesce((SELECT sum(spent_own) FROM key_day d WHERE d.key_id = api_key.id), 0) AS due
         FROM api_key) k WHERE coalesce(k.balance, 0) <> due`,
   },
@@ -88,6 +89,18 @@ export const invariants: readonly Invariant[] = [
     sql: `SELECT 'group ' || id || ': ' || sum(spent) AS what FROM (
         SELECT id, spent FROM key_group UNION ALL SELECT payer_group, -cost FROM usage WHERE payer_group IS NOT NULL
       ) GROUP BY id HAVING sum(spent) <> 0`,
+  },
+  {
+    name: 'for each pocket its entries, less what its records were debited, are its balance',
+    level: 'full',
+    sql: `SELECT pocket || ': ' || sum(amount) AS what FROM (
+        SELECT 'account ' || id AS pocket, -balance AS amount FROM account
+        UNION ALL SELECT 'key ' || id, -coalesce(balance, 0) FROM api_key
+        UNION ALL SELECT 'group ' || id, -coalesce(balance, 0) FROM key_group
+        UNION ALL SELECT coalesce('key ' || key_id, 'group ' || group_id, 'account ' || account_id), amount FROM entry
+        UNION ALL SELECT CASE payer WHEN ${keyBalance} THEN 'key ' || key_id WHEN ${groupBalance} THEN 'group ' || payer_group ELSE 'account ' || account_id END,
+          -cost FROM usage
+      ) GROUP BY pocket HAVING sum(amount) <> 0`,
   },
   {
     name: 'groups of an account lie in each other, and their keys are the account’s',
@@ -190,10 +203,10 @@ export const invariants: readonly Invariant[] = [
   {
     name: 'what was written off is an entry of its own',
     level: 'full',
-    sql: `SELECT 'request ' || id || ': ' || sum(amount) AS what FROM (
-        SELECT usage_id AS id, amount FROM entry WHERE kind = 'write_off'
+    sql: `SELECT 'request ' || id || ': ' || sum(written_off) AS what FROM (
+        SELECT usage_id AS id, written_off FROM entry WHERE kind = 'write_off'
         UNION ALL SELECT id, -written_off FROM usage WHERE written_off > 0
-      ) GROUP BY id HAVING sum(amount) <> 0`,
+      ) GROUP BY id HAVING sum(written_off) <> 0`,
   },
   ...planInvariants,
   arithmetic,
@@ -204,7 +217,7 @@ export const invariants: readonly Invariant[] = [
 export function checkInvariants(db: Connection, level: 'fast' | 'full'): string[] {
   return db.transaction(() => {
     const found = invariants.flatMap(each => (level === 'full' || each.level === 'fast' ? violations(db, each) : []));
-    if (level === 'full') found.push(...checkLimitUses(db), ...damage(db));
+    if (level === 'full') found.push(...checkLimitUses(db), ...checkAudit(db), ...damage(db));
     return found;
   })();
 }

@@ -39,7 +39,7 @@ export const planInvariants: readonly Invariant[] = [
     level: 'fast',
     sql: `SELECT 'account ' || account_id || ', period ' || number || ': ' || sum(price) AS what FROM (
         SELECT account_id, number, price FROM plan_period
-        UNION ALL SELECT account_id, period, -amount FROM entry WHERE kind = 'plan_price'
+        UNION ALL SELECT account_id, period, amount FROM entry WHERE kind = 'plan_price'
       ) GROUP BY account_id, number HAVING sum(price) <> 0`,
   },
   {

@@ -12,10 +12,14 @@ import type {
   Admitted,
   AnalyticsQuery,
   AnalyticsRow,
+  AuditFilter,
+  AuditRow,
   Bootstrap,
   Credential,
   DailyLimitUnit,
   Denied,
+  EntryFilter,
+  EntryRow,
   ExtendCommand,
   Extended,
   GroupRefusal,
@@ -28,8 +32,10 @@ import type {
   LimitFilter,
   LimitRow,
   ManagementKeyRow,
+  MovementRow,
   PaidLine,
   Plans,
+  RecordedAction,
   SettleCommand,
   Settled,
   SubscriptionRow,
@@ -37,6 +43,17 @@ import type {
   VoidedHoldRow,
   VoidReason,
 } from '../ledger.ts';
+import type {
+  DeliveryFilter,
+  DeliveryReport,
+  DeliveryRow,
+  DueDelivery,
+  NamedWebhook,
+  NewWebhook,
+  OutsideEvent,
+  WebhookRow,
+} from '../webhooks.ts';
+import { currentActor } from '../actor.ts';
 import type { AdminCommands, AdminOrder, AdminReply } from '../rules/administration.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { Credentials } from './credentials.ts';
@@ -226,6 +243,11 @@ class WorkerLedger implements SqliteLedger {
     return reply === 'conflict' ? reply : refusal(reply);
   }
 
+  async updateAccount(command: AdminCommands['updateAccount']): Promise<AccountRow | 'not_found'> {
+    const reply = await this.#admin('updateAccount', command);
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
+  }
+
   async resumeAccount(accountId: number): Promise<AccountRow | 'not_found'> {
     const reply = await this.#admin('resumeAccount', { accountId });
     return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
@@ -373,6 +395,79 @@ class WorkerLedger implements SqliteLedger {
     return this.#told(this.#reader.readSwept(this.#now(), 'voidedHolds', limit));
   }
 
+  listEntries(filter: EntryFilter): Promise<EntryRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'entries', filter));
+  }
+
+  listMovements(filter: EntryFilter): Promise<MovementRow[]> {
+    return this.#told(this.#reader.readSwept(this.#now(), 'movements', filter));
+  }
+
+  listAudit(filter: AuditFilter): Promise<AuditRow[]> {
+    return this.#told(this.#reader.read('audit', filter));
+  }
+
+  async createWebhook(command: NewWebhook): Promise<WebhookRow | 'not_found' | 'too_many'> {
+    const reply = await this.#admin('createWebhook', command);
+    if (typeof reply === 'number') {
+      return found(await this.#reader.read('webhook', { webhookId: reply, accountId: command.accountId }));
+    }
+    return reply === 'too_many' ? reply : 'not_found';
+  }
+
+  listWebhooks(accountId: number): Promise<WebhookRow[]> {
+    return this.#told(this.#reader.read('webhooks', accountId));
+  }
+
+  findWebhook(named: NamedWebhook): Promise<WebhookRow | undefined> {
+    return this.#told(this.#reader.read('webhook', named));
+  }
+
+  async updateWebhook(command: AdminCommands['updateWebhook']): Promise<WebhookRow | 'not_found'> {
+    const reply = await this.#admin('updateWebhook', command);
+    return typeof reply === 'number' ? found(await this.#reader.read('webhook', command)) : 'not_found';
+  }
+
+  async deleteWebhook(command: NamedWebhook): Promise<'deleted' | 'not_found'> {
+    return typeof (await this.#admin('deleteWebhook', command)) === 'number' ? 'deleted' : 'not_found';
+  }
+
+  listDeliveries(filter: DeliveryFilter): Promise<DeliveryRow[]> {
+    return this.#told(this.#reader.read('deliveries', filter));
+  }
+
+  async replayDelivery(command: AdminCommands['replayDelivery']): Promise<DeliveryRow | 'not_found'> {
+    const reply = await this.#admin('replayDelivery', command);
+    return typeof reply === 'number'
+      ? found(await this.#reader.read('delivery', command.webhookId, reply))
+      : 'not_found';
+  }
+
+  hasWebhooks(): Promise<boolean> {
+    return this.#reader.read('hasWebhooks');
+  }
+
+  listDueDeliveries(limit: number): Promise<DueDelivery[]> {
+    const nowMs = this.#now();
+    return this.#told(this.#reader.readSwept(nowMs, 'dueDeliveries', nowMs, limit));
+  }
+
+  reportDelivery(report: DeliveryReport): Promise<void> {
+    return this.#send(['report', this.#now(), report]);
+  }
+
+  async emitEvent(event: OutsideEvent): Promise<void> {
+    await this.#admin('emitEvent', event);
+  }
+
+  remindOfExpiry(): Promise<void> {
+    return this.#send(['remind', this.#now()]);
+  }
+
+  async recordAction(action: RecordedAction): Promise<void> {
+    await this.#admin('recordAction', action);
+  }
+
   async verify(): Promise<string[]> {
     // A thread of its own: it reads everything, which takes seconds if there are millions of records.
     const reader = this.#startReader();
@@ -404,7 +499,11 @@ class WorkerLedger implements SqliteLedger {
 
   async #admin<K extends keyof AdminCommands>(name: K, command: AdminCommands[K]): Promise<AdminReply> {
     try {
-      return await this.#send(['admin', this.#now(), { id: randomUUID(), name, command } as AdminOrder]);
+      return await this.#send([
+        'admin',
+        this.#now(),
+        { id: randomUUID(), name, command, by: currentActor() } as AdminOrder,
+      ]);
     } finally {
       // Before the caller learns that it is done, and also where it may be done although it failed.
       this.#credentials.forget();

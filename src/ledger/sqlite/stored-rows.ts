@@ -1,5 +1,5 @@
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
-import type { LimitFilter, LimitScope, Tags } from '../ledger.ts';
+import type { AuditRow, LimitFilter, LimitScope, Tags } from '../ledger.ts';
 import type {
   Entry,
   Group,
@@ -13,6 +13,8 @@ import type {
   Table,
   Tally,
   TallySpan,
+  Webhook,
+  WebhookEvent,
 } from '../rows.ts';
 import { countPresent } from '../rules/limits.ts';
 import { AddedTable } from './added-table.ts';
@@ -23,10 +25,13 @@ import { LimitTable } from './limit-table.ts';
 import type { Sql } from './sql.ts';
 import { SumTable } from './sum-table.ts';
 import { Tallies } from './tallies.ts';
+import { WebhookTable } from './webhook-table.ts';
 import { UseTable } from './use-table.ts';
 import {
   accountTable,
   appliedTable,
+  auditChainTable,
+  auditTable,
   counterTable,
   entryTable,
   holdTable,
@@ -39,6 +44,9 @@ import {
   subscriptionTable,
   usageTable,
   voidedTable,
+  deliveryTable,
+  eventMarkTable,
+  eventTable,
 } from './tables.ts';
 
 const appliedMax = 1000;
@@ -60,6 +68,10 @@ export class StoredRows implements Rows {
   readonly subscriptions;
   readonly counters;
   readonly applied;
+  readonly auditChains;
+  readonly webhooks: WebhookTable;
+  readonly deliveries;
+  readonly eventMarks;
   readonly keys: Rows['keys'];
   readonly holds: Rows['holds'];
   readonly periods: Rows['periods'];
@@ -67,6 +79,9 @@ export class StoredRows implements Rows {
   readonly #holds: CachedTable<Hold>;
   readonly #periods: CachedTable<PlanPeriod>;
   readonly #entries: AddedTable<Entry>;
+  readonly #audit: AddedTable<AuditRow>;
+  readonly #events: AddedTable<WebhookEvent>;
+  readonly #expiring: Query<[number, number], { id: bigint }>;
   readonly #sums: SumTable;
   readonly #secrets: AddedTable<OldSecret>;
   readonly #tallies: Tallies;
@@ -106,6 +121,12 @@ export class StoredRows implements Rows {
     this.usage = new AddedTable(sql, usageTable, highest('usage'));
     this.voided = new AddedTable(sql, voidedTable);
     this.#entries = new AddedTable(sql, entryTable);
+    this.#audit = new AddedTable(sql, auditTable);
+    this.webhooks = new WebhookTable(sql);
+    this.#events = new AddedTable(sql, eventTable);
+    this.deliveries = new CachedTable(sql, deliveryTable);
+    this.eventMarks = new CachedTable(sql, eventMarkTable);
+    this.auditChains = new CachedTable(sql, auditChainTable);
     this.#holds = new CachedTable(sql, holdTable, { highest: highest('hold') });
     this.#periods = new CachedTable(sql, periodTable);
     this.#sums = new SumTable(sql, this.labels);
@@ -138,6 +159,12 @@ export class StoredRows implements Rows {
       this.usage,
       this.voided,
       this.#entries,
+      this.#audit,
+      this.auditChains,
+      this.webhooks,
+      this.#events,
+      this.deliveries,
+      this.eventMarks,
       this.#sums,
       this.counters,
       this.applied,
@@ -154,12 +181,34 @@ export class StoredRows implements Rows {
       'SELECT min(expires_at_ms) AS at FROM api_key WHERE expires_at_ms IS NOT NULL AND balance > held',
     );
     this.#expiredKeys = sql.prepare('SELECT id FROM api_key WHERE expires_at_ms <= ? AND balance > held');
+    this.#expiring = sql.prepare('SELECT id FROM api_key WHERE expires_at_ms > ? AND expires_at_ms <= ? ORDER BY id');
     this.#nextEnd = sql.prepare('SELECT min(end_ms) AS at FROM plan_period WHERE live = 1');
     this.#ended = sql.prepare('SELECT account_id, number FROM plan_period WHERE live = 1 AND end_ms <= ?');
   }
 
   addEntry(entry: Entry): void {
     this.#entries.put(entry);
+  }
+
+  addAudit(row: AuditRow): void {
+    this.#audit.put(row);
+  }
+
+  webhooksOf(accountId: number): readonly Webhook[] {
+    return this.webhooks.of(accountId);
+  }
+
+  allWebhooksOf(accountId: number): readonly Webhook[] {
+    return this.webhooks.all(accountId);
+  }
+
+  addEvent(event: WebhookEvent): void {
+    this.#events.put(event);
+  }
+
+  expiringKeys(afterMs: number, byMs: number): readonly Key[] {
+    this.flush();
+    return existing(this.#expiring.all(afterMs, byMs).map(({ id }) => this.#keys.get(Number(id))));
   }
 
   findEntry(reference: string): Entry | undefined {

@@ -1,0 +1,31 @@
+import { Deliveries } from '../core/webhooks/deliveries.ts';
+import type { WebhookOptions } from '../core/webhooks/webhooks.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { systemRuntime } from '../lib/runtime.ts';
+import type { SealedBox } from '../lib/sealed-box.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { sendWebhook } from '../upstreams/webhook-sender.ts';
+import type { LiveConfig } from './live-config.ts';
+
+/** Returns what webhooks are made with, and what delivers to them once it is started. */
+export function openWebhooks({
+  ledger,
+  live,
+  logger,
+  box,
+}: {
+  readonly ledger: Ledger;
+  readonly live: LiveConfig;
+  readonly logger: Logger;
+  readonly box: SealedBox;
+}): { webhooks: WebhookOptions; deliveries: Deliveries } {
+  const allowPrivate = (): boolean => live.current.webhooks.allowPrivate;
+  const deliveries = new Deliveries({
+    outbox: ledger,
+    box,
+    runtime: systemRuntime,
+    send: (message, signal) => sendWebhook(message, allowPrivate(), signal),
+    failed: error => logger.warn({ error }, 'events can’t be delivered now'),
+  });
+  return { webhooks: { box, allowPrivate, made: () => void deliveries.start() }, deliveries };
+}
