@@ -86,7 +86,7 @@ function toViolations(issue: z.core.$ZodIssue, { what, fields }: Described): Vio
       path: [...path, key],
       message,
       type: 'extra_forbidden',
-      ...shownInput((issue.input as Readonly<Record<string, unknown>> | undefined)?.[key]),
+      ...shownInput(issue.input?.[key]),
     }));
   }
   return [{ path, message: issue.message, type: issue.code, ...shownInput(issue.input) }];

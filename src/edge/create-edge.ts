@@ -16,7 +16,7 @@ import { Call, type ErrorShape } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
 import { corsHeaders, preflightHeaders } from './cors.ts';
 import { Edge } from './edge.ts';
-import { registerEmbeddings } from './embedding-route.ts';
+import { embeddingRoute, registerDirect, rerankRoute } from './direct-route.ts';
 import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
@@ -106,7 +106,8 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerAccount(app, edge);
   registerImages(app, edge);
   registerImageFiles(app, edge);
-  registerEmbeddings(app, edge);
+  registerDirect(app, edge, '/v1/embeddings', embeddingRoute(edge));
+  for (const url of ['/v1/rerank', '/v2/rerank']) registerDirect(app, edge, url, rerankRoute(edge));
   return app;
 }
 

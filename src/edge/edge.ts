@@ -3,6 +3,7 @@ import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type AuthenticateResponse, CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -23,6 +24,7 @@ export class Edge {
   readonly responses: LeanClient<typeof ResponseService>;
   readonly images: LeanClient<typeof ImageService>;
   readonly embeddings: LeanClient<typeof EmbeddingService>;
+  readonly rerank: LeanClient<typeof RerankService>;
   /** The memory of large bodies that are being read or answered, by account. */
   readonly bodies: MemoryBudget<bigint>;
   readonly parser: JsonParser;
@@ -52,6 +54,7 @@ export class Edge {
     this.responses = leanClient(ResponseService, options.transport);
     this.images = leanClient(ImageService, options.transport);
     this.embeddings = leanClient(EmbeddingService, options.transport);
+    this.rerank = leanClient(RerankService, options.transport);
   }
 
   /**

@@ -1,8 +1,6 @@
 import type { FastifyInstance } from 'fastify';
-import type { Generations } from '../core/generation/generations.ts';
 import type { Responses } from '../core/responses/responses.ts';
-import type { Embeddings } from '../core/embeddings/embeddings.ts';
-import type { Images } from '../core/images/images.ts';
+import type { StoppableService } from '../core/running.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
@@ -18,10 +16,9 @@ export interface StoppingParts {
   readonly ledger: Ledger;
   readonly documents: Documents;
   readonly files: Files;
-  readonly generations: Generations;
+  /** What runs requests. */
+  readonly services: readonly StoppableService[];
   readonly responses: Responses;
-  readonly images: Images;
-  readonly embeddings: Embeddings;
   readonly graceMs: number;
   /** Returns why what is kept can't be written; undefined: it can. */
   readonly unready: () => string | undefined;
@@ -35,16 +32,12 @@ export function createStopping(parts: StoppingParts): { stop: () => Promise<bool
 }
 
 async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boolean> {
-  const { edge, rpc, ledger, documents, files, generations, responses, images, embeddings, graceMs, unready } = parts;
+  const { edge, rpc, ledger, documents, files, services, responses, graceMs, unready } = parts;
   rpc.drain();
-  generations.drain();
-  embeddings.drain();
-  const drained = images.drain();
-  const idle = (): Promise<unknown> => Promise.all([generations.idle(), images.idle(), embeddings.idle(), drained]);
+  const drained = services.map(service => service.drain());
+  const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);
   await Promise.race([idle(), after(graceMs), hurried]);
-  generations.cutAll();
-  images.cutAll();
-  embeddings.cutAll();
+  for (const service of services) service.cutAll();
   await Promise.race([idle(), after(cutMs)]);
   // What became of the responses in the background.
   await Promise.race([responses.idle(), after(cutMs)]);

@@ -1,4 +1,13 @@
-import type { GroupRow, GroupSettings, LimitChange, LimitFilter, LimitRow, NewLimit, Tags } from './control.ts';
+import type {
+  GroupRow,
+  GroupSettings,
+  LimitChange,
+  LimitFilter,
+  LimitRefusal,
+  LimitRow,
+  NewLimit,
+  Tags,
+} from './control.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { History } from './history.ts';
 import type { Outbox } from './webhooks.ts';
@@ -13,6 +22,7 @@ export type {
   LimitChange,
   LimitField,
   LimitFilter,
+  LimitRefusal,
   LimitRow,
   LimitScope,
   LimitSettings,
@@ -143,8 +153,8 @@ export interface Ledger extends History, Outbox {
     limitId: number;
     accountId: number | undefined;
     change: LimitChange;
-  }): Promise<LimitRow | 'not_found' | 'locked'>;
-  deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | 'not_found' | 'locked'>;
+  }): Promise<LimitRow | LimitRefusal>;
+  deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | LimitRefusal>;
 
   createManagementKey(command: NewKey & { scopes: readonly string[] }): Promise<ManagementKeyRow | 'not_found'>;
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]>;

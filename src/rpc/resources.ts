@@ -77,6 +77,7 @@ export const endpointPaths: ReadonlyMap<Endpoint, string> = new Map([
   [Endpoint.IMAGE_GENERATIONS, '/v1/images/generations'],
   [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
   [Endpoint.EMBEDDINGS, '/v1/embeddings'],
+  [Endpoint.RERANK, '/v1/rerank'],
 ]);
 const tierNames: ReadonlyMap<ServiceTier, string> = new Map([
   [ServiceTier.FLEX, 'flex'],
@@ -110,7 +111,7 @@ export function modelJson(model: Model) {
   };
 }
 
-/** Prices in dollars per 1 million tokens; `image` in dollars an image. null: it has no such price. */
+/** Prices in dollars per 1 million tokens; `image` in dollars an image, `search` in dollars a search. null: it has no such price. */
 function pricingJson(pricing: Pricing | undefined) {
   const images = pricing?.images.map(({ size, quality, imageNanoUsd }) => ({
     size: size || null,
@@ -130,6 +131,7 @@ function pricingJson(pricing: Pricing | undefined) {
     })),
     // Of images at other sizes and qualities, the first that fits holds; null means any. Only if the model has such prices.
     ...(images === undefined || images.length === 0 ? {} : { images }),
+    ...(pricing?.searchNanoUsd === undefined ? {} : { search: dollarsNumber(pricing.searchNanoUsd) }),
   };
 }
 
