@@ -4,6 +4,7 @@ import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
 import { KeyState } from '../gen/tollgate/v1/admin_pb.ts';
 import {
   balanceArgument,
+  balanceOrNone,
   creditArgument,
   dollarsOrNone,
   expiryArgument,
@@ -40,7 +41,9 @@ export function modelCommands(program: Command, ports: RemotePorts): void {
   );
 }
 
-/** `accounts create | list | show | resume`. */
+type LowBalance = ReturnType<typeof balanceOrNone>;
+
+/** `accounts create | list | show | update | resume`. */
 export function accountCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('accounts').description('accounts and their balances');
   const accounts = new ResourceCommands(group, ports, accountView);
@@ -58,6 +61,18 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
       return account;
     })
     .argument('<account_id>', 'the account', idArgument);
+  accounts
+    .one(
+      'update',
+      'change the name of an account, and the balance below which its webhooks are told',
+      async ({ admin }, accountId: bigint, { name, lowBalance }: { name?: string; lowBalance?: LowBalance }) => {
+        const low = { lowBalanceNanoUsd: lowBalance?.nanoUsd, noLowBalance: lowBalance?.nanoUsd === undefined && lowBalance !== undefined };
+        return (await admin.updateAccount({ accountId, name, ...low })).account;
+      },
+    )
+    .argument('<account_id>', 'the account', idArgument)
+    .option('--name <name>', 'a name for people')
+    .option('--low-balance <dollars|none>', 'send an event when the balance falls below it', balanceOrNone);
   accounts
     .one('resume', 'let a suspended account take requests again', async ({ admin }, accountId: bigint) => {
       const { account } = await admin.resumeAccount({ accountId });

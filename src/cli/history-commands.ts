@@ -20,7 +20,7 @@ function namePocket({ apiKeyId, groupId }: Entry): string {
 }
 
 const auditView: ResourceView<AuditRecord> = {
-  document: record => ({ account_id: record.accountId === 0n ? null : Number(record.accountId), ...parsed(record) }),
+  document: record => ({ account_id: record.accountId === 0n ? null : Number(record.accountId), ...auditJson(record) }),
   columns: ['created_at', 'account_id', 'audit_id', 'actor', 'action', 'resource', 'address', 'request_id'],
   row: record => {
     const { actor, resource, ...others } = auditJson(record);
@@ -29,13 +29,6 @@ const auditView: ResourceView<AuditRecord> = {
     return { ...others, account_id, actor: join(actor), resource: join(resource) };
   },
 };
-
-/** What is indented must be a value, not a text. */
-function parsed(record: AuditRecord) {
-  const { beforeJson, afterJson } = record;
-  const read = (text: string | undefined): unknown => (text === undefined ? null : JSON.parse(text));
-  return { ...auditJson(record), before: read(beforeJson), after: read(afterJson) };
-}
 
 interface PageOptions {
   readonly start?: bigint;

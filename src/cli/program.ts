@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../config/config-error.ts';
+import { applyCommand } from './apply/apply.ts';
 import { connectCommand } from './agents/connect.ts';
 import { runCommand } from './agents/run.ts';
 import { backupCommands } from './backups.ts';
@@ -19,6 +20,7 @@ import type { CommandLinePorts } from './ports.ts';
 import { version } from '../lib/version.ts';
 import { holdCommands, requestCommands } from './request-commands.ts';
 import { usageCommand } from './usage.ts';
+import { webhookCommands } from './webhook-commands.ts';
 import { providerCommands } from './provider-commands.ts';
 
 /**
@@ -68,6 +70,8 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   limitCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
+  applyCommand(program, ports);
+  webhookCommands(program, ports);
   historyCommands(program, ports);
   usageCommand(program, ports);
   requestCommands(program, ports);

@@ -36,6 +36,7 @@ export const accountView: ResourceView<Account> = {
     name: account.name,
     balance: jsonDollars(account.balanceNanoUsd),
     held: jsonDollars(account.heldNanoUsd),
+    low_balance: account.lowBalanceNanoUsd === undefined ? null : jsonDollars(account.lowBalanceNanoUsd),
     created_at: isoTime(account.createdAtMs),
     ...defined({ suspended: suspensions[account.suspension] }),
   }),

@@ -62,7 +62,7 @@ import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
 import { type ListenerTls, openTls } from './tls.ts';
 import { UpstreamSet } from './upstream-set.ts';
-import { openWebhooks } from './webhooks.ts';
+import { openWebhooks, type TellOperator } from './webhooks.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -202,12 +202,15 @@ async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): P
   }
 }
 
-function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet): Router {
+function openRouter(
+  { config, metrics, logger, tell }: Ground & { readonly tell: TellOperator },
+  upstreams: UpstreamSet,
+): Router {
   return new Router({
     config: { providers: upstreams.replace(config), routes: routesOf(config), strategies: strategiesOf(config) },
     clock: systemClock,
     retry: retryPolicy(config),
-    observer: routingObserver(metrics, logger),
+    observer: routingObserver(metrics, logger, tell),
   });
 }
 
@@ -251,10 +254,15 @@ interface Parts extends Ground {
 /** The `reload` that it returns throws `ConfigError`. */
 function makeCore(parts: Parts) {
   const { environment, config, live, stores, ids, logger, publicUrl } = parts;
-  const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
-    observeKey(parts.metrics, logger, provider, health),
+  const box = new SealedBox(serverSecrets(environment.dataDir));
+  const events = openWebhooks({ ledger: stores.ledger, live, logger, box });
+  parts.health.onLow(freeBytes =>
+    events.tell({ type: 'disk.low', scope: 'disk', data: { free_bytes: freeBytes } }),
   );
-  const router = openRouter(parts, upstreams);
+  const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
+    observeKey({ metrics: parts.metrics, logger, tell: events.tell }, provider, health),
+  );
+  const router = openRouter({ ...parts, tell: events.tell }, upstreams);
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = {
     ledger: stores.ledger,
@@ -266,7 +274,6 @@ function makeCore(parts: Parts) {
     exposeRoute: () => live.current.exposeRoute,
     settleMs: config.ledger.settleTimeoutMs,
   };
-  const box = new SealedBox(serverSecrets(environment.dataDir));
   const unseenOutput = new UnseenOutput();
   const generations = new Generations({
     ...shared,
@@ -318,7 +325,7 @@ function makeCore(parts: Parts) {
     providers: () => listProviders(live, upstreams),
     reload,
     discovery,
-    ...openWebhooks({ ledger: stores.ledger, live, logger, box }),
+    ...events,
   };
 }
 

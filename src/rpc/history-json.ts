@@ -29,12 +29,20 @@ export function auditJson(record: AuditRecord) {
     actor: { type: record.actorType, id: record.actorId ?? null },
     action: record.action,
     resource: { type: record.resourceType, id: record.resourceId ?? null },
-    before: beforeJson === undefined ? null : JSON.rawJSON(beforeJson),
-    after: afterJson === undefined ? null : JSON.rawJSON(afterJson),
+    before: readExact(beforeJson),
+    after: readExact(afterJson),
     created_at: isoTime(record.createdAtMs),
     address: record.address ?? null,
     request_id: record.requestId ?? null,
     previous_hash: record.previousHash ?? null,
     hash: record.hash,
   };
+}
+
+/** Returns a JSON text's value whose numbers are written as they were. */
+function readExact(text: string | undefined): unknown {
+  if (text === undefined) return null;
+  return JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) =>
+    typeof value === 'number' && context?.source !== undefined ? JSON.rawJSON(context.source) : value,
+  );
 }

@@ -48,6 +48,11 @@ export class Deliveries {
     this.#options = options;
   }
 
+  /** Whether anybody may be told of anything. */
+  get isNeeded(): boolean {
+    return this.#timer !== undefined;
+  }
+
   /** Begins if there are webhooks; called again when one was made. */
   async start(): Promise<void> {
     try {

@@ -91,18 +91,6 @@ export const invariants: readonly Invariant[] = [
       ) GROUP BY id HAVING sum(spent) <> 0`,
   },
   {
-    name: 'for each pocket its entries, less what its records were debited, are its balance',
-    level: 'full',
-    sql: `SELECT pocket || ': ' || sum(amount) AS what FROM (
-        SELECT 'account ' || id AS pocket, -balance AS amount FROM account
-        UNION ALL SELECT 'key ' || id, -coalesce(balance, 0) FROM api_key
-        UNION ALL SELECT 'group ' || id, -coalesce(balance, 0) FROM key_group
-        UNION ALL SELECT coalesce('key ' || key_id, 'group ' || group_id, 'account ' || account_id), amount FROM entry
-        UNION ALL SELECT CASE payer WHEN ${keyBalance} THEN 'key ' || key_id WHEN ${groupBalance} THEN 'group ' || payer_group ELSE 'account ' || account_id END,
-          -cost FROM usage
-      ) GROUP BY pocket HAVING sum(amount) <> 0`,
-  },
-  {
     name: 'groups of an account lie in each other, and their keys are the account’s',
     level: 'fast',
     sql: `SELECT 'group ' || g.id AS what FROM key_group g JOIN key_group p ON p.id = g.parent_id
