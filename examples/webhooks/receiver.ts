@@ -2,7 +2,7 @@
  * A receiver of Tollgate's webhooks: verifies each signature, knows an event that it has seen by its id, and answers before it works on it. It prints one
  * JSON line for each new event. `WEBHOOK_SECRET` is the secret that `tollgate webhooks create` showed; `PORT` is where to listen.
  */
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import process from 'node:process';
 import { Webhook } from 'standardwebhooks';
 
@@ -11,7 +11,7 @@ const webhook = new Webhook(process.env['WEBHOOK_SECRET'] ?? '');
 const seen = new Set<string>();
 const bytesMax = 1 << 20;
 
-const server = createServer(async (request, response) => {
+async function receive(request: IncomingMessage, response: ServerResponse): Promise<ServerResponse> {
   let body = '';
   for await (const chunk of request.setEncoding('utf8')) {
     body += chunk as string;
@@ -34,6 +34,11 @@ const server = createServer(async (request, response) => {
   }
   // Anything but 2xx within ten seconds is sent again.
   return response.writeHead(204).end();
+}
+
+const server = createServer((request, response) => {
+  // A sender that went away sends again.
+  receive(request, response).catch(() => response.destroy());
 });
 
 server.listen(Number(process.env['PORT'] ?? 8090), '127.0.0.1', () => {

@@ -43,7 +43,7 @@ export function modelCommands(program: Command, ports: RemotePorts): void {
 
 type LowBalance = ReturnType<typeof balanceOrNone>;
 
-/** `accounts create | list | show | update | resume`. */
+/** `accounts create | list | show | update | rename | close | resume`. */
 export function accountCommands(program: Command, ports: RemotePorts): void {
   const group = program.command('accounts').description('accounts and their balances');
   const accounts = new ResourceCommands(group, ports, accountView);
@@ -66,13 +66,30 @@ export function accountCommands(program: Command, ports: RemotePorts): void {
       'update',
       'change the name of an account, and the balance below which its webhooks are told',
       async ({ admin }, accountId: bigint, { name, lowBalance }: { name?: string; lowBalance?: LowBalance }) => {
-        const low = { lowBalanceNanoUsd: lowBalance?.nanoUsd, noLowBalance: lowBalance?.nanoUsd === undefined && lowBalance !== undefined };
+        const low = {
+          lowBalanceNanoUsd: lowBalance?.nanoUsd,
+          noLowBalance: lowBalance?.nanoUsd === undefined && lowBalance !== undefined,
+        };
         return (await admin.updateAccount({ accountId, name, ...low })).account;
       },
     )
     .argument('<account_id>', 'the account', idArgument)
     .option('--name <name>', 'a name for people')
     .option('--low-balance <dollars|none>', 'send an event when the balance falls below it', balanceOrNone);
+  accounts
+    .one('rename', 'change the name of an account', async ({ admin }, accountId: bigint, name: string) => {
+      const { account } = await admin.updateAccount({ accountId, name });
+      return account;
+    })
+    .argument('<account_id>', 'the account', idArgument)
+    .argument('<name>', 'a name for people');
+  accounts
+    .one(
+      'close',
+      'end all keys of an account for good; the rest of its balance is paid out with credits add and a minus',
+      async ({ admin }, accountId: bigint) => (await admin.closeAccount({ accountId })).account,
+    )
+    .argument('<account_id>', 'the account', idArgument);
   accounts
     .one('resume', 'let a suspended account take requests again', async ({ admin }, accountId: bigint) => {
       const { account } = await admin.resumeAccount({ accountId });

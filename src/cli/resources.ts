@@ -38,7 +38,10 @@ export const accountView: ResourceView<Account> = {
     held: jsonDollars(account.heldNanoUsd),
     low_balance: account.lowBalanceNanoUsd === undefined ? null : jsonDollars(account.lowBalanceNanoUsd),
     created_at: isoTime(account.createdAtMs),
-    ...defined({ suspended: suspensions[account.suspension] }),
+    ...defined({
+      suspended: suspensions[account.suspension],
+      closed_at: account.closedAtMs === undefined ? undefined : isoTime(account.closedAtMs),
+    }),
   }),
   columns: ['account_id', 'name', 'balance', 'held', 'created_at'],
 };

@@ -42,7 +42,9 @@ interface EventsOptions {
 
 /** `webhooks create | list | update | delete | events | replay`. */
 export function webhookCommands(program: Command, ports: RemotePorts): void {
-  const group = program.command('webhooks').description('addresses that are told of events; without --account the operator’s');
+  const group = program
+    .command('webhooks')
+    .description('addresses that are told of events; without --account the operator’s');
   const webhooks = new ResourceCommands(group, ports, webhookView);
   const events = new ResourceCommands(group, ports, eventView);
   webhooks

@@ -49,16 +49,17 @@ export function invalidField(param: string, message: string, input?: unknown): G
 }
 
 /**
- * Returns the ledger's row. Throws for what it says instead: `not_found` (or nothing), which names `what` and `id`, `no_group`, and `insufficient`: `payer` has less than
+ * Returns the ledger's row. Throws for what it says instead: `not_found` (or nothing), which names `what` and `id`, `no_group`, `closed`, and `insufficient`: `payer` has less than
  * what no hold covers.
  */
 export function found<Row extends object>(
-  row: Row | 'not_found' | 'no_group' | 'insufficient' | undefined,
+  row: Row | 'not_found' | 'no_group' | 'insufficient' | 'closed' | undefined,
   what: string,
   id: bigint | number | string,
   payer = 'the account',
 ): Row {
   if (row === undefined || row === 'not_found') throw notFound(what, id);
+  if (row === 'closed') throw new GatewayError('conflict', 'The account is closed.');
   if (row === 'no_group') throw new GatewayError('not_found', 'There is no such group.', { param: 'group_id' });
   if (row !== 'insufficient') return row;
   const message = `balance: ${payer} has less than that beside what running requests hold.`;

@@ -86,8 +86,9 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
 
 function accounts({
   ledger,
+  revoked,
 }: AdminOptions): Part<
-  'createAccount' | 'listAccounts' | 'getAccount' | 'updateAccount' | 'addCredit' | 'resumeAccount'
+  'createAccount' | 'listAccounts' | 'getAccount' | 'updateAccount' | 'closeAccount' | 'addCredit' | 'resumeAccount'
 > {
   return {
     async createAccount({ name, balanceNanoUsd: balance }) {
@@ -106,6 +107,13 @@ function accounts({
       const lowBalance = readLowBalance(lowBalanceNanoUsd, noLowBalance);
       const change = defined({ name: name === undefined ? undefined : checkText('name', name, nameMax), lowBalance });
       return { account: accountOf(found(await ledger.updateAccount({ accountId, ...change }), 'account', accountId)) };
+    },
+    async closeAccount({ accountId: id }) {
+      const accountId = idOf(id, 'account');
+      const keys = await ledger.listKeys(accountId);
+      const row = found(await ledger.closeAccount(accountId), 'account', accountId);
+      for (const { keyId } of keys) revoked(keyId);
+      return { account: accountOf(row) };
     },
     async addCredit({ accountId: id, amountNanoUsd: amount, note, reference: named }) {
       const accountId = idOf(id, 'account');
@@ -319,6 +327,7 @@ function accountOf(row: AccountRow): MessageInitShape<typeof AccountSchema> {
     heldNanoUsd: row.held,
     createdAtMs: BigInt(row.createdAtMs),
     ...(row.lowBalance === null ? {} : { lowBalanceNanoUsd: row.lowBalance }),
+    ...(row.closedAtMs === null ? {} : { closedAtMs: BigInt(row.closedAtMs) }),
     suspension: row.suspended === null ? AccountSuspension.UNSPECIFIED : suspensions[row.suspended],
   };
 }

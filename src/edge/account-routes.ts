@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { GatewayError } from '../errors/gateway-error.ts';
 import type { ApiKey, Group, Limit, OwnAccount } from '../gen/tollgate/v1/account_pb.ts';
 import { jsonDollars } from '../lib/dollars.ts';
 import { auditJson, entryJson } from '../rpc/history-json.ts';
@@ -15,8 +14,16 @@ import {
   readPageQuery,
   readPathId,
 } from './account-query.ts';
+import {
+  type AccountCall,
+  type AccountRequest,
+  type Answer,
+  type Method,
+  type Offer,
+  type Params,
+  present,
+} from './account-call.ts';
 import { answerJson } from './answer.ts';
-import type { Call } from './call.ts';
 import { ClientGone } from './client-watch.ts';
 import { authenticate } from './credentials.ts';
 import type { Edge } from './edge.ts';
@@ -34,31 +41,6 @@ const ownKeyPath = '/v1/key';
 export function isAccountPath(target: string): boolean {
   return target === accountPath || target.startsWith(`${accountPath}/`) || target.startsWith(`${ownKeyPath}/`);
 }
-
-interface Params {
-  readonly key_id: string;
-  readonly group_id: string;
-  readonly limit_id: string;
-  readonly request_id: string;
-  readonly webhook_id: string;
-  readonly event_id: string;
-}
-
-type AccountRequest = FastifyRequest<{ Querystring: Query; Params: Params }>;
-
-/** What an account endpoint is answered with. */
-export interface AccountCall {
-  readonly accounts: Edge['accounts'];
-  /** The caller's credential. */
-  readonly as: { readonly headers: Call };
-  readonly request: AccountRequest;
-  readonly readBody: () => Promise<JsonBody>;
-}
-
-type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
-type Answer = (call: AccountCall) => Promise<object>;
-/** Offers an endpoint. `scope`: what the management key must have; the core asks for it again. */
-export type Offer = (method: Method, path: string, scope: string, answer: Answer) => void;
 
 /** Offers the account endpoints, for management keys, and those of a key's holder. All successes are 200. */
 export function registerAccount(app: FastifyInstance, edge: Edge): void {
@@ -236,10 +218,4 @@ function limitAnswer({ limit }: { readonly limit?: Limit | undefined }): object 
 
 function groupAnswer({ group }: { readonly group?: Group | undefined }): object {
   return { data: groupJson(present(group)) };
-}
-
-/** Returns a part that the core always answers. */
-export function present<T>(part: T | undefined): T {
-  if (part === undefined) throw new GatewayError('internal', 'The gateway failed.');
-  return part;
 }

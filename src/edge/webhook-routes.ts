@@ -1,7 +1,7 @@
 import type { Webhook } from '../gen/tollgate/v1/webhook_pb.ts';
 import { webhookEventJson, webhookJson } from '../rpc/webhook-json.ts';
 import { readDeliveriesQuery, readPathId } from './account-query.ts';
-import { type AccountCall, type Offer, present } from './account-routes.ts';
+import { type AccountCall, type Offer, present } from './account-call.ts';
 import { readWebhookSettings } from './webhook-body.ts';
 
 const webhookId = ({ request }: AccountCall): bigint => readPathId(request.params.webhook_id, 'webhook');

@@ -253,12 +253,9 @@ interface Parts extends Ground {
 
 /** The `reload` that it returns throws `ConfigError`. */
 function makeCore(parts: Parts) {
-  const { environment, config, live, stores, ids, logger, publicUrl } = parts;
+  const { environment, config, live, stores, ids, logger } = parts;
   const box = new SealedBox(serverSecrets(environment.dataDir));
-  const events = openWebhooks({ ledger: stores.ledger, live, logger, box });
-  parts.health.onLow(freeBytes =>
-    events.tell({ type: 'disk.low', scope: 'disk', data: { free_bytes: freeBytes } }),
-  );
+  const events = openWebhooks({ ...parts, ledger: stores.ledger, box });
   const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
     observeKey({ metrics: parts.metrics, logger, tell: events.tell }, provider, health),
   );
@@ -298,14 +295,7 @@ function makeCore(parts: Parts) {
       return { bytesMax, ownerBytesMax };
     },
   });
-  const { images, files } = openImages({
-    ...shared,
-    environment,
-    live,
-    documents: stores.documents,
-    logger,
-    publicUrl,
-  });
+  const { images, files } = openImages({ ...parts, ...shared, documents: stores.documents });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
   const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
   const targets = { upstreams, router, catalog, logger, tokens: tokensOf };

@@ -30,14 +30,22 @@ export function routingObserver(metrics: Metrics, logger: Logger, tell: TellOper
       logger.warn({ provider, model: modelId, upstream_model: model, state }, 'circuit breaker');
       if (state === 'half_open') return;
       const data = { provider, model: modelId, upstream_model: model };
-      tell({ type: state === 'open' ? 'route.opened' : 'route.closed', scope: `route ${provider} ${modelId} ${model}`, data });
+      tell({
+        type: state === 'open' ? 'route.opened' : 'route.closed',
+        scope: `route ${provider} ${modelId} ${model}`,
+        data,
+      });
     },
   };
 }
 
 /** Tells metrics, the operator's webhooks and the log of every refusal of a provider's key, and of every key that works again. Keys are named by their place in the configuration. */
 export function observeKey(
-  { metrics, logger, tell = nobody }: { readonly metrics: Metrics; readonly logger: Logger; readonly tell?: TellOperator },
+  {
+    metrics,
+    logger,
+    tell = nobody,
+  }: { readonly metrics: Metrics; readonly logger: Logger; readonly tell?: TellOperator },
   provider: string,
   health: KeyHealth,
 ): void {
@@ -49,7 +57,11 @@ export function observeKey(
   metrics.keyRefused(provider, last.status);
   const { status, message } = last;
   const rests_until = restsUntilMs === undefined ? null : isoTime(restsUntilMs);
-  tell({ type: 'provider.key_refused', scope: `provider ${provider}`, data: { provider, key, status: status ?? null, rests_until } });
+  tell({
+    type: 'provider.key_refused',
+    scope: `provider ${provider}`,
+    data: { provider, key, status: status ?? null, rests_until },
+  });
   const rests = restsUntilMs === undefined ? undefined : isoTime(restsUntilMs);
   const facts = defined({ rests_until: rests, upstream_message: message });
   logger.warn({ provider, key, state, status, ...facts }, 'a provider’s key was refused');

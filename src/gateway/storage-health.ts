@@ -124,7 +124,8 @@ export class StorageHealth {
       const low = isLow ? 'low' : 'fine';
       const disk = isWritable ? (freeBytes < fullBytes ? 'full' : low) : 'read_only';
       if (disk === this.#disk) return;
-      if ((disk === 'low' || disk === 'full') && this.#disk !== 'low' && this.#disk !== 'full') this.#onLow?.(freeBytes);
+      if ((disk === 'low' || disk === 'full') && this.#disk !== 'low' && this.#disk !== 'full')
+        this.#onLow?.(freeBytes);
       this.#disk = disk;
       if (disk === 'fine') logger.info({ free_bytes: freeBytes }, 'disk.fine');
       else if (disk === 'low') logger.warn({ free_bytes: freeBytes }, 'disk.low');

@@ -7,6 +7,7 @@ import type { SealedBox } from '../lib/sealed-box.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { sendWebhook } from '../upstreams/webhook-sender.ts';
 import type { LiveConfig } from './live-config.ts';
+import type { StorageHealth } from './storage-health.ts';
 
 /** Tells the operator's webhooks of something; returns at once. */
 export type TellOperator = (event: OutsideEvent) => void;
@@ -16,11 +17,13 @@ export function openWebhooks({
   ledger,
   live,
   logger,
+  health,
   box,
 }: {
   readonly ledger: Ledger;
   readonly live: LiveConfig;
   readonly logger: Logger;
+  readonly health: Pick<StorageHealth, 'onLow'>;
   readonly box: SealedBox;
 }): { webhooks: WebhookOptions; deliveries: Deliveries; tell: TellOperator } {
   const allowPrivate = (): boolean => live.current.webhooks.allowPrivate;
@@ -33,7 +36,10 @@ export function openWebhooks({
   });
   const tell: TellOperator = event => {
     if (!deliveries.isNeeded) return;
-    ledger.emitEvent(event).catch((error: unknown) => logger.warn({ error, type: event.type }, 'an event can’t be stored'));
+    ledger
+      .emitEvent(event)
+      .catch((error: unknown) => logger.warn({ error, type: event.type }, 'an event can’t be stored'));
   };
+  health.onLow(freeBytes => tell({ type: 'disk.low', scope: 'disk', data: { free_bytes: freeBytes } }));
   return { tell, webhooks: { box, allowPrivate, made: () => void deliveries.start() }, deliveries };
 }

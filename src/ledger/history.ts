@@ -44,6 +44,18 @@ export interface EntryFilter extends PageFilter {
   readonly kinds?: readonly EntryKind[];
 }
 
+/** Who does something: the audit names them beside what they did. */
+export interface Actor {
+  /** `operator`, `management_key`, `session` (a person who signed in), or `gateway`: the program itself. */
+  readonly type: string;
+  /** Of the key or the person; the name of the operator's token; null: the type says it all. */
+  readonly id: string | null;
+  /** The network address that the call came from; null: none. */
+  readonly address: string | null;
+  /** Of the call; null: it has none. */
+  readonly requestId: string | null;
+}
+
 /** Something that was done, with what was there before and after it. */
 export interface AuditRow {
   /** 0: it concerns no account; the operator's own. */

@@ -9,6 +9,7 @@ import type {
   Tags,
 } from './control.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
+import type { ActivityFilter, AnalyticsQuery, AnalyticsRow } from './activity.ts';
 import type { History } from './history.ts';
 import type { Outbox } from './webhooks.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
@@ -32,6 +33,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
+export type { ActivityFilter, AnalyticsGroup, AnalyticsQuery, AnalyticsRow } from './activity.ts';
 export type {
   AuditFilter,
   AuditRow,
@@ -93,6 +95,11 @@ export interface Ledger extends History, Outbox {
   }): Promise<AccountRow | 'not_found' | 'insufficient' | 'conflict'>;
   /** Lets a suspended account take requests again, with nothing written off. */
   resumeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
+  /**
+   * Ends every key of an account and its plan, and moves what keys and groups have back to its balance, from where a negative credit pays it out. What running requests hold moves back when they
+   * end. A closed account gets no new keys and no plan. A repeat changes nothing.
+   */
+  closeAccount(accountId: number): Promise<AccountRow | 'not_found'>;
   /** Only the fields that are there change. */
   updateAccount(command: {
     accountId: number;
@@ -101,7 +108,7 @@ export interface Ledger extends History, Outbox {
   }): Promise<AccountRow | 'not_found'>;
 
   /** `no_group`: the account has no such group. */
-  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | KeyRefusal>;
+  createKey(command: NewKey & { settings: KeySettings }): Promise<KeyRow | KeyRefusal | 'closed'>;
   /** Without those that were revoked or deleted, oldest first. */
   listKeys(accountId: number, filter?: KeyFilter): Promise<KeyRow[]>;
   /** `accountId` undefined: whatever its account (the operator). */
@@ -156,7 +163,9 @@ export interface Ledger extends History, Outbox {
   }): Promise<LimitRow | LimitRefusal>;
   deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | LimitRefusal>;
 
-  createManagementKey(command: NewKey & { scopes: readonly string[] }): Promise<ManagementKeyRow | 'not_found'>;
+  createManagementKey(
+    command: NewKey & { scopes: readonly string[] },
+  ): Promise<ManagementKeyRow | 'not_found' | 'closed'>;
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]>;
   setManagementKeyScopes(command: {
     keyId: number;
@@ -169,7 +178,7 @@ export interface Ledger extends History, Outbox {
     accountId: number;
     plan: PlanName;
     period: PlanPeriodName;
-  }): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'>;
+  }): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict' | 'closed'>;
   /** The account's plan as it stands; undefined where it has none. */
   findSubscription(accountId: number): Promise<SubscriptionRow | undefined>;
   /** The plan ends with its period. A repeat changes nothing. `not_found`: the account has no plan. */
@@ -424,6 +433,8 @@ export interface AccountRow {
   readonly suspended: Suspension | null;
   /** An event is sent when the balance falls below it; null: none is. */
   readonly lowBalance: bigint | null;
+  /** null: it is open. */
+  readonly closedAtMs: number | null;
 }
 
 export interface KeyRow {
@@ -514,65 +525,6 @@ export interface Bootstrap {
   readonly balance: bigint;
   readonly apiKey: { readonly hash: Uint8Array; readonly masked: string };
   readonly managementKey: { readonly hash: Uint8Array; readonly masked: string; readonly scopes: readonly string[] };
-}
-
-/** Newest first; absent filters mean any. */
-export interface ActivityFilter {
-  readonly accountId: number;
-  readonly limit: number;
-  readonly offset: number;
-  readonly model?: string;
-  readonly keyId?: number;
-  readonly tag?: { readonly name: string; readonly value: string };
-  readonly endUser?: string;
-  /** A group, with those in it. */
-  readonly groupId?: number;
-  readonly provider?: string;
-  readonly startMs?: number;
-  readonly endMs?: number;
-}
-
-/** What sums are divided by; a tag by its values. */
-export type AnalyticsGroup =
-  | 'none'
-  | 'model'
-  | 'api_key'
-  | 'provider'
-  | 'endpoint'
-  | 'group'
-  | 'end_user'
-  | { readonly tag: string };
-
-/** Records admitted from `startMs` on and before `endMs` (undefined: whenever), summed by UTC hours or days. */
-export interface AnalyticsQuery {
-  readonly accountId: number;
-  readonly startMs: number;
-  readonly endMs: number | undefined;
-  readonly granularity: 'hour' | 'day';
-  readonly groupBy: AnalyticsGroup;
-  /** Of this key alone. */
-  readonly keyId?: number;
-  /** The most rows. */
-  readonly limit: number;
-}
-
-/** The sums of one period, or of one group in it. */
-export interface AnalyticsRow {
-  /** When the period begins. */
-  readonly periodMs: number;
-  /** The model, key, provider, endpoint, group, end user or value of the tag; null where nothing divides, or a request has none. */
-  readonly group: string | number | null;
-  readonly requests: number;
-  /** Those whose state is `upstream_failed`. */
-  readonly failed: number;
-  readonly costNanoUsd: bigint;
-  readonly input: number;
-  readonly cacheRead: number;
-  /** With every lifetime. */
-  readonly cacheWrite: number;
-  readonly output: number;
-  /** The sum of all latencies. */
-  readonly latencyMs: number;
 }
 
 export interface UsageRow {

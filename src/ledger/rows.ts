@@ -53,6 +53,8 @@ export interface Account {
   readonly writtenOff: bigint;
   /** An event is sent when the balance falls below it; null: none is. */
   readonly lowBalance: bigint | null;
+  /** null: it is open. */
+  readonly closedAtMs: number | null;
 }
 
 export interface Key {
@@ -478,6 +480,10 @@ export interface Rows {
   addEvent(event: WebhookEvent): void;
   readonly deliveries: Table<Delivery, [eventId: number, webhookId: number]>;
   readonly eventMarks: Table<EventMark, [name: string]>;
+  /** Keys of an account that were not revoked, by id. */
+  keysOf(accountId: number): readonly Key[];
+  /** Management keys of an account that were not revoked, by id. */
+  managementKeysOf(accountId: number): readonly ManagementKey[];
   /** Keys that expire after the one time and not after the other, by id. */
   expiringKeys(afterMs: number, byMs: number): readonly Key[];
   readonly auditChains: Table<AuditChain, [accountId: number]>;

@@ -5,7 +5,9 @@ import { afterAll, expect, test } from 'vitest';
 import { endGateway, startGateway } from '../gateway.ts';
 import { complete, ask } from '../e2e/chat-client.ts';
 
-const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\nwebhooks: { allow_private: true }\n' });
+const gateway = await startGateway({
+  config: 'simulator: { tokens_per_second: 0 }\nwebhooks: { allow_private: true }\n',
+});
 afterAll(() => endGateway(gateway));
 
 const path = join(gateway.home.folder, 'accounts.yaml');
@@ -35,7 +37,12 @@ webhooks: [{ url: 'http://127.0.0.1:9/operator' }]
 
 interface PlanJson {
   readonly applied: boolean;
-  readonly data: readonly { readonly action: string; readonly kind: string; readonly name: string; readonly changes: readonly object[] }[];
+  readonly data: readonly {
+    readonly action: string;
+    readonly kind: string;
+    readonly name: string;
+    readonly changes: readonly object[];
+  }[];
 }
 
 async function apply(text: string, ...options: string[]): Promise<PlanJson> {
@@ -71,15 +78,22 @@ test('a dry run shows all and changes nothing; then all is made, with its secret
   ]);
   const secretsPath = `${path}.secrets`;
   expect(statSync(secretsPath).mode & 0o777).toBe(0o600);
-  const secrets = readFileSync(secretsPath, 'utf8').trim().split('\n').map(line => JSON.parse(line) as Record<string, string>);
+  const secrets = readFileSync(secretsPath, 'utf8')
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line) as Record<string, string>);
   expect(secrets.map(({ account, key, webhook }) => [account, key ?? webhook])).toEqual([
     ['acme', 'ci'],
     ['acme', 'old'],
     ['acme', 'http://127.0.0.1:9/hook'],
     [null, 'http://127.0.0.1:9/operator'],
   ]);
-  expect((await complete(gateway, ask('Hello\n!sim tokens=2'), { key: secrets[0]?.['secret'] ?? '' })).status).toBe(200);
-  expect((await complete(gateway, ask('Hello\n!sim tokens=2'), { key: secrets[1]?.['secret'] ?? '' })).status).toBe(403);
+  expect((await complete(gateway, ask('Hello\n!sim tokens=2'), { key: secrets[0]?.['secret'] ?? '' })).status).toBe(
+    200,
+  );
+  expect((await complete(gateway, ask('Hello\n!sim tokens=2'), { key: secrets[1]?.['secret'] ?? '' })).status).toBe(
+    403,
+  );
   const [, acme] = await list('accounts');
   expect(acme).toMatchObject({ name: 'acme', low_balance: 5, balance: 15.5 });
   const keys = await list('keys', 'list', '--account', '2');

@@ -31,7 +31,7 @@ export class WebhookReceiver {
     const server = createServer((request, response) => {
       let body = '';
       request.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
-      request.on("end", (): void => {
+      request.on('end', (): void => {
         this.attempts++;
         const headers = request.headers as Record<string, string>;
         try {

@@ -91,19 +91,33 @@ test('what happens to keys, limits and balances is told once each, in the order 
   for (let n = 0; n < 7; n++) await complete(gateway, hello, { key });
   await call(gateway, 'POST', `/keys/${id}/rotate`, { body: { overlap_seconds: 60 } });
   await call(gateway, 'DELETE', `/keys/${id}`);
-  const events = await receiver.expectTypes(['key.created', 'limit.threshold', 'limit.threshold', 'key.rotated', 'key.revoked']);
+  const events = await receiver.expectTypes([
+    'key.created',
+    'limit.threshold',
+    'limit.threshold',
+    'key.rotated',
+    'key.revoked',
+  ]);
   const [created, first, second] = events;
   expect(created?.data).toMatchObject({ api_key_id: Number(id), account_id: 1, key: expect.stringContaining('…') });
   expect(first?.data).toMatchObject({ limit_id, threshold: 80, used: 4, max: 5, unit: 'requests', window: 'day' });
   expect(second?.data).toMatchObject({ limit_id, threshold: 100, used: 5 });
   expect(new Date(first?.timestamp ?? '').getTime()).toBeGreaterThan(Date.now() - 60_000);
   expect(JSON.stringify(events)).not.toContain(key.slice(12, 40));
-  expect((await listEvents('?state=delivered')).map(({ event_id }) => event_id)).toEqual(events.map(event => event.id).toReversed());
+  expect((await listEvents('?state=delivered')).map(({ event_id }) => event_id)).toEqual(
+    events.map(event => event.id).toReversed(),
+  );
 });
 
 test('a limit that only alerts lets everything through and tells', async () => {
   const { key, id } = await makeKey(gateway);
-  const limit = { scope: { type: 'key', id: Number(id) }, unit: 'usd', window: 'total', max: 0.000_01, action: 'alert' };
+  const limit = {
+    scope: { type: 'key', id: Number(id) },
+    unit: 'usd',
+    window: 'total',
+    max: 0.000_01,
+    action: 'alert',
+  };
   await call(gateway, 'POST', '/limits', { body: limit });
   for (let n = 0; n < 3; n++) expect((await complete(gateway, ask('Hello\n!sim tokens=20'), { key })).status).toBe(200);
   const events = await receiver.expectTypes(['key.created', 'limit.threshold', 'limit.threshold']);
@@ -118,11 +132,13 @@ test('a balance that falls below what its owner named is told, and again when it
   expect(key).toMatchObject({ low_balance: 0.5 });
   const set = (balance: number) => call(gateway, 'PATCH', `/keys/${key.api_key_id}`, { body: { balance } });
   for (const balance of [0.6, 0.4, 0.3, 2, 0.1]) await set(balance);
-  expect((await call(gateway, 'PATCH', '', { body: { low_balance: 9 } })).body).toMatchObject({ data: { low_balance: 9 } });
+  expect((await call(gateway, 'PATCH', '', { body: { low_balance: 9 } })).body).toMatchObject({
+    data: { low_balance: 9 },
+  });
   await newKey(gateway, { balance: 2 });
-  const events = (await receiver.expectTypes(['key.created', 'balance.low', 'balance.low', 'balance.low', 'key.created'])).filter(
-    ({ type }) => type === 'balance.low',
-  );
+  const events = (
+    await receiver.expectTypes(['key.created', 'balance.low', 'balance.low', 'balance.low', 'key.created'])
+  ).filter(({ type }) => type === 'balance.low');
   expect(events.map(({ data }) => [data['scope'], data['balance'], data['low_balance']])).toEqual([
     [{ type: 'key', id: key.api_key_id }, 0.4, 0.5],
     [{ type: 'key', id: key.api_key_id }, 0.1, 0.5],
@@ -136,9 +152,13 @@ test('a key that expires soon is told of once', async () => {
   const week = await newKey(gateway, { expires_at: inHours(100) });
   const day = await newKey(gateway, { expires_at: inHours(10) });
   await newKey(gateway, { expires_at: inHours(1000) });
-  await expect.poll(() => receiver.received.filter(({ type }) => type === 'key.expiring').length, { timeout: 45_000 }).toBe(2);
-  const told = receiver.received.filter(({ type }) => type === 'key.expiring').map(({ data }) => [data['api_key_id'], data['days']]);
-  expect(told.sort()).toEqual([
+  await expect
+    .poll(() => receiver.received.filter(({ type }) => type === 'key.expiring').length, { timeout: 45_000 })
+    .toBe(2);
+  const told = receiver.received
+    .filter(({ type }) => type === 'key.expiring')
+    .map(({ data }) => [data['api_key_id'], data['days']]);
+  expect(told.toSorted(([a], [b]) => Number(a) - Number(b))).toEqual([
     [week.api_key_id, 7],
     [day.api_key_id, 1],
   ]);
@@ -163,7 +183,12 @@ test('a receiver that fails, closes, redirects or is away is tried again with th
   receiver.mood = 'well';
   const [waiting] = (await listEvents('?state=pending')).filter(({ type }) => type === 'key.rotated');
   expect(waiting).toMatchObject({ attempts: 2, status: 307, error: 'the receiver answered 307' });
-  const replayed = await call(gateway, 'POST', `/webhooks/${hook.webhook_id}/events/${waiting?.event_id ?? ''}/replay`, { body: {} });
+  const replayed = await call(
+    gateway,
+    'POST',
+    `/webhooks/${hook.webhook_id}/events/${waiting?.event_id ?? ''}/replay`,
+    { body: {} },
+  );
   expect(replayed.status).toBe(200);
   const events = await receiver.expectTypes(['key.created', 'key.rotated', 'key.revoked']);
   expect(new Set(receiver.received.filter(({ type }) => type === 'key.rotated').map(each => each.id)).size).toBe(1);
@@ -183,7 +208,9 @@ test('a receiver that hangs is left after ten seconds, and holds up no other sco
   await expect.poll(() => receiver.received.length, { timeout: 5_000 }).toBe(2);
   expect((await listEvents('?state=delivered')).length).toBe(1);
   await expect
-    .poll(async () => (await listEvents()).find(({ event_id }) => event_id === receiver.received[0]?.id), { timeout: 20_000 })
+    .poll(async () => (await listEvents()).find(({ event_id }) => event_id === receiver.received[0]?.id), {
+      timeout: 20_000,
+    })
     .toMatchObject({ state: 'delivered', attempts: 2 });
   expect(receiver.received.filter(({ data }) => data['api_key_id'] === first.api_key_id)).toHaveLength(2);
 }, 60_000);
@@ -204,7 +231,15 @@ test('a gateway that is killed between commit and delivery delivers after its ne
 test('the operator’s webhook is told of all accounts, and an account’s of its own alone', async () => {
   const own = new WebhookReceiver();
   await own.open();
-  const made = await gateway.cli(['webhooks', 'create', '--url', own.url, '--events', 'key.created,route.opened,route.closed', '--json']);
+  const made = await gateway.cli([
+    'webhooks',
+    'create',
+    '--url',
+    own.url,
+    '--events',
+    'key.created,route.opened,route.closed',
+    '--json',
+  ]);
   own.secret = (made.json as { secret: string }).secret;
   const { accountId, managementKey } = await newAccount(gateway, 1);
   await newKey(gateway, { label: 'theirs' }, managementKey);

@@ -142,6 +142,14 @@ export class MemoryRows implements Rows {
     this.events = [...this.events, event];
   }
 
+  keysOf(accountId: number): Key[] {
+    return this.keys.all().filter(key => key.accountId === accountId && key.state !== 'revoked');
+  }
+
+  managementKeysOf(accountId: number): Row<'managementKeys'>[] {
+    return this.managementKeys.all().filter(key => key.accountId === accountId && key.state !== 'revoked');
+  }
+
   expiringKeys(afterMs: number, byMs: number): Key[] {
     return this.keys.all().filter(({ expiresAtMs: at }) => at !== null && at > afterMs && at <= byMs);
   }

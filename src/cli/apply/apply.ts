@@ -64,7 +64,13 @@ function toPlain(value: unknown): unknown {
 }
 
 function toDocument({ action, kind, name, account, changes }: Step) {
-  return { action, kind, name, account, changes: changes.map(({ field, from, to }) => ({ field, from: toPlain(from), to: toPlain(to) })) };
+  return {
+    action,
+    kind,
+    name,
+    account,
+    changes: changes.map(({ field, from, to }) => ({ field, from: toPlain(from), to: toPlain(to) })),
+  };
 }
 
 /** Does the steps in their order. The file for secrets is opened first: a secret that can't be written down would be lost. */
@@ -87,7 +93,11 @@ function openSecrets(path: string): number {
     return file;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new CommandFailure(1, [`Secrets can't be written to ${path}: ${reason}.`, 'Name another file with --secrets.'], error);
+    throw new CommandFailure(
+      1,
+      [`Secrets can't be written to ${path}: ${reason}.`, 'Name another file with --secrets.'],
+      error,
+    );
   }
 }
 

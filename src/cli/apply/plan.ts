@@ -44,7 +44,15 @@ function ambiguous(what: string): CommandFailure {
 }
 
 async function readPresent(admin: Admin, name: string, account: Account | undefined): Promise<Present> {
-  const none = { name, id: 0n, account, groups: new Map<string, Group>(), keys: new Map<string, ApiKey>(), limits: [], webhooks: [] };
+  const none = {
+    name,
+    id: 0n,
+    account,
+    groups: new Map<string, Group>(),
+    keys: new Map<string, ApiKey>(),
+    limits: [],
+    webhooks: [],
+  };
   if (account === undefined) return none;
   const { accountId } = account;
   const [groups, keys, limits, webhooks] = await Promise.all([
@@ -182,7 +190,8 @@ function planKey(present: Present, { limits, ...wanted }: WantedKey, prunes: boo
     noGroup: changed.group === null,
     allowedModels: changed.allowed_models ? { models: changed.allowed_models } : undefined,
     allowAllModels: changed.allowed_models === null,
-    expiresAtMs: typeof changed.expires_at === 'string' ? BigInt(parseIsoTime(changed.expires_at)?.floorMs ?? 0) : undefined,
+    expiresAtMs:
+      typeof changed.expires_at === 'string' ? BigInt(parseIsoTime(changed.expires_at)?.floorMs ?? 0) : undefined,
     neverExpires: changed.expires_at === null,
     tags: changed.tags && { tags: changed.tags },
     metadataJson: changed.metadata && JSON.stringify(changed.metadata),
@@ -192,9 +201,10 @@ function planKey(present: Present, { limits, ...wanted }: WantedKey, prunes: boo
     ...lowBalance(changed.low_balance),
   });
   let id = key?.apiKeyId;
-  const setState = async (admin: Admin): Promise<void> => {
-    if (disabled === undefined || id === undefined) return;
+  const setState = async (admin: Admin): Promise<undefined> => {
+    if (disabled === undefined || id === undefined) return undefined;
     await admin.setApiKeyState({ apiKeyId: id, state: disabled ? KeyState.DISABLED : KeyState.ENABLED });
+    return undefined;
   };
   const base = { kind: 'key', name: label, account: present.name, changes };
   const steps: Step[] = [];
@@ -206,14 +216,20 @@ function planKey(present: Present, { limits, ...wanted }: WantedKey, prunes: boo
     };
     steps.push({ ...base, action: 'create', makesSecret: true, run });
     if (disabled === true) {
-      const run: Step['run'] = async admin => void (await setState(admin));
-      steps.push({ ...base, action: 'update', changes: [{ field: 'disabled', from: false, to: true }], makesSecret: false, run });
+      const run: Step['run'] = setState;
+      steps.push({
+        ...base,
+        action: 'update',
+        changes: [{ field: 'disabled', from: false, to: true }],
+        makesSecret: false,
+        run,
+      });
     }
   } else if (changes.length > 0) {
     const apiKeyId = id;
     const run: Step['run'] = async admin => {
       await admin.updateApiKey({ apiKeyId, settings: toSettings() });
-      return void (await setState(admin));
+      return setState(admin);
     };
     steps.push({ ...base, action: 'update', makesSecret: false, run });
   }
@@ -246,18 +262,35 @@ interface Scope {
 }
 
 /** What tells the limits of one scope apart. */
-function identify({ unit, window, models, endUsers, action }: { unit: string; window: string | null; models: readonly string[] | null; endUsers: string; action: string }): string {
+function identify({
+  unit,
+  window,
+  models,
+  endUsers,
+  action,
+}: {
+  unit: string;
+  window: string | null;
+  models: readonly string[] | null;
+  endUsers: string;
+  action: string;
+}): string {
   return canonical([unit, window, models === null ? null : [...models].sort(), endUsers, action]);
 }
 
-function nameLimit(scope: Scope, { unit, window, models }: { unit: string; window: string | null; models: readonly string[] | null }): string {
+function nameLimit(
+  scope: Scope,
+  { unit, window, models }: { unit: string; window: string | null; models: readonly string[] | null },
+): string {
   const of = models === null ? '' : ` of ${models.join(', ')}`;
   return `${unit}${window === null ? '' : ` a ${window}`}${of} of ${scope.type} ${scope.name}`;
 }
 
 function planLimits(present: Present, scope: Scope, wanted: readonly WantedLimit[], prunes: boolean): Step[] {
   const id = scope.type === 'account' ? present.account?.accountId : scope.id;
-  const mine = present.limits.filter(limit => limit.scope === scope.type && limit.scopeId === id && !isFreeWindow(limit));
+  const mine = present.limits.filter(
+    limit => limit.scope === scope.type && limit.scopeId === id && !isFreeWindow(limit),
+  );
   const left = new Map(mine.map(limit => [identify(toIdentity(limit)), limit]));
   const steps = wanted.flatMap((each): Step[] => {
     const identity = identify({ ...each, endUsers: each.end_users });
@@ -277,7 +310,9 @@ function planLimits(present: Present, scope: Scope, wanted: readonly WantedLimit
 
 /** The windows of free models are everybody's, and stay. */
 function isFreeWindow({ locked, scope, unit, models }: Limit): boolean {
-  return locked && scope === 'account' && unit === 'requests' && models?.models.length === 1 && models.models[0] === '*:free';
+  return (
+    locked && scope === 'account' && unit === 'requests' && models?.models.length === 1 && models.models[0] === '*:free'
+  );
 }
 
 function toIdentity({ unit, window, models, endUsers, action }: Limit) {
@@ -313,17 +348,28 @@ interface WebhookOwner {
   readonly getId: () => bigint;
 }
 
-function planWebhooks(owner: WebhookOwner, present: readonly Webhook[], wanted: readonly WantedWebhook[], prunes: boolean): Step[] {
+function planWebhooks(
+  owner: WebhookOwner,
+  present: readonly Webhook[],
+  wanted: readonly WantedWebhook[],
+  prunes: boolean,
+): Step[] {
   const steps = wanted.flatMap(({ url, events, disabled }): Step[] => {
     const webhook = present.find(each => each.url === url);
-    const is: Fields = webhook === undefined ? { disabled: false } : { events: [...webhook.events].sort(), disabled: webhook.disabled };
+    const is: Fields =
+      webhook === undefined ? { disabled: false } : { events: [...webhook.events].sort(), disabled: webhook.disabled };
     const changes = findChanges({ events: events && [...events].sort(), disabled }, is);
     const settings = { disabled, events: events && { types: events } };
     const base = { kind: 'webhook', name: url, account: owner.name, changes };
     if (webhook === undefined) {
       const run = async (admin: Admin): Promise<MadeSecret> => {
         const made = await admin.createAccountWebhook({ accountId: owner.getId(), settings: { url, ...settings } });
-        return { account: owner.name, webhook: url, id: Number(made.webhook?.webhookId ?? 0n), secret: made.webhook?.secret ?? '' };
+        return {
+          account: owner.name,
+          webhook: url,
+          id: Number(made.webhook?.webhookId ?? 0n),
+          secret: made.webhook?.secret ?? '',
+        };
       };
       return [{ ...base, action: 'create', makesSecret: true, run }];
     }
@@ -335,7 +381,15 @@ function planWebhooks(owner: WebhookOwner, present: readonly Webhook[], wanted: 
   if (!prunes) return steps;
   for (const { webhookId, url } of present.filter(each => !wanted.some(({ url: kept }) => kept === each.url))) {
     const run: Step['run'] = async admin => void (await admin.deleteAccountWebhook({ webhookId }));
-    steps.push({ action: 'delete', kind: 'webhook', name: url, account: owner.name, changes: [], makesSecret: false, run });
+    steps.push({
+      action: 'delete',
+      kind: 'webhook',
+      name: url,
+      account: owner.name,
+      changes: [],
+      makesSecret: false,
+      run,
+    });
   }
   return steps;
 }
@@ -344,10 +398,20 @@ function planWebhooks(owner: WebhookOwner, present: readonly Webhook[], wanted: 
 function pruneKeys(present: Present, wanted: readonly WantedKey[] | undefined): Step[] {
   if (wanted === undefined) return [];
   const kept = new Set(wanted.map(({ label }) => label));
-  return [...present.keys].filter(([label]) => !kept.has(label)).map(([label, { apiKeyId }]): Step => {
-    const run: Step['run'] = async admin => void (await admin.setApiKeyState({ apiKeyId, state: KeyState.REVOKED }));
-    return { action: 'delete', kind: 'key', name: label, account: present.name, changes: [], makesSecret: false, run };
-  });
+  return [...present.keys]
+    .filter(([label]) => !kept.has(label))
+    .map(([label, { apiKeyId }]): Step => {
+      const run: Step['run'] = async admin => void (await admin.setApiKeyState({ apiKeyId, state: KeyState.REVOKED }));
+      return {
+        action: 'delete',
+        kind: 'key',
+        name: label,
+        account: present.name,
+        changes: [],
+        makesSecret: false,
+        run,
+      };
+    });
 }
 
 /** A group goes before the one that it lies in. */
@@ -359,8 +423,10 @@ function pruneGroups(present: Present, wanted: readonly WantedGroup[] | undefine
     const parent = [...present.groups.values()].find(({ groupId }) => groupId === group.parentGroupId);
     return parent === undefined ? 0 : 1 + depthOf(parent);
   };
-  return gone.sort((a, b) => depthOf(b) - depthOf(a)).map(({ name, groupId }): Step => {
-    const run: Step['run'] = async admin => void (await admin.deleteAccountGroup({ groupId }));
-    return { action: 'delete', kind: 'group', name, account: present.name, changes: [], makesSecret: false, run };
-  });
+  return gone
+    .sort((a, b) => depthOf(b) - depthOf(a))
+    .map(({ name, groupId }): Step => {
+      const run: Step['run'] = async admin => void (await admin.deleteAccountGroup({ groupId }));
+      return { action: 'delete', kind: 'group', name, account: present.name, changes: [], makesSecret: false, run };
+    });
 }

@@ -16,12 +16,14 @@ const dollars = z
     context.addIssue({ code: 'custom', message: 'is too large', input: value });
     return z.NEVER;
   });
-const time = z.union([z.date().transform(date => date.toISOString()), z.string()]).transform((text, context): string => {
-  const read = parseIsoTime(text);
-  if (read !== undefined) return new Date(read.floorMs).toISOString();
-  context.addIssue({ code: 'custom', message: 'must be a time, such as 2026-12-31T23:59:59Z', input: text });
-  return z.NEVER;
-});
+const time = z
+  .union([z.date().transform(date => date.toISOString()), z.string()])
+  .transform((text, context): string => {
+    const read = parseIsoTime(text);
+    if (read !== undefined) return new Date(read.floorMs).toISOString();
+    context.addIssue({ code: 'custom', message: 'must be a time, such as 2026-12-31T23:59:59Z', input: text });
+    return z.NEVER;
+  });
 const name = z.string('must be a text').min(1, 'must not be empty');
 const tags = z.record(z.string(), z.string('must be a text'));
 const models = z.array(z.string('must be a model id')).nullable();
@@ -93,16 +95,31 @@ export function readWanted(path: string): Wanted {
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    throw new CommandFailure(2, [`${path} can't be read: ${error instanceof Error ? error.message : String(error)}`], error);
+    throw new CommandFailure(
+      2,
+      [`${path} can't be read: ${error instanceof Error ? error.message : String(error)}`],
+      error,
+    );
   }
   const document = parseDocument(text);
-  if (document.errors.length > 0) throw new CommandFailure(2, document.errors.map(({ message }) => `${path}: ${message}`));
+  if (document.errors.length > 0)
+    throw new CommandFailure(
+      2,
+      document.errors.map(({ message }) => `${path}: ${message}`),
+    );
   const read = file.safeParse(document.toJS() ?? {});
   if (!read.success) {
-    throw new CommandFailure(2, read.error.issues.map(issue => `${path}: ${nameField(issue.path)}: ${issue.message}`));
+    throw new CommandFailure(
+      2,
+      read.error.issues.map(issue => `${path}: ${nameField(issue.path)}: ${issue.message}`),
+    );
   }
   const twice = findTwice(read.data);
-  if (twice.length > 0) throw new CommandFailure(2, twice.map(what => `${path}: ${what} is there twice`));
+  if (twice.length > 0)
+    throw new CommandFailure(
+      2,
+      twice.map(what => `${path}: ${what} is there twice`),
+    );
   return read.data;
 }
 
@@ -112,7 +129,9 @@ function nameField(path: readonly PropertyKey[]): string {
 
 /** Returns what two entries of the file name alike. */
 function findTwice({ accounts, webhooks = [] }: Wanted): string[] {
-  const repeated = (names: readonly string[]): string[] => [...new Set(names.filter((each, index) => names.indexOf(each) < index))];
+  const repeated = (names: readonly string[]): string[] => [
+    ...new Set(names.filter((each, index) => names.indexOf(each) < index)),
+  ];
   return [
     ...repeated(accounts.map(each => each.name)).map(each => `account ${each}`),
     ...repeated(webhooks.map(({ url }) => url)).map(url => `webhook ${url}`),

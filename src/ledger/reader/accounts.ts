@@ -50,7 +50,7 @@ type SubscriptionRecord = Omit<SubscriptionRow, 'cancelled' | 'freeLeftToday'> &
 };
 
 const accountSelect =
-  'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs, suspended, low_balance AS lowBalance FROM account';
+  'SELECT id AS accountId, name, balance, held, created_at_ms AS createdAtMs, suspended, low_balance AS lowBalance, closed_at_ms AS closedAtMs FROM account';
 const managementKeySelect =
   'SELECT id AS keyId, account_id AS accountId, masked, scopes, state, created_at_ms AS createdAtMs FROM management_key';
 const minuteMs = 60_000;

@@ -11,11 +11,11 @@ import type {
   PlanName,
   PlanPeriodName,
 } from '../ledger.ts';
-import type { Actor } from '../actor.ts';
-import type { RecordedAction } from '../history.ts';
+import type { Actor, RecordedAction } from '../history.ts';
 import type { NamedWebhook, NewWebhook, OutsideEvent, WebhookSettings } from '../webhooks.ts';
 import type { Account, Key, Rows } from '../rows.ts';
 import { audited } from './audit.ts';
+import { closeAccount } from './closing.ts';
 import { type Context, findOwner, nextNumber, present } from './context.ts';
 import { tellOfKey } from './events.ts';
 import { createGroup, deleteGroup, findGroup, updateGroup } from './groups.ts';
@@ -29,6 +29,7 @@ export interface AdminCommands {
   createAccount: { name: string; balance: bigint };
   addCredit: { accountId: number; amount: bigint; note: string; reference?: string };
   resumeAccount: { accountId: number };
+  closeAccount: { accountId: number };
   updateAccount: { accountId: number; name?: string; lowBalance?: bigint | null };
   createKey: NewKey & { settings: KeySettings };
   updateKey: { keyId: number; accountId: number; settings: KeySettings };
@@ -73,7 +74,8 @@ export type AdminReply =
   | 'nothing_to_do'
   | 'locked'
   | 'fixed'
-  | 'too_many';
+  | 'too_many'
+  | 'closed';
 
 /** An administrative command; its id names it, so that it is done once, however often it comes. `by`: who sent it; absent: the gateway itself. */
 export type AdminOrder = {
@@ -106,6 +108,8 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
       return resumeAccount(rows, command.accountId);
     case 'updateAccount':
       return updateAccount(rows, command);
+    case 'closeAccount':
+      return closeAccount(context, command.accountId, nowMs);
     case 'createKey':
       return createKey(context, command, nowMs);
     case 'updateKey': {
@@ -176,6 +180,7 @@ function createAccount(rows: Rows, { name, balance }: AdminCommands['createAccou
     suspended: null,
     writtenOff: 0n,
     lowBalance: null,
+    closedAtMs: null,
   };
   if (balance === 0n) rows.accounts.put(account);
   else changeBalance(rows, account, balance, { kind: 'opening', note: 'first balance', atMs: nowMs });
@@ -213,6 +218,7 @@ function createKey(context: Context, command: AdminCommands['createKey'], nowMs:
   const { accountId, settings } = command;
   const account = rows.accounts.get(accountId);
   if (account === undefined) return 'not_found';
+  if (account.closedAtMs !== null) return 'closed';
   const own = settings.balance ?? 0n;
   if (own < 0n || own > account.balance - account.held) return 'insufficient';
   if (!hasGroup(rows, accountId, settings)) return 'no_group';
@@ -303,7 +309,9 @@ function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['set
 
 function createManagementKey(rows: Rows, command: AdminCommands['createManagementKey'], nowMs: number): AdminReply {
   const { accountId, hash, masked, scopes } = command;
-  if (rows.accounts.get(accountId) === undefined) return 'not_found';
+  const account = rows.accounts.get(accountId);
+  if (account === undefined) return 'not_found';
+  if (account.closedAtMs !== null) return 'closed';
   assert(!rows.hasHash(hash), 'two keys have one hash');
   const id = nextNumber(rows, 'management_key');
   rows.managementKeys.put({ id, accountId, hash, masked, createdAtMs: nowMs, state: 'enabled', scopes });

@@ -1,7 +1,6 @@
 import { dollarsText } from '../../lib/dollars.ts';
 import { isoTime } from '../../lib/clock.ts';
-import type { Actor } from '../actor.ts';
-import type { RecordedAction } from '../history.ts';
+import type { Actor, RecordedAction } from '../history.ts';
 import type { Account, Group, Key, Limit, ManagementKey, Rows } from '../rows.ts';
 import type { AdminOrder } from './administration.ts';
 import { hashAudit } from './audit-hash.ts';
@@ -38,6 +37,8 @@ function describeDeed({ name, command }: AdminOrder): Deed | undefined {
       return { action: 'account.resume', type: 'account', id: command.accountId };
     case 'updateAccount':
       return { action: 'account.update', type: 'account', id: command.accountId };
+    case 'closeAccount':
+      return { action: 'account.close', type: 'account', id: command.accountId };
     case 'createKey':
       return { action: 'key.create', type: 'api_key' };
     case 'updateKey':
@@ -100,7 +101,7 @@ export function audited<Reply>(rows: Rows, order: AdminOrder, nowMs: number, wor
   for (const resource of made) {
     const after = describe(rows, resource);
     if (before === after) continue;
-    const action = resource.type === deed.type ? deed.action : `${createdAs[resource.type]}.create`;
+    const action = resource.type === deed.type ? deed.action : (bootstrapActions[resource.type] ?? deed.action);
     const accountId = ownerOf(rows, resource);
     const row = { accountId, action, resourceType: resource.type, resourceId: String(resource.id), before, after };
     addAudit(rows, row, by, nowMs);
@@ -108,7 +109,10 @@ export function audited<Reply>(rows: Rows, order: AdminOrder, nowMs: number, wor
   return reply;
 }
 
-const createdAs: Partial<Record<ResourceType, string>> = { api_key: 'key', management_key: 'management_key' };
+const bootstrapActions: Partial<Record<ResourceType, string>> = {
+  api_key: 'key.create',
+  management_key: 'management_key.create',
+};
 
 /** Adds a row to the end of a chain. */
 function addAudit(
@@ -187,8 +191,9 @@ function toJson<Row>(row: Row | undefined, view: (row: Row) => object | null): s
 const toDollars = (amount: bigint | null): unknown => (amount === null ? null : JSON.rawJSON(dollarsText(amount)));
 const toTime = (ms: number | null): string | null => (ms === null ? null : isoTime(ms));
 
-function describeAccount({ name, balance, suspended, lowBalance }: Account): object {
-  return { name, balance: toDollars(balance), suspended, low_balance: toDollars(lowBalance) };
+function describeAccount({ name, balance, suspended, lowBalance, closedAtMs }: Account): object {
+  const money = { balance: toDollars(balance), low_balance: toDollars(lowBalance) };
+  return { name, ...money, suspended, closed_at: toTime(closedAtMs) };
 }
 
 function describeKey(rows: Rows, key: Key): object {
@@ -210,7 +215,7 @@ function describeKey(rows: Rows, key: Key): object {
     group_id: key.groupId,
     tags: key.tags,
     metadata: JSON.parse(key.metadata) as unknown,
-    ...Object.fromEntries(limits),
+    ...(Object.fromEntries(limits) as Readonly<Record<string, unknown>>),
   };
 }
 

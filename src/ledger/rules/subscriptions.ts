@@ -16,9 +16,10 @@ export function startSubscription(
   context: Context,
   { accountId, plan, period }: { accountId: number; plan: PlanName; period: PlanPeriodName },
   nowMs: number,
-): number | 'not_found' | 'insufficient' | 'conflict' {
+): number | 'not_found' | 'insufficient' | 'conflict' | 'closed' {
   const account = context.rows.accounts.get(accountId);
   if (account === undefined) return 'not_found';
+  if (account.closedAtMs !== null) return 'closed';
   if (account.period !== null) return 'conflict';
   if (!canPay(account, context.plans[plan][period].priceNanoUsd)) return 'insufficient';
   const number = account.plans + 1;

@@ -244,6 +244,11 @@ class WorkerLedger implements SqliteLedger {
     return reply === 'conflict' ? reply : refusal(reply);
   }
 
+  async closeAccount(accountId: number): Promise<AccountRow | 'not_found'> {
+    const reply = await this.#admin('closeAccount', { accountId });
+    return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
+  }
+
   async updateAccount(command: AdminCommands['updateAccount']): Promise<AccountRow | 'not_found'> {
     const reply = await this.#admin('updateAccount', command);
     return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
@@ -254,8 +259,9 @@ class WorkerLedger implements SqliteLedger {
     return typeof reply === 'number' ? found(await this.#reader.read('account', reply)) : 'not_found';
   }
 
-  async createKey(command: AdminCommands['createKey']): Promise<KeyRow | KeyRefusal> {
-    return this.#keyAfter(await this.#admin('createKey', ownHash(command)));
+  async createKey(command: AdminCommands['createKey']): Promise<KeyRow | KeyRefusal | 'closed'> {
+    const reply = await this.#admin('createKey', ownHash(command));
+    return reply === 'closed' ? reply : this.#keyAfter(reply);
   }
 
   listKeys(accountId: number, filter: KeyFilter = {}): Promise<KeyRow[]> {
@@ -336,8 +342,11 @@ class WorkerLedger implements SqliteLedger {
     return reply === 'locked' || reply === 'fixed' ? reply : 'not_found';
   }
 
-  async createManagementKey(command: AdminCommands['createManagementKey']): Promise<ManagementKeyRow | 'not_found'> {
-    return this.#managementKeyAfter(await this.#admin('createManagementKey', ownHash(command)));
+  async createManagementKey(
+    command: AdminCommands['createManagementKey'],
+  ): Promise<ManagementKeyRow | 'not_found' | 'closed'> {
+    const reply = await this.#admin('createManagementKey', ownHash(command));
+    return reply === 'closed' ? reply : this.#managementKeyAfter(reply);
   }
 
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]> {
@@ -358,10 +367,10 @@ class WorkerLedger implements SqliteLedger {
 
   async startSubscription(
     command: AdminCommands['startSubscription'],
-  ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'> {
+  ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict' | 'closed'> {
     const reply = await this.#admin('startSubscription', command);
     if (typeof reply === 'number') return found(await this.#reader.read('subscription', reply, this.#now()));
-    return reply === 'conflict' ? reply : refusal(reply);
+    return reply === 'conflict' || reply === 'closed' ? reply : refusal(reply);
   }
 
   findSubscription(accountId: number): Promise<SubscriptionRow | undefined> {

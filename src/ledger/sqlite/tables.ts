@@ -77,6 +77,7 @@ export const accountTable: TableSpec<Account> = {
     suspended: ['suspended', orNull(word)],
     writtenOff: ['written_off', money],
     lowBalance: ['low_balance', orNull(money)],
+    closedAtMs: ['closed_at_ms', orNull(int)],
   },
 };
 

@@ -49,3 +49,6 @@ CREATE TABLE event_mark (
 ALTER TABLE account ADD COLUMN low_balance INTEGER;
 ALTER TABLE api_key ADD COLUMN low_balance INTEGER;
 ALTER TABLE key_group ADD COLUMN low_balance INTEGER;
+
+-- When the account was closed; NULL: it is open.
+ALTER TABLE account ADD COLUMN closed_at_ms INTEGER;
