@@ -19,6 +19,7 @@ import { historyCommands } from './history-commands.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { version } from '../lib/version.ts';
 import { holdCommands, requestCommands } from './request-commands.ts';
+import { dashboardCommands } from './dashboard-commands.ts';
 import { usageCommand } from './usage.ts';
 import { webhookCommands } from './webhook-commands.ts';
 import { providerCommands } from './provider-commands.ts';
@@ -73,6 +74,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   applyCommand(program, ports);
   webhookCommands(program, ports);
   historyCommands(program, ports);
+  dashboardCommands(program, ports);
   usageCommand(program, ports);
   requestCommands(program, ports);
   holdCommands(program, ports);

@@ -1,8 +1,6 @@
 import { actAs, hasActor } from '../ledger/actor.ts';
-import { clientAddressHeader } from '../lib/call-headers.ts';
-import { requestIdHeader } from '../lib/ids.ts';
 import type { UnaryContext } from '../lib/pushed-service.ts';
-import { authenticate, type CredentialPort } from './credential.ts';
+import { authenticate, type CredentialPort, toActor } from './credential.ts';
 
 /** Who the audit says did something. */
 
@@ -14,11 +12,10 @@ export function asCaller<All extends Methods>(methods: All, ledger: CredentialPo
     if (/^(?:get|list)/.test(name)) return [name, method];
     const acting = async (request: never, context: UnaryContext): Promise<unknown> => {
       if (hasActor()) return method(request, context);
-      const { kind, keyId } = await authenticate(context, ledger, 'any_key');
-      const { requestHeader } = context;
-      const address = requestHeader.get(clientAddressHeader);
-      const actor = { type: kind, id: String(keyId), address, requestId: requestHeader.get(requestIdHeader) };
-      return actAs(actor, () => method(request, context));
+      const { kind, keyId, session } = await authenticate(context, ledger, 'any_key');
+      const who =
+        session === undefined ? { type: kind, id: String(keyId) } : { type: 'session', id: String(session.sessionId) };
+      return actAs(toActor(context, who), () => method(request, context));
     };
     return [name, acting];
   });

@@ -32,6 +32,7 @@ import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
 import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
 import { rotateKey } from './rotate-key.ts';
 import type { ServiceTokens } from './service-tokens.ts';
+import { sessionAdmin, type SessionOptions } from './dashboard/sessions.ts';
 import { subscriptions } from './subscriptions.ts';
 import { adminWebhooks, type WebhookOptions } from './webhooks/webhooks.ts';
 
@@ -47,6 +48,7 @@ interface AdminOptions extends ProviderAdminOptions {
   readonly reload: () => Promise<Reloaded>;
   /** The address that clients know, without a slash at its end. */
   readonly publicUrl: () => string;
+  readonly people: SessionOptions;
 }
 
 /** What a reload has brought. */
@@ -76,6 +78,7 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...managementKeys(options),
     ...subscriptions(options.ledger),
     ...gateway(options),
+    ...sessionAdmin(options.people),
     ...accountActivity(options),
     ...adminHistory(options.ledger),
     ...adminWebhooks(options.ledger, options.webhooks),

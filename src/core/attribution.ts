@@ -25,6 +25,7 @@ export function readAttribution(
   };
 }
 
-function storedName(name: string): string {
+/** Returns an end user's name as records have it: a long one as its digest. */
+export function storedName(name: string): string {
   return name.length <= endUserMax ? name : `sha256:${createHash('sha256').update(name).digest('hex')}`;
 }

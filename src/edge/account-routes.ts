@@ -39,7 +39,7 @@ const ownKeyPath = '/v1/key';
 
 /** Whether the target of a request is an account endpoint; a wrong field or query there has the validation envelope. */
 export function isAccountPath(target: string): boolean {
-  return target === accountPath || target.startsWith(`${accountPath}/`) || target.startsWith(`${ownKeyPath}/`);
+  return target === accountPath || target.startsWith(`${accountPath}/`) || /^\/v1\/key(?=[/?]|$)/.test(target);
 }
 
 /** Offers the account endpoints, for management keys, and those of a key's holder. All successes are 200. */

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Responses } from '../core/responses/responses.ts';
 import type { StoppableService } from '../core/running.ts';
+import type { Deliveries } from '../core/webhooks/deliveries.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
@@ -15,6 +16,7 @@ export interface StoppingParts {
   readonly rpc: RpcListener;
   readonly ledger: Ledger;
   readonly documents: Documents;
+  readonly deliveries: Deliveries;
   readonly files: Files;
   /** What runs requests. */
   readonly services: readonly StoppableService[];
@@ -33,6 +35,7 @@ export function createStopping(parts: StoppingParts): { stop: () => Promise<bool
 
 async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boolean> {
   const { edge, rpc, ledger, documents, files, services, responses, graceMs, unready } = parts;
+  parts.deliveries.stop();
   rpc.drain();
   const drained = services.map(service => service.drain());
   const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);

@@ -7,6 +7,7 @@ import { Analytics } from './analytics.ts';
 import { HistoryReads } from './history.ts';
 import { WebhookReads } from './webhooks.ts';
 import { Limits } from './limits.ts';
+import { Sessions } from './sessions.ts';
 
 /** Returns every read by its name. Arguments and results can be cloned between threads; each read sees all that was committed before it began. */
 export function prepareReads(db: Connection, plans: Plans) {
@@ -16,6 +17,7 @@ export function prepareReads(db: Connection, plans: Plans) {
   const limits = new Limits(db);
   const webhooks = new WebhookReads(db);
   const history = new HistoryReads(db);
+  const sessions = new Sessions(db);
   return {
     needsSweep: accounts.needsSweep.bind(accounts),
     accounts: accounts.list.bind(accounts),
@@ -27,6 +29,8 @@ export function prepareReads(db: Connection, plans: Plans) {
     storedKey: accounts.storedKey.bind(accounts),
     managementKeys: accounts.managementKeys.bind(accounts),
     managementKey: accounts.managementKey.bind(accounts),
+    sessions: sessions.list.bind(sessions),
+    session: sessions.find.bind(sessions),
     subscription: accounts.subscription.bind(accounts),
     voidedHolds: accounts.voidedHolds.bind(accounts),
     limits: limits.list.bind(limits),

@@ -8,6 +8,7 @@ import type {
   LimitChange,
   NewKey,
   NewLimit,
+  NewSession,
   PlanName,
   PlanPeriodName,
 } from '../ledger.ts';
@@ -22,6 +23,7 @@ import { createGroup, deleteGroup, findGroup, updateGroup } from './groups.ts';
 import { changeBalance, moveToKey, sendBack } from './holds.ts';
 import { addFreeWindows, createLimit, deleteLimit, setField, updateLimit } from './limit-commands.ts';
 import { createWebhook, deleteWebhook, emitOutside, replayDelivery, updateWebhook } from './webhooks.ts';
+import { createSession, endSession } from './sessions.ts';
 import { cancelSubscription, startSubscription } from './subscriptions.ts';
 
 /** The administrative commands by name, with what each takes. */
@@ -48,6 +50,8 @@ export interface AdminCommands {
   createManagementKey: NewKey & { scopes: readonly string[] };
   setManagementKeyScopes: { keyId: number; scopes: readonly string[] };
   setManagementKeyState: { keyId: number; state: KeyState };
+  createSession: NewSession;
+  endSession: { sessionId: number };
   startSubscription: { accountId: number; plan: PlanName; period: PlanPeriodName };
   cancelSubscription: { accountId: number };
   bootstrap: Bootstrap;
@@ -118,12 +122,8 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
     }
     case 'setKeyState':
       return setKeyState(rows, command, nowMs);
-    case 'setMonthlyLimit': {
-      const key = findLiving(rows, command.keyId, undefined);
-      const { dailyLimitUnit: unit } = context;
-      if (key !== undefined) setField(rows, key, { field: 'monthly_limit', value: command.limit ?? 0n, unit }, nowMs);
-      return key?.id ?? 'not_found';
-    }
+    case 'setMonthlyLimit':
+      return setMonthlyLimit(context, command, nowMs);
     case 'rotateKey':
       return rotateKey(rows, command, nowMs);
     case 'createGroup':
@@ -144,6 +144,10 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
       return changeManagementKey(rows, command.keyId, { scopes: command.scopes });
     case 'setManagementKeyState':
       return changeManagementKey(rows, command.keyId, { state: command.state });
+    case 'createSession':
+      return createSession(rows, command, nowMs);
+    case 'endSession':
+      return endSession(rows, command.sessionId, nowMs);
     case 'startSubscription':
       return startSubscription(context, command, nowMs);
     case 'cancelSubscription':
@@ -294,6 +298,17 @@ function setBalance(rows: Rows, key: Key, balance: bigint | null, nowMs: number)
   const covered = amount > 0n ? account.balance - account.held : (key.balance ?? 0n) - key.held;
   if ((amount > 0n ? amount : -amount) > covered) return 'insufficient';
   return { ...moveToKey(rows, key, amount, nowMs), balance };
+}
+
+function setMonthlyLimit(
+  { rows, dailyLimitUnit: unit }: Context,
+  { keyId, limit = 0n }: AdminCommands['setMonthlyLimit'],
+  nowMs: number,
+): AdminReply {
+  const key = findLiving(rows, keyId, undefined);
+  if (key === undefined) return 'not_found';
+  setField(rows, key, { field: 'monthly_limit', value: limit, unit }, nowMs);
+  return key.id;
 }
 
 function setKeyState(rows: Rows, { keyId, accountId, state }: AdminCommands['setKeyState'], nowMs: number): AdminReply {

@@ -9,7 +9,15 @@ import { fieldValue } from './limit-commands.ts';
 /** The audit: each administrative command that changed something leaves a row in the chain of the account that it changed. */
 
 /** Things that commands change. */
-type ResourceType = 'account' | 'api_key' | 'group' | 'limit' | 'management_key' | 'subscription' | 'webhook';
+type ResourceType =
+  | 'account'
+  | 'api_key'
+  | 'group'
+  | 'limit'
+  | 'management_key'
+  | 'subscription'
+  | 'webhook'
+  | 'session';
 
 /** A thing that a command changes: its type, and its number (of a subscription its account's). */
 interface Resource {
@@ -76,6 +84,10 @@ function describeDeed({ name, command }: AdminOrder): Deed | undefined {
       return { action: 'webhook.update', type: 'webhook', id: command.webhookId };
     case 'deleteWebhook':
       return { action: 'webhook.delete', type: 'webhook', id: command.webhookId };
+    case 'createSession':
+      return { action: 'session.create', type: 'session' };
+    case 'endSession':
+      return { action: 'session.end', type: 'session', id: command.sessionId };
     case 'replayDelivery':
     case 'emitEvent':
     case 'recordAction':
@@ -158,6 +170,8 @@ function ownerOf(rows: Rows, { type, id }: Resource): number {
       return rows.managementKeys.get(id)?.accountId ?? 0;
     case 'webhook':
       return rows.webhooks.get(id)?.accountId ?? 0;
+    case 'session':
+      return rows.sessions.get(id)?.accountId ?? 0;
   }
 }
 
@@ -176,6 +190,12 @@ function describe(rows: Rows, { type, id }: Resource): string | null {
       return toJson(rows.managementKeys.get(id), describeManagementKey);
     case 'subscription':
       return describePlan(rows, id);
+    case 'session':
+      return toJson(rows.sessions.get(id), ({ role, subject, endsAtMs }) => ({
+        role,
+        subject,
+        ends_at: toTime(endsAtMs),
+      }));
     case 'webhook':
       return toJson(rows.webhooks.get(id), ({ url, events, disabled, removed }) =>
         removed ? null : { url, events, disabled },

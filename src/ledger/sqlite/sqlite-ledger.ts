@@ -34,10 +34,12 @@ import type {
   LimitRow,
   ManagementKeyRow,
   MovementRow,
+  NewSession,
   PaidLine,
   Plans,
   RecordedAction,
   SettleCommand,
+  SessionRow,
   Settled,
   SubscriptionRow,
   UsageRow,
@@ -56,6 +58,7 @@ import type {
 } from '../webhooks.ts';
 import { currentActor } from '../actor.ts';
 import type { AdminCommands, AdminOrder, AdminReply } from '../rules/administration.ts';
+import { found, ownHash } from './answers.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { Credentials } from './credentials.ts';
 import { type Connection, openForReading } from '../../lib/sqlite/database.ts';
@@ -365,6 +368,20 @@ class WorkerLedger implements SqliteLedger {
     return this.#managementKeyAfter(await this.#admin('setManagementKeyState', command));
   }
 
+  async createSession(command: NewSession): Promise<SessionRow | 'not_found'> {
+    const { keyHash } = command;
+    const owned = { ...ownHash(command), keyHash: keyHash === null ? null : Uint8Array.from(keyHash) };
+    return this.#sessionAfter(await this.#admin('createSession', owned));
+  }
+
+  listSessions(accountId: number | undefined): Promise<SessionRow[]> {
+    return this.#told(this.#reader.read('sessions', accountId ?? 0, this.#now()));
+  }
+
+  async endSession(command: AdminCommands['endSession']): Promise<SessionRow | 'not_found'> {
+    return this.#sessionAfter(await this.#admin('endSession', command));
+  }
+
   async startSubscription(
     command: AdminCommands['startSubscription'],
   ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict' | 'closed'> {
@@ -560,6 +577,10 @@ class WorkerLedger implements SqliteLedger {
     return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : 'not_found';
   }
 
+  async #sessionAfter(reply: AdminReply): Promise<SessionRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('session', reply)) : 'not_found';
+  }
+
   async #managementKeyAfter(reply: AdminReply): Promise<ManagementKeyRow | 'not_found'> {
     return typeof reply === 'number' ? found(await this.#reader.read('managementKey', reply)) : 'not_found';
   }
@@ -571,15 +592,4 @@ function keyRefusal(reply: Exclude<AdminReply, number>): KeyRefusal {
 
 function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {
   return reply === 'insufficient' ? 'insufficient' : 'not_found';
-}
-
-/** A hash that is a view of a larger buffer would be sent with all of it. */
-function ownHash<T extends { readonly hash: Uint8Array }>(command: T): T {
-  return { ...command, hash: Uint8Array.from(command.hash) };
-}
-
-/** A row that the writer has just answered about: rows are never deleted. */
-function found<T>(row: T | undefined): T {
-  if (row === undefined) throw new Error('the ledger lost a row');
-  return row;
 }

@@ -39,6 +39,7 @@ import {
   keyDayTable,
   keyTable,
   managementKeyTable,
+  sessionTable,
   periodTable,
   planDayTable,
   secretTable,
@@ -52,11 +53,14 @@ import {
 
 const appliedMax = 1000;
 const none: readonly never[] = [];
+const hashSelect =
+  'SELECT 1 FROM api_key WHERE hash = ? UNION ALL SELECT 1 FROM old_secret WHERE hash = ? UNION ALL SELECT 1 FROM management_key WHERE hash = ? UNION ALL SELECT 1 FROM session WHERE hash = ?';
 
 /** The rows of a ledger's file, each read once, and written once in a batch by `write`. */
 export class StoredRows implements Rows {
   readonly accounts;
   readonly managementKeys;
+  readonly sessions;
   readonly keyDays;
   readonly planDays;
   readonly groups: GroupTable;
@@ -99,6 +103,7 @@ export class StoredRows implements Rows {
     this.accounts = new CachedTable(sql, accountTable);
     this.#keys = new CachedTable(sql, keyTable);
     this.managementKeys = new CachedTable(sql, managementKeyTable);
+    this.sessions = new CachedTable(sql, sessionTable);
     this.keyDays = new CachedTable(sql, keyDayTable);
     this.planDays = new CachedTable(sql, planDayTable);
     this.groups = new GroupTable(sql);
@@ -142,6 +147,7 @@ export class StoredRows implements Rows {
       this.#keys,
       this.#secrets,
       this.managementKeys,
+      this.sessions,
       this.keyDays,
       this.planDays,
       this.limits,
@@ -259,7 +265,7 @@ export class StoredRows implements Rows {
 
   hasHash(hash: Uint8Array): boolean {
     this.flush();
-    return this.#queries.findHash.get(hash, hash, hash) !== undefined;
+    return this.#queries.findHash.get(hash, hash, hash, hash) !== undefined;
   }
 
   expiredHolds(nowMs: number): readonly Hold[] {
@@ -340,9 +346,7 @@ export class StoredRows implements Rows {
 /** What is looked for in the file, beside rows by their keys. */
 function prepareQueries(sql: Sql) {
   return {
-    findHash: sql.prepare<[Uint8Array, Uint8Array, Uint8Array], unknown>(
-      'SELECT 1 FROM api_key WHERE hash = ? UNION ALL SELECT 1 FROM old_secret WHERE hash = ? UNION ALL SELECT 1 FROM management_key WHERE hash = ?',
-    ),
+    findHash: sql.prepare<[Uint8Array, Uint8Array, Uint8Array, Uint8Array], unknown>(hashSelect),
     findKey: sql.prepare<[number], unknown>("SELECT 1 FROM api_key WHERE group_id = ? AND state <> 'revoked' LIMIT 1"),
     pruneApplied: sql.prepare<[number], unknown>(
       'DELETE FROM applied WHERE number <= (SELECT max(number) FROM applied) - ?',
