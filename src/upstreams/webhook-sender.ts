@@ -37,7 +37,8 @@ export async function sendWebhook(
       body: message.body,
       signal,
     });
-    body.destroy();
+    // Not read to its end is an error of the body, which says nothing.
+    body.on('error', () => undefined).destroy();
     return statusCode;
   } finally {
     await connections.destroy();

@@ -82,9 +82,17 @@ export function checkRows(rows: MemoryRows): string[] {
     ];
     same(`period ${number} of account ${accountId}`, [held, used], due);
   }
-  const writtenOff = usage.filter(record => record.writtenOff > 0n).map(({ id, writtenOff: off }) => `${id} ${off}`);
+  const writtenOff = usage
+    .filter(record => record.writtenOff > 0n)
+    .map(({ id, writtenOff: off, payer, keyId, payerGroup }) =>
+      [id, off, payer === 'key_balance' ? keyId : null, payerGroup].join(),
+    );
   const entries = rows.entries.filter(({ kind }) => kind === 'write_off');
-  same('write-offs', entries.map(({ usageId, writtenOff: off }) => `${usageId ?? 0} ${off}`).sort(), writtenOff.sort());
+  same(
+    'write-offs',
+    entries.map(({ usageId, writtenOff: off, keyId, groupId }) => [usageId, off, keyId, groupId].join()).sort(),
+    writtenOff.sort(),
+  );
   found.push(...checkEntries(rows), ...checkChains(rows));
   same(
     'sums',

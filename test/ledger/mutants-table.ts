@@ -1,3 +1,4 @@
+import { historyMutants } from './mutants-history.ts';
 import { limitMutants } from './mutants-limits.ts';
 
 /**
@@ -579,4 +580,5 @@ export const mutants: readonly Mutant[] = [
     to: '',
   },
   ...limitMutants,
+  ...historyMutants,
 ];
