@@ -188,6 +188,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    retention: { activityMs: file.retention.activity, auditMs: file.retention.audit },
     webhooks: { allowPrivate: file.webhooks.allow_private },
     content: {
       bytesMax: file.content.max_bytes,

@@ -34,6 +34,7 @@ export interface Config {
   readonly limits: Limits;
   readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
+  readonly retention: RetentionSettings;
   readonly webhooks: WebhookSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
@@ -173,6 +174,13 @@ export interface Texts {
   readonly community?: Readonly<Record<string, string>>;
   /** Replaces the tips of a code. */
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
+}
+
+/** How long what was done is kept. */
+export interface RetentionSettings {
+  /** Settled requests. */
+  readonly activityMs: number;
+  readonly auditMs: number;
 }
 
 /** Who is told of what happens. */

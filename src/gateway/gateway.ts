@@ -58,6 +58,7 @@ import { Discovery } from './discovery.ts';
 import { type FoundProvider, foundProviders } from './found-providers.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
 import { SecretFileWatch } from './secret-file-watch.ts';
+import { startRetention } from './retention.ts';
 import { createStopping } from './stopping.ts';
 import { serviceTokens } from './service-tokens.ts';
 import type { StorageHealth } from './storage-health.ts';
@@ -324,6 +325,7 @@ function makeCore(parts: Parts) {
     reload,
     discovery,
     ...events,
+    stopRetention: startRetention(stores.ledger, live, logger),
   };
 }
 

@@ -17,6 +17,7 @@ export interface StoppingParts {
   readonly ledger: Ledger;
   readonly documents: Documents;
   readonly deliveries: Deliveries;
+  readonly stopRetention: () => void;
   readonly files: Files;
   /** What runs requests. */
   readonly services: readonly StoppableService[];
@@ -36,6 +37,7 @@ export function createStopping(parts: StoppingParts): { stop: () => Promise<bool
 async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boolean> {
   const { edge, rpc, ledger, documents, files, services, responses, graceMs, unready } = parts;
   parts.deliveries.stop();
+  parts.stopRetention();
   rpc.drain();
   const drained = services.map(service => service.drain());
   const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);

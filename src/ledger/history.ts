@@ -96,6 +96,15 @@ export interface RecordedAction {
   readonly after: string | null;
 }
 
+/** What is removed: rows from before these times. */
+export interface RetentionLimits {
+  /** Settled requests, and holds that were given back; of the UTC days before it. Accounts with a limit without an end keep theirs: it counts them. */
+  readonly activityBeforeMs: number;
+  readonly auditBeforeMs: number;
+  /** Events that were delivered or given up. */
+  readonly eventsBeforeMs: number;
+}
+
 /** What the ledger tells of the past, beside requests. */
 export interface History {
   listEntries(filter: EntryFilter): Promise<EntryRow[]>;
@@ -104,4 +113,6 @@ export interface History {
   listAudit(filter: AuditFilter): Promise<AuditRow[]>;
   /** Adds to the audit what was done outside the ledger. */
   recordAction(action: RecordedAction): Promise<void>;
+  /** Removes some of what is older; sums stay. Returns how many rows; 0: there are no more. */
+  removeOld(limits: RetentionLimits): Promise<number>;
 }

@@ -437,6 +437,7 @@ export interface Counter {
     | 'webhook'
     | 'event'
     | 'session'
+    | 'activity_start'
     | 'last_id';
   readonly value: number;
 }

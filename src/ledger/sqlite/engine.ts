@@ -12,6 +12,7 @@ import { type EndOne, recover, sweep } from '../rules/sweep.ts';
 import { remindOfExpiry, reportDelivery } from '../rules/webhooks.ts';
 import { readRefusal, readWindows } from '../rules/windows.ts';
 import { type Faults, WriterDeath } from './fault.ts';
+import { Pruning } from './pruning.ts';
 import { Sql } from './sql.ts';
 import { StoredRows } from './stored-rows.ts';
 import {
@@ -49,6 +50,7 @@ export class Engine {
   readonly #faults: Faults | undefined;
   readonly #rows: StoredRows;
   readonly #context: Context;
+  readonly #pruning: Pruning;
   readonly #probe: Query<[], unknown>;
   readonly #sheets = new Map<string, PriceSheet>();
   /** Not taken yet; the first `#told` of them are stored. */
@@ -61,6 +63,7 @@ export class Engine {
     this.#faults = faults;
     const sql = new Sql(db, faults);
     this.#rows = new StoredRows(sql);
+    this.#pruning = new Pruning(sql, this.#rows);
     const onSuspended = (accountId: number, reason: Suspension): void => {
       this.#suspended.push({ accountId, reason });
     };
@@ -221,6 +224,8 @@ export class Engine {
       case 'remind':
         remindOfExpiry(this.#rows, nowMs);
         return undefined;
+      case 'prune':
+        return this.#pruning.run(command[2]);
       case 'uses':
         this.#rows.showUses(command[2], nowMs);
         return undefined;

@@ -56,6 +56,7 @@ import type {
   OutsideEvent,
   WebhookRow,
 } from '../webhooks.ts';
+import type { RetentionLimits } from '../history.ts';
 import { currentActor } from '../actor.ts';
 import type { AdminCommands, AdminOrder, AdminReply } from '../rules/administration.ts';
 import { found, ownHash } from './answers.ts';
@@ -489,6 +490,10 @@ class WorkerLedger implements SqliteLedger {
 
   remindOfExpiry(): Promise<void> {
     return this.#send(['remind', this.#now()]);
+  }
+
+  removeOld(limits: RetentionLimits): Promise<number> {
+    return this.#send(['prune', this.#now(), limits]);
   }
 
   async recordAction(action: RecordedAction): Promise<void> {

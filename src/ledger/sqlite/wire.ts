@@ -14,6 +14,7 @@ import type {
   TextEstimate,
   VoidReason,
 } from '../ledger.ts';
+import type { RetentionLimits } from '../history.ts';
 import type { DeliveryReport } from '../webhooks.ts';
 import type { AdminOrder } from '../rules/administration.ts';
 
@@ -93,7 +94,9 @@ export type WireCommand =
   /** How an attempt to deliver an event ended. */
   | [...Head<'report'>, report: DeliveryReport]
   /** Writes events of keys that expire soon. */
-  | [...Head<'remind'>];
+  | [...Head<'remind'>]
+  /** Removes some of what is older. */
+  | [...Head<'prune'>, limits: RetentionLimits];
 
 /** `failed`: this command broke and changed nothing. `storage`: the batch could not be written; nothing of it is done. */
 export type WireReply =

@@ -52,3 +52,11 @@ ALTER TABLE key_group ADD COLUMN low_balance INTEGER;
 
 -- When the account was closed; NULL: it is open.
 ALTER TABLE account ADD COLUMN closed_at_ms INTEGER;
+
+-- Old records and holds that were given back are removed; activity_start of meta: from when on all are there. Their sums stay.
+DROP TRIGGER usage_is_never_deleted;
+CREATE TRIGGER usage_is_never_deleted BEFORE DELETE ON usage WHEN old.created_at_ms >= coalesce((SELECT value FROM meta WHERE name = 'activity_start'), 0)
+  BEGIN SELECT raise(ABORT, 'usage rows are only inserted'); END;
+DROP TRIGGER voided_is_never_deleted;
+CREATE TRIGGER voided_is_never_deleted BEFORE DELETE ON voided WHEN old.admitted_at_ms >= coalesce((SELECT value FROM meta WHERE name = 'activity_start'), 0)
+  BEGIN SELECT raise(ABORT, 'voided rows are only inserted'); END;
