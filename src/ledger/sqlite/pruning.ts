@@ -28,10 +28,10 @@ export class Pruning {
     );
     this.#removals = [
       ['usage', 'id', 'created_at_ms'],
-      ['voided', 'rowid', 'admitted_at_ms'],
+      ['voided', 'id, number', 'admitted_at_ms'],
     ].map(([table = '', id = '', at = '']) =>
       sql.prepare(
-        `DELETE FROM ${table} WHERE ${id} IN (SELECT ${id} FROM ${table} WHERE account_id = ? AND ${at} < ? ORDER BY ${at} LIMIT ?)`,
+        `DELETE FROM ${table} WHERE (${id}) IN (SELECT ${id} FROM ${table} WHERE account_id = ? AND ${at} < ? ORDER BY ${at} LIMIT ?)`,
       ),
     );
     this.#changes = sql.prepare('SELECT changes() AS count');
