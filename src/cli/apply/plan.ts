@@ -125,6 +125,11 @@ function balance(value: bigint | null | undefined) {
   return { balanceNanoUsd: value ?? undefined, noBalance: value === null };
 }
 
+/** A balance is spent: one that is there is what was wanted, so that the same file does not fill it up again. */
+function presentBalance(is: bigint | undefined, wanted: bigint | null | undefined): bigint | undefined {
+  return is !== undefined && typeof wanted === 'bigint' ? wanted : is;
+}
+
 function findGroupName(present: Present, id: bigint | undefined): string | null {
   return [...present.groups.values()].find(({ groupId }) => groupId === id)?.name ?? null;
 }
@@ -150,7 +155,7 @@ function planGroup(present: Present, { limits, ...wanted }: WantedGroup, prunes:
       : {
           parent: findGroupName(present, group.parentGroupId),
           tags: group.tags,
-          balance: group.balanceNanoUsd,
+          balance: presentBalance(group.balanceNanoUsd, wanted.balance),
           low_balance: group.lowBalanceNanoUsd,
         };
   const changes = findChanges(fields, is);
@@ -183,7 +188,12 @@ function planGroup(present: Present, { limits, ...wanted }: WantedGroup, prunes:
 function planKey(present: Present, { limits, ...wanted }: WantedKey, prunes: boolean): Step[] {
   const { label, ...fields } = wanted;
   const key = present.keys.get(label);
-  const changes = findChanges(fields, key === undefined ? { disabled: false } : describeKey(present, key));
+  const changes = findChanges(
+    fields,
+    key === undefined
+      ? { disabled: false }
+      : { ...describeKey(present, key), balance: presentBalance(key.balanceNanoUsd, wanted.balance) },
+  );
   const { disabled, ...changed } = pick(fields, changes);
   const toSettings = () => ({
     groupId: typeof changed.group === 'string' ? findGroupId(present, changed.group) : undefined,
@@ -241,7 +251,6 @@ function describeKey(present: Present, key: ApiKey): Fields {
   return {
     group: findGroupName(present, key.groupId),
     allowed_models: key.allowedModels?.models,
-    balance: key.balanceNanoUsd,
     low_balance: key.lowBalanceNanoUsd,
     expires_at: key.expiresAtMs === undefined ? null : isoTime(key.expiresAtMs),
     tags: key.tags,
