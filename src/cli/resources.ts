@@ -29,16 +29,16 @@ const suspensions: Readonly<Partial<Record<AccountSuspension, string>>> = {
   [AccountSuspension.WRITE_OFFS]: 'write_offs',
 };
 
-/** An account; `suspended`: why it takes no requests, absent if it does. */
+/** An account; `suspended` (why it takes no requests), `low_balance` and `closed_at` only where they are set. */
 export const accountView: ResourceView<Account> = {
   document: account => ({
     account_id: Number(account.accountId),
     name: account.name,
     balance: jsonDollars(account.balanceNanoUsd),
     held: jsonDollars(account.heldNanoUsd),
-    low_balance: account.lowBalanceNanoUsd === undefined ? null : jsonDollars(account.lowBalanceNanoUsd),
     created_at: isoTime(account.createdAtMs),
     ...defined({
+      low_balance: account.lowBalanceNanoUsd === undefined ? undefined : jsonDollars(account.lowBalanceNanoUsd),
       suspended: suspensions[account.suspension],
       closed_at: account.closedAtMs === undefined ? undefined : isoTime(account.closedAtMs),
     }),
