@@ -236,7 +236,7 @@ test('hostile labels are text: they run nothing, forge no link and break no layo
   expect(await page.evaluate(() => window.innerWidth)).toBe(390);
   await page.goto(`${gateway.rpcUrl}/dashboard/activity/${requestId}`);
   await page.getByText('<script>document.title="owned"</script>').waitFor();
-  expect(await page.title()).toBe('Tollgate');
+  expect(await page.title()).toBe('Request · Tollgate');
   expect(await page.locator('a[href^="javascript"]').count()).toBe(0);
   expectClean(watched);
   await page.context().close();
@@ -250,9 +250,76 @@ test('a second tab is signed in too, and signing out of one leads both to the si
   await second.getByRole('heading', { name: 'Keys', exact: true }).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('API key or management key').waitFor();
-  await second.getByRole('link', { name: 'Activity' }).click();
+  // Without a click: its stream ends with the session.
   await second.getByLabel('API key or management key').waitFor();
   await page.context().close();
+});
+
+test('a running request appears with a hold that grows, then settles into the table below', async () => {
+  const watched = await openAsOperator();
+  const { page } = watched;
+  await page.getByText('No request runs now.').waitFor();
+  const asked = askModel(gateway.apiKey, {
+    model: 'sim/writer',
+    stream: true,
+    max_tokens: 3_000,
+    messages: [{ role: 'user', content: 'Write 1500 words.' }],
+  });
+  const running = page.getByRole('table', { name: 'Running requests, newest first' });
+  await running.getByText('sim/writer').waitFor();
+  const held = (): Promise<string> => page.locator('.tile-held dd').first().innerText();
+  await expect.poll(held).toMatch(/^\$0\.00\d/);
+  const output = (): Promise<number> =>
+    running
+      .getByText('tok')
+      .first()
+      .locator('..')
+      .innerText()
+      .then(text => Number.parseInt(text.replaceAll(',', ''), 10));
+  const first = await output();
+  await expect.poll(output).toBeGreaterThan(first);
+  const requestId = await asked;
+  await page.getByRole('table', { name: 'Requests, newest first' }).getByText(requestId).waitFor();
+  await page.getByText('No request runs now.').waitFor();
+  await page.getByText(/^entry \d+$/).waitFor();
+  expectClean(watched);
+  await page.context().close();
+});
+
+test('two tabs share one stream, and the second takes it over', async () => {
+  const { page } = await openPage(browser);
+  let streams = 0;
+  page.context().on('request', request => {
+    if (request.url().endsWith('/WatchNow')) streams += 1;
+  });
+  await signIn(page, gateway.url, gateway.managementKey);
+  await page.getByText('live', { exact: true }).waitFor();
+  const second = await page.context().newPage();
+  await second.goto(`${gateway.url}/dashboard/now`);
+  await second.getByText('live', { exact: true }).waitFor();
+  expect(streams).toBe(1);
+  await page.close();
+  await expect.poll(() => streams).toBe(2);
+  await second.getByText('live', { exact: true }).waitFor();
+  await second.context().close();
+});
+
+test('a gateway that restarts is said in words, and the page goes on by itself', async () => {
+  const own = await startGateway();
+  const { page } = await openPage(browser);
+  await signIn(page, own.url, own.managementKey);
+  await page.getByText('live', { exact: true }).waitFor();
+  const { home, url, rpcUrl } = own;
+  await own.stop();
+  await page.getByText('The connection to the gateway is lost.', { exact: false }).first().waitFor();
+  const environment = { TOLLGATE_PORT: new URL(url).port, TOLLGATE_RPC_PORT: new URL(rpcUrl).port };
+  const again = await startGateway({ home, environment });
+  await page.getByText('live', { exact: true }).waitFor();
+  await askModel(gateway.apiKey);
+  await page.getByRole('link', { name: 'Activity' }).click();
+  await page.getByText('No request in this period').waitFor();
+  await page.context().close();
+  await endGateway(again);
 });
 
 test('the script that every page loads is below 250 kB compressed', () => {

@@ -89,7 +89,11 @@ const runningColumns: readonly Column<RunningRequest>[] = [
     header: 'Request',
     width: 'minmax(220px, 1.4fr)',
     phone: 'lead',
-    cell: ({ requestId }) => <code>{requestId}</code>,
+    cell: ({ requestId }) => (
+      <Link to="/activity/$requestId" params={{ requestId }} className="row-link">
+        <code>{requestId}</code>
+      </Link>
+    ),
   },
   { id: 'model', header: 'Model', width: 'minmax(120px, 1fr)', phone: 'below', cell: ({ model }) => model },
   {

@@ -1,6 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { createContext, type ReactNode, useContext, useEffect, useMemo, useSyncExternalStore } from 'react';
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useRef, useSyncExternalStore } from 'react';
 import { LiveConnection, type LiveState } from '../data/live.ts';
+import type { WatchNowResponse } from '../../../gen/tollgate/v1/dashboard_pb.ts';
+import { nowMs } from '../data/time.ts';
 import { identityKey } from '../data/rpc.ts';
 import type { Viewer } from '../data/viewer.ts';
 
@@ -26,17 +28,23 @@ export function useLive(): LiveState {
   return useContext(LiveContext);
 }
 
-/** Numbers of all pages come from the same entries: a new one makes what was read stale. */
+/** Reads again what the pages show when money has moved, at most once a second: numbers of all pages then agree. */
 function useRefresh({ message, isLost }: LiveState): void {
   const client = useQueryClient();
-  const entry = message?.lastEntry;
-  const running = message?.runningCount;
+  const refreshedMs = useRef(0);
+  const mark = message === undefined || isLost ? undefined : moneyMark(message);
   useEffect(() => {
-    if (isLost) return undefined;
-    const timer = setTimeout(
-      () => void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== identityKey[0] }),
-      refreshMs,
-    );
+    if (mark === undefined) return undefined;
+    const refresh = (): void => {
+      refreshedMs.current = nowMs();
+      void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== identityKey[0] });
+    };
+    const timer = setTimeout(refresh, Math.max(0, refreshedMs.current + refreshMs - nowMs()));
     return () => clearTimeout(timer);
-  }, [client, entry, running, isLost]);
+  }, [client, mark]);
+}
+
+/** Changes when money may have moved. Who may not know the account's money reads again with each message. */
+function moneyMark({ lastEntry, runningCount, runningHeldNanoUsd, funds, atMs }: WatchNowResponse): string {
+  return `${lastEntry} ${runningCount} ${runningHeldNanoUsd} ${funds?.balanceNanoUsd ?? atMs}`;
 }
