@@ -8,7 +8,7 @@ import type {
   NewLimit,
   Tags,
 } from './control.ts';
-import type { SessionFacts, SessionLedger } from './sessions.ts';
+import type { RequestCourse, SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ActivityFilter, AnalyticsQuery, AnalyticsRow } from './activity.ts';
 import type { History } from './history.ts';
@@ -45,7 +45,7 @@ export type {
   PageFilter,
   RecordedAction,
 } from './history.ts';
-export type { NewSession, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
+export type { NewSession, RequestCourse, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
 export type { UsageBuckets };
 
 /**
@@ -549,6 +549,8 @@ export interface UsageRow {
   /** undefined: nobody was named. */
   readonly endUser: string | undefined;
   readonly tags: Tags;
+  /** Only where one record was asked for. */
+  readonly course?: RequestCourse;
 }
 
 /** A line of the arithmetic and who paid it. */

@@ -209,7 +209,7 @@ test('a receiver that hangs is left after ten seconds, and holds up no other sco
   receiver.mood = 'well';
   await newKey(gateway, {});
   await expect.poll(() => receiver.received.length, { timeout: 5_000 }).toBe(2);
-  expect((await listEvents('?state=delivered')).length).toBe(1);
+  await expect.poll(async () => (await listEvents('?state=delivered')).length).toBe(1);
   await expect
     .poll(async () => (await listEvents()).find(({ event_id }) => event_id === receiver.received[0]?.id), {
       timeout: 20_000,

@@ -1,4 +1,11 @@
+import type { AdminReply } from '../rules/administration.ts';
+
 /** What the writer is sent and what it has answered. */
+
+/** Returns why nothing was done, where that is one of two reasons. */
+export function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {
+  return reply === 'insufficient' ? 'insufficient' : 'not_found';
+}
 
 /** Returns a command with a copy of its hash: one that is a view of a larger buffer would be sent with all of it. */
 export function ownHash<T extends { readonly hash: Uint8Array }>(command: T): T {

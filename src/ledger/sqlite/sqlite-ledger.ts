@@ -59,7 +59,7 @@ import type {
 import type { RetentionLimits } from '../history.ts';
 import { currentActor } from '../actor.ts';
 import type { AdminCommands, AdminOrder, AdminReply } from '../rules/administration.ts';
-import { found, ownHash } from './answers.ts';
+import { found, ownHash, refusal } from './answers.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { Credentials } from './credentials.ts';
 import { type Connection, openForReading } from '../../lib/sqlite/database.ts';
@@ -369,6 +369,10 @@ class WorkerLedger implements SqliteLedger {
     return this.#managementKeyAfter(await this.#admin('setManagementKeyState', command));
   }
 
+  lastEntry(accountId: number): Promise<number | undefined> {
+    return this.#told(this.#reader.read('lastEntry', accountId));
+  }
+
   async createSession(command: NewSession): Promise<SessionRow | 'not_found'> {
     const { keyHash } = command;
     const owned = { ...ownHash(command), keyHash: keyHash === null ? null : Uint8Array.from(keyHash) };
@@ -593,8 +597,4 @@ class WorkerLedger implements SqliteLedger {
 
 function keyRefusal(reply: Exclude<AdminReply, number>): KeyRefusal {
   return reply === 'no_group' ? reply : refusal(reply);
-}
-
-function refusal(reply: Exclude<AdminReply, number>): 'not_found' | 'insufficient' {
-  return reply === 'insufficient' ? 'insufficient' : 'not_found';
 }
