@@ -286,6 +286,7 @@ function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
 function toPricing(prices: ParsedPricing): PricingSettings {
   return {
     ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
+    ...defined({ batchPermille: prices.batch }),
     ...cachingOf(prices.caching),
     ...(prices.images.length === 0 ? {} : { images: prices.images.map(imagePriceOf) }),
     above: prices.above.map(step => ({

@@ -68,6 +68,7 @@ const caching = mapping({
 });
 
 const pricing = mapping({
+  batch: fraction.optional(),
   input: tokenPrice.optional(),
   output: tokenPrice.optional(),
   image: dollars.optional(),

@@ -282,6 +282,8 @@ export interface PricingSettings {
   /** Of images at other sizes and qualities: the first that fits holds. Absent: none. */
   readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
+  /** The factor of batch items, in thousandths; absent: 500 of models with a flex tier, else 1000. */
+  readonly batchPermille?: number;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
 }

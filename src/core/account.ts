@@ -151,6 +151,7 @@ export function filterOf(request: ListActivityRequest, accountId: number): Activ
     ...(request.endUser === '' ? {} : { endUser: request.endUser }),
     ...(request.groupId === 0n ? {} : { groupId: Number(request.groupId) }),
     ...(request.provider === '' ? {} : { provider: request.provider }),
+    ...(request.batchId === '' ? {} : { batchId: request.batchId }),
   };
 }
 

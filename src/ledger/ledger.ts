@@ -188,6 +188,8 @@ export interface AdmitCommand {
   readonly tags?: Tags;
   /** The path of its interface; absence means none. */
   readonly endpoint?: string;
+  /** The batch whose item it is; absence means none. */
+  readonly batchId?: string;
   /** What to hold; undefined where the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
@@ -495,6 +497,8 @@ export interface ActivityFilter {
   /** A group, with those in it. */
   readonly groupId?: number;
   readonly provider?: string;
+  /** The items of this batch. */
+  readonly batchId?: string;
   readonly startMs?: number;
   readonly endMs?: number;
 }
@@ -556,6 +560,8 @@ export interface UsageRow {
   readonly usage: UsageBuckets;
   /** undefined: nobody was named. */
   readonly endUser: string | undefined;
+  /** undefined: it was no item of a batch. */
+  readonly batchId: string | undefined;
   readonly tags: Tags;
 }
 

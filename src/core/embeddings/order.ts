@@ -9,6 +9,7 @@ import { type PriceSheet, priceSheet } from '../../generation/price.ts';
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
 import type { Credential, FundsEstimate } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
+import { readBatchTerms } from '../generation/funds.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 
 /** A checked request: what to embed, with which model, at which price. */
@@ -19,13 +20,16 @@ export interface EmbedOrder {
   /** Of all inputs, as the gateway counts them. */
   readonly inputTokens: number;
   readonly prices: PriceSheet;
+  /** The factor of a batch, in thousandths; undefined: it is no item of one. */
+  readonly multiplierPermille: number | undefined;
 }
 
-/** Checks a request, finds its model and counts its input. Throws what the caller is refused with; nothing is charged or counted yet. */
+/** Checks a request, finds its model and counts its input. `isBatch`: it is an item of a batch. Throws what the caller is refused with; nothing is charged or counted yet. */
 export async function takeEmbedOrder(
   catalog: Catalog,
   request: EmbedRequest,
   { allowedModels }: Pick<Credential, 'allowedModels'>,
+  isBatch = false,
 ): Promise<EmbedOrder> {
   checkEmbedRequest(request);
   const { model } = catalog.resolve(request.model, { endpoint: Endpoint.EMBEDDINGS, visible: allowedModels });
@@ -46,6 +50,7 @@ export async function takeEmbedOrder(
     model,
     inputTokens,
     prices: priceSheet(model.pricing, inputTokens),
+    multiplierPermille: isBatch ? readBatchTerms(model).multiplierPermille : undefined,
   };
 }
 
@@ -66,16 +71,16 @@ async function countInputs(request: EmbedRequest, { contextLength = Infinity }: 
 }
 
 /** What a request costs at most: its input. Undefined where it costs nothing. */
-export function embedFunds({ inputTokens, prices }: EmbedOrder): FundsEstimate | undefined {
+export function embedFunds({ inputTokens, prices, multiplierPermille = 1000 }: EmbedOrder): FundsEstimate | undefined {
   const picoUsd = prices.input ?? 0n;
   if (picoUsd === 0n) return undefined;
   const noOutput = { outputPicoUsd: 0n, outputTokensMin: 0, outputTokensWanted: 0 };
   return {
     inputTokens,
-    inputNanoUsd: (BigInt(inputTokens) * picoUsd + 999n) / 1000n,
+    inputNanoUsd: (BigInt(inputTokens) * picoUsd * BigInt(multiplierPermille) + 999_999n) / 1_000_000n,
     ...noOutput,
     plan: true,
-    freeDaily: true,
+    freeDaily: multiplierPermille === 1000,
   };
 }
 
