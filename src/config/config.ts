@@ -188,6 +188,11 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    batches: {
+      concurrency: file.batches.concurrency,
+      fileBytes: file.batches.file_bytes,
+      diskBytes: file.batches.disk_bytes,
+    },
     content: {
       bytesMax: file.content.max_bytes,
       replayBytesMax: file.content.replay_bytes,

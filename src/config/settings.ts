@@ -34,6 +34,7 @@ export interface Config {
   readonly limits: Limits;
   readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
+  readonly batches: BatchSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
@@ -338,6 +339,16 @@ export interface RouteCostSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+}
+
+/** How batches run, and what their files may take. */
+export interface BatchSettings {
+  /** Items that run at once, of all batches together. */
+  readonly concurrency: number;
+  /** Of an uploaded file. */
+  readonly fileBytes: number;
+  /** Of all files and results. */
+  readonly diskBytes: number;
 }
 
 /** A plan that an account can subscribe to. */

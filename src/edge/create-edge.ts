@@ -16,6 +16,9 @@ import { Call, type ErrorShape } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
 import { corsHeaders, preflightHeaders } from './cors.ts';
 import { Edge } from './edge.ts';
+import { registerBatches } from './batches/batch-routes.ts';
+import { registerFiles } from './batches/file-routes.ts';
+import { registerMessageBatches } from './batches/message-batch-routes.ts';
 import { registerEmbeddings } from './embedding-route.ts';
 import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
@@ -107,6 +110,9 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerImages(app, edge);
   registerImageFiles(app, edge);
   registerEmbeddings(app, edge);
+  registerFiles(app, edge);
+  registerBatches(app, edge);
+  registerMessageBatches(app, edge);
   return app;
 }
 

@@ -14,11 +14,13 @@ import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { serverSecrets } from '../core/secret-files.ts';
 import { hasScope, ServiceTokens } from '../core/service-tokens.ts';
+import { openBatches } from './batches.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
 import { errorDocsPath } from '../edge/error-docs.ts';
+import type { ErrorTexts } from '../edge/options.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
@@ -26,6 +28,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { BatchService, FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { overloaded } from '../errors/overloaded.ts';
@@ -129,6 +132,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   });
   secretFiles.start();
   await core.images.resume();
+  await core.batches.resume();
   const stopping = createStopping({
     edge,
     rpc,
@@ -290,6 +294,13 @@ function makeCore(parts: Parts) {
     logger,
     publicUrl,
   });
+  const embeddings = new Embeddings({ ...shared, runtime: systemRuntime });
+  const batches = openBatches({
+    ...shared,
+    ...{ environment, live, logger, publicUrl, generations, responses, embeddings },
+    documents: stores.documents,
+    texts: () => errorTexts(live, publicUrl),
+  });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
   const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
   const targets = { upstreams, router, catalog, logger, tokens: tokensOf };
@@ -304,7 +315,8 @@ function makeCore(parts: Parts) {
     unseenOutput,
     responses,
     images,
-    embeddings: new Embeddings({ ...shared, runtime: systemRuntime }),
+    embeddings,
+    batches,
     tokens,
     providers: () => listProviders(live, upstreams),
     reload,
@@ -359,6 +371,9 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
     otherBodyBytesMax: limits.otherBodyBytes,
+    get fileBytesMax() {
+      return live.current.batches.fileBytes;
+    },
     get bounds() {
       const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
       return { depthMax, valuesMax, entriesMax };
@@ -395,13 +410,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
       return live.current.strict;
     },
     get texts() {
-      const { docs, support, community, tips } = live.current.texts;
-      return {
-        docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
-        support: support ?? null,
-        community: community ?? null,
-        tips,
-      };
+      return errorTexts(live, publicUrl);
     },
     get corsOrigins() {
       return live.current.corsOrigins;
@@ -411,9 +420,20 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
   });
 }
 
+/** What errors say beside their message. */
+function errorTexts(live: LiveConfig, publicUrl: () => string): ErrorTexts {
+  const { docs, support, community, tips } = live.current.texts;
+  return {
+    docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
+    support: support ?? null,
+    community: community ?? null,
+    tips,
+  };
+}
+
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, embeddings, tokens } = core;
+  const { ledger, catalog, generations, responses, images, embeddings, batches, tokens } = core;
   const { router, providers, upstreams } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
@@ -438,6 +458,8 @@ function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
     .service(ResponseService, responses.service)
     .service(ImageService, images.service)
     .service(EmbeddingService, embeddings.service)
+    .service(FileService, batches.fileService)
+    .service(BatchService, batches.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
     .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, ...seen }));

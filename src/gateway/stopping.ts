@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Generations } from '../core/generation/generations.ts';
 import type { Responses } from '../core/responses/responses.ts';
 import type { Embeddings } from '../core/embeddings/embeddings.ts';
+import type { Batches } from '../core/batches/batches.ts';
 import type { Images } from '../core/images/images.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
@@ -22,6 +23,7 @@ export interface StoppingParts {
   readonly responses: Responses;
   readonly images: Images;
   readonly embeddings: Embeddings;
+  readonly batches: Batches;
   readonly graceMs: number;
   /** Returns why what is kept can't be written; undefined: it can. */
   readonly unready: () => string | undefined;
@@ -35,12 +37,15 @@ export function createStopping(parts: StoppingParts): { stop: () => Promise<bool
 }
 
 async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boolean> {
-  const { edge, rpc, ledger, documents, files, generations, responses, images, embeddings, graceMs, unready } = parts;
+  const { edge, rpc, ledger, documents, files, generations, responses, images, embeddings, batches } = parts;
+  const { graceMs, unready } = parts;
   rpc.drain();
   generations.drain();
   embeddings.drain();
+  batches.drain();
   const drained = images.drain();
-  const idle = (): Promise<unknown> => Promise.all([generations.idle(), images.idle(), embeddings.idle(), drained]);
+  const idle = (): Promise<unknown> =>
+    Promise.all([generations.idle(), images.idle(), embeddings.idle(), batches.idle(), drained]);
   await Promise.race([idle(), after(graceMs), hurried]);
   generations.cutAll();
   images.cutAll();
@@ -50,6 +55,7 @@ async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boole
   await Promise.race([responses.idle(), after(cutMs)]);
   await Promise.all([edge.close(), rpc.close(cutMs)]);
   // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
+  await Promise.race([batches.close(), after(cutMs)]);
   const closed = Promise.all([documents.close(), ledger.close(), files.close()]).then(() => unready() === undefined);
   return Promise.race([closed, after(cutMs).then(() => false)]);
 }

@@ -6,6 +6,7 @@ import {
 } from '../../gen/tollgate/v1/embedding_pb.ts';
 import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { pathOf } from '../../generation/endpoints.ts';
+import { defined } from '../../lib/defined.ts';
 import { type IdSource, requestIdHeader } from '../../lib/ids.ts';
 import type { PushedService, UnaryContext } from '../../lib/pushed-service.ts';
 import type { Credential } from '../../ledger/ledger.ts';
@@ -15,6 +16,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { authenticate } from '../credential.ts';
 import { findStory } from '../find-story.ts';
 import type { RequestStory } from '../../telemetry/request-story.ts';
+import type { BatchItem } from '../batches/batch-item.ts';
 import { idempotencyKey, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { Running, stopping } from '../running.ts';
 import { nobodyLeaves } from '../starting-call.ts';
@@ -35,6 +37,8 @@ interface EmbedAsk {
   /** The id that the edge has given the request; null: none. */
   readonly named: string | null;
   readonly story: RequestStory | undefined;
+  /** The batch whose item it is; absent: it is none. */
+  readonly batchId?: string;
 }
 
 /** All embeddings of this process. */
@@ -71,6 +75,13 @@ export class Embeddings {
     this.#running.revoke(keyId);
   }
 
+  /** Answers an item of a batch; the keeper has the answer before it is charged. Rejects with what it is refused with. */
+  async answerItem(request: EmbedRequest, item: BatchItem, keeper: Keeper<EmbedResponse>): Promise<EmbedResponse> {
+    if (this.#isDraining) throw stopping();
+    const { credential, requestId: named, batchId } = item;
+    return this.#embedded({ request, credential, named, story: undefined, batchId }, nobodyLeaves, keeper);
+  }
+
   async #answer(request: EmbedRequest, context: UnaryContext): Promise<EmbedResponse> {
     if (this.#isDraining) throw stopping();
     const credential = await authenticate(context, this.#tools.ledger, 'api_key');
@@ -92,8 +103,8 @@ export class Embeddings {
   /** The charged answer; a keeper has it before it is charged. */
   async #embedded(asked: EmbedAsk, signal: AbortSignal, keeper?: Keeper<EmbedResponse>): Promise<EmbedResponse> {
     const { catalog, ids, ledger } = this.#tools;
-    const order = await takeEmbedOrder(catalog, asked.request, asked.credential);
-    const { named, story } = asked;
+    const { named, story, batchId } = asked;
+    const order = await takeEmbedOrder(catalog, asked.request, asked.credential, batchId !== undefined);
     const { attribution, user } = asked.request;
     const command = {
       ...nameRequest(ids, named),
@@ -102,6 +113,7 @@ export class Embeddings {
       text: { inputTokens: order.inputTokens, outputTokensMin: 0, outputTokensWanted: 0 },
       endpoint: pathOf(Endpoint.EMBEDDINGS),
       ...readAttribution(attribution, user),
+      ...defined({ batchId }),
       story,
     };
     const admitted = await admitOrder(ledger, command, asked.credential);

@@ -1,0 +1,113 @@
+import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { BatchCall, RequestedItem, ResultLine } from '../../generation/batches/batch-codec.ts';
+import { noUsage, toBuckets, toUsage } from '../../generation/usage-buckets.ts';
+import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
+import type { Embeddings } from '../embeddings/embeddings.ts';
+import type { Generations } from '../generation/generations.ts';
+import type { Keeper } from '../idempotency/replays.ts';
+import type { Responses } from '../responses/responses.ts';
+import { StartingCall } from '../starting-call.ts';
+import type { BatchItem } from './batch-item.ts';
+
+/** Who answers items. */
+export interface ItemRunners {
+  readonly generations: Generations;
+  readonly responses: Responses;
+  readonly embeddings: Embeddings;
+}
+
+/** What an answered item has cost. */
+export interface ItemCharge {
+  readonly costNanoUsd: bigint;
+  readonly usage: Usage;
+}
+
+/** An item that is to be run. */
+export interface ItemToRun extends BatchItem {
+  readonly name: RequestedItem;
+  readonly call: BatchCall;
+  /** Makes the result durable; the item is charged only after that. */
+  readonly keep: (line: ResultLine) => Promise<void>;
+}
+
+/** Runs an item as its interface would: admitted, answered, kept, charged. Rejects with what its caller would be told; then nothing is charged. */
+export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<ItemCharge> {
+  const { call } = item;
+  switch (call.kind) {
+    case 'generation':
+      return generate(runners, item, call);
+    case 'response':
+      return respond(runners, item, call);
+    case 'embeddings': {
+      const keeper = keeperOf<Parameters<typeof call.render>[1]>(([answer]) => {
+        if (answer === undefined) throw new Error('an answer without vectors');
+        return item.keep(call.render(item.name, answer));
+      });
+      const { costNanoUsd, inputTokens } = await runners.embeddings.answerItem(call.request, item, keeper);
+      return { costNanoUsd, usage: toUsage({ ...noUsage, input: inputTokens }) };
+    }
+  }
+}
+
+async function generate(
+  { generations }: ItemRunners,
+  { credential, requestId, batchId, keep, name }: ItemToRun,
+  call: BatchCall & { readonly kind: 'generation' },
+): Promise<ItemCharge> {
+  const { request } = call;
+  const generation = await generations.begin({ request, credential, requestId, batchId });
+  return new Promise((resolve, reject) => {
+    let charge: ItemCharge | undefined;
+    generation.start({
+      events: events => {
+        charge = readCharge(events) ?? charge;
+      },
+      beforeSettle: rest => keep(call.render(name, rest)),
+      end: error => settleOutcome({ error, charge }, resolve, reject),
+    });
+  });
+}
+
+async function respond(
+  { responses }: ItemRunners,
+  item: ItemToRun,
+  call: BatchCall & { readonly kind: 'response' },
+): Promise<ItemCharge> {
+  const { promise, resolve, reject } = Promise.withResolvers<ItemCharge>();
+  let charge: ItemCharge | undefined;
+  await responses.answerItem(call.request, item, {
+    call: new StartingCall(),
+    sink: {
+      message: ({ events }) => {
+        charge = readCharge(events) ?? charge;
+      },
+      end: error => settleOutcome({ error, charge }, resolve, reject),
+    },
+    keeper: keeperOf(([message]) => {
+      if (message?.head === undefined) throw new Error('a response without a head');
+      return item.keep(call.render(item.name, message.head, message.events));
+    }),
+  });
+  return promise;
+}
+
+function settleOutcome(
+  { error, charge }: { readonly error: Error | undefined; readonly charge: ItemCharge | undefined },
+  resolve: (charge: ItemCharge) => void,
+  reject: (error: Error) => void,
+): void {
+  if (error !== undefined) reject(error);
+  else if (charge === undefined) reject(new Error('an answer that was not charged'));
+  else resolve(charge);
+}
+
+function readCharge(events: readonly GenerationEvent[]): ItemCharge | undefined {
+  const last = events.at(-1)?.event;
+  if (last?.case !== 'completed') return undefined;
+  return { costNanoUsd: last.value.costNanoUsd, usage: last.value.usage ?? toUsage(toBuckets({})) };
+}
+
+/** What an item has kept is a whole answer, never a broken one. */
+function keeperOf<Message>(keep: (messages: readonly Message[]) => Promise<void>): Keeper<Message> {
+  return { keep: (_requestId, rest) => keep(rest), keepBroken: () => Promise.resolve() };
+}
