@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
+import type { ApiKey } from '../gen/tollgate/v1/account_pb.ts';
 import { KeyState } from '../gen/tollgate/v1/admin_pb.ts';
 import {
   balanceArgument,
@@ -146,6 +147,11 @@ export function keyCommands(program: Command, ports: RemotePorts): void {
     .option('--metadata <json>', 'a JSON object of your own', jsonArgument)
     .option('--no-subs-first', 'money pays before the plan')
     .option('--no-fallback', 'money does not pay when the plan is used up');
+  changeKeyCommands(keys);
+}
+
+/** Adds the commands that show and change API keys that there are. */
+function changeKeyCommands(keys: ResourceCommands<ApiKey>): void {
   keys
     .list('list an account’s API keys', async ({ admin }, { account: accountId }: { account: bigint }) => {
       const answer = await admin.listApiKeys({ accountId });

@@ -149,7 +149,7 @@ export const modelView = {
     const document = modelDocument(model);
     return { ...document, ...document.pricing };
   },
-  columns: ['id', 'owned_by', 'available', 'input', 'output', 'image', 'endpoints'],
+  columns: ['id', 'owned_by', 'available', 'input', 'output', 'image', 'search', 'endpoints'],
 } as const satisfies ResourceView<Model>;
 
 function modelDocument(model: Model) {

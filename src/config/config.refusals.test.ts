@@ -152,6 +152,21 @@ describe('a bad file names file, line, path and what is allowed', () => {
       '6: models[0].pricing.image:',
     ],
     [
+      'no price of a rerank model',
+      model('id: a', 'endpoints: [/v1/rerank]', 'pricing: {}', routed),
+      '7: models[0].pricing.search: is missing (or input)',
+    ],
+    [
+      'two prices of a rerank model',
+      model('id: a', 'endpoints: [/v1/rerank]', 'pricing: { search: 0.002, input: 1 }', routed),
+      '7: models[0].pricing.input: is not charged for on rerank models; search or input is',
+    ],
+    [
+      'search price of text',
+      model('id: a', 'pricing: { input: 1, output: 1, search: 1 }', routed),
+      '6: models[0].pricing.search:',
+    ],
+    [
       'thresholds that fall',
       model(
         'id: a',

@@ -277,21 +277,27 @@ function modelOf(model: ParsedModel): ModelSettings {
   };
 }
 
-function routeCostOf({ input, output, image }: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
-  return defined({ inputPicoUsd: input, outputPicoUsd: output, imageNanoUsd: image });
+function routeCostOf(cost: NonNullable<ParsedModel['routes'][number]['cost']>): RouteCostSettings {
+  const { input, output, image, search } = cost;
+  return defined({ inputPicoUsd: input, outputPicoUsd: output, imageNanoUsd: image, searchNanoUsd: search });
 }
 
 function pricingOf({ id, endpoints, pricing }: ParsedModel): PricingSettings {
   // A free model costs 0 on what it does, said or not.
-  const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed.map(name => [name, 0n]));
+  const free = Object.fromEntries(rulesOfKind[kindOfModel(endpoints)].needed[0].map(name => [name, 0n]));
   const none = { images: [], above: [] };
   return toPricing(id.endsWith(':free') ? { ...free, ...none } : (pricing ?? none));
 }
 
 function toPricing(prices: ParsedPricing): PricingSettings {
   return {
-    ...defined({ inputPicoUsd: prices.input, outputPicoUsd: prices.output, imageNanoUsd: prices.image }),
-    ...defined({ batchPermille: prices.batch }),
+    ...defined({
+      inputPicoUsd: prices.input,
+      outputPicoUsd: prices.output,
+      imageNanoUsd: prices.image,
+      searchNanoUsd: prices.search,
+      batchPermille: prices.batch,
+    }),
     ...cachingOf(prices.caching),
     ...(prices.images.length === 0 ? {} : { images: prices.images.map(imagePriceOf) }),
     above: prices.above.map(step => ({

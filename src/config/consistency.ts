@@ -110,15 +110,20 @@ function checkPricing(model: ParsedModel, path: YamlPath, report: Report): void 
 }
 
 function checkPrices(pricing: ParsedPricing, kind: ModelKind, path: YamlPath, report: Report): void {
-  const { needed, foreign } = rulesOfKind[kind];
-  for (const name of needed) {
-    if (pricing[name] === undefined)
-      report([...path, name], 'is missing; a model without a price would not be charged');
+  const { needed, foreign, name: kindName } = rulesOfKind[kind];
+  const [first] = needed;
+  const chosen = needed.find(names => names.some(name => pricing[name] !== undefined)) ?? first;
+  for (const name of chosen) {
+    if (pricing[name] !== undefined) continue;
+    const others = needed.filter(names => names !== chosen).map(names => ` (or ${names.join(' and ')})`);
+    report([...path, name], `is missing${others.join('')}; a model without a price would not be charged`);
   }
-  for (const name of foreign) {
-    if (pricing[name] !== undefined) {
-      report([...path, name], `is not charged for on ${rulesOfKind[kind].name} models; ${needed.join(' and ')} is`);
-    }
+  for (const name of [...foreign, ...needed.flat().filter(each => !chosen.includes(each))]) {
+    if (pricing[name] === undefined) continue;
+    report(
+      [...path, name],
+      `is not charged for on ${kindName} models; ${needed.map(names => names.join(' and ')).join(' or ')} is`,
+    );
   }
   let threshold = 0;
   for (const [index, step] of pricing.above.entries()) {
@@ -171,7 +176,9 @@ function checkRoutes(model: ParsedModel, file: ParsedFile, path: YamlPath, repor
 
 /** Routes whose cost is not said can't be compared. */
 function checkCost(model: ParsedModel, cost: ParsedRoute['cost'], path: YamlPath, report: Report): void {
-  for (const name of drawsImages(model) ? (['image'] as const) : (['input', 'output'] as const)) {
+  const { needed } = rulesOfKind[kindOfModel(model.endpoints)];
+  const priced = needed.find(names => names.every(name => model.pricing?.[name] !== undefined)) ?? needed[0];
+  for (const name of priced) {
     if (cost?.[name] === undefined) {
       report([...path, name], 'is missing; strategy: cheapest compares what the provider of each route charges');
     }

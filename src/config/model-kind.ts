@@ -1,17 +1,19 @@
 import type { EndpointPath } from './settings.ts';
 
 /** What a model answers with: a model is of one kind, because neither prices nor routes can be right for two. */
-export type ModelKind = 'text' | 'image' | 'embedding';
+export type ModelKind = 'text' | 'image' | 'embedding' | 'rerank';
 
 /** Members of a model's prices in the file. */
-type PriceName = 'input' | 'output' | 'image' | 'caching';
+type PriceName = RequiredPrice | 'caching';
+/** Those that a model may have to have. */
+type RequiredPrice = 'input' | 'output' | 'image' | 'search';
 
 /** What the file may say of the models of a kind. */
 interface KindRules {
   /** As people are told. */
   readonly name: string;
-  /** Prices that it must have. */
-  readonly needed: readonly PriceName[];
+  /** Prices that it must have; the first alternative is that of a free model. */
+  readonly needed: readonly [readonly RequiredPrice[], ...(readonly RequiredPrice[])[]];
   /** Prices that it can't have. */
   readonly foreign: readonly PriceName[];
   /** Protocols of its providers. */
@@ -25,22 +27,34 @@ const kinds: Readonly<Record<EndpointPath, ModelKind>> = {
   '/v1/images/generations': 'image',
   '/v1/images/edits': 'image',
   '/v1/embeddings': 'embedding',
+  '/v1/rerank': 'rerank',
 };
 
 /** By the kind. */
 export const rulesOfKind: Readonly<Record<ModelKind, KindRules>> = {
   text: {
     name: 'text',
-    needed: ['input', 'output'],
-    foreign: ['image'],
+    needed: [['input', 'output']],
+    foreign: ['image', 'search'],
     protocols: ['chat', 'responses', 'messages', 'gemini'],
   },
-  image: { name: 'image', needed: ['image'], foreign: ['input', 'output', 'caching'], protocols: ['images'] },
+  image: {
+    name: 'image',
+    needed: [['image']],
+    foreign: ['input', 'output', 'search', 'caching'],
+    protocols: ['images'],
+  },
   embedding: {
     name: 'embedding',
-    needed: ['input'],
-    foreign: ['output', 'image', 'caching'],
+    needed: [['input']],
+    foreign: ['output', 'image', 'search', 'caching'],
     protocols: ['chat', 'responses', 'gemini'],
+  },
+  rerank: {
+    name: 'rerank',
+    needed: [['search'], ['input']],
+    foreign: ['output', 'image', 'caching'],
+    protocols: ['chat', 'responses'],
   },
 };
 

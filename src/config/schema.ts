@@ -72,6 +72,7 @@ const pricing = mapping({
   input: tokenPrice.optional(),
   output: tokenPrice.optional(),
   image: dollars.optional(),
+  search: dollars.optional(),
   images: listOf(
     mapping({
       size: matching(/^[1-9]\d{0,4}x[1-9]\d{0,4}$/, 'WIDTHxHEIGHT in pixels, such as 2048x2048').optional(),
@@ -99,7 +100,12 @@ const route = mapping({
   priority: whole(0, 1_000_000).default(1),
   weight: numberBetween(0, 1_000_000).default(1),
   tiers: listOf(oneOf('flex', 'priority')).optional(),
-  cost: mapping({ input: tokenPrice.optional(), output: tokenPrice.optional(), image: dollars.optional() }).optional(),
+  cost: mapping({
+    input: tokenPrice.optional(),
+    output: tokenPrice.optional(),
+    image: dollars.optional(),
+    search: dollars.optional(),
+  }).optional(),
 });
 
 const model = mapping({
@@ -118,6 +124,7 @@ const model = mapping({
       '/v1/images/generations',
       '/v1/images/edits',
       '/v1/embeddings',
+      '/v1/rerank',
     ),
   )
     .min(1, { error: 'must list at least one path' })

@@ -239,7 +239,8 @@ export type EndpointPath =
   | '/v1/messages'
   | '/v1/images/generations'
   | '/v1/images/edits'
-  | '/v1/embeddings';
+  | '/v1/embeddings'
+  | '/v1/rerank';
 
 /** A model of the catalogue. */
 export interface ModelSettings {
@@ -275,11 +276,13 @@ export interface ModelSettings {
   readonly routes: readonly RouteSettings[];
 }
 
-/** Prices: pico-dollars a token (dollars per 1 million tokens times 10^6), nano-dollars an image. Absent: none. */
+/** Prices: pico-dollars a token (dollars per 1 million tokens times 10^6), nano-dollars an image or a search. Absent: none. */
 export interface PricingSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+  /** Of a search of up to 100 documents. */
+  readonly searchNanoUsd?: bigint;
   /** Of images at other sizes and qualities: the first that fits holds. Absent: none. */
   readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
@@ -334,11 +337,12 @@ export interface RouteSettings {
   readonly cost?: RouteCostSettings;
 }
 
-/** What a provider charges: pico-dollars a token, nano-dollars an image. Absent: nothing. */
+/** What a provider charges: pico-dollars a token, nano-dollars an image or a search. Absent: nothing. */
 export interface RouteCostSettings {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+  readonly searchNanoUsd?: bigint;
 }
 
 /** How batches run, and what their files may take. */

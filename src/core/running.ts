@@ -12,6 +12,18 @@ export interface Cuttable {
   place: number;
 }
 
+/** A service whose requests run for a while, so that it is stopped in steps. */
+export interface StoppableService {
+  /** Takes no new requests from now on. Resolves when what waits is ended. */
+  drain(): Promise<void> | void;
+  /** Resolves when nothing runs; at once where that is so now. */
+  idle(): Promise<unknown>;
+  /** Ends all that still runs. */
+  cutAll(): void;
+  /** Ends what runs for a key, which has been revoked. */
+  revoke(keyId: number): void;
+}
+
 /**
  * What runs in this process, so that stopping can wait for it and then end it. An array with swap-remove: V8 keeps promoting what passes through a Set or a Map, which made its
  * scavenges seven times as long.

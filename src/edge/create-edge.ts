@@ -19,10 +19,11 @@ import { Edge } from './edge.ts';
 import { registerBatches } from './batches/batch-routes.ts';
 import { registerFiles } from './batches/file-routes.ts';
 import { registerMessageBatches } from './batches/message-batch-routes.ts';
-import { registerEmbeddings } from './embedding-route.ts';
+import { embeddingRoute, registerDirect, rerankRoute } from './direct-route.ts';
 import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
+import { registerReference } from './reference-routes.ts';
 import { operatorPaths, registerHealth } from './health-routes.ts';
 import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
 import { registerImageFiles } from './image-file-route.ts';
@@ -94,6 +95,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   Object.assign(app.server, { httpAllowHalfOpen: true });
   registerHealth(app, edge);
   registerErrorDocs(app);
+  registerReference(app, edge);
   registerModels(app, edge);
   registerGeneration(app, edge, {
     path: '/v1/chat/completions',
@@ -109,10 +111,11 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerAccount(app, edge);
   registerImages(app, edge);
   registerImageFiles(app, edge);
-  registerEmbeddings(app, edge);
   registerFiles(app, edge);
   registerBatches(app, edge);
   registerMessageBatches(app, edge);
+  registerDirect(app, edge, '/v1/embeddings', embeddingRoute(edge));
+  for (const url of ['/v1/rerank', '/v2/rerank']) registerDirect(app, edge, url, rerankRoute(edge));
   return app;
 }
 

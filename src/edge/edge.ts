@@ -4,6 +4,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type AuthenticateResponse, CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { BatchService, FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -26,6 +27,7 @@ export class Edge {
   readonly embeddings: LeanClient<typeof EmbeddingService>;
   readonly files: LeanClient<typeof FileService>;
   readonly batches: LeanClient<typeof BatchService>;
+  readonly rerank: LeanClient<typeof RerankService>;
   /** The memory of large bodies that are being read or answered, by account. */
   readonly bodies: MemoryBudget<bigint>;
   readonly parser: JsonParser;
@@ -57,6 +59,7 @@ export class Edge {
     this.embeddings = leanClient(EmbeddingService, options.transport);
     this.files = leanClient(FileService, options.transport);
     this.batches = leanClient(BatchService, options.transport);
+    this.rerank = leanClient(RerankService, options.transport);
   }
 
   /**

@@ -9,7 +9,10 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
-import { Embeddings } from '../core/embeddings/embeddings.ts';
+import { DirectAnswers, type DirectTools } from '../core/direct/direct-answers.ts';
+import { embeddings } from '../core/embeddings/embeddings.ts';
+import { rerank } from '../core/rerank/rerank.ts';
+import type { StoppableService } from '../core/running.ts';
 import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { serverSecrets } from '../core/secret-files.ts';
@@ -30,6 +33,7 @@ import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { BatchService, FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { overloaded } from '../errors/overloaded.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -137,6 +141,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     edge,
     rpc,
     ...core,
+    services: listRunning(core),
     graceMs: config.shutdownGraceMs,
     unready: () => ground.health.reason,
   });
@@ -294,10 +299,16 @@ function makeCore(parts: Parts) {
     logger,
     publicUrl,
   });
-  const embeddings = new Embeddings({ ...shared, runtime: systemRuntime });
+  const direct = openDirect({ ...shared, runtime: systemRuntime });
   const batches = openBatches({
     ...shared,
-    ...{ environment, live, logger, publicUrl, generations, responses, embeddings },
+    environment,
+    live,
+    logger,
+    publicUrl,
+    generations,
+    responses,
+    embeddings: direct.embeddings,
     documents: stores.documents,
     texts: () => errorTexts(live, publicUrl),
   });
@@ -315,13 +326,19 @@ function makeCore(parts: Parts) {
     unseenOutput,
     responses,
     images,
-    embeddings,
     batches,
+    embeddings: direct.embeddings,
+    rerank: direct.rerank,
     tokens,
     providers: () => listProviders(live, upstreams),
     reload,
     discovery,
   };
+}
+
+/** The services whose answers come at once. */
+function openDirect(tools: DirectTools) {
+  return { embeddings: new DirectAnswers(tools, embeddings), rerank: new DirectAnswers(tools, rerank) };
 }
 
 /** Opens the Unix socket for the operator's commands. One that was not asked for may fail: the port does the same. */
@@ -431,9 +448,14 @@ function errorTexts(live: LiveConfig, publicUrl: () => string): ErrorTexts {
   };
 }
 
+/** Returns the services whose requests run for a while. */
+function listRunning({ batches, generations, images, embeddings, rerank }: Core): StoppableService[] {
+  return [batches, generations, images, embeddings, rerank];
+}
+
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
-  const { ledger, catalog, generations, responses, images, embeddings, batches, tokens } = core;
+  const { ledger, catalog, responses, tokens } = core;
   const { router, providers, upstreams } = core;
   const listedId = (name: string): string => catalog.listedId(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
@@ -447,19 +469,18 @@ function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
     }
   };
   const revoked = (keyId: number): void => {
-    generations.revoke(keyId);
-    images.revoke(keyId);
-    embeddings.revoke(keyId);
+    for (const service of listRunning(core)) service.revoke(keyId);
   };
   return new InProcessTransport()
     .service(CredentialService, credentialService({ ledger, tokens }))
     .service(CatalogService, catalogService({ catalog, visible }))
-    .service(GenerationService, generations.service)
+    .service(GenerationService, core.generations.service)
     .service(ResponseService, responses.service)
-    .service(ImageService, images.service)
-    .service(EmbeddingService, embeddings.service)
-    .service(FileService, batches.fileService)
-    .service(BatchService, batches.service)
+    .service(ImageService, core.images.service)
+    .service(EmbeddingService, { embed: (request, context) => core.embeddings.answer(request, context) })
+    .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })
+    .service(FileService, core.batches.fileService)
+    .service(BatchService, core.batches.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
     .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, ...seen }));

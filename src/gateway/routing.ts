@@ -3,14 +3,24 @@ import type { Config } from '../config/settings.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../core/routing/request-plan.ts';
 import type { RouteConfig, RouteStrategy, RoutingConfig } from '../core/routing/route-table.ts';
 import { tierByName } from '../core/service-tiers.ts';
-import { simulatorEmbeddingModels, simulatorImageModels, simulatorModels } from '../simulator/models.ts';
+import {
+  simulatorEmbeddingModels,
+  simulatorImageModels,
+  simulatorModels,
+  simulatorRerankModels,
+} from '../simulator/models.ts';
 import { protocols } from '../upstreams/protocols.ts';
 
 /** The simulator's name as a provider. */
 export const simulatorName = 'simulator';
 
 /** The models that need no configuration. */
-export const builtInModels = [...simulatorModels, ...simulatorImageModels, ...simulatorEmbeddingModels];
+export const builtInModels = [
+  ...simulatorModels,
+  ...simulatorImageModels,
+  ...simulatorEmbeddingModels,
+  ...simulatorRerankModels,
+];
 
 /** Throws `ConfigError` where a provider speaks what this version does not: what `serve` refuses, `config check` refuses. */
 export function checkProtocols(config: Config): void {

@@ -1,9 +1,7 @@
 import type { FastifyInstance } from 'fastify';
-import type { Generations } from '../core/generation/generations.ts';
 import type { Responses } from '../core/responses/responses.ts';
-import type { Embeddings } from '../core/embeddings/embeddings.ts';
+import type { StoppableService } from '../core/running.ts';
 import type { Batches } from '../core/batches/batches.ts';
-import type { Images } from '../core/images/images.ts';
 import type { RpcListener } from '../rpc/listener.ts';
 import type { Documents } from '../store/documents.ts';
 import type { Files } from '../store/files.ts';
@@ -19,11 +17,10 @@ export interface StoppingParts {
   readonly ledger: Ledger;
   readonly documents: Documents;
   readonly files: Files;
-  readonly generations: Generations;
+  /** What runs requests. */
+  readonly services: readonly StoppableService[];
   readonly responses: Responses;
-  readonly images: Images;
-  readonly embeddings: Embeddings;
-  readonly batches: Batches;
+  readonly batches: Pick<Batches, 'close'>;
   readonly graceMs: number;
   /** Returns why what is kept can't be written; undefined: it can. */
   readonly unready: () => string | undefined;
@@ -37,25 +34,18 @@ export function createStopping(parts: StoppingParts): { stop: () => Promise<bool
 }
 
 async function stop(parts: StoppingParts, hurried: Promise<void>): Promise<boolean> {
-  const { edge, rpc, ledger, documents, files, generations, responses, images, embeddings, batches } = parts;
-  const { graceMs, unready } = parts;
+  const { edge, rpc, ledger, documents, files, services, responses, batches, graceMs, unready } = parts;
   rpc.drain();
-  generations.drain();
-  embeddings.drain();
-  batches.drain();
-  const drained = images.drain();
-  const idle = (): Promise<unknown> =>
-    Promise.all([generations.idle(), images.idle(), embeddings.idle(), batches.idle(), drained]);
+  const drained = services.map(service => service.drain());
+  const idle = (): Promise<unknown> => Promise.all([...services.map(service => service.idle()), ...drained]);
   await Promise.race([idle(), after(graceMs), hurried]);
-  generations.cutAll();
-  images.cutAll();
-  embeddings.cutAll();
+  for (const service of services) service.cutAll();
   await Promise.race([idle(), after(cutMs)]);
   // What became of the responses in the background.
   await Promise.race([responses.idle(), after(cutMs)]);
   await Promise.all([edge.close(), rpc.close(cutMs)]);
-  // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
   await Promise.race([batches.close(), after(cutMs)]);
+  // A disk that stays full must not keep the process: what it never took is what a crash leaves, and is given back at the next start.
   const closed = Promise.all([documents.close(), ledger.close(), files.close()]).then(() => unready() === undefined);
   return Promise.race([closed, after(cutMs).then(() => false)]);
 }

@@ -4,19 +4,25 @@ import type { KeyHealth } from '../generation/upstream.ts';
 import { systemRuntime } from '../lib/runtime.ts';
 import { createEmbeddingSimulator } from '../simulator/embeddings/embedding-simulator.ts';
 import { createImageSimulator } from '../simulator/images/image-simulator.ts';
+import { createRerankSimulator } from '../simulator/rerank/rerank-simulator.ts';
 import { createSimulator } from '../simulator/simulator.ts';
 import type { ProxySettings } from '../upstreams/connections.ts';
 import { HttpProvider } from '../upstreams/http-upstream.ts';
 import { ImagesProvider } from '../upstreams/images.ts';
 import { protocols } from '../upstreams/protocols.ts';
 import { type ProviderTest, testImagesProvider, testProvider } from '../upstreams/provider-test.ts';
-import { rehearsedEmbeddings, rehearsedImages, rehearsedUpstream } from '../upstreams/rehearsed-upstream.ts';
+import {
+  rehearsedEmbeddings,
+  rehearsedImages,
+  rehearsedReranker,
+  rehearsedUpstream,
+} from '../upstreams/rehearsed-upstream.ts';
 import { simulatorName } from './routing.ts';
 
 /** An upstream, what it answers, and all that it was made from. */
 interface Opened {
   readonly settings: string;
-  readonly answers: Pick<Provider, 'upstream' | 'images' | 'embeddings'>;
+  readonly answers: Pick<Provider, 'upstream' | 'images' | 'embeddings' | 'reranker'>;
   readonly close: () => void;
 }
 
@@ -97,8 +103,12 @@ export class UpstreamSet {
     if (protocol === undefined) throw new Error(`a provider speaks ${provider.protocol}, which nothing here does`);
     const takesTokenIds = provider.tokenIds ?? protocol.embeddings?.takesTokenIds ?? false;
     const upstream = new HttpProvider({ ...options, protocol, quirks, passthrough, takesTokenIds });
-    const embeddings = protocol.embeddings === undefined ? {} : { embeddings: upstream };
-    return { settings, answers: { upstream, ...embeddings }, close: () => void upstream.close() };
+    const answers = {
+      upstream,
+      ...(protocol.embeddings === undefined ? {} : { embeddings: upstream }),
+      ...(protocol.rerankPath === undefined ? {} : { reranker: upstream }),
+    };
+    return { settings, answers, close: () => void upstream.close() };
   }
 }
 
@@ -108,7 +118,8 @@ function openSimulator(settings: string, { simulator, timeouts }: Config): Opene
   const upstream = rehearsedUpstream(createSimulator({ tokensPerSecond, steering }), limits);
   const images = rehearsedImages(createImageSimulator({ steering }), limits);
   const embeddings = rehearsedEmbeddings(createEmbeddingSimulator({ steering }), limits);
-  return { settings, answers: { upstream, images, embeddings }, close: () => undefined };
+  const reranker = rehearsedReranker(createRerankSimulator({ steering }), limits);
+  return { settings, answers: { upstream, images, embeddings, reranker }, close: () => undefined };
 }
 
 /** All that an upstream is made from; secrets are revealed, because a changed key makes another upstream. It never leaves this file. */

@@ -1,4 +1,5 @@
 import { Endpoint } from '../gen/tollgate/v1/request_pb.ts';
+import type { PieceKind } from './price.ts';
 
 /** The endpoints and the public paths that a model's `endpoints` lists them by. Source: `service.md`. */
 const rows: readonly (readonly [Endpoint, string])[] = [
@@ -8,6 +9,7 @@ const rows: readonly (readonly [Endpoint, string])[] = [
   [Endpoint.IMAGE_GENERATIONS, '/v1/images/generations'],
   [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
   [Endpoint.EMBEDDINGS, '/v1/embeddings'],
+  [Endpoint.RERANK, '/v1/rerank'],
 ];
 
 const paths: ReadonlyMap<Endpoint, string> = new Map(rows);
@@ -26,6 +28,11 @@ export function endpointOf(path: string): Endpoint | undefined {
 /** Whether the endpoint answers with pictures. */
 export function isImageEndpoint(endpoint: Endpoint): boolean {
   return endpoint === Endpoint.IMAGE_GENERATIONS || endpoint === Endpoint.IMAGE_EDITS;
+}
+
+/** Returns what the priced pieces of a request on a path are: searches of rerank requests, pictures elsewhere. */
+export function namePiece(path: string): PieceKind {
+  return path === pathOf(Endpoint.RERANK) ? 'search' : 'image';
 }
 
 /** Whether the endpoint answers with text. */

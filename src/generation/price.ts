@@ -7,9 +7,12 @@ import type { CachePricing, Pricing } from '../gen/tollgate/v1/catalog_pb.ts';
  */
 
 /** The kinds of line items; they do not overlap. */
-export type LineKind = 'input' | 'cache_read' | 'cache_write_5m' | 'cache_write_1h' | 'output' | 'image';
+export type LineKind = 'input' | 'cache_read' | 'cache_write_5m' | 'cache_write_1h' | 'output' | PieceKind;
 
-/** The prices that apply to one request, in pico-dollars a token (of an image: a picture). null: no price, so no such line can be charged. */
+/** What is priced by the piece: a picture, or a search of up to 100 documents. A request has pieces of one kind only. */
+export type PieceKind = 'image' | 'search';
+
+/** The prices that apply to one request, in pico-dollars a token (`image`: a piece). null: no price, so no such line can be charged. */
 export interface PriceSheet {
   readonly input: bigint | null;
   /** null: charged as uncached input. */
@@ -23,7 +26,7 @@ export interface PriceSheet {
 /** One line of the arithmetic. */
 export interface CostLine {
   readonly kind: LineKind;
-  /** Tokens (pictures of an image line). */
+  /** Tokens (pictures of an image line, searches of a search line). */
   readonly tokens: number;
   readonly pricePicoUsd: bigint;
   /** The tier's factor: 500, 1000 or 2000. */
@@ -50,12 +53,16 @@ function cacheOf(caching: CachePricing | undefined): Pick<PriceSheet, 'cacheRead
   };
 }
 
+function piecePrice(nanoUsd: bigint | undefined): bigint | null {
+  return nanoUsd === undefined ? null : nanoUsd * 1000n;
+}
+
 /** The prices of a request with that many input tokens, cached ones included: the highest passed threshold holds for all of it. */
 export function priceSheet(pricing: Pricing, inputTokens: number): PriceSheet {
   let sheet: PriceSheet = {
     input: pricing.inputPicoUsd ?? null,
     output: pricing.outputPicoUsd ?? null,
-    image: pricing.imageNanoUsd === undefined ? null : pricing.imageNanoUsd * 1000n,
+    image: piecePrice(pricing.imageNanoUsd ?? pricing.searchNanoUsd),
     ...cacheOf(pricing.caching),
   };
   let passed = -1;
@@ -75,15 +82,20 @@ export function imageSheet(pricing: Pricing, asked: { readonly size: string; rea
   return own === undefined ? sheet : { ...sheet, image: own.imageNanoUsd * 1000n };
 }
 
-/** The lines of a usage; buckets without tokens are left out. Throws where a bucket has tokens but no price. */
-export function costLines(usage: PricedUsage, sheet: PriceSheet, multiplierPermille: number): CostLine[] {
+/** The lines of a usage; buckets without tokens are left out. `piece`: how a line of pieces is called. Throws where a bucket has tokens but no price. */
+export function costLines(
+  usage: PricedUsage,
+  sheet: PriceSheet,
+  multiplierPermille: number,
+  piece: PieceKind = 'image',
+): CostLine[] {
   const rows: [LineKind, number, bigint | null][] = [
     ['input', usage.input, sheet.input],
     ['cache_read', usage.cacheRead, sheet.cacheRead ?? sheet.input],
     ['cache_write_5m', usage.cacheWrite5m, sheet.cacheWrite5m ?? sheet.input],
     ['cache_write_1h', usage.cacheWrite1h, sheet.cacheWrite1h ?? sheet.input],
     ['output', usage.output, sheet.output],
-    ['image', usage.images, sheet.image],
+    [piece, usage.images, sheet.image],
   ];
   const lines: CostLine[] = [];
   for (const [kind, tokens, price] of rows) {
@@ -108,7 +120,7 @@ export function costOf(lines: readonly CostLine[]): bigint {
   return (atto + attoPerNano / 2n) / attoPerNano;
 }
 
-/** The order in which payers pay: the first pays from its beginning. A plan never pays images. Source: decisions §6, Subscription. */
+/** The order in which payers pay: the first pays from its beginning. A plan never pays pieces. Source: decisions §6, Subscription. */
 const payingOrder: readonly LineKind[] = ['input', 'cache_write_5m', 'cache_write_1h', 'cache_read', 'output'];
 
 /** How many tokens a plan pays, and from which end of the paying order; money pays the others. */
@@ -142,9 +154,9 @@ export function shareLines(lines: readonly CostLine[], plan: PlanShare): SharedL
   });
 }
 
-/** The tokens of the lines: pictures are none. */
+/** The tokens of the lines: pieces are none. */
 export function tokensOf(lines: readonly CostLine[]): number {
-  return lines.reduce((sum, line) => sum + (line.kind === 'image' ? 0 : line.tokens), 0);
+  return lines.reduce((sum, line) => sum + (isPiece(line) ? 0 : line.tokens), 0);
 }
 
 /** How many tokens, from the beginning of the paying order, cost no more than that; none but those without a price where it is 0. */
@@ -163,7 +175,11 @@ export function tokensWithin(lines: readonly CostLine[], nanoUsd: bigint): numbe
 }
 
 function inPayingOrder(lines: readonly CostLine[], forward: boolean): CostLine[] {
-  const tokens = lines.filter(line => line.kind !== 'image');
+  const tokens = lines.filter(line => !isPiece(line));
   const sorted = tokens.sort((a, b) => payingOrder.indexOf(a.kind) - payingOrder.indexOf(b.kind));
   return forward ? sorted : sorted.reverse();
+}
+
+function isPiece({ kind }: CostLine): boolean {
+  return kind === 'image' || kind === 'search';
 }

@@ -1,4 +1,13 @@
-import type { GroupRow, GroupSettings, LimitChange, LimitFilter, LimitRow, NewLimit, Tags } from './control.ts';
+import type {
+  GroupRow,
+  GroupSettings,
+  LimitChange,
+  LimitFilter,
+  LimitRefusal,
+  LimitRow,
+  NewLimit,
+  Tags,
+} from './control.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
@@ -11,6 +20,7 @@ export type {
   LimitChange,
   LimitField,
   LimitFilter,
+  LimitRefusal,
   LimitRow,
   LimitScope,
   LimitSettings,
@@ -125,8 +135,8 @@ export interface Ledger {
     limitId: number;
     accountId: number | undefined;
     change: LimitChange;
-  }): Promise<LimitRow | 'not_found' | 'locked'>;
-  deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | 'not_found' | 'locked'>;
+  }): Promise<LimitRow | LimitRefusal>;
+  deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | LimitRefusal>;
 
   createManagementKey(command: NewKey & { scopes: readonly string[] }): Promise<ManagementKeyRow | 'not_found'>;
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]>;

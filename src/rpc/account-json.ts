@@ -70,13 +70,16 @@ export function arithmeticJson(record: ActivityRecord): object {
   };
 }
 
+/** Kinds of buckets whose price is that of a piece, not of a million tokens. */
+const pieceKinds: ReadonlySet<string> = new Set(['image', 'search']);
+
 function bucketJson(bucket: CostBucket): object {
   const { kind, tokens, pricePicoUsd, multiplierPermille, discountPermille, paidBy } = bucket;
   const factor = BigInt(multiplierPermille) * BigInt(1000 - discountPermille);
   return {
     kind,
     tokens: Number(tokens),
-    price: JSON.rawJSON(decimalText(pricePicoUsd, kind === 'image' ? 12 : 6)),
+    price: JSON.rawJSON(decimalText(pricePicoUsd, pieceKinds.has(kind) ? 12 : 6)),
     multiplier: multiplierPermille / 1000,
     discount: discountPermille / 1000,
     cost: JSON.rawJSON(decimalText(tokens * pricePicoUsd * factor, 18)),

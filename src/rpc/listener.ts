@@ -7,6 +7,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
@@ -98,7 +99,13 @@ const defaultMessageBytesMax = 64 << 20;
 const defaultControlBytesMax = 1 << 20;
 const defaultElementsMax = 100_000;
 /** Services whose messages hold prompts or images. */
-const contentServices: readonly DescService[] = [GenerationService, ResponseService, ImageService, EmbeddingService];
+const contentServices: readonly DescService[] = [
+  GenerationService,
+  ResponseService,
+  ImageService,
+  EmbeddingService,
+  RerankService,
+];
 /** What an edge's message may have beside the body of its client, which it has twice: as it came, and decoded. */
 const edgeExtraBytes = 1 << 20;
 const ownServices: readonly DescService[] = [Health, ServerReflection];

@@ -75,6 +75,7 @@ export const endpointPaths: ReadonlyMap<Endpoint, string> = new Map([
   [Endpoint.IMAGE_GENERATIONS, '/v1/images/generations'],
   [Endpoint.IMAGE_EDITS, '/v1/images/edits'],
   [Endpoint.EMBEDDINGS, '/v1/embeddings'],
+  [Endpoint.RERANK, '/v1/rerank'],
 ]);
 const tierNames: ReadonlyMap<ServiceTier, string> = new Map([
   [ServiceTier.FLEX, 'flex'],
@@ -108,7 +109,7 @@ export function modelJson(model: Model) {
   };
 }
 
-/** Prices in dollars per 1 million tokens; `image` in dollars an image. null: it has no such price. */
+/** Prices in dollars per 1 million tokens; `image` in dollars an image, `search` in dollars a search. null: it has no such price. */
 function pricingJson(pricing: Pricing | undefined) {
   const images = pricing?.images.map(({ size, quality, imageNanoUsd }) => ({
     size: size || null,
@@ -130,6 +131,7 @@ function pricingJson(pricing: Pricing | undefined) {
     ...(images === undefined || images.length === 0 ? {} : { images }),
     // The factor of batch items, of models that have one of their own.
     ...(pricing?.batchPermille === undefined ? {} : { batch: pricing.batchPermille / 1000 }),
+    ...(pricing?.searchNanoUsd === undefined ? {} : { search: dollarsNumber(pricing.searchNanoUsd) }),
   };
 }
 

@@ -168,6 +168,21 @@ export const simulatorEmbeddingModels: readonly (MessageInitShape<typeof ModelSc
   },
 ];
 
+/** The built-in rerank models. */
+export const simulatorRerankModels: readonly (MessageInitShape<typeof ModelSchema> & { readonly id: string })[] = [
+  {
+    ownedBy: 'tollgate-simulator',
+    createdAt: 1_790_000_000n,
+    available: true,
+    id: 'sim/rerank',
+    name: 'Simulator Rerank',
+    description: 'Orders documents by how many words they share with the query.',
+    contextLength: 8_192,
+    endpoints: [Endpoint.RERANK],
+    pricing: { searchNanoUsd: 2_000_000n },
+  },
+];
+
 /** How a model caches prompts: where the client's hints say, by itself wherever prefixes agree, or not at all. */
 export type CacheMode = 'hints' | 'automatic' | 'none';
 

@@ -23,8 +23,8 @@ export type RouteReason =
   /** An earlier route failed. */
   | 'fallback';
 
-/** What a provider is asked for, in the words of OpenTelemetry's conventions: text, images, vectors. */
-export type Operation = 'chat' | 'generate_content' | 'embeddings';
+/** What a provider is asked for, in the words of OpenTelemetry's conventions: text, images, vectors. They have no word for an order of documents. */
+export type Operation = 'chat' | 'generate_content' | 'embeddings' | 'rerank';
 
 /** How an attempt ended, for a trace. */
 export interface AttemptEnd {

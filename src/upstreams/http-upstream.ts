@@ -1,7 +1,11 @@
 import type { EncodedRequest, UpstreamQuirk } from '../codecs/codec.ts';
 import { Protocol } from '../gen/tollgate/v1/content_pb.ts';
 import { type GenerateRequest, OutputFormatType } from '../gen/tollgate/v1/request_pb.ts';
-import type { Embedded, EmbeddingCall, EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
+import type { EmbedRequest } from '../gen/tollgate/v1/embedding_pb.ts';
+import type { RerankRequest } from '../gen/tollgate/v1/rerank_pb.ts';
+import type { DirectCall } from '../generation/direct-call.ts';
+import type { Embedded, EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
+import type { Reranked, RerankUpstream } from '../generation/rerank/rerank-upstream.ts';
 import { checkCalls } from '../generation/portable/arrange-calls.ts';
 import { type PortableRequest, refuseLoss, toPortable } from '../generation/portable/portable-request.ts';
 import type { KeysHealth, RunningAttempt, Upstream, UpstreamCall, UpstreamReceiver } from '../generation/upstream.ts';
@@ -9,10 +13,12 @@ import { AnswerReader, type AnswerReading, type EventRestorer } from './answer-r
 import { AnswerTool } from './answer-tool.ts';
 import { asError } from './as-error.ts';
 import { CustomCalls } from './custom-calls.ts';
+import type { DirectHttp } from './direct-http.ts';
 import { FanOut } from './fan-out.ts';
 import { forwardedHeaders, noHeaders } from './forwarded-headers.ts';
 import { HttpAttempt, type OutgoingRequest } from './http-attempt.ts';
 import { embedOverHttp } from './http-embeddings.ts';
+import { rerankOverHttp } from './http-rerank.ts';
 import { HttpTarget, type HttpTargetOptions } from './http-target.ts';
 import { filterBody, filterHeaders, type Passthrough, withoutExtras } from './passthrough.ts';
 import { RunningTimings } from './running-timings.ts';
@@ -50,7 +56,7 @@ interface ModelPlan {
 }
 
 /** The client of one provider, with connections of its own. It folds nothing: an upstream that answers whole gives one batch. */
-export class HttpProvider implements Upstream, EmbeddingUpstream {
+export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream {
   readonly isRemote = true;
   readonly mayPause: boolean;
   readonly keys: KeysHealth;
@@ -60,6 +66,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
   readonly #passthrough: Passthrough;
   readonly #target: HttpTarget;
   readonly #reading: AnswerReading;
+  readonly #direct: DirectHttp;
   /** Made at first use: for streamed and for whole answers, by the upstream's name of the model. */
   readonly #plans = { streamed: new Map<string, ModelPlan>(), whole: new Map<string, ModelPlan>() };
 
@@ -73,6 +80,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     this.#target = new HttpTarget(options, protocol.authentication);
     this.keys = this.#target.keys;
     this.#reading = { codec: protocol.codec, provider: name, eventBytesMax };
+    this.#direct = { target: this.#target, codec: protocol.codec, bytesMax: eventBytesMax };
   }
 
   generate(call: UpstreamCall, receiver: UpstreamReceiver): RunningAttempt {
@@ -85,11 +93,16 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
     return this.#quirks.includes('one_answer') || this.#protocol.givesOne?.(model) === true ? candidates : 1;
   }
 
-  embed(call: EmbeddingCall): Promise<Embedded> {
+  embed(call: DirectCall<EmbedRequest>): Promise<Embedded> {
     const { embeddings } = this.#protocol;
     if (embeddings === undefined) throw new Error(`${this.#reading.provider} speaks no protocol with embeddings`);
-    const { codec, eventBytesMax: bytesMax } = this.#reading;
-    return embedOverHttp({ target: this.#target, protocol: embeddings, codec, bytesMax }, call);
+    return embedOverHttp({ ...this.#direct, protocol: embeddings }, call);
+  }
+
+  rerank(call: DirectCall<RerankRequest>): Promise<Reranked> {
+    const { rerankPath } = this.#protocol;
+    if (rerankPath === undefined) throw new Error(`${this.#reading.provider} speaks no protocol with rerank`);
+    return rerankOverHttp(this.#direct, call, rerankPath);
   }
 
   /** Begins a call that is nobody's request: the operator's own, to see whether the provider works. */
@@ -130,7 +143,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream {
       restorers = this.#restorers(portable, names, dropped);
       const plan = this.#plan(model, whole);
       const headers = own === noHeaders ? plan.headers : this.#headers(whole, own);
-      const body = outgoingJson(encoded.body, encoded.restore);
+      const body = outgoingJson(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
       outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {

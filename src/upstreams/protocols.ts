@@ -30,6 +30,8 @@ export interface UpstreamProtocol {
   readonly joinedHeader?: string;
   /** How embeddings are asked for; absent: not at all. */
   readonly embeddings?: EmbeddingProtocol;
+  /** What follows the base URL to rerank; absent: it can't. */
+  readonly rerankPath?: string;
 }
 
 /** Chat Completions; the base URL ends in the version ("https://api.openai.com/v1"), as the official client takes it. */
@@ -40,6 +42,7 @@ export const chatProtocol: UpstreamProtocol = {
   path: () => '/chat/completions',
   listPath: '/models',
   embeddings: openaiEmbeddings,
+  rerankPath: '/rerank',
 };
 
 /** Messages; the base URL has no version ("https://api.anthropic.com"), as the official client takes it. */
@@ -67,6 +70,7 @@ export const responsesProtocol: UpstreamProtocol = {
   listPath: '/models',
   givesOne: () => true,
   embeddings: openaiEmbeddings,
+  rerankPath: '/rerank',
 };
 
 /** Gemini; the base URL has no version ("https://generativelanguage.googleapis.com"), as the official client takes it. */

@@ -1,6 +1,7 @@
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { EmbeddingUpstream } from '../generation/embeddings/embedding-upstream.ts';
 import type { ImageUpstream } from '../generation/images/image-upstream.ts';
+import type { RerankUpstream } from '../generation/rerank/rerank-upstream.ts';
 import {
   type RunningAttempt,
   type Upstream,
@@ -34,6 +35,11 @@ export function rehearsedImages(images: ImageUpstream, limits: RehearsalLimits):
 export function rehearsedEmbeddings(embeddings: EmbeddingUpstream, limits: RehearsalLimits): EmbeddingUpstream {
   const { takesTokenIds } = embeddings;
   return { takesTokenIds, embed: call => rehearse(call, limits, limited => embeddings.embed(limited)) };
+}
+
+/** Does the same for an order of documents. */
+export function rehearsedReranker(reranker: RerankUpstream, limits: RehearsalLimits): RerankUpstream {
+  return { rerank: call => rehearse(call, limits, limited => reranker.rerank(limited)) };
 }
 
 async function rehearse<Call extends { readonly signal: AbortSignal }, Answer>(

@@ -210,6 +210,8 @@ describe('activity', () => {
       output_tokens: 10,
       cache_creation_input_tokens: 0,
       cache_read_input_tokens: 0,
+      end_user: null,
+      tags: {},
     });
     expect(all.data[0]).toMatchObject({ state: 'upstream_failed', cost: 0, input_tokens: 0, output_tokens: 0 });
     expect(all.data[1]).toMatchObject({ service_tier: 'flex', model: 'sim/large' });
@@ -253,6 +255,8 @@ describe('activity', () => {
       cache_creation_input_tokens: 0,
       cache_read_input_tokens: 0,
       reasoning_tokens: 0,
+      end_user: null,
+      tags: {},
       buckets: [
         { kind: 'input', tokens: input, price: 1, multiplier: 0.5, discount: 0, cost: input / 2e6, paid_by: 'account' },
         { kind: 'output', tokens: 10, price: 4, multiplier: 0.5, discount: 0, cost: 0.00002, paid_by: 'account' },

@@ -63,6 +63,8 @@ test('a limit is made, shown, changed and deleted; the list has the free windows
   ] as const) {
     const options = method === 'PATCH' ? { body: { max: 1000 } } : {};
     expect((await call(gateway, method, `/limits/${locked?.limit_id ?? 0}`, options)).status).toBe(403);
+    const { code, stderr } = await gateway.cli(['limits', 'update', String(locked?.limit_id), '--max', '1000']);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('can’t be changed')]);
   }
   const gone = await call(gateway, 'DELETE', `/limits/${limit.limit_id}`);
   expect([gone.status, gone.body]).toEqual([200, { message: 'Limit successfully deleted.' }]);
@@ -105,6 +107,43 @@ test('a refusal says which limit it was, and when to come back', async () => {
   expect(headers.get('x-should-retry')).toBe('false');
   expect(headers.get('x-ratelimit-remaining-requests')).toBe('0');
   expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+});
+
+test('amounts of a limit of dollars are dollars, a total never resets, and Messages has its own envelope', async () => {
+  const { key, id } = await makeKey(gateway);
+  const scope = { type: 'key', id: Number(id) };
+  const limit = await made({ scope, unit: 'usd', window: 'total', max: 0.000001 });
+  const { status, text, headers } = await call(gateway, 'POST', '/v1/messages', {
+    key,
+    body: { model: 'sim/large', max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] },
+  });
+  const body = JSON.parse(text) as { type: string; error: { type: string; code: string; limit: object } };
+  expect([status, body.type, body.error.type, body.error.code]).toEqual([
+    429,
+    'error',
+    'rate_limit_error',
+    'spending_limit',
+  ]);
+  const { limit_id } = limit;
+  const amounts = { used: 0, max: 0.000001, resets_at: null };
+  expect(body.error.limit).toEqual({ limit_id, scope, unit: 'usd', window: 'total', ...amounts });
+  expect([headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([null, 'false']);
+});
+
+test('end users are limited apart: one that is at its end stops neither the others nor requests without one', async () => {
+  const { key, id } = await makeKey(gateway);
+  const scope = { type: 'key', id: Number(id) };
+  const limit = await made({ scope, unit: 'requests', window: 'day', max: 1, end_users: 'each' });
+  const send = async (headers: Record<string, string>): Promise<number> =>
+    (await complete(gateway, hello, { key, headers })).status;
+  expect([await send({}), await send({})]).toEqual([200, 429]);
+  const ann = { 'x-tollgate-end-user': 'ann' };
+  expect([await send(ann), await send(ann)]).toEqual([200, 429]);
+  const message = { model: 'sim/large', max_tokens: 5, messages: [{ role: 'user', content: 'Hello' }] };
+  const ask = (user_id: string) =>
+    call(gateway, 'POST', '/v1/messages', { key, body: { ...message, metadata: { user_id } } });
+  expect([(await ask('ben')).status, (await ask('ann')).status]).toEqual([200, 429]);
+  expect(await read(limit.limit_id)).toMatchObject({ used: 1, remaining: 0 });
 });
 
 test('an answer that reaches the end of a token limit ends as at a length, and the limit is never passed', async () => {
@@ -252,4 +291,28 @@ test('keys are paged and searched, and a rotated key’s secrets work as long as
   expect(
     (await call(gateway, 'PATCH', `/keys/${key.api_key_id}`, { body: { metadata: { x: 'y'.repeat(5000) } } })).status,
   ).toBe(422);
+});
+
+test('what the operator limits, the account sees and does not change; limits of a deleted key are gone', async () => {
+  const key = await newKey(gateway, { label: 'limited' });
+  const keyId = String(key.api_key_id);
+  const create = ['limits', 'create', '--account', '1', '--scope', 'key', '--id', keyId, '--unit', 'tokens'];
+  await gateway.cli([...create, '--window', 'week', '--max', '500', '--time-zone', 'Asia/Kathmandu', '--locked']);
+  await gateway.cli(['keys', 'monthly-limit', keyId, '12.5']);
+  const list = async (): Promise<LimitJson[]> =>
+    (await call<{ data: LimitJson[] }>(gateway, 'GET', `/limits?scope=key&id=${keyId}`)).body.data;
+  const limits = await list();
+  expect(limits.map(({ unit, window, max, time_zone, locked }) => [unit, window, max, time_zone, locked])).toEqual([
+    ['tokens', 'week', 500, 'Asia/Kathmandu', true],
+    ['usd', 'month', 12.5, 'UTC', true],
+  ]);
+  for (const { limit_id } of limits) {
+    expect((await call(gateway, 'PATCH', `/limits/${limit_id}`, { body: { max: 9 } })).status).toBe(403);
+    expect((await call(gateway, 'DELETE', `/limits/${limit_id}`)).status).toBe(403);
+  }
+  await gateway.cli(['limits', 'update', String(limits[0]?.limit_id), '--max', '600']);
+  expect((await list()).map(({ max }) => max)).toEqual([600, 12.5]);
+  await call(gateway, 'DELETE', `/keys/${keyId}`);
+  expect(await list()).toEqual([]);
+  expect((await call(gateway, 'GET', `/limits/${limits[0]?.limit_id ?? 0}`)).status).toBe(404);
 });

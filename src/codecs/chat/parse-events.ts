@@ -7,10 +7,10 @@ import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
 import { extend } from '../extras.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
+import { countIn, listIn, objectIn, frameJson, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
 import { malformed } from '../upstream-error.ts';
-import { ChoiceParser } from './choice-parser.ts';
+import { ChoiceParser, isPlainChoice } from './choice-parser.ts';
 import { reported } from './error.ts';
 import { extras } from './extras.ts';
 import { parseTimings, parseUsage } from './usage.ts';
@@ -51,7 +51,7 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     const text = data.trim();
     if (text === '[DONE]') return this.end();
     const isNamed = event !== '' && event !== 'message';
-    const chunk = parsedJson(text);
+    const chunk = frameJson(text, isPlain);
     if (event === 'error') throw reported(chunk ?? text);
     const body = objectIn(chunk);
     if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {
@@ -127,6 +127,12 @@ export class ChatStreamParser implements Stepper<SseMessage, GenerationEvent> {
     this.#usage = usage;
     events.push(usageReported(usage));
   }
+}
+
+/** Whether everything of a chunk is known but calls, whose members are their own. */
+function isPlain(chunk: JsonObject): boolean {
+  for (const name in chunk) if (!known.has(name) && chunk[name] !== null) return false;
+  return chunk['usage'] == null && listIn(chunk['choices']).every(choice => isPlainChoice(objectIn(choice) ?? {}));
 }
 
 /** A whole answer to the events that a stream of it would have given. Throws `UpstreamFailure` `malformed` or `reported`. */

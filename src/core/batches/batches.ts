@@ -15,7 +15,7 @@ import type { Credential } from '../../ledger/ledger.ts';
 import type { Documents } from '../../store/documents.ts';
 import { invalidField } from '../account-fields.ts';
 import { authenticate } from '../credential.ts';
-import { stopping } from '../running.ts';
+import { type StoppableService, stopping } from '../running.ts';
 import { filesOf } from './batch-journal.ts';
 import type { BatchJobTools } from './batch-job.ts';
 import { BatchQueue } from './batch-queue.ts';
@@ -50,7 +50,7 @@ const endpoints: ReadonlySet<Endpoint> = new Set([
 ]);
 
 /** All batches and files of this process. */
-export class Batches {
+export class Batches implements StoppableService {
   readonly #tools: BatchTools & BatchJobTools & FileTools;
   readonly #files: Files;
   readonly #queue: BatchQueue;
@@ -101,6 +101,12 @@ export class Batches {
   async idle(): Promise<void> {
     await this.#queue.idle();
   }
+
+  /** Nothing: who answers the items ends them. */
+  cutAll(): void {}
+
+  /** Nothing: who answers the items ends them, and the next ones find the key revoked. */
+  revoke(): void {}
 
   /** Closes what is open: the next process goes on with it. */
   async close(): Promise<void> {

@@ -1,19 +1,25 @@
+import type { EmbedRequest, EmbedResponse } from '../../gen/tollgate/v1/embedding_pb.ts';
 import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import type { BatchCall, RequestedItem, ResultLine } from '../../generation/batches/batch-codec.ts';
 import { noUsage, toBuckets, toUsage } from '../../generation/usage-buckets.ts';
 import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
-import type { Embeddings } from '../embeddings/embeddings.ts';
 import type { Generations } from '../generation/generations.ts';
 import type { Keeper } from '../idempotency/replays.ts';
 import type { Responses } from '../responses/responses.ts';
 import { StartingCall } from '../starting-call.ts';
 import type { BatchItem } from './batch-item.ts';
 
+/** Who embeds. */
+export interface EmbeddingAnswers {
+  /** Answers an item; the keeper has the answer before it is charged. Rejects with what it is refused with. */
+  answerItem(request: EmbedRequest, item: BatchItem, keeper: Keeper<EmbedResponse>): Promise<EmbedResponse>;
+}
+
 /** Who answers items. */
 export interface ItemRunners {
   readonly generations: Generations;
   readonly responses: Responses;
-  readonly embeddings: Embeddings;
+  readonly embeddings: EmbeddingAnswers;
 }
 
 /** What an answered item has cost. */
@@ -39,7 +45,7 @@ export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<It
     case 'response':
       return respond(runners, item, call);
     case 'embeddings': {
-      const keeper = keeperOf<Parameters<typeof call.render>[1]>(([answer]) => {
+      const keeper = keeperOf<EmbedResponse>(([answer]) => {
         if (answer === undefined) throw new Error('an answer without vectors');
         return item.keep(call.render(item.name, answer));
       });

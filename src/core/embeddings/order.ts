@@ -5,37 +5,28 @@ import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import { countInPieces } from '../../generation/count-input.ts';
 import { checkEmbedRequest, inputName, invalidEmbedField } from '../../generation/embeddings/check-embed-request.ts';
 import { isVocabulary, loadDecoder } from '../../generation/embeddings/token-ids.ts';
-import { type PriceSheet, priceSheet } from '../../generation/price.ts';
+import { priceSheet } from '../../generation/price.ts';
 import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
-import type { Credential, FundsEstimate } from '../../ledger/ledger.ts';
+import type { Credential } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { readBatchTerms } from '../generation/funds.ts';
+import type { DirectOrder } from '../direct/direct-kind.ts';
+import { findModel } from '../direct/find-model.ts';
 import { modelUnavailable } from '../routing/failure-policy.ts';
 
-/** A checked request: what to embed, with which model, at which price. */
-export interface EmbedOrder {
-  /** `model` is the listed id. */
-  readonly request: EmbedRequest;
-  readonly model: Model;
+/** A checked request for vectors. */
+export interface EmbedOrder extends DirectOrder<EmbedRequest> {
   /** Of all inputs, as the gateway counts them. */
   readonly inputTokens: number;
-  readonly prices: PriceSheet;
-  /** The factor of a batch, in thousandths; undefined: it is no item of one. */
-  readonly multiplierPermille: number | undefined;
 }
 
-/** Checks a request, finds its model and counts its input. `isBatch`: it is an item of a batch. Throws what the caller is refused with; nothing is charged or counted yet. */
+/** Checks a request, finds its model and counts its input. Throws what the caller is refused with; nothing is charged or counted yet. */
 export async function takeEmbedOrder(
   catalog: Catalog,
   request: EmbedRequest,
-  { allowedModels }: Pick<Credential, 'allowedModels'>,
-  isBatch = false,
+  credential: Pick<Credential, 'allowedModels'>,
 ): Promise<EmbedOrder> {
   checkEmbedRequest(request);
-  const { model } = catalog.resolve(request.model, { endpoint: Endpoint.EMBEDDINGS, visible: allowedModels });
-  if (allowedModels !== null && !allowedModels.includes(model.id)) {
-    throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
-  }
+  const model = findModel(catalog, request, Endpoint.EMBEDDINGS, credential);
   if (request.dimensions !== undefined && !model.dimensions) {
     throw new GatewayError('unsupported_feature', `${model.id} has vectors of one length only.`, {
       param: 'dimensions',
@@ -50,7 +41,6 @@ export async function takeEmbedOrder(
     model,
     inputTokens,
     prices: priceSheet(model.pricing, inputTokens),
-    multiplierPermille: isBatch ? readBatchTerms(model).multiplierPermille : undefined,
   };
 }
 
@@ -68,20 +58,6 @@ async function countInputs(request: EmbedRequest, { contextLength = Infinity }: 
     sum += count;
   }
   return sum;
-}
-
-/** What a request costs at most: its input. Undefined where it costs nothing. */
-export function embedFunds({ inputTokens, prices, multiplierPermille = 1000 }: EmbedOrder): FundsEstimate | undefined {
-  const picoUsd = prices.input ?? 0n;
-  if (picoUsd === 0n) return undefined;
-  const noOutput = { outputPicoUsd: 0n, outputTokensMin: 0, outputTokensWanted: 0 };
-  return {
-    inputTokens,
-    inputNanoUsd: (BigInt(inputTokens) * picoUsd * BigInt(multiplierPermille) + 999_999n) / 1_000_000n,
-    ...noOutput,
-    plan: true,
-    freeDaily: multiplierPermille === 1000,
-  };
 }
 
 /** Returns a request with its token ids as texts. Throws `unsupported_feature` if the model’s vocabulary is not known, `validation_error` for ids that it lacks. */

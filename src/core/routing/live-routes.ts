@@ -1,5 +1,6 @@
 import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
 import type { ImageUpstream } from '../../generation/images/image-upstream.ts';
+import type { RerankUpstream } from '../../generation/rerank/rerank-upstream.ts';
 import type { KeysHealth, Upstream } from '../../generation/upstream.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { Semaphore } from '../../lib/semaphore.ts';
@@ -15,6 +16,7 @@ export interface LiveRoute extends RouteConfig {
   readonly upstream: Upstream | undefined;
   readonly images: ImageUpstream | undefined;
   readonly embeddings: EmbeddingUpstream | undefined;
+  readonly reranker: RerankUpstream | undefined;
   /** Undefined: its provider has no keys that could be refused. */
   readonly keys: KeysHealth | undefined;
   /** What its last attempts have come to. */
@@ -105,6 +107,7 @@ export class LiveRoutes {
       upstream: live.provider.upstream,
       images: live.provider.images,
       embeddings: live.provider.embeddings,
+      reranker: live.provider.reranker,
       keys: live.provider.upstream?.keys ?? live.provider.images?.keys,
       semaphore: live.semaphore,
       record: known?.record ?? new RouteRecord(clock),

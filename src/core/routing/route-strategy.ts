@@ -92,6 +92,6 @@ function byCost(one: LiveRoute, other: LiveRoute): number {
 
 /** Three tokens of input to one of output, as most requests have; or an image. */
 function costOf({ cost }: LiveRoute): bigint {
-  const { inputPicoUsd = 0n, outputPicoUsd = 0n, imageNanoUsd = 0n } = cost ?? {};
-  return 3n * inputPicoUsd + outputPicoUsd + imageNanoUsd;
+  const { inputPicoUsd = 0n, outputPicoUsd = 0n, imageNanoUsd = 0n, searchNanoUsd = 0n } = cost ?? {};
+  return 3n * inputPicoUsd + outputPicoUsd + imageNanoUsd + searchNanoUsd;
 }

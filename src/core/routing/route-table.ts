@@ -1,5 +1,6 @@
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import type { EmbeddingUpstream } from '../../generation/embeddings/embedding-upstream.ts';
+import type { RerankUpstream } from '../../generation/rerank/rerank-upstream.ts';
 import type { ImageUpstream } from '../../generation/images/image-upstream.ts';
 import type { Upstream } from '../../generation/upstream.ts';
 import type { Random } from '../../lib/backoff.ts';
@@ -15,6 +16,8 @@ export interface Provider {
   readonly images?: ImageUpstream;
   /** Embeds texts; absent where the provider can't. */
   readonly embeddings?: EmbeddingUpstream;
+  /** Orders documents; absent where the provider can't. */
+  readonly reranker?: RerankUpstream;
   /** How many tries may run there at once and wait for it; undefined: any number. */
   readonly concurrency?: SemaphoreLimits | undefined;
 }
@@ -35,11 +38,12 @@ export interface RouteConfig {
   readonly cost?: RouteCost | undefined;
 }
 
-/** What a provider charges: pico-dollars a token, nano-dollars an image. Absent: nothing. */
+/** What a provider charges: pico-dollars a token, nano-dollars an image or a search. Absent: nothing. */
 export interface RouteCost {
   readonly inputPicoUsd?: bigint;
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
+  readonly searchNanoUsd?: bigint;
 }
 
 /** How a model's routes are ordered: by priority and weight, by what they cost, or by how soon they begin to answer. */

@@ -76,7 +76,7 @@ function decodeGeneration(
 
 function decodeResponse(body: unknown, strict: boolean): BatchCall {
   const decoded = decodeRequest(receive(body));
-  if (decoded.background === true) {
+  if (decoded.background) {
     throw new GatewayError('unsupported_parameter', 'background: an item of a batch runs in the background already.', {
       param: 'background',
       tip: 'Leave `background` out.',

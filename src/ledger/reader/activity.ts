@@ -1,3 +1,4 @@
+import { namePiece } from '../../generation/endpoints.ts';
 import { costLines, type PriceSheet, shareLines } from '../../generation/price.ts';
 import { ledgerIdOf, requestIdOf } from '../../lib/ids.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
@@ -25,6 +26,8 @@ type UsageRecord = UsageBuckets & {
 
 /** With the prices that applied; all null if another service set the cost. */
 type PricedRecord = UsageRecord & {
+  /** The path of the interface. */
+  readonly endpoint: string;
   readonly payer: number;
   readonly payers: number;
   readonly planTokens: number;
@@ -59,7 +62,7 @@ const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, 
   u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.latency_ms AS latencyMs,
   (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser,
   (SELECT name FROM batch WHERE id = u.batch_id) AS batchId, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
-const priceColumns = `u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
+const priceColumns = `(SELECT name FROM endpoint WHERE id = u.endpoint_id) AS endpoint, u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
   u.multiplier_permille AS multiplierPermille, u.price_id AS priceId, p.input AS priceInput, p.cache_read AS priceCacheRead,
   p.cache_write_5m AS priceCacheWrite5m, p.cache_write_1h AS priceCacheWrite1h, p.output AS priceOutput, p.image AS priceImage`;
 const amounts = ['request', 'cost', 'writtenOff'] as const;
@@ -185,7 +188,7 @@ function paidLines(record: PricedRecord, { usage }: UsageRow): PaidLine[] {
   };
   const { discountPermille, planTokens } = record;
   const payers = decode(codes.payers, record.payers);
-  const lines = costLines(usage, sheet, record.multiplierPermille);
+  const lines = costLines(usage, sheet, record.multiplierPermille, namePiece(record.endpoint));
   if (payers === 'free_request') return lines.map(line => ({ ...line, discountPermille: 1000, paidBy: 'free' }));
   const paidBy = payers === 'plan' ? 'subscription' : moneyPayer(record);
   const shared = shareLines(lines, { tokens: planTokens, first: payers !== 'money_plan' });

@@ -46,7 +46,7 @@ export interface AdminCommands {
 
 /**
  * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already, or the reference is another
- * command's; `nothing_to_do`: the ledger has an account already; `locked`: the limit is the operator's; `too_many`: the scope has as many limits as it can have.
+ * command's; `nothing_to_do`: the ledger has an account already; `locked`, `fixed`: see `LimitRefusal`; `too_many`: the scope has as many limits as it can have.
  */
 export type AdminReply =
   | number
@@ -56,6 +56,7 @@ export type AdminReply =
   | 'conflict'
   | 'nothing_to_do'
   | 'locked'
+  | 'fixed'
   | 'too_many';
 
 /** An administrative command; its id names it, so that it is done once, however often it comes. */

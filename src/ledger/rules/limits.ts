@@ -226,7 +226,8 @@ export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Cha
   const changes: Partial<Record<LimitUnit, Measure>> = {};
   return bound.map(each => {
     const { limit } = each;
-    const more = (changes[limit.unit] ??= difference(limit, before, after));
+    const more = changes[limit.unit] ?? difference(limit, before, after);
+    changes[limit.unit] = more;
     if (more.used === 0n && more.held === 0n) return each;
     const use = raiseUse(each.use, more, at);
     rows.limitUses.put(use);

@@ -26,6 +26,7 @@ import type {
   KeyRow,
   Ledger,
   LimitFilter,
+  LimitRefusal,
   LimitRow,
   ManagementKeyRow,
   PaidLine,
@@ -301,16 +302,16 @@ class WorkerLedger implements SqliteLedger {
     return this.#told(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
   }
 
-  async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | 'not_found' | 'locked'> {
+  async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | LimitRefusal> {
     const reply = await this.#admin('updateLimit', command);
     if (typeof reply === 'number') return this.#limitAfter(reply);
-    return reply === 'locked' ? reply : 'not_found';
+    return reply === 'locked' || reply === 'fixed' ? reply : 'not_found';
   }
 
-  async deleteLimit(command: AdminCommands['deleteLimit']): Promise<'deleted' | 'not_found' | 'locked'> {
+  async deleteLimit(command: AdminCommands['deleteLimit']): Promise<'deleted' | LimitRefusal> {
     const reply = await this.#admin('deleteLimit', command);
     if (typeof reply === 'number') return 'deleted';
-    return reply === 'locked' ? reply : 'not_found';
+    return reply === 'locked' || reply === 'fixed' ? reply : 'not_found';
   }
 
   async createManagementKey(command: AdminCommands['createManagementKey']): Promise<ManagementKeyRow | 'not_found'> {

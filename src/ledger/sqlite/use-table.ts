@@ -31,7 +31,7 @@ export class UseTable {
     this.#drop = sql.prepare('DELETE FROM limit_use');
     this.#dropOf = sql.prepare('DELETE FROM limit_use WHERE limit_id = ?');
     this.#mark = sql.prepare("UPDATE meta SET value = ? WHERE name = 'uses'");
-    const whole = sql.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'uses'").get();
+    const whole = sql.db.prepare<[], { value: bigint }>("SELECT value FROM meta WHERE name = 'uses'").get();
     this.#state = whole?.value === 1n ? 'whole' : 'stale';
   }
 

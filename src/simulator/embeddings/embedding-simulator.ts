@@ -10,6 +10,7 @@ import { simulatorEmbeddingModels } from '../models.ts';
 import { beginAsOrdered } from '../ordered-failure.ts';
 import { yieldToOthers } from '../pace.ts';
 import { parseSteering, splitSteering } from '../steering.ts';
+import { listFeatures } from '../texts.ts';
 
 /** How the built-in embedding model behaves. */
 export interface EmbeddingSimulatorOptions {
@@ -23,10 +24,6 @@ export interface EmbeddingSimulatorOptions {
 export const embedDimensions = 256;
 /** Text models alone have such a limit; steering lines are read with it. */
 const outputTokens = 0;
-/** Characters of the pieces of words by which two spellings of a word are near each other. */
-const gramLength = 3;
-/** A whole word says more than a piece of one. */
-const wordWeight = 3;
 
 /** The built-in embedding model as an upstream: the same text has the same vector, and texts that share words have near ones. */
 export function createEmbeddingSimulator({
@@ -71,22 +68,4 @@ function embedText(text: string, { dimensions = embedDimensions, form }: EmbedRe
   // What has no words points along the first axis: a vector of zeroes has no direction.
   const numbers = norm === 0 ? [1, ...Array<number>(dimensions - 1).fill(0)] : Array.from(sums, sum => sum / norm);
   return inForm(vectorOfNumbers(numbers.map(number => Math.fround(number))), form);
-}
-
-/** Returns the words of a text and their pieces, with their weights: the root of how often they come. */
-function listFeatures(text: string): Map<string, number> {
-  const counts = new Map<string, number>();
-  const add = (feature: string): void => void counts.set(feature, (counts.get(feature) ?? 0) + 1);
-  for (const [word] of text
-    .toLowerCase()
-    .normalize('NFKC')
-    .matchAll(/[\p{L}\p{N}]+/gu)) {
-    add(`word:${word}`);
-    const marked = ` ${word} `;
-    for (let at = 0; at + gramLength <= marked.length; at += 1) add(`gram:${marked.slice(at, at + gramLength)}`);
-  }
-  for (const [feature, count] of counts) {
-    counts.set(feature, Math.sqrt(count) * (feature.startsWith('word:') ? wordWeight : 1));
-  }
-  return counts;
 }

@@ -195,9 +195,10 @@ function isMissing(thrown: unknown): boolean {
   return codeOf(thrown) === 'ENOENT';
 }
 
-function asFull(thrown: unknown): unknown {
+function asFull(thrown: unknown): Error {
   const code = codeOf(thrown);
-  return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EIO' ? full(thrown) : thrown;
+  if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EIO') return full(thrown);
+  return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
 
 function full(cause?: unknown): GatewayError {

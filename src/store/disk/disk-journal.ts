@@ -16,7 +16,7 @@ export async function openJournal(path: string, { onGrown, asFailure }: JournalW
 
 interface JournalWatch {
   readonly onGrown: (bytes: number) => void;
-  readonly asFailure: (thrown: unknown) => unknown;
+  readonly asFailure: (thrown: unknown) => Error;
 }
 
 interface Waiting {
@@ -33,7 +33,7 @@ class DiskJournal implements Journal {
   #writing: Promise<void> | undefined;
   /** Where the next record goes. */
   #end = 0;
-  #failure: unknown;
+  #failure: Error | undefined;
 
   constructor(handle: FileHandle, watch: JournalWatch) {
     this.#handle = handle;

@@ -1915,21 +1915,21 @@ export const ActivityRecordSchema: GenMessage<ActivityRecord> = /*@__PURE__*/
  */
 export type CostBucket = Message<"tollgate.v1.CostBucket"> & {
   /**
-   * "input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "image".
+   * "input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "image", "search".
    *
    * @generated from field: string kind = 1;
    */
   kind: string;
 
   /**
-   * Tokens (images of an image bucket).
+   * Tokens (images of an image bucket, searches of a search bucket).
    *
    * @generated from field: uint64 tokens = 2;
    */
   tokens: bigint;
 
   /**
-   * The listed price in pico-dollars a token (nano-dollars an image times 1,000).
+   * The listed price in pico-dollars a token (nano-dollars an image or a search, times 1,000).
    *
    * @generated from field: int64 price_pico_usd = 3;
    */

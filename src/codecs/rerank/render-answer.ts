@@ -1,0 +1,17 @@
+import type { RerankResponse } from '../../gen/tollgate/v1/rerank_pb.ts';
+import { dollarsOf } from '../dollars.ts';
+
+/** Renders an answer. */
+export function renderRerankAnswer(answer: RerankResponse): object {
+  const { requestId, model, results, totalTokens, searchUnits, costNanoUsd } = answer;
+  return {
+    id: requestId,
+    model,
+    results: results.map(({ index, relevanceScore, document }) => ({
+      index,
+      relevance_score: relevanceScore,
+      ...(document === undefined ? {} : { document: { text: document } }),
+    })),
+    usage: { total_tokens: totalTokens, search_units: searchUnits, cost: dollarsOf(costNanoUsd) },
+  };
+}

@@ -1,0 +1,77 @@
+import type { Message } from '@bufbuild/protobuf';
+import type { GenMessage } from '@bufbuild/protobuf/codegenv2';
+import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
+import type { LimitState } from '../../gen/tollgate/v1/event_pb.ts';
+import type { Attribution, Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import type { DirectAnswer, DirectCall } from '../../generation/direct-call.ts';
+import type { PriceSheet } from '../../generation/price.ts';
+import type { Credential, FundsEstimate, TextEstimate } from '../../ledger/ledger.ts';
+import type { Operation } from '../../telemetry/request-story.ts';
+import type { UsedUp } from '../admitted-run.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { LiveRoute } from '../routing/live-routes.ts';
+
+/** What every request has whose answer comes at once. */
+export interface DirectRequest extends Message {
+  /** A model's id as a caller may write it; in an order the listed one. */
+  model: string;
+  user: string;
+  attribution?: Attribution | undefined;
+}
+
+/** What every such answer says beside its content. */
+export interface DirectResponse extends Message {
+  requestId: string;
+  model: string;
+  costNanoUsd: bigint;
+  limits: LimitState[];
+  route: string;
+  warnings: string[];
+}
+
+/** What is the same in the answers of all services. */
+export type CommonFields = Pick<DirectResponse, Exclude<keyof DirectResponse, keyof Message>>;
+
+/** A checked request: what is asked of which model, at which price. */
+export interface DirectOrder<Request> {
+  /** `model` is the listed id. */
+  readonly request: Request;
+  readonly model: Model;
+  readonly prices: PriceSheet;
+  /** The factor of a batch, in thousandths; absent: it is no item of one. */
+  readonly multiplierPermille?: number;
+}
+
+/** What an order costs at most. */
+export interface DirectEstimate {
+  /** Undefined: nothing. */
+  readonly funds: FundsEstimate | undefined;
+  /** What it uses of limits of tokens; absent: it has none that count. */
+  readonly text?: TextEstimate;
+}
+
+/** An answer, its cost not known yet, and what it is charged by. */
+export interface MadeAnswer<Response> {
+  readonly response: Response;
+  readonly used: UsedUp;
+}
+
+/** What one service is whose answers come at once. The rest, from admission to settle, is `DirectAnswers`. */
+export interface DirectKind<
+  Request extends DirectRequest,
+  Response extends DirectResponse,
+  Order extends DirectOrder<Request>,
+  Made extends DirectAnswer,
+> {
+  readonly endpoint: Endpoint;
+  readonly operation: Operation;
+  /** The message of the answer. */
+  readonly answer: GenMessage<Response>;
+  /** Checks a request, finds its model and counts its input. Throws what the caller is refused with; nothing is charged or counted yet. */
+  takeOrder(catalog: Catalog, request: Request, credential: Pick<Credential, 'allowedModels'>): Promise<Order>;
+  estimate(order: Order): DirectEstimate;
+  /** Makes one attempt at a route. Throws `UpstreamFailure`, also for an answer that can't be right. */
+  attempt(route: LiveRoute, order: Order, call: DirectCall<Request>): Promise<Made>;
+  /** Returns the answer that a caller gets. `common`: what all answers have. */
+  finish(order: Order, made: Made, common: CommonFields): MadeAnswer<Response>;
+}

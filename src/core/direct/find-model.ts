@@ -1,0 +1,17 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { Model } from '../../gen/tollgate/v1/catalog_pb.ts';
+import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import type { Credential } from '../../ledger/ledger.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+
+/** Returns the model of a request on a path, if the key may use it. Throws what the caller is refused with. Whether it is available is not asked. */
+export function findModel(
+  catalog: Catalog,
+  { model: name }: { readonly model: string },
+  endpoint: Endpoint,
+  { allowedModels }: Pick<Credential, 'allowedModels'>,
+): Model {
+  const { model } = catalog.resolve(name, { endpoint, visible: allowedModels });
+  if (allowedModels === null || allowedModels.includes(model.id)) return model;
+  throw new GatewayError('model_not_allowed', `This key may not use ${model.id}.`, { param: 'model' });
+}

@@ -1,0 +1,70 @@
+import type { RerankRequest } from '../../gen/tollgate/v1/rerank_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { countInPieces } from '../../generation/count-input.ts';
+import { priceSheet } from '../../generation/price.ts';
+import { checkRerankRequest, countSearches, invalidRerankField } from '../../generation/rerank/check-rerank.ts';
+import { estimateTokens, loadTokenizer } from '../../generation/tokens.ts';
+import type { Credential } from '../../ledger/ledger.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { DirectEstimate, DirectOrder } from '../direct/direct-kind.ts';
+import { findModel } from '../direct/find-model.ts';
+import { estimateInput } from '../direct/input-funds.ts';
+import { fixedFunds } from '../generation/funds.ts';
+import { modelUnavailable } from '../routing/failure-policy.ts';
+
+/** A checked request to order documents. */
+export interface RerankOrder extends DirectOrder<RerankRequest> {
+  /** Of the query and all documents, as the gateway counts them. */
+  readonly inputTokens: number;
+  /** One for each 100 documents. */
+  readonly searches: number;
+}
+
+/** Checks a request, finds its model and counts its input. Throws what the caller is refused with; nothing is charged or counted yet. */
+export async function takeRerankOrder(
+  catalog: Catalog,
+  request: RerankRequest,
+  credential: Pick<Credential, 'allowedModels'>,
+): Promise<RerankOrder> {
+  checkRerankRequest(request);
+  const model = findModel(catalog, request, Endpoint.RERANK, credential);
+  const inputTokens = await countInputs(request, model.contextLength);
+  if (!model.available) throw modelUnavailable(model.id);
+  if (model.pricing === undefined) throw new Error(`${model.id} has no prices`);
+  return {
+    request: { ...request, model: model.id },
+    model,
+    inputTokens,
+    searches: countSearches(request),
+    prices: priceSheet(model.pricing, inputTokens),
+  };
+}
+
+/** Counts the query and all documents. Throws `validation_error` for a document that is longer, with the query, than the model's context. */
+async function countInputs({ query, documents }: RerankRequest, contextLength = Infinity): Promise<number> {
+  const tokenizer = await loadTokenizer();
+  const count = async (text: string, max: number): Promise<number> =>
+    // Without counting what is too long by any count.
+    estimateTokens(text).low > max ? Infinity : countInPieces([text], tokenizer);
+  const queryTokens = await count(query, contextLength);
+  if (queryTokens > contextLength) {
+    throw invalidRerankField('query', `must have at most ${contextLength} tokens with this model`);
+  }
+  let sum = queryTokens;
+  for (const [index, document] of documents.entries()) {
+    const tokens = await count(document, contextLength);
+    if (queryTokens + tokens > contextLength) {
+      const most = `must have at most ${contextLength} tokens with this model, the query included`;
+      throw invalidRerankField(`documents[${index}]`, most);
+    }
+    sum += tokens;
+  }
+  return sum;
+}
+
+/** Returns what an order costs at most: its searches, or its input where the model is priced by that. */
+export function estimateRerank(order: RerankOrder): DirectEstimate {
+  const { searches, prices } = order;
+  if (prices.image === null) return estimateInput(order);
+  return { funds: fixedFunds((prices.image * BigInt(searches) + 999n) / 1000n) };
+}

@@ -1,0 +1,53 @@
+import {
+  type RerankRequest,
+  type RerankResponse,
+  RerankResponseSchema,
+  type RerankResult,
+} from '../../gen/tollgate/v1/rerank_pb.ts';
+import { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
+import { bestFirst } from '../../generation/rerank/check-rerank.ts';
+import type { Ranked, Reranked } from '../../generation/rerank/rerank-upstream.ts';
+import { noUsage } from '../../generation/usage-buckets.ts';
+import type { DirectKind } from '../direct/direct-kind.ts';
+import { countInput } from '../direct/input-funds.ts';
+import { estimateRerank, type RerankOrder, takeRerankOrder } from './order.ts';
+
+/** Rerank. */
+export const rerank: DirectKind<RerankRequest, RerankResponse, RerankOrder, Reranked> = {
+  endpoint: Endpoint.RERANK,
+  operation: 'rerank',
+  answer: RerankResponseSchema,
+  takeOrder: takeRerankOrder,
+  estimate: estimateRerank,
+
+  async attempt({ reranker, name }, { request }, call) {
+    if (reranker === undefined) throw new Error(`${name.provider} reranks nothing`);
+    const reranked = await reranker.rerank(call);
+    return { ...reranked, results: bestFirst(reranked.results, request) };
+  },
+
+  finish(order, { results, inputTokens, searchUnits: reported }, common) {
+    // A report of no search for some documents counts as none.
+    const searchUnits = reported || order.searches;
+    const usageSource = reported ? 'reported' : 'estimated';
+    const isBySearch = order.prices.image !== null;
+    return {
+      used: isBySearch
+        ? { state: 'completed', usage: { ...noUsage, images: searchUnits }, usageSource }
+        : countInput(inputTokens, order.inputTokens),
+      response: {
+        $typeName: 'tollgate.v1.RerankResponse',
+        ...common,
+        results: results.map(ranked => toResult(ranked, order.request)),
+        totalTokens: inputTokens || order.inputTokens,
+        searchUnits,
+      },
+    };
+  },
+};
+
+function toResult({ index, relevanceScore }: Ranked, { documents, returnDocuments }: RerankRequest): RerankResult {
+  const document = returnDocuments ? documents[index] : undefined;
+  const result = { $typeName: 'tollgate.v1.RerankResult', index, relevanceScore } as const;
+  return document === undefined ? result : { ...result, document };
+}

@@ -1,0 +1,96 @@
+import type { FastifyInstance } from 'fastify';
+import { decodeEmbedRequest } from '../codecs/embeddings/decode-request.ts';
+import { renderEmbedAnswer } from '../codecs/embeddings/render-answer.ts';
+import { decodeRerankRequest } from '../codecs/rerank/decode-request.ts';
+import { renderRerankAnswer } from '../codecs/rerank/render-answer.ts';
+import type { EmbedRequest, EmbedResponse } from '../gen/tollgate/v1/embedding_pb.ts';
+import type { LimitState } from '../gen/tollgate/v1/event_pb.ts';
+import type { Attribution } from '../gen/tollgate/v1/request_pb.ts';
+import type { RerankRequest, RerankResponse } from '../gen/tollgate/v1/rerank_pb.ts';
+import { dollarsText } from '../lib/dollars.ts';
+import type { CallOptions } from '../rpc/lean-client.ts';
+import { attribute } from './attribution.ts';
+import { ClientGone } from './client-watch.ts';
+import { authenticate } from './credentials.ts';
+import type { Edge } from './edge.ts';
+import { Exchange } from './exchange.ts';
+import { warningsText } from './generation-facts.ts';
+import { readJsonBody } from './json-body.ts';
+
+/** What the edge sets in every request whose answer comes at once. */
+interface DirectRequest {
+  strict: boolean;
+  attribution?: Attribution | undefined;
+}
+
+/** What the headers and the record of such an answer are made from. */
+interface DirectAnswer {
+  readonly requestId: string;
+  readonly model: string;
+  readonly limits: LimitState[];
+  readonly route: string;
+  readonly warnings: string[];
+  readonly costNanoUsd: bigint;
+}
+
+/** How a path answers whose answers come at once. */
+export interface DirectRoute<Request extends DirectRequest, Answer extends DirectAnswer> {
+  /** Throws `validation_error` that names the field. */
+  decode(body: unknown): Request;
+  /** Calls the core. */
+  ask(request: Request, options: CallOptions): Promise<Answer>;
+  /** Returns the JSON of an answer. */
+  render(answer: Answer): object;
+}
+
+/** Returns how embeddings are answered. */
+export function embeddingRoute({ embeddings }: Edge): DirectRoute<EmbedRequest, EmbedResponse> {
+  return { decode: decodeEmbedRequest, ask: embeddings.embed, render: renderEmbedAnswer };
+}
+
+/** Returns how rerank is answered. */
+export function rerankRoute({ rerank }: Edge): DirectRoute<RerankRequest, RerankResponse> {
+  return { decode: decodeRerankRequest, ask: rerank.rerank, render: renderRerankAnswer };
+}
+
+/** Offers a path whose answers come at once: authenticate, decode, call the core, render. */
+export function registerDirect<Request extends DirectRequest, Answer extends DirectAnswer>(
+  app: FastifyInstance,
+  edge: Edge,
+  url: string,
+  route: DirectRoute<Request, Answer>,
+): void {
+  const routeOptions = { url };
+  app.post(url, { onRequest: authenticate(edge, 'api_key', true) }, (request, reply) => {
+    reply.hijack();
+    void answerDirectly(new Exchange(edge, request, reply, routeOptions), route);
+  });
+}
+
+/** Never rejects. */
+async function answerDirectly<Request extends DirectRequest, Answer extends DirectAnswer>(
+  exchange: Exchange,
+  route: DirectRoute<Request, Answer>,
+): Promise<void> {
+  const { edge, request, call, facts } = exchange;
+  try {
+    const { value, raw } = await readJsonBody(edge, exchange.reading);
+    const asked = route.decode(value);
+    asked.strict = edge.isStrict(request.raw.headers);
+    attribute(asked, request.raw.headers);
+    call.nameRepeat(request, raw);
+    const answer = await route.ask(asked, { headers: call, signal: exchange.signal });
+    if (exchange.isGone) throw new ClientGone();
+    facts.answers(answer.requestId, answer.limits);
+    const headers = facts.addHeaders(call.headers, edge.options.runtime.now());
+    if (answer.route !== '') headers['x-tollgate-route'] = answer.route;
+    if (answer.warnings.length > 0) headers['x-tollgate-warnings'] = warningsText(answer.warnings);
+    headers['x-tollgate-cost'] = dollarsText(answer.costNanoUsd);
+    const repeats = facts.repeatedId;
+    // What a repeat shows was counted when it was charged.
+    const costNanoUsd = repeats === undefined ? answer.costNanoUsd : undefined;
+    exchange.answer(headers, route.render(answer), { status: 200, model: answer.model, repeats, costNanoUsd });
+  } catch (thrown) {
+    exchange.fail(thrown);
+  }
+}

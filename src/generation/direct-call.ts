@@ -1,0 +1,26 @@
+import type { Hold } from './hold.ts';
+import type { AttemptWatch } from './upstream.ts';
+
+/** One attempt at one upstream of a request whose answer comes all at once: vectors, an order of documents. */
+export interface DirectCall<Request> {
+  /** Nothing goes upstream without a hold. */
+  readonly hold: Hold;
+  /** The checked request; `model` is the listed id. */
+  readonly request: Request;
+  /** The upstream's own name of the model. */
+  readonly model: string;
+  /** Which attempt of this request it is, over all routes, from 1. */
+  readonly attempt: number;
+  /** Aborted when nobody wants the answer any more: the upstream must stop within a second. */
+  readonly signal: AbortSignal;
+  /** Absent: nobody follows it. */
+  readonly watch?: AttemptWatch | undefined;
+}
+
+/** What every such answer says of its input. */
+export interface DirectAnswer {
+  /** As reported; undefined: the upstream reports none. */
+  readonly inputTokens: number | undefined;
+  /** Members of the request that the upstream does not know and was not sent. */
+  readonly dropped: readonly string[];
+}

@@ -1,0 +1,64 @@
+import { GatewayError } from '../../errors/gateway-error.ts';
+import type { RerankRequest } from '../../gen/tollgate/v1/rerank_pb.ts';
+import { UpstreamFailure } from '../upstream.ts';
+import type { Ranked } from './rerank-upstream.ts';
+
+/** The most documents of a request. */
+export const documentsMax = 10_000;
+/** Documents of one search unit. Source: Cohere's pricing page, "search unit". */
+const documentsPerUnit = 100;
+
+/** Returns a `validation_error` that names a field. */
+export function invalidRerankField(param: string, message: string): GatewayError {
+  const path = param.split(/[.[\]]+/).filter(step => step !== '');
+  return new GatewayError('validation_error', `\`${param}\` ${message}.`, {
+    param,
+    violations: [{ path, message, type: 'invalid_value' }],
+  });
+}
+
+/** Checks what the request says by itself. Throws `validation_error` that names the field. */
+export function checkRerankRequest({ model, query, documents, topN }: RerankRequest): void {
+  if (model === '') throw invalidRerankField('model', 'must not be empty');
+  if (query === '') throw invalidRerankField('query', 'must not be empty');
+  if (documents.length === 0 || documents.length > documentsMax) {
+    throw invalidRerankField('documents', `must have 1 to ${documentsMax} entries`);
+  }
+  const empty = documents.indexOf('');
+  if (empty !== -1) throw invalidRerankField(`documents[${empty}]`, 'must not be empty');
+  if (topN === 0) throw invalidRerankField('top_n', 'must be an integer of at least 1');
+}
+
+/** Returns how many searches a request is: one for each 100 documents, or part of them. */
+export function countSearches({ documents }: Pick<RerankRequest, 'documents'>): number {
+  return Math.ceil(documents.length / documentsPerUnit);
+}
+
+/** Returns how many documents an answer has. */
+export function countWanted({ documents, topN = documents.length }: Pick<RerankRequest, 'documents' | 'topN'>): number {
+  return Math.min(topN, documents.length);
+}
+
+/**
+ * Returns the best documents of an answer, best first; documents of the same score stay as they came. An upstream may judge all documents although fewer were asked for. Throws
+ * `UpstreamFailure` `malformed` where it judged too few, one twice, one that is not there, or by no finite number.
+ */
+export function bestFirst(results: readonly Ranked[], request: Pick<RerankRequest, 'documents' | 'topN'>): Ranked[] {
+  const { documents } = request;
+  const wanted = countWanted(request);
+  if (results.length !== wanted && results.length !== documents.length) {
+    throw malformed(`${results.length} results for ${wanted}`);
+  }
+  const seen = new Set<number>();
+  for (const { index, relevanceScore } of results) {
+    if (!Number.isInteger(index) || index < 0 || index >= documents.length) throw malformed('an index of no document');
+    if (seen.has(index)) throw malformed(`document ${index} twice`);
+    if (!Number.isFinite(relevanceScore)) throw malformed(`a score of document ${index} that is not finite`);
+    seen.add(index);
+  }
+  return results.toSorted((one, other) => other.relevanceScore - one.relevanceScore).slice(0, wanted);
+}
+
+function malformed(what: string): UpstreamFailure {
+  return new UpstreamFailure('malformed', { cause: new Error(`the answer has ${what}`) });
+}

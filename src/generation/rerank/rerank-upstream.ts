@@ -1,0 +1,24 @@
+import type { RerankRequest } from '../../gen/tollgate/v1/rerank_pb.ts';
+import type { DirectAnswer, DirectCall } from '../direct-call.ts';
+
+/** A document as an upstream has judged it. */
+export interface Ranked {
+  /** Its place among the documents of the request, from 0. */
+  readonly index: number;
+  /** The higher, the more relevant. */
+  readonly relevanceScore: number;
+}
+
+/** What an upstream has answered. */
+export interface Reranked extends DirectAnswer {
+  /** As it came. */
+  readonly results: readonly Ranked[];
+  /** Searches as reported; undefined: the upstream reports none. */
+  readonly searchUnits: number | undefined;
+}
+
+/** Something that orders documents: a provider over HTTP, or the built-in model. */
+export interface RerankUpstream {
+  /** Judges the documents of a request. Throws `UpstreamFailure`, and the signal's reason once it is aborted. */
+  rerank(call: DirectCall<RerankRequest>): Promise<Reranked>;
+}

@@ -1,0 +1,65 @@
+import { countInPieces } from '../../generation/count-input.ts';
+import { countSearches } from '../../generation/rerank/check-rerank.ts';
+import type { Ranked, RerankUpstream } from '../../generation/rerank/rerank-upstream.ts';
+import { loadTokenizer } from '../../generation/tokens.ts';
+import { UpstreamFailure } from '../../generation/upstream.ts';
+import { type Runtime, systemRuntime } from '../../lib/runtime.ts';
+import { simulatorRerankModels } from '../models.ts';
+import { beginAsOrdered } from '../ordered-failure.ts';
+import { yieldToOthers } from '../pace.ts';
+import { parseSteering, splitSteering } from '../steering.ts';
+import { listFeatures } from '../texts.ts';
+
+/** How the built-in rerank model behaves. */
+export interface RerankSimulatorOptions {
+  /** Whether `!sim ` lines of the query steer; false: they are plain text. */
+  readonly steering: boolean;
+  /** Waits where a steering line says so. Undefined: the machine's. */
+  readonly runtime?: Runtime;
+}
+
+/** Text models alone have such a limit; steering lines are read with it. */
+const outputTokens = 0;
+
+/** The built-in rerank model as an upstream: a document's score, from 0 to 1, is how many of the query's words and their pieces it has. */
+export function createRerankSimulator({ steering, runtime = systemRuntime }: RerankSimulatorOptions): RerankUpstream {
+  return {
+    async rerank({ request, model, attempt, signal }) {
+      signal.throwIfAborted();
+      if (!simulatorRerankModels.some(({ id }) => id === model)) {
+        throw new UpstreamFailure('status', {
+          status: 404,
+          message: `The simulator has no rerank model "${model}".`,
+        });
+      }
+      const { plain, line } = splitSteering(request.query, steering);
+      if (line !== undefined) await beginAsOrdered(parseSteering(line, outputTokens), attempt, { runtime, signal });
+      const asked = listFeatures(plain);
+      const results: Ranked[] = [];
+      for (const [index, document] of request.documents.entries()) {
+        results.push({ index, relevanceScore: measureOverlap(asked, listFeatures(document)) });
+        await yieldToOthers();
+        signal.throwIfAborted();
+      }
+      return {
+        results,
+        inputTokens: await countInPieces([request.query, ...request.documents], await loadTokenizer()),
+        searchUnits: countSearches(request),
+        dropped: [],
+      };
+    },
+  };
+}
+
+/** Returns the share of the asked features, by weight, that a document has; shorter documents come first among equals. */
+function measureOverlap(asked: ReadonlyMap<string, number>, document: ReadonlyMap<string, number>): number {
+  let found = 0;
+  let all = 0;
+  for (const [feature, weight] of asked) {
+    all += weight;
+    if (document.has(feature)) found += weight;
+  }
+  if (found === 0) return 0;
+  const brevity = 1 / (1 + Math.log1p(document.size));
+  return Math.min(1, (found / all) * (0.9 + brevity / 10));
+}

@@ -1,0 +1,57 @@
+import type { JsonObject, UpstreamCodec } from '../codecs/codec.ts';
+import { fieldJson } from '../codecs/json.ts';
+import { GatewayError } from '../errors/gateway-error.ts';
+import type { DirectCall } from '../generation/direct-call.ts';
+import { UpstreamFailure } from '../generation/upstream.ts';
+import { fetchBody } from './fetch-body.ts';
+import type { HttpTarget } from './http-target.ts';
+import { outgoingJson } from './outgoing-json.ts';
+import { refuseRouting } from './passthrough.ts';
+
+/** What is the same for all calls to a provider whose answers come at once. */
+export interface DirectHttp {
+  readonly target: HttpTarget;
+  /** Reads the provider's errors. */
+  readonly codec: Pick<UpstreamCodec, 'parseError'>;
+  /** The most bytes of an answer. */
+  readonly bytesMax: number;
+}
+
+/** One request over HTTP. */
+export interface DirectPost {
+  /** What follows the base URL. */
+  readonly path: string;
+  readonly body: JsonObject;
+}
+
+/** Posts a request and returns the text of its answer. Throws `UpstreamFailure`, fit for a client, and the signal's reason once it is aborted. */
+export async function postDirectly(
+  { target, codec, bytesMax }: DirectHttp,
+  { hold, model, signal, watch }: Omit<DirectCall<unknown>, 'request'>,
+  { path, body }: DirectPost,
+): Promise<string> {
+  signal.throwIfAborted();
+  const defaults = { accept: 'application/json', 'user-agent': 'tollgate' };
+  const headers = target.headers(defaults, { 'content-type': 'application/json' });
+  const outgoing = { asker: hold, model, path: target.path(path), headers, body: outgoingJson(refuseRouting(body)) };
+  const answer = await fetchBody(target, { ...outgoing, codec, watch }, bytesMax, signal);
+  return answer.toString('utf8');
+}
+
+/** Runs `attempt`; a failure of the upstream is fit for a client. */
+export async function withCleanFailures<Answer>(target: HttpTarget, attempt: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await attempt();
+  } catch (thrown) {
+    throw thrown instanceof UpstreamFailure ? target.clean(thrown) : thrown;
+  }
+}
+
+/** Returns the members of a request that its protocol has no place for. Throws `unsupported_parameter` where the caller wants none dropped. */
+export function listDropped({ extraJson, strict }: { readonly extraJson: string; readonly strict: boolean }): string[] {
+  const dropped = Object.keys(fieldJson(extraJson) ?? {});
+  const [param] = dropped;
+  if (!strict || param === undefined) return dropped;
+  const fields = dropped.join(', ');
+  throw new GatewayError('unsupported_parameter', `The model’s provider does not know ${fields}.`, { param });
+}

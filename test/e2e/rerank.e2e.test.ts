@@ -1,0 +1,307 @@
+/** Rerank over REST: the built-in model, a second gateway in front of it, and providers that answer what a test tells them. Money is compared with the test's own arithmetic. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, describe, expect, test } from 'vitest';
+import { RecordState } from '../../src/gen/tollgate/v1/account_pb.ts';
+import { balanceOf, endGateway, type Gateway, heldBy, recordOf, startGateway } from '../gateway.ts';
+
+/** What the scripted provider got, and what it answers next. */
+const received: { path: string; body: Record<string, unknown> }[] = [];
+let answers: { status: number; body: unknown }[] = [];
+const scripted = createServer((request, response) => {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    const body = JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>;
+    received.push({ path: request.url ?? '', body });
+    const answer = answers.shift() ?? { status: 500, body: {} };
+    response.writeHead(answer.status, { 'content-type': 'application/json' });
+    response.end(typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body));
+  });
+});
+scripted.listen(0, '127.0.0.1');
+await once(scripted, 'listening');
+const origin = `http://127.0.0.1:${(scripted.address() as AddressInfo).port}`;
+
+const inner = await startGateway({ config: 'retries: 0\n', balance: '5' });
+const outer = await startGateway({
+  config: `
+simulator: { enabled: false }
+retries: 1
+providers:
+  inner: { protocol: chat, base_url: "${inner.url}/v1", api_key: "\${INNER_KEY}" }
+  scripted: { protocol: responses, base_url: "${origin}/v1" }
+models:
+  - { id: acme/rerank, context_length: 8192, endpoints: [/v1/rerank], pricing: { search: 0.004 }, routes: [{ provider: inner, model: sim/rerank }] }
+  - { id: acme/scripted, context_length: 8192, endpoints: [/v1/rerank], pricing: { search: 0.001 }, routes: [{ provider: scripted, model: rerank-1 }] }
+  - { id: acme/tokens, context_length: 8192, endpoints: [/v1/rerank], pricing: { input: 2 }, routes: [{ provider: scripted, model: rerank-2 }] }
+  - { id: "acme/local:free", context_length: 8192, endpoints: [/v1/rerank], routes: [{ provider: scripted, model: rerank-3 }] }
+`,
+  environment: { INNER_KEY: inner.apiKey },
+});
+afterAll(async () => {
+  await endGateway(outer);
+  await endGateway(inner);
+  scripted.close();
+});
+
+interface Answer {
+  readonly id: string;
+  readonly model: string;
+  readonly results: { index: number; relevance_score: number; document?: { text: string } }[];
+  readonly usage: { total_tokens: number; search_units: number; cost: number };
+  readonly error: { code: string; param: string | null };
+}
+
+async function rerank(
+  gateway: Gateway,
+  body: object,
+  { path = '/v1/rerank', headers = {} }: { path?: string; headers?: Record<string, string> } = {},
+): Promise<{ status: number; headers: Headers; body: Answer }> {
+  const response = await fetch(`${gateway.url}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.apiKey}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+  return { status: response.status, headers: response.headers, body: (await response.json()) as Answer };
+}
+
+interface Receipt {
+  readonly cost: number;
+  readonly usage_source: string;
+  readonly buckets: { kind: string; tokens: number; price: number; cost: number; paid_by: string }[];
+}
+
+async function receiptOf(gateway: Gateway, headers: Headers): Promise<Receipt> {
+  const response = await fetch(`${gateway.url}/v1/account/activity/${headers.get('x-request-id')}`, {
+    headers: { authorization: `Bearer ${gateway.managementKey}` },
+  });
+  return (await response.json()) as Receipt;
+}
+
+const query = 'Where do cats sleep?';
+const documents = ['Taxes are due in April.', 'Cats sleep on sofas.', 'A cat may sleep anywhere, cats like it warm.'];
+
+describe('the built-in model', () => {
+  test.each(['/v1/rerank', '/v2/rerank', '/rerank'])('%s answers best first and charges one search', async path => {
+    const before = await balanceOf(inner);
+    const { status, headers, body } = await rerank(inner, { model: 'sim/rerank', query, documents }, { path });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ id: headers.get('x-request-id'), model: 'sim/rerank' });
+    expect(new Set(body.results.map(({ index }) => index))).toEqual(new Set([0, 1, 2]));
+    expect(body.results.at(-1)?.index).toBe(0);
+    const scores = body.results.map(({ relevance_score: score }) => score);
+    expect(scores).toEqual(scores.toSorted((one, other) => other - one));
+    expect(body.results.every(result => result.document === undefined)).toBe(true);
+    expect(body.usage).toEqual({ total_tokens: body.usage.total_tokens, search_units: 1, cost: 0.002 });
+    expect(body.usage.total_tokens).toBeGreaterThan(20);
+    expect(headers.get('x-tollgate-cost')).toBe('0.002');
+    expect(before - (await balanceOf(inner))).toBe(2_000_000n);
+    expect(await heldBy(inner)).toBe(0n);
+  });
+
+  test('the receipt has a bucket of searches, one for each 100 documents', async () => {
+    const many = Array.from({ length: 201 }, (_, at) => `document ${at}`);
+    const { headers, body } = await rerank(inner, { model: 'rerank', query, documents: many, top_n: 3 });
+    expect(body.results).toHaveLength(3);
+    expect(body.usage).toMatchObject({ search_units: 3, cost: 0.006 });
+    const receipt = await receiptOf(inner, headers);
+    expect(receipt).toMatchObject({
+      cost: 0.006,
+      buckets: [{ kind: 'search', tokens: 3, price: 0.002, cost: 0.006, paid_by: 'account' }],
+    });
+    expect(await recordOf(inner, headers.get('x-request-id') ?? '')).toMatchObject({
+      state: RecordState.COMPLETED,
+      model: 'sim/rerank',
+    });
+  });
+
+  test('documents as objects, and their texts back where they are asked for', async () => {
+    const objects = documents.map(text => ({ text, source: 'a book' }));
+    const { body } = await rerank(inner, { model: 'sim/rerank', query, documents: objects, return_documents: true });
+    for (const { index, document } of body.results) expect(document).toEqual({ text: documents[index] });
+  });
+
+  test('Idempotency-Key: one charge, the same answer', async () => {
+    const before = await balanceOf(inner);
+    const options = { headers: { 'idempotency-key': 'rerank-once' } };
+    const first = await rerank(inner, { model: 'sim/rerank', query, documents }, options);
+    const second = await rerank(inner, { model: 'sim/rerank', query, documents }, options);
+    expect(second.body).toEqual(first.body);
+    expect(second.headers.get('idempotent-replayed')).toBe('true');
+    expect(before - (await balanceOf(inner))).toBe(2_000_000n);
+  });
+
+  test('the steering line of the query fails it on command, free', async () => {
+    const before = await balanceOf(inner);
+    const { status } = await rerank(inner, { model: 'sim/rerank', query: '!sim status=503', documents });
+    expect(status).toBe(502);
+    expect(await balanceOf(inner)).toBe(before);
+  });
+
+  test('the list of models has it, with its path and its price of a search', async () => {
+    const response = await fetch(`${inner.url}/v1/models?endpoint=/v1/rerank`, {
+      headers: { authorization: `Bearer ${inner.apiKey}` },
+    });
+    const { data } = (await response.json()) as { data: { id: string; pricing: object }[] };
+    expect(data.map(({ id }) => id)).toEqual(['sim/rerank']);
+    expect(data[0]?.pricing).toMatchObject({ input: null, output: null, search: 0.002 });
+  });
+
+  test('analytics count it under its path', async () => {
+    const response = await fetch(`${inner.url}/v1/account/analytics?group_by=endpoint`, {
+      headers: { authorization: `Bearer ${inner.managementKey}` },
+    });
+    const { series } = (await response.json()) as { series: { group: string; cost: number }[] };
+    expect(series.find(({ group }) => group === '/v1/rerank')?.cost).toBeGreaterThan(0);
+  });
+});
+
+describe('what is refused, named and free', () => {
+  const refused: [name: string, body: object, told: [status: number, code: string, param: string]][] = [
+    ['no query', { model: 'sim/rerank', documents }, [422, 'validation_error', 'query']],
+    ['an empty query', { model: 'sim/rerank', query: '', documents }, [422, 'validation_error', 'query']],
+    ['no documents', { model: 'sim/rerank', query }, [422, 'validation_error', 'documents']],
+    ['an empty list', { model: 'sim/rerank', query, documents: [] }, [422, 'validation_error', 'documents']],
+    ['an empty one', { model: 'sim/rerank', query, documents: ['a', ''] }, [422, 'validation_error', 'documents[1]']],
+    ['a number', { model: 'sim/rerank', query, documents: [7] }, [422, 'validation_error', 'documents[0]']],
+    ['no text', { model: 'sim/rerank', query, documents: [{ a: 1 }] }, [422, 'validation_error', 'documents[0]']],
+    ['top_n 0', { model: 'sim/rerank', query, documents, top_n: 0 }, [422, 'validation_error', 'top_n']],
+    [
+      'over the context',
+      { model: 'sim/rerank', query, documents: ['a', 'word '.repeat(9000)] },
+      [422, 'validation_error', 'documents[1]'],
+    ],
+    ['a text model', { model: 'sim/large', query, documents }, [400, 'model_not_supported', 'model']],
+    ['an unknown model', { model: 'no/such', query, documents }, [400, 'model_not_found', 'model']],
+  ];
+  test.each(refused)('%s', async (_, body, told) => {
+    const before = await balanceOf(inner);
+    const answer = await rerank(inner, body);
+    expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual(told);
+    expect(await balanceOf(inner)).toBe(before);
+  });
+});
+
+describe('providers', () => {
+  const good = (body: object = {}): (typeof answers)[number] => ({
+    status: 200,
+    body: {
+      results: [
+        { index: 0, relevance_score: 0.1 },
+        { index: 2, relevance_score: -3 },
+        { index: 1, relevance_score: 0.9 },
+      ],
+      ...body,
+    },
+  });
+
+  test('another gateway: its order, this one’s price', async () => {
+    const direct = await rerank(inner, { model: 'sim/rerank', query, documents });
+    const before = await balanceOf(outer);
+    const { body } = await rerank(outer, { model: 'acme/rerank', query, documents, return_documents: true });
+    expect(body.model).toBe('acme/rerank');
+    expect(body.results).toMatchObject(direct.body.results);
+    expect(body.results[0]?.document?.text).toBe(documents[body.results[0]?.index ?? -1]);
+    expect(body.usage).toEqual({ ...direct.body.usage, cost: 0.004 });
+    expect(before - (await balanceOf(outer))).toBe(4_000_000n);
+  });
+
+  test('what is asked: strings, the other members as they came; what comes is put in order and cut', async () => {
+    received.length = 0;
+    answers = [good()];
+    const asked = { model: 'acme/scripted', query, documents: documents.map(text => ({ text })), top_n: 2 };
+    const { status, body } = await rerank(outer, { ...asked, max_tokens_per_doc: 512, return_documents: true });
+    expect(status).toBe(200);
+    expect(received).toEqual([
+      {
+        path: '/v1/rerank',
+        body: { model: 'rerank-1', query, documents, top_n: 2, max_tokens_per_doc: 512 },
+      },
+    ]);
+    expect(body.results).toEqual([
+      { index: 1, relevance_score: 0.9, document: { text: documents[1] } },
+      { index: 0, relevance_score: 0.1, document: { text: documents[0] } },
+    ]);
+  });
+
+  const reported: [name: string, body: object, units: number][] = [
+    ['Cohere’s billed units', { meta: { billed_units: { search_units: 4 } } }, 4],
+    ['no usage', {}, 1],
+    ['a report of nothing', { meta: { billed_units: { search_units: 0 } } }, 1],
+  ];
+  test.each(reported)('%s: the searches that are charged', async (_, body, units) => {
+    answers = [good(body)];
+    const before = await balanceOf(outer);
+    const answer = await rerank(outer, { model: 'acme/scripted', query, documents });
+    expect(answer.body.usage.search_units).toBe(units);
+    expect(before - (await balanceOf(outer))).toBe(BigInt(units) * 1_000_000n);
+    expect((await receiptOf(outer, answer.headers)).usage_source).toBe(units === 4 ? 'reported' : 'estimated');
+  });
+
+  test('a model that is priced by its input: the reported tokens, else the count', async () => {
+    answers = [good({ usage: { total_tokens: 40 } }), good()];
+    const before = await balanceOf(outer);
+    const first = await rerank(outer, { model: 'acme/tokens', query, documents });
+    expect(first.body.usage).toEqual({ total_tokens: 40, search_units: 1, cost: 0.00008 });
+    expect(before - (await balanceOf(outer))).toBe(80_000n);
+    expect((await receiptOf(outer, first.headers)).buckets).toMatchObject([{ kind: 'input', tokens: 40, price: 2 }]);
+    const second = await rerank(outer, { model: 'acme/tokens', query, documents });
+    const { total_tokens: counted } = second.body.usage;
+    expect(before - (await balanceOf(outer))).toBe(80_000n + BigInt(counted) * 2_000n);
+  });
+
+  test('a free model costs nothing', async () => {
+    answers = [good()];
+    const { status, body } = await rerank(outer, { model: 'acme/local:free', query, documents });
+    expect([status, body.usage.cost]).toEqual([200, 0]);
+  });
+
+  const results = (...list: unknown[]): (typeof answers)[number] => ({ status: 200, body: { results: list } });
+  const broken: [name: string, answer: (typeof answers)[number]][] = [
+    ['too few', results({ index: 0, relevance_score: 1 })],
+    ['too many', results(...[0, 1, 2, 3].map(index => ({ index, relevance_score: 1 })))],
+    ['one twice', results(...[0, 1, 1].map(index => ({ index, relevance_score: 1 })))],
+    ['an index of none', results(...[0, 1, 3].map(index => ({ index, relevance_score: 1 })))],
+    ['a fraction as index', results(...[0, 1, 1.5].map(index => ({ index, relevance_score: 1 })))],
+    ['no score', results({ index: 0 }, { index: 1 }, { index: 2 })],
+    [
+      'an infinite score',
+      {
+        status: 200,
+        body: '{"results":[{"index":0,"relevance_score":1e999},{"index":1,"relevance_score":1},{"index":2,"relevance_score":1}]}',
+      },
+    ],
+    ['no results', { status: 200, body: { data: [] } }],
+    ['no JSON', { status: 200, body: '{"results": [NaN' }],
+    ['an error', { status: 500, body: { error: { message: 'no' } } }],
+  ];
+  test.each(broken)('%s is the provider’s failure: tried again, then 502 and free', async (_, answer) => {
+    received.length = 0;
+    answers = [answer, answer];
+    const before = await balanceOf(outer);
+    const { status, headers, body } = await rerank(outer, { model: 'acme/scripted', query, documents });
+    expect([status, body.error.code]).toEqual([502, 'upstream_error']);
+    expect(received).toHaveLength(2);
+    expect(await balanceOf(outer)).toBe(before);
+    expect(await heldBy(outer)).toBe(0n);
+    expect(await recordOf(outer, headers.get('x-request-id') ?? '')).toMatchObject({
+      state: RecordState.UPSTREAM_FAILED,
+    });
+    // The next good answer closes the breaker again.
+    answers = [good()];
+    expect((await rerank(outer, { model: 'acme/scripted', query, documents })).status).toBe(200);
+  });
+
+  test('20 requests at once on funds for five: five are paid, nothing below zero', async () => {
+    const poor = await startGateway({ balance: '0.01' });
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, () => rerank(poor, { model: 'sim/rerank', query, documents })),
+    );
+    expect(replies.filter(({ status }) => status === 200)).toHaveLength(5);
+    expect(replies.filter(({ status }) => status === 429)).toHaveLength(15);
+    expect(await balanceOf(poor)).toBe(0n);
+    await endGateway(poor);
+  });
+});
