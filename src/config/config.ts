@@ -188,11 +188,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
-    batches: {
-      concurrency: file.batches.concurrency,
-      fileBytes: file.batches.file_bytes,
-      diskBytes: file.batches.disk_bytes,
-    },
+    batches: batchesOf(file),
     content: {
       bytesMax: file.content.max_bytes,
       replayBytesMax: file.content.replay_bytes,
@@ -212,6 +208,10 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       core_pro: planOf(file.plans?.core_pro, standardPlans.core_pro),
     },
   };
+}
+
+function batchesOf({ batches }: ParsedFile): Config['batches'] {
+  return { concurrency: batches.concurrency, fileBytes: batches.file_bytes, diskBytes: batches.disk_bytes };
 }
 
 function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Timeouts {

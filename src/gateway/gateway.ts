@@ -278,40 +278,12 @@ function makeCore(parts: Parts) {
     },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const responses = new Responses({
-    ...stores,
-    generations,
-    replays: shared.replays,
-    runtime: systemRuntime,
-    ids,
-    box: new SealedBox(serverSecrets(environment.dataDir)),
-    lifetimeMs: config.content.responseLifetimeMs,
-    sessionMemory: () => {
-      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
-      return { bytesMax, ownerBytesMax };
-    },
-  });
-  const { images, files } = openImages({
-    ...shared,
-    environment,
-    live,
-    documents: stores.documents,
-    logger,
-    publicUrl,
-  });
+  const responses = openResponses(parts, { generations, replays: shared.replays });
+  const opened = { ...shared, environment, live, documents: stores.documents, logger, publicUrl };
+  const { images, files } = openImages(opened);
   const direct = openDirect({ ...shared, runtime: systemRuntime });
-  const batches = openBatches({
-    ...shared,
-    environment,
-    live,
-    logger,
-    publicUrl,
-    generations,
-    responses,
-    embeddings: direct.embeddings,
-    documents: stores.documents,
-    texts: () => errorTexts(live, publicUrl),
-  });
+  const texts = (): ErrorTexts => errorTexts(live, publicUrl);
+  const batches = openBatches({ ...opened, ...direct, generations, responses, texts });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
   const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
   const targets = { upstreams, router, catalog, logger, tokens: tokensOf };
@@ -327,13 +299,30 @@ function makeCore(parts: Parts) {
     responses,
     images,
     batches,
-    embeddings: direct.embeddings,
-    rerank: direct.rerank,
+    ...direct,
     tokens,
     providers: () => listProviders(live, upstreams),
     reload,
     discovery,
   };
+}
+
+function openResponses(
+  { environment, config, live, stores, ids }: Parts,
+  tools: { readonly generations: Generations; readonly replays: Replays },
+): Responses {
+  return new Responses({
+    ...stores,
+    ...tools,
+    runtime: systemRuntime,
+    ids,
+    box: new SealedBox(serverSecrets(environment.dataDir)),
+    lifetimeMs: config.content.responseLifetimeMs,
+    sessionMemory: () => {
+      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
+      return { bytesMax, ownerBytesMax };
+    },
+  });
 }
 
 /** The services whose answers come at once. */

@@ -1,12 +1,13 @@
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type Batch, BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
-import type { BatchCall, BatchLine, RequestedItem } from '../../generation/batches/batch-codec.ts';
+import type { BatchCall, RequestedItem } from '../../generation/batches/batch-codec.ts';
 import { type IdSource, publicRequestId } from '../../lib/ids.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Router } from '../routing/router.ts';
 import { BatchJournal, filesOf } from './batch-journal.ts';
+import { nameItem } from './item-name.ts';
 import { hasEnded, type BatchStore, type OwnedBatch } from './batch-store.ts';
 import { checkLines, type LineTools, type NumberedLine, readItems } from './check-lines.ts';
 import type { FileStore } from './file-store.ts';
@@ -246,11 +247,6 @@ export class BatchJob {
     if (error.code === 'internal') this.#tools.onDefect(this.id, error.cause ?? error);
     await this.#journal.failed(line.item, this.#tools.codec.renderFailure(name, error));
   }
-}
-
-/** Returns how an item of a batch is named in its results. */
-export function nameItem({ id, endpoint }: Pick<Batch, 'id' | 'endpoint'>, item: number, { customId }: BatchLine) {
-  return { customId, endpoint, itemId: `batch_req_${id.slice(id.indexOf('_') + 1)}_${item}` };
 }
 
 function modelOf(call: BatchCall): string {

@@ -1,8 +1,7 @@
 import type { EmbedRequest, EmbedResponse } from '../../gen/tollgate/v1/embedding_pb.ts';
-import type { GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import type { GenerationEvent, Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { BatchCall, RequestedItem, ResultLine } from '../../generation/batches/batch-codec.ts';
 import { noUsage, toBuckets, toUsage } from '../../generation/usage-buckets.ts';
-import type { Usage } from '../../gen/tollgate/v1/event_pb.ts';
 import type { Generations } from '../generation/generations.ts';
 import type { Keeper } from '../idempotency/replays.ts';
 import type { Responses } from '../responses/responses.ts';

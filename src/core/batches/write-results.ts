@@ -1,10 +1,15 @@
 import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { BulkWriter } from '../../store/bulk-files.ts';
 import { type BatchJournal, filesOf } from './batch-journal.ts';
-import type { BatchJobTools } from './batch-job.ts';
-import { nameItem } from './batch-job.ts';
+import type { FileStore } from './file-store.ts';
+import { nameItem } from './item-name.ts';
 import { isOfMessages, type OwnedBatch } from './batch-store.ts';
-import { readItems } from './check-lines.ts';
+import { type LineTools, readItems } from './check-lines.ts';
+
+/** What results are written with. */
+export interface ResultTools extends Pick<LineTools, 'bulk' | 'codec'> {
+  readonly files: FileStore;
+}
 
 /** A batch that is done. */
 export interface DoneBatch extends OwnedBatch {
@@ -22,7 +27,7 @@ export type WrittenResults = Pick<Batch, 'outputFileId' | 'errorFileId'> & {
 const pieceBytes = 262_144;
 
 /** Writes the files of results: answers in one and the rest in another, in the order of the requests; of Messages all in one. A file without a line is not kept. May be repeated. */
-export async function writeResults(tools: BatchJobTools, done: DoneBatch): Promise<WrittenResults> {
+export async function writeResults(tools: ResultTools, done: DoneBatch): Promise<WrittenResults> {
   const { batch, journal, isCancelled } = done;
   const output = new ResultFile(tools, done, { id: batch.outputFileId, name: 'output' });
   const errors = new ResultFile(tools, done, { id: batch.errorFileId, name: 'error' });
@@ -58,14 +63,14 @@ export async function writeResults(tools: BatchJobTools, done: DoneBatch): Promi
 
 /** A file of results that begins with its first line. */
 class ResultFile {
-  readonly #tools: BatchJobTools;
+  readonly #tools: ResultTools;
   readonly #done: DoneBatch;
   readonly #file: { readonly id: string; readonly name: string };
   #writer: BulkWriter | undefined;
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
 
-  constructor(tools: BatchJobTools, done: DoneBatch, file: { readonly id: string; readonly name: string }) {
+  constructor(tools: ResultTools, done: DoneBatch, file: { readonly id: string; readonly name: string }) {
     this.#tools = tools;
     this.#done = done;
     this.#file = file;
