@@ -6,6 +6,7 @@ import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } f
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
+import { FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
@@ -98,13 +99,14 @@ const defaultOpenCallLimits: OpenCallLimits = {
 const defaultMessageBytesMax = 64 << 20;
 const defaultControlBytesMax = 1 << 20;
 const defaultElementsMax = 100_000;
-/** Services whose messages hold prompts or images. */
+/** Services whose messages hold prompts, images or files. */
 const contentServices: readonly DescService[] = [
   GenerationService,
   ResponseService,
   ImageService,
   EmbeddingService,
   RerankService,
+  FileService,
 ];
 /** What an edge's message may have beside the body of its client, which it has twice: as it came, and decoded. */
 const edgeExtraBytes = 1 << 20;

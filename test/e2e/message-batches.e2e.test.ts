@@ -177,7 +177,7 @@ test('the contract offers files and batches too, and the command line lists a ba
   }
   expect(read.trim().split('\n')).toHaveLength(2);
   const listed = await gateway.cli(['requests', 'list', '--account', '1', '--batch', id, '--json']);
-  expect(listed.json).toMatchObject([{ batch_id: id }, { batch_id: id }]);
+  expect(listed.json).toMatchObject({ data: [{ batch_id: id }, { batch_id: id }] });
   expect(await readLines(gateway, rest.output_file_id)).toHaveLength(2);
   await createBatch(gateway, [chatItem('z', 'say=x')]).then(made => endedBatch(gateway, made.id));
 });

@@ -2,10 +2,13 @@ import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
 import { BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { Timer } from '../../lib/runtime.ts';
 import { BatchJob, type BatchJobTools } from './batch-job.ts';
+import { Pace } from './pace.ts';
 import { hasEnded, type OwnedBatch } from './batch-store.ts';
 
 /** How often batches are looked for that nobody runs. */
 const lookMs = 10_000;
+/** How soon it is looked again whether others leave time for an item. */
+const againMs = 20;
 /** Batches whose files are open at once; the others wait for one of them to end. */
 const openMax = 32;
 
@@ -24,6 +27,7 @@ export class BatchQueue {
   /** Those that are being opened or finished, by id. */
   readonly #busy = new Map<string, Promise<void>>();
   readonly #runningOf = new Map<string, number>();
+  readonly #pace: Pace;
   readonly #look: Timer;
   readonly #soon: Timer;
   #running = 0;
@@ -32,6 +36,7 @@ export class BatchQueue {
 
   constructor(tools: QueueTools) {
     this.#tools = tools;
+    this.#pace = new Pace(() => tools.generations.begun);
     this.#look = tools.runtime.after(lookMs, () => void this.#lookAgain());
     this.#soon = tools.runtime.after(lookMs, () => this.#pump());
     this.#look.cancel();
@@ -145,6 +150,7 @@ export class BatchQueue {
     if (this.#isDraining) return;
     for (const job of this.#jobs.filter(({ isDone }) => isDone)) this.#finish(job);
     while (this.#running < this.#tools.concurrency()) {
+      if (!this.#pace.isFree(this.#tools.runtime.monotonicMs())) return this.#soon.restart(againMs);
       const nowMs = this.#tools.runtime.now();
       const at = this.#jobs.findIndex(({ nextAtMs }) => nextAtMs !== undefined && nextAtMs <= nowMs);
       const [job] = at < 0 ? [] : this.#jobs.splice(at, 1);

@@ -64,6 +64,7 @@ export class Generations {
   readonly #running = new Running<Generation>();
   readonly #ended = (generation: Generation): void => this.#running.delete(generation);
   #isDraining = false;
+  #begun = 0;
 
   constructor(tools: GenerationsTools) {
     this.#tools = tools;
@@ -77,6 +78,11 @@ export class Generations {
   /** Takes no new ones from now on. */
   drain(): void {
     this.#isDraining = true;
+  }
+
+  /** How many have been asked for, without items of batches. */
+  get begun(): number {
+    return this.#begun;
   }
 
   /** What all that run hold. */
@@ -127,6 +133,7 @@ export class Generations {
   async begin(ask: GenerationAsk): Promise<Generation> {
     const { credential, requestId: named, freeWhenCut, durable, batchId, story } = ask;
     if (this.#isDraining) throw stopping();
+    if (batchId === undefined) this.#begun += 1;
     const { ledger, router, runtime, ids } = this.#tools;
     const checking = this.#check(ask.request, credential);
     const checked = checking instanceof Promise ? await checking : checking;
