@@ -283,7 +283,7 @@ function makeCore(parts: Parts) {
   const { images, files } = openImages(opened);
   const direct = openDirect({ ...shared, runtime: systemRuntime });
   const texts = (): ErrorTexts => errorTexts(live, publicUrl);
-  const batches = openBatches({ ...opened, ...direct, generations, responses, texts });
+  const batches = openBatches({ ...opened, ...direct, metrics: parts.metrics, generations, responses, texts });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
   const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
   const targets = { upstreams, router, catalog, logger, tokens: tokensOf };

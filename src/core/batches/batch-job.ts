@@ -1,11 +1,13 @@
 import { GatewayError, toGatewayError } from '../../errors/gateway-error.ts';
 import { type Batch, BatchState } from '../../gen/tollgate/v1/batch_pb.ts';
+import type { Endpoint } from '../../gen/tollgate/v1/request_pb.ts';
 import type { BatchCall, RequestedItem } from '../../generation/batches/batch-codec.ts';
 import { type IdSource, publicRequestId } from '../../lib/ids.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Router } from '../routing/router.ts';
+import { ItemCall } from './batch-item.ts';
 import { BatchJournal, filesOf } from './batch-journal.ts';
 import { nameItem } from './item-name.ts';
 import { hasEnded, type BatchStore, type OwnedBatch } from './batch-store.ts';
@@ -13,6 +15,16 @@ import { checkLines, type LineTools, type NumberedLine, readItems } from './chec
 import type { FileStore } from './file-store.ts';
 import { type ItemRunners, runItem } from './run-item.ts';
 import { writeResults } from './write-results.ts';
+
+/** An item that has its result. */
+export interface EndedItem {
+  readonly batchId: string;
+  readonly endpoint: Endpoint;
+  readonly call: ItemCall;
+  readonly durationMs: number;
+  /** Absent: it was answered. */
+  readonly error?: GatewayError;
+}
 
 /** What batches run with. */
 export interface BatchJobTools extends LineTools, ItemRunners {
@@ -23,8 +35,19 @@ export interface BatchJobTools extends LineTools, ItemRunners {
   readonly router: Pick<Router, 'hasRoom'>;
   readonly files: FileStore;
   readonly store: BatchStore;
+  /** Told of every item that has a result, for the log and the metrics. */
+  readonly onItem: (item: EndedItem) => void;
   /** Told of what fails by the gateway's own fault, for the log. */
   readonly onDefect: (batchId: string, error: unknown) => void;
+}
+
+/** An item that has a request. */
+interface CalledItem {
+  readonly line: NumberedLine;
+  readonly name: RequestedItem;
+  readonly call: ItemCall;
+  /** On a clock that never steps. */
+  readonly beganMs: number;
 }
 
 /** How soon an item is tried again that found no room, or whose gateway had too much to do. */
@@ -43,6 +66,7 @@ export class BatchJob {
   readonly #again: NumberedLine[] = [];
   /** Items that run, by the listed id of their model. */
   readonly #runningOf: Map<string, number>;
+  readonly #whenIdle: (() => void)[] = [];
   #batch: Batch;
   #running = 0;
   #isRead = false;
@@ -134,7 +158,16 @@ export class BatchJob {
       if (next !== undefined) await this.#run(next);
     } finally {
       this.#running -= 1;
+      if (this.#running === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
     }
+  }
+
+  /** Resolves when none of its items runs. */
+  async idle(): Promise<void> {
+    if (this.#running === 0) return;
+    await new Promise<void>(resolve => {
+      this.#whenIdle.push(resolve);
+    });
   }
 
   /** Writes the results, and how it has ended. Once, when it is done. */
@@ -186,21 +219,26 @@ export class BatchJob {
     const { endpoint } = this.#batch;
     const read = codec.readLine(line.bytes, endpoint);
     const requestId = publicRequestId(ids.next());
-    const name = { ...nameItem(this.#batch, line.item, read), requestId };
-    let call: BatchCall;
+    const item = {
+      line,
+      name: { ...nameItem(this.#batch, line.item, read), requestId },
+      call: new ItemCall(requestId),
+      beganMs: this.#tools.runtime.monotonicMs(),
+    };
+    let body: BatchCall;
     let model: string;
     try {
-      call = codec.decode(read, endpoint);
-      model = this.#tools.catalog.listedId(modelOf(call));
+      body = codec.decode(read, endpoint);
+      model = this.#tools.catalog.listedId(modelOf(body));
     } catch (thrown) {
-      await this.#fail(line, name, thrown);
+      await this.#fail(item, thrown);
       return;
     }
     const running = this.#runningOf.get(model) ?? 0;
     if (!this.#tools.router.hasRoom(model, running)) return this.#wait(line, againMs);
     this.#runningOf.set(model, running + 1);
     try {
-      await this.#answer(line, name, call);
+      await this.#answer(item, body);
     } finally {
       const left = (this.#runningOf.get(model) ?? 1) - 1;
       if (left === 0) this.#runningOf.delete(model);
@@ -208,10 +246,10 @@ export class BatchJob {
     }
   }
 
-  async #answer(line: NumberedLine, name: RequestedItem, call: BatchCall): Promise<void> {
+  async #answer(item: CalledItem, body: BatchCall): Promise<void> {
     const { ledger } = this.#tools;
     const { id: batchId, apiKeyId } = this.#batch;
-    const { requestId } = name;
+    const { line, name, call } = item;
     let place = -1;
     let charge;
     try {
@@ -219,22 +257,23 @@ export class BatchJob {
       if (credential === undefined) throw new GatewayError('invalid_api_key', 'The batch’s API key was revoked.');
       charge = await runItem(this.#tools, {
         credential,
-        requestId,
         batchId,
         name,
         call,
+        body,
         keep: async result => {
-          place = await this.#journal.keep(line.item, requestId, result);
+          place = await this.#journal.keep(line.item, name.requestId, result);
         },
       });
     } catch (thrown) {
       if (this.#journal.isBroken) throw thrown;
       const waitMs = waitOf(toGatewayError(thrown));
-      if (waitMs === undefined) await this.#fail(line, name, thrown);
+      if (waitMs === undefined) await this.#fail(item, thrown);
       else this.#wait(line, waitMs);
       return;
     }
     await this.#journal.charged(line.item, place, charge);
+    this.#tell(item);
   }
 
   #wait(line: NumberedLine, ms: number): void {
@@ -242,10 +281,18 @@ export class BatchJob {
     this.#waitsUntilMs = Math.max(this.#waitsUntilMs, this.#tools.runtime.now() + ms);
   }
 
-  async #fail(line: NumberedLine, name: RequestedItem, thrown: unknown): Promise<void> {
+  async #fail({ line, name, call, beganMs }: CalledItem, thrown: unknown): Promise<void> {
     const error = toGatewayError(thrown);
     if (error.code === 'internal') this.#tools.onDefect(this.id, error.cause ?? error);
     await this.#journal.failed(line.item, this.#tools.codec.renderFailure(name, error));
+    this.#tell({ call, beganMs }, error);
+  }
+
+  #tell({ call, beganMs }: Pick<CalledItem, 'call' | 'beganMs'>, error?: GatewayError): void {
+    const { onItem, runtime } = this.#tools;
+    const { id: batchId, endpoint } = this.#batch;
+    const durationMs = runtime.monotonicMs() - beganMs;
+    onItem({ batchId, endpoint, call, durationMs, ...(error === undefined ? {} : { error }) });
   }
 }
 

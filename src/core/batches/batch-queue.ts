@@ -175,13 +175,20 @@ export class BatchQueue {
       });
   }
 
-  /** Storage failed: it is opened again at the next look. */
+  /** Storage failed: it is opened again at the next look, and not before its last item has ended, which may still be charged. */
   #drop(job: BatchJob, thrown: unknown): void {
     this.#tools.onDefect(job.id, thrown);
     const at = this.#jobs.indexOf(job);
     if (at < 0) return;
     this.#jobs.splice(at, 1);
-    void job.close().catch(() => undefined);
+    const close = async (): Promise<void> => {
+      await job.idle();
+      await job.close();
+    };
+    this.#hold(
+      job.id,
+      close().catch(() => undefined),
+    );
   }
 
   #finish(job: BatchJob): void {

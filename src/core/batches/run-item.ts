@@ -30,25 +30,25 @@ export interface ItemCharge {
 /** An item that is to be run. */
 export interface ItemToRun extends BatchItem {
   readonly name: RequestedItem;
-  readonly call: BatchCall;
+  readonly body: BatchCall;
   /** Makes the result durable; the item is charged only after that. */
   readonly keep: (line: ResultLine) => Promise<void>;
 }
 
 /** Runs an item as its interface would: admitted, answered, kept, charged. Rejects with what its caller would be told; then nothing is charged. */
 export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<ItemCharge> {
-  const { call } = item;
-  switch (call.kind) {
+  const { body } = item;
+  switch (body.kind) {
     case 'generation':
-      return generate(runners, item, call);
+      return generate(runners, item, body);
     case 'response':
-      return respond(runners, item, call);
+      return respond(runners, item, body);
     case 'embeddings': {
       const keeper = keeperOf<EmbedResponse>(([answer]) => {
         if (answer === undefined) throw new Error('an answer without vectors');
-        return item.keep(call.render(item.name, answer));
+        return item.keep(body.render(item.name, answer));
       });
-      const { costNanoUsd, inputTokens } = await runners.embeddings.answerItem(call.request, item, keeper);
+      const { costNanoUsd, inputTokens } = await runners.embeddings.answerItem(body.request, item, keeper);
       return { costNanoUsd, usage: toUsage({ ...noUsage, input: inputTokens }) };
     }
   }
@@ -56,18 +56,19 @@ export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<It
 
 async function generate(
   { generations }: ItemRunners,
-  { credential, requestId, batchId, keep, name }: ItemToRun,
-  call: BatchCall & { readonly kind: 'generation' },
+  { credential, call, batchId, keep, name }: ItemToRun,
+  body: BatchCall & { readonly kind: 'generation' },
 ): Promise<ItemCharge> {
-  const { request } = call;
-  const generation = await generations.begin({ request, credential, requestId, batchId });
+  const { request } = body;
+  const { requestId } = call;
+  const generation = await generations.begin({ request, credential, requestId, batchId, story: call });
   return new Promise((resolve, reject) => {
     let charge: ItemCharge | undefined;
     generation.start({
       events: events => {
         charge = readCharge(events) ?? charge;
       },
-      beforeSettle: rest => keep(call.render(name, rest)),
+      beforeSettle: rest => keep(body.render(name, rest)),
       end: error => settleOutcome({ error, charge }, resolve, reject),
     });
   });
@@ -76,11 +77,11 @@ async function generate(
 async function respond(
   { responses }: ItemRunners,
   item: ItemToRun,
-  call: BatchCall & { readonly kind: 'response' },
+  body: BatchCall & { readonly kind: 'response' },
 ): Promise<ItemCharge> {
   const { promise, resolve, reject } = Promise.withResolvers<ItemCharge>();
   let charge: ItemCharge | undefined;
-  await responses.answerItem(call.request, item, {
+  await responses.answerItem(body.request, item, {
     call: new StartingCall(),
     sink: {
       message: ({ events }) => {
@@ -90,7 +91,7 @@ async function respond(
     },
     keeper: keeperOf(([message]) => {
       if (message?.head === undefined) throw new Error('a response without a head');
-      return item.keep(call.render(item.name, message.head, message.events));
+      return item.keep(body.render(item.name, message.head, message.events));
     }),
   });
   return promise;

@@ -91,8 +91,8 @@ export class DirectAnswers<
   /** Answers an item of a batch; the keeper has the answer before it is charged. Throws what it is refused with. */
   async answerItem(request: Request, item: BatchItem, keeper: Keeper<Response>): Promise<Response> {
     if (this.#isDraining) throw stopping();
-    const { credential, requestId: named, batchId } = item;
-    return this.#charged({ request, credential, named, story: undefined, batchId }, nobodyLeaves, keeper);
+    const { credential, call, batchId } = item;
+    return this.#charged({ request, credential, named: call.requestId, story: call, batchId }, nobodyLeaves, keeper);
   }
 
   /** The charged answer; a keeper has it before it is charged. */

@@ -21,7 +21,7 @@ import type { Generation } from '../generation/generation.ts';
 import type { Generations } from '../generation/generations.ts';
 import { idempotencyKey, type KeyedRequest, type Keeper, type Replays } from '../idempotency/replays.ts';
 import { restoredEvent } from '../idempotency/restored-event.ts';
-import { type BatchItem, NamedRequest } from '../batches/batch-item.ts';
+import type { BatchItem } from '../batches/batch-item.ts';
 import { nobodyLeaves, startCall } from '../starting-call.ts';
 import { type Ask, type AskedResponse, createMessage, readAsk, withCallerPaths } from './asked.ts';
 import { beginInBackground, type BackgroundTools } from './background-job.ts';
@@ -130,8 +130,8 @@ export class Responses {
 
   /** Answers an item of a batch, which its caller keeps before it is charged. Rejects with what it is refused with. */
   async answerItem(request: CreateResponseRequest, item: BatchItem, caller: ResponseCaller): Promise<void> {
-    const { credential, requestId, batchId } = item;
-    const asked = await this.#ask(request, { requestHeader: new NamedRequest(requestId) }, credential);
+    const { credential, call, batchId } = item;
+    const asked = await this.#ask(request, { requestHeader: call }, credential);
     const generation = await this.#begin({ ...asked, batchId });
     caller.call.attach(generation);
     generation.start(new ResponseSink(this.#tools, asked, generation, caller));
