@@ -188,7 +188,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
-    batches: batchesOf(file),
+    batches: toBatchSettings(file),
     content: {
       bytesMax: file.content.max_bytes,
       replayBytesMax: file.content.replay_bytes,
@@ -210,7 +210,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
   };
 }
 
-function batchesOf({ batches }: ParsedFile): Config['batches'] {
+function toBatchSettings({ batches }: ParsedFile): Config['batches'] {
   return { concurrency: batches.concurrency, fileBytes: batches.file_bytes, diskBytes: batches.disk_bytes };
 }
 

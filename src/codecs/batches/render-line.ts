@@ -12,8 +12,8 @@ export function renderAnswer(item: RequestedItem, body: object, isMessages: bool
   const usage: unknown = 'usage' in body ? body.usage : undefined;
   const open = typeof usage === 'object' && usage !== null ? { ...body, usage: { ...usage, cost: costMark } } : body;
   const text = isMessages
-    ? lineOf({ custom_id: item.customId, result: { type: 'succeeded', message: open } })
-    : lineOf(openAiLine(item, { status_code: 200, request_id: item.requestId, body: open }));
+    ? toLine({ custom_id: item.customId, result: { type: 'succeeded', message: open } })
+    : toLine(openAiLine(item, { status_code: 200, request_id: item.requestId, body: open }));
   const at = text.indexOf(quotedMark);
   if (at < 0) return { head: Buffer.from(text), tail: undefined };
   return { head: Buffer.from(text.slice(0, at)), tail: Buffer.from(text.slice(at + quotedMark.length)) };
@@ -27,8 +27,8 @@ export function renderError(
 ): Uint8Array {
   return Buffer.from(
     isMessages
-      ? lineOf({ custom_id: item.customId, result: { type: 'errored', error: envelope } })
-      : lineOf(openAiLine(item, { status_code: status, request_id: item.requestId, body: envelope })),
+      ? toLine({ custom_id: item.customId, result: { type: 'errored', error: envelope } })
+      : toLine(openAiLine(item, { status_code: status, request_id: item.requestId, body: envelope })),
   );
 }
 
@@ -42,8 +42,8 @@ export function renderUnrun(item: ItemName, reason: 'expired' | 'cancelled', isM
   const type = reason === 'expired' ? 'expired' : 'canceled';
   return Buffer.from(
     isMessages
-      ? lineOf({ custom_id: item.customId, result: { type } })
-      : lineOf({ ...openAiLine(item, null), error: unrun[reason] }),
+      ? toLine({ custom_id: item.customId, result: { type } })
+      : toLine({ ...openAiLine(item, null), error: unrun[reason] }),
   );
 }
 
@@ -51,6 +51,6 @@ function openAiLine({ itemId, customId }: ItemName, response: object | null) {
   return { id: itemId, custom_id: customId, response, error: null };
 }
 
-function lineOf(value: object): string {
+function toLine(value: object): string {
   return `${JSON.stringify(value)}\n`;
 }

@@ -8,7 +8,7 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Router } from '../routing/router.ts';
 import { ItemCall } from './batch-item.ts';
-import { BatchJournal, filesOf } from './batch-journal.ts';
+import { BatchJournal, nameFiles } from './batch-journal.ts';
 import { nameItem } from './item-name.ts';
 import { hasEnded, type BatchStore, type OwnedBatch } from './batch-store.ts';
 import { checkLines, type LineTools, type NumberedLine, readItems } from './check-lines.ts';
@@ -65,7 +65,7 @@ export class BatchJob {
   /** Items that wait to be tried again, the first first. */
   readonly #again: NumberedLine[] = [];
   /** Items that run, by the listed id of their model. */
-  readonly #runningOf: Map<string, number>;
+  readonly #runningByModel: Map<string, number>;
   readonly #whenIdle: (() => void)[] = [];
   #batch: Batch;
   #running = 0;
@@ -75,30 +75,30 @@ export class BatchJob {
   private constructor(
     tools: BatchJobTools,
     { accountId, batch }: OwnedBatch,
-    { journal, runningOf }: { readonly journal: BatchJournal; readonly runningOf: Map<string, number> },
+    { journal, runningByModel }: { readonly journal: BatchJournal; readonly runningByModel: Map<string, number> },
   ) {
     this.#tools = tools;
     this.#accountId = accountId;
     this.#batch = batch;
     this.#journal = journal;
-    this.#runningOf = runningOf;
-    this.#lines = readItems(tools, filesOf(batch).input);
+    this.#runningByModel = runningByModel;
+    this.#lines = readItems(tools, nameFiles(batch).input);
   }
 
-  /** Takes a batch up where an earlier process has left it; `runningOf` is one for all. Undefined: its file was refused, and it has ended. */
+  /** Takes a batch up where an earlier process has left it; `runningByModel` is one for all. Undefined: its file was refused, and it has ended. */
   static async open(
     tools: BatchJobTools,
     owned: OwnedBatch,
-    runningOf: Map<string, number>,
+    runningByModel: Map<string, number>,
   ): Promise<BatchJob | undefined> {
     const checked = owned.batch.counts === undefined ? await check(tools, owned.batch) : owned.batch;
     if (hasEnded(checked)) return undefined;
     const journal = await BatchJournal.open(tools.bulk, tools.ledger, {
-      name: filesOf(checked).journal,
+      name: nameFiles(checked).journal,
       total: checked.counts?.total ?? 0,
       accountId: owned.accountId,
     });
-    return new BatchJob(tools, { accountId: owned.accountId, batch: checked }, { journal, runningOf });
+    return new BatchJob(tools, { accountId: owned.accountId, batch: checked }, { journal, runningByModel });
   }
 
   get id(): string {
@@ -192,7 +192,7 @@ export class BatchJob {
     this.#batch = { ...this.batch, ...written, state, times: ended };
     await store.update(this.#batch);
     await this.close();
-    const { input, journal } = filesOf(this.#batch);
+    const { input, journal } = nameFiles(this.#batch);
     await bulk.delete(input);
     await bulk.delete(journal);
   }
@@ -229,20 +229,20 @@ export class BatchJob {
     let model: string;
     try {
       body = codec.decode(read, endpoint);
-      model = this.#tools.catalog.listedId(modelOf(body));
+      model = this.#tools.catalog.listedId(readModel(body));
     } catch (thrown) {
       await this.#fail(item, thrown);
       return;
     }
-    const running = this.#runningOf.get(model) ?? 0;
+    const running = this.#runningByModel.get(model) ?? 0;
     if (!this.#tools.router.hasRoom(model, running)) return this.#wait(line, againMs);
-    this.#runningOf.set(model, running + 1);
+    this.#runningByModel.set(model, running + 1);
     try {
       await this.#answer(item, body);
     } finally {
-      const left = (this.#runningOf.get(model) ?? 1) - 1;
-      if (left === 0) this.#runningOf.delete(model);
-      else this.#runningOf.set(model, left);
+      const left = (this.#runningByModel.get(model) ?? 1) - 1;
+      if (left === 0) this.#runningByModel.delete(model);
+      else this.#runningByModel.set(model, left);
     }
   }
 
@@ -267,7 +267,7 @@ export class BatchJob {
       });
     } catch (thrown) {
       if (this.#journal.isBroken) throw thrown;
-      const waitMs = waitOf(toGatewayError(thrown));
+      const waitMs = findWaitMs(toGatewayError(thrown));
       if (waitMs === undefined) await this.#fail(item, thrown);
       else this.#wait(line, waitMs);
       return;
@@ -296,12 +296,12 @@ export class BatchJob {
   }
 }
 
-function modelOf(call: BatchCall): string {
+function readModel(call: BatchCall): string {
   return call.kind === 'response' ? call.request.request.model : call.request.model;
 }
 
 /** Returns how long an item waits that was refused so, in ms; undefined: the refusal is its result. Windows of a minute, places of those who run at once, and the gateway's own load pass. */
-function waitOf({ code, facts }: GatewayError): number | undefined {
+function findWaitMs({ code, facts }: GatewayError): number | undefined {
   if (code === 'overloaded') return overloadedMs;
   const { denial, retryAfterMs = overloadedMs } = facts;
   if (denial === undefined) return undefined;
@@ -315,7 +315,7 @@ function waitOf({ code, facts }: GatewayError): number | undefined {
 
 /** Checks the file of a batch, and stores what came of it. */
 async function check(tools: BatchJobTools, batch: Batch): Promise<Batch> {
-  const { total, faults } = await checkLines(tools, filesOf(batch).input, batch.endpoint);
+  const { total, faults } = await checkLines(tools, nameFiles(batch).input, batch.endpoint);
   const nowMs = BigInt(tools.runtime.now());
   const times = batch.times ?? { $typeName: 'tollgate.v1.BatchTimes', createdMs: nowMs, expiresMs: nowMs };
   const counts = {

@@ -175,6 +175,6 @@ function readRecord(bytes: Uint8Array): BatchRecord {
 }
 
 /** Names of what a batch has beside its document. */
-export function filesOf({ id }: Pick<Batch, 'id'>): { readonly input: string; readonly journal: string } {
+export function nameFiles({ id }: Pick<Batch, 'id'>): { readonly input: string; readonly journal: string } {
   return { input: `${id}.input`, journal: `${id}.journal` };
 }

@@ -26,7 +26,7 @@ export class BatchQueue {
   readonly #jobs: BatchJob[] = [];
   /** Those that are being opened or finished, by id. */
   readonly #busy = new Map<string, Promise<void>>();
-  readonly #runningOf = new Map<string, number>();
+  readonly #runningByModel = new Map<string, number>();
   readonly #pace: Pace;
   readonly #look: Timer;
   readonly #soon: Timer;
@@ -117,8 +117,8 @@ export class BatchQueue {
     while (!this.#isDraining && this.#jobs.length + this.#busy.size < openMax) {
       const isOpen = (id: string): boolean => this.#busy.has(id) || this.#jobs.some(job => job.id === id);
       const ready = waiting.filter(({ id }) => !isOpen(id));
-      const openOf = (accountId: number): number => this.#jobs.filter(job => job.accountId === accountId).length;
-      const [next] = ready.sort((one, other) => openOf(one.accountId) - openOf(other.accountId));
+      const countOpen = (accountId: number): number => this.#jobs.filter(job => job.accountId === accountId).length;
+      const [next] = ready.sort((one, other) => countOpen(one.accountId) - countOpen(other.accountId));
       if (next === undefined) return;
       waiting.splice(waiting.indexOf(next), 1);
       this.#hold(next.id, this.#open(next.id));
@@ -138,7 +138,7 @@ export class BatchQueue {
     try {
       const owned = await this.#tools.store.find(id);
       if (owned === undefined || hasEnded(owned.batch)) return;
-      const job = await BatchJob.open(this.#tools, owned, this.#runningOf);
+      const job = await BatchJob.open(this.#tools, owned, this.#runningByModel);
       if (job !== undefined) this.#jobs.push(job);
     } catch (thrown) {
       this.#tools.onDefect(id, thrown);

@@ -38,7 +38,7 @@ export class BatchStore {
   async create({ accountId, batch }: OwnedBatch): Promise<void> {
     const createdAtMs = Number(batch.times?.createdMs ?? 0n);
     await this.#documents.put({
-      ...nameOf(batch.id),
+      ...toName(batch.id),
       accountId,
       apiKeyId: Number(batch.apiKeyId),
       state: hasEnded(batch) ? 'ended' : 'open',
@@ -53,7 +53,7 @@ export class BatchStore {
   async update(batch: Batch): Promise<void> {
     const body = toBinary(BatchSchema, batch);
     await this.#documents.update({
-      ...nameOf(batch.id),
+      ...toName(batch.id),
       state: hasEnded(batch) ? 'ended' : 'open',
       finished: hasEnded(batch),
       body,
@@ -62,7 +62,7 @@ export class BatchStore {
 
   /** An account's batch (any account's without one); undefined if there is none of that id. */
   async find(id: string, accountId?: number): Promise<OwnedBatch | undefined> {
-    const found = await this.#documents.find(nameOf(id), accountId);
+    const found = await this.#documents.find(toName(id), accountId);
     return found && toBatch(found);
   }
 
@@ -72,7 +72,7 @@ export class BatchStore {
   }
 
   async delete(id: string): Promise<void> {
-    await this.#documents.delete(nameOf(id));
+    await this.#documents.delete(toName(id));
   }
 
   /** The batches that have not ended, oldest first. */
@@ -85,7 +85,7 @@ export class BatchStore {
   }
 }
 
-function nameOf(id: string): DocumentName {
+function toName(id: string): DocumentName {
   return { kind: id.startsWith(idStarts.messages) ? 'message_batch' : 'batch', id };
 }
 

@@ -16,7 +16,7 @@ import type { Documents } from '../../store/documents.ts';
 import { invalidField } from '../account-fields.ts';
 import { authenticate } from '../credential.ts';
 import { type StoppableService, stopping } from '../running.ts';
-import { filesOf } from './batch-journal.ts';
+import { nameFiles } from './batch-journal.ts';
 import type { BatchJobTools } from './batch-job.ts';
 import { BatchQueue } from './batch-queue.ts';
 import { BatchStore, hasEnded, idStarts, isOfMessages, type OwnedBatch } from './batch-store.ts';
@@ -161,7 +161,7 @@ export class Batches implements StoppableService {
     };
     const counted = isMessages ? await this.#checkMessages(batch, file.id) : batch;
     // Of its own: the file may be deleted before the batch has ended.
-    if ((await bulk.link(file.id, filesOf(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
+    if ((await bulk.link(file.id, nameFiles(batch).input)) === 'not_found') throw noSuchFile('input_file_id');
     await store.create({ accountId, batch: counted });
     if (isMessages) await files.delete(file.id, 'hidden_file');
     this.#queue.add();

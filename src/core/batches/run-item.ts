@@ -44,7 +44,7 @@ export async function runItem(runners: ItemRunners, item: ItemToRun): Promise<It
     case 'response':
       return respond(runners, item, body);
     case 'embeddings': {
-      const keeper = keeperOf<EmbedResponse>(([answer]) => {
+      const keeper = makeKeeper<EmbedResponse>(([answer]) => {
         if (answer === undefined) throw new Error('an answer without vectors');
         return item.keep(body.render(item.name, answer));
       });
@@ -89,7 +89,7 @@ async function respond(
       },
       end: error => settleOutcome({ error, charge }, resolve, reject),
     },
-    keeper: keeperOf(([message]) => {
+    keeper: makeKeeper(([message]) => {
       if (message?.head === undefined) throw new Error('a response without a head');
       return item.keep(body.render(item.name, message.head, message.events));
     }),
@@ -114,6 +114,6 @@ function readCharge(events: readonly GenerationEvent[]): ItemCharge | undefined 
 }
 
 /** What an item has kept is a whole answer, never a broken one. */
-function keeperOf<Message>(keep: (messages: readonly Message[]) => Promise<void>): Keeper<Message> {
+function makeKeeper<Message>(keep: (messages: readonly Message[]) => Promise<void>): Keeper<Message> {
   return { keep: (_requestId, rest) => keep(rest), keepBroken: () => Promise.resolve() };
 }

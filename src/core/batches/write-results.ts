@@ -1,6 +1,6 @@
 import type { Batch } from '../../gen/tollgate/v1/batch_pb.ts';
 import type { BulkWriter } from '../../store/bulk-files.ts';
-import { type BatchJournal, filesOf } from './batch-journal.ts';
+import { type BatchJournal, nameFiles } from './batch-journal.ts';
 import type { FileStore } from './file-store.ts';
 import { nameItem } from './item-name.ts';
 import { isOfMessages, type OwnedBatch } from './batch-store.ts';
@@ -34,7 +34,7 @@ export async function writeResults(tools: ResultTools, done: DoneBatch): Promise
   const reason = isCancelled ? 'cancelled' : 'expired';
   let unrun = 0;
   try {
-    for await (const { item, bytes } of readItems(tools, filesOf(batch).input)) {
+    for await (const { item, bytes } of readItems(tools, nameFiles(batch).input)) {
       const line = await journal.readLine(item);
       if (line === undefined) {
         unrun += 1;

@@ -86,7 +86,7 @@ class DiskBulkFiles implements BulkFiles {
 
   async delete(name: string): Promise<void> {
     const path = this.#pathOf(name);
-    const size = await sizeOf(path);
+    const size = await readSize(path);
     await rm(path, { force: true });
     this.#bytes -= size;
   }
@@ -139,7 +139,7 @@ class DiskWriter implements BulkWriter {
   async finish(): Promise<void> {
     try {
       await this.#handle.sync();
-      const before = await sizeOf(this.#path);
+      const before = await readSize(this.#path);
       await rename(this.#path + drafts, this.#path);
       this.#watch.replaced(before);
       await syncFolder(join(this.#path, '..'));
@@ -159,7 +159,7 @@ class DiskWriter implements BulkWriter {
   }
 }
 
-async function sizeOf(path: string): Promise<number> {
+async function readSize(path: string): Promise<number> {
   try {
     return (await stat(path)).size;
   } catch (thrown) {
@@ -187,16 +187,16 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-function codeOf(thrown: unknown): unknown {
+function readCode(thrown: unknown): unknown {
   return thrown instanceof Error && 'code' in thrown ? thrown.code : undefined;
 }
 
 function isMissing(thrown: unknown): boolean {
-  return codeOf(thrown) === 'ENOENT';
+  return readCode(thrown) === 'ENOENT';
 }
 
 function asFull(thrown: unknown): Error {
-  const code = codeOf(thrown);
+  const code = readCode(thrown);
   if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EIO') return full(thrown);
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
