@@ -15,6 +15,7 @@ import { writeAnswer } from './answer.ts';
 import { Call, type ErrorShape } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
 import { corsHeaders, preflightHeaders } from './cors.ts';
+import { isDashboardPath, registerDashboard } from './dashboard-routes.ts';
 import { Edge } from './edge.ts';
 import { registerBatches } from './batches/batch-routes.ts';
 import { registerFiles } from './batches/file-routes.ts';
@@ -116,6 +117,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerMessageBatches(app, edge);
   registerDirect(app, edge, '/v1/embeddings', embeddingRoute(edge));
   for (const url of ['/v1/rerank', '/v2/rerank']) registerDirect(app, edge, url, rerankRoute(edge));
+  if (options.dashboard !== undefined) registerDashboard(app, options.dashboard);
   return app;
 }
 
@@ -151,7 +153,7 @@ function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): bool
     return true;
   }
   if (!request.is404) return false;
-  const preflight = preflightHeaders(raw, call.headers);
+  const preflight = isDashboardPath(raw.url ?? '') ? undefined : preflightHeaders(raw, call.headers);
   if (preflight === undefined) {
     void answerError(edge, request, reply, notFound);
   } else {

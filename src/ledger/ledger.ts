@@ -8,6 +8,7 @@ import type {
   NewLimit,
   Tags,
 } from './control.ts';
+import type { SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
@@ -30,6 +31,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
+export type { NewSession, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
 export type { UsageBuckets };
 
 /**
@@ -39,7 +41,7 @@ export type { UsageBuckets };
  * (`overloaded` when its queue is full or its disk is, which the caller answers as 503), and nothing was done.
  * Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: decisions §6.
  */
-export interface Ledger {
+export interface Ledger extends SessionLedger {
   /** Checks every limit and the funds, then holds, all or nothing. The same id again answers the same. */
   admit(command: AdmitCommand): Promise<Admitted | Denied>;
   /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
@@ -330,8 +332,11 @@ export interface Settled {
 
 /** What `findCredential` knows. */
 export interface Credential {
-  readonly kind: 'api_key' | 'management_key';
+  /** `session`: of a person who signed in without a key. A session that a key signed in is of the key's kind. */
+  readonly kind: 'api_key' | 'management_key' | 'session';
+  /** 0 of a session. */
   readonly keyId: number;
+  /** 0 of the operator's session. */
   readonly accountId: number;
   readonly disabled: boolean;
   /** Of a management key; empty otherwise. */
@@ -340,10 +345,12 @@ export interface Credential {
   readonly allowedModels: readonly string[] | null;
   /** Whether a limit of requests or tokens binds the key, beside the free-model windows. */
   readonly hasWindow: boolean;
-  /** When an API key stops working; undefined: never. */
+  /** When an API key or a session stops working; undefined: never. */
   readonly expiresAtMs: number | undefined;
   /** Set if that time has come. */
   readonly expired?: true;
+  /** Of a session. */
+  readonly session?: SessionFacts;
 }
 
 /**

@@ -138,7 +138,7 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const portable = isOwn ? asOwn(request, codec.protocol) : toPortable(request, codec.protocol);
       const names = isOwn ? undefined : new ToolNames(portable.request, this.#protocol.toolName);
       const encoded = this.#encode(call, names?.request ?? portable.request);
-      const dropped = [...new Set([...portable.dropped, ...encoded.dropped, ...withheld])];
+      const dropped = joined(portable.dropped, encoded.dropped, withheld);
       refuseLoss(request, dropped);
       restorers = this.#restorers(portable, names, dropped);
       const plan = this.#plan(model, whole);
@@ -209,6 +209,14 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return restorers;
   }
 }
+
+/** Returns what all lists have, each once. */
+function joined(...lists: readonly (readonly string[])[]): readonly string[] {
+  const [first = none, ...rest] = lists.filter(list => list.length > 0);
+  return rest.length === 0 ? first : [...new Set(lists.flat())];
+}
+
+const none: readonly string[] = [];
 
 /** Protocols as traces name them. */
 const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {

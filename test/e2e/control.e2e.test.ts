@@ -210,6 +210,7 @@ test('tags and end users stand in records, filters and sums', async () => {
     ['ann', { env: 'prod', team: 'search' }],
   ]);
   expect(await list('end_user=ann')).toMatchObject([{ request_id: one.headers.get('x-request-id') }]);
+  expect(await list(`end_user=${'c'.repeat(200)}`)).toHaveLength(1);
   expect(await list('tag=team:search')).toHaveLength(2);
   expect(await list('tag=env:dev&end_user=ben')).toHaveLength(1);
   expect(await list('provider=nobody')).toHaveLength(0);
@@ -315,4 +316,40 @@ test('what the operator limits, the account sees and does not change; limits of 
   await call(gateway, 'DELETE', `/keys/${keyId}`);
   expect(await list()).toEqual([]);
   expect((await call(gateway, 'GET', `/limits/${limits[0]?.limit_id ?? 0}`)).status).toBe(404);
+});
+
+test('after a kill the requests that ran are counted no more, and those that ended still are', async () => {
+  let killed = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+  const scope = { type: 'account' };
+  const ids: number[] = [];
+  for (const body of [
+    { scope, unit: 'concurrent', max: 3 },
+    { scope, unit: 'requests', window: 'day', max: 6 },
+    { scope, unit: 'tokens', window: 'hour', max: 1_000_000 },
+  ]) {
+    const { limit_id } = (await call<{ data: LimitJson }>(killed, 'POST', '/limits', { body })).body.data;
+    ids.push(limit_id);
+  }
+  const shown = async () => {
+    const limits = (await call<{ data: LimitJson[] }>(killed, 'GET', '/limits')).body.data;
+    return ids.map(id => limits.find(({ limit_id }) => limit_id === id)).map(limit => [limit?.used, limit?.held]);
+  };
+  const first = await complete(killed, hello);
+  const slow = ask('Hello\n!sim tokens=3 delay_ms=20000');
+  const lost = Array.from({ length: 3 }, () => complete(killed, slow).catch(() => 'lost'));
+  await expect.poll(async () => (await shown())[0]).toEqual([3, 0]);
+  expect((await complete(killed, hello)).status).toBe(429);
+  await killed.kill();
+  expect(await Promise.all(lost)).toEqual(['lost', 'lost', 'lost']);
+  killed = await startGateway({ home: killed.home, config: 'simulator: { tokens_per_second: 0 }\n' });
+  // Requests count once they are admitted; what they held is free again.
+  expect(await shown()).toEqual([
+    [0, 0],
+    [4, 0],
+    [first.body.usage.total_tokens, 0],
+  ]);
+  const statuses: number[] = [];
+  for (let n = 0; n < 3; n++) statuses.push((await complete(killed, hello)).status);
+  expect(statuses).toEqual([200, 200, 429]);
+  await endGateway(killed);
 });

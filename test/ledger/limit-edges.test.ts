@@ -165,6 +165,16 @@ test('an answer that runs on beyond its minute never takes more than the minute 
   expect(await admit({ funds, text: funds })).toMatchObject({ kind: 'admitted' });
 });
 
+test('what a request did not hold when it was admitted counts in its minute once it is paid', async () => {
+  const { limitId } = await limit({ unit: 'usd', window: 'minute', max: 10n });
+  expect(await admit({ funds: undefined })).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n });
+  bench.clock.step(30_000);
+  await bench.ledger.settle(settleAmount(1, 4n));
+  expect(await shown(limitId)).toMatchObject({ used: 4n, remaining: 6n });
+  bench.clock.step(30_000);
+  expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 10n });
+});
+
 test('a clock that steps gives nothing twice, whatever the window', async () => {
   for (const window of windows) await limit({ window, max: 5n });
   bench.clock.set('2026-10-25T00:30:00Z');

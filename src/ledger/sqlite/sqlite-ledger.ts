@@ -29,9 +29,11 @@ import type {
   LimitRefusal,
   LimitRow,
   ManagementKeyRow,
+  NewSession,
   PaidLine,
   Plans,
   SettleCommand,
+  SessionRow,
   Settled,
   SubscriptionRow,
   UsageRow,
@@ -334,6 +336,20 @@ class WorkerLedger implements SqliteLedger {
     return this.#managementKeyAfter(await this.#admin('setManagementKeyState', command));
   }
 
+  async createSession(command: NewSession): Promise<SessionRow | 'not_found'> {
+    const { keyHash } = command;
+    const owned = { ...ownHash(command), keyHash: keyHash === null ? null : Uint8Array.from(keyHash) };
+    return this.#sessionAfter(await this.#admin('createSession', owned));
+  }
+
+  listSessions(accountId: number | undefined): Promise<SessionRow[]> {
+    return this.#told(this.#reader.read('sessions', accountId ?? 0, this.#now()));
+  }
+
+  async endSession(command: AdminCommands['endSession']): Promise<SessionRow | 'not_found'> {
+    return this.#sessionAfter(await this.#admin('endSession', command));
+  }
+
   async startSubscription(
     command: AdminCommands['startSubscription'],
   ): Promise<SubscriptionRow | 'not_found' | 'insufficient' | 'conflict'> {
@@ -450,6 +466,10 @@ class WorkerLedger implements SqliteLedger {
 
   async #knownKeyAfter(reply: AdminReply): Promise<KeyRow | 'not_found'> {
     return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : 'not_found';
+  }
+
+  async #sessionAfter(reply: AdminReply): Promise<SessionRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('session', reply)) : 'not_found';
   }
 
   async #managementKeyAfter(reply: AdminReply): Promise<ManagementKeyRow | 'not_found'> {
