@@ -144,8 +144,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     reload: () => reloadedOrNot(core.reload, logger),
   });
   secretFiles.start();
-  await core.images.resume();
-  await core.batches.resume();
+  await Promise.all([core.images.resume(), core.batches.resume()]);
   const stopping = createStopping({
     edge,
     rpc,

@@ -514,7 +514,6 @@ export interface ActivityFilter {
   /** A group, with those in it. */
   readonly groupId?: number;
   readonly provider?: string;
-  /** The items of this batch. */
   readonly batchId?: string;
   readonly startMs?: number;
   readonly endMs?: number;
@@ -577,7 +576,6 @@ export interface UsageRow {
   readonly usage: UsageBuckets;
   /** undefined: nobody was named. */
   readonly endUser: string | undefined;
-  /** undefined: it was no item of a batch. */
   readonly batchId: string | undefined;
   readonly tags: Tags;
 }
