@@ -29,8 +29,10 @@ export interface SessionFacts {
   readonly subject: string;
 }
 
-/** The ledger's sessions. */
+/** The ledger's sessions, and what pages say of it. */
 export interface SessionLedger {
+  /** The number of an account's last entry, which grows by one with each; undefined: there is no such account. */
+  lastEntry(accountId: number): Promise<number | undefined>;
   /** Makes a session, which `findCredential` then finds by its hash. `not_found`: there is no such account. */
   createSession(command: NewSession): Promise<SessionRow | 'not_found'>;
   /** Those that have not ended, oldest first; `accountId` undefined: of everybody. */
