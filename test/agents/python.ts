@@ -15,7 +15,7 @@ export const pythonClients: Readonly<Record<string, readonly string[]>> = {
   pydantic_ai: ['pydantic-ai-slim[openai,anthropic]==2.62.0'],
   openai_agents: ['openai-agents==0.24.0'],
   semantic_kernel: ['semantic-kernel==1.45.0'],
-  litellm: ['litellm==1.106.2'],
+  litellm: ['litellm==1.106.2', 'mcp'],
 };
 
 /** Installs a client if it is not there. Returns its Python; undefined if that fails. */
