@@ -13,17 +13,21 @@ export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readon
   return isArranged ? told : arranged(told);
 }
 
-/** Agents that continue a stored response send results again which it has already (Semantic Kernel): equal ones of one call are one. */
+/** Agents that continue a stored response send results again which it has already (Semantic Kernel): an equal one, once the conversation has gone on, says nothing new. */
 function withoutRepeats(items: readonly Item[]): readonly Item[] {
   if (!items.some(isOfCall)) return items;
-  const results = new Map<string, string>();
+  const results = new Map<string, { readonly text: string; readonly turn: number }>();
+  let turn = 0;
+  let last: Item['content']['case'];
   const told = items.filter(({ content }) => {
+    if (last === 'toolResult' && content.case !== 'toolResult') turn += 1;
+    last = content.case;
     if (content.case === 'toolCall') results.delete(content.value.callId);
     if (content.case !== 'toolResult') return true;
-    const { callId, parts } = content.value;
-    const text = JSON.stringify(parts);
-    if (results.get(callId) === text) return false;
-    results.set(callId, text);
+    const text = JSON.stringify(content.value.parts);
+    const before = results.get(content.value.callId);
+    if (before?.text === text && before.turn < turn) return false;
+    results.set(content.value.callId, { text, turn });
     return true;
   });
   return told.length === items.length ? items : told;
