@@ -8,6 +8,7 @@ import type { Environment, Variables } from './env.ts';
 import { cachingMember } from './listed-model.ts';
 import { readKeyFiles } from './key-files.ts';
 import { presetKeyVariables, presetModelIds, presetProviders, quirksOf } from './presets.ts';
+import { identityProviderSettings } from './identity-provider.ts';
 import { rpcSettings, tlsSettings } from './rpc-settings.ts';
 import { unknownKeyMark } from './scalars.ts';
 import {
@@ -159,6 +160,7 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
     retries: file.retries,
     ...defined({ tls: tlsSettings(file.tls) }),
     rpc: rpcSettings(file),
+    ...defined({ identityProvider: identityProviderSettings(file) }),
     limits: {
       bodyBytes: file.limits.body_bytes,
       otherBodyBytes: file.limits.other_body_bytes,

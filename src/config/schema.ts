@@ -177,6 +177,21 @@ const rpc = mapping({
   open_call_time: duration(1000).default(600_000),
 }).prefault({});
 
+const identityProvider = mapping({
+  issuer: address,
+  client_id: text,
+  client_secret: secret,
+  scopes: listOf(text).default(['openid', 'email', 'profile']),
+  people: listOf(
+    mapping({
+      claim: text,
+      value: text,
+      role: oneOf('operator', 'owner', 'member', 'viewer'),
+      account: whole(1, Number.MAX_SAFE_INTEGER).optional(),
+    }),
+  ).default([]),
+});
+
 /** The whole file. Its output still has the file's names; `config.ts` makes a `Config` of it. */
 export const fileSchema = mapping({
   public_url: address.optional(),
@@ -192,6 +207,7 @@ export const fileSchema = mapping({
   retries: whole(0, 100).default(2),
   tls: mapping(tlsShape).optional(),
   rpc,
+  identity_provider: identityProvider.optional(),
   limits: mapping({
     body_bytes: size(1024, 1024 ** 3).default(64 * 1024 ** 2),
     other_body_bytes: size(1024, 1024 ** 3).default(1024 ** 2),

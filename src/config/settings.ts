@@ -31,6 +31,8 @@ export interface Config {
   /** Of the public listener; absent: cleartext. */
   readonly tls?: TlsSettings;
   readonly rpc: RpcSettings;
+  /** Absent: people sign in with keys and links alone. */
+  readonly identityProvider?: IdentityProviderSettings;
   readonly limits: Limits;
   readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
@@ -69,6 +71,23 @@ export interface ServiceTokenSettings {
   /** Several while one replaces another. */
   readonly tokens: readonly Secret[];
   readonly scopes: readonly ('operator' | 'admin:read' | 'admin:write' | 'metering' | 'generate' | 'edge')[];
+}
+
+/** The provider of OpenID Connect that people sign in with. */
+export interface IdentityProviderSettings {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  readonly scopes: readonly string[];
+  /** Who may do what; the first that fits a person holds, and whom none fits can't sign in. */
+  readonly people: readonly {
+    readonly claim: string;
+    /** What the claim is, or has in it if it is a list; `*` stands for any text. */
+    readonly value: string;
+    readonly role: 'operator' | 'owner' | 'member' | 'viewer';
+    /** null: the operator's. */
+    readonly accountId: number | null;
+  }[];
 }
 
 /** The internal listener. */

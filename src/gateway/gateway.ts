@@ -47,7 +47,6 @@ import { type GaugeSources, metricsContentType, type Metrics } from '../telemetr
 import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
 import { decodeSource } from '../edge/decode-source.ts';
 import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
-import { sessions } from '../core/dashboard/sessions.ts';
 import { openDashboards, People } from './dashboards.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
@@ -120,12 +119,11 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   ground.metrics.show(gaugeSources(environment.dataDir, core));
   await core.responses.recover();
   const state = { serving: false };
-  const nextRequestId = (): string => requestIdOrNot(ids);
   const tls = openTls(config, logger);
-  const people = new People({ ledger: stores.ledger, publicUrl });
+  const people = new People({ ...core, config, publicUrl });
   const services = makeServices(core, people);
-  const dashboards = openDashboards({ config, core: services, logger });
-  const listening = { ...parts, tls, services, nextRequestId, dashboards };
+  const dashboards = openDashboards({ config, core: services, logger, people });
+  const listening = { ...parts, tls, services, nextRequestId: () => requestIdOrNot(ids), dashboards, people };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
@@ -162,6 +160,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     stop: () => {
       state.serving = false;
       core.discovery.stop();
+      people.now.close();
       secretFiles.stop();
       tls.close();
       return stopping.stop();
@@ -360,6 +359,7 @@ interface ListenerParts extends Parts {
   readonly services: InProcessTransport;
   readonly nextRequestId: () => string;
   readonly dashboards: ReturnType<typeof openDashboards>;
+  readonly people: People;
 }
 
 function portOf(edge: FastifyInstance, port: number): number {
@@ -368,7 +368,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace, dashboards } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace, dashboards, people } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -378,6 +378,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     metrics,
     startTrace,
     dashboard: dashboards.publicPages,
+    failed: (account, key, code) => people.errors.add({ accountId: Number(account), keyId: Number(key), code }),
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
     otherBodyBytesMax: limits.otherBodyBytes,
@@ -439,10 +440,10 @@ function listRunning({ generations, images, embeddings, rerank }: Core): Stoppab
 }
 
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core, { options: people }: People): InProcessTransport {
+function makeServices(core: Core, people: People): InProcessTransport {
   const { ledger, catalog, responses, tokens } = core;
   const { router, providers, upstreams } = core;
-  const { publicUrl } = people;
+  const { publicUrl } = people.options;
   const listedId = (name: string): string => catalog.listedId(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
   const seen = { router, providers, testProvider };
@@ -467,8 +468,11 @@ function makeServices(core: Core, { options: people }: People): InProcessTranspo
     .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, people, ...seen }))
-    .service(DashboardService, sessions(people));
+    .service(
+      AdminService,
+      adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, people: people.options, ...seen }),
+    )
+    .service(DashboardService, people.service);
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {

@@ -27,7 +27,7 @@ import { StartingCall, startCall } from '../starting-call.ts';
 import { refusal, toAdmitCommand } from './admission.ts';
 import { countInputInPieces } from '../../generation/count-input.ts';
 import { inputTokensHeld } from './funds.ts';
-import { Generation, type GenerationTools } from './generation.ts';
+import { Generation, type GenerationTools, type RunningFacts } from './generation.ts';
 import type { GenerationSink } from './generation-sink.ts';
 import { checkCountedLength, isNearLimit, truncated } from './truncation.ts';
 
@@ -75,6 +75,14 @@ export class Generations {
   /** Takes no new ones from now on. */
   drain(): void {
     this.#isDraining = true;
+  }
+
+  /** Returns what runs for an account, for a key, or, if both are undefined, at all; in no order. */
+  listRunning(accountId: number | undefined, keyId: number | undefined): RunningFacts[] {
+    return this.#running.all
+      .filter(each => keyId === undefined || each.keyId === keyId)
+      .map(({ facts }) => facts)
+      .filter(facts => accountId === undefined || facts.accountId === accountId);
   }
 
   /** What all that run hold. */

@@ -18,7 +18,7 @@ const admin = createClient(AdminService, transport);
 function ConfigurationPage() {
   const client = useQueryClient();
   const gateway = useQuery(AdminService.method.describeGateway, {});
-  const providers = useQuery(AdminService.method.listProviders, {}, { refetchInterval: 5_000 });
+  const providers = useQuery(AdminService.method.listProviders, {});
   const reload = useMutation({
     mutationFn: () => admin.reloadConfiguration({}),
     onSettled: () => client.invalidateQueries(),
