@@ -8,7 +8,7 @@ import type {
   NewLimit,
   Tags,
 } from './control.ts';
-import type { SessionFacts, SessionLedger } from './sessions.ts';
+import type { RequestCourse, SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
@@ -31,7 +31,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
-export type { NewSession, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
+export type { NewSession, RequestCourse, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
 export type { UsageBuckets };
 
 /**
@@ -578,6 +578,8 @@ export interface UsageRow {
   readonly endUser: string | undefined;
   readonly batchId: string | undefined;
   readonly tags: Tags;
+  /** Only where one record was asked for. */
+  readonly course?: RequestCourse;
 }
 
 /** A line of the arithmetic and who paid it. */

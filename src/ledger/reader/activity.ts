@@ -26,6 +26,10 @@ type UsageRecord = UsageBuckets & {
 
 /** With the prices that applied; all null if another service set the cost. */
 type PricedRecord = UsageRecord & {
+  readonly admitted: bigint;
+  readonly firstEventMs: number | null;
+  readonly provider: string;
+  readonly attempts: number;
   /** The path of the interface. */
   readonly endpoint: string;
   readonly payer: number;
@@ -62,11 +66,13 @@ const columns = `u.id, u.request, u.account_id AS accountId, u.key_id AS keyId, 
   u.cache_write_1h AS cacheWrite1h, u.output, u.reasoning, u.images, u.cost, u.written_off AS writtenOff, u.latency_ms AS latencyMs,
   (SELECT name FROM end_user WHERE id = u.end_user_id) AS endUser,
   (SELECT name FROM batch WHERE id = u.batch_id) AS batchId, (SELECT tags FROM tag_set WHERE id = u.tags_id) AS tags`;
-const priceColumns = `(SELECT name FROM endpoint WHERE id = u.endpoint_id) AS endpoint, u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
+const priceColumns = `u.admitted, u.first_event_ms AS firstEventMs, u.attempts, (SELECT name FROM provider WHERE id = u.provider_id) AS provider,
+  (SELECT name FROM endpoint WHERE id = u.endpoint_id) AS endpoint, u.payer, u.payers, u.plan_tokens AS planTokens, u.discount_permille AS discountPermille,
   u.multiplier_permille AS multiplierPermille, u.price_id AS priceId, p.input AS priceInput, p.cache_read AS priceCacheRead,
   p.cache_write_5m AS priceCacheWrite5m, p.cache_write_1h AS priceCacheWrite1h, p.output AS priceOutput, p.image AS priceImage`;
 const amounts = ['request', 'cost', 'writtenOff'] as const;
 const prices = [
+  'admitted',
   'priceInput',
   'priceCacheRead',
   'priceCacheWrite5m',
@@ -136,7 +142,9 @@ export class Activity {
     const record = toRow<PricedRecord>(stored, [...amounts, ...prices]);
     const row = usageRow(record);
     if (row.requestId !== requestId || record.accountId !== accountId) return undefined;
-    return { row, lines: paidLines(record, row) };
+    const { admitted: admittedNanoUsd, firstEventMs, provider, attempts } = record;
+    const course = { admittedNanoUsd, firstEventMs, provider, attempts };
+    return { row: { ...row, course }, lines: paidLines(record, row) };
   }
 
   #page(owner: 'account_id' | 'key_id', conditions: readonly string[]): Query<[PageValues], Stored<UsageRecord>> {
