@@ -69,6 +69,7 @@ const caching = mapping({
 });
 
 const pricing = mapping({
+  batch: fraction.optional(),
   input: tokenPrice.optional(),
   output: tokenPrice.optional(),
   image: dollars.optional(),
@@ -248,6 +249,11 @@ export const fileSchema = mapping({
   }).prefault({}),
   webhooks: mapping({
     allow_private: flag.default(false),
+  }).prefault({}),
+  batches: mapping({
+    concurrency: whole(1, 1_000).default(8),
+    file_bytes: size(1024, 1024 ** 3).default(200_000_000),
+    disk_bytes: size(1024 ** 2, 1024 ** 5).default(20 * 1024 ** 3),
   }).prefault({}),
   content: mapping({
     max_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),

@@ -12,6 +12,7 @@ export interface ActivityFilter {
   /** A group, with those in it. */
   readonly groupId?: number;
   readonly provider?: string;
+  readonly batchId?: string;
   readonly startMs?: number;
   readonly endMs?: number;
 }

@@ -227,6 +227,8 @@ export interface AdmitCommand {
   readonly tags?: Tags;
   /** The path of its interface; absence means none. */
   readonly endpoint?: string;
+  /** The batch whose item it is; absence means none. */
+  readonly batchId?: string;
   /** What to hold; undefined where the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
@@ -548,6 +550,7 @@ export interface UsageRow {
   readonly usage: UsageBuckets;
   /** undefined: nobody was named. */
   readonly endUser: string | undefined;
+  readonly batchId: string | undefined;
   readonly tags: Tags;
   /** Only where one record was asked for. */
   readonly course?: RequestCourse;
