@@ -36,6 +36,7 @@ export interface Config {
   readonly limits: Limits;
   readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
+  readonly batches: BatchSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
@@ -304,6 +305,8 @@ export interface PricingSettings {
   /** Of images at other sizes and qualities: the first that fits holds. Absent: none. */
   readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
+  /** The factor of batch items, in thousandths; absent: 500 of models with a flex tier, else 1000. */
+  readonly batchPermille?: number;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
 }
@@ -359,6 +362,16 @@ export interface RouteCostSettings {
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
   readonly searchNanoUsd?: bigint;
+}
+
+/** How batches run, and what their files may take. */
+export interface BatchSettings {
+  /** Items that run at once, of all batches together. */
+  readonly concurrency: number;
+  /** Of an uploaded file. */
+  readonly fileBytes: number;
+  /** Of all files and results. */
+  readonly diskBytes: number;
 }
 
 /** A plan that an account can subscribe to. */

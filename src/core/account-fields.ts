@@ -240,6 +240,7 @@ export function recordOf(
     buckets: lines.map(bucketOf),
     tags: { ...row.tags },
     ...(row.endUser === undefined ? {} : { endUser: row.endUser }),
+    batchId: row.batchId ?? '',
     ...(row.course === undefined ? {} : { course: courseOf(row.course) }),
   };
 }

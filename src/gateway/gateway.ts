@@ -17,11 +17,13 @@ import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { serverSecrets } from '../core/secret-files.ts';
 import { hasScope, ServiceTokens } from '../core/service-tokens.ts';
+import { openBatches } from './batches.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
 import { errorDocsPath } from '../edge/error-docs.ts';
+import type { ErrorTexts } from '../edge/options.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
@@ -29,6 +31,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { BatchService, FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -139,7 +142,7 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
     reload: () => reloadedOrNot(core.reload, logger),
   });
   secretFiles.start();
-  await core.images.resume();
+  await Promise.all([core.images.resume(), core.batches.resume()]);
   const stopping = createStopping({
     edge,
     rpc,
@@ -283,27 +286,12 @@ function makeCore(parts: Parts) {
     },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const responses = new Responses({
-    ...stores,
-    generations,
-    replays: shared.replays,
-    runtime: systemRuntime,
-    ids,
-    box: new SealedBox(serverSecrets(environment.dataDir)),
-    lifetimeMs: config.content.responseLifetimeMs,
-    sessionMemory: () => {
-      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
-      return { bytesMax, ownerBytesMax };
-    },
-  });
-  const { images, files } = openImages({
-    ...shared,
-    environment,
-    live,
-    documents: stores.documents,
-    logger,
-    publicUrl,
-  });
+  const responses = openResponses(parts, { generations, replays: shared.replays });
+  const opened = { ...shared, environment, live, documents: stores.documents, logger, publicUrl };
+  const { images, files } = openImages(opened);
+  const direct = openDirect({ ...shared, runtime: systemRuntime });
+  const texts = (): ErrorTexts => errorTexts(live, publicUrl);
+  const batches = openBatches({ ...opened, ...direct, metrics: parts.metrics, generations, responses, texts });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
   const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
   const targets = { upstreams, router, catalog, logger, tokens: tokensOf };
@@ -318,12 +306,31 @@ function makeCore(parts: Parts) {
     unseenOutput,
     responses,
     images,
-    ...openDirect({ ...shared, runtime: systemRuntime }),
+    batches,
+    ...direct,
     tokens,
     providers: () => listProviders(live, upstreams),
     reload,
     discovery,
   };
+}
+
+function openResponses(
+  { environment, config, live, stores, ids }: Parts,
+  tools: { readonly generations: Generations; readonly replays: Replays },
+): Responses {
+  return new Responses({
+    ...stores,
+    ...tools,
+    runtime: systemRuntime,
+    ids,
+    box: new SealedBox(serverSecrets(environment.dataDir)),
+    lifetimeMs: config.content.responseLifetimeMs,
+    sessionMemory: () => {
+      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
+      return { bytesMax, ownerBytesMax };
+    },
+  });
 }
 
 /** The services whose answers come at once. */
@@ -382,6 +389,9 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
     otherBodyBytesMax: limits.otherBodyBytes,
+    get fileBytesMax() {
+      return live.current.batches.fileBytes;
+    },
     get bounds() {
       const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
       return { depthMax, valuesMax, entriesMax };
@@ -418,13 +428,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
       return live.current.strict;
     },
     get texts() {
-      const { docs, support, community, tips } = live.current.texts;
-      return {
-        docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
-        support: support ?? null,
-        community: community ?? null,
-        tips,
-      };
+      return errorTexts(live, publicUrl);
     },
     get corsOrigins() {
       return live.current.corsOrigins;
@@ -434,9 +438,20 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
   });
 }
 
+/** What errors say beside their message. */
+function errorTexts(live: LiveConfig, publicUrl: () => string): ErrorTexts {
+  const { docs, support, community, tips } = live.current.texts;
+  return {
+    docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
+    support: support ?? null,
+    community: community ?? null,
+    tips,
+  };
+}
+
 /** Returns the services whose requests run for a while. */
-function listRunning({ generations, images, embeddings, rerank }: Core): StoppableService[] {
-  return [generations, images, embeddings, rerank];
+function listRunning({ batches, generations, images, embeddings, rerank }: Core): StoppableService[] {
+  return [batches, generations, images, embeddings, rerank];
 }
 
 /** The services of the contract, for both listeners. */
@@ -466,6 +481,8 @@ function makeServices(core: Core, people: People): InProcessTransport {
     .service(ImageService, core.images.service)
     .service(EmbeddingService, { embed: (request, context) => core.embeddings.answer(request, context) })
     .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })
+    .service(FileService, core.batches.fileService)
+    .service(BatchService, core.batches.service)
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
     .service(

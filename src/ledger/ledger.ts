@@ -200,6 +200,8 @@ export interface AdmitCommand {
   readonly tags?: Tags;
   /** The path of its interface; absence means none. */
   readonly endpoint?: string;
+  /** The batch whose item it is; absence means none. */
+  readonly batchId?: string;
   /** What to hold; undefined where the request costs nothing. */
   readonly funds: FundsEstimate | undefined;
   /** Set for holds of other services: they expire, survive restarts, and are durable before they are answered. */
@@ -512,6 +514,7 @@ export interface ActivityFilter {
   /** A group, with those in it. */
   readonly groupId?: number;
   readonly provider?: string;
+  readonly batchId?: string;
   readonly startMs?: number;
   readonly endMs?: number;
 }
@@ -573,6 +576,7 @@ export interface UsageRow {
   readonly usage: UsageBuckets;
   /** undefined: nobody was named. */
   readonly endUser: string | undefined;
+  readonly batchId: string | undefined;
   readonly tags: Tags;
   /** Only where one record was asked for. */
   readonly course?: RequestCourse;
