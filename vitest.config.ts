@@ -24,7 +24,7 @@ export default defineConfig({
           name: 'browser',
           include: ['test/browser/**/*.test.ts'],
           exclude: ['**/node_modules/**'],
-          globalSetup: ['test/browser/unpack.ts'],
+          globalSetup: ['test/browser/prepare.ts'],
         },
       },
     ],

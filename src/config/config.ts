@@ -190,6 +190,8 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       queue: file.overload.queue,
     },
     ledger: { settleTimeoutMs: file.ledger.settle_timeout, writeOffMaxNanoUsd: file.ledger.write_off_limit },
+    ...toHistorySettings(file),
+    batches: toBatchSettings(file),
     content: {
       bytesMax: file.content.max_bytes,
       replayBytesMax: file.content.replay_bytes,
@@ -209,6 +211,18 @@ function settingsOf(file: ParsedFile, named: readonly string[]): Config {
       core_pro: planOf(file.plans?.core_pro, standardPlans.core_pro),
     },
   };
+}
+
+/** How long the past is kept, and who is told of the present. */
+function toHistorySettings({ retention, webhooks }: ParsedFile): Pick<Config, 'retention' | 'webhooks'> {
+  return {
+    retention: { activityMs: retention.activity, auditMs: retention.audit },
+    webhooks: { allowPrivate: webhooks.allow_private },
+  };
+}
+
+function toBatchSettings({ batches }: ParsedFile): Config['batches'] {
+  return { concurrency: batches.concurrency, fileBytes: batches.file_bytes, diskBytes: batches.disk_bytes };
 }
 
 function timeoutsOf(parsed: ParsedTimeouts | undefined, standard: Timeouts): Timeouts {
@@ -293,6 +307,7 @@ function toPricing(prices: ParsedPricing): PricingSettings {
       outputPicoUsd: prices.output,
       imageNanoUsd: prices.image,
       searchNanoUsd: prices.search,
+      batchPermille: prices.batch,
     }),
     ...cachingOf(prices.caching),
     ...(prices.images.length === 0 ? {} : { images: prices.images.map(imagePriceOf) }),

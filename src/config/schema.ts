@@ -5,6 +5,7 @@ import {
   address,
   dollars,
   duration,
+  keepingTime,
   flag,
   fraction,
   leaf,
@@ -69,6 +70,7 @@ const caching = mapping({
 });
 
 const pricing = mapping({
+  batch: fraction.optional(),
   input: tokenPrice.optional(),
   output: tokenPrice.optional(),
   image: dollars.optional(),
@@ -243,6 +245,19 @@ export const fileSchema = mapping({
   ledger: mapping({
     settle_timeout: duration(10).default(10_000),
     write_off_limit: dollars.default(10_000_000_000n),
+  }).prefault({}),
+  retention: mapping({
+    // Months are counted from their records.
+    activity: keepingTime(62).default(400 * 86_400_000),
+    audit: keepingTime(1).default(7 * 365 * 86_400_000),
+  }).prefault({}),
+  webhooks: mapping({
+    allow_private: flag.default(false),
+  }).prefault({}),
+  batches: mapping({
+    concurrency: whole(1, 1_000).default(8),
+    file_bytes: size(1024, 1024 ** 3).default(200_000_000),
+    disk_bytes: size(1024 ** 2, 1024 ** 5).default(20 * 1024 ** 3),
   }).prefault({}),
   content: mapping({
     max_bytes: size(1024 ** 2, 1024 ** 5).default(10 * 1024 ** 3),

@@ -36,6 +36,9 @@ export interface Config {
   readonly limits: Limits;
   readonly overload: OverloadSettings;
   readonly ledger: LedgerSettings;
+  readonly retention: RetentionSettings;
+  readonly webhooks: WebhookSettings;
+  readonly batches: BatchSettings;
   readonly content: ContentSettings;
   readonly texts: Texts;
   readonly simulator: SimulatorSettings;
@@ -193,6 +196,19 @@ export interface Texts {
   readonly tips: Readonly<Partial<Record<ErrorCode, string>>>;
 }
 
+/** How long what was done is kept. */
+export interface RetentionSettings {
+  /** Settled requests. */
+  readonly activityMs: number;
+  readonly auditMs: number;
+}
+
+/** Who is told of what happens. */
+export interface WebhookSettings {
+  /** Addresses of one's own network, and plain http. */
+  readonly allowPrivate: boolean;
+}
+
 /** The built-in models. */
 export interface SimulatorSettings {
   readonly enabled: boolean;
@@ -304,6 +320,8 @@ export interface PricingSettings {
   /** Of images at other sizes and qualities: the first that fits holds. Absent: none. */
   readonly images?: readonly ImagePriceSettings[];
   readonly caching?: CachePricingSettings;
+  /** The factor of batch items, in thousandths; absent: 500 of models with a flex tier, else 1000. */
+  readonly batchPermille?: number;
   /** By rising threshold. */
   readonly above: readonly PricingAboveSettings[];
 }
@@ -359,6 +377,16 @@ export interface RouteCostSettings {
   readonly outputPicoUsd?: bigint;
   readonly imageNanoUsd?: bigint;
   readonly searchNanoUsd?: bigint;
+}
+
+/** How batches run, and what their files may take. */
+export interface BatchSettings {
+  /** Items that run at once, of all batches together. */
+  readonly concurrency: number;
+  /** Of an uploaded file. */
+  readonly fileBytes: number;
+  /** Of all files and results. */
+  readonly diskBytes: number;
 }
 
 /** A plan that an account can subscribe to. */

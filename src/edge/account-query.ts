@@ -46,17 +46,33 @@ export function readLimitsQuery(query: Query) {
   return { scope, scopeId };
 }
 
+/** Returns the page that a query asks for. */
+export function readPageQuery(query: Query) {
+  return {
+    ...readListPage(query),
+    ...readSpan(query),
+  };
+}
+
+/** Returns the page of a webhook's events that a query asks for. */
+export function readDeliveriesQuery(query: Query) {
+  return {
+    ...readListPage(query),
+    state: readName(query, 'state', ['pending', 'delivered', 'failed']) ?? '',
+  };
+}
+
 /** Returns the page of activity that a query asks for. */
 export function readActivityQuery(query: Query) {
   return {
-    ...readListPage(query),
+    ...readPageQuery(query),
     model: readText(query, 'model') ?? '',
     apiKeyId: readIdFilter(query, 'api_key_id', 'key'),
     groupId: readIdFilter(query, 'group_id', 'group'),
     tag: readTagFilter(query),
     endUser: readText(query, 'end_user') ?? '',
     provider: readText(query, 'provider') ?? '',
-    ...readSpan(query),
+    batchId: readText(query, 'batch_id') ?? '',
   };
 }
 

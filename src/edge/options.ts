@@ -44,6 +44,8 @@ export interface EdgeOptions {
   readonly bodyBytesMax: number;
   /** The largest body of any other request. */
   readonly otherBodyBytesMax: number;
+  /** The largest file that is uploaded. */
+  readonly fileBytesMax: number;
   /** What a JSON body may be made of. */
   readonly bounds: JsonBounds;
   /** The memory of all large bodies that are read or answered at a time, and of one account's. */

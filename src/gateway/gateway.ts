@@ -17,11 +17,13 @@ import { Generations } from '../core/generation/generations.ts';
 import { UnseenOutput } from '../core/generation/unseen-output.ts';
 import { serverSecrets } from '../core/secret-files.ts';
 import { hasScope, ServiceTokens } from '../core/service-tokens.ts';
+import { openBatches } from './batches.ts';
 import { Responses } from '../core/responses/responses.ts';
 import { Replays } from '../core/idempotency/replays.ts';
 import { Router } from '../core/routing/router.ts';
 import { createEdge } from '../edge/create-edge.ts';
 import { errorDocsPath } from '../edge/error-docs.ts';
+import type { ErrorTexts } from '../edge/options.ts';
 import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../gen/tollgate/v1/admin_pb.ts';
@@ -29,6 +31,7 @@ import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import { BatchService, FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -57,6 +60,7 @@ import { Discovery } from './discovery.ts';
 import { type FoundProvider, foundProviders } from './found-providers.ts';
 import { observeKey, routingObserver } from './routing-observer.ts';
 import { SecretFileWatch } from './secret-file-watch.ts';
+import { startRetention } from './retention.ts';
 import { createStopping } from './stopping.ts';
 import { serviceTokens } from './service-tokens.ts';
 import type { StorageHealth } from './storage-health.ts';
@@ -64,6 +68,7 @@ import { logCall } from './rpc-log.ts';
 import type { Stores } from './stores.ts';
 import { type ListenerTls, openTls } from './tls.ts';
 import { UpstreamSet } from './upstream-set.ts';
+import { openWebhooks, type TellOperator } from './webhooks.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -133,13 +138,13 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
   const firstKeys = await bootstrap(stores.ledger, environment);
   state.serving = true;
-  const asked = core.discovery.start();
+  const asked = Promise.all([core.discovery.start(), core.deliveries.start()]);
   const secretFiles = new SecretFileWatch({
     sources: () => live.current.secretSources ?? [],
     reload: () => reloadedOrNot(core.reload, logger),
   });
   secretFiles.start();
-  await core.images.resume();
+  await Promise.all([core.images.resume(), core.batches.resume()]);
   const stopping = createStopping({
     edge,
     rpc,
@@ -208,12 +213,15 @@ async function reloadedOrNot(reload: () => Promise<Reloaded>, logger: Logger): P
   }
 }
 
-function openRouter({ config, metrics, logger }: Ground, upstreams: UpstreamSet): Router {
+function openRouter(
+  { config, metrics, logger, tell }: Ground & { readonly tell: TellOperator },
+  upstreams: UpstreamSet,
+): Router {
   return new Router({
     config: { providers: upstreams.replace(config), routes: routesOf(config), strategies: strategiesOf(config) },
     clock: systemClock,
     retry: retryPolicy(config),
-    observer: routingObserver(metrics, logger),
+    observer: routingObserver(metrics, logger, tell),
   });
 }
 
@@ -256,11 +264,13 @@ interface Parts extends Ground {
 
 /** The `reload` that it returns throws `ConfigError`. */
 function makeCore(parts: Parts) {
-  const { environment, config, live, stores, ids, logger, publicUrl } = parts;
+  const { environment, config, live, stores, ids, logger } = parts;
+  const box = new SealedBox(serverSecrets(environment.dataDir));
+  const events = openWebhooks({ ...parts, ledger: stores.ledger, box });
   const upstreams = new UpstreamSet(environment.proxy, (provider, health) =>
-    observeKey(parts.metrics, logger, provider, health),
+    observeKey({ metrics: parts.metrics, logger, tell: events.tell }, provider, health),
   );
-  const router = openRouter(parts, upstreams);
+  const router = openRouter({ ...parts, tell: events.tell }, upstreams);
   const catalog = new Catalog(catalogContent(config), id => router.isAvailable(id));
   const shared = {
     ledger: stores.ledger,
@@ -283,27 +293,12 @@ function makeCore(parts: Parts) {
     },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const responses = new Responses({
-    ...stores,
-    generations,
-    replays: shared.replays,
-    runtime: systemRuntime,
-    ids,
-    box: new SealedBox(serverSecrets(environment.dataDir)),
-    lifetimeMs: config.content.responseLifetimeMs,
-    sessionMemory: () => {
-      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
-      return { bytesMax, ownerBytesMax };
-    },
-  });
-  const { images, files } = openImages({
-    ...shared,
-    environment,
-    live,
-    documents: stores.documents,
-    logger,
-    publicUrl,
-  });
+  const responses = openResponses(parts, { generations, replays: shared.replays, box });
+  const opened = { ...shared, environment, live, documents: stores.documents, logger, publicUrl: parts.publicUrl };
+  const { images, files } = openImages(opened);
+  const direct = openDirect({ ...shared, runtime: systemRuntime });
+  const texts = (): ErrorTexts => errorTexts(live, parts.publicUrl);
+  const batches = openBatches({ ...opened, ...direct, metrics: parts.metrics, generations, responses, texts });
   const tokens = new ServiceTokens(serviceTokens(environment.dataDir, config));
   const tokensOf = (read: Config): void => tokens.replace(serviceTokens(environment.dataDir, read));
   const targets = { upstreams, router, catalog, logger, tokens: tokensOf };
@@ -318,12 +313,32 @@ function makeCore(parts: Parts) {
     unseenOutput,
     responses,
     images,
-    ...openDirect({ ...shared, runtime: systemRuntime }),
+    batches,
+    ...direct,
     tokens,
     providers: () => listProviders(live, upstreams),
     reload,
     discovery,
+    ...events,
+    stopRetention: startRetention(stores.ledger, live, logger),
   };
+}
+
+function openResponses(
+  { config, live, stores, ids }: Parts,
+  tools: { readonly generations: Generations; readonly replays: Replays; readonly box: SealedBox },
+): Responses {
+  return new Responses({
+    ...stores,
+    ...tools,
+    runtime: systemRuntime,
+    ids,
+    lifetimeMs: config.content.responseLifetimeMs,
+    sessionMemory: () => {
+      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
+      return { bytesMax, ownerBytesMax };
+    },
+  });
 }
 
 /** The services whose answers come at once. */
@@ -382,6 +397,9 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
     otherBodyBytesMax: limits.otherBodyBytes,
+    get fileBytesMax() {
+      return live.current.batches.fileBytes;
+    },
     get bounds() {
       const { bodyDepth: depthMax, bodyValues: valuesMax, listEntries: entriesMax } = live.current.limits;
       return { depthMax, valuesMax, entriesMax };
@@ -418,13 +436,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
       return live.current.strict;
     },
     get texts() {
-      const { docs, support, community, tips } = live.current.texts;
-      return {
-        docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
-        support: support ?? null,
-        community: community ?? null,
-        tips,
-      };
+      return errorTexts(live, publicUrl);
     },
     get corsOrigins() {
       return live.current.corsOrigins;
@@ -434,14 +446,25 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
   });
 }
 
+/** What errors say beside their message. */
+function errorTexts(live: LiveConfig, publicUrl: () => string): ErrorTexts {
+  const { docs, support, community, tips } = live.current.texts;
+  return {
+    docs: docs ?? `${publicUrl()}${errorDocsPath}#{code}`,
+    support: support ?? null,
+    community: community ?? null,
+    tips,
+  };
+}
+
 /** Returns the services whose requests run for a while. */
-function listRunning({ generations, images, embeddings, rerank }: Core): StoppableService[] {
-  return [generations, images, embeddings, rerank];
+function listRunning({ batches, generations, images, embeddings, rerank }: Core): StoppableService[] {
+  return [batches, generations, images, embeddings, rerank];
 }
 
 /** The services of the contract, for both listeners. */
 function makeServices(core: Core, people: People): InProcessTransport {
-  const { ledger, catalog, responses, tokens } = core;
+  const { ledger, catalog, responses, tokens, webhooks } = core;
   const { router, providers, upstreams } = core;
   const { publicUrl } = people.options;
   const listedId = (name: string): string => catalog.listedId(name);
@@ -466,11 +489,23 @@ function makeServices(core: Core, people: People): InProcessTransport {
     .service(ImageService, core.images.service)
     .service(EmbeddingService, { embed: (request, context) => core.embeddings.answer(request, context) })
     .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })
-    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
+    .service(FileService, core.batches.fileService)
+    .service(BatchService, core.batches.service)
+    .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked, webhooks }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
     .service(
       AdminService,
-      adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, people: people.options, ...seen }),
+      adminService({
+        ledger,
+        tokens,
+        listedId,
+        reload,
+        revoked,
+        publicUrl,
+        webhooks,
+        people: people.options,
+        ...seen,
+      }),
     )
     .service(DashboardService, people.service);
 }

@@ -29,6 +29,18 @@ export interface SessionFacts {
   readonly subject: string;
 }
 
+/** How a request went, between its admission and its charge. */
+export interface RequestCourse {
+  /** What was held when it was admitted. */
+  readonly admittedNanoUsd: bigint;
+  /** From its admission to its first event; null: none came. */
+  readonly firstEventMs: number | null;
+  /** The provider that answered; '': none did. */
+  readonly provider: string;
+  /** How many calls went to routes. */
+  readonly attempts: number;
+}
+
 /** The ledger's sessions, and what pages say of it. */
 export interface SessionLedger {
   /** The number of an account's last entry, which grows by one with each; undefined: there is no such account. */

@@ -1,4 +1,5 @@
 import type { DescService } from '@bufbuild/protobuf';
+import { FileService } from '../gen/tollgate/v1/batch_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -29,6 +30,7 @@ const contentServices: readonly DescService[] = [
   ImageService,
   EmbeddingService,
   RerankService,
+  FileService,
 ];
 
 /** Returns what a message to a service may be. */

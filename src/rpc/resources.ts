@@ -27,6 +27,7 @@ export function apiKeyJson(key: ApiKey) {
     group_id: key.groupId === undefined ? null : Number(key.groupId),
     tags: key.tags,
     metadata: JSON.parse(key.metadataJson || '{}') as unknown,
+    low_balance: key.lowBalanceNanoUsd === undefined ? null : jsonDollars(key.lowBalanceNanoUsd),
     expires_at: key.expiresAtMs === undefined ? null : isoTime(key.expiresAtMs),
   };
 }
@@ -63,6 +64,7 @@ export function groupJson(group: Group) {
     parent_group_id: group.parentGroupId === undefined ? null : Number(group.parentGroupId),
     tags: group.tags,
     balance: group.balanceNanoUsd === undefined ? null : jsonDollars(group.balanceNanoUsd),
+    low_balance: group.lowBalanceNanoUsd === undefined ? null : jsonDollars(group.lowBalanceNanoUsd),
     created_at: isoTime(group.createdAtMs),
   };
 }
@@ -129,6 +131,8 @@ function pricingJson(pricing: Pricing | undefined) {
     })),
     // Of images at other sizes and qualities, the first that fits holds; null means any. Only if the model has such prices.
     ...(images === undefined || images.length === 0 ? {} : { images }),
+    // The factor of batch items, of models that have one of their own.
+    ...(pricing?.batchPermille === undefined ? {} : { batch: pricing.batchPermille / 1000 }),
     ...(pricing?.searchNanoUsd === undefined ? {} : { search: dollarsNumber(pricing.searchNanoUsd) }),
   };
 }

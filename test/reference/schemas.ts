@@ -14,10 +14,11 @@ export interface Documented {
   readonly requestBody?: {
     readonly required: boolean;
     readonly content: {
-      readonly 'application/json': {
+      readonly 'application/json'?: {
         readonly schema: Json;
         readonly examples: Readonly<Record<string, { readonly value: Json }>>;
       };
+      readonly 'multipart/form-data'?: { readonly example?: Readonly<Record<string, string>> };
     };
   };
   readonly responses: Readonly<

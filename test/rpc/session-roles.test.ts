@@ -79,11 +79,11 @@ test('another account’s keys are not there, whatever a person names', async ()
   const headers = { 'x-tollgate-account-id': '1' };
   expect((await owner.listKeys({}, { headers })).keys.map(({ accountId }) => accountId)).toEqual([2n]);
   for (const call of [
-    owner.getKey({ apiKeyId: 1n }, { headers }),
-    owner.deleteKey({ apiKeyId: 1n }, { headers }),
-    owner.getOwnKey({}, { headers: { 'x-tollgate-api-key-id': '1' } }),
+    () => owner.getKey({ apiKeyId: 1n }, { headers }),
+    () => owner.deleteKey({ apiKeyId: 1n }, { headers }),
+    () => owner.getOwnKey({}, { headers: { 'x-tollgate-api-key-id': '1' } }),
   ]) {
-    expect((await refusalOf(call)).code).toBe('not_found');
+    expect((await refusalOf(call())).code).toBe('not_found');
   }
 });
 

@@ -503,6 +503,7 @@ export class Generation implements RoutedReceiver, StreamControl, Cuttable {
       id: this.#asked.id,
       model: this.#asked.model,
       askedTier: this.#asked.tier,
+      batchPermille: this.#asked.batch?.multiplierPermille,
       reportedTier: this.#tally.serviceTier,
       state: charge.state,
       counted,

@@ -32,6 +32,8 @@ export interface AskedResponse {
   readonly background: boolean;
   readonly session: SessionName | undefined;
   readonly story: RequestStory | undefined;
+  /** The batch whose item it is; absent: it is none. */
+  readonly batchId?: string;
 }
 
 /** What a call asks for; of a create, a count or a compaction. */

@@ -10,7 +10,7 @@ import { MemoryBudget } from '../../lib/memory-budget.ts';
 import type { Runtime } from '../../lib/runtime.ts';
 import { type BrowserCall, createBrowserCalls } from '../../rpc/browser-calls.ts';
 import type { CallObserver } from '../../rpc/call-boundary.ts';
-import { defaultMessageBytesMax, type MessageLimits } from '../../rpc/message-bounds.ts';
+import { defaultMessageBytesMax, messageBounds, type MessageLimits } from '../../rpc/message-bounds.ts';
 import { OpenCalls } from '../../rpc/open-calls.ts';
 import type { PushTransport } from '../../rpc/push-transport.ts';
 import { answerText, pageHeaders, type PageFiles } from './files.ts';
@@ -60,7 +60,7 @@ export class Dashboard {
     const bodyBytesMax = options.messageBytesMax ?? defaultMessageBytesMax;
     this.#bodies = new MemoryBudget(() => ({
       bytesMax: Math.max(bodyBytesMax, largeBodyBytesMax),
-      ownerBytesMax: bodyBytesMax,
+      ownerBytesMax: Math.max(bodyBytesMax, largeBodyBytesMax / 2),
     }));
     this.#open = new OpenCalls(callLimits, options.runtime);
     this.#calls = createBrowserCalls({
@@ -106,7 +106,8 @@ export class Dashboard {
     const { request, response, requestId } = call;
     if (!isOwnOrigin(request.headers)) return refuse(call, 403, 'permission_denied', 'A page of another origin asked.');
     if (!this.#open.admit(request, response)) return refuse(call, 503, 'unavailable', 'There are too many calls.');
-    if (!this.#admitsBody(request, response)) return refuse(call, 429, 'resource_exhausted', 'Too many large bodies.');
+    if (!this.#admitsBody(path, request, response))
+      return refuse(call, 429, 'resource_exhausted', 'Too many large bodies.');
     this.#setHeaders(request, requestId);
     for (const [name, value] of Object.entries({ ...pageHeaders, 'cache-control': 'no-store' })) {
       response.setHeader(name, value);
@@ -114,10 +115,11 @@ export class Dashboard {
     if (!(await this.#calls({ path, ...call }))) refuse(call, 404, 'not_found', 'There is no such call here.');
   }
 
-  /** Counts a large body until its answer has ended. Returns whether it may be read. One of unknown length counts as the largest. */
-  #admitsBody({ headers, socket }: IncomingMessage, response: ServerResponse): boolean {
-    const bodyBytesMax = this.#options.messageBytesMax ?? defaultMessageBytesMax;
-    const bytes = Math.min(bodyBytesMax, Number(headers['content-length'] ?? bodyBytesMax));
+  /** Counts a large body until its answer has ended. Returns whether it may be read. One of unknown length counts as the largest that its service takes. */
+  #admitsBody(path: string, { headers, socket }: IncomingMessage, response: ServerResponse): boolean {
+    const service = this.#options.services.find(({ typeName }) => path.startsWith(`/${typeName}/`));
+    const { bytesMax } = messageBounds(this.#options, service ?? DashboardService, false);
+    const bytes = Math.min(bytesMax, Number(headers['content-length'] ?? bytesMax));
     if (bytes <= smallBodyBytes) return true;
     const owner = socket.remoteAddress ?? '';
     if (this.#bodies.take(owner, bytes) !== 'taken') return false;

@@ -5,8 +5,10 @@ import { version } from '../../lib/version.ts';
 import { type JsonSchema, namedSchemas, refTo } from './json-schema.ts';
 import type { Access, Answer, Body, ErrorShape, Operation, Parameter } from './operation.ts';
 import { accountOperations } from './operations/account.ts';
+import { batchOperations } from './operations/batches.ts';
 import { catalogOperations } from './operations/catalog.ts';
 import { generationOperations } from './operations/generation.ts';
+import { historyOperations } from './operations/history.ts';
 import { mediaOperations } from './operations/media.ts';
 import { errors } from './shapes/errors.ts';
 
@@ -18,6 +20,8 @@ export const operations: readonly Operation[] = [
   ...mediaOperations,
   ...catalogOperations,
   ...accountOperations,
+  ...historyOperations,
+  ...batchOperations,
 ];
 
 const tags: Readonly<Record<string, string>> = {
@@ -32,6 +36,8 @@ const tags: Readonly<Record<string, string>> = {
   Limits: 'What the account, its groups and its keys may use.',
   Groups: 'Groups of keys.',
   Usage: 'What was used and what it cost.',
+  Webhooks: 'What the account is told of.',
+  Batches: 'Many requests at half the price, within a day.',
   'Own key': 'What the holder of an API key sees of it.',
   Operation: 'For those who run the gateway.',
   Reference: 'What you read.',
@@ -120,11 +126,14 @@ function toParameter({ name, in: place, description, schema, required = false }:
   return { name, in: place, description, required, schema };
 }
 
-function toRequestBody({ schema, examples, optional = false, form }: Body): JsonSchema {
-  const json = { 'application/json': { schema: refTo(schema), examples } };
+function toRequestBody({ schema, examples, optional = false, form, formExample }: Body): JsonSchema {
+  const example = formExample === undefined ? {} : { example: formExample };
   return {
     required: !optional,
-    content: form === undefined ? json : { ...json, 'multipart/form-data': { schema: form } },
+    content: {
+      ...(schema === undefined ? {} : { 'application/json': { schema: refTo(schema), examples } }),
+      ...(form === undefined ? {} : { 'multipart/form-data': { schema: form, ...example } }),
+    },
   };
 }
 

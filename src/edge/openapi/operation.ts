@@ -20,14 +20,16 @@ export interface Parameter {
   readonly required?: boolean;
 }
 
-/** What a request carries. The schema has a name. */
+/** What a request carries: JSON whose schema has a name, a form, or either. */
 export interface Body {
-  readonly schema: z.ZodType;
+  readonly schema?: z.ZodType;
   readonly examples: Readonly<Record<string, Example>>;
   /** Whether a request without a body is one too. */
   readonly optional?: boolean;
   /** The same as a form: its JSON Schema. */
   readonly form?: JsonSchema;
+  /** A form that can be sent; its files as text. */
+  readonly formExample?: Readonly<Record<string, string>>;
 }
 
 /** What a request that succeeds is answered with. */

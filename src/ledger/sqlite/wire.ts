@@ -14,6 +14,8 @@ import type {
   TextEstimate,
   VoidReason,
 } from '../ledger.ts';
+import type { RetentionLimits } from '../history.ts';
+import type { DeliveryReport } from '../webhooks.ts';
 import type { AdminOrder } from '../rules/administration.ts';
 
 /**
@@ -47,6 +49,7 @@ type AdmitValues = [
   endUser: string | undefined,
   endpoint: string,
   tags: Tags | undefined,
+  batchId: string | undefined,
 ];
 type TextValues = [inputTokens: number, min: number, wanted: number];
 type UsageValues = [
@@ -88,7 +91,13 @@ export type WireCommand =
   | [...Head<'uses'>, limits: LimitFilter | number]
   /** Its reply, whatever it is, comes after a sync of all that was committed before. */
   | [...Head<'sync'>]
-  | [...Head<'probe'>];
+  | [...Head<'probe'>]
+  /** How an attempt to deliver an event ended. */
+  | [...Head<'report'>, report: DeliveryReport]
+  /** Writes events of keys that expire soon. */
+  | [...Head<'remind'>]
+  /** Removes some of what is older. */
+  | [...Head<'prune'>, limits: RetentionLimits];
 
 /** `failed`: this command broke and changed nothing. `storage`: the batch could not be written; nothing of it is done. */
 export type WireReply =
@@ -140,7 +149,7 @@ export function waitsForSync(command: WireCommand): boolean {
 /** An admit as posted. */
 export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: number): WireCommand {
   const { id, requestId, model, free, funds, expiresAtMs, durable, text, requests = 1, endUser } = command;
-  const { endpoint = '', tags } = command;
+  const { endpoint = '', tags, batchId } = command;
   const estimate: FundsValues | null =
     funds === undefined
       ? null
@@ -156,7 +165,7 @@ export function encodeAdmit(command: AdmitCommand, owner: KeyOwner, nowMs: numbe
   const isDurable = durable === true || expiresAtMs !== undefined;
   return [
     ...(['admit', nowMs, id, requestId, owner.id, owner.accountId, model, free, estimate] as const),
-    ...([expiresAtMs ?? null, isDurable, encodeText(text), requests, endUser, endpoint, tags] as const),
+    ...([expiresAtMs ?? null, isDurable, encodeText(text), requests, endUser, endpoint, tags, batchId] as const),
   ];
 }
 
@@ -167,7 +176,7 @@ function encodeText(text: TextEstimate | undefined): TextValues | null {
 /** What was posted, as the command it was. */
 export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
   const [, , id, requestId, keyId, accountId, model, free, funds, expiresAtMs, , ...rest] = wire;
-  const [text, requests, endUser, endpoint, tags] = rest;
+  const [text, requests, endUser, endpoint, tags, batchId] = rest;
   return {
     id,
     requestId,
@@ -178,6 +187,7 @@ export function decodeAdmit(wire: [...Head<'admit'>, ...AdmitValues]) {
     requests,
     endpoint,
     ...(tags === undefined ? {} : { tags }),
+    ...(batchId === undefined ? {} : { batchId }),
     ...(text === null ? {} : { text: decodeText(text) }),
     ...(endUser === undefined ? {} : { endUser }),
     ...(expiresAtMs === null ? {} : { expiresAtMs }),

@@ -25,7 +25,7 @@ function ConfigurationPage() {
   });
   return (
     <>
-      <PageTitle name="Configuration" as={{ cli: 'tollgate config check && tollgate reload' }}>
+      <PageTitle name="Configuration" as={{ cli: 'tollgate config check' }}>
         <Button size="xs" loading={reload.isPending} onClick={() => reload.mutate()}>
           Reload the file
         </Button>

@@ -1,6 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { createLazyRoute, getRouteApi, Link } from '@tanstack/react-router';
-import { type ActivityRecord, type CostBucket, Payer } from '../../../gen/tollgate/v1/account_pb.ts';
+import {
+  type ActivityRecord,
+  type CostBucket,
+  Payer,
+  type RequestCourse,
+} from '../../../gen/tollgate/v1/account_pb.ts';
 import { ServiceTier } from '../../../gen/tollgate/v1/request_pb.ts';
 import { UsageSource } from '../../../gen/tollgate/v1/event_pb.ts';
 import type { RunningRequest } from '../../../gen/tollgate/v1/dashboard_pb.ts';
@@ -49,6 +54,7 @@ function RequestPage() {
             found && (
               <>
                 <Receipt record={found} />
+                {found.course !== undefined && <Course record={found} course={found.course} />}
                 <Facts record={found} />
               </>
             )
@@ -176,6 +182,56 @@ function SumLine({ name, value }: { readonly name: string; readonly value: React
       <td className="right">{value}</td>
       <td />
     </tr>
+  );
+}
+
+/** The way of a request's money and of its answer, in the order of time. */
+function Course({ record, course }: { readonly record: ActivityRecord; readonly course: RequestCourse }) {
+  const { admittedNanoUsd, firstEventMs, provider, attempts } = course;
+  const back = admittedNanoUsd - record.costNanoUsd;
+  return (
+    <section className="panel" aria-label="Course">
+      <h2>From hold to charge</h2>
+      <dl className="facts">
+        <dt>Admitted, 0 ms</dt>
+        <dd>
+          held <Amount nano={admittedNanoUsd} />
+        </dd>
+        <dt>Tries</dt>
+        <dd>
+          {count(attempts)}
+          {provider === '' ? ', no provider answered' : `, answered by ${provider}`}
+        </dd>
+        {firstEventMs !== undefined && (
+          <>
+            <dt>First words</dt>
+            <dd>
+              after <Duration ms={firstEventMs} />
+            </dd>
+          </>
+        )}
+        <dt>Settled</dt>
+        <dd>
+          after <Duration ms={record.latencyMs} />: debited <Amount nano={record.costNanoUsd} />
+        </dd>
+        {back > 0n && (
+          <>
+            <dt>Given back</dt>
+            <dd>
+              <Amount nano={back} />
+            </dd>
+          </>
+        )}
+        {back < 0n && (
+          <>
+            <dt>Extended meanwhile</dt>
+            <dd>
+              by <Amount nano={-back} />
+            </dd>
+          </>
+        )}
+      </dl>
+    </section>
   );
 }
 

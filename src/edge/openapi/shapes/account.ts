@@ -19,6 +19,7 @@ const keyFields = {
   group_id: 'Its group; null: none.',
   tags: 'What its requests are counted by: at most 8 names with values.',
   metadata: 'A JSON object of your own, at most 4 KiB, never sent to a provider.',
+  low_balance: 'Below so many dollars `balance.low` is sent; null: never.',
 };
 
 /** The body that makes or changes a key. */
@@ -53,6 +54,7 @@ export const groupSettings = named('GroupSettings', groupSettingsSchema, {
   parent_group_id: 'The group that it lies in; null: none. At most 5 deep.',
   tags: 'What its keys’ requests are counted by.',
   balance: 'Dollars of the group’s own, moved out of the account’s; null: none.',
+  low_balance: 'Below so many dollars `balance.low` is sent; null: never.',
 });
 
 const apiKey = named(
@@ -66,6 +68,7 @@ const apiKey = named(
     minute_limit: count.nullable().describe(keyFields.minute_limit),
     monthly_limit: dollars.nullable().describe('The most dollars a UTC month, set by the operator; null: no limit.'),
     balance: dollars.nullable().describe(keyFields.balance),
+    low_balance: dollars.nullable().describe(keyFields.low_balance),
     usage_today: dollars.describe('Dollars spent since 00:00 UTC.'),
     usage_minute: count.describe('Requests of the last 60 seconds.'),
     last_used_at: time.nullable().describe('When it made its last request; null: never.'),
@@ -111,6 +114,7 @@ const group = named(
     parent_group_id: id.nullable().describe('The group that it lies in; null: none.'),
     tags,
     balance: dollars.nullable().describe('Dollars of the group’s own; null: none.'),
+    low_balance: dollars.nullable().describe(keyFields.low_balance),
     created_at: time.describe('When it was made.'),
   }),
 );
