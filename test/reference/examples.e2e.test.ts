@@ -21,14 +21,22 @@ interface Sent {
   readonly requestId: string;
 }
 
+/** A form whose `file` is one. */
+function toForm(fields: Readonly<Record<string, string>>): FormData {
+  const form = new FormData();
+  for (const [name, text] of Object.entries(fields)) form.set(name, name === 'file' ? new Blob([text]) : text);
+  return form;
+}
+
 async function send(method: string, path: string, key: string | undefined, body?: unknown): Promise<Sent> {
+  const isForm = body instanceof FormData;
   const answer = await fetch(`${gateway.url}${path}`, {
     method,
     headers: {
       ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-      ...(body === undefined || method === 'GET' ? {} : { 'content-type': 'application/json' }),
+      ...(body === undefined || method === 'GET' || isForm ? {} : { 'content-type': 'application/json' }),
     },
-    ...(body === undefined || method === 'GET' ? {} : { body: JSON.stringify(body) }),
+    ...(body === undefined || method === 'GET' ? {} : { body: isForm ? body : JSON.stringify(body) }),
   });
   const type = answer.headers.get('content-type') ?? '';
   const text = await answer.text();
@@ -78,7 +86,7 @@ async function endedMessageBatch(): Promise<string> {
 }
 
 /** Makes a thing of its own for each parameter of a path, by the path up to it. */
-const things: Readonly<Record<string, () => Promise<string>>> = {
+const things: Readonly<Record<string, (path: string) => Promise<string>>> = {
   '/v1/account/keys/{key_id}': () => made('/v1/account/keys', managementKey, {}, 'api_key_id'),
   '/v1/account/limits/{limit_id}': () =>
     made(
@@ -103,6 +111,15 @@ const things: Readonly<Record<string, () => Promise<string>>> = {
       { url: 'https://example.com/hook', events: ['key.created'] },
       'webhook_id',
     ),
+  '/v1/account/webhooks/{webhook_id}/events/{event_id}': async path => {
+    const events = path.slice(0, path.lastIndexOf('/{event_id}'));
+    await made('/v1/account/keys', managementKey, {}, 'api_key_id');
+    for (;;) {
+      const { json } = await send('GET', events, managementKey);
+      const [event] = json['data'] as { event_id: string }[];
+      if (event !== undefined) return event.event_id;
+    }
+  },
   '/v1/models/{model}': () => Promise.resolve('sim/small'),
   '/v1/responses/{id}': () =>
     made('/v1/responses', apiKey, { model: 'sim/small', input: 'One.', background: true }, 'id'),
@@ -136,7 +153,7 @@ async function filled(path: string): Promise<string> {
   for (const { 0: parameter, index } of path.matchAll(/\{\w+\}/g)) {
     const make = things[path.slice(0, index + parameter.length)];
     if (make === undefined) throw new Error(`say in \`things\` how to make ${parameter} of ${path}`);
-    real = real.replace(parameter, encodeURIComponent(await make()));
+    real = real.replace(parameter, encodeURIComponent(await make(real)));
   }
   return real;
 }
@@ -148,14 +165,17 @@ function keyFor({ security }: Documented): string | undefined {
 }
 
 /** Answers that are neither JSON nor events. */
-const otherTypes = /^(?:text\/html|text\/plain|image\/)/;
+const otherTypes = /^(?:text\/html|text\/plain|image\/|application\/(?:x-)?jsonl)/;
 
 describe.each(operations)('$method $path', operation => {
   const { method, path, requestBody } = operation;
+  const form = requestBody?.content['multipart/form-data']?.example;
   const examples = Object.entries(requestBody?.content['application/json']?.examples ?? { none: { value: undefined } });
 
   test.each(examples)('%s', async (_name, { value }) => {
-    const { status, type, json } = await send(method.toUpperCase(), await filled(path), keyFor(operation), value);
+    const named = value !== undefined && 'input_file_id' in value ? { ...value, input_file_id: await upload() } : value;
+    const sent = form === undefined ? named : toForm(form);
+    const { status, type, json } = await send(method.toUpperCase(), await filled(path), keyFor(operation), sent);
     expect({ status, json }).toMatchObject({ status: expect.toSatisfy((each: number) => each < 300) });
     const isStream = value?.['stream'] === true;
     if (isStream) expect(type).toMatch(/^text\/event-stream/);

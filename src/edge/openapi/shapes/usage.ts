@@ -18,6 +18,7 @@ const recordShape = {
   cache_read_input_tokens: count.describe('Input that was read from a cache.'),
   end_user: z.string().nullable().describe('Who it was for; null: nobody was named.'),
   tags,
+  batch_id: z.string().nullable().describe('The batch that it was an item of; null: none.'),
 };
 const record = named('ActivityRecord', z.object(recordShape));
 
