@@ -1,3 +1,4 @@
+import type { AnalyticsQuery, AnalyticsRow } from './analytics.ts';
 import type {
   GroupRow,
   GroupSettings,
