@@ -1,3 +1,22 @@
+/** Which settled requests are asked for, and what their sums are. */
+
+/** Newest first; absent filters mean any. */
+export interface ActivityFilter {
+  readonly accountId: number;
+  readonly limit: number;
+  readonly offset: number;
+  readonly model?: string;
+  readonly keyId?: number;
+  readonly tag?: { readonly name: string; readonly value: string };
+  readonly endUser?: string;
+  /** A group, with those in it. */
+  readonly groupId?: number;
+  readonly provider?: string;
+  readonly batchId?: string;
+  readonly startMs?: number;
+  readonly endMs?: number;
+}
+
 /** What sums are divided by; a tag by its values. */
 export type AnalyticsGroup =
   | 'none'
