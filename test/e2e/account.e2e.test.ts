@@ -213,6 +213,7 @@ describe('activity', () => {
       cache_read_input_tokens: 0,
       end_user: null,
       tags: {},
+      batch_id: null,
     });
     expect(all.data[0]).toMatchObject({ state: 'upstream_failed', cost: 0, input_tokens: 0, output_tokens: 0 });
     expect(all.data[1]).toMatchObject({ service_tier: 'flex', model: 'sim/large' });
@@ -258,6 +259,7 @@ describe('activity', () => {
       reasoning_tokens: 0,
       end_user: null,
       tags: {},
+      batch_id: null,
       buckets: [
         { kind: 'input', tokens: input, price: 1, multiplier: 0.5, discount: 0, cost: input / 2e6, paid_by: 'account' },
         { kind: 'output', tokens: 10, price: 4, multiplier: 0.5, discount: 0, cost: 0.00002, paid_by: 'account' },
