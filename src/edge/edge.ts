@@ -3,6 +3,7 @@ import { AccountService } from '../gen/tollgate/v1/account_pb.ts';
 import { CatalogService } from '../gen/tollgate/v1/catalog_pb.ts';
 import { type AuthenticateResponse, CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
@@ -22,6 +23,7 @@ export class Edge {
   readonly generation: LeanClient<typeof GenerationService>;
   readonly accounts: LeanClient<typeof AccountService>;
   readonly responses: LeanClient<typeof ResponseService>;
+  readonly conversations: LeanClient<typeof ConversationService>;
   readonly images: LeanClient<typeof ImageService>;
   readonly embeddings: LeanClient<typeof EmbeddingService>;
   readonly rerank: LeanClient<typeof RerankService>;
@@ -52,6 +54,7 @@ export class Edge {
     this.generation = leanClient(GenerationService, options.transport);
     this.accounts = leanClient(AccountService, options.transport);
     this.responses = leanClient(ResponseService, options.transport);
+    this.conversations = leanClient(ConversationService, options.transport);
     this.images = leanClient(ImageService, options.transport);
     this.embeddings = leanClient(EmbeddingService, options.transport);
     this.rerank = leanClient(RerankService, options.transport);

@@ -144,6 +144,13 @@ export const errorTable = {
     log: 'info',
     tip: 'Read the present state first; the change was already made or contradicts it.',
   },
+  conversation_locked: {
+    http: 409,
+    rpc: 'Aborted',
+    retry: undefined,
+    log: 'info',
+    tip: 'A response is made in this conversation: wait until it has ended, and repeat.',
+  },
   idempotency_in_progress: {
     http: 409,
     rpc: 'Aborted',

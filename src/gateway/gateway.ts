@@ -9,6 +9,7 @@ import { adminService, type Reloaded } from '../core/admin.ts';
 import { Catalog } from '../core/catalog/catalog.ts';
 import { catalogService } from '../core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../core/credential.ts';
+import { StoredConversations } from '../core/conversations/stored-conversations.ts';
 import { DirectAnswers, type DirectTools } from '../core/direct/direct-answers.ts';
 import { embeddings } from '../core/embeddings/embeddings.ts';
 import { rerank } from '../core/rerank/rerank.ts';
@@ -30,6 +31,7 @@ import { CredentialService } from '../gen/tollgate/v1/credential_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
 import { overloaded } from '../errors/overloaded.ts';
@@ -274,14 +276,18 @@ function makeCore(parts: Parts) {
     },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
+  const box = new SealedBox(serverSecrets(environment.dataDir));
+  const { responseLifetimeMs: lifetimeMs } = config.content;
+  const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
   const responses = new Responses({
     ...stores,
     generations,
     replays: shared.replays,
     runtime: systemRuntime,
     ids,
-    box: new SealedBox(serverSecrets(environment.dataDir)),
-    lifetimeMs: config.content.responseLifetimeMs,
+    box,
+    kept,
+    lifetimeMs,
     sessionMemory: () => {
       const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
       return { bytesMax, ownerBytesMax };
@@ -308,6 +314,7 @@ function makeCore(parts: Parts) {
     generations,
     unseenOutput,
     responses,
+    kept,
     images,
     ...openDirect({ ...shared, runtime: systemRuntime }),
     tokens,
@@ -449,6 +456,7 @@ function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
     .service(CatalogService, catalogService({ catalog, visible }))
     .service(GenerationService, core.generations.service)
     .service(ResponseService, responses.service)
+    .service(ConversationService, core.kept.service)
     .service(ImageService, core.images.service)
     .service(EmbeddingService, { embed: (request, context) => core.embeddings.answer(request, context) })
     .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })

@@ -7,6 +7,7 @@ import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
 import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
 import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
 import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
 import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
@@ -102,6 +103,7 @@ const defaultElementsMax = 100_000;
 const contentServices: readonly DescService[] = [
   GenerationService,
   ResponseService,
+  ConversationService,
   ImageService,
   EmbeddingService,
   RerankService,

@@ -4,7 +4,7 @@
  */
 
 /** What documents are for. */
-export type DocumentKind = 'response' | 'replay' | 'image_task';
+export type DocumentKind = 'response' | 'replay' | 'image_task' | 'conversation';
 
 /** A document's name: ids are unique within a kind, over all accounts. */
 export interface DocumentName {

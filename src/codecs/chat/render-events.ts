@@ -12,10 +12,10 @@ import { sseComment, sseData } from '../../lib/sse.ts';
 import type { DecodedRequest, StreamRenderer } from '../codec.ts';
 import { ChoiceRenderer } from './choice-renderer.ts';
 import { ChunkFrame } from './chunk-frame.ts';
-import { errorFrame } from './error.ts';
+import { errorFrame } from '../openai-error.ts';
 import { identityOf } from './identity.ts';
 import { renderServiceTier } from '../service-tier.ts';
-import { renderUsage } from './usage.ts';
+import { usage } from './usage.ts';
 
 /**
  * Events to chunks. The finish of every choice waits for `completed`: what is finished is in the ledger, and a failure in between still ends the stream
@@ -94,7 +94,7 @@ export class ChatStreamRenderer implements StreamRenderer {
   #complete(completed: Completed): void {
     const tier = `,"service_tier":"${renderServiceTier(completed.serviceTier)}"`;
     for (const choice of this.#choices) choice?.finish(tier);
-    if (this.#includeUsage) this.#frame.writeUsage(JSON.stringify(renderUsage(completed)), tier);
+    if (this.#includeUsage) this.#frame.writeUsage(JSON.stringify(usage.render(completed)), tier);
     this.#state = 'completed';
   }
 }

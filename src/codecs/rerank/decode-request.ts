@@ -8,7 +8,7 @@ import { flag, integerIn, invalidField, members, object, parseBody, someText, te
 const requestSchema = object({
   model: someText,
   query: someText,
-  documents: z.unknown(),
+  documents: z.unknown().optional(),
   top_n: integerIn(1).nullish(),
   return_documents: flag.nullish(),
   user: text.nullish(),

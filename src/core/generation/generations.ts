@@ -129,7 +129,7 @@ export class Generations {
     const checking = this.#check(ask.request, credential);
     const { model, tier, request, bounds } = checking instanceof Promise ? await checking : checking;
     if (!model.available) throw modelUnavailable(model.id, router.restMs(model.id));
-    if (isNearLimit(model, bounds)) await checkCountedLength(request, model);
+    if (isNearLimit(request, model, bounds)) await checkCountedLength(request, model);
     const id = (named === null ? undefined : ledgerIdOf(named)) ?? ids.next();
     const { keyId, accountId } = credential;
     const requestId = named ?? publicRequestId(id);

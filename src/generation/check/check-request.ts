@@ -35,7 +35,7 @@ function checkNumbers(request: GenerateRequest): void {
     ['frequency_penalty', sampling?.frequencyPenalty, -2, 2],
     ['presence_penalty', sampling?.presencePenalty, -2, 2],
     ['top_logprobs', sampling?.topLogprobs, 0, 20],
-    [fieldName(request.endpoint, 'max_output_tokens'), request.maxOutputTokens, 1, 2 ** 32],
+    [fieldName(request.endpoint, 'max_output_tokens'), request.maxOutputTokens, request.echo === true ? 0 : 1, 2 ** 32],
     [fieldName(request.endpoint, 'candidates'), request.candidates, 1, 128],
     ['max_tool_calls', request.maxToolCalls, 1, 2 ** 32],
   ];
