@@ -1,12 +1,15 @@
-/** `npm run build`: compiles `src` to JavaScript in `dist`, for packages: Node.js runs no TypeScript below `node_modules`. `npm pack` does it first. */
+/** `npm run build`: compiles `src` to JavaScript in `dist` and builds the dashboard, for packages: Node.js runs no TypeScript below `node_modules`. `npm pack` does it first. */
 import { spawnSync } from 'node:child_process';
-import { cpSync, globSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, globSync, readdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { buildDashboard } from './build-dashboard.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const dist = join(root, 'dist');
 
-rmSync(dist, { recursive: true, force: true });
+// The dashboard's build stays: it knows by itself whether it is current.
+const stale = existsSync(dist) ? readdirSync(dist).filter(name => !name.startsWith('dashboard')) : [];
+for (const name of stale) rmSync(join(dist, name), { recursive: true, force: true });
 const { status, error } = spawnSync(
   process.execPath,
   [join(root, 'node_modules/typescript/bin/tsc'), '--project', join(root, 'tsconfig.build.json')],
@@ -18,3 +21,4 @@ if (error !== undefined || status !== 0) {
 }
 // What is no module, but is read beside one.
 for (const file of globSync('**/*.sql', { cwd: join(root, 'src') })) cpSync(join(root, 'src', file), join(dist, file));
+await buildDashboard();

@@ -13,23 +13,30 @@ type Step = { readonly name: string; readonly command: readonly [string, ...stri
 
 /** The tests of test/clients can be judged only where `npm test` has installed the clients that they import. */
 const clients = join(root, 'test/clients');
+/** So with the tests that drive a browser. */
+const browser = join(root, 'test/browser');
 
 /** The tidy test is not among them: `npm test` runs it with the other tests. */
 function steps(): readonly Step[] {
   const clientsInstalled = existsSync(join(clients, 'node_modules'));
   const clientTests = clientsInstalled && readdirSync(clients).some(name => name.endsWith('.ts'));
   const clientsIgnored = clientsInstalled ? [] : ['--ignore-pattern', 'test/clients/**'];
+  const browserInstalled = existsSync(join(browser, 'node_modules'));
+  const browserTypes: Step = { name: 'types of browser tests', command: [join(bin, 'tsc'), '--project', browser] };
+  const browserIgnored = browserInstalled ? [] : ['--ignore-pattern', 'test/browser/**'];
   const clientTypes: Step = { name: 'types of client tests', command: [join(bin, 'tsc'), '--project', clients] };
   return [
     { name: 'format', command: [join(bin, 'oxfmt'), '--check', '.'] },
-    { name: 'lint', command: [join(bin, 'oxlint'), ...clientsIgnored] },
+    { name: 'lint', command: [join(bin, 'oxlint'), ...clientsIgnored, ...browserIgnored] },
     { name: 'types', command: [join(bin, 'tsc'), '--project', root] },
     // Packages run on older versions of Node.js, whose libraries have less.
     {
       name: 'types of packages',
       command: [join(bin, 'tsc'), '--project', join(root, 'tsconfig.build.json'), '--noEmit'],
     },
+    { name: 'types of the dashboard', command: [join(bin, 'tsc'), '--project', join(root, 'src/dashboard')] },
     ...(clientTests ? [clientTypes] : []),
+    ...(browserInstalled ? [browserTypes] : []),
     { name: 'contract', command: [join(bin, 'buf'), 'lint'] },
     { name: 'generated code', command: [process.execPath, join(root, 'scripts/generate.ts'), '--check'] },
   ];

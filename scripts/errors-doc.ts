@@ -18,6 +18,10 @@ there, null where there is nothing to say. Decide by \`code\`. \`param\` names t
 \`x-request-id\` header of every answer: quote it to the operator. Operators replace tips and links under \`texts\` in the
 configuration.
 
+The paths of an account (\`/v1/account/*\`, \`/v1/key/*\`) answer fields that are wrong, of a body (422) or of a query (400), with
+\`{"detail": [{loc, msg, type, input, ctx}]}\` instead, an entry for each of them; every other error there is the envelope above. On \`/v1/messages\`
+the envelope also has \`"type": "error"\` and \`request_id\`, as Anthropic's clients expect.
+
 In a stream that has begun, the failure is the interface's own error event, with the same \`message\`, \`type\`, \`param\`, \`code\` and \`id\`.
 
 RPC callers get the gRPC status and a \`tollgate.v1.ErrorDetail\` that carries the rest.
@@ -31,15 +35,18 @@ function retryText(retry: boolean | undefined): string {
   return retry ? 'yes' : 'no';
 }
 
-function row(code: string, { http, rpc, retry, tip }: ErrorFacets): string {
-  const cells = [`\`${code}\``, String(http), `\`${errorType(http)}\``, `\`${rpc}\``, retryText(retry), tip];
+function row(code: string, { meaning, http, rpc, retry, tip }: ErrorFacets): string {
+  const cells = [`\`${code}\``, String(http), `\`${errorType(http)}\``, `\`${rpc}\``, retryText(retry), meaning, tip];
   return `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
 /** The page: one row per code, in the order of the table. */
 export function errorsDoc(): string {
   const rows = Object.entries(errorTable).map(([code, facets]) => row(code, facets));
-  const head = ['| code | HTTP | type | gRPC | retry | what to do |', '| --- | --- | --- | --- | --- | --- |'];
+  const head = [
+    '| code | HTTP | type | gRPC | retry | what happened | what to do |',
+    '| --- | --- | --- | --- | --- | --- | --- |',
+  ];
   return `${introduction}\n${[...head, ...rows].join('\n')}\n`;
 }
 

@@ -1,5 +1,5 @@
 /**
- * `npm test`: the checks, the packages that the client tests need, then every test; ends with the line `N passed, N failed` whatever
+ * `npm test`: the checks, the packages that the client and browser tests need, then every test; ends with the line `N passed, N failed` whatever
  * happened. With arguments (`npm test -- src/lib`) vitest alone, on the files they name. `--long` runs test/long instead,
  * `--attack` the attacks of test/attacks in their full size.
  */
@@ -23,35 +23,36 @@ type Report = {
 };
 
 const root = resolve(import.meta.dirname, '..');
-const clients = join(root, 'test/clients');
+/** Packages of their own that tests need. */
+const testPackages = ['test/clients', 'test/browser'];
 
-/** Changes whenever what `npm ci` would install in test/clients does. */
-function clientsFingerprint(): string {
+/** Changes whenever what `npm ci` would install in that folder does. */
+function installFingerprint(folder: string): string {
   const hash = createHash('sha256');
-  for (const name of ['package.json', 'package-lock.json']) hash.update(readFileSync(join(clients, name)));
+  for (const name of ['package.json', 'package-lock.json']) hash.update(readFileSync(join(root, folder, name)));
   return hash.digest('hex');
 }
 
 /**
- * Installs the official clients where they are missing or their lockfile has changed. What it counts as: nothing where nothing was to
+ * Installs a package of tests where it is missing or its lockfile has changed. What it counts as: nothing where nothing was to
  * do or it went well, one failure otherwise.
  */
-function installClients(): Count {
-  const stamp = join(clients, 'node_modules/.tollgate-fingerprint');
-  const fingerprint = clientsFingerprint();
+function installPackage(folder: string): Count {
+  const stamp = join(root, folder, 'node_modules/.tollgate-fingerprint');
+  const fingerprint = installFingerprint(folder);
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === fingerprint) return { passed: 0, failed: 0 };
   // The npm that runs this script: a script of Node.js, named in the environment of every script that npm runs.
   const npm = process.env['npm_execpath'];
   const [program, own] = npm === undefined ? ['npm', []] : [process.execPath, [npm]];
   const { status } = spawnSync(program, [...own, 'ci', '--no-audit', '--no-fund', '--loglevel=error'], {
-    cwd: clients,
+    cwd: join(root, folder),
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   if (status === 0) {
     writeFileSync(stamp, fingerprint);
     return { passed: 0, failed: 0 };
   }
-  console.error('FAILED npm ci in test/clients');
+  console.error(`FAILED npm ci in ${folder}`);
   return { passed: 0, failed: 1 };
 }
 
@@ -104,7 +105,7 @@ function main(): void {
   // test/attacks/scale.ts reads it.
   if (attack) process.env['ATTACK_SIZE'] = 'full';
   // Before the checks, which judge the client tests with the clients' types.
-  const counts: Count[] = [installClients()];
+  const counts: Count[] = testPackages.map(folder => installPackage(folder));
   if (whole) counts.push(runChecks());
   counts.push(runVitest(vitestOptions({ long, attack }, options)));
 

@@ -35,7 +35,7 @@ test('tests run on the pinned Node.js', () => {
 
 test('a signal to npm start reaches the gateway, and so do its arguments', () => {
   // Without exec, SIGTERM ends npm and its shell and orphans the gateway.
-  expect(manifest.scripts?.['start']).toMatch(/^exec node --max-old-space-size=\S+ src\/main\.ts serve$/);
+  expect(manifest.scripts?.['start']).toMatch(/ && exec node --max-old-space-size=\S+ src\/main\.ts serve$/);
 });
 
 test('npx tollgate runs on the pinned Node.js and leaves the checkout as it was', () => {
@@ -48,7 +48,7 @@ test('tests see no key or setting of the developer', () => {
   expect(Object.keys(process.env).filter(name => /^TOLLGATE_|_API_KEYS?$|^OLLAMA_/.test(name))).toEqual([]);
 });
 
-describe.each(['.', 'test/clients', 'bench/peers'])('package %s', folder => {
+describe.each(['.', 'test/clients', 'test/browser', 'bench/peers'])('package %s', folder => {
   const { dependencies, devDependencies, allowScripts } = JSON.parse(read(`${folder}/package.json`)) as Manifest;
   const { packages } = JSON.parse(read(`${folder}/package-lock.json`)) as Lock;
 

@@ -28,6 +28,7 @@ const mayImport: Record<string, readonly string[]> = {
   rpc: ['lib', 'errors', 'gen', 'telemetry'],
   edge: ['lib', 'errors', 'gen', 'generation', 'codecs', 'rpc', 'telemetry'],
   cli: ['lib', 'errors', 'gen', 'config', 'rpc'],
+  dashboard: ['gen'],
   gateway: [
     'lib',
     'errors',
@@ -65,7 +66,7 @@ function filesBelow(folder: string): string[] {
   const path = resolve(root, folder);
   if (!existsSync(path)) return [];
   return readdirSync(path, { recursive: true, encoding: 'utf8' })
-    .filter(file => file.endsWith('.ts') && !file.includes('node_modules/') && !file.startsWith('gen/'))
+    .filter(file => /\.tsx?$/.test(file) && !file.includes('node_modules/') && !file.startsWith('gen/'))
     .sort();
 }
 
@@ -86,7 +87,7 @@ function importsOf(file: string): string[] {
   return names.map(name => (name.startsWith('.') ? relative(src, resolve(src, dirname(file), name)) : name));
 }
 
-const isOwn = (target: string): boolean => target.endsWith('.ts');
+const isOwn = (target: string): boolean => /\.tsx?$/.test(target);
 
 /** What the rules of the ledger may import: each other, rows, the port's types, prices, and what has no I/O. */
 const isOfRules = (target: string): boolean =>

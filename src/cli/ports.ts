@@ -23,6 +23,8 @@ export interface CommandLinePorts {
   readonly loadConfig: (path: string | undefined) => Config | Promise<Config>;
   /** Runs a program until it ends, with that environment, and answers its exit code; throws `CommandFailure` if it can't be started. */
   readonly runProgram: (command: readonly string[], env: Readonly<Record<string, string>>) => Promise<number>;
+  /** Opens an address in the browser of whoever runs the command, where there is one. Returns at once, and never throws. */
+  readonly openBrowser: (url: string) => void;
   /** Violated invariants of a data directory's ledger in words; throws where there is no ledger. Works beside a running gateway. */
   readonly verifyLedger: (dataDir: string) => readonly string[] | Promise<readonly string[]>;
   /** Backs a data directory up to a new folder; throws with the reason in words. Works beside a running gateway. */

@@ -17,6 +17,7 @@ import { configCommands, ledgerCommands } from './local.ts';
 import type { CommandLinePorts } from './ports.ts';
 import { version } from '../lib/version.ts';
 import { holdCommands, requestCommands } from './request-commands.ts';
+import { dashboardCommands } from './dashboard-commands.ts';
 import { usageCommand } from './usage.ts';
 import { providerCommands } from './provider-commands.ts';
 
@@ -67,6 +68,7 @@ function buildProgram(ports: CommandLinePorts, exitWith: (code: number) => void)
   limitCommands(program, ports);
   managementKeyCommands(program, ports);
   subscriptionCommands(program, ports);
+  dashboardCommands(program, ports);
   usageCommand(program, ports);
   requestCommands(program, ports);
   holdCommands(program, ports);

@@ -1,9 +1,11 @@
-import type { Annotation, Extra, Item, Protocol } from '../gen/tollgate/v1/content_pb.ts';
-import type { Extension, ExtensionScope, GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
+import type { Annotation, Extra, Item, Part, Protocol } from '../gen/tollgate/v1/content_pb.ts';
+import { type Extension, ExtensionScope, type GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import type { Tool } from '../gen/tollgate/v1/request_pb.ts';
 import { extension } from '../generation/events.ts';
 import type { JsonObject } from './codec.ts';
+import { exactText, parseExact } from '../lib/exact-json.ts';
 import { unknownMembers } from './json.ts';
+import { residueOf, type Shape } from './residue.ts';
 
 /** JSON that belongs to one protocol. */
 interface ProtocolJson {
@@ -19,9 +21,9 @@ export class ProtocolExtras {
     this.#protocol = protocol;
   }
 
-  /** Returns the JSON of a value of this protocol; undefined if it is of another one. */
+  /** Returns the JSON of a value of this protocol, with what values lose marked (`parseExact`); undefined if it is of another one. */
   own(value: ProtocolJson): JsonObject | undefined {
-    return value.protocol === this.#protocol ? (JSON.parse(value.json) as JsonObject) : undefined;
+    return value.protocol === this.#protocol ? (parseExact(value.json).value as JsonObject) : undefined;
   }
 
   /** Returns the members that this protocol alone knows; none if there are none or they belong to another protocol. */
@@ -29,16 +31,24 @@ export class ProtocolExtras {
     return extra === undefined || extra.json === '' ? {} : (this.own(extra) ?? {});
   }
 
-  /** Returns the members of all extensions of one place; of several with one name the last one stands. */
+  /** Returns the members of all extensions of one place that belong to no item; of several with one name the last one stands. */
   ofExtensions(extensions: readonly Extension[], scope: ExtensionScope): JsonObject {
     const members: JsonObject = {};
-    for (const each of extensions) if (each.scope === scope) Object.assign(members, this.members(each.extra));
+    for (const each of extensions) {
+      if (each.scope === scope && each.item === undefined) Object.assign(members, this.members(each.extra));
+    }
     return members;
   }
 
   /** Returns an extra with the given members. */
   of(members: object): Extra {
-    return { $typeName: 'tollgate.v1.Extra', protocol: this.#protocol, json: JSON.stringify(members) };
+    return { $typeName: 'tollgate.v1.Extra', protocol: this.#protocol, json: exactText(members) };
+  }
+
+  /** Returns what of a frame its shape does not know, with the frame's type; undefined if there is nothing. */
+  residue(type: string, frame: JsonObject, shape: Shape): Extra | undefined {
+    const rest = residueOf(frame, shape);
+    return rest === undefined ? undefined : this.of({ ...rest, type });
   }
 
   /** Returns the members of a value that are not `known`; undefined if there are none. */
@@ -54,8 +64,14 @@ export class ProtocolExtras {
 
   /** Returns the content of an item for something that a tool of the upstream did. */
   serverTool(value: unknown): Item['content'] {
-    const json = JSON.stringify(value);
+    const json = exactText(value);
     return { case: 'serverTool', value: { $typeName: 'tollgate.v1.ServerTool', protocol: this.#protocol, json } };
+  }
+
+  /** Returns the content of a part of a type that the model does not have. */
+  unknownPart(value: JsonObject): Part['content'] {
+    const unknown = { protocol: this.#protocol, path: '', json: exactText(value), message: '', hint: false };
+    return { case: 'unknown', value: { $typeName: 'tollgate.v1.Unknown', ...unknown } };
   }
 
   /** Returns a tool that the upstream itself runs. */
@@ -68,4 +84,12 @@ export class ProtocolExtras {
 /** Adds the event of an extension of a choice; none if there is nothing in it. */
 export function extend(events: GenerationEvent[], choice: number, scope: ExtensionScope, extra?: Extra): void {
   if (extra !== undefined) events.push(extension(choice, scope, extra));
+}
+
+/** Adds members of a frame that belong to an item, or to none; none if there is nothing in them. */
+export function extendFrame(events: GenerationEvent[], item: number | undefined, extra: Extra | undefined): void {
+  if (extra === undefined) return;
+  const event = extension(0, ExtensionScope.FRAME, extra);
+  if (item !== undefined && event.event.case === 'extension') event.event.value.item = item;
+  events.push(event);
 }

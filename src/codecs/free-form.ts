@@ -2,7 +2,7 @@ import { type ToolCall, ToolKind } from '../gen/tollgate/v1/content_pb.ts';
 import type { CustomTool, Tool } from '../gen/tollgate/v1/request_pb.ts';
 import type { JsonObject } from './codec.ts';
 import type { Drops } from './drops.ts';
-import { objectIn, parsedJson } from './json.ts';
+import { objectIn, exactJson } from './json.ts';
 
 /** Calls and free-form tools for protocols whose calls have an object. */
 
@@ -27,7 +27,7 @@ export function clientToolName({ tool }: Tool): string {
 export function encodeArguments({ kind, arguments: text }: ToolCall, drops: Drops): JsonObject {
   if (kind === ToolKind.CUSTOM) return { input: text };
   if (text.trim() === '') return {};
-  const input = objectIn(parsedJson(text));
+  const input = objectIn(exactJson(text));
   if (input !== undefined) return input;
   drops.add('arguments');
   return { _unparsed: text };

@@ -1,3 +1,4 @@
+import { parseExact } from '../lib/exact-json.ts';
 import type { Json, JsonObject } from './codec.ts';
 
 /** Reading JSON that others wrote: what is not of the wanted kind counts as absent. */
@@ -27,6 +28,22 @@ export function textIn(value: Json | undefined): string {
 /** A count that 32 bits hold. */
 export function countIn(value: Json | undefined): number | undefined {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 32 ? value : undefined;
+}
+
+/** What a text says, with what values lose marked (`parseExact`); undefined where it is not one whole JSON value. */
+export function exactJson(text: string): Json | undefined {
+  try {
+    return parseExact(text).value as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a frame says, with what values lose marked. `isPlain`: whether all members of an object are known, so that nothing of it is lost; reading it twice costs less than looking at the text of every frame. */
+export function frameJson(text: string, isPlain: (frame: JsonObject) => boolean): Json | undefined {
+  const value = parsedJson(text);
+  const frame = objectIn(value);
+  return frame === undefined || isPlain(frame) ? value : exactJson(text);
 }
 
 /** What a text says; undefined where it is not one whole JSON value. */

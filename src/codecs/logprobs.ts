@@ -1,4 +1,5 @@
 import type { TokenLogprob, TopLogprob } from '../gen/tollgate/v1/content_pb.ts';
+import { numberIn } from '../lib/exact-json.ts';
 import type { Json, JsonObject } from './codec.ts';
 import { objectsIn } from './json.ts';
 
@@ -6,8 +7,9 @@ import { objectsIn } from './json.ts';
 
 type Token = Omit<TopLogprob, '$typeName'>;
 
-function parseToken({ token, logprob, bytes }: JsonObject): Token | undefined {
-  if (typeof token !== 'string' || typeof logprob !== 'number') return undefined;
+function parseToken({ token, logprob: said, bytes }: JsonObject): Token | undefined {
+  const logprob = numberIn(said);
+  if (typeof token !== 'string' || logprob === undefined) return undefined;
   const isBytes = Array.isArray(bytes) && bytes.every(byte => typeof byte === 'number');
   return { token, logprob, utf8: isBytes ? Uint8Array.from(bytes) : new Uint8Array() };
 }

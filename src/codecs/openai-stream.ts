@@ -7,7 +7,7 @@ import type { Stepper } from '../lib/stepper.ts';
 import type { Json, JsonObject } from './codec.ts';
 import { completedWith } from './completed-with.ts';
 import { extend, type ProtocolExtras } from './extras.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn } from './json.ts';
+import { countIn, listIn, objectIn, frameJson, textIn } from './json.ts';
 import { parseServiceTier } from './service-tier.ts';
 import { malformed } from './upstream-error.ts';
 import { reported } from './openai-error.ts';
@@ -41,6 +41,8 @@ export interface ChoiceReader {
 export interface ChunkDialect {
   readonly extras: ProtocolExtras;
   readonly usage: OpenAiUsage;
+  /** Whether everything that a choice says is known, and is text or nothing. */
+  isPlainChoice(choice: JsonObject): boolean;
   openChoice(context: ChoiceContext): ChoiceReader;
 }
 
@@ -60,6 +62,12 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
   readonly #dialect: ChunkDialect;
   readonly #provider: string;
   readonly #choices = new Map<number, ChoiceReader>();
+  /** Whether everything of a chunk is known but calls, whose members are their own. */
+  readonly #isPlain = (chunk: JsonObject): boolean => {
+    for (const name in chunk) if (!known.has(name) && chunk[name] !== null) return false;
+    if (chunk['usage'] != null) return false;
+    return listIn(chunk['choices']).every(choice => this.#dialect.isPlainChoice(objectIn(choice) ?? {}));
+  };
   #answerId = '';
   #usage: Usage | undefined;
   #tier: ServiceTier = ServiceTier.UNSPECIFIED;
@@ -75,7 +83,7 @@ export class ChunkParser implements Stepper<SseMessage, GenerationEvent> {
     const text = data.trim();
     if (text === '[DONE]') return this.end();
     const isNamed = event !== '' && event !== 'message';
-    const chunk = parsedJson(text);
+    const chunk = frameJson(text, this.#isPlain);
     if (event === 'error') throw reported(chunk ?? text);
     const body = objectIn(chunk);
     if (body === undefined || (isNamed && body['choices'] === undefined && body['error'] === undefined)) {

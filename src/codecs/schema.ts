@@ -4,6 +4,7 @@ import { type Extra, Protocol, type Unknown } from '../gen/tollgate/v1/content_p
 import type { JsonObject } from './codec.ts';
 import { extraOf } from './content.ts';
 import { unknownMembers } from './json.ts';
+import { documented } from './schema-notes.ts';
 
 /**
  * What the schemas of all interfaces share: fields whose message says what is allowed, the way from a schema's issues to the gateway's error, and the
@@ -23,7 +24,7 @@ export function integerIn(min: number, max?: number): z.ZodNumber {
   const allowed =
     max === undefined ? `must be an integer of at least ${min}` : `must be an integer from ${min} to ${max}`;
   const from = z.number(allowed).refine(Number.isInteger, allowed).min(min, allowed);
-  return max === undefined ? from : from.max(max, allowed);
+  return documented(max === undefined ? from : from.max(max, allowed), { json: { type: 'integer' } });
 }
 
 /**
@@ -57,9 +58,10 @@ export function exactlyOneOf<const T extends readonly string[]>(values: T): z.Zo
 /** One of a few words, or another word that the gateway does not know. */
 export function oneOf<const T extends readonly string[]>(values: T): z.ZodType<T[number] | UnknownValue> {
   const words = new Set<string>(values);
-  return z
+  const word = z
     .string(`must be one of ${values.map(value => `"${value}"`).join(', ')}`)
     .transform(value => (words.has(value) ? (value as T[number]) : new UnknownValue(value, values)));
+  return documented(word, { json: { anyOf: [{ enum: values }, { type: 'string' }] } });
 }
 
 /** A text with at least one character, and at most `max`. */
@@ -79,9 +81,12 @@ export const toolName = z
   .string('must be a string')
   .regex(/^[a-zA-Z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, underscores or dashes');
 /** Free-form JSON: an object that is carried as it is, nulls included. */
-export const jsonObject = z.custom<JsonObject>(
-  value => typeof value === 'object' && value !== null && !Array.isArray(value),
-  'must be an object',
+export const jsonObject = documented(
+  z.custom<JsonObject>(
+    value => typeof value === 'object' && value !== null && !Array.isArray(value),
+    'must be an object',
+  ),
+  { json: { type: 'object' } },
 );
 
 /** An object whose unknown members stay in it. */
@@ -121,15 +126,25 @@ export function oneBy<const Key extends string, const T extends readonly [Varian
   const known = z.discriminatedUnion(key, variants, allowed) as z.ZodType<z.output<T[number]>>;
   const words = new Set<string>(names);
   const unknown = unknownBy(key, told ?? names);
-  return chosen<z.output<T[number]> | UnknownValue>(value => {
+  const choose = (value: unknown): z.ZodType<z.output<T[number]> | UnknownValue> => {
     const name = memberOf(value, key);
     return typeof name === 'string' && !words.has(name) ? unknown : known;
-  });
+  };
+  return chosen(choose, [...variants, unknown]);
 }
 
 /** An object whose member `key` says that it is none of `known`. */
 export function unknownBy(key: string, known: readonly string[]): z.ZodType<UnknownValue> {
-  return z.unknown().transform(value => new UnknownValue(value, known, key));
+  const json = {
+    type: 'object',
+    properties: { [key]: { type: 'string', not: { enum: known } } },
+    required: [key],
+    description: `An object whose \`${key}\` the gateway does not know: carried to upstreams of the same interface.`,
+  };
+  return documented(
+    z.unknown().transform(value => new UnknownValue(value, known, key)),
+    { json },
+  );
 }
 
 /** Returns the members that each of several objects has in its schema, by what tells them apart. */
@@ -141,14 +156,15 @@ export function membersBy<const Key extends string, V extends Variant<Key>>(
   return Object.fromEntries(entries) as Record<V['shape'][Key]['value'], ReadonlySet<string>>;
 }
 
-/** A schema that is chosen by what the value says it is, so that its faults are told in the words of that one. */
-export function chosen<T>(choose: (value: unknown) => z.ZodType<T>): z.ZodType<T> {
-  return z.unknown().transform((value, context): T => {
+/** A schema that is chosen, of those in `among`, by what the value says it is, so that its faults are told in the words of that one. */
+export function chosen<T>(choose: (value: unknown) => z.ZodType<T>, among: readonly z.ZodType[]): z.ZodType<T> {
+  const schema = z.unknown().transform((value, context): T => {
     const result = choose(value).safeParse(value);
     if (result.success) return result.data;
     for (const issue of result.error.issues) context.addIssue({ ...issue });
     return z.NEVER;
   });
+  return documented(schema, { among });
 }
 
 /** Returns what a value says it is: its member `type`. */

@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors/gateway-error.ts';
 import type { AccountService, ListLimitsRequest } from '../gen/tollgate/v1/account_pb.ts';
 import type { PushedService } from '../lib/pushed-service.ts';
-import type { Ledger, LimitFilter, LimitRow, LimitScope } from '../ledger/ledger.ts';
+import type { Ledger, LimitFilter, LimitRefusal, LimitRow, LimitScope } from '../ledger/ledger.ts';
 import { found, idOf, invalidField, type ListedId, notFound } from './account-fields.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
@@ -66,12 +66,13 @@ export function made(reply: LimitRow | 'not_found' | 'too_many'): LimitRow {
   return reply;
 }
 
-/** Returns what the ledger did. Throws `not_found`, and `permission_denied` for a limit of the operator's. */
-export function unlocked<Done extends LimitRow | 'deleted'>(
-  reply: Done | 'not_found' | 'locked',
-  limitId: number,
-): Done {
+/** Returns what the ledger did. Throws `not_found`, and `permission_denied` for a limit that the caller can't change. */
+export function unlocked<Done extends LimitRow | 'deleted'>(reply: Done | LimitRefusal, limitId: number): Done {
   if (reply === 'not_found') throw notFound('limit', limitId);
+  if (reply === 'fixed') {
+    const message = `Limit ${limitId} is a window of free models, which are the same for every account: it can’t be changed.`;
+    throw new GatewayError('permission_denied', message, { tip: 'Make another, lower limit beside it.' });
+  }
   if (reply !== 'locked') return reply;
   throw new GatewayError('permission_denied', `Limit ${limitId} is the operator’s: the account can’t change it.`, {
     tip: `Ask the operator: npx tollgate limits update ${limitId} --max N.`,

@@ -4,6 +4,7 @@ import type { PushedService } from '../lib/pushed-service.ts';
 import type { ActivityFilter, KeyFilter, Ledger } from '../ledger/ledger.ts';
 import { readAnalytics } from './account-analytics.ts';
 import { apiKeyOf, found, idOf, invalidField, type ListedId, recordOf, settingsOf } from './account-fields.ts';
+import { storedName } from './attribution.ts';
 import { authenticate, type Caller, type Scope } from './credential.ts';
 import { groups } from './account-groups.ts';
 import { limits } from './account-limits.ts';
@@ -148,7 +149,7 @@ export function filterOf(request: ListActivityRequest, accountId: number): Activ
     ...(startMs === undefined ? {} : { startMs: Number(startMs) }),
     ...(endMs === undefined ? {} : { endMs: Number(endMs) }),
     ...(request.tag === '' ? {} : { tag: readTag(request.tag) }),
-    ...(request.endUser === '' ? {} : { endUser: request.endUser }),
+    ...(request.endUser === '' ? {} : { endUser: storedName(request.endUser) }),
     ...(request.groupId === 0n ? {} : { groupId: Number(request.groupId) }),
     ...(request.provider === '' ? {} : { provider: request.provider }),
   };

@@ -22,6 +22,7 @@ import { readLimitChange, readNewLimit, toLimit } from './limit-fields.ts';
 import { providerAdmin, type ProviderAdminOptions } from './provider-admin.ts';
 import { rotateKey } from './rotate-key.ts';
 import type { ServiceTokens } from './service-tokens.ts';
+import { sessionAdmin, type SessionOptions } from './dashboard/sessions.ts';
 import { subscriptions } from './subscriptions.ts';
 
 interface AdminOptions extends ProviderAdminOptions {
@@ -35,6 +36,7 @@ interface AdminOptions extends ProviderAdminOptions {
   readonly reload: () => Promise<Reloaded>;
   /** The address that clients know, without a slash at its end. */
   readonly publicUrl: () => string;
+  readonly people: SessionOptions;
 }
 
 /** What a reload has brought. */
@@ -64,6 +66,7 @@ export function adminService(options: AdminOptions): PushedService<typeof AdminS
     ...managementKeys(options),
     ...subscriptions(options.ledger),
     ...gateway(options),
+    ...sessionAdmin(options.people),
     ...accountActivity(options),
     ...providerAdmin(options),
   };

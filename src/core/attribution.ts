@@ -4,6 +4,8 @@ import { findTagFault } from '../generation/tags.ts';
 import type { AdmitCommand } from '../ledger/ledger.ts';
 import { invalidField } from './account-fields.ts';
 
+const nobody: Pick<AdmitCommand, 'tags' | 'endUser'> = {};
+
 /** A longer name of an end user is stored as its digest. */
 const endUserMax = 128;
 
@@ -15,7 +17,9 @@ export function readAttribution(
   attribution: Attribution | undefined,
   ...named: readonly (string | undefined)[]
 ): Pick<AdmitCommand, 'tags' | 'endUser'> {
-  const endUser = [attribution?.endUser, ...named].find(name => name !== undefined && name !== '');
+  const asked = attribution?.endUser ?? '';
+  const endUser = asked === '' ? named.find(name => name !== undefined && name !== '') : asked;
+  if (attribution === undefined && endUser === undefined) return nobody;
   const tags = attribution?.tags ?? {};
   const fault = findTagFault(tags);
   if (fault !== undefined) throw invalidField('attribution.tags', fault);
@@ -25,6 +29,7 @@ export function readAttribution(
   };
 }
 
-function storedName(name: string): string {
+/** Returns an end user's name as records have it: a long one as its digest. */
+export function storedName(name: string): string {
   return name.length <= endUserMax ? name : `sha256:${createHash('sha256').update(name).digest('hex')}`;
 }

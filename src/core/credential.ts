@@ -7,27 +7,13 @@ import type { Credential, Ledger } from '../ledger/ledger.ts';
 import { limitsExhausted } from './generation/admission.ts';
 import { hashKey, isKeyText, readCredential } from './keys.ts';
 import { limitState } from './limit-state.ts';
+import { roleScopes, useSession } from './session-access.ts';
+import type { Scope } from './scopes.ts';
 import { type PresentedToken, requireScope, type ServiceScope, type ServiceTokens } from './service-tokens.ts';
 
 /** Who is calling: every service of the core asks here. Source: decisions §2. */
 
-/** The scopes that a management key can have. Source: service.md, "Authentication"; control.md. */
-export const allScopes = [
-  'keys:create',
-  'keys:read',
-  'keys:update',
-  'keys:delete',
-  'account:read',
-  'account:activity',
-  'account:balance',
-  'limits:read',
-  'limits:write',
-  'groups:read',
-  'groups:write',
-] as const;
-
-/** A scope of a management key. */
-export type Scope = (typeof allScopes)[number];
+export { allScopes, type Scope } from './scopes.ts';
 
 /** What a call needs: a customer's API key, a management key with a scope, or either of both. */
 export type Wanted = 'api_key' | 'any_key' | { readonly scope: Scope };
@@ -49,15 +35,20 @@ export interface CredentialPort extends Pick<Ledger, 'windows' | 'refusal'> {
  */
 export function authenticate(caller: Caller, ledger: CredentialPort, wanted: Wanted): Credential | Promise<Credential> {
   const actsFor = caller.requestHeader.get(actsForHeader);
-  if (actsFor !== null) return checked(ledger.findApiKey(Number(actsFor)), ledger, wanted);
-  return authenticateKey(readCredential(caller.requestHeader), ledger, wanted);
+  if (actsFor !== null) return checked(ledger.findApiKey(Number(actsFor)), ledger, wanted, caller);
+  return authenticateKey(readCredential(caller.requestHeader), ledger, wanted, caller);
 }
 
-function authenticateKey(text: string, ledger: CredentialPort, wanted: Wanted): Credential | Promise<Credential> {
+function authenticateKey(
+  text: string,
+  ledger: CredentialPort,
+  wanted: Wanted,
+  caller: Caller,
+): Credential | Promise<Credential> {
   const found = isKeyText(text) ? ledger.findCredential(lastHash(text)) : undefined;
   return found instanceof Promise
-    ? found.then(credential => checked(credential, ledger, wanted))
-    : checked(found, ledger, wanted);
+    ? found.then(credential => checked(credential, ledger, wanted, caller))
+    : checked(found, ledger, wanted, caller);
 }
 
 let last: { readonly text: string; readonly hash: Uint8Array } = { text: '', hash: new Uint8Array() };
@@ -69,13 +60,15 @@ function lastHash(text: string): Uint8Array {
 }
 
 function checked(
-  credential: Credential | undefined,
+  found: Credential | undefined,
   ledger: CredentialPort,
   wanted: Wanted,
+  caller: Caller,
 ): Credential | Promise<never> {
-  if (credential === undefined) {
+  if (found === undefined) {
     throw new GatewayError('invalid_api_key', 'The API key is malformed, unknown, revoked or deleted.');
   }
+  const credential = found.session === undefined ? found : useSession(found, ledger, wanted, caller.requestHeader);
   if (credential.expired) {
     throw new GatewayError('invalid_api_key', `The API key expired at ${isoTime(credential.expiresAtMs ?? 0)}.`, {
       tip: `Use another key, or set a later expires_at: PATCH /v1/account/keys/${credential.keyId} {"expires_at": "2030-01-01T00:00:00Z"}.`,
@@ -90,7 +83,9 @@ function checked(
       throw new GatewayError('permission_denied', 'An API key can’t do this: use a management key (mk-tg-…).');
     }
     if (!credential.scopes.includes(wanted.scope)) {
-      throw new GatewayError('permission_denied', `The management key lacks the scope ${wanted.scope}.`);
+      const role = found.kind === 'session' ? found.session?.role : undefined;
+      const who = role === undefined ? 'The management key' : `The role ${role}`;
+      throw new GatewayError('permission_denied', `${who} lacks the scope ${wanted.scope}.`);
     }
   }
   return credential;
@@ -114,7 +109,7 @@ function presentedToken(caller: Caller, tokens: ServiceTokens): PresentedToken |
 }
 
 /**
- * Passes service tokens with a scope only. Any other credential is refused for what it is: a valid key with `permission_denied`, one that is not valid as
+ * Passes service tokens with a scope, and sessions of the operator, only. Any other credential is refused for what it is: a valid key with `permission_denied`, one that is not valid as
  * `authenticate` refuses it.
  */
 export async function requireService(
@@ -124,7 +119,8 @@ export async function requireService(
 ): Promise<void> {
   const token = presentedToken(caller, tokens);
   if (token !== undefined) return requireScope(token, scope);
-  await authenticate(caller, ledger, 'any_key');
+  const { session } = await authenticate(caller, ledger, 'any_key');
+  if (session?.role === 'operator') return;
   throw new GatewayError('permission_denied', 'Only the operator can do this: use the operator token.', {
     tip: 'The operator token is in the file operator.token of the gateway’s data directory.',
   });
@@ -177,7 +173,7 @@ export function credentialService({ ledger, tokens }: CredentialOptions): Pushed
         if (token.scopes.includes('operator')) return { kind: CredentialKind.OPERATOR };
         return { kind: CredentialKind.SERVICE, scopes: [...token.scopes] };
       }
-      const credential = authenticateKey(readCredential(context.requestHeader), ledger, 'any_key');
+      const credential = authenticateKey(readCredential(context.requestHeader), ledger, 'any_key', context);
       const toReply = (found: Credential): AuthenticateResponse | Promise<AuthenticateResponse> => {
         const { kind, keyId, hasWindow } = found;
         if (kind !== 'api_key') return describe(found, []);
@@ -194,12 +190,19 @@ export function credentialService({ ledger, tokens }: CredentialOptions): Pushed
 }
 
 function describe(credential: Credential, windows: readonly WindowState[]): AuthenticateResponse {
+  const { kind, session, scopes } = credential;
   return {
     $typeName: 'tollgate.v1.AuthenticateResponse',
-    kind: credential.kind === 'api_key' ? CredentialKind.API_KEY : CredentialKind.MANAGEMENT_KEY,
+    kind: session?.role === 'operator' ? CredentialKind.OPERATOR : kinds[kind],
     accountId: BigInt(credential.accountId),
     keyId: BigInt(credential.keyId),
-    scopes: [...credential.scopes],
+    scopes: kind === 'session' && session !== undefined ? [...roleScopes[session.role]] : [...scopes],
     limits: windows.map(limitState),
   };
 }
+
+const kinds: Readonly<Record<Credential['kind'], CredentialKind>> = {
+  api_key: CredentialKind.API_KEY,
+  management_key: CredentialKind.MANAGEMENT_KEY,
+  session: CredentialKind.SESSION,
+};

@@ -9,7 +9,12 @@ import type { HeaderReader } from '../lib/push.ts';
  */
 
 /** The prefix of each kind of key. */
-export const keyPrefixes = { apiKey: 'sk-tg-', managementKey: 'mk-tg-' } as const;
+export const keyPrefixes = {
+  apiKey: 'sk-tg-',
+  managementKey: 'mk-tg-',
+  session: 'ss-tg-',
+  signInLink: 'lk-tg-',
+} as const;
 
 /** The shortest key text with a known prefix that a credential can have: what bootstrap variables may set, prefix included. */
 export const keyTextMin = 24;

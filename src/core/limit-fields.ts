@@ -88,10 +88,12 @@ function readMax(
   return max;
 }
 
-/** Only names: an offset says nothing of the days when clocks change. */
+/** Only names: an offset says nothing of the days when clocks change. Returns the name as it was sent, in its usual case. */
 function readTimeZone(text: string): string {
   try {
-    if (/^[A-Za-z]/.test(text)) return new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone;
+    // Intl refuses what only Temporal reads, such as a time with a zone, and calls some zones by older names.
+    const isName = /^[A-Za-z]/.test(text) && new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions();
+    if (isName) return Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(text).timeZoneId;
   } catch {
     // Refused below, as every other text that names no zone.
   }

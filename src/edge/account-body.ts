@@ -22,7 +22,8 @@ const limit = integerIn(0, amountMax)
   .transform(max => BigInt(max ?? 0))
   .optional();
 
-const settings = z.strictObject(
+/** The fields of a body that makes or changes an API key. */
+export const keySettingsSchema = z.strictObject(
   {
     label: z.string(labelText).max(labelMax, labelText).optional(),
     daily_limit: limit,
@@ -46,7 +47,7 @@ const settings = z.strictObject(
 
 /** The settings that a body names. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readKeySettings(body: JsonBody): MessageInitShape<typeof KeySettingsSchema> {
-  const read = readBody(settings, body, 'a key');
+  const read = readBody(keySettingsSchema, body, 'a key');
   const { label, daily_limit, minute_limit, allowed_models, balance, use_subs_first, fallback_to_payg, expires_at } =
     read;
   const { group_id, tags, metadata: metadataJson } = read;
@@ -69,9 +70,13 @@ export function readKeySettings(body: JsonBody): MessageInitShape<typeof KeySett
   };
 }
 
-const rotation = z.strictObject({ overlap_seconds: integerIn(0, overlapMaxSeconds).optional() }, 'must be an object');
+/** The fields of a body that rotates a key. */
+export const rotationSchema = z.strictObject(
+  { overlap_seconds: integerIn(0, overlapMaxSeconds).optional() },
+  'must be an object',
+);
 
 /** How long a replaced secret works on. Throws `validation_error` for what is out of bounds. */
 export function readRotation(body: JsonBody): { overlapSeconds: number } {
-  return { overlapSeconds: readBody(rotation, body, 'a rotation').overlap_seconds ?? 0 };
+  return { overlapSeconds: readBody(rotationSchema, body, 'a rotation').overlap_seconds ?? 0 };
 }

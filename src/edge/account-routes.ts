@@ -21,7 +21,7 @@ const ownKeyPath = '/v1/key';
 
 /** Whether the target of a request is an account endpoint; a wrong field or query there has the validation envelope. */
 export function isAccountPath(target: string): boolean {
-  return target.startsWith(`${accountPath}/`) || target.startsWith(`${ownKeyPath}/`);
+  return target.startsWith(`${accountPath}/`) || /^\/v1\/key(?=[/?]|$)/.test(target);
 }
 
 interface Params {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { documented } from '../codecs/schema-notes.ts';
 import { GatewayError, type Violation } from '../errors/gateway-error.ts';
 import { parseJsonDollars } from '../lib/dollars.ts';
 import { parseIsoTime } from '../lib/iso-time.ts';
@@ -39,12 +40,13 @@ const source = Symbol('source');
 /** A time as ISO 8601 writes it, in ms. `orNull` says what null means. */
 export function timeField(orNull: string): z.ZodType<bigint, string> {
   const allowed = `must be a time as ISO 8601 writes it ("2026-12-31T23:59:59Z")${orNull}`;
-  return z.string(allowed).transform((text, context): bigint => {
+  const schema = z.string(allowed).transform((text, context): bigint => {
     const time = parseIsoTime(text);
     if (time !== undefined) return BigInt(time.floorMs);
     context.addIssue({ code: 'custom', message: allowed, input: text });
     return z.NEVER;
   });
+  return documented(schema, { json: { format: 'date-time' } });
 }
 
 /** Names with values; what they may be is the contract's to say. */
@@ -53,10 +55,13 @@ export const tagsField = z
   .transform(tags => ({ tags }));
 
 /** The number of a thing. What is no integer from 0 is no id; one that no thing has is the ledger's to refuse. */
-export const idField = z
-  .number('must be an integer')
-  .refine(Number.isInteger, 'must be an integer')
-  .transform(id => (Number.isSafeInteger(id) && id > 0 ? BigInt(id) : 0n));
+export const idField = documented(
+  z
+    .number('must be an integer')
+    .refine(Number.isInteger, 'must be an integer')
+    .transform(id => (Number.isSafeInteger(id) && id > 0 ? BigInt(id) : 0n)),
+  { json: { type: 'integer', minimum: 1 } },
+);
 
 function invalidBody(violations: readonly Violation[]): GatewayError {
   const [first = { path: [], message: 'is not valid' }] = violations;

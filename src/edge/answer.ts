@@ -1,5 +1,6 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { exactText } from '../lib/exact-json.ts';
 import type { AnswerHeaders } from './call.ts';
 import type { Edge } from './edge.ts';
 import { recordRequest } from './request-record.ts';
@@ -20,7 +21,7 @@ const lingerMs = 2000;
 
 /** Returns JSON as an answer. Its content type is added to `headers`. */
 export function jsonAnswer(status: number, headers: AnswerHeaders, value: unknown): Answer {
-  const body = JSON.stringify(value);
+  const body = exactText(value);
   headers['content-type'] = 'application/json; charset=utf-8';
   return { status, headers, body };
 }

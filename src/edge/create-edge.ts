@@ -16,11 +16,13 @@ import { writeAnswer } from './answer.ts';
 import { Call, type ErrorShape } from './call.ts';
 import { answerConnectionError } from './connection-error.ts';
 import { corsHeaders, preflightHeaders } from './cors.ts';
+import { isDashboardPath, registerDashboard } from './dashboard-routes.ts';
 import { Edge } from './edge.ts';
 import { embeddingRoute, registerDirect, rerankRoute } from './direct-route.ts';
 import { answerError } from './error-answer.ts';
 import { registerGeneration } from './generation-route.ts';
 import { registerErrorDocs } from './error-docs.ts';
+import { registerReference } from './reference-routes.ts';
 import { operatorPaths, registerHealth } from './health-routes.ts';
 import { isMessagesPath, messagesPath, registerCountTokens } from './count-tokens-route.ts';
 import { registerImageFiles } from './image-file-route.ts';
@@ -93,6 +95,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   Object.assign(app.server, { httpAllowHalfOpen: true });
   registerHealth(app, edge);
   registerErrorDocs(app);
+  registerReference(app, edge);
   registerModels(app, edge);
   registerGeneration(app, edge, {
     path: '/v1/chat/completions',
@@ -116,6 +119,7 @@ export function createEdge(options: EdgeOptions): FastifyInstance {
   registerImageFiles(app, edge);
   registerDirect(app, edge, '/v1/embeddings', embeddingRoute(edge));
   for (const url of ['/v1/rerank', '/v2/rerank']) registerDirect(app, edge, url, rerankRoute(edge));
+  if (options.dashboard !== undefined) registerDashboard(app, options.dashboard);
   return app;
 }
 
@@ -151,7 +155,7 @@ function refuses(edge: Edge, request: FastifyRequest, reply: FastifyReply): bool
     return true;
   }
   if (!request.is404) return false;
-  const preflight = preflightHeaders(raw, call.headers);
+  const preflight = isDashboardPath(raw.url ?? '') ? undefined : preflightHeaders(raw, call.headers);
   if (preflight === undefined) {
     void answerError(edge, request, reply, notFound);
   } else {

@@ -11,6 +11,7 @@ const style = `
   h1 { font-size: 1.6rem; } code { background: #eef1f5; border-radius: 4px; padding: .1em .35em; font-size: .92em; }
   section { border-top: 1px solid #d8dde5; padding: .8rem 0; } section:target { background: #fff7dc; }
   h2 { font-size: 1.05rem; margin: 0; } p { margin: .3rem 0; } .facts { color: #566074; font-size: .92rem; }
+  nav { columns: 16rem; } nav a { display: block; }
 `;
 
 function escapeHtml(text: string): string {
@@ -22,20 +23,30 @@ function html(text: string): string {
   return escapeHtml(text).replaceAll(/`([^`]*)`/g, '<code>$1</code>');
 }
 
-function section(code: string, { http, retry, tip }: ErrorFacets): string {
-  const retries = { true: ', worth a retry', false: ', no automatic retry', undefined: '' }[String(retry)] ?? '';
+function section(code: string, { meaning, http, retry, tip }: ErrorFacets): string {
   return `<section id="${code}"><h2><code>${code}</code></h2>
-<p class="facts">Status ${http}, type ${errorType(http)}${retries}</p>
-<p>${html(tip)}</p></section>`;
+<p class="facts">Status ${http}, type ${errorType(http)}</p>
+<p>${html(meaning)}</p>
+<p>${html(tip)}</p>
+<p>${html(retryText(http, retry))}</p></section>`;
+}
+
+function retryText(http: number, retry: boolean | undefined): string {
+  if (http === 429) return 'Retry: after `retry-after`, if the answer has it; clients retry by themselves only then.';
+  if (retry === undefined) return 'Retry: with exponential backoff; the official clients do it by themselves.';
+  return retry ? 'Retry: at once.' : 'Retry: the same request fails again.';
 }
 
 function page(): string {
-  const sections = Object.entries<ErrorFacets>(errorTable).map(([code, facets]) => section(code, facets));
+  const rows = Object.entries<ErrorFacets>(errorTable);
+  const sections = rows.map(([code, facets]) => section(code, facets));
+  const index = rows.map(([code, { http }]) => `<a href="#${code}"><code>${code}</code> ${http}</a>`);
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Tollgate: errors</title>
 <style>${style}</style></head><body><h1>Errors</h1>
 <p>Every refusal has a <code>code</code>: programs decide by it. <code>param</code> names the field, <code>id</code> is the request's id; quote it to
-the operator of this gateway.</p>
+the operator of this gateway. <a href="../docs">All paths and fields</a>.</p>
+<nav aria-label="Codes">${index.join('\n')}</nav>
 ${sections.join('\n')}
 </body></html>
 `;

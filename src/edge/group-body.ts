@@ -9,7 +9,8 @@ import type { JsonBody } from './json-body.ts';
 
 const amount = `must be a number of dollars from 0 to ${amountMax}, or null for none of its own`;
 
-const settings = z.strictObject(
+/** The fields of a body that makes or changes a group. */
+export const groupSettingsSchema = z.strictObject(
   {
     name: textUpTo(200).optional(),
     parent_group_id: idField.nullable().optional(),
@@ -21,7 +22,7 @@ const settings = z.strictObject(
 
 /** The settings that a body names. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readGroupSettings(body: JsonBody): MessageInitShape<typeof GroupSettingsSchema> {
-  const { name, parent_group_id, tags, balance } = readBody(settings, body, 'a group');
+  const { name, parent_group_id, tags, balance } = readBody(groupSettingsSchema, body, 'a group');
   return {
     name,
     parentGroupId: parent_group_id ?? undefined,

@@ -30,7 +30,8 @@ const changes = {
     .optional(),
 };
 
-const limitFields = z.strictObject(
+/** The fields of a body that makes a limit. */
+export const newLimitSchema = z.strictObject(
   {
     scope: z.strictObject({ type: exactlyOneOf(scopeTypes), id: idField.optional() }, 'must be an object'),
     unit: exactlyOneOf(units),
@@ -42,7 +43,7 @@ const limitFields = z.strictObject(
 
 /** The limit that a body makes. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readNewLimit(body: JsonBody): MessageInitShape<typeof NewLimitSchema> {
-  const { scope, unit, window, ...settings } = readBody(limitFields, body, 'a limit');
+  const { scope, unit, window, ...settings } = readBody(newLimitSchema, body, 'a limit');
   if (settings.max === undefined) throw invalid('max', 'is required');
   if (scope.id === undefined && scope.type !== 'account') throw invalid('scope.id', 'is required');
   if (unit !== 'concurrent' && typeof window !== 'string')
@@ -56,7 +57,8 @@ export function readNewLimit(body: JsonBody): MessageInitShape<typeof NewLimitSc
   };
 }
 
-const limitChange = z.strictObject(
+/** The fields of a body that changes a limit. */
+export const limitChangeSchema = z.strictObject(
   // What a limit counts by stays: another one is another limit.
   { ...changes, scope: fixedField(), unit: fixedField(), window: fixedField() },
   'must be an object',
@@ -68,10 +70,10 @@ function fixedField() {
 
 /** What a body changes of a limit. Throws `validation_error` with a violation for every wrong or unknown field. */
 export function readLimitChange(body: JsonBody): MessageInitShape<typeof LimitSettingsSchema> {
-  return toSettings(body, readBody(limitChange, body, 'a limit that can change'));
+  return toSettings(body, readBody(limitChangeSchema, body, 'a limit that can change'));
 }
 
-type Settings = Partial<z.output<typeof limitChange>>;
+type Settings = Partial<z.output<typeof limitChangeSchema>>;
 
 function toSettings(body: JsonBody, settings: Settings): MessageInitShape<typeof LimitSettingsSchema> {
   const { max, time_zone, models, end_users, action, raised } = settings;

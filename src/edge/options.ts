@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { Runtime } from '../lib/runtime.ts';
+import type { Dashboard } from './dashboard/dashboard.ts';
 import type { FairLimits } from './fair-queue.ts';
 import type { LoadLimits } from './load-watch.ts';
 import type { UnsentLimits } from './stalled-writes.ts';
@@ -33,6 +34,8 @@ export interface EdgeOptions {
   readonly metrics: Metrics;
   /** `GET /metrics` on the public listener too. */
   readonly publicMetrics: boolean;
+  /** Everything below `/dashboard`; absent: it is not there. */
+  readonly dashboard?: Dashboard;
   /** The certificate of the listener; absent: cleartext. */
   readonly tls?: TlsFiles | undefined;
   /** The largest body of a request that generates, draws or counts tokens. */

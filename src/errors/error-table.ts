@@ -5,6 +5,8 @@
 
 /** What a code means to each kind of caller. */
 export interface ErrorFacets {
+  /** What has happened, for people. */
+  readonly meaning: string;
   /** HTTP status of a REST answer. */
   readonly http: 400 | 401 | 403 | 404 | 409 | 413 | 422 | 429 | 500 | 502 | 503;
   /** gRPC status name of an RPC answer. */
@@ -32,14 +34,23 @@ const readTip = 'Read `param` and the message, correct the request and send it a
 /** Every code the gateway answers with. */
 export const errorTable = {
   invalid_request: {
+    meaning: 'The body is no JSON, too deep or of another content type, or a query parameter is wrong.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
     log: 'info',
     tip: 'Send a JSON body with `Content-Type: application/json`, and only the documented query parameters.',
   },
-  validation_error: { http: 422, rpc: 'InvalidArgument', retry: false, log: 'info', tip: readTip },
+  validation_error: {
+    meaning: 'A field of the body is missing, unknown to this path, or out of bounds.',
+    http: 422,
+    rpc: 'InvalidArgument',
+    retry: false,
+    log: 'info',
+    tip: readTip,
+  },
   model_not_found: {
+    meaning: 'No model has this id.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -47,6 +58,7 @@ export const errorTable = {
     tip: 'List the models with GET /v1/models and use one of their ids.',
   },
   model_not_supported: {
+    meaning: 'The model can’t be used on this path.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -54,6 +66,7 @@ export const errorTable = {
     tip: 'Use one of the paths in the model’s `endpoints`, or another model.',
   },
   unsupported_feature: {
+    meaning: 'The model, or every route to it, lacks something that the request needs.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -61,6 +74,7 @@ export const errorTable = {
     tip: 'Leave the field out, or choose a model whose `capabilities` list the feature.',
   },
   unsupported_parameter: {
+    meaning: 'The upstream has no such setting, and leaving it out would change the answer.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -68,6 +82,7 @@ export const errorTable = {
     tip: 'Leave the field out, or choose a model whose upstream knows it.',
   },
   context_length_exceeded: {
+    meaning: 'The input and the output asked for are longer than the model takes.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -75,6 +90,7 @@ export const errorTable = {
     tip: 'Shorten the input, or choose a model with a larger `context_length`.',
   },
   upstream_rejected: {
+    meaning: 'The provider refused the content of the request.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -82,6 +98,7 @@ export const errorTable = {
     tip: 'The model’s provider refused this content: correct the request as the message says.',
   },
   previous_response_not_found: {
+    meaning: 'The response to continue was not stored, has expired, was deleted, or belongs to another account.',
     http: 400,
     rpc: 'InvalidArgument',
     retry: false,
@@ -89,6 +106,7 @@ export const errorTable = {
     tip: 'Send the whole conversation as `input`, or continue from a stored response of this account.',
   },
   websocket_connection_limit_reached: {
+    meaning: 'The WebSocket has lived as long as one may.',
     http: 400,
     rpc: 'FailedPrecondition',
     retry: false,
@@ -96,6 +114,7 @@ export const errorTable = {
     tip: 'Open another WebSocket, and go on there from a stored response or with the whole conversation.',
   },
   invalid_api_key: {
+    meaning: 'There is no key, or it is unknown, expired or revoked.',
     http: 401,
     rpc: 'Unauthenticated',
     retry: false,
@@ -103,6 +122,7 @@ export const errorTable = {
     tip: 'Send a valid key as `Authorization: Bearer KEY` or `x-api-key: KEY`.',
   },
   permission_denied: {
+    meaning: 'The key is of the wrong kind, lacks the scope, or the thing can’t be changed by the account.',
     http: 403,
     rpc: 'PermissionDenied',
     retry: false,
@@ -110,6 +130,7 @@ export const errorTable = {
     tip: 'Use a key of the right kind, or ask the operator for the missing scope.',
   },
   key_disabled: {
+    meaning: 'The operator has disabled the key.',
     http: 403,
     rpc: 'PermissionDenied',
     retry: false,
@@ -117,6 +138,7 @@ export const errorTable = {
     tip: 'Ask the operator to enable the key: npx tollgate keys enable KEY_ID.',
   },
   account_suspended: {
+    meaning: 'The operator has suspended the account.',
     http: 403,
     rpc: 'PermissionDenied',
     retry: false,
@@ -124,6 +146,7 @@ export const errorTable = {
     tip: 'Ask the operator, who can let the account take requests again: npx tollgate accounts resume ACCOUNT_ID.',
   },
   model_not_allowed: {
+    meaning: 'The key may not use this model.',
     http: 403,
     rpc: 'PermissionDenied',
     retry: false,
@@ -131,6 +154,7 @@ export const errorTable = {
     tip: 'GET /v1/models lists the models that this key may use; `allowed_models` of the key decides.',
   },
   not_found: {
+    meaning: 'Nothing has this path or this id.',
     http: 404,
     rpc: 'NotFound',
     retry: false,
@@ -138,6 +162,7 @@ export const errorTable = {
     tip: 'Check the path, the method and the id.',
   },
   conflict: {
+    meaning: 'The change contradicts the present state.',
     http: 409,
     rpc: 'AlreadyExists',
     retry: false,
@@ -145,13 +170,15 @@ export const errorTable = {
     tip: 'Read the present state first; the change was already made or contradicts it.',
   },
   conversation_locked: {
+    meaning: 'Another response is made in the conversation right now.',
     http: 409,
     rpc: 'Aborted',
     retry: undefined,
     log: 'info',
-    tip: 'A response is made in this conversation: wait until it has ended, and repeat.',
+    tip: 'Wait until that response has ended, and repeat.',
   },
   idempotency_in_progress: {
+    meaning: 'A request with the same Idempotency-Key is still being answered.',
     http: 409,
     rpc: 'Aborted',
     retry: undefined,
@@ -159,6 +186,7 @@ export const errorTable = {
     tip: 'The first request with this Idempotency-Key still runs: wait and repeat.',
   },
   idempotency_key_reused: {
+    meaning: 'The Idempotency-Key was used for another body.',
     http: 422,
     rpc: 'FailedPrecondition',
     retry: false,
@@ -166,6 +194,7 @@ export const errorTable = {
     tip: 'Use a new Idempotency-Key for a new body.',
   },
   body_too_large: {
+    meaning: 'The body is larger than the operator allows.',
     http: 413,
     rpc: 'ResourceExhausted',
     retry: false,
@@ -173,6 +202,7 @@ export const errorTable = {
     tip: 'Send a smaller body, or ask the operator to raise `limits.body_bytes`.',
   },
   rate_limit: {
+    meaning: 'A limit of requests, tokens or concurrent requests is reached.',
     http: 429,
     rpc: 'ResourceExhausted',
     retry: false,
@@ -180,6 +210,7 @@ export const errorTable = {
     tip: 'Wait as long as `retry-after` says, or raise the key’s limit.',
   },
   spending_limit: {
+    meaning: 'A limit of dollars is reached.',
     http: 429,
     rpc: 'ResourceExhausted',
     retry: false,
@@ -187,6 +218,7 @@ export const errorTable = {
     tip: 'Raise the key’s limit, or wait until it resets.',
   },
   insufficient_balance: {
+    meaning: 'What is left of the balance does not pay for the request.',
     http: 429,
     rpc: 'ResourceExhausted',
     retry: false,
@@ -194,6 +226,7 @@ export const errorTable = {
     tip: 'Ask the operator to add credit: npx tollgate credits add ACCOUNT_ID DOLLARS.',
   },
   subscription_exhausted: {
+    meaning: 'The plan is used up or missing, and money may not pay.',
     http: 429,
     rpc: 'ResourceExhausted',
     retry: false,
@@ -201,6 +234,7 @@ export const errorTable = {
     tip: 'Wait for the next period, start a larger plan, or set `fallback_to_payg` on the key.',
   },
   internal: {
+    meaning: 'The gateway failed; nothing was charged.',
     http: 500,
     rpc: 'Internal',
     retry: undefined,
@@ -208,6 +242,7 @@ export const errorTable = {
     tip: 'Try again; if it stays, give the operator the error’s `id`.',
   },
   server_restarted: {
+    meaning: 'The gateway was restarted while the request ran.',
     http: 500,
     rpc: 'Internal',
     retry: undefined,
@@ -215,6 +250,7 @@ export const errorTable = {
     tip: 'The gateway was restarted while this ran; nothing was charged. Send the request again.',
   },
   upstream_error: {
+    meaning: 'The provider failed, or could not be reached.',
     http: 502,
     rpc: 'Unavailable',
     retry: undefined,
@@ -222,6 +258,7 @@ export const errorTable = {
     tip: 'Try again with exponential backoff, or use another model.',
   },
   upstream_timeout: {
+    meaning: 'The provider did not answer in time.',
     http: 502,
     rpc: 'Unavailable',
     retry: undefined,
@@ -229,6 +266,7 @@ export const errorTable = {
     tip: 'Try again with exponential backoff, ask for a shorter answer, or use another model.',
   },
   model_unavailable: {
+    meaning: 'No route of the model can be taken now.',
     http: 502,
     rpc: 'Unavailable',
     retry: undefined,
@@ -236,6 +274,7 @@ export const errorTable = {
     tip: 'Use another model, or try again later: GET /v1/models shows `available`.',
   },
   overloaded: {
+    meaning: 'The gateway has too much to do, is stopping, or can’t reach its store.',
     http: 503,
     rpc: 'Unavailable',
     retry: undefined,

@@ -2,7 +2,7 @@ import type { FoundProvider } from './found-providers.ts';
 import type { Gateway } from './gateway.ts';
 
 /** What an operator reads when the gateway is ready. */
-export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'firstKeys'> {
+export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'firstKeys' | 'dashboard'> {
   readonly dataDir: string;
   /** Those that the environment has switched on. */
   readonly providers: readonly FoundProvider[];
@@ -14,12 +14,14 @@ export interface BannerFacts extends Pick<Gateway, 'publicUrl' | 'rpcUrl' | 'fir
  * The lines of a ready gateway: addresses, on the first start the keys it made, and a command to try. The command works when it is pasted: on the first
  * start it asks a model with the new key; later, when no key can be known, it asks whether the gateway is there.
  */
-export function banner({ publicUrl, rpcUrl, firstKeys, dataDir, providers, model }: BannerFacts): string {
+export function banner(facts: BannerFacts): string {
+  const { publicUrl, rpcUrl, firstKeys, dashboard, dataDir, providers, model } = facts;
   const lines = [
     'Tollgate is ready.',
     `  public          ${publicUrl}`,
     `  internal        ${rpcUrl}  (gRPC, gRPC-Web, Connect)`,
     `  data            ${dataDir}`,
+    `  dashboard       ${dashboard.url}  (${dashboard.isLink ? 'signs in once, within an hour' : 'to sign in: npx tollgate dashboard'})`,
   ];
   if (providers.length > 0) lines.push('', 'Providers found:', ...providerLines(providers));
   if (firstKeys !== undefined) lines.push(...keyLines(firstKeys));

@@ -5,6 +5,7 @@ import { runCommandLine as run } from '../cli/program.ts';
 import { readEnvironment } from '../config/env.ts';
 import { systemClock } from '../lib/clock.ts';
 import { readConfig } from './read-config.ts';
+import { openBrowser } from './open-browser.ts';
 import { runProgram } from './run-program.ts';
 
 /** Runs the command that the process was started with, with everything that a command needs. Answers its exit code. */
@@ -25,6 +26,7 @@ export async function runCommandLine(): Promise<number> {
     },
     loadConfig: path => readConfig(readEnvironment(), path),
     runProgram,
+    openBrowser: url => openBrowser(url, process.env),
     verifyLedger: async dataDir => {
       const { verifyLedgerFile } = await import('../ledger/sqlite/verify.ts');
       return verifyLedgerFile(dataDir);

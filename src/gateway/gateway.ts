@@ -48,6 +48,9 @@ import type { Logger } from '../telemetry/logger.ts';
 import { type GaugeSources, metricsContentType, type Metrics } from '../telemetry/metrics.ts';
 import type { RequestStory, RequestTrace } from '../telemetry/request-story.ts';
 import { decodeSource } from '../edge/decode-source.ts';
+import { DashboardService } from '../gen/tollgate/v1/dashboard_pb.ts';
+import { sessions } from '../core/dashboard/sessions.ts';
+import { openDashboards, People } from './dashboards.ts';
 import { bootstrap, type FirstKeys } from './bootstrap.ts';
 import { openImages } from './images.ts';
 import { catalogContent, LiveConfig, reloadRefusal, type ReloadTargets } from './live-config.ts';
@@ -71,6 +74,8 @@ export interface Gateway {
   readonly rpcUrl: string;
   /** Absent but on the first start. */
   readonly firstKeys?: FirstKeys;
+  /** Where the dashboard is; on the first start a link that signs in once. */
+  readonly dashboard: { readonly url: string; readonly isLink: boolean };
   /** Resolves to the providers that the environment has switched on: as soon as those that are asked for their models have answered, or `ms` later. */
   findProviders(ms: number): Promise<FoundProvider[]>;
   /** Ends as decided: no new requests, streams in flight get the grace, the rest is cut and settled. Resolves when all is closed, with whether all was stored. */
@@ -119,10 +124,14 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   const state = { serving: false };
   const nextRequestId = (): string => requestIdOrNot(ids);
   const tls = openTls(config, logger);
-  const listening = { ...parts, tls, services: makeServices(core, publicUrl), nextRequestId };
+  const people = new People({ ledger: stores.ledger, publicUrl });
+  const services = makeServices(core, people);
+  const dashboards = openDashboards({ config, core: services, logger });
+  const listening = { ...parts, tls, services, nextRequestId, dashboards };
   const edge: FastifyInstance = openEdge(listening, () => !state.serving);
   const rpc = openRpc(listening, core);
   const rpcAt = await rpc.listen(environment.rpcHost, environment.rpcPort);
+  const rpcUrl = people.listening(listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined));
   await openSocket(rpc, ground);
   await edge.listen({ host: environment.host, port: environment.port });
   // Only now: a first start that can't listen must not leave keys behind that nobody was shown.
@@ -145,8 +154,9 @@ export async function openGateway(ground: Ground): Promise<Gateway> {
   });
   return {
     publicUrl: address(),
-    rpcUrl: listenerUrl(environment.rpcHost, rpcAt.port, config.rpc.tls !== undefined),
+    rpcUrl,
     ...(firstKeys === undefined ? {} : { firstKeys }),
+    dashboard: people.entrance(firstKeys !== undefined),
     findProviders: async ms => {
       await Promise.race([asked, sleep(ms, undefined, { ref: false })]);
       return foundProviders(live.whole, name => core.discovery.stateOf(name));
@@ -356,6 +366,7 @@ interface ListenerParts extends Parts {
   readonly tls: ListenerTls;
   readonly services: InProcessTransport;
   readonly nextRequestId: () => string;
+  readonly dashboards: ReturnType<typeof openDashboards>;
 }
 
 function portOf(edge: FastifyInstance, port: number): number {
@@ -364,7 +375,7 @@ function portOf(edge: FastifyInstance, port: number): number {
 }
 
 function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstance {
-  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace } = parts;
+  const { live, services, logger, metrics, health, nextRequestId, publicUrl, startTrace, dashboards } = parts;
   const { metrics: shownTo, limits } = live.current;
   return createEdge({
     transport: services,
@@ -373,6 +384,7 @@ function openEdge(parts: ListenerParts, draining: () => boolean): FastifyInstanc
     logger,
     metrics,
     startTrace,
+    dashboard: dashboards.publicPages,
     publicMetrics: shownTo === 'public',
     bodyBytesMax: limits.bodyBytes,
     otherBodyBytesMax: limits.otherBodyBytes,
@@ -434,9 +446,10 @@ function listRunning({ generations, images, embeddings, rerank }: Core): Stoppab
 }
 
 /** The services of the contract, for both listeners. */
-function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
+function makeServices(core: Core, { options: people }: People): InProcessTransport {
   const { ledger, catalog, responses, tokens } = core;
   const { router, providers, upstreams } = core;
+  const { publicUrl } = people;
   const listedId = (name: string): string => catalog.listedId(name);
   const testProvider: UpstreamSet['test'] = (name, model) => upstreams.test(name, model);
   const seen = { router, providers, testProvider };
@@ -462,11 +475,12 @@ function makeServices(core: Core, publicUrl: () => string): InProcessTransport {
     .service(RerankService, { rerank: (request, context) => core.rerank.answer(request, context) })
     .service(AccountService, accountService({ ledger, clock: systemClock, listedId, revoked }))
     .service(AccountingService, accountingService({ ledger, tokens, clock: systemClock }))
-    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, ...seen }));
+    .service(AdminService, adminService({ ledger, tokens, listedId, reload, revoked, publicUrl, people, ...seen }))
+    .service(DashboardService, sessions(people));
 }
 
 function openRpc(parts: ListenerParts, core: Core): RpcListener {
-  const { live, services, logger, metrics, nextRequestId } = parts;
+  const { live, services, logger, metrics, nextRequestId, dashboards } = parts;
   const { ledger, tokens } = core;
   const settings = live.current.rpc;
   return createRpcListener({
@@ -483,6 +497,7 @@ function openRpc(parts: ListenerParts, core: Core): RpcListener {
     elementsMax: settings.messageElements,
     openCalls: settings.open,
     tls: parts.tls.rpc,
+    dashboard: (request, response, requestId) => dashboards.internalPages.answer(request, response, requestId),
     socketOnly: settings.admin === 'socket' ? [AdminService] : [],
     gate: context => requireCredential(context, { ledger, tokens }),
     metrics: () => Promise.resolve({ contentType: metricsContentType, body: metrics.text() }),

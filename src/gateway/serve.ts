@@ -57,11 +57,11 @@ async function run(start: Start, stopped: ReturnType<typeof stopSignals>): Promi
   // V8's default, which `src/main.ts` has lowered: answers are what the young generation is for.
   setFlagsFromString('--semi-space-growth-factor=2');
   process.on('SIGHUP', () => gateway.reload());
-  const { publicUrl, rpcUrl, firstKeys } = gateway;
+  const { publicUrl, rpcUrl, firstKeys, dashboard } = gateway;
   const providers = await gateway.findProviders(serversMs);
   const ownModel = config.simulator.enabled ? simulatorModels[0]?.id : config.models[0]?.id;
   const model = providers.find(({ models }) => models.length > 0)?.models[0] ?? ownModel;
-  const facts = { publicUrl, rpcUrl, dataDir: environment.dataDir, providers, model };
+  const facts = { publicUrl, rpcUrl, dashboard, dataDir: environment.dataDir, providers, model };
   process.stdout.write(banner(firstKeys === undefined ? facts : { ...facts, firstKeys }));
   logger.info(startFacts({ environment, config, otel }, gateway), 'started');
   const { signal, stoppedMs, isStored } = await stopped(gateway);

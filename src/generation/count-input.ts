@@ -7,7 +7,7 @@ const runsInOneGo = 32;
 
 /** What `countInput` counts, in pieces: a body of many megabytes must not stop the gateway for seconds. */
 export async function countInputInPieces(request: GenerateRequest, tokenizer: Tokenizer): Promise<number> {
-  const segments = [...inputSegments(request)];
+  const segments = inputSegments(request);
   const texts = segments.map(({ text }) => text);
   return segments.reduce((sum, { flatTokens }) => sum + flatTokens, await countInPieces(texts, tokenizer));
 }

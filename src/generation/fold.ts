@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Item, Opaque, Part, TokenLogprob } from '../gen/tollgate/v1/content_pb.ts';
+import type { Extra, Item, Opaque, Part, TokenLogprob } from '../gen/tollgate/v1/content_pb.ts';
 import type {
   AnnotationAdded,
   Completed,
@@ -8,6 +8,7 @@ import type {
   Finished,
   GenerationEvent,
   OpaqueAdded,
+  PartClosed,
   Started,
   Usage,
 } from '../gen/tollgate/v1/event_pb.ts';
@@ -100,8 +101,11 @@ class ChoiceFold implements FoldedChoice {
         const item = this.#item(event.value.item);
         item.status = event.value.status;
         if (item.content.case === 'message' && event.value.phase !== 0) item.content.value.phase = event.value.phase;
+        addExtra(item, event.value.extra);
         return;
       }
+      case 'partClosed':
+        return this.#closePart(event.value);
       case 'finished':
         this.finished = event.value;
         return;
@@ -133,6 +137,13 @@ class ChoiceFold implements FoldedChoice {
   #annotate({ item: number, part: at, annotation }: AnnotationAdded): void {
     const { content } = partAt(this.#item(number), at);
     if (content.case === 'text' && annotation !== undefined) content.value.annotations.push(annotation);
+  }
+
+  #closePart({ item: number, part: at, extra }: PartClosed): void {
+    if (extra === undefined) return;
+    const part = partAt(this.#item(number), at);
+    if (part.content.case === 'unknown') part.content.value.json = extra.json;
+    else addExtra(part, extra);
   }
 
   #addOpaque({ item: number, part: at, opaque }: OpaqueAdded): void {
@@ -175,6 +186,14 @@ function addText({ content }: Part, text: string, logprobs: readonly TokenLogpro
     default:
       throw new assert.AssertionError({ message: `a ${content.case ?? 'nameless'} part has no text` });
   }
+}
+
+/** Adds members that came at the end: two objects, each JSON without a name in common, joined. */
+function addExtra(value: { extra?: Extra | undefined }, added: Extra | undefined): void {
+  if (added === undefined) return;
+  const { extra } = value;
+  const isFirst = extra === undefined || extra.json.length < 3;
+  value.extra = isFirst ? added : { ...extra, json: `${extra.json.slice(0, -1)},${added.json.slice(1)}` };
 }
 
 function addOpaque({ content }: Item, opaque: Opaque): void {

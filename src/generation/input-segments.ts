@@ -1,11 +1,4 @@
-import {
-  type CacheHint,
-  type Extra,
-  type Item,
-  type MediaSource,
-  type Part,
-  Role,
-} from '../gen/tollgate/v1/content_pb.ts';
+import { type CacheHint, type Item, type MediaSource, type Part, Role } from '../gen/tollgate/v1/content_pb.ts';
 import type { GenerateRequest, Tool } from '../gen/tollgate/v1/request_pb.ts';
 
 /** One piece of a model's input, in the order in which an upstream reads it: tools, output format, instructions, items. */
@@ -105,60 +98,66 @@ function partSegment(kind: string, part: Part): InputSegment {
   }
 }
 
-/** Members that only their own protocol knows. A model may read them, so a hold covers them; how many tokens they are is not known. */
-function* extraSegments(...extras: readonly (Extra | undefined)[]): Generator<InputSegment> {
-  let length = 0;
-  for (const extra of extras) length += extra?.json.length ?? 0;
-  if (length > 0) yield segment('extra', '', { flatMax: Math.ceil(length / 2) });
+/** Adds members that only their own protocol knows. A model may read them, so a hold covers them; how many tokens they are is not known. */
+function addExtra(segments: InputSegment[], length: number): void {
+  if (length > 0) segments.push(segment('extra', '', { flatMax: Math.ceil(length / 2) }));
 }
 
-function* itemSegments({ content }: Item): Generator<InputSegment> {
+function addParts(segments: InputSegment[], kind: string, parts: readonly Part[]): void {
+  for (const part of parts) segments.push(partSegment(kind, part));
+}
+
+function addItem(segments: InputSegment[], { content }: Item): void {
   switch (content.case) {
     case 'message': {
       const kind = roleNames[content.value.role] ?? 'message';
-      yield segment(kind, content.value.name, { flat: messageTokens });
-      for (const part of content.value.parts) yield partSegment(kind, part);
+      segments.push(segment(kind, content.value.name, { flat: messageTokens }));
+      addParts(segments, kind, content.value.parts);
       return;
     }
     case 'toolCall': {
       const { name, arguments: text, cache } = content.value;
-      yield segment('call', `${name}\n${text}`, { flat: callTokens, cache });
+      segments.push(segment('call', `${name}\n${text}`, { flat: callTokens, cache }));
       return;
     }
     case 'toolResult': {
-      yield segment('result', content.value.name, { flat: callTokens, cache: undefined });
-      for (const part of content.value.parts) yield partSegment('result', part);
-      if (content.value.cache !== undefined) yield segment('result', '', { cache: content.value.cache });
+      const { name, parts, cache } = content.value;
+      segments.push(segment('result', name, { flat: callTokens }));
+      addParts(segments, 'result', parts);
+      if (cache !== undefined) segments.push(segment('result', '', { cache }));
       return;
     }
     case 'reasoning': {
-      for (const part of content.value.parts) yield partSegment('reasoning', part);
+      addParts(segments, 'reasoning', content.value.parts);
       const hidden = content.value.opaque.reduce((sum, opaque) => sum + opaque.data.length, 0);
-      yield segment('reasoning', '', { flat: messageTokens, flatMax: messageTokens + Math.ceil(hidden / 4) });
+      segments.push(segment('reasoning', '', { flat: messageTokens, flatMax: messageTokens + Math.ceil(hidden / 4) }));
       return;
     }
-    case 'compaction':
-      yield segment('compaction', '', { flat: Math.ceil((content.value.opaque?.data.length ?? 0) / 4) });
+    case 'compaction': {
+      const flat = Math.ceil((content.value.opaque?.data.length ?? 0) / 4);
+      segments.push(segment('compaction', '', { flat }));
       return;
+    }
     case 'serverTool':
-      yield segment('server tool', content.value.json);
+      segments.push(segment('server tool', content.value.json));
       return;
     case 'unknown':
-      yield segment('unknown', content.value.json);
+      segments.push(segment('unknown', content.value.json));
       return;
     case 'reference':
-      yield segment('reference', '', { isOpen: true });
+      segments.push(segment('reference', '', { isOpen: true }));
       break;
     case undefined:
   }
 }
 
-const none: readonly undefined[] = [];
-
-function partExtras({ content }: Item): readonly (Extra | undefined)[] {
-  if (content.case !== 'message' && content.case !== 'toolResult') return none;
-  const { parts } = content.value;
-  return parts.some(({ extra }) => extra !== undefined) ? parts.map(({ extra }) => extra) : none;
+/** The length of what only its own protocol knows of an item and its parts. */
+function extraLength({ content, extra }: Item): number {
+  let length = extra?.json.length ?? 0;
+  if (content.case === 'message' || content.case === 'toolResult') {
+    for (const part of content.value.parts) length += part.extra?.json.length ?? 0;
+  }
+  return length;
 }
 
 function toolSegment(tool: Tool): InputSegment {
@@ -177,19 +176,22 @@ function toolSegment(tool: Tool): InputSegment {
   }
 }
 
-/** A request's input as an upstream reads it, piece by piece; the order is what prompt caches see as a prefix. */
-export function* inputSegments(request: GenerateRequest): Generator<InputSegment> {
+/** Returns a request's input as an upstream reads it, piece by piece; the order is what prompt caches see as a prefix. */
+export function inputSegments(request: GenerateRequest): InputSegment[] {
+  const segments: InputSegment[] = [];
   for (const tool of request.tools) {
-    yield toolSegment(tool);
-    yield* extraSegments(tool.extra);
+    segments.push(toolSegment(tool));
+    addExtra(segments, tool.extra?.json.length ?? 0);
   }
   const schema = request.outputFormat?.schemaJson ?? '';
-  if (schema !== '') yield segment('format', schema, { flat: toolTokens });
-  if (request.instructions !== undefined) yield segment('system', request.instructions, { flat: messageTokens });
+  if (schema !== '') segments.push(segment('format', schema, { flat: toolTokens }));
+  if (request.instructions !== undefined)
+    segments.push(segment('system', request.instructions, { flat: messageTokens }));
   for (const item of request.items) {
-    yield* itemSegments(item);
-    yield* extraSegments(item.extra, ...partExtras(item));
+    addItem(segments, item);
+    addExtra(segments, extraLength(item));
   }
   // What primes the answer.
-  yield segment('end', '', { flat: 3, cache: undefined });
+  segments.push(segment('end', '', { flat: 3 }));
+  return segments;
 }

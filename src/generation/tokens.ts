@@ -1,7 +1,7 @@
 import type * as o200kBase from 'gpt-tokenizer/encoding/o200k_base';
 import type { GenerateRequest } from '../gen/tollgate/v1/request_pb.ts';
 import { estimateTokens } from './estimate.ts';
-import { inputSegments } from './input-segments.ts';
+import { type InputSegment, inputSegments } from './input-segments.ts';
 import { type TextKind, TextSample } from './text-kind.ts';
 
 export { type TokenEstimate, estimateTokens } from './estimate.ts';
@@ -187,56 +187,80 @@ export interface MeasuredInput extends InputBounds {
 /** Characters that are measured in one go: about a millisecond. */
 const pieceLength = 262_144;
 
-/** Measures a request's input piece by piece, of about a millisecond each. */
-function* measurePieces(request: GenerateRequest): Generator<undefined, MeasuredInput> {
-  let low = 0;
-  let ownHigh = 0;
-  let hasMedia = false;
-  const sample = new TextSample();
-  let isOpen = false;
-  let measured = 0;
-  for (const segment of inputSegments(request)) {
-    const { text } = segment;
-    sample.add(text);
-    ownHigh += segment.flatTokensMax;
-    hasMedia ||= segment.flatTokensMax > frameTokensMax;
-    isOpen ||= segment.isOpen;
-    for (let at = 0; at < text.length; at += pieceLength) {
-      const piece = text.length <= pieceLength ? text : text.slice(at, at + pieceLength);
-      const tokens = estimateTokens(piece);
-      low += tokens.low;
-      ownHigh += tokens.high;
-      measured += piece.length;
-      if (measured < pieceLength) continue;
-      measured = 0;
-      yield;
-    }
+/** A request's input, measured in pieces of about a millisecond each. */
+class InputMeasure {
+  readonly #request: GenerateRequest;
+  readonly #segments: readonly InputSegment[];
+  readonly #sample = new TextSample();
+  #at = 0;
+  /** Where in the text of the segment the next piece begins. */
+  #from = 0;
+  #low = 0;
+  #ownHigh = 0;
+  #hasMedia = false;
+  #isOpen = false;
+
+  constructor(request: GenerateRequest) {
+    this.#request = request;
+    this.#segments = inputSegments(request);
   }
-  const high = ownHigh + (request.tools.length > 0 ? toolPromptTokens : 0);
-  return { low, high, isOpen, kind: sample.kind, ownHigh, hasMedia };
+
+  /** Measures the next piece. Returns what came of it all once the last one is measured. */
+  next(): MeasuredInput | undefined {
+    let left = pieceLength;
+    for (; this.#at < this.#segments.length; this.#at += 1) {
+      const segment = this.#segments[this.#at];
+      if (segment === undefined) break;
+      if (this.#from === 0) this.#begin(segment);
+      const { text } = segment;
+      while (this.#from < text.length) {
+        if (left <= 0) return undefined;
+        const piece = text.length <= pieceLength ? text : text.slice(this.#from, this.#from + pieceLength);
+        const tokens = estimateTokens(piece);
+        this.#low += tokens.low;
+        this.#ownHigh += tokens.high;
+        this.#from += piece.length;
+        left -= piece.length;
+      }
+      this.#from = 0;
+    }
+    return this.#found();
+  }
+
+  #begin({ text, flatTokensMax, isOpen }: InputSegment): void {
+    this.#sample.add(text);
+    this.#ownHigh += flatTokensMax;
+    this.#hasMedia ||= flatTokensMax > frameTokensMax;
+    this.#isOpen ||= isOpen;
+  }
+
+  #found(): MeasuredInput {
+    const high = this.#ownHigh + (this.#request.tools.length > 0 ? toolPromptTokens : 0);
+    const { kind } = this.#sample;
+    return { low: this.#low, high, isOpen: this.#isOpen, kind, ownHigh: this.#ownHigh, hasMedia: this.#hasMedia };
+  }
 }
 
 /** Returns the bounds of a request's input. One pass over its text. */
 export function measureInput(request: GenerateRequest): MeasuredInput {
-  const pieces = measurePieces(request);
+  const measure = new InputMeasure(request);
   for (;;) {
-    const { done, value } = pieces.next();
-    if (done === true) return value;
+    const found = measure.next();
+    if (found !== undefined) return found;
   }
 }
 
 /** As `measureInput`; a long input is measured in turns of the event loop, between which other requests go on. */
 export function measureInTurns(request: GenerateRequest): MeasuredInput | Promise<MeasuredInput> {
-  const pieces = measurePieces(request);
-  const { done, value } = pieces.next();
-  return done === true ? value : measureRest(pieces);
+  const measure = new InputMeasure(request);
+  return measure.next() ?? measureRest(measure);
 }
 
-async function measureRest(pieces: Generator<undefined, MeasuredInput>): Promise<MeasuredInput> {
+async function measureRest(measure: InputMeasure): Promise<MeasuredInput> {
   for (;;) {
     await new Promise(setImmediate);
-    const { done, value } = pieces.next();
-    if (done === true) return value;
+    const found = measure.next();
+    if (found !== undefined) return found;
   }
 }
 

@@ -53,6 +53,9 @@ export interface LimitRow extends NewLimit {
   readonly resetsAtMs: number | null;
 }
 
+/** Why a limit was not changed. `locked`: it is the operator's; `fixed`: it is a window of free models, which nobody changes. */
+export type LimitRefusal = 'not_found' | 'locked' | 'fixed';
+
 export interface LimitFilter {
   readonly accountId: number;
   readonly scope?: LimitScope;

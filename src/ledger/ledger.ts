@@ -1,4 +1,14 @@
-import type { GroupRow, GroupSettings, LimitChange, LimitFilter, LimitRow, NewLimit, Tags } from './control.ts';
+import type {
+  GroupRow,
+  GroupSettings,
+  LimitChange,
+  LimitFilter,
+  LimitRefusal,
+  LimitRow,
+  NewLimit,
+  Tags,
+} from './control.ts';
+import type { SessionFacts, SessionLedger } from './sessions.ts';
 import type { DenialFacts, WindowState } from '../errors/gateway-error.ts';
 import type { ErrorCode } from '../errors/error-table.ts';
 import type { CostLine, PriceSheet } from '../generation/price.ts';
@@ -11,6 +21,7 @@ export type {
   LimitChange,
   LimitField,
   LimitFilter,
+  LimitRefusal,
   LimitRow,
   LimitScope,
   LimitSettings,
@@ -20,6 +31,7 @@ export type {
   Raise,
   Tags,
 } from './control.ts';
+export type { NewSession, SessionFacts, SessionRole, SessionRow } from './sessions.ts';
 export type { UsageBuckets };
 
 /**
@@ -29,7 +41,7 @@ export type { UsageBuckets };
  * (`overloaded` when its queue is full or its disk is, which the caller answers as 503), and nothing was done.
  * Money is in nano-dollars, times in ms since 1970 UTC. Behaviour: decisions §6.
  */
-export interface Ledger {
+export interface Ledger extends SessionLedger {
   /** Checks every limit and the funds, then holds, all or nothing. The same id again answers the same. */
   admit(command: AdmitCommand): Promise<Admitted | Denied>;
   /** Holds more output. Grants as much as the funds pay, which may be 0. Unknown or ended holds get 0. */
@@ -125,8 +137,8 @@ export interface Ledger {
     limitId: number;
     accountId: number | undefined;
     change: LimitChange;
-  }): Promise<LimitRow | 'not_found' | 'locked'>;
-  deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | 'not_found' | 'locked'>;
+  }): Promise<LimitRow | LimitRefusal>;
+  deleteLimit(command: { limitId: number; accountId: number | undefined }): Promise<'deleted' | LimitRefusal>;
 
   createManagementKey(command: NewKey & { scopes: readonly string[] }): Promise<ManagementKeyRow | 'not_found'>;
   listManagementKeys(accountId: number): Promise<ManagementKeyRow[]>;
@@ -318,8 +330,11 @@ export interface Settled {
 
 /** What `findCredential` knows. */
 export interface Credential {
-  readonly kind: 'api_key' | 'management_key';
+  /** `session`: of a person who signed in without a key. A session that a key signed in is of the key's kind. */
+  readonly kind: 'api_key' | 'management_key' | 'session';
+  /** 0 of a session. */
   readonly keyId: number;
+  /** 0 of the operator's session. */
   readonly accountId: number;
   readonly disabled: boolean;
   /** Of a management key; empty otherwise. */
@@ -328,10 +343,12 @@ export interface Credential {
   readonly allowedModels: readonly string[] | null;
   /** Whether a limit of requests or tokens binds the key, beside the free-model windows. */
   readonly hasWindow: boolean;
-  /** When an API key stops working; undefined: never. */
+  /** When an API key or a session stops working; undefined: never. */
   readonly expiresAtMs: number | undefined;
   /** Set if that time has come. */
   readonly expired?: true;
+  /** Of a session. */
+  readonly session?: SessionFacts;
 }
 
 /**

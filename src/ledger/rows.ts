@@ -15,6 +15,7 @@ import type {
   VoidReason,
 } from './ledger.ts';
 import type { Rolling } from './rules/rolling.ts';
+import type { NewSession } from './sessions.ts';
 
 /**
  * What rules read and write. Rows are never changed, only replaced. Numbers of accounts, keys, entries and so on are made by the rules from counters in
@@ -103,6 +104,11 @@ export interface OldSecret {
   readonly hash: Uint8Array;
   readonly keyId: number;
   readonly endsAtMs: number;
+}
+
+export interface Session extends NewSession {
+  readonly id: number;
+  readonly createdAtMs: number;
 }
 
 export interface ManagementKey {
@@ -346,7 +352,7 @@ export interface PlanPeriod {
 
 /** The last number given to something, or the highest id of a request that the gateway itself made. */
 export interface Counter {
-  readonly name: 'account' | 'api_key' | 'management_key' | 'group' | 'limit' | 'last_id';
+  readonly name: 'account' | 'api_key' | 'management_key' | 'group' | 'limit' | 'session' | 'last_id';
   readonly value: number;
 }
 
@@ -381,6 +387,7 @@ export interface Rows {
   readonly accounts: Table<Account, [id: number]>;
   readonly keys: Table<Key, [id: number]>;
   readonly managementKeys: Table<ManagementKey, [id: number]>;
+  readonly sessions: Table<Session, [id: number]>;
   readonly keyDays: Table<KeyDay, [keyId: number, day: number]>;
   readonly planDays: Table<AccountDay, [accountId: number, day: number]>;
   readonly groups: Table<Group, [id: number]>;
@@ -420,7 +427,7 @@ export interface Rows {
   tally(span: TallySpan): readonly Tally[];
   /** The listed id of a model by its number. */
   modelName(modelId: number): string;
-  /** Whether a key, one of a key's old secrets or a management key has that hash. */
+  /** Whether a key, one of a key's old secrets, a management key or a session has that hash. */
   hasHash(hash: Uint8Array): boolean;
   /** Holds that expire by then, the earliest first, then by id. */
   expiredHolds(nowMs: number): readonly Hold[];

@@ -7,8 +7,14 @@ export const fingerprintHeader = 'x-tollgate-fingerprint';
 /** In which an edge in another process proves that it is one, by the edge token. */
 export const edgeHeader = 'x-tollgate-edge';
 
-/** In which a service says whose API key it works for, by the key's id; read from service tokens with the scope `generate` alone. */
+/** In which a service, or a person at the dashboard, says whose API key it works for, by the key's id; read from service tokens with the scope `generate` and from sessions alone. */
 export const apiKeyIdHeader = 'x-tollgate-api-key-id';
+
+/** In which the operator at the dashboard says whose account a call is about, by its id; read from sessions of the operator alone. */
+export const accountIdHeader = 'x-tollgate-account-id';
 
 /** In which the network listener tells the core of `apiKeyIdHeader` once it has checked it; it strips it from what callers send. */
 export const actsForHeader = 'x-tollgate-acts-for';
+
+/** In which the dashboard tells the core over which listener a call came: `public`; absent: the internal one. */
+export const dashboardListenerHeader = 'x-tollgate-dashboard';

@@ -1,7 +1,14 @@
+import { randomBytes } from 'node:crypto';
+
 /**
  * JSON that is read, changed in places and written again without losing what `JSON.parse` loses: digits beyond a double's, the order of members whose names are
  * numbers, and a member called `__proto__`. What it would lose is marked while it is a value, and unmarked in the written text.
  */
+
+/** Stands before what is marked. Nobody outside of the process can know it, so that no text has it by intention; JSON escapes none of its letters. */
+const mark = `\uf8ff${randomBytes(12).toString('base64url')}`;
+const markedName = `"${mark}:`;
+const markedNumber = new RegExp(`"${mark}([^"]*)"`, 'g');
 
 /** A text that was read. */
 export interface ExactJson {
@@ -19,21 +26,29 @@ const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?
 /** Reads one JSON value. Throws `SyntaxError` as `JSON.parse` does. */
 export function parseExact(text: string): ExactJson {
   if (!risky.test(text)) return { value: JSON.parse(text), restore: undefined };
-  const mark = freeMark(JSON.stringify(JSON.parse(text)));
+  // What is no JSON is refused as it stands, not as it is marked.
+  JSON.parse(text);
   const marked = text.replace(tokens, (token: string, colon: string | undefined) => {
     if (!token.startsWith('"')) return isExact(token) ? token : `"${mark}${token}"`;
     return colon !== undefined && /^"(?:\d+|__proto__)"/.test(token) ? `"${mark}:${token.slice(1)}` : token;
   });
-  const restore = (json: string): string =>
-    json.replaceAll(`"${mark}:`, '"').replace(new RegExp(`"${mark}([^"]*)"`, 'g'), '$1');
-  return { value: JSON.parse(marked), restore };
+  return { value: JSON.parse(marked), restore: restoreExact };
 }
 
-/** Returns letters that the written text does not have, none of which JSON escapes. */
-function freeMark(text: string): string {
-  let mark = '\uf8ff';
-  while (text.includes(mark)) mark += '\uf8fe';
-  return mark;
+/** Returns written JSON with what `parseExact` marked in its values as it stood in the text that was read. */
+export function restoreExact(json: string): string {
+  return json.includes(mark) ? json.replaceAll(markedName, '"').replace(markedNumber, '$1') : json;
+}
+
+/** Returns a value, parts of which may come from `parseExact`, as JSON. */
+export function exactText(value: unknown): string {
+  return restoreExact(JSON.stringify(value));
+}
+
+/** Returns the number that a value says, also one that `parseExact` marked; undefined if it says none. */
+export function numberIn(value: unknown): number | undefined {
+  if (typeof value === 'number') return value;
+  return typeof value === 'string' && value.startsWith(mark) ? Number(value.slice(mark.length)) : undefined;
 }
 
 /** Whether a double says the number: the same value, however it is written. */

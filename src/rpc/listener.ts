@@ -6,14 +6,8 @@ import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } f
 import { GatewayError } from '../errors/gateway-error.ts';
 import { Health } from '../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflection } from '../gen/grpc/reflection/v1/reflection_pb.ts';
-import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
-import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
-import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
-import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
-import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
-import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
 import { callBoundary, type CallObserver, createGate } from './call-boundary.ts';
-import { boundedCall, type MessageBounds } from './bounded-body.ts';
+import { boundedCall } from './bounded-body.ts';
 import { healthService } from './health.ts';
 import type { InProcessTransport } from './in-process.ts';
 import { networkService } from './network-services.ts';
@@ -21,6 +15,7 @@ import { actsForHeader, apiKeyIdHeader, edgeHeader, fingerprintHeader } from '..
 import { ledgerIdOf, requestIdHeader } from '../lib/ids.ts';
 import { type Runtime, systemRuntime } from '../lib/runtime.ts';
 import type { TlsFiles } from '../lib/tls-files.ts';
+import { defaultMessageBytesMax, edgeExtraBytes, messageBounds, type MessageLimits } from './message-bounds.ts';
 import { OpenCalls, type OpenCallLimits } from './open-calls.ts';
 import { type ConnectionLimits, createProtocolSwitch, type ProtocolSwitch } from './protocol-switch.ts';
 import { reflectionService } from './reflection.ts';
@@ -28,7 +23,7 @@ import { writeReply } from './reply-writer.ts';
 import type { DecodeSource } from './trusted-request.ts';
 
 /** What the internal listener serves. */
-export interface RpcListenerOptions {
+export interface RpcListenerOptions extends MessageLimits {
   /** The services; health and reflection are added to them. */
   readonly services: InProcessTransport;
   /** Makes a public request id (`req_…`), for every call but those of an edge that bring their own. */
@@ -50,12 +45,8 @@ export interface RpcListenerOptions {
   readonly observe?: CallObserver;
   /** What calls are timed by; absent: the machine's clock. */
   readonly runtime?: Runtime;
-  /** The largest message of a service that takes prompts or images, in bytes; default 64 MiB. An edge's may be twice as large. */
-  readonly messageBytesMax?: number;
-  /** The largest message of any other service, in bytes; default 1 MiB. */
-  readonly controlBytesMax?: number;
-  /** Fields and list entries of one message; default 100,000. */
-  readonly elementsMax?: number;
+  /** Answers the paths of the dashboard, given the call's id; absent: they are not there. */
+  readonly dashboard?: ((request: IncomingMessage, response: ServerResponse, requestId: string) => void) | undefined;
   /** What differs from `defaultOpenCallLimits`. */
   readonly openCalls?: Partial<OpenCallLimits>;
   /** The certificate of the port; absent: cleartext. The socket is always cleartext. */
@@ -96,20 +87,6 @@ const defaultOpenCallLimits: OpenCallLimits = {
   durationMs: 600_000,
 };
 
-const defaultMessageBytesMax = 64 << 20;
-const defaultControlBytesMax = 1 << 20;
-const defaultElementsMax = 100_000;
-/** Services whose messages hold prompts or images. */
-const contentServices: readonly DescService[] = [
-  GenerationService,
-  ResponseService,
-  ConversationService,
-  ImageService,
-  EmbeddingService,
-  RerankService,
-];
-/** What an edge's message may have beside the body of its client, which it has twice: as it came, and decoded. */
-const edgeExtraBytes = 1 << 20;
 const ownServices: readonly DescService[] = [Health, ServerReflection];
 const drainRetryMs = 1_000;
 
@@ -127,6 +104,9 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
     response.setHeader('x-request-id', requestId);
     response.setHeader('x-content-type-options', 'nosniff');
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
+    if (options.dashboard !== undefined && /^\/dashboard(?:\/|$)/.test(path)) {
+      return options.dashboard(request, response, requestId);
+    }
     const handler = handlers.get(path);
     const isHidden = !isSocket && handler !== undefined && options.socketOnly?.includes(handler.service) === true;
     if (handler === undefined || isHidden) {
@@ -168,16 +148,6 @@ export function createRpcListener(options: RpcListenerOptions): RpcListener {
       await Promise.all([ports.close(graceMs), socket?.close(graceMs)]);
     },
   };
-}
-
-/** Returns what a message to a service may be. */
-function messageBounds(options: RpcListenerOptions, service: DescService, isEdge: boolean): MessageBounds {
-  const elementsMax = options.elementsMax ?? defaultElementsMax;
-  if (!contentServices.includes(service)) {
-    return { bytesMax: options.controlBytesMax ?? defaultControlBytesMax, elementsMax };
-  }
-  const bytesMax = options.messageBytesMax ?? defaultMessageBytesMax;
-  return { bytesMax: isEdge ? 2 * bytesMax + edgeExtraBytes : bytesMax, elementsMax };
 }
 
 /** Refuses a call that needs no credential because there are too many of them. Every protocol of the listener takes this status for "unavailable". */

@@ -42,7 +42,7 @@ export async function countedInput(
   contextLength: number,
   signal: AbortSignal,
 ): Promise<CountedSegment[]> {
-  const segments = Array.from(inputSegments(request));
+  const segments = inputSegments(request);
   const least = segments.reduce((sum, { text, flatTokens }) => sum + estimateTokens(text).low + flatTokens, 0);
   if (least > contextLength) throw tooLong(contextLength);
   let total = 0;

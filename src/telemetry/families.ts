@@ -65,7 +65,7 @@ abstract class Family<Series> {
   /** Returns the series of these label values, as many as the metric has labels. */
   of(...values: readonly LabelValue[]): Series {
     let branch: Branch<Series> | undefined = this.#root;
-    for (const value of values) branch = branch?.branches.get(value);
+    for (let at = 0; at < values.length; at += 1) branch = branch?.branches.get(values[at] as LabelValue);
     return branch?.series ?? this.#add(values);
   }
 

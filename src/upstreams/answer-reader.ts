@@ -1,6 +1,7 @@
 import type { Json, UpstreamCodec } from '../codecs/codec.ts';
 import type { GenerationEvent } from '../gen/tollgate/v1/event_pb.ts';
 import { UpstreamFailure } from '../generation/upstream.ts';
+import { parseExact } from '../lib/exact-json.ts';
 import { SseEventTooLarge, SseReader, type SseMessage } from '../lib/sse.ts';
 import type { Stepper } from '../lib/stepper.ts';
 import { type AnswerFormat, answerFormat } from './answer-format.ts';
@@ -168,7 +169,7 @@ export class AnswerReader implements BodyReader<GenerationEvent> {
     let body: Json;
     try {
       // Foreign data: the codec checks what it reads.
-      body = JSON.parse(text) as Json;
+      body = parseExact(text).value as Json;
     } catch (cause) {
       throw new UpstreamFailure(/[}\]]\s*$/.test(text) ? 'malformed' : 'truncated', { cause });
     }

@@ -155,12 +155,12 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
       const portable = isOwn ? asOwn(request, codec.protocol) : toPortable(request, codec.protocol);
       const names = isOwn ? undefined : new ToolNames(portable.request, lane.protocol.toolName);
       const encoded = this.#encode(lane, call, names?.request ?? portable.request);
-      const dropped = [...new Set([...portable.dropped, ...encoded.dropped, ...withheld])];
+      const dropped = joined(portable.dropped, encoded.dropped, withheld);
       refuseLoss(request, dropped);
       restorers = this.#restorers(lane.protocol, portable, names, dropped);
       const plan = this.#plan(lane, model, whole);
       const headers = own === noHeaders ? plan.headers : this.#headers(lane.protocol, whole, own);
-      const body = outgoingJson(encoded.body, encoded.restore);
+      const body = outgoingJson(encoded.body);
       watch?.translated(protocolNames[codec.protocol] ?? 'other', this.#target.runtime.monotonicMs() - beganMs);
       outgoing = { asker, model, path: plan.path, headers, body, whole, codec, watch };
     } catch (thrown) {
@@ -238,6 +238,14 @@ export class HttpProvider implements Upstream, EmbeddingUpstream, RerankUpstream
     return restorers;
   }
 }
+
+/** Returns what all lists have, each once. */
+function joined(...lists: readonly (readonly string[])[]): readonly string[] {
+  const [first = none, ...rest] = lists.filter(list => list.length > 0);
+  return rest.length === 0 ? first : [...new Set(lists.flat())];
+}
+
+const none: readonly string[] = [];
 
 /** Protocols as traces name them. */
 const protocolNames: Readonly<Partial<Record<Protocol, string>>> = {

@@ -1,15 +1,16 @@
 import type { Json, JsonObject } from '../codecs/codec.ts';
+import { restoreExact } from '../lib/exact-json.ts';
 
 /**
  * Writes a body for an upstream as well-formed Unicode: half a surrogate pair becomes U+FFFD, since providers refuse the whole body for it, and with it the conversation for
- * ever. What is signed or sealed stays as it came. `restore`: puts back what was marked when the body was read. Source: decisions §4 (2026-11-22).
+ * ever. What is signed or sealed stays as it came. What was marked when JSON was read (`parseExact`) is put back. Source: decisions §4 (2026-11-22).
  */
-export function outgoingJson(body: JsonObject, restore?: (json: string) => string): Buffer {
+export function outgoingJson(body: JsonObject): Buffer {
   const text = JSON.stringify(body);
   // Only half a pair is written as an escape; an escaped backslash may stand before the same letters.
   const isWellFormed = !text.includes('\\ud') || !loneEscape.test(text);
   const written = isWellFormed ? text : JSON.stringify(wellFormed(body));
-  return Buffer.from(restore === undefined ? written : restore(written));
+  return Buffer.from(restoreExact(written));
 }
 
 const loneEscape = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;

@@ -46,11 +46,11 @@ function plainly({ restore, ...encoded }: EncodedRequest): EncodedRequest {
 
 /** Removes tools that cost extra, and returns what they are. Throws for anything else that does, and for a tool that the request insists on. Source: decisions §4, "Unknown is not invalid". */
 function withoutPriced(body: JsonObject): string[] {
-  const priced = [...findPriced(body)];
-  const [refused] = priced.filter(({ param }) => !param.startsWith(toolPrefix));
-  if (refused !== undefined) throw withheld(refused);
+  const priced = findPriced(body);
   const [first] = priced;
   if (first === undefined) return [];
+  const refused = priced.find(({ param }) => !param.startsWith(toolPrefix));
+  if (refused !== undefined) throw withheld(refused);
   const places = new Set(priced.map(({ param }) => Number(param.slice(toolPrefix.length))));
   const tools = listIn(body['tools']);
   const left = tools.filter((_, index) => !places.has(index));

@@ -90,19 +90,21 @@ export function findRouting(body: JsonObject): WithheldFeature | undefined {
 }
 
 /** Returns what costs extra in a body. */
-export function* findPriced(body: JsonObject): Generator<WithheldFeature> {
+export function findPriced(body: JsonObject): WithheldFeature[] {
+  const found: WithheldFeature[] = [];
   for (const param in body) {
     const value = body[param] ?? null;
     if (!Object.hasOwn(pricedMembers, param) || value === null) continue;
     const { feature = '', harmless = [] } = pricedMembers[param] ?? {};
     if (harmless.includes(value) || (param === 'modalities' && isTextOnly(value))) continue;
-    yield { feature, param };
+    found.push({ feature, param });
   }
-  if (!Array.isArray(body['tools'])) return;
+  if (!Array.isArray(body['tools'])) return found;
   for (const [index, tool] of body['tools'].entries()) {
     const feature = findToolFeature(tool);
-    if (feature !== undefined) yield { feature, param: `tools.${index}` };
+    if (feature !== undefined) found.push({ feature, param: `tools.${index}` });
   }
+  return found;
 }
 
 function isTextOnly(value: Json): boolean {

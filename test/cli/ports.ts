@@ -14,6 +14,7 @@ export function portsOf(variables: Variables): Omit<CommandLinePorts, 'streams'>
     loadConfig: path =>
       loadConfig({ ...(path === undefined ? {} : { path }), environment: environment(), builtInIds: [] }),
     runProgram,
+    openBrowser: () => undefined,
     verifyLedger: verifyLedgerFile,
     makeBackup: () => Promise.reject(new Error('no backup here')),
     restoreBackup: () => Promise.reject(new Error('no backup here')),

@@ -106,8 +106,16 @@ function withStrangeMember(frame: string): string {
   });
 }
 
+/** The events without what only clients of the protocol see. */
 const withoutExtensions = (events: readonly GenerationEvent[]): GenerationEvent[] =>
-  events.filter(({ event }) => event.case !== 'extension');
+  events.filter(({ event }) => event.case !== 'extension').map(withoutExtra);
+
+function withoutExtra(whole: GenerationEvent): GenerationEvent {
+  const { event } = whole;
+  if (event.case !== 'started' && event.case !== 'partClosed' && event.case !== 'itemClosed') return whole;
+  const { extra: _, ...value } = event.value;
+  return { ...whole, event: { case: event.case, value } as GenerationEvent['event'] };
+}
 
 /** The tests of one codec. */
 export function codecSuite(under: CodecUnderTest): void {

@@ -267,6 +267,9 @@ const { json } = fc.letrec<{ json: string }>(tie => ({
   ),
 }));
 
+/** Any JSON, as text. */
+export const unknownJson = json;
+
 const newName = fc.nat({ max: 99 }).map(number_ => `x_new_${number_}`);
 
 /** A change of a request: what is put where. */
@@ -313,13 +316,18 @@ function changed(tree: JsonTree, change: Change): JsonTree {
   const found = treeAt(tree, change.path);
   if (change.kind === 'word') return found === undefined ? tree : replaced(tree, change.path, leaf(change.name));
   if (change.kind === 'member') {
-    if (found?.kind !== 'object' || found.members.some(([known]) => known === change.name)) return tree;
-    const members = [...found.members, [change.name, readTree(change.json)] as const];
-    return replaced(tree, change.path, { kind: 'object', members });
+    return withMember(tree, change.path, [change.name, readTree(change.json)]);
   }
   if (found?.kind !== 'array') return tree;
   const members = [[change.key, leaf(change.name)] as const, ['x_json', readTree(change.json)] as const];
   return replaced(tree, change.path, { kind: 'array', items: [...found.items, { kind: 'object', members }] });
+}
+
+/** The tree with a member more in the object at a place; the same tree if there is none, or if it has the member. */
+export function withMember(tree: JsonTree, path: TreePath, member: readonly [name: string, value: JsonTree]): JsonTree {
+  const found = treeAt(tree, path);
+  if (found?.kind !== 'object' || found.members.some(([known]) => known === member[0])) return tree;
+  return replaced(tree, path, { kind: 'object', members: [...found.members, member] });
 }
 
 function leaf(value: string): JsonTree {

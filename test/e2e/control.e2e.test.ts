@@ -63,6 +63,8 @@ test('a limit is made, shown, changed and deleted; the list has the free windows
   ] as const) {
     const options = method === 'PATCH' ? { body: { max: 1000 } } : {};
     expect((await call(gateway, method, `/limits/${locked?.limit_id ?? 0}`, options)).status).toBe(403);
+    const { code, stderr } = await gateway.cli(['limits', 'update', String(locked?.limit_id), '--max', '1000']);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('can’t be changed')]);
   }
   const gone = await call(gateway, 'DELETE', `/limits/${limit.limit_id}`);
   expect([gone.status, gone.body]).toEqual([200, { message: 'Limit successfully deleted.' }]);
@@ -105,6 +107,43 @@ test('a refusal says which limit it was, and when to come back', async () => {
   expect(headers.get('x-should-retry')).toBe('false');
   expect(headers.get('x-ratelimit-remaining-requests')).toBe('0');
   expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+});
+
+test('amounts of a limit of dollars are dollars, a total never resets, and Messages has its own envelope', async () => {
+  const { key, id } = await makeKey(gateway);
+  const scope = { type: 'key', id: Number(id) };
+  const limit = await made({ scope, unit: 'usd', window: 'total', max: 0.000001 });
+  const { status, text, headers } = await call(gateway, 'POST', '/v1/messages', {
+    key,
+    body: { model: 'sim/large', max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] },
+  });
+  const body = JSON.parse(text) as { type: string; error: { type: string; code: string; limit: object } };
+  expect([status, body.type, body.error.type, body.error.code]).toEqual([
+    429,
+    'error',
+    'rate_limit_error',
+    'spending_limit',
+  ]);
+  const { limit_id } = limit;
+  const amounts = { used: 0, max: 0.000001, resets_at: null };
+  expect(body.error.limit).toEqual({ limit_id, scope, unit: 'usd', window: 'total', ...amounts });
+  expect([headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([null, 'false']);
+});
+
+test('end users are limited apart: one that is at its end stops neither the others nor requests without one', async () => {
+  const { key, id } = await makeKey(gateway);
+  const scope = { type: 'key', id: Number(id) };
+  const limit = await made({ scope, unit: 'requests', window: 'day', max: 1, end_users: 'each' });
+  const send = async (headers: Record<string, string>): Promise<number> =>
+    (await complete(gateway, hello, { key, headers })).status;
+  expect([await send({}), await send({})]).toEqual([200, 429]);
+  const ann = { 'x-tollgate-end-user': 'ann' };
+  expect([await send(ann), await send(ann)]).toEqual([200, 429]);
+  const message = { model: 'sim/large', max_tokens: 5, messages: [{ role: 'user', content: 'Hello' }] };
+  const ask = (user_id: string) =>
+    call(gateway, 'POST', '/v1/messages', { key, body: { ...message, metadata: { user_id } } });
+  expect([(await ask('ben')).status, (await ask('ann')).status]).toEqual([200, 429]);
+  expect(await read(limit.limit_id)).toMatchObject({ used: 1, remaining: 0 });
 });
 
 test('an answer that reaches the end of a token limit ends as at a length, and the limit is never passed', async () => {
@@ -171,6 +210,7 @@ test('tags and end users stand in records, filters and sums', async () => {
     ['ann', { env: 'prod', team: 'search' }],
   ]);
   expect(await list('end_user=ann')).toMatchObject([{ request_id: one.headers.get('x-request-id') }]);
+  expect(await list(`end_user=${'c'.repeat(200)}`)).toHaveLength(1);
   expect(await list('tag=team:search')).toHaveLength(2);
   expect(await list('tag=env:dev&end_user=ben')).toHaveLength(1);
   expect(await list('provider=nobody')).toHaveLength(0);
@@ -252,4 +292,64 @@ test('keys are paged and searched, and a rotated key’s secrets work as long as
   expect(
     (await call(gateway, 'PATCH', `/keys/${key.api_key_id}`, { body: { metadata: { x: 'y'.repeat(5000) } } })).status,
   ).toBe(422);
+});
+
+test('what the operator limits, the account sees and does not change; limits of a deleted key are gone', async () => {
+  const key = await newKey(gateway, { label: 'limited' });
+  const keyId = String(key.api_key_id);
+  const create = ['limits', 'create', '--account', '1', '--scope', 'key', '--id', keyId, '--unit', 'tokens'];
+  await gateway.cli([...create, '--window', 'week', '--max', '500', '--time-zone', 'Asia/Kathmandu', '--locked']);
+  await gateway.cli(['keys', 'monthly-limit', keyId, '12.5']);
+  const list = async (): Promise<LimitJson[]> =>
+    (await call<{ data: LimitJson[] }>(gateway, 'GET', `/limits?scope=key&id=${keyId}`)).body.data;
+  const limits = await list();
+  expect(limits.map(({ unit, window, max, time_zone, locked }) => [unit, window, max, time_zone, locked])).toEqual([
+    ['tokens', 'week', 500, 'Asia/Kathmandu', true],
+    ['usd', 'month', 12.5, 'UTC', true],
+  ]);
+  for (const { limit_id } of limits) {
+    expect((await call(gateway, 'PATCH', `/limits/${limit_id}`, { body: { max: 9 } })).status).toBe(403);
+    expect((await call(gateway, 'DELETE', `/limits/${limit_id}`)).status).toBe(403);
+  }
+  await gateway.cli(['limits', 'update', String(limits[0]?.limit_id), '--max', '600']);
+  expect((await list()).map(({ max }) => max)).toEqual([600, 12.5]);
+  await call(gateway, 'DELETE', `/keys/${keyId}`);
+  expect(await list()).toEqual([]);
+  expect((await call(gateway, 'GET', `/limits/${limits[0]?.limit_id ?? 0}`)).status).toBe(404);
+});
+
+test('after a kill the requests that ran are counted no more, and those that ended still are', async () => {
+  let killed = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n' });
+  const scope = { type: 'account' };
+  const ids: number[] = [];
+  for (const body of [
+    { scope, unit: 'concurrent', max: 3 },
+    { scope, unit: 'requests', window: 'day', max: 6 },
+    { scope, unit: 'tokens', window: 'hour', max: 1_000_000 },
+  ]) {
+    const { limit_id } = (await call<{ data: LimitJson }>(killed, 'POST', '/limits', { body })).body.data;
+    ids.push(limit_id);
+  }
+  const shown = async () => {
+    const limits = (await call<{ data: LimitJson[] }>(killed, 'GET', '/limits')).body.data;
+    return ids.map(id => limits.find(({ limit_id }) => limit_id === id)).map(limit => [limit?.used, limit?.held]);
+  };
+  const first = await complete(killed, hello);
+  const slow = ask('Hello\n!sim tokens=3 delay_ms=20000');
+  const lost = Array.from({ length: 3 }, () => complete(killed, slow).catch(() => 'lost'));
+  await expect.poll(async () => (await shown())[0]).toEqual([3, 0]);
+  expect((await complete(killed, hello)).status).toBe(429);
+  await killed.kill();
+  expect(await Promise.all(lost)).toEqual(['lost', 'lost', 'lost']);
+  killed = await startGateway({ home: killed.home, config: 'simulator: { tokens_per_second: 0 }\n' });
+  // Requests count once they are admitted; what they held is free again.
+  expect(await shown()).toEqual([
+    [0, 0],
+    [4, 0],
+    [first.body.usage.total_tokens, 0],
+  ]);
+  const statuses: number[] = [];
+  for (let n = 0; n < 3; n++) statuses.push((await complete(killed, hello)).status);
+  expect(statuses).toEqual([200, 200, 429]);
+  await endGateway(killed);
 });

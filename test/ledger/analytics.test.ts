@@ -95,3 +95,39 @@ test('another account has none of them', async () => {
   const all = { accountId, startMs: 0, endMs: undefined, granularity: 'day', groupBy: 'none', limit: 10 } as const;
   expect(await bench.ledger.analytics(all)).toEqual([]);
 });
+
+test('above 10,000 end users a day of one account, further ones are summed as (other); records keep their names', async () => {
+  const day = await openBench({ balance: 10n ** 12n });
+  try {
+    const { ledger, clock } = day;
+    const serve = async (id: number, endUser: string): Promise<void> => {
+      await ledger.admit(admitOf(id, { endUser, funds: undefined, tags: { of: endUser } }));
+      await ledger.settle(settleOf(id, 1));
+    };
+    const users = Array.from({ length: 10_003 }, (_, index) => `user ${index}`);
+    await Promise.all(users.map((user, index) => serve(index + 1, user)));
+    await serve(20_000, 'user 1');
+    const query = {
+      accountId: 1,
+      startMs: clock.nowMs - dayMs,
+      endMs: undefined,
+      granularity: 'day',
+      limit: 20_000,
+    } as const;
+    for (const groupBy of ['end_user', { tag: 'of' }] as const) {
+      const rows = await ledger.analytics({ ...query, groupBy });
+      if (rows === 'too_many') throw new Error(rows);
+      expect(rows).toHaveLength(10_001);
+      const requests = new Map(rows.map(row => [row.group, row.requests]));
+      expect([requests.get('(other)'), requests.get('user 1'), requests.get('user 2')]).toEqual([3, 2, 1]);
+    }
+    const records = await ledger.listActivity({ accountId: 1, limit: 1, offset: 0, endUser: 'user 10002' });
+    expect(records.map(({ endUser, tags }) => [endUser, tags])).toEqual([['user 10002', { of: 'user 10002' }]]);
+    clock.step(dayMs);
+    await serve(20_001, 'user 10002');
+    const next = await ledger.analytics({ ...query, startMs: clock.nowMs - 1, groupBy: 'end_user' });
+    expect(next).toMatchObject([{ group: 'user 10002', requests: 1 }]);
+  } finally {
+    await day.end();
+  }
+});

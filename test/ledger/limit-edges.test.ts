@@ -165,6 +165,16 @@ test('an answer that runs on beyond its minute never takes more than the minute 
   expect(await admit({ funds, text: funds })).toMatchObject({ kind: 'admitted' });
 });
 
+test('what a request did not hold when it was admitted counts in its minute once it is paid', async () => {
+  const { limitId } = await limit({ unit: 'usd', window: 'minute', max: 10n });
+  expect(await admit({ funds: undefined })).toMatchObject({ kind: 'admitted', heldNanoUsd: 0n });
+  bench.clock.step(30_000);
+  await bench.ledger.settle(settleAmount(1, 4n));
+  expect(await shown(limitId)).toMatchObject({ used: 4n, remaining: 6n });
+  bench.clock.step(30_000);
+  expect(await shown(limitId)).toMatchObject({ used: 0n, remaining: 10n });
+});
+
 test('a clock that steps gives nothing twice, whatever the window', async () => {
   for (const window of windows) await limit({ window, max: 5n });
   bench.clock.set('2026-10-25T00:30:00Z');
@@ -253,13 +263,18 @@ test('limits of a request refuse in one order, and a refusal counts nowhere', as
   for (const { limitId } of [...rows, running]) expect(await shown(limitId)).toMatchObject({ used: 1n });
 });
 
-test('an account changes neither the operator’s limits nor the free windows; fields of keys are views of their limits', async () => {
+test('an account does not change the operator’s limits, and nobody the free windows; fields of keys are views of their limits', async () => {
   const { ledger } = bench;
   const locked = await limit({ locked: true });
   const [free] = await ledger.listLimits({ accountId: 1, scope: 'account' });
-  for (const limitId of [locked.limitId, free?.limitId ?? 0]) {
-    expect(await ledger.updateLimit({ limitId, accountId: 1, change: { max: 9n } })).toBe('locked');
-    expect(await ledger.deleteLimit({ limitId, accountId: 1 })).toBe('locked');
+  const { limitId: freeId } = free ?? locked;
+  for (const [limitId, accountId, refused] of [
+    [locked.limitId, 1, 'locked'],
+    [freeId, 1, 'fixed'],
+    [freeId, undefined, 'fixed'],
+  ] as const) {
+    expect(await ledger.updateLimit({ limitId, accountId, change: { max: 9n } })).toBe(refused);
+    expect(await ledger.deleteLimit({ limitId, accountId })).toBe(refused);
   }
   expect(
     await ledger.updateLimit({ limitId: locked.limitId, accountId: undefined, change: { max: 9n } }),

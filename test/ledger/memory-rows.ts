@@ -81,6 +81,7 @@ export class MemoryRows implements Rows {
   readonly accounts = new MemoryTable<Row<'accounts'>, [number]>(byId);
   readonly keys = new MemoryTable<Row<'keys'>, [number]>(byId);
   readonly managementKeys = new MemoryTable<Row<'managementKeys'>, [number]>(byId);
+  readonly sessions = new MemoryTable<Row<'sessions'>, [number]>(byId);
   readonly keyDays = new MemoryTable<Row<'keyDays'>, [number, number]>(row => [row.keyId, row.day]);
   readonly planDays = new MemoryTable<Row<'planDays'>, [number, number]>(byDay);
   readonly groups = new MemoryTable<Group, [number]>(byId);
@@ -193,7 +194,7 @@ export class MemoryRows implements Rows {
   }
 
   hasHash(hash: Uint8Array): boolean {
-    const keys = [...this.keys.all(), ...this.managementKeys.all(), ...this.secrets];
+    const keys = [...this.keys.all(), ...this.managementKeys.all(), ...this.sessions.all(), ...this.secrets];
     return keys.some(key => Buffer.from(key.hash).equals(hash));
   }
 

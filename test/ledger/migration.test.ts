@@ -117,7 +117,7 @@ test('limits and windows of a file of before are as they were', async () => {
     ['account', 1, 'requests', 'day', 200n, true],
     ['key', 1, 'requests', 'minute', 40n, false],
     ['key', 1, 'usd', 'day', 20n * dollar, false],
-    ['key', 1, 'usd', 'month', 30n * dollar, false],
+    ['key', 1, 'usd', 'month', 30n * dollar, true],
   ]);
 });
 

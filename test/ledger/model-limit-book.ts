@@ -1,5 +1,5 @@
 import type { WindowState } from '../../src/errors/gateway-error.ts';
-import type { AdmitCommand, Denied, LimitChange, NewLimit } from '../../src/ledger/ledger.ts';
+import type { AdmitCommand, Denied, LimitChange, LimitRefusal, NewLimit } from '../../src/ledger/ledger.ts';
 import type { GroupBook } from './model-groups.ts';
 import {
   coversModel,
@@ -118,7 +118,8 @@ export class LimitBook {
     } else if (value > 0n) {
       if (made !== undefined) made.field = undefined;
       const shape = { unit: isDollars ? 'usd' : 'requests', window: fieldWindows[field] } as const;
-      this.#addLimit({ ...plainLimit, ...shape, accountId: key.accountId, scope: 'key', scopeId: key.id, max }, field);
+      const of = { ...plainLimit, ...shape, accountId: key.accountId, scope: 'key', scopeId: key.id, max } as const;
+      this.#addLimit({ ...of, locked: field === 'monthly_limit' }, field);
     }
   }
 
@@ -164,14 +165,14 @@ export class LimitBook {
     return id;
   }
 
-  update(limitId: number, accountId: number | undefined, change: LimitChange): number | 'not_found' | 'locked' {
+  update(limitId: number, accountId: number | undefined, change: LimitChange): number | LimitRefusal {
     const limit = this.#own(limitId, accountId);
     if (typeof limit === 'string') return limit;
     Object.assign(limit, change);
     return limitId;
   }
 
-  remove(limitId: number, accountId: number | undefined): number | 'not_found' | 'locked' {
+  remove(limitId: number, accountId: number | undefined): number | LimitRefusal {
     const limit = this.#own(limitId, accountId);
     if (typeof limit === 'string') return limit;
     limit.removed = true;
@@ -183,9 +184,10 @@ export class LimitBook {
     for (const limit of this.all) if (limit.scope === 'group' && limit.scopeId === groupId) limit.removed = true;
   }
 
-  #own(limitId: number, accountId: number | undefined): ModelLimit | 'not_found' | 'locked' {
+  #own(limitId: number, accountId: number | undefined): ModelLimit | LimitRefusal {
     const limit = this.all.find(each => each.id === limitId && !each.removed);
     if (limit === undefined || (accountId !== undefined && limit.accountId !== accountId)) return 'not_found';
+    if (limit.field === 'free_minute' || limit.field === 'free_day') return 'fixed';
     return limit.locked && accountId !== undefined ? 'locked' : limit;
   }
 }

@@ -215,9 +215,11 @@ export class Model {
     const pays = (tokens: number): boolean => shareOf(paying.order, left, asked, tokens) !== undefined;
     if (!pays(asked.outputTokensMin)) return this.#refused(key, paying, { asked, left, windows, binding }, now);
     const payable = pays(2 ** 53) ? Infinity : asked.outputTokensMin + most(more => pays(asked.outputTokensMin + more));
-    const supply = { most: Math.min(payable, room), input: inputAsOutput(asked, paying.order), running };
-    const wanted = Math.min(asked.outputTokensWanted, Math.max(supply.most, asked.outputTokensMin));
-    const tokens = Math.max(sliceOf(wanted, supply), asked.outputTokensMin);
+    const ofFunds = { most: payable, input: inputAsOutput(asked, paying.order), running };
+    const ofRoom = { most: room, input: text?.inputTokens ?? 0, running };
+    const wanted = Math.min(asked.outputTokensWanted, Math.max(Math.min(payable, room), asked.outputTokensMin));
+    const shared = Math.min(sliceOf(wanted, ofFunds), sliceOf(wanted, ofRoom));
+    const tokens = Math.max(shared, asked.outputTokensMin);
     const share = shareOf(paying.order, left, asked, tokens);
     if (share === undefined) throw new Error('what is payable is paid');
     const { planInput, planOutput, money: held } = share;

@@ -65,8 +65,8 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'requests are counted in the window of now',
     file: 'rules/limits.ts',
-    from: 'const window = windowAt(limit.per, limit.timeZone, request.admittedAtMs);',
-    to: 'const window = windowAt(limit.per, limit.timeZone, nowMs);',
+    from: 'const window = windowOf(limit, request.admittedAtMs);',
+    to: 'const window = windowOf(limit, nowMs);',
   },
   {
     mistake: 'tokens that are held do not count',
@@ -113,7 +113,7 @@ export const limitMutants: readonly Mutant[] = [
   {
     mistake: 'an ended request’s use is not taken back',
     file: 'rules/limits.ts',
-    from: 'held: is.held - (was?.held ?? 0n) };',
+    from: 'held: is.held - was.held };',
     to: 'held: is.held };',
   },
   {

@@ -155,8 +155,8 @@ export const mutants: readonly Mutant[] = [
   {
     mistake: 'a full window refuses one request too late',
     file: 'rules/windows.ts',
-    from: 'return used + held + needed <= max;',
-    to: 'return used + held < max + needed;',
+    from: 'return sumOf(bound.use, nowMs) + needed <= max;',
+    to: 'return sumOf(bound.use, nowMs) < max + needed;',
   },
   {
     mistake: 'the order of refusals: models after windows',

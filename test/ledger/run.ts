@@ -437,6 +437,9 @@ class Run {
     const { limits, requests, keys } = this.#model;
     for (const limit of limits.all.filter(({ removed }) => !removed)) {
       const shown = this.#subject.limit(limit.id, this.#now);
+      const key = limit.scope === 'key' ? keys.find(({ id }) => id === limit.scopeId) : undefined;
+      // The engine does not show limits of revoked keys.
+      if (key?.state === 'revoked' && shown === undefined) continue;
       const users = limit.endUsers === 'each' ? [undefined, ...requests.map(({ endUser }) => endUser)] : [undefined];
       const used = users.map(user => usedNow(limit, limits.counted(limit, user), this.#now));
       const due = used.reduce((most, each) => (each > most ? each : most), 0n);

@@ -9,6 +9,8 @@ import { expect } from 'vitest';
 import { accountService } from '../../src/core/account.ts';
 import { accountingService } from '../../src/core/accounting.ts';
 import { adminService } from '../../src/core/admin.ts';
+import { sessions } from '../../src/core/dashboard/sessions.ts';
+import { SignInLinks } from '../../src/core/dashboard/sign-in-links.ts';
 import { Catalog } from '../../src/core/catalog/catalog.ts';
 import { catalogService } from '../../src/core/catalog/catalog-service.ts';
 import { credentialService, requireCredential, visibleModels } from '../../src/core/credential.ts';
@@ -19,6 +21,7 @@ import { AccountService } from '../../src/gen/tollgate/v1/account_pb.ts';
 import { AccountingService } from '../../src/gen/tollgate/v1/accounting_pb.ts';
 import { AdminService } from '../../src/gen/tollgate/v1/admin_pb.ts';
 import { CatalogService, ModelSchema } from '../../src/gen/tollgate/v1/catalog_pb.ts';
+import { DashboardService } from '../../src/gen/tollgate/v1/dashboard_pb.ts';
 import { CredentialService } from '../../src/gen/tollgate/v1/credential_pb.ts';
 import { type ErrorDetail, ErrorDetailSchema } from '../../src/gen/tollgate/v1/error_pb.ts';
 import { Endpoint, ServiceTier } from '../../src/gen/tollgate/v1/request_pb.ts';
@@ -88,6 +91,9 @@ export async function startControlPlane(): Promise<ControlPlane> {
   const reload = () => Promise.resolve({ file: 'tollgate.yaml', providers: 1, models: 2, needsRestart: ['metrics'] });
   const publicUrl = (): string => 'http://gateway.example';
   const ids = new IdSource(clock);
+  const links = new SignInLinks(() => clock.now());
+  const internalUrl = (): string => 'http://internal.example';
+  const people = { ledger, clock, links, publicUrl, internalUrl, hasProvider: () => false };
   const listener = createRpcListener({
     nextRequestId: () => publicRequestId(ids.next()),
     gate: context => requireCredential(context, { ledger, tokens }),
@@ -101,8 +107,18 @@ export async function startControlPlane(): Promise<ControlPlane> {
       .service(AccountingService, accountingService({ ledger, tokens, clock }))
       .service(
         AdminService,
-        adminService({ ledger, tokens, listedId, reload, revoked: () => undefined, publicUrl, ...noProviders(clock) }),
-      ),
+        adminService({
+          ledger,
+          tokens,
+          listedId,
+          reload,
+          revoked: () => undefined,
+          publicUrl,
+          people,
+          ...noProviders(clock),
+        }),
+      )
+      .service(DashboardService, sessions(people)),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
   const client = <S extends DescService>(service: S, credential: string | null): Client<S> =>

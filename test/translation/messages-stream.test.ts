@@ -443,12 +443,14 @@ describe('Messages to Messages', () => {
       'acme:trace',
       'content_block_start',
       'content_block_delta',
+      'content_block_delta',
       'content_block_stop',
       'message_delta',
       'message_stop',
     ]);
     expect(frames[1]).toEqual({ type: 'acme:trace', span: 1 });
-    expect(blocksOf(frames)).toMatchObject([{ text: 'yes' }]);
+    expect(frames[3]).toMatchObject({ index: 0, delta: { type: 'acme_delta', text: 'no' } });
+    expect(blocksOf(frames.toSpliced(3, 1))).toMatchObject([{ text: 'yes' }]);
     const chat = render(chatCodec, parse(messagesCodec, start + strange + stop('end_turn')));
     expect(JSON.stringify(chat)).not.toContain('acme');
   });

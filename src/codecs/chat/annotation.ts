@@ -2,7 +2,10 @@ import type { Annotation } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { urlAnnotation } from '../content.ts';
 import { countIn, objectIn, textIn } from '../json.ts';
+import { graft, residueOf, shapeOf } from '../residue.ts';
 import { extras } from './extras.ts';
+
+const shape = shapeOf('type', { url_citation: shapeOf('url title start_index end_index') });
 
 /** Citations in Chat's form and back: addresses for every protocol, others only for Chat's own clients. Source: wire.md C3. */
 
@@ -10,7 +13,8 @@ import { extras } from './extras.ts';
 export function renderAnnotation({ annotation }: Annotation): JsonObject | undefined {
   if (annotation.case === 'urlCitation') {
     const { url, title, startIndex, endIndex } = annotation.value;
-    return { type: 'url_citation', url_citation: { url, title, start_index: startIndex, end_index: endIndex } };
+    const said = { type: 'url_citation', url_citation: { url, title, start_index: startIndex, end_index: endIndex } };
+    return graft(said, extras.members(annotation.value.extra));
   }
   return annotation.case === 'other' ? extras.own(annotation.value) : undefined;
 }
@@ -19,5 +23,12 @@ export function renderAnnotation({ annotation }: Annotation): JsonObject | undef
 export function parseAnnotation(value: JsonObject): Annotation {
   const { url, title, start_index: start, end_index: end } = objectIn(value['url_citation']) ?? {};
   if (value['type'] !== 'url_citation' || typeof url !== 'string') return extras.annotation(value);
-  return urlAnnotation({ url, title: textIn(title), startIndex: countIn(start) ?? 0, endIndex: countIn(end) ?? 0 });
+  const place = { startIndex: countIn(start) ?? 0, endIndex: countIn(end) ?? 0 };
+  const rest = residueOf(value, shape);
+  return urlAnnotation({
+    url,
+    title: textIn(title),
+    ...place,
+    ...(rest === undefined ? {} : { extra: extras.of(rest) }),
+  });
 }

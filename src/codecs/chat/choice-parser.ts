@@ -30,6 +30,15 @@ const knownOfDelta = new Set([
   'annotations',
 ]);
 
+/** Whether everything that a choice says is known, and is text or nothing. */
+export function isPlainChoice(choice: JsonObject): boolean {
+  for (const name in choice) if (!knownOfChoice.has(name) && choice[name] !== null) return false;
+  const written = objectIn(choice['delta']) ?? {};
+  if (choice['logprobs'] != null || choice['message'] !== undefined) return false;
+  for (const name in written) if (!knownOfDelta.has(name) || typeof written[name] === 'object') return false;
+  return true;
+}
+
 type PartKind = (typeof DeltaKind)['TEXT' | 'REFUSAL' | 'REASONING' | 'SUMMARY'];
 
 const emptyPart: Readonly<Record<PartKind, () => Part['content']>> = {

@@ -15,6 +15,7 @@ import {
   type Finished,
   type GenerationEvent,
 } from '../../gen/tollgate/v1/event_pb.ts';
+import { exactText } from '../../lib/exact-json.ts';
 import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
 import { partOf, reasoningTextContent, summaryTextContent } from '../content.ts';
@@ -94,7 +95,7 @@ export class ChoiceRenderer {
         break;
       case 'annotationAdded': {
         const annotation = event.value.annotation === undefined ? undefined : renderAnnotation(event.value.annotation);
-        if (annotation !== undefined) this.#chunk(`"annotations":[${JSON.stringify(annotation)}]`);
+        if (annotation !== undefined) this.#chunk(`"annotations":[${exactText(annotation)}]`);
         break;
       }
       case 'opaqueAdded':
@@ -119,6 +120,13 @@ export class ChoiceRenderer {
     if (taken !== '') this.flush();
     if (scope === ExtensionScope.DELTA) this.#deltaMembers = members;
     else this.#choiceMembers = members;
+  }
+
+  /** Writes a chunk with unknown members of a call that has begun. */
+  extendCall(number: number, members: JsonObject): void {
+    const item = this.#items.get(number);
+    if (item?.callForm === 'legacy' || item?.callForm === undefined) return;
+    this.#chunk(`"tool_calls":[${exactText({ index: item.index, ...members })}]`);
   }
 
   /** Writes a chunk with the unknown members that wait, and nothing else. */
@@ -184,7 +192,7 @@ export class ChoiceRenderer {
       if (index === 0) this.#chunk(`"function_call":${JSON.stringify({ name, arguments: '' })}`);
     } else {
       const start = { index, ...callMembers(item, content.value, '') };
-      this.#chunk(`"tool_calls":[${JSON.stringify(start)}]`);
+      this.#chunk(`"tool_calls":[${exactText(start)}]`);
     }
   }
 
@@ -247,11 +255,11 @@ export class ChoiceRenderer {
       case DeltaKind.ARGUMENTS:
         return this.#argumentsChunk(item, json);
       case DeltaKind.REASONING: {
-        const entry = JSON.stringify({ type: detailType.text, text, ...item.extra, index: item.index });
+        const entry = exactText({ type: detailType.text, text, ...item.extra, index: item.index });
         return this.#chunk(`"reasoning_content":${json},"reasoning_details":[${entry}]`);
       }
       case DeltaKind.SUMMARY: {
-        const entry = JSON.stringify({ type: detailType.summary, summary: text, ...item.extra, index: item.index });
+        const entry = exactText({ type: detailType.summary, summary: text, ...item.extra, index: item.index });
         return this.#chunk(`"reasoning_content":${json},"reasoning_details":[${entry}]`);
       }
       default:
@@ -282,7 +290,7 @@ export class ChoiceRenderer {
     this.#items.delete(number);
     for (const blob of detailsOfBlobs(item.blobs, { parts: item.thoughts, extra: item.itemExtra })) {
       const entry = { ...blob, ...item.extra, index: item.index };
-      this.#chunk(`"reasoning_details":[${JSON.stringify(entry)}]`);
+      this.#chunk(`"reasoning_details":[${exactText(entry)}]`);
     }
     const isFunction = item.callForm === 'function' || item.callForm === 'legacy';
     if (!isFunction || !item.empty || status === ItemStatus.INCOMPLETE) return;

@@ -3,11 +3,11 @@ import type { Json } from '../codec.ts';
 import { listIn, objectIn } from '../json.ts';
 import { type ChunkDialect, ChunkParser, parseWholeAnswer } from '../openai-stream.ts';
 import { malformed } from '../upstream-error.ts';
-import { ChoiceParser } from './choice-parser.ts';
+import { ChoiceParser, isPlainChoice } from './choice-parser.ts';
 import { extras } from './extras.ts';
 import { usage } from './usage.ts';
 
-const dialect: ChunkDialect = { extras, usage, openChoice: context => new ChoiceParser(context) };
+const dialect: ChunkDialect = { extras, usage, isPlainChoice, openChoice: context => new ChoiceParser(context) };
 
 /** Returns the parser of a stream. */
 export function openStream(provider: string): ChunkParser {

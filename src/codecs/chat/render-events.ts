@@ -8,11 +8,13 @@ import {
   type GenerationEvent,
   type Started,
 } from '../../gen/tollgate/v1/event_pb.ts';
+import { exactText } from '../../lib/exact-json.ts';
 import { sseComment, sseData } from '../../lib/sse.ts';
 import type { DecodedRequest, StreamRenderer } from '../codec.ts';
 import { ChoiceRenderer } from './choice-renderer.ts';
 import { ChunkFrame } from './chunk-frame.ts';
 import { errorFrame } from '../openai-error.ts';
+import { extras } from './extras.ts';
 import { identityOf } from './identity.ts';
 import { renderServiceTier } from '../service-tier.ts';
 import { usage } from './usage.ts';
@@ -82,7 +84,8 @@ export class ChatStreamRenderer implements StreamRenderer {
   }
 
   /** Unknown members stand in the next chunk. Where their place is taken, the chunk that those were meant for had nothing else: it goes first. */
-  #extend(index: number, { scope, extra }: Extension): void {
+  #extend(index: number, { scope, extra, item }: Extension): void {
+    if (item !== undefined) return this.#choice(index).extendCall(item, extras.members(extra));
     if (extra === undefined || extra.protocol !== Protocol.CHAT || extra.json.length < 3) return;
     const members = `,${extra.json.slice(1, -1)}`;
     const choice = this.#choice(index);
@@ -94,7 +97,7 @@ export class ChatStreamRenderer implements StreamRenderer {
   #complete(completed: Completed): void {
     const tier = `,"service_tier":"${renderServiceTier(completed.serviceTier)}"`;
     for (const choice of this.#choices) choice?.finish(tier);
-    if (this.#includeUsage) this.#frame.writeUsage(JSON.stringify(usage.render(completed)), tier);
+    if (this.#includeUsage) this.#frame.writeUsage(exactText(usage.render(completed)), tier);
     this.#state = 'completed';
   }
 }

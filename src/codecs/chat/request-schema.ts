@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { documented } from '../schema-notes.ts';
 import {
   chosen,
   flag,
@@ -148,8 +149,11 @@ const biasKey = z.string().regex(/^\d+$/, 'must be the number of a token');
 const biasByToken = z.record(biasKey, numberIn(-100, 100), 'must be an object of numbers from -100 to 100');
 type LogitBias = z.output<typeof biasByToken> | UnknownValue;
 /** Some servers take a list too, whose entries only they know. */
-const biasList = z.unknown().transform(value => new UnknownValue(value, ['an object of numbers by token']));
-const logitBias = chosen<LogitBias>(value => (Array.isArray(value) ? biasList : biasByToken));
+const biasList = documented(
+  z.unknown().transform(value => new UnknownValue(value, ['an object of numbers by token'])),
+  { json: { type: 'array' } },
+);
+const logitBias = chosen<LogitBias>(value => (Array.isArray(value) ? biasList : biasByToken), [biasByToken, biasList]);
 
 /** The body of a Chat Completions request. */
 export const chatRequestSchema = object({

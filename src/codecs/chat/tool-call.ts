@@ -1,5 +1,6 @@
 import { type Item, type Opaque, type ToolCall, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
+import { graft } from '../residue.ts';
 import { extras } from './extras.ts';
 
 /** The members of a tool call as Chat writes it, with the given arguments; `index`, where it is needed, stands before them. */
@@ -10,7 +11,7 @@ export function callMembers(item: Item, call: ToolCall, args: string): JsonObjec
       ? { type: 'custom', custom: { name, input: args } }
       : { type: 'function', function: { name, arguments: args } };
   const signed = signature === undefined ? undefined : signatureMembers(signature);
-  return { id, ...body, ...signed, ...extras.members(item.extra) };
+  return graft({ id, ...body, ...signed }, extras.members(item.extra));
 }
 
 /** A signature as Gemini's own Chat interface carries it (case RE-23); undefined where Chat has no place for it. */

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { type Extra, ItemStatus, type Opaque, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
-import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { delta, itemClosed, itemOpened } from '../../generation/events.ts';
+import { DeltaKind, ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { delta, extension, itemClosed, itemOpened } from '../../generation/events.ts';
+import { exactText } from '../../lib/exact-json.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { itemOf, opaqueOf, toolCallContent } from '../content.ts';
 import { countIn, isWholeJson, objectIn, textIn } from '../json.ts';
+import { residueOf, shapeOf } from '../residue.ts';
 import { malformed } from '../upstream-error.ts';
 import { extras } from './extras.ts';
 
@@ -33,8 +35,9 @@ export interface CallContext {
   readonly openItem: (events: GenerationEvent[]) => number;
 }
 
-const known = new Set(['id', 'type', 'index', 'function', 'custom']);
-const knownWithSignature = new Set([...known, 'extra_content']);
+const called = { function: shapeOf('name arguments'), custom: shapeOf('name input') };
+const known = shapeOf('id type index', called);
+const knownWithSignature = shapeOf('id type index extra_content', called);
 
 /**
  * The tool calls of a choice, however an upstream tells them apart: by index, by id, by their place in the list, by a name that comes anew. Calls may
@@ -80,9 +83,9 @@ export class ToolCallsParser {
   }
 
   #add(entry: JsonObject, position: number | undefined, events: GenerationEvent[]): void {
-    const called = objectIn(entry['custom']) ?? objectIn(entry['function']) ?? {};
-    const name = textIn(called['name']);
-    const added = argumentsIn(called['arguments'] ?? called['input']);
+    const made = objectIn(entry['custom']) ?? objectIn(entry['function']) ?? {};
+    const name = textIn(made['name']);
+    const added = argumentsIn(made['arguments'] ?? made['input']);
     const call = this.#find(entry, { name, added, position });
     if (call.id === '') call.id = textIn(entry['id']);
     if (call.name === '') call.name = name;
@@ -92,6 +95,7 @@ export class ToolCallsParser {
       throw malformed('more arguments for a call that was whole');
     }
     if (call.item === undefined) this.#learn(call, entry);
+    else this.#extend(call.item, entry, events);
     call.arguments += added;
     if (call.item !== undefined) this.#send(call, added, events);
     else if (call.name !== '' && (call.id !== '' || call.arguments !== '')) this.#open(call, events);
@@ -131,12 +135,22 @@ export class ToolCallsParser {
     return call;
   }
 
+  /** Unknown members of an entry after the first ones, which name the call. */
+  #extend(item: number, entry: JsonObject, events: GenerationEvent[]): void {
+    const rest = residueOf(entry, known);
+    if (rest === undefined) return;
+    const added = extension(this.#context.choice, ExtensionScope.DELTA, extras.of(rest));
+    if (added.event.case === 'extension') added.event.value.item = item;
+    events.push(added);
+  }
+
   /** Members that stand in the call's first entries and nowhere else. */
   #learn(call: Call, entry: JsonObject): void {
     const google = objectIn(objectIn(entry['extra_content'])?.['google']);
     const signature = textIn(google?.['thought_signature']);
     if (signature !== '') call.signature = opaqueOf('gemini.thought_signature', signature, this.#context.provider);
-    call.extra ??= extras.unknown(entry, signature === '' ? known : knownWithSignature);
+    const rest = residueOf(entry, signature === '' ? known : knownWithSignature);
+    if (rest !== undefined) call.extra ??= extras.of(rest);
   }
 
   #open(call: Call, events: GenerationEvent[]): void {
@@ -179,5 +193,5 @@ function startsAnew(call: Call, { name, added }: { readonly name: string; readon
 /** Some servers send the arguments as JSON instead of its text. */
 function argumentsIn(value: Json | undefined): string {
   if (typeof value === 'string') return value;
-  return objectIn(value) === undefined ? '' : JSON.stringify(value);
+  return objectIn(value) === undefined ? '' : exactText(value);
 }

@@ -68,7 +68,13 @@ class CompletionChoice implements ChoiceReader {
   }
 }
 
-const dialect: ChunkDialect = { extras, usage, openChoice: ({ index }) => new CompletionChoice(index) };
+const dialect: ChunkDialect = {
+  extras,
+  usage,
+  isPlainChoice: choice =>
+    Object.keys(choice).every(name => knownOfChoice.has(name) || choice[name] === null || choice[name] === undefined),
+  openChoice: ({ index }) => new CompletionChoice(index),
+};
 
 /** Returns the parser of a stream. */
 export function openStream(provider: string): ChunkParser {

@@ -2,23 +2,37 @@ import * as z from 'zod';
 import { type EmbeddingInput, type EmbedRequest, VectorForm } from '../../gen/tollgate/v1/embedding_pb.ts';
 import { inputsMax } from '../../generation/embeddings/check-embed-request.ts';
 import { unknownMembers } from '../json.ts';
+import { documented } from '../schema-notes.ts';
 import { integerIn, invalidField, members, object, oneOf, parseBody, someText, text } from '../schema.ts';
 
+const tokenMax = 2 ** 32 - 1;
+const token = { type: 'integer', minimum: 0, maximum: tokenMax };
+const tokens = { type: 'array', minItems: 1, items: token };
+const input = documented(z.unknown(), {
+  json: {
+    anyOf: [
+      { type: 'string', minLength: 1 },
+      { type: 'array', minItems: 1, maxItems: inputsMax, items: { type: 'string', minLength: 1 } },
+      tokens,
+      { type: 'array', minItems: 1, maxItems: inputsMax, items: tokens },
+    ],
+  },
+});
+
 /** The body of an embeddings request, but for its inputs, which are thousands of numbers. Unknown members stay in the checked value. */
-const requestSchema = object({
+export const embeddingsRequestSchema = object({
   model: someText,
-  input: z.unknown(),
+  input,
   encoding_format: oneOf(['float', 'base64']).nullish(),
   dimensions: integerIn(1, 65_536).nullish(),
   user: text.nullish(),
 });
-const requestMembers = members(...Object.keys(requestSchema.shape));
+const requestMembers = members(...Object.keys(embeddingsRequestSchema.shape));
 const inputAllowed = 'must be a string, an array of strings, an array of token ids, or an array of such arrays';
-const tokenMax = 2 ** 32 - 1;
 
 /** Decodes the body of an embeddings request. Throws `validation_error` that names the field. */
 export function decodeEmbedRequest(body: unknown): EmbedRequest {
-  const checked = parseBody(requestSchema, body);
+  const checked = parseBody(embeddingsRequestSchema, body);
   const extra = unknownMembers(checked, requestMembers);
   return {
     $typeName: 'tollgate.v1.EmbedRequest',

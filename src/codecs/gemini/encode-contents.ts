@@ -10,7 +10,7 @@ import type { GenerateRequest } from '../../gen/tollgate/v1/request_pb.ts';
 import { fieldName } from '../../generation/check/field-names.ts';
 import type { JsonObject } from '../codec.ts';
 import { type Drops, unsupportedItem } from '../drops.ts';
-import { objectIn, parsedJson } from '../json.ts';
+import { objectIn, exactJson } from '../json.ts';
 import { madeCallId } from './call-id.ts';
 import { encodeArguments } from '../free-form.ts';
 import { encodePart } from './encode-part.ts';
@@ -218,5 +218,5 @@ function inlineOf({ inlineData }: GeminiPart): { inlineData: InlineData }[] {
 /** A result is an object here: one that the tool wrote passes, any other text is its output (case GE-02). */
 function responseOf(text: string, isError: boolean): JsonObject {
   if (isError) return { error: text };
-  return objectIn(parsedJson(text)) ?? { output: text };
+  return objectIn(exactJson(text)) ?? { output: text };
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { editImagesMax, editSizes } from '../../generation/images/check-image-request.ts';
+import { documented } from '../schema-notes.ts';
 import { parseImageSize } from '../../generation/images/image-size.ts';
 import { flag, integerIn, listOf, members, numberIn, object, exactlyOneOf, someText, text } from '../schema.ts';
 
@@ -8,9 +9,9 @@ import { flag, integerIn, listOf, members, numberIn, object, exactlyOneOf, someT
  * service.md (POST /v1/images/generations, POST /v1/images/edits), decisions §5.
  */
 
-const sizeText = text.refine(
-  value => parseImageSize(value) !== undefined,
-  'must be WIDTHxHEIGHT in pixels, such as 1024x1024',
+const sizeText = documented(
+  text.refine(value => parseImageSize(value) !== undefined, 'must be WIDTHxHEIGHT in pixels, such as 1024x1024'),
+  { json: { pattern: '^[0-9]+x[0-9]+$' } },
 );
 
 const shared = {

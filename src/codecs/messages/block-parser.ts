@@ -3,7 +3,10 @@ import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.
 import * as emit from '../../generation/events.ts';
 import type { JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
-import { isWholeJson, listIn, objectIn, textIn } from '../json.ts';
+import { exactText } from '../../lib/exact-json.ts';
+import { extendFrame } from '../extras.ts';
+import { exactJson, isWholeJson, listIn, objectIn, textIn } from '../json.ts';
+import { residueOf, type Shape, shapeOf } from '../residue.ts';
 import { addressOf } from './citation.ts';
 import { extras } from './extras.ts';
 import { blobsOf, redactedKind } from './thought-blobs.ts';
@@ -15,6 +18,26 @@ const knownOf: Readonly<Record<string, ReadonlySet<string>>> = {
   tool_use: new Set(['type', 'id', 'name', 'input']),
 };
 
+/** What the frame of a delta is made of, by the type of the delta. */
+const deltaFrames: Readonly<Record<string, Shape>> = {
+  text_delta: deltaFrame('text'),
+  thinking_delta: deltaFrame('thinking'),
+  signature_delta: deltaFrame('signature'),
+  citations_delta: deltaFrame('citation'),
+  input_json_delta: deltaFrame('partial_json'),
+};
+const unknownDelta = shapeOf('type index');
+
+function deltaFrame(member: string): Shape {
+  return shapeOf('type index', { delta: shapeOf(`type ${member}`) });
+}
+
+/** Whether a frame is a delta of which everything is known. */
+export function isPlainDelta(frame: JsonObject): boolean {
+  const shape = deltaFrames[textIn(objectIn(frame['delta'])?.['type'])];
+  return shape !== undefined && residueOf(frame, shape) === undefined;
+}
+
 /** A block of the upstream's answer that has not ended yet. */
 interface OpenBlock {
   readonly kind: 'text' | 'thinking' | 'redacted' | 'call' | 'server';
@@ -24,6 +47,8 @@ interface OpenBlock {
   /** What came for the input of a tool. */
   input: string;
   signature: string;
+  /** What is told of a block of the upstream's own tools when it ends. */
+  readonly held: GenerationEvent[];
 }
 
 /** Content blocks to items: one each, whatever their indices are; deltas find their block by its index (cases TS-14, TS-19). */
@@ -45,7 +70,7 @@ export class BlockParser {
     this.#endEmpty(ItemStatus.COMPLETED, events);
     const type = textIn(block['type']);
     if (type === '') return;
-    const open: OpenBlock = { kind: kindOf(type), item: this.#items, block, input: '', signature: '' };
+    const open: OpenBlock = { kind: kindOf(type), item: this.#items, block, input: '', signature: '', held: [] };
     this.#items += 1;
     this.#open.set(index, open);
     switch (open.kind) {
@@ -80,11 +105,21 @@ export class BlockParser {
     }
   }
 
+  /** Returns the number of the item of an open block; undefined if none is open there, or if it is told as a whole. */
+  itemAt(index: number): number | undefined {
+    const open = this.#open.get(index);
+    return open === undefined || open.kind === 'server' ? undefined : open.item;
+  }
+
   /** More of a block; of one that never began nothing is known. */
-  delta(index: number, delta: JsonObject, events: GenerationEvent[]): void {
+  delta(index: number, frame: JsonObject, events: GenerationEvent[]): void {
     const open = this.#open.get(index);
     if (open === undefined) return;
-    switch (textIn(delta['type'])) {
+    const delta = objectIn(frame['delta']) ?? {};
+    const type = textIn(delta['type']);
+    const rest = extras.residue('content_block_delta', frame, deltaFrames[type] ?? unknownDelta);
+    if (rest !== undefined) extendFrame(open.kind === 'server' ? open.held : events, open.item, rest);
+    switch (type) {
       case 'text_delta':
         if (open.kind === 'text') this.#add(open, DeltaKind.TEXT, textIn(delta['text']), events);
         return;
@@ -156,11 +191,12 @@ export class BlockParser {
   #close(open: OpenBlock, status: ItemStatus, events: GenerationEvent[]): void {
     const { item, kind, block, input } = open;
     if (kind === 'server') {
-      events.push(emit.itemOpened(0, item, serverItem(block, input)), emit.itemClosed(0, item, status));
+      const opened = emit.itemOpened(0, item, serverItem(block, input));
+      events.push(opened, ...open.held, emit.itemClosed(0, item, status));
       return;
     }
     if (kind === 'call') {
-      if (input === '' && hasInput(block)) this.#add(open, DeltaKind.ARGUMENTS, JSON.stringify(block['input']), events);
+      if (input === '' && hasInput(block)) this.#add(open, DeltaKind.ARGUMENTS, exactText(block['input']), events);
       // Upstreams end the block of a call that their limit has cut as if it were whole.
       const isWhole = input === '' || isWholeJson(input);
       events.push(emit.itemClosed(0, item, isWhole ? status : ItemStatus.INCOMPLETE));
@@ -193,6 +229,6 @@ function extraOfBlock(block: JsonObject): Extra | undefined {
 
 /** A block of the upstream's own tools, with what it was called with in its place. */
 function serverItem(block: JsonObject, input: string): Item {
-  const whole = input !== '' && isWholeJson(input) ? { ...block, input: JSON.parse(input) as JsonObject } : block;
-  return make.itemOf(extras.serverTool(whole), 0);
+  const called = input === '' ? undefined : exactJson(input);
+  return make.itemOf(extras.serverTool(called === undefined ? block : { ...block, input: called }), 0);
 }

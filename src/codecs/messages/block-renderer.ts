@@ -8,11 +8,13 @@ import {
   ToolKind,
 } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Delta, GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { exactText } from '../../lib/exact-json.ts';
 import { sseEvent } from '../../lib/sse.ts';
 import { SurrogateGate } from '../../lib/surrogates.ts';
 import type { JsonObject } from '../codec.ts';
 import { partOf, reasoningTextContent, summaryTextContent } from '../content.ts';
 import { objectIn } from '../json.ts';
+import { graft } from '../residue.ts';
 import { CitationRenderer } from './citation.ts';
 import { extras } from './extras.ts';
 import { redactedKind, signatureOf } from './thought-blobs.ts';
@@ -28,6 +30,7 @@ type DeltaForm = typeof textDelta | typeof thinkingDelta | typeof inputDelta;
 interface OpenBlock {
   readonly head: string;
   readonly tail: string;
+  readonly form: DeltaForm;
   readonly gate: SurrogateGate;
 }
 
@@ -52,6 +55,8 @@ export class BlockRenderer {
   #block: OpenBlock | undefined;
   #item: OpenItem | undefined;
   #frames = '';
+  /** Unknown members that wait for the next frame of their type. */
+  #waiting: Record<string, JsonObject> | undefined;
 
   /** Returns the frames of an event, joined; '' if there are none. */
   push(event: GenerationEvent['event']): string {
@@ -79,6 +84,20 @@ export class BlockRenderer {
         this.#closeItem();
         break;
       default:
+    }
+    return this.#frames;
+  }
+
+  /** Takes unknown members for the next frame of a type. Returns the frames of a delta of an unknown type, which is one of its own; '' for anything else. */
+  extend(type: string, members: JsonObject): string {
+    this.#frames = '';
+    if (type === 'content_block_delta' && objectIn(members['delta'])?.['type'] !== undefined) {
+      if (this.#block === undefined) return '';
+      this.#flush();
+      this.#frame(type, members);
+    } else {
+      this.#waiting ??= {};
+      this.#waiting[type] = graft(members, this.#waiting[type] ?? {});
     }
     return this.#frames;
   }
@@ -120,9 +139,8 @@ export class BlockRenderer {
       this.#openBlock(block, inputDelta);
     } else {
       this.#openBlock({ ...block, input: {} }, inputDelta);
-      this.#writeDelta(JSON.stringify(JSON.stringify(input)));
+      this.#writeDelta(JSON.stringify(exactText(input)));
     }
-    this.#closeBlock();
   }
 
   #openPart(part: Part | undefined): void {
@@ -153,23 +171,34 @@ export class BlockRenderer {
     this.#openBlock(block, thinkingDelta);
   }
 
-  #openBlock(block: JsonObject, [before, after]: DeltaForm): void {
+  #openBlock(block: JsonObject, form: DeltaForm): void {
+    const [before, after] = form;
     this.#closeBlock();
     this.#index += 1;
     const index = this.#index;
     this.#block = {
       head: `event: content_block_delta\ndata: {"type":"content_block_delta","index":${index},"delta":${before}`,
       tail: `${after}}\n\n`,
+      form,
       gate: new SurrogateGate(),
     };
-    const start = { type: 'content_block_start', index, content_block: block };
-    this.#frames += sseEvent('content_block_start', JSON.stringify(start));
+    this.#frame('content_block_start', { content_block: block });
+  }
+
+  /** Writes a frame of the open block, with the unknown members that wait for it. */
+  #frame(type: string, members: JsonObject): void {
+    const said = { type, index: this.#index, ...members };
+    const waiting = this.#waiting?.[type];
+    if (waiting !== undefined) delete this.#waiting?.[type];
+    this.#frames += sseEvent(type, exactText(waiting === undefined ? said : graft(said, waiting)));
   }
 
   /** Writes a delta of the open block; `json` is the JSON of its text. */
   #writeDelta(json: string): void {
     assert(this.#block !== undefined, 'a delta outside of a block');
-    this.#frames += this.#block.head + json + this.#block.tail;
+    const { head, tail, form } = this.#block;
+    if (this.#waiting?.['content_block_delta'] === undefined) this.#frames += head + json + tail;
+    else this.#frame('content_block_delta', { delta: JSON.parse(form[0] + json + form[1]) as JsonObject });
   }
 
   #delta({ text }: Delta): void {
@@ -202,8 +231,7 @@ export class BlockRenderer {
   }
 
   #otherDelta(delta: JsonObject): void {
-    const members = { type: 'content_block_delta', index: this.#index, delta };
-    this.#frames += sseEvent('content_block_delta', JSON.stringify(members));
+    this.#frame('content_block_delta', { delta });
   }
 
   #addOpaque(opaque: Opaque): void {
@@ -249,7 +277,9 @@ export class BlockRenderer {
   #closeBlock(): void {
     if (this.#block === undefined) return;
     this.#flush();
-    this.#frames += sseEvent('content_block_stop', `{"type":"content_block_stop","index":${this.#index}}`);
+    // What came with the last delta is told also where nothing follows it.
+    if (this.#waiting?.['content_block_delta'] !== undefined) this.#writeDelta('""');
+    this.#frame('content_block_stop', {});
     this.#block = undefined;
   }
 }

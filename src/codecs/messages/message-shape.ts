@@ -1,5 +1,6 @@
 import { type Item, ItemStatus, type ToolCall, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
 import type { Started } from '../../gen/tollgate/v1/event_pb.ts';
+import { parseExact } from '../../lib/exact-json.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
 
@@ -20,7 +21,7 @@ export function inputOf(item: Item, call: ToolCall): JsonObject {
   if (call.kind === ToolKind.CUSTOM) return { input: call.arguments.toWellFormed() };
   if (call.arguments === '' || item.status === ItemStatus.INCOMPLETE) return {};
   try {
-    return objectIn(JSON.parse(call.arguments) as Json) ?? {};
+    return objectIn(parseExact(call.arguments).value as Json) ?? {};
   } catch {
     return {};
   }

@@ -3,32 +3,33 @@ import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/to
 import { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
 import { finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
+import { exactText } from '../../lib/exact-json.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
-import { extend } from '../extras.ts';
-import { countIn, listIn, objectIn, parsedJson, textIn } from '../json.ts';
+import { extend, extendFrame } from '../extras.ts';
+import { countIn, defined, frameJson, listIn, objectIn, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
+import { residueOf, type Shape, shapeOf } from '../residue.ts';
 import { malformed } from '../upstream-error.ts';
-import { BlockParser } from './block-parser.ts';
+import { BlockParser, isPlainDelta } from './block-parser.ts';
 import { extras } from './extras.ts';
 import { reported } from './parse-error.ts';
 import { parseStopReason } from './stop-reason.ts';
 import { parseUsage } from './usage.ts';
 
 /** What a message says of itself that the model has fields for, or that only the connection needs. */
-const knownOfMessage = new Set([
-  'id',
-  'type',
-  'role',
-  'model',
-  'content',
-  'stop_reason',
-  'stop_sequence',
-  'stop_details',
-  'usage',
-]);
+const messageShape = shapeOf('id type role model content stop_reason stop_sequence stop_details usage');
+const startShape = shapeOf('type', { message: messageShape });
+const blockFrame = shapeOf('type index content_block');
+/** What the frames of a stream are made of. Blocks, and the last delta of a message, are read apart. */
+const frameShapes: Readonly<Record<string, Shape>> = {
+  content_block_start: blockFrame,
+  content_block_stop: blockFrame,
+  message_delta: shapeOf('type delta usage'),
+  message_stop: shapeOf('type'),
+};
 const knownOfDelta = new Set(['stop_reason', 'stop_sequence', 'stop_details']);
 
 /**
@@ -49,7 +50,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
 
   push({ event, data }: SseMessage): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    const body = objectIn(parsedJson(data));
+    const body = objectIn(frameJson(data, isPlainDelta));
     if (body === undefined) {
       if (event === 'error') throw reported(data);
       // Servers send events of their own between those of the protocol.
@@ -67,7 +68,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
 
   /** A whole answer: its members as if a stream had brought them. */
   whole(message: JsonObject): GenerationEvent[] {
-    const events = this.#start({ ...message, content: [] });
+    const events = this.#start({ message });
     for (const [index, block] of listIn(message['content']).entries()) {
       const content = objectIn(block);
       if (content === undefined) continue;
@@ -88,15 +89,20 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     if (type === 'error') throw reported(body);
     if (type === 'message_start') {
       // A second start would be a try of the upstream's own: it belongs to the same answer (case TS-20).
-      return this.#state === 'new' ? this.#start(objectIn(body['message']) ?? {}) : [];
+      return this.#state === 'new' ? this.#start(body) : [];
     }
     if (!/^(content_block_(start|delta|stop)|message_(delta|stop))$/.test(type)) return this.#unknown(type, body);
     if (this.#state === 'new') {
       throw malformed(`${type} before message_start`);
     }
     const index = countIn(body['index']) ?? 0;
+    const shape = frameShapes[type];
+    if (shape !== undefined) {
+      const item = type === 'content_block_stop' ? this.#blocks.itemAt(index) : undefined;
+      extendFrame(events, item, extras.residue(type, body, shape));
+    }
     if (type === 'content_block_start') this.#blocks.start(index, objectIn(body['content_block']) ?? {}, events);
-    else if (type === 'content_block_delta') this.#blocks.delta(index, objectIn(body['delta']) ?? {}, events);
+    else if (type === 'content_block_delta') this.#blocks.delta(index, body, events);
     else if (type === 'content_block_stop') this.#blocks.stop(index, events);
     else if (type === 'message_delta') this.#finish(objectIn(body['delta']) ?? {}, body['usage'], events);
     else this.#complete(events);
@@ -111,13 +117,15 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
     return events;
   }
 
-  #start(message: JsonObject): GenerationEvent[] {
+  /** `frame`: with the message as it begins. */
+  #start(frame: JsonObject): GenerationEvent[] {
+    const message = objectIn(frame['message']) ?? {};
     this.#state = 'started';
     this.#count(message['usage']);
     const usage = parseUsage(this.#usage);
-    const events = [started({ model: textIn(message['model']), ...(usage === undefined ? {} : { usage }) })];
-    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(message, knownOfMessage));
-    return events;
+    const rest = residueOf(frame, startShape);
+    const extra = rest === undefined ? undefined : extras.of(rest);
+    return [started({ model: textIn(message['model']), ...defined({ usage, extra }) })];
   }
 
   /** Counts are cumulative: later ones stand over earlier ones, and what is not said again still holds. */
@@ -145,7 +153,7 @@ export class MessagesStreamParser implements Stepper<SseMessage, GenerationEvent
       finished(0, reason, {
         native,
         ...(typeof matched === 'string' ? { matchedStop: matched } : {}),
-        ...(details === undefined ? {} : { detailsJson: JSON.stringify(details) }),
+        ...(details === undefined ? {} : { detailsJson: exactText(details) }),
         ...(reason === FinishReason.OTHER ? { protocol: Protocol.MESSAGES } : {}),
       }),
     );

@@ -9,10 +9,12 @@ import {
   type Started,
 } from '../../gen/tollgate/v1/event_pb.ts';
 import type { ServiceTier } from '../../gen/tollgate/v1/request_pb.ts';
+import { exactText } from '../../lib/exact-json.ts';
 import { sseEvent } from '../../lib/sse.ts';
 import type { DecodedRequest, JsonObject, StreamRenderer } from '../codec.ts';
 import { BlockRenderer } from './block-renderer.ts';
 import { errorFrame } from './error.ts';
+import { graft } from '../residue.ts';
 import { extras } from './extras.ts';
 import { textIn } from '../json.ts';
 import { messageHead } from './message-shape.ts';
@@ -21,7 +23,7 @@ import { renderCounts, renderUsage } from './usage.ts';
 
 /** A frame of an event; its `type` is the event's name. */
 function frame(type: string, members: JsonObject): string {
-  return sseEvent(type, JSON.stringify({ type, ...members }));
+  return sseEvent(type, exactText({ type, ...members }));
 }
 
 /**
@@ -38,6 +40,8 @@ export class MessagesStreamRenderer implements StreamRenderer {
   #finished: Finished | undefined;
   /** Unknown members of the message, which stand in its last delta. */
   #members: JsonObject = {};
+  /** Unknown members of the frames with which the stream ends, by their type. */
+  readonly #ending: Record<string, JsonObject> = {};
 
   constructor(decoded: DecodedRequest) {
     this.#tier = decoded.request.serviceTier;
@@ -81,13 +85,18 @@ export class MessagesStreamRenderer implements StreamRenderer {
       stop_sequence: null,
       usage: renderCounts(started.usage, this.#tier),
     };
-    return frame('message_start', { message });
+    return frame('message_start', graft({ message }, extras.members(started.extra)));
   }
 
   /** Unknown members wait for the last delta; unknown events are told where they came. */
   #extend({ scope, extra }: Extension): string {
     const members = extras.members(extra);
     if (scope === ExtensionScope.RESPONSE) Object.assign(this.#members, members);
+    if (scope === ExtensionScope.FRAME) {
+      const { type, ...rest } = members;
+      if (type !== 'message_delta' && type !== 'message_stop') return this.#blocks.extend(textIn(type), rest);
+      this.#ending[type] = { ...this.#ending[type], ...rest };
+    }
     return scope === ExtensionScope.EVENT && extra !== undefined && textIn(members['type']) !== ''
       ? sseEvent(textIn(members['type']), extra.json)
       : '';
@@ -98,6 +107,7 @@ export class MessagesStreamRenderer implements StreamRenderer {
     assert(this.#finished !== undefined, 'the answer never finished');
     this.#state = 'completed';
     const delta = { ...this.#members, ...renderStop(this.#finished, this.#blocks, this.#words) };
-    return frame('message_delta', { delta, usage: renderUsage(completed) }) + frame('message_stop', {});
+    const last = graft({ delta, usage: renderUsage(completed) }, this.#ending['message_delta'] ?? {});
+    return frame('message_delta', last) + frame('message_stop', this.#ending['message_stop'] ?? {});
   }
 }

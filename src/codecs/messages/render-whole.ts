@@ -4,6 +4,7 @@ import { ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/even
 import { foldEvents } from '../../generation/fold.ts';
 import type { DecodedRequest, JsonObject } from '../codec.ts';
 import { CitationRenderer } from './citation.ts';
+import { objectIn } from '../json.ts';
 import { extras } from './extras.ts';
 import { inputOf, messageHead } from './message-shape.ts';
 import { type AnswerFacts, renderStop } from './stop-reason.ts';
@@ -20,6 +21,7 @@ export function renderWhole(
   const [choice] = choices;
   assert(choice?.finished !== undefined, 'the answer never finished');
   return {
+    ...objectIn(extras.members(started.extra)['message']),
     ...extras.ofExtensions(choice.extensions, ExtensionScope.RESPONSE),
     ...messageHead(started),
     content: choice.items.flatMap(blocksOf),

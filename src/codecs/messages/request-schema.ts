@@ -148,10 +148,13 @@ const ownTool = object({
   ...cached,
 });
 const hostedTool = z.looseObject({ type: someText, ...cached });
-const tool = chosen<z.output<typeof ownTool> | z.output<typeof hostedTool>>(value => {
-  const type = typeOf(value);
-  return typeof type === 'string' && type !== 'custom' ? hostedTool : ownTool;
-});
+const tool = chosen<z.output<typeof ownTool> | z.output<typeof hostedTool>>(
+  value => {
+    const type = typeOf(value);
+    return typeof type === 'string' && type !== 'custom' ? hostedTool : ownTool;
+  },
+  [ownTool, hostedTool],
+);
 
 const parallel = { disable_parallel_tool_use: flag.nullish() };
 const toolChoice = oneBy('type', [

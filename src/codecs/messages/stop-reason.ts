@@ -1,5 +1,6 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Finished, FinishReason } from '../../gen/tollgate/v1/event_pb.ts';
+import { parseExact } from '../../lib/exact-json.ts';
 import type { DecodedRequest, Json, JsonObject } from '../codec.ts';
 import { objectIn } from '../json.ts';
 
@@ -49,7 +50,7 @@ export function renderStop(
 }
 
 function detailsOf(json: string): Json {
-  const details = json === '' ? undefined : objectIn(JSON.parse(json) as Json);
+  const details = json === '' ? undefined : objectIn(parseExact(json).value as Json);
   return { type: 'refusal', category: null, explanation: null, ...details };
 }
 

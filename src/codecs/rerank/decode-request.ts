@@ -2,23 +2,36 @@ import * as z from 'zod';
 import type { RerankRequest } from '../../gen/tollgate/v1/rerank_pb.ts';
 import { documentsMax } from '../../generation/rerank/check-rerank.ts';
 import { unknownMembers } from '../json.ts';
+import { documented } from '../schema-notes.ts';
 import { flag, integerIn, invalidField, members, object, parseBody, someText, text } from '../schema.ts';
 
+const someString = { type: 'string', minLength: 1 };
+const documents = documented(z.unknown(), {
+  json: {
+    type: 'array',
+    minItems: 1,
+    maxItems: documentsMax,
+    items: {
+      anyOf: [someString, { type: 'object', properties: { text: someString }, required: ['text'] }],
+    },
+  },
+});
+
 /** The body of a rerank request, but for its documents, which are thousands. Unknown members stay in the checked value. */
-const requestSchema = object({
+export const rerankRequestSchema = object({
   model: someText,
   query: someText,
-  documents: z.unknown().optional(),
+  documents,
   top_n: integerIn(1).nullish(),
   return_documents: flag.nullish(),
   user: text.nullish(),
 });
-const requestMembers = members(...Object.keys(requestSchema.shape));
+const requestMembers = members(...Object.keys(rerankRequestSchema.shape));
 const uint32Max = 2 ** 32 - 1;
 
 /** Decodes the body of a rerank request, as Cohere, Jina and compatible servers take it. Throws `validation_error` that names the field. */
 export function decodeRerankRequest(body: unknown): RerankRequest {
-  const checked = parseBody(requestSchema, body);
+  const checked = parseBody(rerankRequestSchema, body);
   const extra = unknownMembers(checked, requestMembers);
   return {
     $typeName: 'tollgate.v1.RerankRequest',

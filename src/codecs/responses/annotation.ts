@@ -1,8 +1,10 @@
 import type { Annotation } from '../../gen/tollgate/v1/content_pb.ts';
 import type { JsonObject } from '../codec.ts';
 import { urlAnnotation } from '../content.ts';
-import { countIn, textIn } from '../json.ts';
+import { countIn, defined, textIn } from '../json.ts';
 import { extras } from './extras.ts';
+
+const known = new Set(['type', 'url', 'title', 'start_index', 'end_index']);
 
 /** Citations in the form of Responses and back: addresses for every protocol, others only for its own clients. Source: wire.md C3; case SV-02. */
 
@@ -10,7 +12,8 @@ import { extras } from './extras.ts';
 export function renderAnnotation({ annotation }: Annotation): JsonObject | undefined {
   if (annotation.case === 'urlCitation') {
     const { url, title, startIndex, endIndex } = annotation.value;
-    return { type: 'url_citation', url, title, start_index: startIndex, end_index: endIndex };
+    const members = extras.members(annotation.value.extra);
+    return { ...members, type: 'url_citation', url, title, start_index: startIndex, end_index: endIndex };
   }
   return annotation.case === 'other' ? extras.own(annotation.value) : undefined;
 }
@@ -19,7 +22,8 @@ export function renderAnnotation({ annotation }: Annotation): JsonObject | undef
 export function parseAnnotation(value: JsonObject): Annotation {
   const { type, url, title, start_index: start, end_index: end } = value;
   if (type === 'url_citation' && typeof url === 'string') {
-    return urlAnnotation({ url, title: textIn(title), startIndex: countIn(start) ?? 0, endIndex: countIn(end) ?? 0 });
+    const place = { startIndex: countIn(start) ?? 0, endIndex: countIn(end) ?? 0 };
+    return urlAnnotation({ url, title: textIn(title), ...place, ...defined({ extra: extras.unknown(value, known) }) });
   }
   return extras.annotation(value);
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { isBase64 } from '../content.ts';
+import { documented } from '../schema-notes.ts';
 import {
   chosen,
   jsonObject,
@@ -30,7 +31,8 @@ function charactersIn(value: string): number {
 export function limitedText(max: number): z.ZodString {
   const fits = (value: string): boolean =>
     value.length <= max || (value.length <= 2 * max && charactersIn(value) <= max);
-  return z.string('must be a string').refine(fits, `must have at most ${max} characters`);
+  const limited = z.string('must be a string').refine(fits, `must have at most ${max} characters`);
+  return documented(limited, { json: { maxLength: max } });
 }
 
 /** The longest text of an input. */
@@ -176,7 +178,7 @@ type InputItem =
   | UnknownValue;
 
 /** One item: which of the schemas it must fit is told by its type, and where that is missing by its role. */
-export const inputItem = chosen<InputItem>(schemaOf);
+export const inputItem = chosen<InputItem>(schemaOf, [messageItem, ...otherItems, itemReference, hostedItem]);
 
 /** A checked item. */
 export type ResponsesItem = InputItem;

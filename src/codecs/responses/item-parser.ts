@@ -1,9 +1,18 @@
-import { type Item, ItemStatus, type Part, Phase, Role, ToolKind } from '../../gen/tollgate/v1/content_pb.ts';
+import {
+  type Extra,
+  type Item,
+  ItemStatus,
+  type Part,
+  Phase,
+  Role,
+  ToolKind,
+} from '../../gen/tollgate/v1/content_pb.ts';
 import { DeltaKind, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
 import * as emit from '../../generation/events.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import * as make from '../content.ts';
-import { isWholeJson, listIn, objectIn, textIn } from '../json.ts';
+import { exactText } from '../../lib/exact-json.ts';
+import { defined, isWholeJson, listIn, objectIn, textIn, unknownMembers } from '../json.ts';
 import { parseAnnotation } from './annotation.ts';
 import { compactionKind, encryptedKind, itemIdKind } from './blobs.ts';
 import { extras } from './extras.ts';
@@ -44,6 +53,13 @@ export class ItemParser {
   /** An item begins. One that is told again has begun already. */
   start(index: number | undefined, item: JsonObject, events: GenerationEvent[]): void {
     if (this.#items.begun(item, index) === undefined) this.#start(index, item, events);
+  }
+
+  /** Returns the number of the item that an event names and that is being written; undefined if it names none, or one that is told as a whole. */
+  numberAt(at: ItemPlace, body: JsonObject): number | undefined {
+    const item = objectIn(body['item']);
+    const open = item === undefined ? this.#items.named(at) : this.#items.begun(item, at.index);
+    return open === undefined || open.isDone || open.kind === 'server' ? undefined : open.number;
   }
 
   /** A part begins; one that is told again has begun already. */
@@ -129,8 +145,7 @@ export class ItemParser {
   /** Undefined if the item is done, or the model has no such part. */
   #part(open: OpenItem, place: PartPlace, part: JsonObject, events: GenerationEvent[]): OpenPart | undefined {
     if (open.isDone || (open.kind !== 'message' && open.kind !== 'reasoning')) return undefined;
-    const content = contentFrom(textIn(part['type']), place.list);
-    if (content === undefined) return undefined;
+    const content = contentFrom(part, place.list);
     const kind = kindOf(content);
     const key = `${place.list} ${place.index}`;
     const known = open.parts.get(key);
@@ -140,11 +155,10 @@ export class ItemParser {
     if (other !== undefined) return other;
     for (const each of open.parts.values()) this.#closePart(open, each, events);
     if (content.case === 'refusal') this.hasRefusal = true;
-    const opened = { number: open.parts.size, kind, text: '', annotations: 0, isClosed: false };
+    const opened = { number: open.parts.size, kind, text: '', annotations: 0, isClosed: false, begun: part };
     open.parts.set(known === undefined ? key : `${key} ${kind}`, opened);
-    events.push(
-      emit.partOpened(0, [open.number, opened.number], make.partOf(content, extras.unknown(part, knownOfPart))),
-    );
+    const extra = content.case === 'unknown' ? undefined : extras.unknown(part, knownOfPart);
+    events.push(emit.partOpened(0, [open.number, opened.number], make.partOf(content, extra)));
     return opened;
   }
 
@@ -161,13 +175,14 @@ export class ItemParser {
   #wholePart(open: OpenItem, place: PartPlace, part: JsonObject, events: GenerationEvent[]): void {
     const known = this.#part(open, place, part, events);
     if (known === undefined || known.isClosed) return;
+    if (known.kind === DeltaKind.UNSPECIFIED) return this.#closePart(open, known, events, part);
     const text = textIn(part['text']) || textIn(part['refusal']);
     const rest = text.startsWith(known.text) ? text.slice(known.text.length) : '';
     // Likelihoods came with the deltas; where none came they are those of the whole.
     this.#add(open, known, { text: rest, logprobs: known.text === '' ? part['logprobs'] : [] }, events);
     const cited = listIn(part['annotations']).slice(known.annotations);
     for (const annotation of cited) this.#annotate(open, known, objectIn(annotation), events);
-    this.#closePart(open, known, events);
+    this.#closePart(open, known, events, part);
   }
 
   #done(open: OpenItem, item: JsonObject, events: GenerationEvent[]): void {
@@ -194,8 +209,7 @@ export class ItemParser {
   #addMissing(open: OpenItem, item: JsonObject, events: GenerationEvent[]): void {
     const known = new Set([...open.parts.values()].map(({ kind }) => kind));
     const missing = partsIn(item).filter(({ place, part }) => {
-      const content = contentFrom(textIn(part['type']), place.list);
-      return content !== undefined && !known.has(kindOf(content));
+      return !known.has(kindOf(contentFrom(part, place.list)));
     });
     if (missing.length === 0) return;
     const added = this.#start(undefined, { ...item, id: '' }, events);
@@ -222,10 +236,15 @@ export class ItemParser {
     events.push(emit.annotationAdded(0, [open.number, part.number], parseAnnotation(annotation)));
   }
 
-  #closePart(open: OpenItem, part: OpenPart, events: GenerationEvent[]): void {
+  /** `whole`: the part as it is at its end, if the upstream says it. */
+  #closePart(open: OpenItem, part: OpenPart, events: GenerationEvent[], whole: JsonObject = {}): void {
     if (part.isClosed) return;
     part.isClosed = true;
-    events.push(emit.partClosed(0, [open.number, part.number]));
+    const isUnknown = part.kind === DeltaKind.UNSPECIFIED;
+    const extra = isUnknown ? extras.of({ ...part.begun, ...whole }) : newMembers(whole, part.begun, knownOfPart);
+    const closed = emit.partClosed(0, [open.number, part.number]);
+    if (closed.event.case === 'partClosed' && extra !== undefined) closed.event.value.extra = extra;
+    events.push(closed);
   }
 
   #close(open: OpenItem, { status, item }: { status: ItemStatus; item: JsonObject }, events: GenerationEvent[]): void {
@@ -249,7 +268,8 @@ export class ItemParser {
     const isCut = kind === 'call' && open.text !== '' && !isWholeJson(open.text);
     const closed = emit.itemClosed(0, number, isCut ? ItemStatus.INCOMPLETE : status);
     const phase = phases[textIn(item['phase'])];
-    if (closed.event.case === 'itemClosed' && phase !== undefined) closed.event.value.phase = phase;
+    const extra = newMembers(item, open.begun, knownOf[kind]);
+    if (closed.event.case === 'itemClosed') Object.assign(closed.event.value, defined({ phase, extra }));
     events.push(closed);
   }
 
@@ -299,13 +319,22 @@ function partsIn(item: JsonObject): { readonly place: PartPlace; readonly part: 
 
 const knownOfPart = new Set(['type', 'text', 'refusal', 'annotations', 'logprobs']);
 
-/** The content of a part by its type; undefined where the model has none for it. */
-function contentFrom(type: string, list: PartPlace['list']): Part['content'] | undefined {
+/** Returns the members of a value at its end that it did not have at its beginning and that are not `known`; undefined if there are none. */
+function newMembers(whole: JsonObject, begun: JsonObject, known: ReadonlySet<string>): Extra | undefined {
+  const unknown = unknownMembers(whole, known);
+  if (unknown === undefined) return undefined;
+  const added = Object.entries(unknown).filter(([name, value]) => exactText(value) !== exactText(begun[name] ?? null));
+  return added.length === 0 ? undefined : extras.of(Object.fromEntries(added));
+}
+
+/** The content of a part by its type, without its text; one of a type that the model does not have as it came. */
+function contentFrom(part: JsonObject, list: PartPlace['list']): Part['content'] {
+  const type = textIn(part['type']);
   if (list === 'summary') return make.summaryTextContent('');
   if (type === 'output_text' || type === 'text') return make.textContent('');
   if (type === 'refusal') return make.refusalContent('');
   if (type === 'reasoning_text') return make.reasoningTextContent('');
-  return type === 'summary_text' ? make.summaryTextContent('') : undefined;
+  return type === 'summary_text' ? make.summaryTextContent('') : extras.unknownPart(part);
 }
 
 function kindOf(content: Part['content']): DeltaKind {
@@ -316,6 +345,8 @@ function kindOf(content: Part['content']): DeltaKind {
       return DeltaKind.REASONING;
     case 'summaryText':
       return DeltaKind.SUMMARY;
+    case 'unknown':
+      return DeltaKind.UNSPECIFIED;
     default:
       return DeltaKind.TEXT;
   }

@@ -112,6 +112,16 @@ export class ItemRenderer {
     }
   }
 
+  /** Returns which of the shown items an unknown event means, in the members with which it says so itself; none if it means none that is being written. */
+  placeIn(members: JsonObject, item: number | undefined): JsonObject {
+    const open = this.#open;
+    if (item === undefined || open?.number !== item) return {};
+    return {
+      ...(members['item_id'] === undefined ? {} : { item_id: open.item.id }),
+      ...(members['output_index'] === undefined ? {} : { output_index: open.outputIndex }),
+    };
+  }
+
   /** Ends what is open, where the generation ends in the middle. */
   close(status: ItemStatus): void {
     if (this.#open !== undefined) {
@@ -219,14 +229,16 @@ export class ItemRenderer {
     open.isPartOpen = false;
     const part = partOf(open);
     const shown = shownPart(open);
-    if (open.form === undefined || shown === undefined || part === undefined) return;
-    const { kind } = open.form;
+    if (shown === undefined || part === undefined) return;
     const place = placeOf(open);
-    const text = shown[kind.whole] ?? '';
-    const likely = part.content.case === 'text' ? { logprobs: renderTokens(part.content.value.logprobs) } : {};
     const isThought = open.item.content.case === 'reasoning';
-    this.#flush(open);
-    this.#emit(kind.done, { ...place, [kind.whole]: text, ...likely });
+    if (open.form !== undefined) {
+      const { kind } = open.form;
+      const text = shown[kind.whole] ?? '';
+      const likely = part.content.case === 'text' ? { logprobs: renderTokens(part.content.value.logprobs) } : {};
+      this.#flush(open);
+      this.#emit(kind.done, { ...place, [kind.whole]: text, ...likely });
+    }
     this.#emit(isThought ? 'response.reasoning_summary_part.done' : 'response.content_part.done', {
       ...place,
       part: shown,
@@ -281,8 +293,9 @@ function shownPart(open: OpenItem): JsonObject | undefined {
 function kindOf(open: OpenItem): DeltaKind | undefined {
   const { content } = open.item;
   if (content.case === 'toolCall') return content.value.kind === ToolKind.CUSTOM ? inputKind : argumentsKind;
-  if (content.case === 'reasoning') return summaryKind;
   const part = partOf(open)?.content.case;
+  if (part === 'unknown') return undefined;
+  if (content.case === 'reasoning') return summaryKind;
   if (part === 'text') return textKind;
   return part === 'refusal' ? refusalKind : undefined;
 }

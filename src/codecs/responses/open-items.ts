@@ -21,7 +21,10 @@ export function kindOfItem(item: JsonObject): ItemKind {
 /** A part of an item, and how much of its text has come. */
 export interface OpenPart {
   readonly number: number;
+  /** Unspecified: the model does not know what it is. */
   readonly kind: DeltaKind;
+  /** As it began. */
+  readonly begun: JsonObject;
   text: string;
   annotations: number;
   isClosed: boolean;
@@ -85,6 +88,11 @@ export class OpenItems {
     if (named !== undefined) return named;
     // Of several at one place the one that began last is being written.
     return index === undefined ? this.#items.findLast(item => !item.isDone) : this.#items.findLast(at(index));
+  }
+
+  /** The item that an event names by its id or its place; undefined if none is known there. */
+  named({ index, id }: ItemPlace): OpenItem | undefined {
+    return this.#byId(id) ?? (index === undefined ? undefined : this.#items.findLast(at(index)));
   }
 
   /** The item that began as this one is said to begin; undefined if it is a new one. */

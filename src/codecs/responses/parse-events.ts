@@ -1,14 +1,15 @@
 import { Protocol } from '../../gen/tollgate/v1/content_pb.ts';
 import { ExtensionScope, FinishReason, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
-import { finished, started, usageReported } from '../../generation/events.ts';
+import { extension, finished, started, usageReported } from '../../generation/events.ts';
 import { UpstreamFailure } from '../../generation/upstream.ts';
 import type { SseMessage } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { completedWith } from '../completed-with.ts';
-import { extend } from '../extras.ts';
-import { countIn, objectIn, objectsIn, parsedJson, textIn } from '../json.ts';
+import { extend, extendFrame } from '../extras.ts';
+import { countIn, defined, frameJson, objectIn, objectsIn, textIn } from '../json.ts';
 import { parseServiceTier } from '../service-tier.ts';
+import { residueOf, type Shape, shapeOf } from '../residue.ts';
 import { malformed } from '../upstream-error.ts';
 import { extras } from './extras.ts';
 import { ItemParser } from './item-parser.ts';
@@ -24,7 +25,9 @@ const asked =
   'previous_response_id instructions tools tool_choice parallel_tool_calls max_tool_calls max_output_tokens truncation text reasoning ' +
   'temperature top_p presence_penalty frequency_penalty top_logprobs store background metadata safety_identifier prompt_cache_key user ' +
   'prompt prompt_cache_retention output_text';
-const known = new Set(`${own} ${asked}`.split(' '));
+const resource = shapeOf(`${own} ${asked}`);
+const lifecycleFrame = shapeOf('type sequence_number response');
+const beginning = shapeOf('type sequence_number', { response: resource });
 
 /**
  * Frames of an upstream to events. Throws `UpstreamFailure`: `reported` where the stream says that it failed, `malformed` where it is not the protocol,
@@ -40,7 +43,7 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
 
   push({ event, data }: SseMessage): GenerationEvent[] {
     if (this.#state === 'completed') return [];
-    const body = objectIn(parsedJson(data));
+    const body = objectIn(frameJson(data, isPlain));
     if (body === undefined) {
       if (event === 'error') throw reported(data);
       // Servers send events of their own between those of the protocol.
@@ -70,32 +73,42 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     if (type === 'error' || (type === '' && body['error'] != null)) throw reported(body);
     const lifecycle = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/.exec(type)?.[1];
     if (lifecycle === 'created' || lifecycle === 'queued' || lifecycle === 'in_progress') {
-      this.#start(events, objectIn(body['response'])?.['model']);
+      this.#start(events, objectIn(body['response'])?.['model'], residueOf(body, beginning));
       return;
     }
     if (lifecycle !== undefined) {
       const response = objectIn(body['response']) ?? {};
+      if (this.#state === 'new') this.#start(events, response['model']);
+      extendFrame(events, undefined, extras.residue(type, body, lifecycleFrame));
       this.#terminal(textIn(response['status']) || lifecycle, response, events);
       return;
     }
-    const act = acts[type];
-    if (act === undefined) return this.#unknown(type, body, events);
-    this.#start(events);
     const at = { index: countIn(body['output_index']), id: textIn(body['item_id']) };
+    const shape = itemFrames[type];
+    if (this.#state !== 'new' && shape !== undefined) {
+      extendFrame(events, this.#items.numberAt(at, body), extras.residue(type, body, shape));
+    }
+    const act = acts[type];
+    if (act === undefined) return this.#unknown(type, { at, body }, events);
+    this.#start(events);
     act(this.#items, { at, body }, events);
   }
 
   /** An event of a type that the gateway does not know, for clients of the protocol. */
-  #unknown(type: string, body: JsonObject, events: GenerationEvent[]): void {
+  #unknown(type: string, { at, body }: ItemEvent, events: GenerationEvent[]): void {
     if (this.#state === 'new' || type === '' || repeated.has(type)) return;
-    extend(events, 0, ExtensionScope.EVENT, extras.of({ ...body, type }));
+    const event = extension(0, ExtensionScope.EVENT, extras.of({ ...body, type }));
+    const item = this.#items.numberAt(at, body);
+    if (item !== undefined && event.event.case === 'extension') event.event.value.item = item;
+    events.push(event);
   }
 
-  /** `model`: as which one the upstream answers, where it says it. */
-  #start(events: GenerationEvent[], model?: Json): void {
+  /** `model`: as which one the upstream answers, if it says it; `rest`: what is unknown of the first frame. */
+  #start(events: GenerationEvent[], model?: Json, rest?: JsonObject): void {
     if (this.#state !== 'new') return;
     this.#state = 'started';
-    events.push(started({ model: textIn(model) }));
+    const extra = rest === undefined ? undefined : extras.of(rest);
+    events.push(started({ model: textIn(model), ...defined({ extra }) }));
   }
 
   #terminal(status: string, response: JsonObject, events: GenerationEvent[]): void {
@@ -108,7 +121,8 @@ export class ResponsesStreamParser implements Stepper<SseMessage, GenerationEven
     const native = textIn(objectIn(response['incomplete_details'])?.['reason']) || status;
     const reason = this.#reasonOf(status, native);
     this.#items.end(status === 'incomplete', events);
-    extend(events, 0, ExtensionScope.RESPONSE, extras.unknown(response, known));
+    const rest = residueOf(response, resource);
+    if (rest !== undefined) extend(events, 0, ExtensionScope.RESPONSE, extras.of(rest));
     const usage = parseUsage(response['usage']);
     if (usage !== undefined) events.push(usageReported(usage));
     const isKnown = status === 'completed' || native === 'max_output_tokens' || native === 'content_filter';
@@ -137,6 +151,35 @@ const repeated = new Set([
   'response.reasoning.done',
   'response.reasoning_summary_text.done',
 ]);
+
+const place = 'type sequence_number item_id output_index';
+/** What the frames of items are made of; items and parts are read apart. */
+const itemFrames: Readonly<Record<string, Shape>> = {
+  'response.output_item.added': shapeOf(`${place} item`),
+  'response.output_item.done': shapeOf(`${place} item`),
+  'response.content_part.added': shapeOf(`${place} content_index part`),
+  'response.content_part.done': shapeOf(`${place} content_index part`),
+  'response.reasoning_summary_part.added': shapeOf(`${place} summary_index part`),
+  'response.reasoning_summary_part.done': shapeOf(`${place} summary_index part`),
+  'response.output_text.annotation.added': shapeOf(`${place} content_index annotation_index annotation`),
+  'response.output_text.delta': shapeOf(`${place} content_index delta logprobs obfuscation`),
+  'response.output_text.done': shapeOf(`${place} content_index text logprobs`),
+  'response.refusal.delta': shapeOf(`${place} content_index delta obfuscation`),
+  'response.refusal.done': shapeOf(`${place} content_index refusal`),
+  'response.reasoning_summary_text.delta': shapeOf(`${place} summary_index delta obfuscation`),
+  'response.reasoning_summary_text.done': shapeOf(`${place} summary_index text`),
+  'response.function_call_arguments.delta': shapeOf(`${place} delta obfuscation`),
+  'response.function_call_arguments.done': shapeOf(`${place} name arguments`),
+  'response.custom_tool_call_input.delta': shapeOf(`${place} delta obfuscation`),
+  'response.custom_tool_call_input.done': shapeOf(`${place} input`),
+};
+
+/** Whether a frame is a delta of which everything is known. */
+function isPlain(frame: JsonObject): boolean {
+  const type = textIn(frame['type']);
+  const shape = type.endsWith('.delta') ? itemFrames[type] : undefined;
+  return shape !== undefined && residueOf(frame, shape) === undefined;
+}
 
 /** One event of an item. */
 interface ItemEvent {
@@ -180,7 +223,7 @@ const acts: Readonly<Record<string, Act>> = {
   'response.output_text.annotation.added': (items, event, events) =>
     items.annotate(event.at, contentPlace(event), objectIn(event.body['annotation']), events),
   'response.reasoning_summary_part.added': (items, event, events) => {
-    items.part(event.at, summaryPlace(event), { type: 'summary_text' }, events);
+    items.part(event.at, summaryPlace(event), objectIn(event.body['part']) ?? { type: 'summary_text' }, events);
   },
   'response.reasoning_summary_part.done': (items, event, events) =>
     items.wholePart(event.at, summaryPlace(event), objectIn(event.body['part']) ?? {}, events),

@@ -11,6 +11,7 @@ import {
   ToolKind,
   type ToolResult,
 } from '../../gen/tollgate/v1/content_pb.ts';
+import { parseExact } from '../../lib/exact-json.ts';
 import type { Json, JsonObject } from '../codec.ts';
 import { envelopeIn } from './blobs.ts';
 import { extras } from './extras.ts';
@@ -45,7 +46,7 @@ export function renderItem(item: Item): JsonObject {
       return { type: 'item_reference', id: content.value.id };
     case 'serverTool':
     case 'unknown':
-      return isShown(item) ? (JSON.parse(content.value.json) as JsonObject) : {};
+      return isShown(item) ? (parseExact(content.value.json).value as JsonObject) : {};
     default:
       return {};
   }

@@ -30,6 +30,7 @@ export function renderOutputPart({ content, extra }: Part): JsonObject | undefin
 
 /** A thought; raw ones are shown as summaries, which every client reads (wire.md B6). */
 export function renderThought({ content, extra }: Part): JsonObject | undefined {
+  if (content.case === 'unknown') return extras.own(content.value);
   if (content.case !== 'summaryText' && content.case !== 'reasoningText') return undefined;
   return { ...extras.members(extra), type: 'summary_text', text: content.value.text.toWellFormed() };
 }

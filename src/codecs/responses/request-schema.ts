@@ -53,12 +53,15 @@ type AnyTool =
   | z.output<typeof customTool>
   | z.output<typeof namespaceTool>
   | z.output<typeof hostedTool>;
-const tool = chosen<AnyTool>(value => {
-  const type = typeOf(value);
-  if (type === 'function') return functionTool;
-  if (type === 'namespace') return namespaceTool;
-  return type === 'custom' ? customTool : hostedTool;
-});
+const tool = chosen<AnyTool>(
+  value => {
+    const type = typeOf(value);
+    if (type === 'function') return functionTool;
+    if (type === 'namespace') return namespaceTool;
+    return type === 'custom' ? customTool : hostedTool;
+  },
+  [functionTool, customTool, namespaceTool, hostedTool],
+);
 
 /** A tool by name; one that the upstream runs is named by its type alone. */
 const namedChoice = object({ type: exactlyOneOf(['function', 'custom']), name: someText });
@@ -71,16 +74,19 @@ const referenceSchema = (value: unknown): z.ZodType<Reference> => {
 const allowedTools = object({
   type: z.literal('allowed_tools'),
   mode: oneOf(['none', 'auto', 'required']).nullish(),
-  tools: listOf(chosen<Reference>(referenceSchema), 1, 128),
+  tools: listOf(chosen<Reference>(referenceSchema, [namedChoice, hostedChoice]), 1, 128),
 });
 const choiceMode = oneOf(['none', 'auto', 'required']);
 const noChoice = z.never('must be "none", "auto", "required" or an object that names tools');
 type AnyChoice = z.output<typeof choiceMode> | z.output<typeof allowedTools> | Reference;
-const toolChoice = chosen<AnyChoice>(value => {
-  if (typeof value === 'string') return choiceMode;
-  if (typeof value !== 'object' || value === null) return noChoice;
-  return typeOf(value) === 'allowed_tools' ? allowedTools : referenceSchema(value);
-});
+const toolChoice = chosen<AnyChoice>(
+  value => {
+    if (typeof value === 'string') return choiceMode;
+    if (typeof value !== 'object' || value === null) return noChoice;
+    return typeOf(value) === 'allowed_tools' ? allowedTools : referenceSchema(value);
+  },
+  [choiceMode, allowedTools, namedChoice, hostedChoice],
+);
 
 const format = oneBy('type', [
   object({ type: z.literal('text') }),

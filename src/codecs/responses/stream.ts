@@ -3,9 +3,12 @@ import { errorType } from '../../errors/error-type.ts';
 import type { GatewayError } from '../../errors/gateway-error.ts';
 import { ItemStatus } from '../../gen/tollgate/v1/content_pb.ts';
 import { type Extension, ExtensionScope, type GenerationEvent } from '../../gen/tollgate/v1/event_pb.ts';
+import { exactText } from '../../lib/exact-json.ts';
 import { sseEvent } from '../../lib/sse.ts';
 import type { Stepper } from '../../lib/stepper.ts';
 import type { JsonObject } from '../codec.ts';
+import { objectIn } from '../json.ts';
+import { graft } from '../residue.ts';
 import { extras } from './extras.ts';
 import { ItemRenderer } from './item-renderer.ts';
 import { renderSettings, type ResponseFacts, resourceWith } from './resource.ts';
@@ -43,6 +46,10 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   #made: ResponseEvent[] = [];
   #number = 0;
   #state: 'new' | 'begun' | 'running' | 'ended' = 'new';
+  /** Unknown members of the response from its beginning. */
+  #members: JsonObject = {};
+  /** Unknown members that wait for the next event of their type. */
+  #waiting: Record<string, JsonObject> | undefined;
   /** What became of it, where the generation did not say so itself. */
   #ending: Partial<ResponseOutcome> = {};
 
@@ -73,7 +80,7 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     assert(this.#state !== 'ended', 'an event after the end');
     if (content.case === 'started') {
       assert(this.#state === 'new' || this.#state === 'begun', 'started comes once');
-      this.#begin();
+      this.#start(extras.members(content.value.extra));
       this.#fold.add(event);
       this.#state = 'running';
       this.#emitLifecycle('response.in_progress');
@@ -114,11 +121,20 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     return this.#conclude('response.incomplete', { status: 'cancelled' });
   }
 
-  /** Tells an event of a type that the gateway does not know where it came, with a number of this stream. */
-  #emitUnknown({ scope, extra }: Extension): void {
-    if (scope !== ExtensionScope.EVENT) return;
+  /** Tells an event of a type that the gateway does not know where it came, with a number of this stream. Unknown members of another event wait for it. */
+  #emitUnknown({ scope, extra, item }: Extension): void {
     const { type, sequence_number: _, ...members } = extras.members(extra);
-    if (typeof type === 'string') this.#emit(type, members);
+    if (typeof type !== 'string') return;
+    if (scope === ExtensionScope.EVENT) this.#emit(type, { ...members, ...this.#items.placeIn(members, item) });
+    if (scope === ExtensionScope.FRAME)
+      this.#waiting = { ...this.#waiting, [type]: graft(members, this.#waiting?.[type] ?? {}) };
+  }
+
+  /** `first`: what is unknown of the upstream's first event. The members of its response are told from then on. */
+  #start({ response, ...first }: JsonObject): void {
+    this.#members = objectIn(response) ?? {};
+    if (this.#state === 'new' && Object.keys(first).length > 0) this.#waiting = { 'response.created': first };
+    this.#begin();
   }
 
   #begin(): void {
@@ -136,16 +152,23 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
   }
 
   #emitLifecycle(type: string): void {
-    this.#emit(type, { response: resourceWith(this.#facts, this.outcome, this.#settings) });
+    this.#emit(type, { response: { ...this.#members, ...resourceWith(this.#facts, this.outcome, this.#settings) } });
   }
 
   #emit(type: string, members: JsonObject | string): void {
     const sequenceNumber = this.#number;
     this.#number += 1;
-    const rest = typeof members === 'string' ? members : JSON.stringify(members).slice(1);
+    const waiting = this.#waiting?.[type];
+    const rest = waiting === undefined ? writtenMembers(members) : this.#withWaiting(type, members, waiting);
     const comma = rest === '}' ? '' : ',';
     const data = `{"type":${JSON.stringify(type)},"sequence_number":${sequenceNumber}${comma}${rest}`;
     this.#made.push({ type, sequenceNumber, data });
+  }
+
+  #withWaiting(type: string, members: JsonObject | string, waiting: JsonObject): string {
+    delete this.#waiting?.[type];
+    const said = typeof members === 'string' ? (JSON.parse(`{${members}`) as JsonObject) : members;
+    return writtenMembers(graft(said, waiting));
   }
 
   #take(): ResponseEvent[] {
@@ -153,4 +176,9 @@ export class ResponseRenderer implements Stepper<GenerationEvent, ResponseEvent>
     this.#made = [];
     return made;
   }
+}
+
+/** The JSON of members without the opening brace. */
+function writtenMembers(members: JsonObject | string): string {
+  return typeof members === 'string' ? members : exactText(members).slice(1);
 }

@@ -20,7 +20,7 @@ export function mayBeCut(reported: number, estimate: number): boolean {
 
 /** Returns whether the upstream has read far less of a prompt than its texts have tokens. */
 export async function wasCut(request: GenerateRequest, reported: number): Promise<boolean> {
-  const texts = [...inputSegments(request)].map(({ text }) => text);
+  const texts = inputSegments(request).map(({ text }) => text);
   const tokens = await countInPieces(texts, await loadTokenizer());
   return tokens >= tokensMin && reported < tokens * reportedShareMin;
 }

@@ -69,7 +69,9 @@ class TokenLine {
   }
 
   predict(estimate: number): number {
-    const [weight, x, y] = [this.#weight, this.#x, this.#y];
+    const weight = this.#weight;
+    const x = this.#x;
+    const y = this.#y;
     const width = weight * this.#xx - x * x;
     const rise = width > 0 ? (weight * this.#xy - x * y) / width : y / x;
     const bounded = Math.min(slope.max, Math.max(slope.min, rise));

@@ -6,33 +6,34 @@ const samplesMax = 256;
 /** How long an attempt says something about the route as it is. */
 const windowMs = 5 * 60_000;
 
-/** A number of a moment. */
-interface Sample {
-  readonly atMs: number;
-  readonly value: number;
-}
-
 /** The last numbers, of the last minutes. */
 class Samples {
   readonly #clock: Clock;
-  readonly #samples: Sample[] = [];
+  /** When each was taken, and what it is: two lists of numbers, because every attempt adds one. */
+  readonly #times = new Float64Array(samplesMax);
+  readonly #values = new Float64Array(samplesMax);
   #next = 0;
+  #count = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   add(value: number): void {
-    this.#samples[this.#next] = { atMs: this.#clock.now(), value };
+    this.#times[this.#next] = this.#clock.now();
+    this.#values[this.#next] = value;
     this.#next = (this.#next + 1) % samplesMax;
+    if (this.#count < samplesMax) this.#count += 1;
   }
 
   /** Returns the numbers of the last minutes, ascending. */
   read(): number[] {
     const now = this.#clock.now();
     // One that seems to lie in the future was taken before the clock stepped back.
-    const fresh = this.#samples.filter(({ atMs }) => Math.abs(now - atMs) <= windowMs);
-    return fresh.map(({ value }) => value).toSorted((one, other) => one - other);
+    const fresh = this.#values
+      .subarray(0, this.#count)
+      .filter((_, index) => Math.abs(now - (this.#times[index] ?? 0)) <= windowMs);
+    return [...fresh.sort()];
   }
 }
 

@@ -12,7 +12,11 @@ export function checkRequest(request: GenerateRequest): void {
   if (request.items.length === 0) throw invalid(request, 'items', 'must have at least one entry');
   if (request.stop.some(text => text === ''))
     throw invalid(request, 'items', 'a stop sequence must not be empty', 'stop');
-  for (const [index, item] of request.items.entries()) checkItem(request, item, index);
+  let index = 0;
+  for (const item of request.items) {
+    checkItem(request, item, index);
+    index += 1;
+  }
   checkTools(request);
   checkBudget(request);
 }
@@ -25,42 +29,37 @@ function invalid(request: GenerateRequest, field: RequestField, message: string,
   });
 }
 
-type Range = readonly [name: string, value: number | undefined, min: number, max: number];
-
 function checkNumbers(request: GenerateRequest): void {
   const { sampling } = request;
-  const ranges: Range[] = [
-    ['temperature', sampling?.temperature, 0, 2],
-    ['top_p', sampling?.topP, 0, 1],
-    ['frequency_penalty', sampling?.frequencyPenalty, -2, 2],
-    ['presence_penalty', sampling?.presencePenalty, -2, 2],
-    ['top_logprobs', sampling?.topLogprobs, 0, 20],
-    [fieldName(request.endpoint, 'max_output_tokens'), request.maxOutputTokens, request.echo === true ? 0 : 1, 2 ** 32],
-    [fieldName(request.endpoint, 'candidates'), request.candidates, 1, 128],
-    ['max_tool_calls', request.maxToolCalls, 1, 2 ** 32],
-  ];
-  for (const [name, value, min, max] of ranges) {
-    if (value === undefined || (value >= min && value <= max)) continue;
+  const check = (name: string, value: number | undefined, min: number, max: number): void => {
+    if (value === undefined || (value >= min && value <= max)) return;
     const allowed = max === 2 ** 32 ? `must be at least ${min}` : `must be from ${min} to ${max}`;
     throw invalid(request, 'items', allowed, name);
-  }
+  };
+  check('temperature', sampling?.temperature, 0, 2);
+  check('top_p', sampling?.topP, 0, 1);
+  check('frequency_penalty', sampling?.frequencyPenalty, -2, 2);
+  check('presence_penalty', sampling?.presencePenalty, -2, 2);
+  check('top_logprobs', sampling?.topLogprobs, 0, 20);
+  check(fieldName(request.endpoint, 'max_output_tokens'), request.maxOutputTokens, request.echo === true ? 0 : 1, 2 ** 32);
+  check(fieldName(request.endpoint, 'candidates'), request.candidates, 1, 128);
+  check('max_tool_calls', request.maxToolCalls, 1, 2 ** 32);
 }
 
 function checkItem(request: GenerateRequest, item: Item, index: number): void {
-  const at = `${fieldName(request.endpoint, 'items')}.${index}`;
   const { content } = item;
-  if (content.case === undefined) throw invalid(request, 'items', 'an item must say what it is', at);
-  if (content.case === 'message') {
-    if (content.value.role === Role.UNSPECIFIED)
-      throw invalid(request, 'items', 'a message needs a role', `${at}.role`);
-    checkParts(request, content.value.parts, at);
-  }
-  if (content.case === 'toolResult') checkParts(request, content.value.parts, at);
+  // The place is written only where it is wrong.
+  const at = (): string => `${fieldName(request.endpoint, 'items')}.${index}`;
+  if (content.case === undefined) throw invalid(request, 'items', 'an item must say what it is', at());
+  if (content.case === 'message' && content.value.role === Role.UNSPECIFIED)
+    throw invalid(request, 'items', 'a message needs a role', `${at()}.role`);
+  const hasParts = content.case === 'message' || content.case === 'toolResult';
+  if (hasParts && content.value.parts.some(isNothing))
+    throw invalid(request, 'items', 'a part must say what it is', at());
 }
 
-function checkParts(request: GenerateRequest, parts: readonly Part[], at: string): void {
-  if (parts.every(part => part.content.case !== undefined)) return;
-  throw invalid(request, 'items', 'a part must say what it is', at);
+function isNothing({ content }: Part): boolean {
+  return content.case === undefined;
 }
 
 /** Returns a tool's name; undefined for tools that an upstream runs itself. */

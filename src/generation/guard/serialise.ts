@@ -35,6 +35,7 @@ export function itemOf({ event }: GenerationEvent): number | undefined {
     case 'opaqueAdded':
     case 'partClosed':
     case 'itemClosed':
+    case 'extension':
       return event.value.item;
     default:
       return undefined;

@@ -73,6 +73,7 @@ const partOfDelta: Readonly<Record<DeltaKind, Part['content']['case'] | 'item' |
 
 /** Whether an item may have such a part. Calls, results of the upstream's tools and compactions have none. */
 function mayHave(item: Item['content']['case'], part: Part['content']['case']): boolean {
+  if (part === 'unknown') return item === 'message' || item === 'reasoning';
   const isThought = part === 'reasoningText' || part === 'summaryText';
   return isThought ? item === 'reasoning' : item === 'message';
 }

@@ -8,13 +8,13 @@ import { fieldName } from '../check/field-names.ts';
  * `unsupported_parameter` for a result whose call is nowhere before it, and for a call without exactly one result. Source: decisions §4 (2026-11-22).
  */
 export function arrangeCalls(items: readonly Item[], endpoint: Endpoint): readonly Item[] {
-  if (!items.some(({ content }) => content.case === 'toolCall' || content.case === 'toolResult')) return items;
   const isArranged = checkCalls(items, endpoint);
   return isArranged ? items : arranged(items);
 }
 
 /** Throws the same. Returns whether every result stands behind its turn's calls already. */
 export function checkCalls(items: readonly Item[], endpoint: Endpoint): boolean {
+  if (!items.some(isOfCall)) return true;
   /** The names of calls that have no result yet, by their ids. */
   const open = new Map<string, string>();
   let isArranged = true;
@@ -34,6 +34,10 @@ export function checkCalls(items: readonly Item[], endpoint: Endpoint): boolean 
   }
   if (open.size > 0) throw unanswered(open, endpoint);
   return isArranged;
+}
+
+function isOfCall({ content }: Item): boolean {
+  return content.case === 'toolCall' || content.case === 'toolResult';
 }
 
 /** The model said it in the turn. */

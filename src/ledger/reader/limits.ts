@@ -12,6 +12,9 @@ type ListValues = { account: number; scope: string | null; id: number | null };
 const limitCodec = new RowCodec(limitTable);
 const useCodec = new RowCodec(limitUseTable);
 
+/** Limits of a revoked key still bind what runs of it. */
+const isShown = `removed = 0 AND (scope <> 'key' OR (SELECT state FROM api_key WHERE id = scope_id) <> 'revoked')`;
+
 /** Reads limits as they stand in their present windows. */
 export class Limits {
   readonly #list: Query<[ListValues], StoredValue[]>;
@@ -22,10 +25,10 @@ export class Limits {
     const select = `SELECT ${limitCodec.names.join(', ')} FROM usage_limit`;
     this.#list = db
       .prepare<[ListValues], StoredValue[]>(
-        `${select} WHERE account_id = @account AND removed = 0 AND (@scope IS NULL OR scope = @scope) AND (@id IS NULL OR scope_id = @id) ORDER BY id`,
+        `${select} WHERE account_id = @account AND ${isShown} AND (@scope IS NULL OR scope = @scope) AND (@id IS NULL OR scope_id = @id) ORDER BY id`,
       )
       .raw();
-    this.#one = db.prepare<[number], StoredValue[]>(`${select} WHERE id = ? AND removed = 0`).raw();
+    this.#one = db.prepare<[number], StoredValue[]>(`${select} WHERE id = ? AND ${isShown}`).raw();
     this.#uses = db
       .prepare<[number, number], StoredValue[]>(
         `SELECT ${useCodec.names.join(', ')} FROM limit_use WHERE limit_id = ? AND number = ?`,

@@ -5,6 +5,7 @@ import { Accounts } from './accounts.ts';
 import { Activity } from './activity.ts';
 import { Analytics } from './analytics.ts';
 import { Limits } from './limits.ts';
+import { Sessions } from './sessions.ts';
 
 /** Returns every read by its name. Arguments and results can be cloned between threads; each read sees all that was committed before it began. */
 export function prepareReads(db: Connection, plans: Plans) {
@@ -12,6 +13,7 @@ export function prepareReads(db: Connection, plans: Plans) {
   const activity = new Activity(db);
   const analytics = new Analytics(db);
   const limits = new Limits(db);
+  const sessions = new Sessions(db);
   return {
     needsSweep: accounts.needsSweep.bind(accounts),
     accounts: accounts.list.bind(accounts),
@@ -23,6 +25,8 @@ export function prepareReads(db: Connection, plans: Plans) {
     storedKey: accounts.storedKey.bind(accounts),
     managementKeys: accounts.managementKeys.bind(accounts),
     managementKey: accounts.managementKey.bind(accounts),
+    sessions: sessions.list.bind(sessions),
+    session: sessions.find.bind(sessions),
     subscription: accounts.subscription.bind(accounts),
     voidedHolds: accounts.voidedHolds.bind(accounts),
     limits: limits.list.bind(limits),

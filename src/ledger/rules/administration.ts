@@ -7,14 +7,17 @@ import type {
   LimitChange,
   NewKey,
   NewLimit,
+  NewSession,
   PlanName,
   PlanPeriodName,
 } from '../ledger.ts';
+
 import type { Account, Key, Rows } from '../rows.ts';
 import { type Context, findOwner, nextNumber } from './context.ts';
 import { createGroup, deleteGroup, findGroup, updateGroup } from './groups.ts';
 import { changeBalance, moveToKey, sendBack } from './holds.ts';
 import { addFreeWindows, createLimit, deleteLimit, setField, updateLimit } from './limit-commands.ts';
+import { createSession, endSession } from './sessions.ts';
 import { cancelSubscription, startSubscription } from './subscriptions.ts';
 
 /** The administrative commands by name, with what each takes. */
@@ -39,6 +42,8 @@ export interface AdminCommands {
   createManagementKey: NewKey & { scopes: readonly string[] };
   setManagementKeyScopes: { keyId: number; scopes: readonly string[] };
   setManagementKeyState: { keyId: number; state: KeyState };
+  createSession: NewSession;
+  endSession: { sessionId: number };
   startSubscription: { accountId: number; plan: PlanName; period: PlanPeriodName };
   cancelSubscription: { accountId: number };
   bootstrap: Bootstrap;
@@ -46,7 +51,7 @@ export interface AdminCommands {
 
 /**
  * The id of what was made or changed (of a plan its account's), or why nothing was. `conflict`: the account has a plan already, or the reference is another
- * command's; `nothing_to_do`: the ledger has an account already; `locked`: the limit is the operator's; `too_many`: the scope has as many limits as it can have.
+ * command's; `nothing_to_do`: the ledger has an account already; `locked`, `fixed`: see `LimitRefusal`; `too_many`: the scope has as many limits as it can have.
  */
 export type AdminReply =
   | number
@@ -56,6 +61,7 @@ export type AdminReply =
   | 'conflict'
   | 'nothing_to_do'
   | 'locked'
+  | 'fixed'
   | 'too_many';
 
 /** An administrative command; its id names it, so that it is done once, however often it comes. */
@@ -116,6 +122,10 @@ function apply(context: Context, { name, command }: AdminOrder, nowMs: number): 
       return changeManagementKey(rows, command.keyId, { scopes: command.scopes });
     case 'setManagementKeyState':
       return changeManagementKey(rows, command.keyId, { state: command.state });
+    case 'createSession':
+      return createSession(rows, command, nowMs);
+    case 'endSession':
+      return endSession(rows, command.sessionId, nowMs);
     case 'startSubscription':
       return startSubscription(context, command, nowMs);
     case 'cancelSubscription':

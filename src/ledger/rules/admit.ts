@@ -122,7 +122,7 @@ function chooseGrant(rows: Rows, { asking, payment }: Paid, nowMs: number): Gran
   const rest = tokensLeft({ ...whole, payers, outputPicoUsd: estimate.outputPicoUsd }, left);
   const tokens = whole.tokens ?? 0;
   const ofFunds = sliceOf(tokens, { most: tokens + rest, input: inputAsOutput(estimate, payment), running });
-  const ofRoom = sliceOf(tokens, { most: room, input: estimate.inputTokens, running });
+  const ofRoom = sliceOf(tokens, { most: room, input: text?.inputTokens ?? 0, running });
   const slice = Math.max(Math.min(ofFunds, ofRoom), estimate.outputTokensMin);
   return slice < tokens ? grantOf({ ...estimate, outputTokensWanted: slice }, sources) : whole;
 }

@@ -1,4 +1,4 @@
-import type { DailyLimitUnit, LimitChange, LimitField, LimitScope, NewLimit } from '../ledger.ts';
+import type { DailyLimitUnit, LimitChange, LimitField, LimitRefusal, LimitScope, NewLimit } from '../ledger.ts';
 import type { Key, Limit, Rows } from '../rows.ts';
 import { windowAt } from './calendar.ts';
 import { nextNumber } from './context.ts';
@@ -37,7 +37,7 @@ export function updateLimit(
   rows: Rows,
   { limitId, accountId, change }: { readonly limitId: number; readonly accountId: Owner; readonly change: LimitChange },
   nowMs: number,
-): number | 'not_found' | 'locked' {
+): number | LimitRefusal {
   const limit = findLimit(rows, limitId, accountId);
   if (typeof limit === 'string') return limit;
   const { raised, ...settings } = change;
@@ -55,17 +55,18 @@ export function updateLimit(
 export function deleteLimit(
   rows: Rows,
   { limitId, accountId }: { readonly limitId: number; readonly accountId: Owner },
-): number | 'not_found' | 'locked' {
+): number | LimitRefusal {
   const limit = findLimit(rows, limitId, accountId);
   if (typeof limit === 'string') return limit;
   removeLimit(rows, limit);
   return limitId;
 }
 
-function findLimit(rows: Rows, limitId: number, accountId: Owner): Limit | 'not_found' | 'locked' {
+function findLimit(rows: Rows, limitId: number, accountId: Owner): Limit | LimitRefusal {
   const limit = rows.limits.get(limitId);
   const isForeign = accountId !== undefined && limit?.accountId !== accountId;
   if (limit === undefined || limit.removed || isForeign) return 'not_found';
+  if (limit.field === 'free_minute' || limit.field === 'free_day') return 'fixed';
   return limit.locked && accountId !== undefined ? 'locked' : limit;
 }
 
@@ -159,5 +160,7 @@ export function setField(
   }
   if (made !== undefined) rows.limits.put({ ...made, field: null });
   const { id: scopeId, accountId } = key;
-  addLimit(rows, { ...plain, ...shape, accountId, scope: 'key', scopeId, max, locked: false, field }, nowMs);
+  // The operator alone sets that field.
+  const locked = field === 'monthly_limit';
+  addLimit(rows, { ...plain, ...shape, accountId, scope: 'key', scopeId, max, locked, field }, nowMs);
 }

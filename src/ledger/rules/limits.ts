@@ -228,7 +228,9 @@ export function changeUses(rows: Rows, bound: readonly BoundLimit[], change: Cha
     const { limit } = each;
     const more = changes[limit.unit] ?? difference(limit, before, after);
     changes[limit.unit] = more;
-    if (more.used === 0n && more.held === 0n) return each;
+    // A rolling minute knows every admission: what it holds may come later.
+    const isKnown = before !== undefined || each.use.rolling === null;
+    if (more.used === 0n && more.held === 0n && isKnown) return each;
     const use = raiseUse(each.use, more, at);
     rows.limitUses.put(use);
     return { limit, max: each.max, window: each.window, use };

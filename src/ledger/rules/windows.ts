@@ -145,11 +145,15 @@ export function readWindows(rows: Rows, key: Key, free: boolean, nowMs: number):
   return listWindows(bindLimits(rows, { ...request, admittedAtMs: nowMs }, nowMs), groups, nowMs);
 }
 
-/** Returns why every request of a key is refused now: a limit of requests or of running requests that leaves no room for one; undefined: none does. */
+/**
+ * Returns why every request of a key is refused now, whoever it is for: a limit of requests or of running requests of all models and end users that leaves
+ * no room for one; undefined: none does.
+ */
 export function readRefusal(rows: Rows, key: Key, nowMs: number): Denied | undefined {
-  const groups: readonly number[] = [];
+  const groups = pathFrom(rows, key.groupId);
   const request = { accountId: key.accountId, keyId: key.id, model: '', endUserId: null, groups };
-  const bound = bindLimits(rows, { ...request, admittedAtMs: nowMs }, nowMs);
+  const all = bindLimits(rows, { ...request, admittedAtMs: nowMs }, nowMs);
+  const bound = all.filter(({ limit }) => limit.endUsers === 'all');
   const refusal = findRefusal(bound, { need: { requests: 1n, tokens: 0n }, groups }, nowMs);
   return refusal === undefined ? undefined : { kind: 'denied', ...refusal, windows: listWindows(bound, groups, nowMs) };
 }

@@ -1,4 +1,4 @@
-import type { Credential, KeyState } from '../ledger.ts';
+import type { Credential, KeyState, SessionRole } from '../ledger.ts';
 import type { Connection, Query } from '../../lib/sqlite/database.ts';
 
 interface ApiKeyRecord {
@@ -17,12 +17,22 @@ interface ManagementKeyRecord {
   scopes: string;
 }
 
+interface SessionRecord {
+  id: bigint;
+  role: SessionRole;
+  account_id: bigint | null;
+  key_hash: Uint8Array | null;
+  subject: string;
+  ends_at_ms: bigint;
+}
+
 /** Reads credentials by their hash on the calling thread: a point read of a few microseconds, once for each credential (`KnownCredentials`). */
 export class Credentials {
   readonly #apiKey: Query<[Uint8Array], ApiKeyRecord>;
   readonly #apiKeyById: Query<[bigint], ApiKeyRecord>;
   readonly #oldSecret: Query<[Uint8Array], { ends_at_ms: bigint; hash: Uint8Array }>;
   readonly #managementKey: Query<[Uint8Array], ManagementKeyRecord>;
+  readonly #session: Query<[Uint8Array], SessionRecord>;
 
   constructor(db: Connection) {
     const apiKeys = `SELECT id, account_id, state, allowed_models, expires_at_ms, EXISTS (SELECT 1 FROM usage_limit l WHERE l.removed = 0 AND l.action = 'refuse'
@@ -38,6 +48,9 @@ export class Credentials {
       'SELECT s.ends_at_ms, k.hash FROM old_secret s JOIN api_key k ON k.id = s.key_id WHERE s.hash = ?',
     );
     this.#managementKey = db.prepare('SELECT id, account_id, state, scopes FROM management_key WHERE hash = ?');
+    this.#session = db.prepare(
+      'SELECT id, role, account_id, key_hash, subject, ends_at_ms FROM session WHERE hash = ?',
+    );
   }
 
   /** Returns the credential as committed; undefined if no key has this hash or it was revoked. A secret that was replaced ends at its own time. */
@@ -49,18 +62,23 @@ export class Credentials {
       const key = this.#apiKey.get(old.hash);
       return key && toCredential(key, Number(old.ends_at_ms));
     }
-    const record = this.#managementKey.get(hash);
-    if (record === undefined || record.state === 'revoked') return undefined;
-    return {
-      kind: 'management_key',
-      keyId: Number(record.id),
-      accountId: Number(record.account_id),
-      disabled: record.state === 'disabled',
-      scopes: JSON.parse(record.scopes) as string[],
-      allowedModels: null,
-      hasWindow: false,
-      expiresAtMs: undefined,
-    };
+    const managementKey = this.#managementKey.get(hash);
+    if (managementKey !== undefined) return toManager(managementKey);
+    const session = this.#session.get(hash);
+    return session && this.#toSession(session);
+  }
+
+  /** Returns what a session may do: what its key may now, or what its role allows; undefined if its key was revoked. */
+  #toSession({ id, role, account_id, key_hash, subject, ends_at_ms }: SessionRecord): Credential | undefined {
+    const session = { sessionId: Number(id), role, subject };
+    const endsAtMs = Number(ends_at_ms);
+    if (key_hash !== null) {
+      const key = this.find(key_hash);
+      return key && { ...key, expiresAtMs: Math.min(key.expiresAtMs ?? endsAtMs, endsAtMs), session };
+    }
+    const accountId = Number(account_id ?? 0n);
+    const nothing = { scopes: [], allowedModels: null, hasWindow: false, disabled: false };
+    return { kind: 'session', keyId: 0, accountId, ...nothing, expiresAtMs: endsAtMs, session };
   }
 
   /** Returns an API key as committed; undefined if there is none with this id or it was revoked. */
@@ -89,4 +107,18 @@ function toCredential(record: ApiKeyRecord, endsAtMs: number | undefined): Crede
 /** A stored list of model ids; null allows all. */
 function modelList(stored: string | null): string[] | null {
   return stored === null ? null : (JSON.parse(stored) as string[]);
+}
+
+function toManager({ id, account_id, state, scopes }: ManagementKeyRecord): Credential | undefined {
+  if (state === 'revoked') return undefined;
+  return {
+    kind: 'management_key',
+    keyId: Number(id),
+    accountId: Number(account_id),
+    disabled: state === 'disabled',
+    scopes: JSON.parse(scopes) as string[],
+    allowedModels: null,
+    hasWindow: false,
+    expiresAtMs: undefined,
+  };
 }

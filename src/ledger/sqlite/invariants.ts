@@ -154,7 +154,7 @@ export const invariants: readonly Invariant[] = [
           OR a.plans < (SELECT coalesce(max(number), 0) FROM plan_period WHERE account_id = a.id)
           OR a.plans < (SELECT coalesce(max(number), 0) FROM subscription WHERE account_id = a.id)
       UNION ALL SELECT m.name FROM meta m WHERE m.value < CASE m.name WHEN 'account' THEN (SELECT max(id) FROM account)
-        WHEN 'api_key' THEN (SELECT max(id) FROM api_key) WHEN 'limit' THEN (SELECT max(id) FROM usage_limit) WHEN 'group' THEN (SELECT max(id) FROM key_group) WHEN 'management_key' THEN (SELECT max(id) FROM management_key) END`,
+        WHEN 'api_key' THEN (SELECT max(id) FROM api_key) WHEN 'limit' THEN (SELECT max(id) FROM usage_limit) WHEN 'group' THEN (SELECT max(id) FROM key_group) WHEN 'management_key' THEN (SELECT max(id) FROM management_key) WHEN 'session' THEN (SELECT max(id) FROM session) END`,
   },
   {
     name: 'the ids that are left last for a day: see `IdSource`',

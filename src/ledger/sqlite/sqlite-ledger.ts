@@ -26,11 +26,14 @@ import type {
   KeyRow,
   Ledger,
   LimitFilter,
+  LimitRefusal,
   LimitRow,
   ManagementKeyRow,
+  NewSession,
   PaidLine,
   Plans,
   SettleCommand,
+  SessionRow,
   Settled,
   SubscriptionRow,
   UsageRow,
@@ -301,16 +304,16 @@ class WorkerLedger implements SqliteLedger {
     return this.#told(this.#reader.readSwept(nowMs, 'limit', limitId, accountId, nowMs));
   }
 
-  async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | 'not_found' | 'locked'> {
+  async updateLimit(command: AdminCommands['updateLimit']): Promise<LimitRow | LimitRefusal> {
     const reply = await this.#admin('updateLimit', command);
     if (typeof reply === 'number') return this.#limitAfter(reply);
-    return reply === 'locked' ? reply : 'not_found';
+    return reply === 'locked' || reply === 'fixed' ? reply : 'not_found';
   }
 
-  async deleteLimit(command: AdminCommands['deleteLimit']): Promise<'deleted' | 'not_found' | 'locked'> {
+  async deleteLimit(command: AdminCommands['deleteLimit']): Promise<'deleted' | LimitRefusal> {
     const reply = await this.#admin('deleteLimit', command);
     if (typeof reply === 'number') return 'deleted';
-    return reply === 'locked' ? reply : 'not_found';
+    return reply === 'locked' || reply === 'fixed' ? reply : 'not_found';
   }
 
   async createManagementKey(command: AdminCommands['createManagementKey']): Promise<ManagementKeyRow | 'not_found'> {
@@ -331,6 +334,20 @@ class WorkerLedger implements SqliteLedger {
     command: AdminCommands['setManagementKeyState'],
   ): Promise<ManagementKeyRow | 'not_found'> {
     return this.#managementKeyAfter(await this.#admin('setManagementKeyState', command));
+  }
+
+  async createSession(command: NewSession): Promise<SessionRow | 'not_found'> {
+    const { keyHash } = command;
+    const owned = { ...ownHash(command), keyHash: keyHash === null ? null : Uint8Array.from(keyHash) };
+    return this.#sessionAfter(await this.#admin('createSession', owned));
+  }
+
+  listSessions(accountId: number | undefined): Promise<SessionRow[]> {
+    return this.#told(this.#reader.read('sessions', accountId ?? 0, this.#now()));
+  }
+
+  async endSession(command: AdminCommands['endSession']): Promise<SessionRow | 'not_found'> {
+    return this.#sessionAfter(await this.#admin('endSession', command));
   }
 
   async startSubscription(
@@ -449,6 +466,10 @@ class WorkerLedger implements SqliteLedger {
 
   async #knownKeyAfter(reply: AdminReply): Promise<KeyRow | 'not_found'> {
     return typeof reply === 'number' ? found(await this.#reader.read('storedKey', reply, this.#now())) : 'not_found';
+  }
+
+  async #sessionAfter(reply: AdminReply): Promise<SessionRow | 'not_found'> {
+    return typeof reply === 'number' ? found(await this.#reader.read('session', reply)) : 'not_found';
   }
 
   async #managementKeyAfter(reply: AdminReply): Promise<ManagementKeyRow | 'not_found'> {

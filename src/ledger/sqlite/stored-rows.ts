@@ -33,6 +33,7 @@ import {
   keyDayTable,
   keyTable,
   managementKeyTable,
+  sessionTable,
   periodTable,
   planDayTable,
   secretTable,
@@ -43,11 +44,14 @@ import {
 
 const appliedMax = 1000;
 const none: readonly never[] = [];
+const hashSelect =
+  'SELECT 1 FROM api_key WHERE hash = ? UNION ALL SELECT 1 FROM old_secret WHERE hash = ? UNION ALL SELECT 1 FROM management_key WHERE hash = ? UNION ALL SELECT 1 FROM session WHERE hash = ?';
 
 /** The rows of a ledger's file, each read once, and written once in a batch by `write`. */
 export class StoredRows implements Rows {
   readonly accounts;
   readonly managementKeys;
+  readonly sessions;
   readonly keyDays;
   readonly planDays;
   readonly groups: GroupTable;
@@ -72,7 +76,7 @@ export class StoredRows implements Rows {
   readonly #tallies: Tallies;
   readonly #db: Connection;
   readonly #tables: readonly { write(): void; settle(): void; clear(): void }[];
-  readonly #findHash: Query<[Uint8Array, Uint8Array, Uint8Array], unknown>;
+  readonly #findHash: Query<[Uint8Array, Uint8Array, Uint8Array, Uint8Array], unknown>;
   readonly #findKey: Query<[number], unknown>;
   readonly #pruneApplied: Query<[number], unknown>;
   readonly #nextExpiry: Query<[], { at: bigint | null }>;
@@ -93,6 +97,7 @@ export class StoredRows implements Rows {
     this.accounts = new CachedTable(sql, accountTable);
     this.#keys = new CachedTable(sql, keyTable);
     this.managementKeys = new CachedTable(sql, managementKeyTable);
+    this.sessions = new CachedTable(sql, sessionTable);
     this.keyDays = new CachedTable(sql, keyDayTable);
     this.planDays = new CachedTable(sql, planDayTable);
     this.groups = new GroupTable(sql);
@@ -130,6 +135,7 @@ export class StoredRows implements Rows {
       this.#keys,
       this.#secrets,
       this.managementKeys,
+      this.sessions,
       this.keyDays,
       this.planDays,
       this.limits,
@@ -142,9 +148,7 @@ export class StoredRows implements Rows {
       this.counters,
       this.applied,
     ];
-    this.#findHash = sql.prepare(
-      'SELECT 1 FROM api_key WHERE hash = ? UNION ALL SELECT 1 FROM old_secret WHERE hash = ? UNION ALL SELECT 1 FROM management_key WHERE hash = ?',
-    );
+    this.#findHash = sql.prepare(hashSelect);
     this.#findKey = sql.prepare("SELECT 1 FROM api_key WHERE group_id = ? AND state <> 'revoked' LIMIT 1");
     this.#pruneApplied = sql.prepare('DELETE FROM applied WHERE number <= (SELECT max(number) FROM applied) - ?');
     this.#nextExpiry = sql.prepare('SELECT min(expires_at_ms) AS at FROM hold WHERE expires_at_ms IS NOT NULL');
@@ -221,7 +225,7 @@ export class StoredRows implements Rows {
 
   hasHash(hash: Uint8Array): boolean {
     this.flush();
-    return this.#findHash.get(hash, hash, hash) !== undefined;
+    return this.#findHash.get(hash, hash, hash, hash) !== undefined;
   }
 
   expiredHolds(nowMs: number): readonly Hold[] {

@@ -14,6 +14,7 @@ import type {
   OldSecret,
   PlanPeriod,
   Request,
+  Session,
   Subscription,
   Usage,
   Voided,
@@ -140,6 +141,22 @@ export const managementKeyTable: TableSpec<ManagementKey> = {
     createdAtMs: ['created_at_ms', int],
     state: ['state', word],
     scopes: ['scopes', list],
+  },
+};
+
+export const sessionTable: TableSpec<Session> = {
+  table: 'session',
+  key: ['id'],
+  fixed: ['hash', 'role', 'accountId', 'keyHash', 'subject', 'createdAtMs'],
+  columns: {
+    id: ['id', int],
+    hash: ['hash', bytes],
+    role: ['role', word],
+    accountId: ['account_id', orNull(int)],
+    keyHash: ['key_hash', orNull(bytes)],
+    subject: ['subject', text],
+    createdAtMs: ['created_at_ms', int],
+    endsAtMs: ['ends_at_ms', int],
   },
 };
 

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file tollgate/v1/credential.proto.
  */
 export const file_tollgate_v1_credential: GenFile = /*@__PURE__*/
-  fileDesc("Chx0b2xsZ2F0ZS92MS9jcmVkZW50aWFsLnByb3RvEgt0b2xsZ2F0ZS52MSI4ChNBdXRoZW50aWNhdGVSZXF1ZXN0Eg4KBmxpbWl0cxgBIAEoCBIRCglhZG1pc3Npb24YAiABKAgingEKFEF1dGhlbnRpY2F0ZVJlc3BvbnNlEikKBGtpbmQYASABKA4yGy50b2xsZ2F0ZS52MS5DcmVkZW50aWFsS2luZBISCgphY2NvdW50X2lkGAIgASgDEg4KBmtleV9pZBgDIAEoAxIOCgZzY29wZXMYBCADKAkSJwoGbGltaXRzGAUgAygLMhcudG9sbGdhdGUudjEuTGltaXRTdGF0ZSqtAQoOQ3JlZGVudGlhbEtpbmQSHwobQ1JFREVOVElBTF9LSU5EX1VOU1BFQ0lGSUVEEAASGwoXQ1JFREVOVElBTF9LSU5EX0FQSV9LRVkQARIiCh5DUkVERU5USUFMX0tJTkRfTUFOQUdFTUVOVF9LRVkQAhIcChhDUkVERU5USUFMX0tJTkRfT1BFUkFUT1IQAxIbChdDUkVERU5USUFMX0tJTkRfU0VSVklDRRAEMmgKEUNyZWRlbnRpYWxTZXJ2aWNlElMKDEF1dGhlbnRpY2F0ZRIgLnRvbGxnYXRlLnYxLkF1dGhlbnRpY2F0ZVJlcXVlc3QaIS50b2xsZ2F0ZS52MS5BdXRoZW50aWNhdGVSZXNwb25zZWIGcHJvdG8z", [file_tollgate_v1_event]);
+  fileDesc("Chx0b2xsZ2F0ZS92MS9jcmVkZW50aWFsLnByb3RvEgt0b2xsZ2F0ZS52MSI4ChNBdXRoZW50aWNhdGVSZXF1ZXN0Eg4KBmxpbWl0cxgBIAEoCBIRCglhZG1pc3Npb24YAiABKAgingEKFEF1dGhlbnRpY2F0ZVJlc3BvbnNlEikKBGtpbmQYASABKA4yGy50b2xsZ2F0ZS52MS5DcmVkZW50aWFsS2luZBISCgphY2NvdW50X2lkGAIgASgDEg4KBmtleV9pZBgDIAEoAxIOCgZzY29wZXMYBCADKAkSJwoGbGltaXRzGAUgAygLMhcudG9sbGdhdGUudjEuTGltaXRTdGF0ZSrKAQoOQ3JlZGVudGlhbEtpbmQSHwobQ1JFREVOVElBTF9LSU5EX1VOU1BFQ0lGSUVEEAASGwoXQ1JFREVOVElBTF9LSU5EX0FQSV9LRVkQARIiCh5DUkVERU5USUFMX0tJTkRfTUFOQUdFTUVOVF9LRVkQAhIcChhDUkVERU5USUFMX0tJTkRfT1BFUkFUT1IQAxIbChdDUkVERU5USUFMX0tJTkRfU0VSVklDRRAEEhsKF0NSRURFTlRJQUxfS0lORF9TRVNTSU9OEAUyaAoRQ3JlZGVudGlhbFNlcnZpY2USUwoMQXV0aGVudGljYXRlEiAudG9sbGdhdGUudjEuQXV0aGVudGljYXRlUmVxdWVzdBohLnRvbGxnYXRlLnYxLkF1dGhlbnRpY2F0ZVJlc3BvbnNlYgZwcm90bzM", [file_tollgate_v1_event]);
 
 /**
  * What to tell beside the credential itself.
@@ -73,7 +73,7 @@ export type AuthenticateResponse = Message<"tollgate.v1.AuthenticateResponse"> &
   keyId: bigint;
 
   /**
-   * What a management key ("keys:read") or a service ("metering") may do; empty otherwise.
+   * What a management key ("keys:read"), a session or a service ("metering") may do; empty otherwise.
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -134,6 +134,13 @@ export const CredentialKind = {
    * @generated from enum value: CREDENTIAL_KIND_SERVICE = 4;
    */
   SERVICE: 4,
+
+  /**
+   * A person who signed in through an identity provider, within the scopes of the role.
+   *
+   * @generated from enum value: CREDENTIAL_KIND_SESSION = 5;
+   */
+  SESSION: 5,
 } as const;
 
 /**

@@ -41,7 +41,7 @@ INSERT INTO usage_limit (account_id, scope, scope_id, unit, per, time_zone, max,
     FROM account a, (SELECT 1 AS place, 'minute' AS per, 20 AS max, 'free_minute' AS field UNION ALL SELECT 2, 'day', 200, 'free_day') w
     ORDER BY a.id, w.place;
 INSERT INTO usage_limit (account_id, scope, scope_id, unit, per, time_zone, max, end_users, action, locked, field, removed, created_at_ms)
-  SELECT k.account_id, 'key', k.id, f.unit, f.per, 'UTC', f.max, 'all', 'refuse', 0, f.field, 0, k.created_at_ms
+  SELECT k.account_id, 'key', k.id, f.unit, f.per, 'UTC', f.max, 'all', 'refuse', f.field = 'monthly_limit', f.field, 0, k.created_at_ms
     FROM api_key k JOIN (
       SELECT id, 1 AS place, 'requests' AS unit, 'minute' AS per, minute_limit AS max, 'minute_limit' AS field FROM api_key WHERE minute_limit > 0
       UNION ALL SELECT id, 2, daily_unit(), 'day', iif(daily_unit() = 'usd', daily_limit * 1000000000, daily_limit), 'daily_limit'

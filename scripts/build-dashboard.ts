@@ -1,0 +1,40 @@
+/**
+ * Builds the web app of `src/dashboard` into `dist/dashboard` if its sources have changed since the last build. `npm ci` (prepare), `npm start` and
+ * `npm pack` (through scripts/build.ts) run it.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '..');
+const stamp = join(root, 'dist/dashboard.stamp');
+
+/** Returns a hash of everything that the bundle is made from. */
+function fingerprint(): string {
+  const hash = createHash('sha256');
+  for (const folder of ['src/dashboard', 'src/gen']) {
+    const entries = readdirSync(join(root, folder), { recursive: true, withFileTypes: true });
+    const paths = entries.filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name));
+    for (const path of paths.toSorted()) hash.update(path.slice(root.length)).update(readFileSync(path));
+  }
+  return hash.update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
+}
+
+/** Builds the dashboard unless the present build is current. Without Vite (`npm ci --omit=dev`) it keeps what is there. */
+export async function buildDashboard(): Promise<void> {
+  const current = fingerprint();
+  const isBuilt = existsSync(join(root, 'dist/dashboard/index.html'));
+  if (isBuilt && existsSync(stamp) && readFileSync(stamp, 'utf8') === current) return;
+  if (!existsSync(join(root, 'node_modules/vite'))) {
+    const state = isBuilt ? 'may be out of date' : 'is not built';
+    console.error(`The dashboard ${state}: building it needs the development packages (npm ci without --omit=dev).`);
+    return;
+  }
+  const { build } = await import('vite');
+  const began = performance.now();
+  await build({ configFile: join(root, 'src/dashboard/vite.config.ts'), logLevel: 'error' });
+  writeFileSync(stamp, current);
+  console.log(`Dashboard built (${((performance.now() - began) / 1000).toFixed(1)} s).`);
+}
+
+if (import.meta.main) await buildDashboard();

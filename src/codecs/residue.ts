@@ -1,0 +1,49 @@
+import type { Json, JsonObject } from './codec.ts';
+import { objectIn } from './json.ts';
+
+/** The members of an object that a codec reads or makes anew: `true` with all that is in them, a shape for an object of which only some are. */
+export interface Shape {
+  readonly [member: string]: true | Shape;
+}
+
+/** Returns a shape of members that are known whole, with `inner` shapes beside them. */
+export function shapeOf(members: string, inner: Readonly<Record<string, Shape>> = {}): Shape {
+  // Without a prototype, so that no inherited name is known.
+  const shape = Object.create(null) as Record<string, true | Shape>;
+  for (const name of members.split(' ')) shape[name] = true;
+  return Object.assign(shape, inner);
+}
+
+/** Returns what of an object its shape does not know, at its places; undefined if there is nothing. A null says nothing. */
+export function residueOf(value: JsonObject, shape: Shape): JsonObject | undefined {
+  let rest: JsonObject | undefined;
+  for (const name in value) {
+    const known = shape[name];
+    if (known === true) continue;
+    const member = value[name] as Json;
+    const left = known === undefined ? (member ?? undefined) : residueIn(member, known);
+    if (left === undefined) continue;
+    rest ??= Object.create(null) as JsonObject;
+    rest[name] = left;
+  }
+  return rest;
+}
+
+function residueIn(member: Json, shape: Shape): JsonObject | undefined {
+  const inner = objectIn(member);
+  return inner === undefined ? undefined : residueOf(inner, shape);
+}
+
+/** Returns `value` with what of `residue` it does not say itself, at the same places. */
+export function graft(value: JsonObject, residue: JsonObject): JsonObject {
+  const whole: JsonObject = { ...value };
+  for (const [name, member] of Object.entries(residue)) {
+    const said = whole[name];
+    if (said === undefined) whole[name] = member;
+    else {
+      const [there, more] = [objectIn(said), objectIn(member)];
+      if (there !== undefined && more !== undefined) whole[name] = graft(there, more);
+    }
+  }
+  return whole;
+}

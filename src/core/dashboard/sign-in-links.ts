@@ -1,0 +1,35 @@
+import { makeKey } from '../keys.ts';
+
+/** Links that were made and not used; the oldest goes when there are more. */
+const linksMax = 100;
+
+/** Links that sign the operator in, each once. They are kept in memory alone: a restart ends them. */
+export class SignInLinks {
+  readonly #now: () => number;
+  /** The end of each link by its SHA-256, oldest first. */
+  readonly #links = new Map<string, number>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Makes the token of a link that works for so long. */
+  make(lifetimeMs: number): { readonly token: string; readonly endsAtMs: number } {
+    const { text, hash } = makeKey('signInLink');
+    const endsAtMs = this.#now() + lifetimeMs;
+    this.#links.set(nameOf(hash), endsAtMs);
+    const [oldest] = this.#links.keys();
+    if (this.#links.size > linksMax && oldest !== undefined) this.#links.delete(oldest);
+    return { token: text, endsAtMs };
+  }
+
+  /** Uses a link by the SHA-256 of its token. Returns whether it worked. */
+  take(hash: Uint8Array): boolean {
+    const endsAtMs = this.#links.get(nameOf(hash));
+    return this.#links.delete(nameOf(hash)) && endsAtMs !== undefined && this.#now() < endsAtMs;
+  }
+}
+
+function nameOf(hash: Uint8Array): string {
+  return Buffer.from(hash).toString('base64');
+}

@@ -1,0 +1,17 @@
+/** The scopes that a management key can have. Source: service.md, "Authentication"; control.md. */
+export const allScopes = [
+  'keys:create',
+  'keys:read',
+  'keys:update',
+  'keys:delete',
+  'account:read',
+  'account:activity',
+  'account:balance',
+  'limits:read',
+  'limits:write',
+  'groups:read',
+  'groups:write',
+] as const;
+
+/** A scope of a management key. */
+export type Scope = (typeof allScopes)[number];

@@ -1,0 +1,52 @@
+import { useQuery } from '@connectrpc/connect-query';
+import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
+import { Amount, Moment } from '../parts/amount.tsx';
+import { Shown } from '../parts/page.tsx';
+
+/** Holds that were given back without a charge, after a crash or because they expired. */
+export function VoidedHolds() {
+  const holds = useQuery(AdminService.method.listVoidedHolds, { limit: 20 });
+  return (
+    <section className="panel" aria-label="Holds given up">
+      <h2>Holds given up without a charge</h2>
+      <Shown of={holds} height={40}>
+        {({ holds: list }) =>
+          list.length === 0 ? (
+            <p className="quiet">None: every request was settled or void in its time.</p>
+          ) : (
+            <div className="scroll" tabIndex={0} role="region" aria-label="Table: Holds">
+              <table className="plain">
+                <thead>
+                  <tr>
+                    <th scope="col">Given up</th>
+                    <th scope="col">Account</th>
+                    <th scope="col">Model</th>
+                    <th scope="col">Reason</th>
+                    <th scope="col" className="right">
+                      Amount
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {list.map(({ id, voidedAtMs, accountId, model, reason, amountNanoUsd }) => (
+                    <tr key={`${id}`}>
+                      <th scope="row">
+                        <Moment ms={voidedAtMs} />
+                      </th>
+                      <td>{`${accountId}`}</td>
+                      <td>{model}</td>
+                      <td>{reason}</td>
+                      <td className="right">
+                        <Amount nano={amountNanoUsd} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Shown>
+    </section>
+  );
+}

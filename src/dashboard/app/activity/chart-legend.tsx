@@ -1,0 +1,41 @@
+import { getRouteApi } from '@tanstack/react-router';
+import { type ActivitySearch, type Division, filteredBy, readActivitySearch } from './search.ts';
+
+const route = getRouteApi('/activity');
+
+/** The names of a chart's colours; a click filters by one. */
+export function ChartLegend({
+  series,
+  search,
+}: {
+  readonly series: readonly string[];
+  readonly search: ActivitySearch;
+}) {
+  const navigate = route.useNavigate();
+  const by = search.by ?? 'model';
+  const isChoice = filteredBy(search).length === 0;
+  return (
+    <ul className="legend">
+      {series.map((name, index) => (
+        <li key={name}>
+          <span className={`swatch fill-${index}`} />
+          {isChoice && name !== 'other' && name !== '(none)' && name !== 'all' ? (
+            <button
+              type="button"
+              onClick={() => void navigate({ search: before => ({ ...before, ...filterFor(by, name, search) }) })}
+            >
+              {name}
+            </button>
+          ) : (
+            name
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The filter that keeps one group alone. */
+function filterFor(by: Division, name: string, { tag }: ActivitySearch): ActivitySearch {
+  return readActivitySearch({ [by]: by === 'tag' ? `${tag?.split(':', 1)[0] ?? ''}:${name}` : name });
+}

@@ -1,0 +1,133 @@
+import { Button, NativeSelect, TextInput } from '@mantine/core';
+import { useMediaQuery } from '@mantine/hooks';
+import { useQuery } from '@connectrpc/connect-query';
+import { getRouteApi } from '@tanstack/react-router';
+import { useState } from 'react';
+import { CatalogService } from '../../../gen/tollgate/v1/catalog_pb.ts';
+import { type ActivitySearch, divisions, measures, periods, readActivitySearch } from './search.ts';
+
+const route = getRouteApi('/activity');
+const choices = (
+  table: Readonly<Record<string, { readonly name: string } | string>>,
+): { value: string; label: string }[] =>
+  Object.entries(table).map(([value, entry]) => ({ value, label: typeof entry === 'string' ? entry : entry.name }));
+
+/** The filters of the page; each is in the address. On a phone they hide behind one button. */
+export function Filters({ search }: { readonly search: ActivitySearch }) {
+  const isPhone = useMediaQuery('(width < 640px)', false, { getInitialValueInEffect: false });
+  const [isOpen, setOpen] = useState(false);
+  const isShown = !isPhone || isOpen;
+  return (
+    <>
+      {isPhone && (
+        <p>
+          <Button size="xs" variant="default" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+            {isOpen ? 'Hide filters' : 'Filters'}
+          </Button>
+        </p>
+      )}
+      {isShown && <Fields search={search} />}
+      <Chips search={search} />
+    </>
+  );
+}
+
+function Fields({ search }: { readonly search: ActivitySearch }) {
+  const navigate = route.useNavigate();
+  const change = (values: Record<string, unknown>): void =>
+    void navigate({
+      search: readActivitySearch({ ...search, ...values }),
+      replace: true,
+    });
+  const models = useQuery(CatalogService.method.listModels, {});
+  const ids = (models.data?.models ?? []).map(({ id }) => id);
+  const known = search.model === undefined || ids.includes(search.model) ? ids : [search.model, ...ids];
+  return (
+    <div className="filters">
+      <NativeSelect
+        className="field"
+        size="xs"
+        label="Period"
+        value={search.from === undefined ? (search.period ?? '24h') : 'days'}
+        data={[...choices(periods), ...(search.from === undefined ? [] : [{ value: 'days', label: 'Chosen days' }])]}
+        onChange={event => change({ period: event.currentTarget.value, from: undefined, to: undefined })}
+      />
+      <TextInput
+        className="field"
+        size="xs"
+        label="From (UTC day)"
+        type="date"
+        value={search.from ?? ''}
+        onChange={event => change({ from: event.currentTarget.value, period: undefined })}
+      />
+      <TextInput
+        className="field"
+        size="xs"
+        label="To (UTC day)"
+        type="date"
+        value={search.to ?? ''}
+        onChange={event => change({ to: event.currentTarget.value, period: undefined })}
+      />
+      <NativeSelect
+        className="field"
+        size="xs"
+        label="Model"
+        value={search.model ?? ''}
+        data={[{ value: '', label: 'Any' }, ...known.map(id => ({ value: id, label: id }))]}
+        onChange={event => change({ model: event.currentTarget.value })}
+      />
+      <NativeSelect
+        className="field"
+        size="xs"
+        label="Show"
+        value={search.show ?? 'spend'}
+        data={choices(measures)}
+        onChange={event => change({ show: event.currentTarget.value })}
+      />
+      <NativeSelect
+        className="field"
+        size="xs"
+        label="Divide by"
+        value={search.by ?? 'model'}
+        data={choices(divisions)}
+        onChange={event => change({ by: event.currentTarget.value })}
+      />
+      <TextInput
+        className="field"
+        size="xs"
+        label="Tag"
+        placeholder="name:value"
+        key={search.tag ?? ''}
+        defaultValue={search.tag ?? ''}
+        onKeyDown={event => event.key === 'Enter' && change({ tag: event.currentTarget.value })}
+        onBlur={event => event.currentTarget.value !== (search.tag ?? '') && change({ tag: event.currentTarget.value })}
+      />
+    </div>
+  );
+}
+
+/** What the rows are filtered by; a click takes a filter away. */
+function Chips({ search }: { readonly search: ActivitySearch }) {
+  const navigate = route.useNavigate();
+  const names = ['from', 'to', 'model', 'key', 'group', 'provider', 'end_user', 'tag'] as const;
+  const set = names.filter(name => search[name] !== undefined);
+  if (set.length === 0) return null;
+  return (
+    <div className="chips">
+      {set.map(name => (
+        <span className="chip" key={name}>
+          <span>
+            {name.replace('_', ' ')}: {search[name]}
+          </span>
+          <button
+            type="button"
+            aria-label={`Remove the filter ${name.replace('_', ' ')}`}
+            onClick={() => void navigate({ search: before => ({ ...before, [name]: undefined }) })}
+          >
+            ×
+          </button>
+        </span>
+      ))}
+    </div>
+  );
+}

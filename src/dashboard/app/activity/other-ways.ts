@@ -1,0 +1,35 @@
+import type { Viewer } from '../data/viewer.ts';
+import { curlOf, shellWord } from '../data/shell-words.ts';
+import { type ActivitySearch, type Span } from './search.ts';
+import type { OtherWays } from '../parts/copy.tsx';
+
+/** The page's rows as calls of REST and of the command line. */
+export function waysOf(viewer: Viewer, search: ActivitySearch, { startMs, endMs, isOpen }: Span): OtherWays {
+  const query = new URLSearchParams({ start: new Date(startMs).toISOString() });
+  if (!isOpen) query.set('end', new Date(endMs).toISOString());
+  const filters = {
+    model: search.model,
+    api_key_id: search.key,
+    group_id: search.group,
+    provider: search.provider,
+    end_user: search.end_user,
+    tag: search.tag,
+  };
+  for (const [name, value] of Object.entries(filters)) if (value !== undefined) query.set(name, String(value));
+  const path = viewer.role === 'holder' ? '/v1/key/activity' : '/v1/account/activity';
+  const curl = curlOf(viewer, `${path}?${query}`);
+  if (viewer.role !== 'operator') return { curl };
+  const words = [
+    'tollgate',
+    'requests',
+    'list',
+    '--account',
+    `${viewer.accountId}`,
+    '--start',
+    new Date(startMs).toISOString(),
+  ];
+  if (!isOpen) words.push('--end', new Date(endMs).toISOString());
+  if (search.model !== undefined) words.push('--model', shellWord(search.model));
+  if (search.key !== undefined) words.push('--key', `${search.key}`);
+  return { curl, cli: words.join(' ') };
+}

@@ -1,0 +1,100 @@
+import type { AnalyticsPeriod, UsageSums } from '../../../gen/tollgate/v1/account_pb.ts';
+import type { Bar } from '../parts/bars.tsx';
+import { periodText } from '../data/time.ts';
+import { type ActivitySearch, filteredBy, type Measure, type Span } from './search.ts';
+
+/** Sums of a span. */
+export interface Totals {
+  readonly cost: bigint;
+  readonly requests: bigint;
+  readonly failed: bigint;
+  readonly tokens: bigint;
+  readonly latencyMs: bigint;
+}
+
+const nothing: Totals = { cost: 0n, requests: 0n, failed: 0n, tokens: 0n, latencyMs: 0n };
+const seriesMax = 5;
+const hourMs = 3_600_000;
+
+/** The name of a period's group; absent values have a word of their own. */
+export function groupName({ group }: AnalyticsPeriod): string {
+  const value = group.value === undefined ? '' : String(group.value);
+  return value === '' || value === '0' ? '(none)' : value;
+}
+
+/** Keeps what the filter of one dimension lets through. The gateway divides by that dimension, so that the sums are exact. */
+export function filterPeriods(series: readonly AnalyticsPeriod[], search: ActivitySearch): readonly AnalyticsPeriod[] {
+  const [by] = filteredBy(search);
+  if (by === undefined) return series;
+  const wanted = by === 'tag' ? search.tag?.slice(search.tag.indexOf(':') + 1) : String(search[by]);
+  return series.filter(period => groupName(period) === wanted);
+}
+
+/** Adds up periods. */
+export function addUp(series: readonly AnalyticsPeriod[]): Totals {
+  return series.reduce((sum, { sums }) => (sums === undefined ? sum : plus(sum, sums)), nothing);
+}
+
+function plus(sum: Totals, sums: UsageSums): Totals {
+  return {
+    cost: sum.cost + sums.costNanoUsd,
+    requests: sum.requests + sums.requests,
+    failed: sum.failed + sums.failedRequests,
+    tokens: sum.tokens + sums.inputTokens + sums.outputTokens + sums.cacheReadTokens + sums.cacheWriteTokens,
+    latencyMs: sum.latencyMs + sums.latencyMs,
+  };
+}
+
+/** The figure of a measure. A mean of nothing is 0. */
+export function measured(measure: Measure, totals: Totals): bigint {
+  if (measure === 'spend') return totals.cost;
+  if (measure === 'requests') return totals.requests;
+  if (measure === 'tokens') return totals.tokens;
+  if (measure === 'errors') return totals.failed;
+  return totals.requests === 0n ? 0n : totals.latencyMs / totals.requests;
+}
+
+/** A chart of a span: empty periods are drawn too, the largest groups have a colour each, the rest one together. A mean can't be stacked: it has one series. */
+export interface Chart {
+  readonly bars: readonly Bar[];
+  readonly series: readonly string[];
+}
+
+/** Makes the chart of a measure. */
+export function toChart(series: readonly AnalyticsPeriod[], span: Span, measure: Measure): Chart {
+  const names = measure === 'latency' ? ['all'] : largest(series, measure);
+  const place = (period: AnalyticsPeriod): number => {
+    if (measure === 'latency') return 0;
+    const index = names.indexOf(groupName(period));
+    return index === -1 ? seriesMax : index;
+  };
+  const steps = Array.from({ length: Math.round((span.endMs - span.startMs) / span.stepMs) }, (_, step) => {
+    const startMs = span.startMs + step * span.stepMs;
+    const own = series.filter(({ timestampMs }) => Number(timestampMs) === startMs);
+    const parts = [...Map.groupBy(own, place)].map(([color, periods]) => ({
+      series: color,
+      value: measured(measure, addUp(periods)),
+    }));
+    return { label: periodText(startMs, span.stepMs === hourMs), parts: parts.toSorted((a, b) => a.series - b.series) };
+  });
+  const hasRest = series.some(period => place(period) === seriesMax);
+  return { bars: steps, series: hasRest ? [...names, 'other'] : names };
+}
+
+/** The groups with the most, largest first. */
+function largest(series: readonly AnalyticsPeriod[], measure: Measure): string[] {
+  const sums = [...Map.groupBy(series, groupName)].map(([name, periods]) => ({
+    name,
+    value: measured(measure, addUp(periods)),
+  }));
+  const sorted = sums.toSorted((a, b) => (a.value < b.value ? 1 : a.value > b.value ? -1 : a.name < b.name ? -1 : 1));
+  return sorted.slice(0, seriesMax).map(({ name }) => name);
+}
+
+/** How a figure stands to that of the previous period, in words. */
+export function compared(now: bigint, before: bigint): string {
+  if (before === 0n) return now === 0n ? 'as in the period before' : 'nothing in the period before';
+  const permille = Number(((now - before) * 1000n) / before);
+  if (permille === 0) return 'as in the period before';
+  return `${permille > 0 ? '+' : '−'}${Math.abs(permille / 10).toFixed(1)} % on the period before`;
+}

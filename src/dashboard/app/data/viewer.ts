@@ -1,0 +1,66 @@
+import { createContext, useContext } from 'react';
+import { PersonRole, type WhoAmIResponse } from '../../../gen/tollgate/v1/dashboard_pb.ts';
+import { type AccountSource, accountOfOperator, ownAccount, ownRequests, type RequestSource } from './source.ts';
+
+/** Who looks at the page. `holder`: signed in with an API key, sees that key's own requests alone. */
+export type ViewerRole = 'operator' | 'owner' | 'member' | 'viewer' | 'holder';
+
+/** The signed-in person and where their data comes from. */
+export interface Viewer {
+  readonly role: ViewerRole;
+  /** For people: how they signed in. */
+  readonly subject: string;
+  /** The account that the pages show. */
+  readonly accountId: bigint;
+  /** The holder's key; 0: another role. */
+  readonly apiKeyId: bigint;
+  readonly scopes: ReadonlySet<string>;
+  /** Where clients find the gateway, without a slash at its end. */
+  readonly publicUrl: string;
+  readonly internalUrl: string;
+  readonly isInternal: boolean;
+  readonly requests: RequestSource;
+  /** Absent: a holder of a key manages no account. */
+  readonly account?: AccountSource;
+}
+
+/** Makes the viewer of an answered sign-in; undefined if nobody is signed in. The operator looks at `accountId`. */
+export function toViewer(answer: WhoAmIResponse, accountId: bigint): Viewer | undefined {
+  const role = readRole(answer);
+  if (role === undefined) return undefined;
+  const { subject, apiKeyId, scopes, publicUrl, internalUrl, isInternal } = answer;
+  const facts = { role, subject, apiKeyId, scopes: new Set(scopes), publicUrl, internalUrl, isInternal };
+  if (role === 'holder') return { ...facts, accountId: answer.accountId, requests: ownRequests };
+  const account = role === 'operator' ? accountOfOperator(accountId) : ownAccount;
+  return { ...facts, accountId: role === 'operator' ? accountId : answer.accountId, requests: account, account };
+}
+
+function readRole({ role, apiKeyId }: WhoAmIResponse): ViewerRole | undefined {
+  if (role === PersonRole.OPERATOR) return 'operator';
+  if (apiKeyId !== 0n) return 'holder';
+  if (role === PersonRole.OWNER) return 'owner';
+  if (role === PersonRole.MEMBER) return 'member';
+  return role === PersonRole.VIEWER ? 'viewer' : undefined;
+}
+
+/** Whether the viewer may use a scope of management keys on the account. The operator may use all. */
+export function may({ role, scopes }: Viewer, scope: string): boolean {
+  return role === 'operator' || scopes.has(scope);
+}
+
+/** The signed-in person; set by the shell. */
+export const ViewerContext = createContext<Viewer | undefined>(undefined);
+
+/** Returns the signed-in person. Throws outside the shell. */
+export function useViewer(): Viewer {
+  const viewer = useContext(ViewerContext);
+  if (viewer === undefined) throw new Error('No page is shown before the sign-in.');
+  return viewer;
+}
+
+/** Returns the account that the viewer manages. Throws for a key's holder, whose pages never ask. */
+export function useAccount(): AccountSource {
+  const { account } = useViewer();
+  if (account === undefined) throw new Error('A key’s holder manages no account.');
+  return account;
+}

@@ -1,0 +1,107 @@
+import { Code, ConnectError, createClient } from '@connectrpc/connect';
+import { Button } from '@mantine/core';
+import { useQuery } from '@connectrpc/connect-query';
+import { useMutation } from '@tanstack/react-query';
+import { AdminService, type RouteStatus, type TestProviderResponse } from '../../../gen/tollgate/v1/admin_pb.ts';
+import { transport } from '../data/rpc.ts';
+import { durationText } from '../data/time.ts';
+import { Moment } from '../parts/amount.tsx';
+import { Problem, Shown } from '../parts/page.tsx';
+
+const admin = createClient(AdminService, transport);
+
+/** A route's state: a quiet word if it is well, a pill if not. */
+export function RouteState({ state }: { readonly state: string }) {
+  if (state === 'available') return <span className="settled">available</span>;
+  return (
+    <span className={state === 'half_open' ? 'pill pill-held' : 'pill pill-failed'}>{state.replace('_', ' ')}</span>
+  );
+}
+
+/** A model's routes in the order that requests take them, and a test of each. */
+export function Routes({ model }: { readonly model: string }) {
+  const routes = useQuery(AdminService.method.listRoutes, {}, { refetchInterval: 5_000 });
+  return (
+    <>
+      <h2>Routes, in order</h2>
+      <Shown of={routes} height={60}>
+        {({ routes: all }) => {
+          const own = all.filter(each => each.model === model);
+          if (own.length === 0) return <p className="quiet">The gateway answers this model itself: it is built in.</p>;
+          return (
+            <div className="scroll" tabIndex={0} role="region" aria-label="Table: Routes of the model">
+              <table className="plain">
+                <thead>
+                  <tr>
+                    <th scope="col">Provider</th>
+                    <th scope="col">Its model</th>
+                    <th scope="col" className="right">
+                      Priority
+                    </th>
+                    <th scope="col" className="right">
+                      Weight
+                    </th>
+                    <th scope="col">State</th>
+                    <th scope="col" className="right">
+                      First token, median
+                    </th>
+                    <th scope="col">Last error</th>
+                    <th scope="col">Test</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {own.map(each => (
+                    <RouteRow key={`${each.provider} ${each.upstreamModel}`} route={each} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          );
+        }}
+      </Shown>
+    </>
+  );
+}
+
+function RouteRow({ route }: { readonly route: RouteStatus }) {
+  const { provider, upstreamModel, priority, weight, state, firstEvent, lastError } = route;
+  const test = useMutation({ mutationFn: () => admin.testProvider({ name: provider, model: upstreamModel }) });
+  return (
+    <tr>
+      <th scope="row">{provider}</th>
+      <td>{upstreamModel}</td>
+      <td className="right">{priority}</td>
+      <td className="right">{weight}</td>
+      <td>
+        <RouteState state={state} />
+      </td>
+      <td className="right">{firstEvent === undefined ? '–' : durationText(firstEvent.p50Ms)}</td>
+      <td className="small">
+        {lastError === undefined ? (
+          'none'
+        ) : (
+          <>
+            <Moment ms={lastError.atMs} /> {lastError.result} {lastError.status > 0 && lastError.status}{' '}
+            {lastError.message}
+          </>
+        )}
+      </td>
+      <td>
+        <Button size="compact-xs" variant="default" loading={test.isPending} onClick={() => test.mutate()}>
+          Send one token
+        </Button>
+        {test.data !== undefined && <TestResult result={test.data} />}
+        {test.error !== null && ConnectError.from(test.error).code !== Code.Canceled && <Problem error={test.error} />}
+      </td>
+    </tr>
+  );
+}
+
+function TestResult({ result }: { readonly result: TestProviderResponse }) {
+  const { ok, error, firstEventMs, durationMs } = result;
+  if (!ok) return <p className="small failed">{error}</p>;
+  const times = [firstEventMs, durationMs].filter(ms => ms !== undefined).map(ms => durationText(ms));
+  return (
+    <p className="small settled">Answered{times.length > 0 && ` (${times.join(' to the first token, ')} in all)`}</p>
+  );
+}

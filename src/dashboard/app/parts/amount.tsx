@@ -1,0 +1,30 @@
+import { dollars, fullDollars } from '../data/money.ts';
+import { durationText, fullTime, timeText } from '../data/time.ts';
+
+/** An amount of money; all its digits are in the title. */
+export function Amount({ nano }: { readonly nano: bigint }) {
+  return (
+    <span className={nano < 0n ? 'number failed' : 'number'} title={fullDollars(nano)}>
+      {dollars(nano)}
+    </span>
+  );
+}
+
+/** A moment in the viewer's zone; date, zone and UTC are in the title. */
+export function Moment({ ms }: { readonly ms: bigint | number }) {
+  return (
+    <time className="number" dateTime={new Date(Number(ms)).toISOString()} title={fullTime(ms)}>
+      {timeText(ms)}
+    </time>
+  );
+}
+
+/** A duration, its unit smaller. */
+export function Duration({ ms }: { readonly ms: bigint | number }) {
+  const [value = '', ...unit] = durationText(ms).split(' ');
+  return (
+    <span className="number">
+      {value} <span className="unit">{unit.join(' ')}</span>
+    </span>
+  );
+}

@@ -1,0 +1,68 @@
+import { Menu } from '@mantine/core';
+import { Button } from '@mantine/core';
+import { useState } from 'react';
+
+/** Whether the text is on the clipboard now; a browser without one (plain http on another host) gets a selection to copy by hand. */
+async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A button that copies a text, and says that it did. */
+export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
+  const [state, setState] = useState<'idle' | 'done' | 'failed'>('idle');
+  const copy = async (): Promise<void> => setState((await copyText(text)) ? 'done' : 'failed');
+  return (
+    <button type="button" className="copy" aria-label={`Copy ${label}`} onClick={() => void copy()}>
+      {state === 'idle' ? 'Copy' : state === 'done' ? 'Copied' : 'Select and copy by hand'}
+    </button>
+  );
+}
+
+/** Lines of code with a button that copies them. */
+export function Snippet({ text, label }: { readonly text: string; readonly label: string }) {
+  return (
+    <div className="snippet">
+      <pre tabIndex={0} aria-label={label}>
+        {text}
+      </pre>
+      <CopyButton text={text} label={label} />
+    </div>
+  );
+}
+
+/** How else a view can be had: each absent where there is no such way. */
+export interface OtherWays {
+  readonly curl?: string;
+  readonly cli?: string;
+}
+
+/** The menu that copies the view's own call as curl and as a command line. */
+export function CopyAs({ curl, cli }: OtherWays) {
+  const [done, setDone] = useState<string>();
+  const copy = async (name: string, text: string): Promise<void> => {
+    setDone((await copyText(text)) ? `Copied as ${name}` : 'Not copied: the browser forbids it');
+  };
+  return (
+    <>
+      <span role="status" className="small quiet">
+        {done}
+      </span>
+      <Menu position="bottom-end" withinPortal={false}>
+        <Menu.Target>
+          <Button size="xs" variant="default">
+            Copy as
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {curl !== undefined && <Menu.Item onClick={() => void copy('curl', curl)}>curl</Menu.Item>}
+          {cli !== undefined && <Menu.Item onClick={() => void copy('CLI', cli)}>CLI</Menu.Item>}
+        </Menu.Dropdown>
+      </Menu>
+    </>
+  );
+}

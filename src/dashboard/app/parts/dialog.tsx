@@ -1,0 +1,28 @@
+import { Modal } from '@mantine/core';
+import { type ReactNode, useEffect } from 'react';
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}
+
+/** A dialog over the page. Mantine's own scroll lock writes a style tag, which the Content-Security-Policy forbids: a class does it. */
+export function Dialog({ title, onClose, children }: DialogProps) {
+  useEffect(() => {
+    document.body.classList.add('has-dialog');
+    return () => document.body.classList.remove('has-dialog');
+  }, []);
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title={title}
+      lockScroll={false}
+      size="lg"
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      {children}
+    </Modal>
+  );
+}

@@ -1,0 +1,44 @@
+import { Link } from '@tanstack/react-router';
+import { count } from '../data/money.ts';
+import { durationText } from '../data/time.ts';
+import { Amount } from '../parts/amount.tsx';
+import { Problem } from '../parts/page.tsx';
+import type { Answer } from './ask.ts';
+
+/** One model's answer. Absent `error`: none has come. */
+export interface Run {
+  readonly model: string;
+  readonly answer: Answer;
+  readonly isRunning: boolean;
+  readonly error?: unknown;
+}
+
+/** An answer as it comes, and what it cost in the end. */
+export function AnswerPanel({ run: { model, answer, isRunning, error } }: { readonly run: Run }) {
+  const { text, requestId, firstMs, totalMs, costNanoUsd, inputTokens, outputTokens } = answer;
+  return (
+    <section className="panel" aria-label={`Answer of ${model}`} aria-busy={isRunning}>
+      <div className="title" style={{ marginBottom: 8 }}>
+        <h2 style={{ margin: 0 }}>{model}</h2>
+        {isRunning && <span className="pill pill-held">answering, money held</span>}
+      </div>
+      <div className="answer" tabIndex={0} role="region" aria-label={`Text of ${model}`}>
+        {text}
+      </div>
+      {error !== undefined && <Problem error={error} />}
+      <p className="small quiet number" style={{ margin: '8px 0 0' }}>
+        {firstMs !== undefined && `first token ${durationText(firstMs)}`}
+        {totalMs !== undefined && `, whole ${durationText(totalMs)}`}
+        {outputTokens !== undefined && `, ${count(inputTokens ?? 0)} in, ${count(outputTokens)} out`}
+      </p>
+      {costNanoUsd !== undefined && requestId !== undefined && (
+        <p style={{ margin: 0 }}>
+          Settled: <Amount nano={costNanoUsd} />{' '}
+          <Link to="/activity/$requestId" params={{ requestId }}>
+            its receipt
+          </Link>
+        </p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,136 @@
+import { createClient } from '@connectrpc/connect';
+import { DeltaKind, type GenerationEvent } from '../../../gen/tollgate/v1/event_pb.ts';
+import { GenerationService } from '../../../gen/tollgate/v1/generation_pb.ts';
+import { Role } from '../../../gen/tollgate/v1/content_pb.ts';
+import type { Endpoint } from '../../../gen/tollgate/v1/request_pb.ts';
+import { transport } from '../data/rpc.ts';
+
+const generations = createClient(GenerationService, transport);
+
+/** What is asked of a model. */
+export interface Question {
+  readonly model: string;
+  readonly endpoint: Endpoint;
+  readonly instructions: string;
+  readonly prompt: string;
+  readonly maxOutputTokens: number | undefined;
+  /** JSON of function tools: name, description, parameters. */
+  readonly tools: readonly Tool[];
+  readonly image: Image | undefined;
+}
+
+/** A function that the model may call. */
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  readonly parametersJson: string;
+}
+
+/** A picture of the prompt. */
+export interface Image {
+  readonly mediaType: string;
+  readonly base64: string;
+}
+
+/** An answer as far as it has come. */
+export interface Answer {
+  readonly text: string;
+  readonly requestId?: string;
+  readonly firstMs?: number;
+  readonly totalMs?: number;
+  readonly costNanoUsd?: bigint;
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+}
+
+/** Reads tools from JSON: a function or a list of them, as Chat Completions or Responses write them. Throws with what is wrong. */
+export function readTools(json: string): readonly Tool[] {
+  if (json.trim() === '') return [];
+  const parsed: unknown = JSON.parse(json);
+  const list: readonly unknown[] = Array.isArray(parsed) ? parsed : [parsed];
+  return list.map((entry, index) => {
+    const outer = entry as { function?: unknown } | null;
+    const tool = (outer?.function ?? outer) as { name?: unknown; description?: unknown; parameters?: unknown } | null;
+    if (typeof tool?.name !== 'string') throw new Error(`Tool ${index + 1} has no "name".`);
+    const description = typeof tool.description === 'string' ? tool.description : '';
+    return {
+      name: tool.name,
+      description,
+      parametersJson: JSON.stringify(tool.parameters ?? { type: 'object', properties: {} }),
+    };
+  });
+}
+
+/** Asks, and calls `onAnswer` with the answer as it grows. `key`: an API key of this page's memory; empty: the session pays. */
+export async function ask(
+  question: Question,
+  key: string,
+  signal: AbortSignal,
+  onAnswer: (answer: Answer) => void,
+): Promise<void> {
+  const began = performance.now();
+  let answer: Answer = { text: '' };
+  const headers = key === '' ? {} : { headers: { authorization: `Bearer ${key}` } };
+  for await (const { events } of generations.generate(toRequest(question), { signal, ...headers })) {
+    for (const event of events) answer = follow(answer, event, performance.now() - began);
+    onAnswer(answer);
+  }
+}
+
+function toRequest({ model, endpoint, instructions, prompt, maxOutputTokens, tools, image }: Question) {
+  const text = { content: { case: 'text', value: { text: prompt } } } as const;
+  const picture =
+    image &&
+    ({
+      content: {
+        case: 'image',
+        value: { source: { source: { case: 'base64', value: image.base64 }, mediaType: image.mediaType } },
+      },
+    } as const);
+  return {
+    model,
+    endpoint,
+    ...(instructions !== '' && { instructions }),
+    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    tools: tools.map(tool => ({ tool: { case: 'function' as const, value: tool } })),
+    items: [
+      {
+        content: {
+          case: 'message' as const,
+          value: { role: Role.USER, parts: picture === undefined ? [text] : [text, picture] },
+        },
+      },
+    ],
+  };
+}
+
+/** The answer after one more event. */
+function follow(answer: Answer, { event }: GenerationEvent, ms: number): Answer {
+  switch (event.case) {
+    case 'started':
+      return { ...answer, requestId: event.value.requestId };
+    case 'itemOpened': {
+      const { content } = event.value.content ?? {};
+      return content?.case === 'toolCall' ? { ...answer, text: `${answer.text}\n${content.value.name}: ` } : answer;
+    }
+    case 'delta': {
+      const { kind, text } = event.value;
+      const isShown = kind === DeltaKind.TEXT || kind === DeltaKind.REFUSAL || kind === DeltaKind.ARGUMENTS;
+      return isShown ? { ...answer, text: answer.text + text, firstMs: answer.firstMs ?? ms } : answer;
+    }
+    case 'completed': {
+      const { costNanoUsd, usage } = event.value;
+      const {
+        inputTokens = 0,
+        cacheReadTokens = 0,
+        cacheWrite5mTokens = 0,
+        cacheWrite1hTokens = 0,
+        outputTokens = 0,
+      } = usage ?? {};
+      const read = inputTokens + cacheReadTokens + cacheWrite5mTokens + cacheWrite1hTokens;
+      return { ...answer, totalMs: ms, costNanoUsd, inputTokens: read, outputTokens };
+    }
+    default:
+      return answer;
+  }
+}

@@ -1,0 +1,113 @@
+import { Endpoint } from '../../../gen/tollgate/v1/request_pb.ts';
+import type { Question } from './ask.ts';
+
+/** The three interfaces of text. */
+export const interfaces = [
+  { endpoint: Endpoint.CHAT_COMPLETIONS, path: '/v1/chat/completions', name: 'Chat Completions' },
+  { endpoint: Endpoint.RESPONSES, path: '/v1/responses', name: 'Responses' },
+  { endpoint: Endpoint.MESSAGES, path: '/v1/messages', name: 'Messages' },
+] as const;
+
+/** The text that a curl command has in place of a picture's bytes. */
+const imageText = 'BASE64_OF_THE_PICTURE';
+/** Messages asks for a limit. */
+const messagesMaxTokens = 1024;
+
+/** The question as the body of its interface. */
+export function toBody(question: Question): Record<string, unknown> {
+  const { endpoint, model } = question;
+  if (endpoint === Endpoint.MESSAGES) return messagesBody(question);
+  return endpoint === Endpoint.RESPONSES ? responsesBody(question) : chatBody(model, question);
+}
+
+function chatBody(
+  model: string,
+  { instructions, prompt, maxOutputTokens, tools, image }: Question,
+): Record<string, unknown> {
+  const url = image && `data:${image.mediaType};base64,${imageText}`;
+  const content =
+    url === undefined
+      ? prompt
+      : [
+          { type: 'text', text: prompt },
+          { type: 'image_url', image_url: { url } },
+        ];
+  return {
+    model,
+    stream: true,
+    ...(maxOutputTokens !== undefined && { max_completion_tokens: maxOutputTokens }),
+    messages: [...(instructions === '' ? [] : [{ role: 'system', content: instructions }]), { role: 'user', content }],
+    ...(tools.length > 0 && {
+      tools: tools.map(({ name, description, parametersJson }) => ({
+        type: 'function',
+        function: { name, description, parameters: JSON.parse(parametersJson) as unknown },
+      })),
+    }),
+  };
+}
+
+function responsesBody({
+  model,
+  instructions,
+  prompt,
+  maxOutputTokens,
+  tools,
+  image,
+}: Question): Record<string, unknown> {
+  const url = image && `data:${image.mediaType};base64,${imageText}`;
+  const parts = [
+    { type: 'input_text', text: prompt },
+    { type: 'input_image', image_url: url },
+  ];
+  return {
+    model,
+    stream: true,
+    ...(instructions !== '' && { instructions }),
+    ...(maxOutputTokens !== undefined && { max_output_tokens: maxOutputTokens }),
+    input: url === undefined ? prompt : [{ role: 'user', content: parts }],
+    ...(tools.length > 0 && {
+      tools: tools.map(({ name, description, parametersJson }) => ({
+        type: 'function',
+        name,
+        description,
+        parameters: JSON.parse(parametersJson) as unknown,
+      })),
+    }),
+  };
+}
+
+function messagesBody({
+  model,
+  instructions,
+  prompt,
+  maxOutputTokens,
+  tools,
+  image,
+}: Question): Record<string, unknown> {
+  const source = image && { type: 'base64', media_type: image.mediaType, data: imageText };
+  return {
+    model,
+    stream: true,
+    max_tokens: maxOutputTokens ?? messagesMaxTokens,
+    ...(instructions !== '' && { system: instructions }),
+    messages: [
+      {
+        role: 'user',
+        content:
+          source === undefined
+            ? prompt
+            : [
+                { type: 'text', text: prompt },
+                { type: 'image', source },
+              ],
+      },
+    ],
+    ...(tools.length > 0 && {
+      tools: tools.map(({ name, description, parametersJson }) => ({
+        name,
+        description,
+        input_schema: JSON.parse(parametersJson) as unknown,
+      })),
+    }),
+  };
+}

@@ -1,0 +1,215 @@
+import { useQuery } from '@tanstack/react-query';
+import { createLazyRoute, getRouteApi, Link } from '@tanstack/react-router';
+import { type ActivityRecord, type CostBucket, Payer } from '../../../gen/tollgate/v1/account_pb.ts';
+import { ServiceTier } from '../../../gen/tollgate/v1/request_pb.ts';
+import { UsageSource } from '../../../gen/tollgate/v1/event_pb.ts';
+import { StateWord } from '../activity/states.tsx';
+import { count } from '../data/money.ts';
+import { curlOf } from '../data/shell-words.ts';
+import { fullTime } from '../data/time.ts';
+import { useViewer } from '../data/viewer.ts';
+import { Amount, Duration } from '../parts/amount.tsx';
+import { CopyButton } from '../parts/copy.tsx';
+import { PageTitle, Shown } from '../parts/page.tsx';
+import { attoText, formula, lineAtto, priceText, roundToNano, totalAtto } from './receipt.ts';
+
+const route = getRouteApi('/activity/$requestId');
+
+function RequestPage() {
+  const { requestId } = route.useParams();
+  const viewer = useViewer();
+  const { requests, role, accountId } = viewer;
+  const record = useQuery({
+    queryKey: ['record', requests.name, requestId],
+    queryFn: ({ signal }) => requests.getActivity(requestId, signal),
+  });
+  const path = `${role === 'holder' ? '/v1/key' : '/v1/account'}/activity/${encodeURIComponent(requestId)}`;
+  const ways = {
+    curl: curlOf(viewer, path),
+    ...(role === 'operator' && { cli: `tollgate requests show ${requestId} --account ${accountId}` }),
+  };
+  return (
+    <>
+      <PageTitle name="Request" as={ways}>
+        <Link to="/activity" className="small">
+          All requests
+        </Link>
+      </PageTitle>
+      <p className="actions">
+        <code>{requestId}</code> <CopyButton text={requestId} label="the request’s id" />
+      </p>
+      <Shown of={record} height={320}>
+        {found =>
+          found && (
+            <>
+              <Receipt record={found} />
+              <Facts record={found} />
+            </>
+          )
+        }
+      </Shown>
+    </>
+  );
+}
+
+const payers: Readonly<Record<Payer, string>> = {
+  [Payer.UNSPECIFIED]: '',
+  [Payer.FREE]: 'nobody: free',
+  [Payer.SUBSCRIPTION]: 'the plan',
+  [Payer.KEY_BALANCE]: 'the key’s balance',
+  [Payer.ACCOUNT]: 'the account',
+  [Payer.GROUP_BALANCE]: 'the group’s balance',
+};
+const kinds: Readonly<Record<string, string>> = {
+  input: 'Input',
+  cache_read: 'Read from cache',
+  cache_write_5m: 'Written to cache, 5 min',
+  cache_write_1h: 'Written to cache, 1 h',
+  output: 'Output',
+  image: 'Images',
+};
+
+function Receipt({ record }: { readonly record: ActivityRecord }) {
+  const exact = totalAtto(record.buckets);
+  const rounded = roundToNano(exact);
+  return (
+    <section className="panel" aria-label="Receipt">
+      <h2>Receipt</h2>
+      <p className="number">{formula(record)}</p>
+      <div className="scroll" tabIndex={0} role="region" aria-label="Lines of the receipt">
+        <table className="plain">
+          <thead>
+            <tr>
+              <th scope="col">Bucket</th>
+              <th scope="col" className="right">
+                Count
+              </th>
+              <th scope="col" className="right">
+                Price
+              </th>
+              <th scope="col" className="right">
+                Multiplier
+              </th>
+              <th scope="col" className="right">
+                Discount
+              </th>
+              <th scope="col" className="right">
+                Exact sum
+              </th>
+              <th scope="col">Paid by</th>
+            </tr>
+          </thead>
+          <tbody>
+            {record.buckets.map(bucket => (
+              <ReceiptLine key={`${bucket.kind} ${bucket.paidBy} ${bucket.pricePicoUsd}`} bucket={bucket} />
+            ))}
+          </tbody>
+          <tfoot>
+            <SumLine name="Exact sum of all lines" value={attoText(exact)} />
+            <SumLine name="Rounded once, half up, to the nano-dollar" value={<Amount nano={rounded} />} />
+            {record.writtenOffNanoUsd > 0n && (
+              <SumLine name="Written off: nobody could pay it" value={<Amount nano={-record.writtenOffNanoUsd} />} />
+            )}
+            <SumLine name="Debited" value={<Amount nano={record.costNanoUsd} />} />
+          </tfoot>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function ReceiptLine({ bucket }: { readonly bucket: CostBucket }) {
+  return (
+    <tr>
+      <th scope="row">{kinds[bucket.kind] ?? bucket.kind}</th>
+      <td className="right">{count(bucket.tokens)}</td>
+      <td className="right">{priceText(bucket)}</td>
+      <td className="right">× {bucket.multiplierPermille / 1000}</td>
+      <td className="right">{bucket.discountPermille === 0 ? '–' : `− ${bucket.discountPermille / 10} %`}</td>
+      <td className="right">{attoText(lineAtto(bucket))}</td>
+      <td>{payers[bucket.paidBy as Payer] ?? 'another'}</td>
+    </tr>
+  );
+}
+
+function SumLine({ name, value }: { readonly name: string; readonly value: React.ReactNode }) {
+  return (
+    <tr>
+      <th scope="row" colSpan={5}>
+        {name}
+      </th>
+      <td className="right">{value}</td>
+      <td />
+    </tr>
+  );
+}
+
+const tiers: Readonly<Record<ServiceTier, string>> = {
+  [ServiceTier.UNSPECIFIED]: 'standard',
+  [ServiceTier.DEFAULT]: 'standard',
+  [ServiceTier.FLEX]: 'flex',
+  [ServiceTier.PRIORITY]: 'priority',
+};
+
+function Facts({ record }: { readonly record: ActivityRecord }) {
+  const counted =
+    record.usageSource === UsageSource.REPORTED ? 'by the provider' : 'by the gateway: the provider did not say';
+  return (
+    <section className="panel" aria-label="Facts">
+      <h2>Facts</h2>
+      <dl className="facts">
+        <dt>State</dt>
+        <dd>
+          <StateWord state={record.state} />
+        </dd>
+        <dt>Model</dt>
+        <dd>
+          <Link to="/activity" search={{ model: record.model }}>
+            {record.model}
+          </Link>
+        </dd>
+        <dt>Key</dt>
+        <dd>
+          <Link to="/activity" search={{ key: Number(record.apiKeyId) }}>
+            {`${record.apiKeyId}`}
+          </Link>
+        </dd>
+        <dt>Admitted</dt>
+        <dd>{fullTime(record.createdAtMs)}</dd>
+        <dt>Took</dt>
+        <dd>
+          <Duration ms={record.latencyMs} />
+        </dd>
+        <dt>Tokens counted</dt>
+        <dd>{counted}</dd>
+        <dt>Tier</dt>
+        <dd>{tiers[record.serviceTier as ServiceTier] ?? 'another'}</dd>
+        {record.endUser !== undefined && (
+          <>
+            <dt>End user</dt>
+            <dd>{record.endUser}</dd>
+          </>
+        )}
+        {Object.entries(record.tags).map(([name, value]) => (
+          <Tag key={name} name={name} value={value} />
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function Tag({ name, value }: { readonly name: string; readonly value: string }) {
+  return (
+    <>
+      <dt>Tag {name}</dt>
+      <dd>
+        <Link to="/activity" search={{ tag: `${name}:${value}` }}>
+          {value}
+        </Link>
+      </dd>
+    </>
+  );
+}
+
+/** The page of one settled request. */
+export const Route = createLazyRoute('/activity/$requestId')({ component: RequestPage });

@@ -1,0 +1,134 @@
+import { createRootRoute, createRoute, createRouter, redirect, retainSearchParams } from '@tanstack/react-router';
+import { readActivitySearch } from './activity/search.ts';
+import { Problem } from './parts/page.tsx';
+import { Root } from './shell/root.tsx';
+
+/** What every address may say: the account that the operator looks at. */
+export interface RootSearch {
+  readonly account?: number | undefined;
+}
+
+function readRootSearch({ account }: Record<string, unknown>): RootSearch {
+  return typeof account === 'number' && Number.isSafeInteger(account) && account > 0 ? { account } : {};
+}
+
+/** A key and a model to explain. Absent: the first key, any model. */
+interface NextSearch {
+  readonly key?: number | undefined;
+  readonly model?: string | undefined;
+}
+
+function readNextSearch({ key, model }: Record<string, unknown>): NextSearch {
+  return { ...(typeof key === 'number' && { key }), ...readTexts({ model }) };
+}
+
+/** What the list of models is searched for, and the one that is open. */
+interface ModelsSearch {
+  readonly q?: string | undefined;
+  readonly model?: string | undefined;
+}
+
+function readModelsSearch({ q, model }: Record<string, unknown>): ModelsSearch {
+  return readTexts({ q, model });
+}
+
+/** The models and the interface that are tried. */
+interface PlaygroundSearch {
+  readonly model?: string | undefined;
+  readonly beside?: string | undefined;
+  readonly interface?: string | undefined;
+}
+
+function readPlaygroundSearch(search: Record<string, unknown>): PlaygroundSearch {
+  return readTexts({ model: search['model'], beside: search['beside'], interface: search['interface'] });
+}
+
+/** Keeps the values that are text or a number, which the address does not tell apart. */
+function readTexts<Name extends string>(values: Readonly<Record<Name, unknown>>): { [name in Name]?: string } {
+  const kept = Object.entries(values).filter(
+    ([, value]) => (typeof value === 'string' && value !== '') || typeof value === 'number',
+  );
+  return Object.fromEntries(kept.map(([name, value]) => [name, String(value)])) as { [name in Name]?: string };
+}
+
+const rootRoute = createRootRoute({
+  component: Root,
+  validateSearch: readRootSearch,
+  search: { middlewares: [retainSearchParams<RootSearch>(['account'])] },
+});
+const parent = { getParentRoute: () => rootRoute } as const;
+
+const indexRoute = createRoute({
+  ...parent,
+  path: '/',
+  beforeLoad: () => {
+    throw redirect({ to: '/now' });
+  },
+});
+const activityRoute = createRoute({ ...parent, path: '/activity', validateSearch: readActivitySearch }).lazy(() =>
+  import('./activity/activity-page.tsx').then(({ Route }) => Route),
+);
+const requestRoute = createRoute({ ...parent, path: '/activity/$requestId' }).lazy(() =>
+  import('./request/request-page.tsx').then(({ Route }) => Route),
+);
+
+// Where sign-in links lead; the token is out of the address by now.
+const signInRoute = createRoute({
+  ...parent,
+  path: '/sign-in',
+  beforeLoad: () => {
+    throw redirect({ to: '/now', replace: true });
+  },
+});
+const nowRoute = createRoute({ ...parent, path: '/now' }).lazy(() =>
+  import('./now/now-page.tsx').then(({ Route }) => Route),
+);
+const nextRoute = createRoute({ ...parent, path: '/next', validateSearch: readNextSearch }).lazy(() =>
+  import('./next/next-page.tsx').then(({ Route }) => Route),
+);
+const keysRoute = createRoute({ ...parent, path: '/keys' }).lazy(() =>
+  import('./keys/keys-page.tsx').then(({ Route }) => Route),
+);
+const keyRoute = createRoute({ ...parent, path: '/keys/$keyId' }).lazy(() =>
+  import('./keys/key-page.tsx').then(({ Route }) => Route),
+);
+const accountsRoute = createRoute({ ...parent, path: '/accounts' }).lazy(() =>
+  import('./accounts/accounts-page.tsx').then(({ Route }) => Route),
+);
+const modelsRoute = createRoute({ ...parent, path: '/models', validateSearch: readModelsSearch }).lazy(() =>
+  import('./models/models-page.tsx').then(({ Route }) => Route),
+);
+const configurationRoute = createRoute({ ...parent, path: '/configuration' }).lazy(() =>
+  import('./configuration/configuration-page.tsx').then(({ Route }) => Route),
+);
+const playgroundRoute = createRoute({ ...parent, path: '/playground', validateSearch: readPlaygroundSearch }).lazy(() =>
+  import('./playground/playground-page.tsx').then(({ Route }) => Route),
+);
+
+/** The pages by their addresses below /dashboard. */
+export const router = createRouter({
+  routeTree: rootRoute.addChildren([
+    indexRoute,
+    signInRoute,
+    nowRoute,
+    activityRoute,
+    requestRoute,
+    nextRoute,
+    keysRoute,
+    keyRoute,
+    accountsRoute,
+    modelsRoute,
+    configurationRoute,
+    playgroundRoute,
+  ]),
+  basepath: '/dashboard',
+  defaultPreload: 'intent',
+  defaultNotFoundComponent: () => <p>There is no such page. The navigation lists those there are.</p>,
+  defaultErrorComponent: ({ error, reset }) => <Problem error={error} retry={reset} />,
+});
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

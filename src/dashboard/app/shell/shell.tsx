@@ -1,0 +1,85 @@
+import { Button, NativeSelect, useComputedColorScheme, useMantineColorScheme } from '@mantine/core';
+import { useQuery } from '@connectrpc/connect-query';
+import { Link, Outlet, useNavigate } from '@tanstack/react-router';
+import { AdminService } from '../../../gen/tollgate/v1/admin_pb.ts';
+import { type Viewer, ViewerContext } from '../data/viewer.ts';
+import { Brand } from './brand.tsx';
+import { Footer } from './footer.tsx';
+import { pagesFor } from './pages.ts';
+
+interface ShellProps {
+  readonly viewer: Viewer;
+  readonly onSignOut: () => void;
+}
+
+/** What stands around every page: the navigation, who is signed in, and how fresh the numbers are. */
+export function Shell({ viewer, onSignOut }: ShellProps) {
+  return (
+    <ViewerContext value={viewer}>
+      <div className="shell">
+        <header className="side">
+          <Brand />
+          <nav className="nav" aria-label="Pages">
+            {pagesFor(viewer).map(({ to, name }) => (
+              <Link key={to} to={to}>
+                {name}
+              </Link>
+            ))}
+          </nav>
+          <div className="who">
+            {viewer.role === 'operator' && <AccountChoice accountId={viewer.accountId} />}
+            <span className="small quiet" title={viewer.subject}>
+              {viewer.subject} ({viewer.role === 'holder' ? 'key holder' : viewer.role})
+            </span>
+            <span className="actions">
+              <SchemeButton />
+              <Button size="compact-xs" variant="default" onClick={onSignOut}>
+                Sign out
+              </Button>
+            </span>
+          </div>
+        </header>
+        <main className="page">
+          {!viewer.isInternal && viewer.role !== 'holder' && (
+            <p className="small quiet">
+              The operator’s pages are on the internal listener: <code>{viewer.internalUrl}/dashboard/</code>
+            </p>
+          )}
+          <Outlet />
+        </main>
+        <Footer />
+      </div>
+    </ViewerContext>
+  );
+}
+
+function SchemeButton() {
+  const { setColorScheme } = useMantineColorScheme();
+  const other = useComputedColorScheme('light') === 'dark' ? 'light' : 'dark';
+  return (
+    <Button size="compact-xs" variant="default" onClick={() => setColorScheme(other)}>
+      {other === 'dark' ? 'Dark' : 'Light'}
+    </Button>
+  );
+}
+
+/** The operator looks at one account at a time; the address says which. */
+function AccountChoice({ accountId }: { readonly accountId: bigint }) {
+  const { data } = useQuery(AdminService.method.listAccounts, {});
+  const navigate = useNavigate();
+  const choices = (data?.accounts ?? []).map(({ accountId: id, name }) => ({
+    value: `${id}`,
+    label: `${name} (${id})`,
+  }));
+  return (
+    <NativeSelect
+      size="xs"
+      label="Account"
+      value={`${accountId}`}
+      data={choices.length === 0 ? [`${accountId}`] : choices}
+      onChange={event =>
+        void navigate({ to: '.', search: before => ({ ...before, account: Number(event.currentTarget.value) }) })
+      }
+    />
+  );
+}

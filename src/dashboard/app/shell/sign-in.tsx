@@ -1,0 +1,64 @@
+import { createClient } from '@connectrpc/connect';
+import { Button, TextInput } from '@mantine/core';
+import { useMutation } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { DashboardService } from '../../../gen/tollgate/v1/dashboard_pb.ts';
+import { transport } from '../data/rpc.ts';
+import { Problem } from '../parts/page.tsx';
+import { Brand } from './brand.tsx';
+
+const sessions = createClient(DashboardService, transport);
+
+interface SignInProps {
+  /** People may sign in with an identity provider. */
+  readonly hasProvider: boolean;
+  /** A sign-in link that did not work. */
+  readonly failure?: unknown;
+  readonly onSignedIn: () => void;
+}
+
+/** The page before all others: one field for either kind of key. */
+export function SignIn({ hasProvider, failure, onSignedIn }: SignInProps) {
+  const [credential, setCredential] = useState('');
+  const { mutate, error, isPending } = useMutation({
+    mutationFn: () => sessions.signIn({ credential: credential.trim() }),
+    onSuccess: () => {
+      setCredential('');
+      onSignedIn();
+    },
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    mutate();
+  };
+  const problem: unknown = error ?? failure;
+  return (
+    <main className="sign-in">
+      <form className="panel form" onSubmit={submit}>
+        <Brand />
+        <h1>Sign in</h1>
+        {problem != null && <Problem error={problem} />}
+        <TextInput
+          label="API key or management key"
+          description="An API key shows its own requests. A management key shows its account."
+          type="password"
+          autoComplete="off"
+          spellCheck={false}
+          value={credential}
+          onChange={event => setCredential(event.currentTarget.value)}
+        />
+        <Button type="submit" loading={isPending} disabled={credential.trim() === ''}>
+          Sign in
+        </Button>
+        {hasProvider && (
+          <Button component="a" href="/dashboard/login" variant="default">
+            Sign in with your organisation
+          </Button>
+        )}
+        <p className="small quiet">
+          The operator signs in with a link: run <code>tollgate dashboard</code> on the gateway’s machine.
+        </p>
+      </form>
+    </main>
+  );
+}

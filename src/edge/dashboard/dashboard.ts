@@ -1,0 +1,160 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { DescService } from '@bufbuild/protobuf';
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
+import { GatewayError } from '../../errors/gateway-error.ts';
+import { CredentialKind, CredentialService } from '../../gen/tollgate/v1/credential_pb.ts';
+import { DashboardService } from '../../gen/tollgate/v1/dashboard_pb.ts';
+import { actsForHeader, dashboardListenerHeader, edgeHeader, fingerprintHeader } from '../../lib/call-headers.ts';
+import { requestIdHeader } from '../../lib/ids.ts';
+import type { Runtime } from '../../lib/runtime.ts';
+import { type BrowserCall, createBrowserCalls } from '../../rpc/browser-calls.ts';
+import type { CallObserver } from '../../rpc/call-boundary.ts';
+import type { MessageLimits } from '../../rpc/message-bounds.ts';
+import { OpenCalls } from '../../rpc/open-calls.ts';
+import type { PushTransport } from '../../rpc/push-transport.ts';
+import { answerText, pageHeaders, type PageFiles } from './files.ts';
+import { isOwnOrigin } from './own-origin.ts';
+import { SessionCookie } from './session-cookie.ts';
+
+/** What the dashboard is served from. */
+export interface DashboardOptions extends MessageLimits {
+  readonly listener: 'public' | 'internal';
+  /** The listener has a certificate. */
+  readonly isSecure: boolean;
+  readonly files: PageFiles;
+  readonly core: PushTransport;
+  /** What pages may call; `DashboardService` is added to them. */
+  readonly services: readonly DescService[];
+  readonly runtime: Runtime;
+  readonly observe: CallObserver;
+}
+
+/** Calls of pages at once, of everybody and of one address. A stream ends after the longest time, and its page asks again. */
+const callLimits = { bytesMax: 0, callsMax: 2_000, perAddressMax: 200, durationMs: 3_600_000 };
+
+const prefix = '/dashboard/';
+const rpcPrefix = '/dashboard/rpc';
+
+/** Answers everything below `/dashboard` of one listener: the pages, and the calls that they make with the session of their cookie. */
+export class Dashboard {
+  readonly #options: DashboardOptions;
+  readonly #cookie: SessionCookie;
+  readonly #calls: (call: BrowserCall) => Promise<boolean>;
+  readonly #open: OpenCalls;
+
+  constructor(options: DashboardOptions) {
+    this.#options = options;
+    this.#cookie = new SessionCookie(options.listener, options.isSecure);
+    this.#open = new OpenCalls(callLimits, options.runtime);
+    this.#calls = createBrowserCalls({
+      ...options,
+      services: [...options.services, DashboardService],
+      gate: context => this.#checkCaller(context),
+      replaced: { [DashboardService.typeName]: this.#signing() },
+      watch: options,
+    });
+  }
+
+  /** Answers a request. It never throws. */
+  answer(request: IncomingMessage, response: ServerResponse, requestId: string): void {
+    this.#answer(request, response, requestId).catch(() => {
+      if (!response.headersSent) response.writeHead(500);
+      response.end();
+    });
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void> {
+    response.setHeader('x-request-id', requestId);
+    const path = (request.url ?? '').split('?', 1)[0] ?? '';
+    const isRead = request.method === 'GET' || request.method === 'HEAD';
+    if (path === rpcPrefix || path.startsWith(`${rpcPrefix}/`)) {
+      if (request.method === 'POST')
+        return this.#answerCall(path.slice(rpcPrefix.length), { request, response, requestId });
+      response.setHeader('allow', 'POST');
+      return answerText(response, 405, 'Calls are POST requests.');
+    }
+    if (!isRead) {
+      response.setHeader('allow', 'GET, HEAD');
+      return answerText(response, 405, 'Pages are read with GET.');
+    }
+    if (path === '/dashboard') {
+      response.writeHead(308, { ...pageHeaders, location: prefix, 'content-length': 0 }).end();
+      return undefined;
+    }
+    return this.#options.files.answer(path.slice(prefix.length), request, response);
+  }
+
+  async #answerCall(path: string, call: Omit<BrowserCall, 'path'>): Promise<void> {
+    const { request, response, requestId } = call;
+    if (!isOwnOrigin(request.headers)) return refuse(call, 403, 'permission_denied', 'A page of another origin asked.');
+    if (!this.#open.admit(request, response)) return refuse(call, 503, 'unavailable', 'There are too many calls.');
+    this.#setHeaders(request, requestId);
+    for (const [name, value] of Object.entries({ ...pageHeaders, 'cache-control': 'no-store' })) {
+      response.setHeader(name, value);
+    }
+    if (!(await this.#calls({ path, ...call }))) refuse(call, 404, 'not_found', 'There is no such call here.');
+  }
+
+  /** Makes the headers of a call tell the truth, and its cookie its credential where it brings no other. */
+  #setHeaders({ headers }: IncomingMessage, requestId: string): void {
+    for (const name of [edgeHeader, fingerprintHeader, actsForHeader, dashboardListenerHeader]) delete headers[name];
+    headers[requestIdHeader] = requestId;
+    if (this.#options.listener === 'public') headers[dashboardListenerHeader] = 'public';
+    const session = this.#cookie.read(headers);
+    if (session !== undefined && headers.authorization === undefined && headers['x-api-key'] === undefined) {
+      headers.authorization = `Bearer ${session}`;
+    }
+    delete headers.cookie;
+  }
+
+  /** The operator's sessions are worth nothing on the public listener, which strangers reach. */
+  async #checkCaller({ method, requestHeader }: HandlerContext): Promise<void> {
+    const { signIn, whoAmI } = DashboardService.method;
+    if (method === signIn) return;
+    // Nobody is signed in yet: a page asks before it shows the sign-in.
+    if (method === whoAmI && !requestHeader.has('authorization') && !requestHeader.has('x-api-key')) return;
+    const request = { $typeName: 'tollgate.v1.AuthenticateRequest', limits: false, admission: false } as const;
+    const { kind } = await this.#options.core.ask(CredentialService.method.authenticate, request, requestHeader);
+    const isKey =
+      kind === CredentialKind.API_KEY || kind === CredentialKind.MANAGEMENT_KEY || kind === CredentialKind.SESSION;
+    const isOperator =
+      kind === CredentialKind.OPERATOR && requestHeader.get('authorization')?.includes('ss-tg-') === true;
+    if (isKey || (isOperator && this.#options.listener === 'internal')) return;
+    throw new GatewayError('permission_denied', 'This credential does not work here.', {
+      tip: 'The operator’s pages are on the internal listener: npx tollgate dashboard.',
+    });
+  }
+
+  /** Signing in and out over HTTP: the session is in a cookie that no script can read, and nowhere else. */
+  #signing(): Partial<ServiceImpl<typeof DashboardService>> {
+    const { core, listener, runtime } = this.#options;
+    const { signIn, signOut } = DashboardService.method;
+    return {
+      signIn: async (request, { requestHeader, responseHeader, signal }) => {
+        if (listener === 'public' && request.credential.trim().startsWith('lk-tg-')) {
+          throw new GatewayError('permission_denied', 'Sign-in links work on the internal listener alone.');
+        }
+        const reply = await core.ask(signIn, request, requestHeader, signal);
+        const endsAtMs = Number(reply.identity?.expiresAtMs ?? 0n);
+        responseHeader.append('set-cookie', this.#cookie.set(reply.session, endsAtMs - runtime.now()));
+        return { ...reply, session: '' };
+      },
+      signOut: async (request, { requestHeader, responseHeader, signal }) => {
+        responseHeader.append('set-cookie', this.#cookie.clear());
+        return core.ask(signOut, request, requestHeader, signal);
+      },
+    };
+  }
+}
+
+/** Refuses a call as the Connect protocol does. Nothing of its body was read, so it is the last of an HTTP/1.1 connection. */
+function refuse({ request, response }: Omit<BrowserCall, 'path'>, status: number, code: string, message: string): void {
+  const last = request.httpVersionMajor === 1 ? { connection: 'close' } : {};
+  response.writeHead(status, {
+    ...pageHeaders,
+    ...last,
+    'content-type': 'application/json',
+    'cache-control': 'no-store',
+  });
+  response.end(JSON.stringify({ code, message }));
+}

@@ -1,0 +1,13 @@
+import type { IncomingHttpHeaders } from 'node:http';
+
+/**
+ * Whether a browser says that a page of this very origin asks, or no browser asks. The same site is not enough: cookies, also strict ones, are sent from other ports of the host too.
+ * Source: Fetch Metadata Request Headers, "Sec-Fetch-Site".
+ */
+export function isOwnOrigin(headers: IncomingHttpHeaders): boolean {
+  const { 'sec-fetch-site': site, origin } = headers;
+  if (site !== undefined) return site === 'same-origin';
+  if (origin === undefined) return true;
+  const host = headers.host ?? headers[':authority'];
+  return URL.canParse(origin) && new URL(origin).host === host;
+}

@@ -1,0 +1,32 @@
+import type { IncomingHttpHeaders } from 'node:http';
+
+/** The cookie that a session is kept in. Cookies know no ports, so each listener has one of its own: signing in on the one must not end the session on the other. */
+export class SessionCookie {
+  readonly #name: string;
+  readonly #attributes: string;
+
+  /** `isSecure`: the listener has a certificate. */
+  constructor(listener: 'public' | 'internal', isSecure: boolean) {
+    this.#name = listener === 'public' ? 'tollgate_session' : 'tollgate_internal_session';
+    this.#attributes = `Path=/dashboard; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
+  }
+
+  /** Returns the session that a request has; undefined: none. */
+  read({ cookie = '' }: IncomingHttpHeaders): string | undefined {
+    const prefix = `${this.#name}=`;
+    const found = cookie.split(/; */).find(each => each.startsWith(prefix));
+    const text = found?.slice(prefix.length);
+    return text !== undefined && /^ss-tg-[0-9A-Za-z]{43}$/.test(text) ? text : undefined;
+  }
+
+  /** Returns the header that sets it until that time, in ms from now. */
+  set(session: string, lifetimeMs: number): string {
+    const seconds = Math.max(0, Math.floor(lifetimeMs / 1000));
+    return `${this.#name}=${session}; Max-Age=${seconds}; ${this.#attributes}`;
+  }
+
+  /** Returns the header that removes it. */
+  clear(): string {
+    return `${this.#name}=; Max-Age=0; ${this.#attributes}`;
+  }
+}

@@ -1,0 +1,65 @@
+import * as z from 'zod';
+import { findNote } from '../../codecs/schema-notes.ts';
+
+/** Zod schemas as the JSON Schemas of the API reference: what a client may send, or gets. */
+
+/** JSON Schema, or a part of it. */
+export type JsonSchema = Record<string, unknown>;
+
+/** Schemas with a name of their own in the reference: others point to them. */
+const components = z.registry<{ readonly id: string; readonly fields?: Readonly<Record<string, string>> }>();
+
+/** Gives a schema a name in the reference. `fields`: what its members mean, for those that do not say it themselves. Returns the schema. */
+export function named<T extends z.ZodType>(id: string, schema: T, fields?: Readonly<Record<string, string>>): T {
+  components.add(schema, fields === undefined ? { id } : { id, fields });
+  return schema;
+}
+
+/** Returns a pointer to a schema that has a name. Throws if it has none. */
+export function refTo(schema: z.ZodType): JsonSchema {
+  const id = components.get(schema)?.id;
+  if (id === undefined) throw new Error('a schema without a name in the reference');
+  return { $ref: `#/components/schemas/${id}` };
+}
+
+/** Returns the JSON Schemas of all schemas that have a name, by name. */
+export function namedSchemas(): Readonly<Record<string, JsonSchema>> {
+  const { schemas } = z.toJSONSchema(components, {
+    io: 'input',
+    unrepresentable: 'any',
+    uri: id => `#/components/schemas/${id}`,
+    override: addNotes,
+  });
+  const sorted = Object.entries(schemas).toSorted(([one], [other]) => (one < other ? -1 : 1));
+  return Object.fromEntries(sorted.map(([id, schema]) => [id, plain(schema)]));
+}
+
+/** Returns the JSON Schema of a schema without a name. */
+export function toJsonSchema(schema: z.core.$ZodType): JsonSchema {
+  return plain(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override: addNotes }));
+}
+
+/** Without the members that say which document it is: it stands in one. */
+function plain(schema: object): JsonSchema {
+  const { $schema: _schema, $id: _id, id: _name, fields: _fields, ...members } = schema as JsonSchema;
+  return members;
+}
+
+interface Overridden {
+  readonly zodSchema: z.core.$ZodType;
+  readonly jsonSchema: JsonSchema;
+}
+
+function addNotes({ zodSchema, jsonSchema }: Overridden): void {
+  const note = findNote(zodSchema);
+  if (note?.among !== undefined) jsonSchema['anyOf'] = note.among.map(toJsonSchema);
+  if (note?.json !== undefined) Object.assign(jsonSchema, note.json);
+  // Alternatives have types of their own.
+  if (note !== undefined && 'anyOf' in jsonSchema) delete jsonSchema['type'];
+  const texts = components.get(zodSchema)?.fields ?? {};
+  const properties = (jsonSchema['properties'] ?? {}) as Record<string, JsonSchema>;
+  for (const [name, description] of Object.entries(texts)) {
+    const property = properties[name];
+    if (property !== undefined) properties[name] = { ...property, description };
+  }
+}

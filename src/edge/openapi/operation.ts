@@ -1,0 +1,125 @@
+import type * as z from 'zod';
+import type { JsonSchema } from './json-schema.ts';
+
+/** Who may call: an API key, a management key with a scope, a key of either kind, or anyone. */
+export type Access = 'api_key' | 'any_key' | 'anyone' | { readonly scope: string };
+
+/** A value that a parameter, a body or an answer can have. */
+export interface Example {
+  readonly summary: string;
+  readonly value: unknown;
+}
+
+/** A parameter of the path, the query or the headers. */
+export interface Parameter {
+  readonly name: string;
+  readonly in: 'path' | 'query' | 'header';
+  readonly description: string;
+  readonly schema: JsonSchema;
+  /** Path parameters always are. */
+  readonly required?: boolean;
+}
+
+/** What a request carries. The schema has a name. */
+export interface Body {
+  readonly schema: z.ZodType;
+  readonly examples: Readonly<Record<string, Example>>;
+  /** Whether a request without a body is one too. */
+  readonly optional?: boolean;
+  /** The same as a form: its JSON Schema. */
+  readonly form?: JsonSchema;
+}
+
+/** What a request that succeeds is answered with. */
+export interface Answer {
+  readonly description: string;
+  /** A JSON answer; the schema has a name. Absent: the answer is no JSON. */
+  readonly schema?: z.ZodType;
+  /** What it is instead of JSON or beside it, by media type. */
+  readonly others?: Readonly<Record<string, { readonly description: string; readonly example?: string }>>;
+  readonly headers?: readonly string[];
+}
+
+/** What an operation's errors look like: as OpenAI's clients, as Anthropic's clients, or as the specification's account paths have them. */
+export type ErrorShape = 'openai' | 'messages' | 'account';
+
+/** One method of one public path. */
+export interface Operation {
+  readonly method: 'get' | 'post' | 'patch' | 'put' | 'delete';
+  /** As OpenAPI writes it: `/v1/account/keys/{key_id}`. */
+  readonly path: string;
+  readonly id: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly access: Access;
+  readonly parameters?: readonly Parameter[];
+  readonly body?: Body;
+  /** By status. */
+  readonly answers: Readonly<Record<number, Answer>>;
+  /** Statuses that it fails with. */
+  readonly errors: readonly number[];
+  readonly errorShape?: ErrorShape;
+}
+
+/** Statuses that requests fail with which run a model. */
+export const generationErrors = [400, 401, 403, 404, 409, 413, 422, 429, 500, 502, 503] as const;
+/** Statuses that requests fail with which change something. */
+export const changeErrors = [400, 401, 403, 404, 409, 413, 422, 500, 503] as const;
+/** Statuses that requests fail with which read something. */
+export const readErrors = [400, 401, 403, 404, 500, 503] as const;
+
+/** A path parameter that is an id. */
+export function pathId(name: string, description: string, schema: JsonSchema = { type: 'string' }): Parameter {
+  return { name, in: 'path', description, schema, required: true };
+}
+
+/** A path parameter that is a number of a thing. */
+export function pathNumber(name: string, description: string): Parameter {
+  return pathId(name, description, { type: 'integer', minimum: 1 });
+}
+
+/** A query parameter. */
+export function query(name: string, description: string, schema: JsonSchema = { type: 'string' }): Parameter {
+  return { name, in: 'query', description, schema };
+}
+
+/** The page of a list. */
+export const pageQuery: readonly Parameter[] = [
+  query('limit', 'How many entries the page has at most.', {
+    type: 'integer',
+    minimum: 1,
+    maximum: 1000,
+    default: 100,
+  }),
+  query('offset', 'How many entries stand before the page.', { type: 'integer', minimum: 0, default: 0 }),
+];
+
+/** The headers that requests may have which run a model. */
+export const generationHeaders: readonly Parameter[] = [
+  {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description:
+      'A name of this request that no other has: repeated within 24 hours, the same answer comes, and nothing is charged again.',
+    schema: { type: 'string', maxLength: 255 },
+  },
+  {
+    name: 'x-tollgate-tags',
+    in: 'header',
+    description: 'At most 8 names with values that the request is counted by: `team=search,env=prod`.',
+    schema: { type: 'string' },
+  },
+  {
+    name: 'x-tollgate-end-user',
+    in: 'header',
+    description: 'Who the request is for. Longer than 128 characters: its SHA-256 is kept.',
+    schema: { type: 'string' },
+  },
+  {
+    name: 'x-tollgate-strict',
+    in: 'header',
+    description: '`true`: a request of which a part would be dropped or changed on the way to the model is refused.',
+    schema: { type: 'string', enum: ['true', 'false'] },
+  },
+];

@@ -1,0 +1,377 @@
+import {
+  changeErrors,
+  type Operation,
+  pageQuery,
+  pathId,
+  pathNumber,
+  query,
+  readErrors,
+  type Parameter,
+} from '../operation.ts';
+import { account, groupSettings, keySettings, limitChange, newLimit, ownKey, rotation } from '../shapes/account.ts';
+import { usage } from '../shapes/usage.ts';
+
+/** The account's paths, for management keys, and those of a key's holder. */
+
+const keyId = pathNumber('key_id', 'The key.');
+const limitId = pathNumber('limit_id', 'The limit.');
+const groupId = pathNumber('group_id', 'The group.');
+const done = { 200: { description: 'It is done.', schema: account.message } };
+
+const keys: readonly Operation[] = [
+  {
+    method: 'get',
+    path: '/v1/account/keys',
+    id: 'listKeys',
+    tag: 'Keys',
+    summary: 'List the keys',
+    access: { scope: 'keys:read' },
+    parameters: [
+      ...pageQuery,
+      query('q', 'Only keys with this in their label.'),
+      query('group_id', 'Only keys of this group.', { type: 'integer', minimum: 1 }),
+    ],
+    answers: { 200: { description: 'A page of keys, masked.', schema: account.keys } },
+    errors: readErrors,
+  },
+  {
+    method: 'post',
+    path: '/v1/account/keys',
+    id: 'createKey',
+    tag: 'Keys',
+    summary: 'Make a key',
+    description: 'The full key is in this answer only.',
+    access: { scope: 'keys:create' },
+    body: {
+      schema: keySettings,
+      examples: {
+        plain: { summary: 'A key without limits', value: { label: 'laptop' } },
+        limited: {
+          summary: 'A key with limits and money of its own',
+          value: {
+            label: 'team search',
+            daily_limit: 5,
+            minute_limit: 60,
+            balance: 0.25,
+            allowed_models: ['sim/small'],
+            expires_at: '2100-01-01T00:00:00Z',
+            tags: { team: 'search' },
+            metadata: { contract: 17 },
+          },
+        },
+      },
+    },
+    answers: { 200: { description: 'The key, in full.', schema: account.key } },
+    errors: changeErrors,
+  },
+  {
+    method: 'get',
+    path: '/v1/account/keys/{key_id}',
+    id: 'getKey',
+    tag: 'Keys',
+    summary: 'Read a key',
+    access: { scope: 'keys:read' },
+    parameters: [keyId],
+    answers: { 200: { description: 'The key, masked.', schema: account.key } },
+    errors: readErrors,
+  },
+  {
+    method: 'patch',
+    path: '/v1/account/keys/{key_id}',
+    id: 'updateKey',
+    tag: 'Keys',
+    summary: 'Change a key',
+    description: 'Only the fields that are sent change.',
+    access: { scope: 'keys:update' },
+    parameters: [keyId],
+    body: {
+      schema: keySettings,
+      examples: { limit: { summary: 'Another daily limit', value: { daily_limit: 20, allowed_models: null } } },
+    },
+    answers: { 200: { description: 'The key, masked.', schema: account.key } },
+    errors: changeErrors,
+  },
+  {
+    method: 'post',
+    path: '/v1/account/keys/{key_id}/rotate',
+    id: 'rotateKey',
+    tag: 'Keys',
+    summary: 'Give a key another secret',
+    description: 'Its id, limits, money and history stay. The full key is in this answer only.',
+    access: { scope: 'keys:update' },
+    parameters: [keyId],
+    body: {
+      schema: rotation,
+      optional: true,
+      examples: { overlap: { summary: 'The old secret works for another hour', value: { overlap_seconds: 3600 } } },
+    },
+    answers: { 200: { description: 'The key, in full.', schema: account.key } },
+    errors: changeErrors,
+  },
+  {
+    method: 'delete',
+    path: '/v1/account/keys/{key_id}',
+    id: 'deleteKey',
+    tag: 'Keys',
+    summary: 'Delete a key',
+    description: 'At once and for good; its balance moves back.',
+    access: { scope: 'keys:delete' },
+    parameters: [keyId],
+    answers: done,
+    errors: changeErrors,
+  },
+];
+
+const limits: readonly Operation[] = [
+  {
+    method: 'get',
+    path: '/v1/account/limits',
+    id: 'listLimits',
+    tag: 'Limits',
+    summary: 'List the limits',
+    access: { scope: 'limits:read' },
+    parameters: [
+      query('scope', 'Only limits of accounts, groups or keys.', { enum: ['account', 'group', 'key'] }),
+      query('id', 'Only limits of this one; with `scope`.', { type: 'integer', minimum: 1 }),
+    ],
+    answers: { 200: { description: 'The limits.', schema: account.limits } },
+    errors: readErrors,
+  },
+  {
+    method: 'post',
+    path: '/v1/account/limits',
+    id: 'createLimit',
+    tag: 'Limits',
+    summary: 'Make a limit',
+    access: { scope: 'limits:write' },
+    body: {
+      schema: newLimit,
+      examples: {
+        money: {
+          summary: 'Dollars of the account a month',
+          value: { scope: { type: 'account' }, unit: 'usd', window: 'month', max: 1000, time_zone: 'Europe/Berlin' },
+        },
+        tokens: {
+          summary: 'Tokens of each end user an hour',
+          value: { scope: { type: 'account' }, unit: 'tokens', window: 'hour', max: 100_000, end_users: 'each' },
+        },
+        concurrent: {
+          summary: 'Requests at a time',
+          value: { scope: { type: 'account' }, unit: 'concurrent', max: 50, models: ['sim/*'] },
+        },
+      },
+    },
+    answers: { 200: { description: 'The limit.', schema: account.limit } },
+    errors: changeErrors,
+  },
+  {
+    method: 'get',
+    path: '/v1/account/limits/{limit_id}',
+    id: 'getLimit',
+    tag: 'Limits',
+    summary: 'Read a limit',
+    access: { scope: 'limits:read' },
+    parameters: [limitId],
+    answers: { 200: { description: 'The limit.', schema: account.limit } },
+    errors: readErrors,
+  },
+  {
+    method: 'patch',
+    path: '/v1/account/limits/{limit_id}',
+    id: 'updateLimit',
+    tag: 'Limits',
+    summary: 'Change a limit',
+    description: 'Only the fields that are sent change. A locked limit is the operator’s: 403.',
+    access: { scope: 'limits:write' },
+    parameters: [limitId],
+    body: {
+      schema: limitChange,
+      examples: {
+        raise: { summary: 'More until a time', value: { raised: { max: 2000, until: '2100-01-01T00:00:00Z' } } },
+      },
+    },
+    answers: { 200: { description: 'The limit.', schema: account.limit } },
+    errors: changeErrors,
+  },
+  {
+    method: 'delete',
+    path: '/v1/account/limits/{limit_id}',
+    id: 'deleteLimit',
+    tag: 'Limits',
+    summary: 'Remove a limit',
+    access: { scope: 'limits:write' },
+    parameters: [limitId],
+    answers: done,
+    errors: changeErrors,
+  },
+];
+
+const groups: readonly Operation[] = [
+  {
+    method: 'get',
+    path: '/v1/account/groups',
+    id: 'listGroups',
+    tag: 'Groups',
+    summary: 'List the groups',
+    access: { scope: 'groups:read' },
+    answers: { 200: { description: 'The groups.', schema: account.groups } },
+    errors: readErrors,
+  },
+  {
+    method: 'post',
+    path: '/v1/account/groups',
+    id: 'createGroup',
+    tag: 'Groups',
+    summary: 'Make a group',
+    access: { scope: 'groups:write' },
+    body: {
+      schema: groupSettings,
+      examples: {
+        team: { summary: 'A team with its tag', value: { name: 'search', tags: { team: 'search' } } },
+        prepaid: { summary: 'A team with money of its own', value: { name: 'interns', balance: 0.1 } },
+      },
+    },
+    answers: { 200: { description: 'The group.', schema: account.group } },
+    errors: changeErrors,
+  },
+  {
+    method: 'get',
+    path: '/v1/account/groups/{group_id}',
+    id: 'getGroup',
+    tag: 'Groups',
+    summary: 'Read a group',
+    access: { scope: 'groups:read' },
+    parameters: [groupId],
+    answers: { 200: { description: 'The group.', schema: account.group } },
+    errors: readErrors,
+  },
+  {
+    method: 'patch',
+    path: '/v1/account/groups/{group_id}',
+    id: 'updateGroup',
+    tag: 'Groups',
+    summary: 'Change a group',
+    description: 'Only the fields that are sent change.',
+    access: { scope: 'groups:write' },
+    parameters: [groupId],
+    body: { schema: groupSettings, examples: { name: { summary: 'Another name', value: { name: 'ranking' } } } },
+    answers: { 200: { description: 'The group.', schema: account.group } },
+    errors: changeErrors,
+  },
+  {
+    method: 'delete',
+    path: '/v1/account/groups/{group_id}',
+    id: 'deleteGroup',
+    tag: 'Groups',
+    summary: 'Remove a group',
+    description: 'Only if it has neither keys nor groups: else 409. Its balance moves back.',
+    access: { scope: 'groups:write' },
+    parameters: [groupId],
+    answers: done,
+    errors: changeErrors,
+  },
+];
+
+const span: readonly Parameter[] = [
+  query('start', 'From this time on.', { type: 'string', format: 'date-time' }),
+  query('end', 'Before this time.', { type: 'string', format: 'date-time' }),
+];
+const activityQuery: readonly Parameter[] = [
+  ...pageQuery,
+  query('model', 'Only requests of this model.'),
+  query('api_key_id', 'Only requests of this key.', { type: 'integer', minimum: 1 }),
+  query('group_id', 'Only requests of this group’s keys.', { type: 'integer', minimum: 1 }),
+  query('tag', 'Only requests with this tag: `team:search`.'),
+  query('end_user', 'Only requests for this end user.'),
+  query('provider', 'Only requests that this provider answered.'),
+  ...span,
+];
+const analyticsQuery: readonly Parameter[] = [
+  query('granularity', 'Sums of hours or of days.', { enum: ['hour', 'day'], default: 'day' }),
+  query('group_by', '`none`, `model`, `api_key`, `provider`, `endpoint`, `group`, `end_user` or `tag:NAME`.', {
+    type: 'string',
+    default: 'none',
+  }),
+  ...span,
+];
+const requestId = pathId('request_id', 'The `x-request-id` of the answer.');
+
+/** What was used, as the account sees it or as a key's holder does. */
+function usageOperations(own: boolean): readonly Operation[] {
+  const [root, tag, name] = own ? ['/v1/key', 'Own key', 'Own'] : ['/v1/account', 'Usage', ''];
+  const access = (scope: string): Operation['access'] => (own ? 'api_key' : { scope });
+  return [
+    {
+      method: 'get',
+      path: `${root}/activity`,
+      id: `list${name}Activity`,
+      tag,
+      summary: own ? 'List the key’s requests' : 'List requests',
+      access: access('account:activity'),
+      parameters: activityQuery,
+      answers: { 200: { description: 'A page of settled requests, newest first.', schema: usage.activity } },
+      errors: readErrors,
+    },
+    {
+      method: 'get',
+      path: `${root}/activity/{request_id}`,
+      id: `get${name}Activity`,
+      tag,
+      summary: 'Read how a cost came about',
+      access: access('account:activity'),
+      parameters: [requestId],
+      answers: { 200: { description: 'The request with its arithmetic.', schema: usage.receipt } },
+      errors: readErrors,
+    },
+    {
+      method: 'get',
+      path: `${root}/analytics`,
+      id: `get${name}Analytics`,
+      tag,
+      summary: own ? 'Sum up the key’s requests' : 'Sum up requests',
+      description: 'Without `start` and `end`: the last 30 days.',
+      access: access('account:read'),
+      parameters: analyticsQuery,
+      answers: { 200: { description: 'The sums.', schema: usage.analytics } },
+      errors: readErrors,
+    },
+  ];
+}
+
+const money: readonly Operation[] = [
+  {
+    method: 'get',
+    path: '/v1/account/balance',
+    id: 'getBalance',
+    tag: 'Usage',
+    summary: 'Read the balance',
+    access: { scope: 'account:balance' },
+    answers: { 200: { description: 'The balance.', schema: account.balance } },
+    errors: readErrors,
+  },
+];
+const own: readonly Operation[] = [
+  {
+    method: 'get',
+    path: '/v1/key',
+    id: 'getOwnKey',
+    tag: 'Own key',
+    summary: 'Read the key that asks',
+    access: 'api_key',
+    answers: { 200: { description: 'The key, its limits and what pays.', schema: ownKey } },
+    errors: readErrors,
+  },
+];
+
+/** The account's operations and those of a key's holder. */
+export const accountOperations: readonly Operation[] = [
+  keys,
+  limits,
+  groups,
+  money,
+  usageOperations(false),
+  own,
+  usageOperations(true),
+]
+  .flat()
+  .map(operation => ({ ...operation, errorShape: 'account' }));

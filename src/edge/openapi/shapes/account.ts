@@ -1,0 +1,153 @@
+import * as z from 'zod';
+import { groupSettingsSchema } from '../../group-body.ts';
+import { keySettingsSchema, rotationSchema } from '../../account-body.ts';
+import { limitChangeSchema, newLimitSchema } from '../../limit-body.ts';
+import { named } from '../json-schema.ts';
+import { anyObject, count, dollars, id, tags, time } from './fields.ts';
+
+/** What the account's paths take and answer. Source: service.md, "Account endpoints"; control.md. */
+
+const keyFields = {
+  label: 'A name for people, at most 200 characters.',
+  daily_limit: 'The most a UTC day: dollars, or requests where the operator counts those. 0 or null: no limit.',
+  minute_limit: 'The most requests in 60 seconds. 0 or null: no limit.',
+  allowed_models: 'The ids of the models that the key may use; null: all.',
+  balance: 'Dollars of the key’s own, moved out of the account’s; null: it spends from its group or account.',
+  use_subs_first: 'Whether the plan pays before money.',
+  fallback_to_payg: 'Whether money pays when the plan is used up.',
+  expires_at: 'When the key stops working; null: never.',
+  group_id: 'Its group; null: none.',
+  tags: 'What its requests are counted by: at most 8 names with values.',
+  metadata: 'A JSON object of your own, at most 4 KiB, never sent to a provider.',
+};
+
+/** The body that makes or changes a key. */
+export const keySettings = named('KeySettings', keySettingsSchema, keyFields);
+/** The body that rotates a key. */
+export const rotation = named('KeyRotation', rotationSchema, {
+  overlap_seconds: 'How long the old secret works on: 0 to 30 days.',
+});
+
+const limitFields = {
+  scope: 'What it limits: the account, or a group or key by its id.',
+  unit: 'What it counts.',
+  window: 'In which time: the last 60 seconds, a calendar window, or for ever (`total`). Absent with `concurrent`.',
+  max: 'The most: dollars of `usd`, else a count. 0 refuses all.',
+  time_zone: 'Whose calendar days count, an IANA name; default `UTC`.',
+  models: 'The ids and patterns (`*`) that it counts and binds; null: all.',
+  end_users: 'For all end users together, or for each apart.',
+  action: 'Whether it refuses, or only tells that it is reached.',
+  raised: 'Another maximum until a time; null: none.',
+};
+/** The body that makes a limit. */
+export const newLimit = named('NewLimit', newLimitSchema, limitFields);
+/** The body that changes a limit. */
+export const limitChange = named(
+  'LimitChange',
+  limitChangeSchema.omit({ scope: true, unit: true, window: true }),
+  limitFields,
+);
+/** The body that makes or changes a group. */
+export const groupSettings = named('GroupSettings', groupSettingsSchema, {
+  name: 'A name for people.',
+  parent_group_id: 'The group that it lies in; null: none. At most 5 deep.',
+  tags: 'What its keys’ requests are counted by.',
+  balance: 'Dollars of the group’s own, moved out of the account’s; null: none.',
+});
+
+const apiKey = named(
+  'ApiKey',
+  z.object({
+    api_key_id: id.describe('The number of the key.'),
+    key: z.string().describe('Masked, but in the answer that makes or rotates the key.'),
+    created_at: time.describe('When it was made.'),
+    label: z.string().describe('A name for people.'),
+    daily_limit: count.nullable().describe(keyFields.daily_limit),
+    minute_limit: count.nullable().describe(keyFields.minute_limit),
+    monthly_limit: dollars.nullable().describe('The most dollars a UTC month, set by the operator; null: no limit.'),
+    balance: dollars.nullable().describe(keyFields.balance),
+    usage_today: dollars.describe('Dollars spent since 00:00 UTC.'),
+    usage_minute: count.describe('Requests of the last 60 seconds.'),
+    last_used_at: time.nullable().describe('When it made its last request; null: never.'),
+    use_subs_first: z.boolean().describe(keyFields.use_subs_first),
+    fallback_to_payg: z.boolean().describe(keyFields.fallback_to_payg),
+    allowed_models: z.array(z.string()).nullable().describe(keyFields.allowed_models),
+    disabled: z.boolean().describe('Whether the operator has disabled it.'),
+    group_id: id.nullable().describe(keyFields.group_id),
+    tags,
+    metadata: anyObject.describe(keyFields.metadata),
+    expires_at: time.nullable().describe(keyFields.expires_at),
+  }),
+);
+const amount = z.number().describe('Dollars of `usd`, else a count.');
+const limit = named(
+  'Limit',
+  z.object({
+    limit_id: id.describe('The number of the limit.'),
+    scope: z
+      .object({ type: z.enum(['account', 'group', 'key']), id: id.describe('The account, group or key.') })
+      .describe('What it limits.'),
+    unit: z.enum(['usd', 'requests', 'tokens', 'concurrent']).describe(limitFields.unit),
+    window: z.enum(['minute', 'hour', 'day', 'week', 'month', 'total']).nullable().describe(limitFields.window),
+    time_zone: z.string().describe(limitFields.time_zone),
+    max: amount.describe(limitFields.max),
+    models: z.array(z.string()).nullable().describe(limitFields.models),
+    end_users: z.enum(['all', 'each']).describe(limitFields.end_users),
+    action: z.enum(['refuse', 'alert']).describe(limitFields.action),
+    locked: z.boolean().describe('Whether the account can’t change it.'),
+    raised: z.object({ max: amount, until: time }).nullable().describe(limitFields.raised),
+    used: amount.describe('What was used in the present window; with `end_users: each` by the fullest.'),
+    held: amount.describe('What running requests may still use.'),
+    remaining: amount.describe('`max`, or `raised.max` while it lasts, less `used` and `held`.'),
+    resets_at: time.nullable().describe('When the window begins again; null: never by itself.'),
+    created_at: time.describe('When it was made.'),
+  }),
+);
+const group = named(
+  'Group',
+  z.object({
+    group_id: id.describe('The number of the group.'),
+    name: z.string().describe('A name for people.'),
+    parent_group_id: id.nullable().describe('The group that it lies in; null: none.'),
+    tags,
+    balance: dollars.nullable().describe('Dollars of the group’s own; null: none.'),
+    created_at: time.describe('When it was made.'),
+  }),
+);
+
+/** Resources of the account, alone and in lists. */
+export const account = {
+  key: named('ApiKeyAnswer', z.object({ data: apiKey })),
+  keys: named('ApiKeyList', z.object({ data: z.array(apiKey) })),
+  limit: named('LimitAnswer', z.object({ data: limit })),
+  limits: named('LimitList', z.object({ data: z.array(limit) })),
+  group: named('GroupAnswer', z.object({ data: group })),
+  groups: named('GroupList', z.object({ data: z.array(group) })),
+  message: named('Message', z.object({ message: z.string().describe('What was done, for people.') })),
+  balance: named(
+    'Balance',
+    z.object({ balance: dollars.describe('Dollars, those that running requests hold included.') }),
+  ),
+};
+
+/** What the holder of a key sees of it. */
+export const ownKey = named(
+  'OwnKey',
+  z.object({
+    data: z.object({
+      api_key_id: id.describe('The number of the key.'),
+      key: z.string().describe('The key, masked.'),
+      label: z.string().describe('A name for people.'),
+      group: z.string().nullable().describe('The name of its group; null: none.'),
+      expires_at: time.nullable().describe(keyFields.expires_at),
+      allowed_models: z.array(z.string()).nullable().describe(keyFields.allowed_models),
+      limits: z.array(limit).describe('Every limit that binds it.'),
+      pays_from: z
+        .enum(['free', 'subscription', 'key_balance', 'group_balance', 'account'])
+        .nullable()
+        .describe('What the next request is paid from; null: nothing can pay.'),
+      spend_today: dollars.describe('Dollars spent since 00:00 UTC.'),
+      spend_month: dollars.describe('Dollars spent in this UTC month.'),
+    }),
+  }),
+);

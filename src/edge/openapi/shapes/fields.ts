@@ -1,0 +1,16 @@
+import * as z from 'zod';
+
+/** Fields that several resources have. */
+
+/** Dollars, exact to the nano-dollar. */
+export const dollars = z.number();
+/** A time as ISO 8601 writes it, in UTC. */
+export const time = z.iso.datetime();
+/** A count. */
+export const count = z.int().min(0);
+/** The number of a thing. */
+export const id = z.int().min(1);
+/** Names with values. */
+export const tags = z.record(z.string(), z.string()).describe('Names with values, as `{"team": "search"}`.');
+/** Free-form JSON. */
+export const anyObject = z.record(z.string(), z.unknown());

@@ -1,0 +1,78 @@
+import * as z from 'zod';
+import { named } from '../json-schema.ts';
+import { time } from './fields.ts';
+
+/** The catalogue. Source: service.md, "What the service does"; decisions §4. */
+
+const price = z.number().nullable();
+const caching = z
+  .object({
+    read: price.describe('Input that was read from a cache.'),
+    write_5m: price.describe('Input that was written for 5 minutes.'),
+    write_1h: price.describe('Input that was written for an hour.'),
+  })
+  .nullable()
+  .describe('Prices of cached input; null: charged as uncached input.');
+const tokenPrices = {
+  input: price.describe('Dollars per 1 million tokens; null: no such price.'),
+  output: price.describe('Dollars per 1 million tokens; null: no such price.'),
+};
+
+const pricing = z.object({
+  ...tokenPrices,
+  image: price.describe('Dollars an image; null: no such price.'),
+  search: price.optional().describe('Dollars a search of up to 100 documents.'),
+  batch: z.number().optional().describe('The factor of prices in batches.'),
+  caching,
+  above: z
+    .array(z.object({ input_tokens: z.int().describe('From more input than this on.'), ...tokenPrices, caching }))
+    .describe('Prices of requests with more input; the highest step that is passed holds for the whole request.'),
+  images: z
+    .array(z.object({ size: z.string().nullable(), quality: z.string().nullable(), image: z.number() }))
+    .optional()
+    .describe('Prices of images at other sizes and qualities: the first that fits holds; null means any.'),
+});
+
+const model = named(
+  'Model',
+  z.object({
+    id: z.string().describe('What requests name the model by.'),
+    object: z.literal('model'),
+    created: z.int().describe('Unix time in seconds.'),
+    owned_by: z.string().describe('Who made the model.'),
+    type: z.literal('model'),
+    display_name: z.string().describe('A name for people.'),
+    created_at: time.describe('The same as `created`.'),
+    name: z.string().describe('A name for people.'),
+    description: z.string().describe('What it is good for.'),
+    context_length: z.int().nullable().describe('Tokens of input and output together; null: not known.'),
+    max_output_tokens: z.int().nullable().describe('The most output of a request; null: not known.'),
+    endpoints: z.array(z.string()).describe('The paths that it can be used on.'),
+    capabilities: z
+      .object({
+        vision: z.boolean(),
+        function_call: z.boolean(),
+        reasoning: z.boolean(),
+        dimensions: z.boolean().optional().describe('Of embeddings: whether their number can be chosen.'),
+        service_tiers: z.array(z.enum(['flex', 'priority'])),
+      })
+      .describe('What it can do.'),
+    available: z.boolean().describe('False: no route leads to it now.'),
+    pricing,
+  }),
+);
+
+/** The catalogue's answers. */
+export const models = {
+  model,
+  list: named(
+    'ModelList',
+    z.object({
+      object: z.literal('list'),
+      data: z.array(model),
+      first_id: z.string().nullable().describe('The id to page backwards from.'),
+      last_id: z.string().nullable().describe('The id to page on from.'),
+      has_more: z.boolean().describe('Whether the page is not the last one.'),
+    }),
+  ),
+};

@@ -1,0 +1,63 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { DescService } from '@bufbuild/protobuf';
+import { createConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
+import { compressionBrotli, compressionGzip, universalRequestFromNodeRequest } from '@connectrpc/connect-node';
+import { boundedCall } from './bounded-body.ts';
+import { callBoundary, type CallWatch, createGate } from './call-boundary.ts';
+import { defaultMessageBytesMax, messageBounds, type MessageLimits } from './message-bounds.ts';
+import { networkService } from './network-services.ts';
+import type { PushTransport } from './push-transport.ts';
+import { writeReply } from './reply-writer.ts';
+
+/** What pages may call. */
+export interface BrowserCallOptions extends MessageLimits {
+  readonly core: PushTransport;
+  readonly services: readonly DescService[];
+  /** What a call must satisfy before its body is read. */
+  readonly gate: (context: HandlerContext) => Promise<void> | void;
+  /** Methods that do more for a page than the core does, by the name of their service. */
+  readonly replaced: Readonly<Record<string, Partial<Record<string, unknown>>>>;
+  readonly watch: CallWatch;
+}
+
+/** A call of a page. */
+export interface BrowserCall {
+  /** As the core names it: `/tollgate.v1.AccountService/ListKeys`. */
+  readonly path: string;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+}
+
+/**
+ * Returns what answers calls of pages: the Connect protocol over POST alone, with its header, so that a page of another origin can't send one without a question that nobody answers. It
+ * resolves to false if there is no such method; then nothing was answered.
+ */
+export function createBrowserCalls(options: BrowserCallOptions): (call: BrowserCall) => Promise<boolean> {
+  const router = createConnectRouter({
+    acceptCompression: [compressionGzip, compressionBrotli],
+    interceptors: [callBoundary(options.watch)],
+    requestGate: createGate(options.gate, options.watch),
+    requireConnectProtocolHeader: true,
+    grpc: false,
+    grpcWeb: false,
+    binaryOptions: { readUnknownFields: false },
+    readMaxBytes: options.messageBytesMax ?? defaultMessageBytesMax,
+  });
+  for (const service of options.services) {
+    const implementation = networkService(service, options.core, undefined);
+    // The names of the replaced methods are those of the service, and so are their types.
+    const replaced = options.replaced[service.typeName] as Partial<ServiceImpl<DescService>> | undefined;
+    router.service(service, { ...implementation, ...replaced });
+  }
+  const handlers = new Map(router.handlers.map(handler => [handler.requestPath, handler]));
+  return async ({ path, request, response, requestId }) => {
+    const handler = handlers.get(path);
+    if (handler === undefined) return false;
+    const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
+    const bounds = messageBounds(options, handler.service, false);
+    const bounded = boundedCall(call, { ...bounds, input: handler.method.input, requestId });
+    await writeReply(await handler(bounded), { request, response }, call.signal);
+    return true;
+  };
+}

@@ -1,0 +1,44 @@
+import type { DescService } from '@bufbuild/protobuf';
+import { ConversationService } from '../gen/tollgate/v1/conversation_pb.ts';
+import { EmbeddingService } from '../gen/tollgate/v1/embedding_pb.ts';
+import { GenerationService } from '../gen/tollgate/v1/generation_pb.ts';
+import { ImageService } from '../gen/tollgate/v1/image_pb.ts';
+import { RerankService } from '../gen/tollgate/v1/rerank_pb.ts';
+import { ResponseService } from '../gen/tollgate/v1/response_pb.ts';
+import type { MessageBounds } from './bounded-body.ts';
+
+/** How large messages over the network may be. */
+export interface MessageLimits {
+  /** The largest message of a service that takes prompts or images, in bytes; default 64 MiB. An edge's may be twice as large. */
+  readonly messageBytesMax?: number;
+  /** The largest message of any other service, in bytes; default 1 MiB. */
+  readonly controlBytesMax?: number;
+  /** Fields and list entries of one message; default 100,000. */
+  readonly elementsMax?: number;
+}
+
+/** See `MessageLimits`. */
+export const defaultMessageBytesMax = 64 << 20;
+/** What an edge's message may have beside the body of its client, which it has twice: as it came, and decoded. */
+export const edgeExtraBytes = 1 << 20;
+const defaultControlBytesMax = 1 << 20;
+const defaultElementsMax = 100_000;
+/** Services whose messages hold prompts or images. */
+const contentServices: readonly DescService[] = [
+  GenerationService,
+  ResponseService,
+  ConversationService,
+  ImageService,
+  EmbeddingService,
+  RerankService,
+];
+
+/** Returns what a message to a service may be. */
+export function messageBounds(limits: MessageLimits, service: DescService, isEdge: boolean): MessageBounds {
+  const elementsMax = limits.elementsMax ?? defaultElementsMax;
+  if (!contentServices.includes(service)) {
+    return { bytesMax: limits.controlBytesMax ?? defaultControlBytesMax, elementsMax };
+  }
+  const bytesMax = limits.messageBytesMax ?? defaultMessageBytesMax;
+  return { bytesMax: isEdge ? 2 * bytesMax + edgeExtraBytes : bytesMax, elementsMax };
+}

@@ -1,0 +1,74 @@
+/** A real browser in front of a running gateway. A page that breaks its Content-Security-Policy, throws or logs an error fails its test. */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { expect, inject } from 'vitest';
+
+/** Not the package's own list: `--single-process` kills the browser with its first context, and `--disable-web-security` makes every test of origins worthless. */
+const options = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--hide-scrollbars', '--font-render-hinting=none'];
+
+/** A phone as people hold it. */
+export const phone: BrowserContextOptions = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
+
+/** A page and what it did wrong so far. */
+export interface WatchedPage {
+  readonly page: Page;
+  /** Errors that the test expects are taken out of it by the test. */
+  readonly faults: string[];
+}
+
+/** Starts the browser. */
+export function openBrowser(): Promise<Browser> {
+  return chromium.launch({ executablePath: inject('chromiumPath'), args: options });
+}
+
+/** Opens an empty page in a context of its own: no cookie, nothing stored. */
+export async function openPage(browser: Browser, more: BrowserContextOptions = {}): Promise<WatchedPage> {
+  // Without a locale the browser names one that Intl refuses.
+  const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'Europe/Paris', reducedMotion: 'reduce', ...more });
+  await context.addInitScript(() => {
+    window.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => {
+      console.error(`Content-Security-Policy: ${violatedDirective} ${blockedURI}`);
+    });
+  });
+  return watch(await context.newPage());
+}
+
+/** Notes what a page does wrong. */
+export function watch(page: Page): WatchedPage {
+  const faults: string[] = [];
+  page.on('pageerror', error => faults.push(`${error.name}: ${error.message}`));
+  page.on('console', message => {
+    if (message.type() === 'error') faults.push(`${message.text()} (${message.location().url})`);
+  });
+  return { page, faults };
+}
+
+/** Nothing was wrong on the page. */
+export function expectClean({ faults }: WatchedPage): void {
+  expect(faults).toEqual([]);
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface AxeResult {
+  readonly violations: readonly { readonly id: string; readonly impact: string | null; readonly nodes: readonly { readonly html: string }[] }[];
+}
+
+/** Serious findings of axe on the page as it stands, as "rule: element". */
+export async function findBarriers(page: Page): Promise<string[]> {
+  // Through the debugger, which the page's policy does not bind.
+  await page.evaluate(`${axe};0`);
+  const { violations } = await page.evaluate<AxeResult>('axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] })');
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));
+}
+
+/** Signs in on the page with a key. */
+export async function signIn(page: Page, url: string, key: string, path = '/dashboard/'): Promise<void> {
+  await page.goto(`${url}${path}`);
+  await page.getByLabel('API key or management key').fill(key);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+}

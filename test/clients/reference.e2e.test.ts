@@ -1,0 +1,118 @@
+/** The API reference as others see it: a linter of OpenAPI passes, and what the official clients send and get is what it says. */
+import Anthropic from '@anthropic-ai/sdk';
+import { createConfig, lint } from '@redocly/openapi-core';
+import OpenAI from 'openai';
+import { afterAll, expect, test } from 'vitest';
+import { openApiDocPath, openApiText } from '../../scripts/openapi-doc.ts';
+import { endGateway, startGateway } from '../gateway.ts';
+import { type Json, operationsOf, Schemas } from '../reference/schemas.ts';
+
+const gateway = await startGateway({ config: 'simulator: { tokens_per_second: 0 }\n', balance: '100' });
+afterAll(() => endGateway(gateway));
+
+const document = JSON.parse(openApiText()) as Json;
+const operations = operationsOf(document);
+const schemas = new Schemas(document, { strict: false });
+
+/** What is wrong with the calls that were made so far, and how many there were. */
+const faults: string[] = [];
+let calls = 0;
+
+/** Sends a request, and compares it and its answer with the reference. */
+const recorded: typeof fetch = async (input, init) => {
+  const request = new Request(input, init);
+  const { pathname } = new URL(request.url);
+  const method = request.method.toLowerCase();
+  const matches = operations.filter(
+    ({ path, method: each }) => each === method && new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`).test(pathname),
+  );
+  // The most literal path is the one that is meant.
+  const operation = matches.toSorted((one, other) => one.path.split('{').length - other.path.split('{').length)[0];
+  const sent = request.headers.get('content-type') === 'application/json' ? await request.clone().json() : undefined;
+  const answer = await fetch(request);
+  calls += 1;
+  const call = `${method} ${pathname}`;
+  if (operation === undefined) faults.push(`${call} is not documented`);
+  else {
+    if (sent !== undefined) faults.push(...schemas.faultsOfBody(operation, sent).map(fault => `${call} body${fault}`));
+    if (answer.headers.get('content-type')?.startsWith('application/json') === true) {
+      const json: unknown = await answer.clone().json();
+      faults.push(...schemas.faultsOfAnswer(operation, answer.status, json).map(fault => `${call} answer${fault}`));
+    }
+  }
+  return answer;
+};
+
+const openai = new OpenAI({ apiKey: gateway.apiKey, baseURL: `${gateway.url}/v1`, fetch: recorded, maxRetries: 0 });
+const anthropic = new Anthropic({ apiKey: gateway.apiKey, baseURL: gateway.url, fetch: recorded, maxRetries: 0 });
+const user = { role: 'user', content: 'Say hello.\n!sim tokens=8' } as const;
+
+test('a linter finds no error in it', async () => {
+  const config = await createConfig({ extends: ['recommended'] });
+  const problems = await lint({ ref: openApiDocPath, config });
+  expect(
+    problems
+      .filter(({ severity }) => severity === 'error')
+      .map(({ ruleId, message, location }) => `${ruleId} ${message} ${location[0]?.pointer}`),
+  ).toEqual([]);
+});
+
+test('what the official clients of OpenAI send and get is what it says', async () => {
+  const model = 'sim/small';
+  await openai.chat.completions.create({ model, messages: [user], temperature: 0, seed: 1, stop: ['END'] });
+  const tool = {
+    type: 'function',
+    function: { name: 'look', parameters: { type: 'object', properties: {} } },
+  } as const;
+  const asked = { ...user, content: 'Look.\n!sim calls=1' };
+  const called = await openai.chat.completions.create({
+    model,
+    messages: [asked],
+    tools: [tool],
+    tool_choice: 'required',
+  });
+  const message = called.choices[0]?.message;
+  const id = message?.tool_calls?.[0]?.id ?? '';
+  if (message !== undefined)
+    await openai.chat.completions.create({
+      model,
+      messages: [asked, message, { role: 'tool', tool_call_id: id, content: '7' }],
+      tools: [tool],
+    });
+  for await (const _ of await openai.chat.completions.create({ model, messages: [user], stream: true }));
+  const response = await openai.responses.create({
+    model,
+    input: [user],
+    instructions: 'Be brief.',
+    metadata: { a: 'b' },
+  });
+  await openai.responses.retrieve(response.id);
+  await openai.responses.inputItems.list(response.id);
+  await openai.responses.create({ model, input: 'Go on.', previous_response_id: response.id });
+  await openai.responses.delete(response.id);
+  await openai.embeddings.create({ model: 'sim/embed', input: ['a', 'b'] });
+  await openai.images.generate({ model: 'sim/image', prompt: 'A gate', size: '256x256', response_format: 'b64_json' });
+  await openai.models.list();
+  await expect(openai.chat.completions.create({ model: 'none', messages: [user] })).rejects.toThrow('none');
+  expect(faults).toEqual([]);
+  expect(calls).toBeGreaterThanOrEqual(13);
+});
+
+test('what the official client of Anthropic sends and gets is what it says', async () => {
+  const before = calls;
+  const model = 'sim/small';
+  await anthropic.messages.create({ model, max_tokens: 32, messages: [user], system: 'Be brief.' });
+  const input_schema = { type: 'object' } as const;
+  await anthropic.messages.create({
+    model,
+    max_tokens: 32,
+    messages: [user],
+    tools: [{ name: 'look', input_schema }],
+    tool_choice: { type: 'auto' },
+  });
+  await anthropic.messages.stream({ model, max_tokens: 32, messages: [user] }).finalMessage();
+  await anthropic.messages.countTokens({ model, messages: [user] });
+  await expect(anthropic.messages.create({ model: 'none', max_tokens: 1, messages: [user] })).rejects.toThrow('none');
+  expect(faults).toEqual([]);
+  expect(calls - before).toBe(5);
+});

@@ -1,0 +1,145 @@
+/**
+ * The answer's half of "unknown is not invalid": whatever an upstream invents in an answer, streamed or whole, reaches a client of its protocol at the same place, as JSON values
+ * with all digits and members in their order.
+ */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import fc from 'fast-check';
+import { afterAll, describe, expect, test } from 'vitest';
+import { answerSamples, type StrangeAnswer, strangeAnswer, typeIn } from '../contracts/answer-samples.ts';
+import { type JsonTree, readTree } from '../contracts/json-tree.ts';
+import { endGateway, startGateway } from '../gateway.ts';
+import { sseMessages } from './sse-reader.ts';
+
+type ProtocolName = keyof typeof answerSamples;
+const protocols = Object.keys(answerSamples) as ProtocolName[];
+
+let answer: StrangeAnswer = { frames: [], planted: [] };
+const server = createServer((request, response) => {
+  request.resume().on('end', () => {
+    const { frames } = answer;
+    const [whole] = frames;
+    const isStream = frames.length > 1;
+    response.writeHead(200, { 'content-type': isStream ? 'text/event-stream' : 'application/json' });
+    response.end(isStream ? frames.map(sent).join('') : whole);
+  });
+});
+
+function sent(frame: string): string {
+  const type = typeIn(readTree(frame));
+  return `${type === '' ? '' : `event: ${type}\n`}data: ${frame}\n\n`;
+}
+
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+const gateway = await startGateway({
+  config: `
+retries: 0
+providers:
+${protocols.map(name => `  ${name}: { protocol: ${name}, base_url: "${origin}${name === 'messages' ? '' : '/v1'}", api_key: k }`).join('\n')}
+models:
+${protocols
+  .map(
+    name => `
+  - id: via/${name}
+    context_length: 200000
+    max_output_tokens: 8000
+    endpoints: [/v1/chat/completions, /v1/responses, /v1/messages]
+    capabilities: { vision: true, function_call: true, reasoning: true, service_tiers: [] }
+    pricing: { input: 1, output: 1 }
+    routes: [{ provider: ${name}, model: up-1 }]`,
+  )
+  .join('')}
+`,
+  balance: '100',
+});
+afterAll(async () => {
+  await endGateway(gateway);
+  server.closeAllConnections();
+  server.close();
+  await once(server, 'close');
+});
+
+const schema = { type: 'object', properties: { a: { type: 'integer' } } };
+const requests = {
+  chat: {
+    path: '/v1/chat/completions',
+    body: {
+      messages: [{ role: 'user', content: 'Hi' }],
+      tools: [{ type: 'function', function: { name: 'f', parameters: schema } }],
+    },
+    stream: { stream: true, stream_options: { include_usage: true } },
+  },
+  responses: {
+    path: '/v1/responses',
+    body: { input: 'Hi', store: false, tools: [{ type: 'function', name: 'f', parameters: schema }] },
+    stream: { stream: true },
+  },
+  messages: {
+    path: '/v1/messages',
+    body: {
+      max_tokens: 1_000,
+      messages: [{ role: 'user', content: 'Hi' }],
+      tools: [{ name: 'f', input_schema: schema }],
+    },
+    stream: { stream: true },
+  },
+} as const;
+
+/** Returns what a client of the protocol gets: the frames of a stream, or the one whole answer. */
+async function ask(protocol: ProtocolName, isStream: boolean): Promise<JsonTree[]> {
+  const { path, body, stream } = requests[protocol];
+  const response = await fetch(`${gateway.url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${gateway.apiKey}` },
+    body: JSON.stringify({ model: `via/${protocol}`, ...body, ...(isStream ? stream : {}) }),
+  });
+  const text = await response.text();
+  expect([response.status, response.status === 200 ? '' : text]).toEqual([200, '']);
+  const texts = isStream ? sseMessages(text).filter(each => each !== '[DONE]') : [text];
+  return texts.map(readTree);
+}
+
+/** Where a member stands: the type of its frame and the names on the way to it. */
+interface Found {
+  readonly type: string;
+  readonly path: readonly string[];
+  readonly value: JsonTree;
+}
+
+function findMembers(
+  tree: JsonTree,
+  name: string,
+  path: readonly string[] = [],
+): { path: readonly string[]; value: JsonTree }[] {
+  if (tree.kind === 'array') return tree.items.flatMap(item => findMembers(item, name, path));
+  if (tree.kind !== 'object') return [];
+  return tree.members.flatMap(([known, value]) =>
+    known === name ? [{ path, value }] : findMembers(value, name, [...path, known]),
+  );
+}
+
+function findAll(frames: readonly JsonTree[], name: string): Found[] {
+  return frames.flatMap(frame => findMembers(frame, name).map(found => ({ type: typeIn(frame), ...found })));
+}
+
+describe.each(protocols)('%s', protocol => {
+  test.each(['stream', 'whole'] as const)(
+    '%s: what nobody knows stands where it stood',
+    { timeout: 120_000 },
+    async kind => {
+      await fc.assert(
+        fc.asyncProperty(strangeAnswer(answerSamples[protocol][kind]), async strange => {
+          answer = strange;
+          const frames = await ask(protocol, kind === 'stream');
+          for (const { name, type, path, value } of strange.planted) {
+            expect(findAll(frames, name)).toContainEqual({ type, path, value });
+          }
+        }),
+        { numRuns: 150 },
+      );
+    },
+  );
+});

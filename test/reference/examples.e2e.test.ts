@@ -1,0 +1,144 @@
+/** Every example of the API reference is sent to a gateway that runs; each answer has the documented status and no field that is not documented. */
+import { afterAll, describe, expect, test } from 'vitest';
+import { openApiText } from '../../scripts/openapi-doc.ts';
+import { endGateway, startGateway } from '../gateway.ts';
+import { type Documented, type Json, operationsOf, Schemas } from './schemas.ts';
+
+const gateway = await startGateway({
+  config: 'metrics: public\nsimulator: { tokens_per_second: 0 }\n',
+  balance: '100',
+});
+afterAll(() => endGateway(gateway));
+
+const document = JSON.parse(openApiText()) as Json;
+const operations = operationsOf(document);
+const schemas = new Schemas(document, { strict: true });
+
+interface Sent {
+  readonly status: number;
+  readonly type: string;
+  readonly json: Json;
+  readonly requestId: string;
+}
+
+async function send(method: string, path: string, key: string | undefined, body?: unknown): Promise<Sent> {
+  const answer = await fetch(`${gateway.url}${path}`, {
+    method,
+    headers: {
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined || method === 'GET' ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined || method === 'GET' ? {} : { body: JSON.stringify(body) }),
+  });
+  const type = answer.headers.get('content-type') ?? '';
+  const text = await answer.text();
+  const json = (type.startsWith('application/json') ? JSON.parse(text) : {}) as Json;
+  return { status: answer.status, type, json, requestId: answer.headers.get('x-request-id') ?? '' };
+}
+
+const { apiKey, managementKey } = gateway;
+const made = async (path: string, key: string, body: object, member: string): Promise<string> => {
+  const { json } = await send('POST', path, key, body);
+  const resource = (json['data'] ?? json) as Json;
+  return String(resource[member]);
+};
+
+/** Makes a thing of its own for each parameter of a path, by the path up to it. */
+const things: Readonly<Record<string, () => Promise<string>>> = {
+  '/v1/account/keys/{key_id}': () => made('/v1/account/keys', managementKey, {}, 'api_key_id'),
+  '/v1/account/limits/{limit_id}': () =>
+    made(
+      '/v1/account/limits',
+      managementKey,
+      { scope: { type: 'account' }, unit: 'usd', window: 'total', max: 1_000_000 },
+      'limit_id',
+    ),
+  '/v1/account/groups/{group_id}': () => made('/v1/account/groups', managementKey, { name: 'one' }, 'group_id'),
+  '/v1/account/activity/{request_id}': settledRequest,
+  '/v1/key/activity/{request_id}': settledRequest,
+  '/v1/models/{model}': () => Promise.resolve('sim/small'),
+  '/v1/responses/{id}': () =>
+    made('/v1/responses', apiKey, { model: 'sim/small', input: 'One.', background: true }, 'id'),
+  '/v1/images/tasks/{id}': () =>
+    made(
+      '/v1/images/generations',
+      apiKey,
+      { model: 'sim/image', prompt: 'One', size: '256x256', async: true },
+      'task_id',
+    ),
+  '/v1/images/files/{name}': async () => {
+    const body = { model: 'sim/image', prompt: 'One', size: '256x256' };
+    const { json } = await send('POST', '/v1/images/generations', apiKey, body);
+    const [image] = json['data'] as { url: string }[];
+    return image?.url.split('/').at(-1) ?? '';
+  },
+};
+
+async function settledRequest(): Promise<string> {
+  const body = { model: 'sim/small', messages: [{ role: 'user', content: 'One.' }] };
+  const { requestId } = await send('POST', '/v1/chat/completions', apiKey, body);
+  for (;;) {
+    const { status } = await send('GET', `/v1/key/activity/${requestId}`, apiKey);
+    if (status === 200) return requestId;
+  }
+}
+
+/** A path with a thing of its own in place of each parameter. */
+async function filled(path: string): Promise<string> {
+  let real = path;
+  for (const { 0: parameter, index } of path.matchAll(/\{\w+\}/g)) {
+    const make = things[path.slice(0, index + parameter.length)];
+    if (make === undefined) throw new Error(`say in \`things\` how to make ${parameter} of ${path}`);
+    real = real.replace(parameter, encodeURIComponent(await make()));
+  }
+  return real;
+}
+
+function keyFor({ security }: Documented): string | undefined {
+  const [first] = security;
+  if (first === undefined) return undefined;
+  return 'managementKey' in first ? managementKey : apiKey;
+}
+
+/** Answers that are neither JSON nor events. */
+const otherTypes = /^(?:text\/html|text\/plain|image\/)/;
+
+describe.each(operations)('$method $path', operation => {
+  const { method, path, requestBody } = operation;
+  const examples = Object.entries(requestBody?.content['application/json'].examples ?? { none: { value: undefined } });
+
+  test.each(examples)('%s', async (_name, { value }) => {
+    const { status, type, json } = await send(method.toUpperCase(), await filled(path), keyFor(operation), value);
+    expect({ status, json }).toMatchObject({ status: expect.toSatisfy((each: number) => each < 300) });
+    const isStream = value?.['stream'] === true;
+    if (isStream) expect(type).toMatch(/^text\/event-stream/);
+    if (isStream || otherTypes.test(type)) {
+      const documented = Object.keys(operation.responses[String(status)]?.content ?? {});
+      expect(documented).toContain(type.split(';')[0]);
+    } else expect(schemas.faultsOfAnswer(operation, status, json)).toEqual([]);
+  });
+
+  test('without a key, with a wrong field and with a wrong id it fails as documented', async () => {
+    const key = keyFor(operation);
+    const refused = [
+      key === undefined ? undefined : await send(method.toUpperCase(), await filled(path), undefined, {}),
+    ];
+    if (requestBody !== undefined)
+      refused.push(
+        await send(method.toUpperCase(), await filled(path), key, {
+          model: 7,
+          label: 7,
+          name: 7,
+          max: 'x',
+          overlap_seconds: -1,
+        }),
+      );
+    if (path.includes('{'))
+      refused.push(await send(method.toUpperCase(), path.replaceAll(/\{\w+\}/g, '999999999'), key, {}));
+    for (const answer of refused) {
+      if (answer === undefined) continue;
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      expect([answer.json, schemas.faultsOfAnswer(operation, answer.status, answer.json)]).toEqual([answer.json, []]);
+    }
+  });
+});
