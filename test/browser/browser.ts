@@ -5,7 +5,13 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 import { expect, inject } from 'vitest';
 
 /** Not the package's own list: `--single-process` kills the browser with its first context, and `--disable-web-security` makes every test of origins worthless. */
-const options = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--hide-scrollbars', '--font-render-hinting=none'];
+const options = [
+  '--no-sandbox',
+  '--disable-dev-shm-usage',
+  '--disable-gpu',
+  '--hide-scrollbars',
+  '--font-render-hinting=none',
+];
 
 /** A phone as people hold it. */
 export const phone: BrowserContextOptions = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
@@ -25,7 +31,12 @@ export function openBrowser(): Promise<Browser> {
 /** Opens an empty page in a context of its own: no cookie, nothing stored. */
 export async function openPage(browser: Browser, more: BrowserContextOptions = {}): Promise<WatchedPage> {
   // Without a locale the browser names one that Intl refuses.
-  const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'Europe/Paris', reducedMotion: 'reduce', ...more });
+  const context = await browser.newContext({
+    locale: 'en-GB',
+    timezoneId: 'Europe/Paris',
+    reducedMotion: 'reduce',
+    ...more,
+  });
   await context.addInitScript(() => {
     window.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => {
       console.error(`Content-Security-Policy: ${violatedDirective} ${blockedURI}`);
@@ -52,14 +63,20 @@ export function expectClean({ faults }: WatchedPage): void {
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 interface AxeResult {
-  readonly violations: readonly { readonly id: string; readonly impact: string | null; readonly nodes: readonly { readonly html: string }[] }[];
+  readonly violations: readonly {
+    readonly id: string;
+    readonly impact: string | null;
+    readonly nodes: readonly { readonly html: string }[];
+  }[];
 }
 
 /** Serious findings of axe on the page as it stands, as "rule: element". */
 export async function findBarriers(page: Page): Promise<string[]> {
   // Through the debugger, which the page's policy does not bind.
   await page.evaluate(`${axe};0`);
-  const { violations } = await page.evaluate<AxeResult>('axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] })');
+  const { violations } = await page.evaluate<AxeResult>(
+    'axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] })',
+  );
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));

@@ -19,16 +19,25 @@ import {
   text,
   UnknownMembers,
 } from '../schema.ts';
+import { documented } from '../schema-notes.ts';
 import { decodeServiceTier } from '../service-tier.ts';
 
 /** Completions requests, the interface before Chat. Null in an optional field means that it was not sent. Source: OpenAI API reference, "Create completion". */
 
+const tokenIds = { type: 'array', minItems: 1, items: { type: 'integer', minimum: 0 } };
+const promptJson = {
+  anyOf: [
+    { type: 'string' },
+    { type: 'array', minItems: 1, items: { anyOf: [{ type: 'string' }, { type: 'integer', minimum: 0 }, tokenIds] } },
+  ],
+};
 const choicesMax = 128;
 const stopMax = 4;
 
-const requestSchema = object({
+/** The body of a request. Unknown members stay in the checked value. */
+export const completionsRequestSchema = object({
   model: someText,
-  prompt: z.unknown().optional(),
+  prompt: documented(z.unknown().optional(), { json: promptJson }),
   suffix: text.nullish(),
   max_tokens: integerIn(0).nullish(),
   temperature: numberIn(0, 2).nullish(),
@@ -47,14 +56,14 @@ const requestSchema = object({
   user: text.nullish(),
   service_tier: oneOf(['auto', 'default', 'flex', 'priority']).nullish(),
 });
-const known = members(...Object.keys(requestSchema.shape));
+const known = members(...Object.keys(completionsRequestSchema.shape));
 const knownOfStreamOptions = members('include_usage', 'include_obfuscation');
 const promptAllowed = 'must be a string, an array of strings, an array of token ids, or an array of such arrays';
 const tokenMax = 2 ** 32 - 1;
 
 /** Decodes the body of a Completions request: each prompt is a message. Throws `validation_error` that names the field. */
 export function decodeRequest(received: ReceivedRequest): DecodedRequest {
-  const body = parseBody(requestSchema, received.body);
+  const body = parseBody(completionsRequestSchema, received.body);
   const { n, stop, echo } = body;
   const items = decodePrompts(body.prompt);
   const candidates = items.length * (n ?? 1);

@@ -11,9 +11,13 @@ import { renderItem } from './render-item.ts';
 
 const itemsMax = 20;
 const newItems = listOf(inputItem, 1, itemsMax);
-const createSchema = object({ items: listOf(inputItem, 0, itemsMax).nullish(), metadata: metadata.nullish() });
-const updateSchema = object({ metadata });
-const addSchema = object({ items: newItems });
+
+/** What the bodies of requests look like. */
+export const conversationSchemas = {
+  create: object({ items: listOf(inputItem, 0, itemsMax).nullish(), metadata: metadata.nullish() }),
+  update: object({ metadata }),
+  add: object({ items: newItems }),
+};
 
 /** What a conversation begins with. */
 export interface NewConversation {
@@ -23,18 +27,18 @@ export interface NewConversation {
 
 /** Decodes the body that begins a conversation. Throws `validation_error`. */
 export function decodeNewConversation(body: unknown): NewConversation {
-  const { items, metadata: labels } = parseBody(createSchema, body);
+  const { items, metadata: labels } = parseBody(conversationSchemas.create, body);
   return { items: decodeItems(items ?? []), metadata: labels ?? {} };
 }
 
 /** Decodes the body that sets the labels of a conversation. Throws `validation_error`. */
 export function decodeLabels(body: unknown): Record<string, string> {
-  return parseBody(updateSchema, body).metadata;
+  return parseBody(conversationSchemas.update, body).metadata;
 }
 
 /** Decodes the body that adds items. Throws `validation_error`. */
 export function decodeNewItems(body: unknown): Item[] {
-  return decodeItems(parseBody(addSchema, body).items);
+  return decodeItems(parseBody(conversationSchemas.add, body).items);
 }
 
 function decodeItems(items: z.output<typeof newItems>): Item[] {
