@@ -6,7 +6,7 @@ import { Model } from './model.ts';
 import type { ModelKey } from './model-types.ts';
 import type { Command, OpenSubject, Subject, TimedCommand } from './subjects.ts';
 import { usedNow } from './model-limits.ts';
-import type { Action, Move, Trace, TracedLimit } from './trace.ts';
+import type { Action, GroupChain, Move, Trace, TracedLimit } from './trace.ts';
 
 /** Runs a trace through a ledger in batches and through the model step by step, and compares all that is said and stored. */
 
@@ -88,6 +88,8 @@ class Run {
     for (const [index, { useSubsFirst, fallbackToPayg }] of this.#trace.flags.entries()) {
       this.#step({ kind: 'update', key: index, settings: { useSubsFirst, fallbackToPayg } });
     }
+    const { chain } = this.#trace;
+    if (chain !== undefined) this.#nest(chain);
     const now = this.#now;
     this.#now -= 3_600_000;
     for (let n = 0; n < this.#trace.freeBefore; n++) {
@@ -99,6 +101,30 @@ class Run {
       if (plan !== undefined) this.#step({ kind: 'start', account: index + 1, ...plan });
     }
     this.#flush();
+  }
+
+  /** Makes groups in each other, with ids from 1, and puts the account's keys into them. */
+  #nest({ account, balances, depths }: GroupChain): void {
+    for (const [above, balance] of balances.entries()) {
+      this.#step({ kind: 'group', account, parent: above === 0 ? null : above, balance });
+    }
+    for (const [nth, depth] of depths.entries()) {
+      const group = Math.min(depth, balances.length);
+      this.#step({ kind: 'place', key: 2 * nth + account - 1, group: group === 0 ? null : group });
+    }
+  }
+
+  /** Takes keys and groups out of a group. */
+  #empty(groupId: number): void {
+    const { keys, groups } = this.#model;
+    for (const key of keys) {
+      if (key.groupId === groupId && key.state !== 'revoked')
+        this.#step({ kind: 'place', key: key.id - 1, group: null });
+    }
+    for (const group of groups.all) {
+      if (group.parent !== groupId || group.removed) continue;
+      this.#step({ kind: 'regroup', group: group.id, by: undefined, parent: null });
+    }
   }
 
   #createKey(id: number, accountId: number, name: string): void {
@@ -259,6 +285,7 @@ class Run {
       }
       case 'ungroup': {
         const { group: groupId, by: accountId } = action;
+        if (action.isEmptied) this.#empty(groupId);
         const reply = this.#model.groups.remove(groupId, accountId);
         if (typeof reply === 'number') this.#model.limits.removeOf(groupId);
         return this.#admin('deleteGroup', { groupId, accountId }, reply);

@@ -39,7 +39,8 @@ export type Action =
     }
   | { kind: 'group'; account: number; parent: number | null; balance: bigint | null }
   | { kind: 'regroup'; group: number; by: number | undefined; parent?: number | null; balance?: bigint | null }
-  | { kind: 'ungroup'; group: number; by: number | undefined }
+  /** `isEmptied`: the keys and groups in it are taken out first. */
+  | { kind: 'ungroup'; group: number; by: number | undefined; isEmptied: boolean }
   | { kind: 'place'; key: number; group: number | null }
   | { kind: 'rotate'; key: number; by: number | undefined; overlapMs: number }
   | { kind: 'limit'; limit: TracedLimit }
@@ -91,8 +92,17 @@ export interface StartedPlan {
   readonly period: PlanPeriodName;
 }
 
+/** Groups in each other, the uppermost first, and how deep in them the account's keys lie; 0: in none. */
+export interface GroupChain {
+  readonly account: number;
+  readonly balances: readonly (bigint | null)[];
+  readonly depths: readonly number[];
+}
+
 export interface Trace {
   readonly start: string;
+  /** Groups that one account begins with; undefined: none. */
+  readonly chain: GroupChain | undefined;
   readonly unit: 'dollars' | 'requests';
   /** Free requests that were admitted earlier on the day. */
   readonly freeBefore: number;
@@ -231,6 +241,12 @@ const startedPlan: fc.Arbitrary<StartedPlan> = fc.record({
 });
 const flags = fc.record({ useSubsFirst: fc.boolean(), fallbackToPayg: fc.constantFrom(true, true, true, false) });
 
+const chain: fc.Arbitrary<GroupChain> = fc.record({
+  account: fc.constantFrom(1, 2),
+  balances: fc.array(fc.constantFrom(null, null, 0n, 5000n, dollar / 2n), { minLength: 1, maxLength: 5 }),
+  depths: fc.array(fc.nat(5), { minLength: 2, maxLength: 2 }),
+});
+
 const action: fc.Arbitrary<Action> = fc.oneof(
   {
     weight: 30,
@@ -276,7 +292,15 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       )
       .map(all => ({ ...all })),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('ungroup' as const), group: groupId, by: changer }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('ungroup' as const),
+      group: groupId,
+      by: changer,
+      isEmptied: fc.boolean(),
+    }),
+  },
   {
     weight: 4,
     arbitrary: fc.record({ kind: fc.constant('place' as const), key, group: fc.option(groupId, { freq: 5 }) }),
@@ -405,6 +429,7 @@ export function traces(stepsMax: number): fc.Arbitrary<Trace> {
       '2026-10-24T21:59:59.000Z',
       '2026-11-01T05:59:00.000Z',
     ),
+    chain: fc.option(chain, { nil: undefined, freq: 1 }),
     unit: fc.constantFrom('dollars' as const, 'dollars' as const, 'requests' as const),
     freeBefore: fc.constantFrom(0, 0, 0, 0, 0, 199),
     plans: fc.array(fc.option(startedPlan, { nil: undefined, freq: 5 }), { minLength: 2, maxLength: 2 }),
