@@ -286,23 +286,7 @@ function makeCore(parts: Parts) {
     },
     toleranceOf: provider => (provider === simulatorName ? 1 : foreignTolerance),
   });
-  const box = new SealedBox(serverSecrets(environment.dataDir));
-  const { responseLifetimeMs: lifetimeMs } = config.content;
-  const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
-  const responses = new Responses({
-    ...stores,
-    generations,
-    replays: shared.replays,
-    runtime: systemRuntime,
-    ids,
-    box,
-    kept,
-    lifetimeMs,
-    sessionMemory: () => {
-      const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
-      return { bytesMax, ownerBytesMax };
-    },
-  });
+  const { responses, kept } = openResponses(parts, { generations, replays: shared.replays });
   const { images, files } = openImages({
     ...shared,
     environment,
@@ -332,6 +316,31 @@ function makeCore(parts: Parts) {
     reload,
     discovery,
   };
+}
+
+/** Responses, and the conversations that they are made in. */
+function openResponses(
+  { environment, config, live, stores, ids }: Parts,
+  tools: Pick<ConstructorParameters<typeof Responses>[0], 'generations' | 'replays'>,
+) {
+  const box = new SealedBox(serverSecrets(environment.dataDir));
+  const { responseLifetimeMs: lifetimeMs } = config.content;
+  const kept = new StoredConversations({ ...stores, ids, box, lifetimeMs, clock: systemClock });
+  const sessionMemory = () => {
+    const { sessionMemoryBytes: bytesMax, accountSessionMemoryBytes: ownerBytesMax } = live.current.limits;
+    return { bytesMax, ownerBytesMax };
+  };
+  const responses = new Responses({
+    ...stores,
+    ...tools,
+    runtime: systemRuntime,
+    ids,
+    box,
+    kept,
+    lifetimeMs,
+    sessionMemory,
+  });
+  return { responses, kept };
 }
 
 /** The services whose answers come at once. */
