@@ -141,7 +141,9 @@ describe('the built-in model', () => {
     expect(answer.results).toHaveLength(1);
     expect(answer.results[0]?.document).toBe(documents[answer.results[0]?.index ?? -1]);
     expect([answer.searchUnits, answer.costNanoUsd]).toEqual([1, 2_000_000n]);
-    const refused = await client.rerank({ model: 'sim/rerank', query, documents: [''] }).catch((error: unknown) => error);
+    const refused = await client
+      .rerank({ model: 'sim/rerank', query, documents: [''] })
+      .catch((error: unknown) => error);
     expect(refused).toMatchObject({ code: Code.InvalidArgument });
   });
 
